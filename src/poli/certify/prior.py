@@ -1,0 +1,36 @@
+"""A measured pose as a quadratic form, so that it joins the certified problem: the paper's equation 13, which it relaxed away.
+
+The paper's prior is xi' Gamma^-1 xi with xi = Log(T^-1 T~). Its logarithm is no polynomial of T. The chordal form replaces it by
+one that agrees to second order at T~ and is smallest there among all poses, for any positive definite Gamma. With
+Gamma^-1 = [[A, B], [B', C]] in blocks of rotation and translation, K = tr(A) I / 2 - A, s = -vee(R~'R) and u = R~'(t~ - t):
+
+    2 tr(K (I - R~'R)) + 2 s' B u + u' C u.
+
+For a rotation by theta about a unit axis e its rotational part is 4 sin^2(theta/2) e'A e, and s = -sin(theta) e; minimised over
+u, what is left is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e >= 0. With Gamma = diag(s_r^2 I, s_t^2 I) it is
+|R - R~|^2 / (2 s_r^2) + |t - t~|^2 / s_t^2.
+"""
+
+import numpy as np
+
+from poli.se3 import hat
+
+
+def chordal_form(T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
+    """Q of the prior; `information` is Gamma^-1, rotation first."""
+    R, t = T_prior[:3, :3], T_prior[:3, 3]
+    A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
+    K = 0.5 * np.trace(A) * np.eye(3) - A
+    sine = np.zeros((3, 13))  # s, linear in vec(R)
+    for i, axis in enumerate(np.eye(3)):
+        sine[i, 1:10] = -0.5 * (R @ hat(axis)).T.reshape(9)  # vee(M)_i = <hat(e_i), M> / 2
+    shift = np.zeros((3, 13))  # u, linear in h and t
+    shift[:, 0] = R.T @ t
+    shift[:, 10:] = -R.T
+    cross = sine.T @ B @ shift
+    Q = cross + cross.T + shift.T @ C @ shift
+    Q[0, 0] += 2.0 * np.trace(K)
+    pull = -(R @ K).T.reshape(9)
+    Q[0, 1:10] += pull
+    Q[1:10, 0] += pull
+    return Q

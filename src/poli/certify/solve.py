@@ -1,0 +1,133 @@
+"""The pose that best aligns matched points under full 3x3 weights, with a proof that no pose is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.certify import checks
+from poli.certify.newton import polish, round_to_rotation
+from poli.certify.prior import chordal_form
+from poli.certify.quadratic import Frame, derivatives, eliminate_translation, lifted, quadratic_form
+from poli.certify.relaxation import certificate_matrix, fit_multipliers, solve_relaxation
+from poli.errors import InputError
+from poli.se3 import check_pose
+
+GAP_TOLERANCE = 1e-6
+_SMALLEST_COST = 1e-6  # of the size of M: below it, the gap is measured against this instead of the cost
+_SQUARED_NORM = 4.0  # of y = [1; vec(R)]
+
+
+@dataclass(frozen=True)
+class PosePrior:
+    """A measured pose T~ and the covariance Gamma of its error Log(T^-1 T~), rotation (rad) first, then translation (m)."""
+
+    T_target_source: np.ndarray  # (4, 4)
+    covariance: np.ndarray  # (6, 6)
+
+    @staticmethod
+    def isotropic(T_target_source: np.ndarray, rotation: float, translation: float) -> PosePrior:
+        """Equal standard deviations in all directions: `rotation` in radians, `translation` in metres."""
+        if not (rotation > 0 and translation > 0):
+            raise InputError(f"standard deviations of a prior must be positive, not {rotation} rad and {translation} m")
+        return PosePrior(T_target_source, np.diag([rotation**2] * 3 + [translation**2] * 3))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Why the pose is globally optimal, or how far the proof is from it. Eigenvalues are of matrices of size one."""
+
+    eigenvalue_ratio: float  # of the relaxation's X, largest over second: large when the optimum is unique
+    relative_gap: float  # between the pose's cost and the proven lower bound
+    minimum_eigenvalue: float  # of the certificate matrix S: a proof needs it to be no less than zero, to rounding
+
+    @property
+    def certified(self) -> bool:
+        return self.relative_gap <= GAP_TOLERANCE
+
+
+@dataclass(frozen=True)
+class ImplicitSystem:
+    """How the pose answers to the data, for differentiation: in the centred frame, hessian @ (change) = -(change of gradient)."""
+
+    frame: Frame
+    hessian: np.ndarray  # (6, 6), exact, of half the cost
+
+
+@dataclass(frozen=True)
+class CertifiedPose:
+    """The answer of `solve`."""
+
+    T_target_source: np.ndarray  # (4, 4)
+    cost: float  # sum d' W d, and the prior's term
+    certificate: Certificate
+    information: np.ndarray  # (6, 6) of the pose, by right perturbation, rotation first
+    implicit: ImplicitSystem
+
+    @property
+    def certified(self) -> bool:
+        """True if no pose has a lower cost, proven to a relative gap of 1e-6."""
+        return self.certificate.certified
+
+    @property
+    def gap(self) -> float:
+        return self.certificate.relative_gap
+
+
+def solve(
+    source: np.ndarray,  # (N, 3) p
+    target: np.ndarray,  # (N, 3) q
+    information: np.ndarray,  # (N, 3, 3) W, in the target's frame
+    prior: PosePrior | None = None,
+) -> CertifiedPose:
+    """Minimise sum d' W d over all poses, d = q - (R p + t), by the tightened semidefinite relaxation of supplement SB.
+
+    With a prior its chordal form joins the cost (equation 13). If the weights are inverse covariances of d, the returned
+    information is the inverse covariance of the pose. Raises `DegenerateError` where the data leave the pose open.
+    """
+    source, target, information = checks.matches(source, target, information)
+    if prior is None:
+        checks.spread(source, information)
+
+    # 1. The cost as a quadratic form in [1; vec(R); t], in centred coordinates of size one.
+    frame = Frame.around(source, target) if len(source) else Frame(np.zeros(3), np.zeros(3), 1.0)
+    p, q = (source - frame.source) / frame.size, (target - frame.target) / frame.size
+    Q = quadratic_form(p, q, information) * frame.size**2
+    if prior is not None:
+        T_prior = check_pose(prior.T_target_source, "the prior's T_target_source")
+        lift = frame.lift()
+        Q += lift.T @ chordal_form(T_prior, checks.prior_information(prior.covariance)) @ lift
+
+    # 2. Without the translation, which follows from the rotation.
+    checks.translation(Q[10:, 10:])
+    M, to_translation = eliminate_translation(Q)
+    size = float(np.linalg.norm(M)) or 1.0
+    M /= size
+
+    # 3. The relaxation, and Newton's method from its solution.
+    X, multipliers = solve_relaxation(M)
+    R, ratio = round_to_rotation(X)
+    R = polish(M, R)
+    y = lifted(R)
+
+    # 4. The proof: the cost of any pose is at least gamma + |y|^2 min(0, smallest eigenvalue of S).
+    multipliers = fit_multipliers(M, multipliers, y)
+    lowest = float(np.linalg.eigvalsh(certificate_matrix(M, multipliers))[0])
+    cost = float(y @ M @ y)
+    bound = float(multipliers[0]) + _SQUARED_NORM * min(lowest, 0.0)
+    certificate = Certificate(ratio, max(cost - bound, 0.0) / max(cost, _SMALLEST_COST), lowest)
+
+    # 5. The pose in the caller's frame, and how well the data determine it.
+    t = to_translation @ y
+    _, gauss_newton, hessian = derivatives(Q, R, t)
+    checks.pose(gauss_newton)
+    tangent = frame.tangent()
+    x = lifted(R, t)
+    return CertifiedPose(
+        T_target_source=frame.pose(R, t),
+        cost=max(float(x @ Q @ x), 0.0),
+        certificate=certificate,
+        information=tangent.T @ gauss_newton @ tangent,
+        implicit=ImplicitSystem(frame, hessian),
+    )

@@ -1,0 +1,5 @@
+"""Where scans come from: files, and simulated scenes."""
+
+from poli.data.formats import read, write
+
+__all__ = ["read", "write"]

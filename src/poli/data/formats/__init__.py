@@ -1,0 +1,72 @@
+"""Point cloud files. `read` and `write` choose the format by the file's ending."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from poli.data.formats.kitti_bin import read_kitti_bin, read_nuscenes_bin, write_kitti_bin, write_nuscenes_bin
+from poli.data.formats.las import read_las, write_las
+from poli.data.formats.numpy_files import read_npy, read_npz, write_npy, write_npz
+from poli.data.formats.pcd import read_pcd, write_pcd
+from poli.data.formats.ply_scan import read_ply_scan, write_ply_scan
+from poli.data.formats.text import read_text, write_text
+from poli.errors import FormatError
+from poli.scan import Scan, ScanLike
+
+
+@dataclass(frozen=True)
+class Format:
+    name: str
+    endings: tuple[str, ...]
+    read: Callable[[Path], Scan]
+    write: Callable[[Path, Scan], None]
+    magic: bytes = b""  # how such a file begins
+
+
+FORMATS = (
+    Format("nuscenes", (".pcd.bin",), read_nuscenes_bin, write_nuscenes_bin),
+    Format("kitti", (".bin",), read_kitti_bin, write_kitti_bin),
+    Format("pcd", (".pcd",), read_pcd, write_pcd, b"# .PCD"),
+    Format("ply", (".ply",), read_ply_scan, write_ply_scan, b"ply"),
+    Format("text", (".xyz", ".csv", ".txt"), read_text, write_text),
+    Format("npy", (".npy",), read_npy, write_npy, b"\x93NUMPY"),
+    Format("npz", (".npz",), read_npz, write_npz, b"PK\x03\x04"),
+    Format("las", (".las", ".laz"), read_las, write_las, b"LASF"),
+)
+
+
+def read(path: str | os.PathLike[str], format: str | None = None) -> Scan:
+    """Read a point cloud file with all its fields.
+
+    Non-finite points and zero returns are dropped, and counted in `Scan.dropped`. `format` overrules the file's ending:
+    nuscenes, kitti, pcd, ply, text, npy, npz or las.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FormatError(f"{path}: {'this is a folder, not a file' if path.is_dir() else 'no such file'}")
+    chosen = _choose(path, format)
+    with path.open("rb") as file:
+        start = file.read(16)
+    if not start:
+        raise FormatError(f"{path}: the file is empty")
+    for other in FORMATS:
+        if other.magic and start.startswith(other.magic) and other is not chosen:
+            raise FormatError(f"{path}: read as {chosen.name}, but it begins like a {other.name} file; rename it or pass format='{other.name}'")
+    return chosen.read(path).clean()
+
+
+def write(scan: ScanLike, path: str | os.PathLike[str], format: str | None = None) -> None:
+    """Write a scan. A format that cannot hold one of its fields raises instead of losing it; nothing is left half-written."""
+    path = Path(path)
+    _choose(path, format).write(path, scan if isinstance(scan, Scan) else Scan(scan))
+
+
+def _choose(path: Path, name: str | None) -> Format:
+    for candidate in FORMATS:
+        if candidate.name == name or (name is None and path.name.lower().endswith(candidate.endings)):
+            return candidate
+    if name is not None:
+        raise FormatError(f"unknown format {name!r}; choose from {', '.join(f.name for f in FORMATS)}")
+    endings = " ".join(e for f in FORMATS for e in f.endings)
+    raise FormatError(f"{path}: unknown ending; expected one of {endings}, or pass format=")

@@ -1,0 +1,53 @@
+"""numpy's own files. Nothing is ever unpickled."""
+
+from pathlib import Path
+
+import numpy as np
+
+from poli.data.formats.records import records_from_scan, scan_from_records
+from poli.errors import FormatError
+from poli.files.atomic import atomic_path
+from poli.files.npz import read_npz_arrays
+from poli.scan import Scan
+
+
+def read_npy(path: Path) -> Scan:
+    """An (N, 3) array, an (N, 4) array with intensity, or a record array with columns x, y, z."""
+    try:
+        # Mapped, so that a header which promises more than the file holds fails before anything is allocated.
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError, OverflowError) as error:
+        raise FormatError(f"{path}: {str(error)[:200]}") from None
+    if array.dtype.names:
+        return scan_from_records(np.array(array), path)
+    if array.ndim != 2 or array.shape[1] not in (3, 4) or array.dtype.kind not in "fiu":
+        raise FormatError(f"{path}: array of shape {array.shape} and type {array.dtype}; expected numbers of shape (N, 3) or (N, 4)")
+    array = np.array(array, dtype=array.dtype.newbyteorder("="))
+    return Scan(array[:, :3], {"intensity": array[:, 3]} if array.shape[1] == 4 else {})
+
+
+def write_npy(path: Path, scan: Scan) -> None:
+    """A plain (N, 3) array if the scan has no fields, else records."""
+    with atomic_path(path) as temporary:
+        np.save(temporary, records_from_scan(scan, flat=False) if scan.fields else scan.points)
+
+
+def read_npz(path: Path) -> Scan:
+    """`points` (N, 3), an optional `stamp` in nanoseconds, and every other array a field."""
+    arrays = read_npz_arrays(path)
+    points = arrays.pop("points", None)
+    if points is None:
+        raise FormatError(f"{path}: no array 'points' in this archive; it has {', '.join(arrays) or 'none'}")
+    stamp = arrays.pop("stamp", None)
+    return Scan(points, arrays, stamp=None if stamp is None else int(stamp))
+
+
+def write_npz(path: Path, scan: Scan) -> None:
+    clash = [n for n in scan.fields if n in ("points", "stamp", "file")]
+    if clash:
+        raise FormatError(f"{path}: a field cannot be called '{clash[0]}' in .npz; rename it")
+    arrays: dict[str, np.ndarray] = {"points": scan.points, **scan.fields}
+    if scan.stamp is not None:
+        arrays["stamp"] = np.int64(scan.stamp)
+    with atomic_path(path) as temporary:
+        np.savez(temporary, **arrays)  # type: ignore[arg-type]

@@ -1,0 +1,156 @@
+"""PCD files of the Point Cloud Library: ascii, binary and binary_compressed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+
+from poli.data.formats.records import check_names, records_from_scan, scan_from_records
+from poli.errors import FormatError
+from poli.files.atomic import atomic_path
+from poli.files.ply import write_text_records
+from poli.scan import Scan
+
+Encoding = Literal["ascii", "binary", "binary_compressed"]
+
+_KINDS = {"F": "f", "I": "i", "U": "u"}
+_LONGEST_LINE = 65536
+
+
+@dataclass(frozen=True)
+class _Header:
+    dtype: np.dtype
+    points: int
+    encoding: Encoding
+
+
+def read_pcd(path: Path) -> Scan:
+    with path.open("rb") as file:
+        header = _read_header(file, path)
+        left = path.stat().st_size - file.tell()
+        if header.encoding == "ascii":
+            records = _read_ascii(file, path, header, left)
+        elif header.encoding == "binary":
+            _check_room(path, header, left, header.points * header.dtype.itemsize)
+            records = np.fromfile(file, header.dtype, header.points)
+        else:
+            records = _read_compressed(file, path, header, left)
+    names = [n for n in header.dtype.names or () if not n.startswith("\0")]  # padding is not data
+    return scan_from_records(records[names], path)
+
+
+def write_pcd(path: Path, scan: Scan, encoding: Encoding = "binary") -> None:
+    records = records_from_scan(scan, flat=encoding == "ascii")
+    check_names(records, path)
+    names = records.dtype.names or ()
+    bases = [records.dtype[n].base for n in names]
+    counts = [int(np.prod(records.dtype[n].shape)) for n in names]
+    for name, base in zip(names, bases, strict=True):
+        if base.kind not in "fiu" or base.itemsize > 8 or base == np.float16:
+            raise FormatError(f"{path}: PCD cannot hold field '{name}' of type {base}; convert it or use .npz")
+    header = (
+        "# .PCD v0.7 - Point Cloud Data file format\nVERSION 0.7\n"
+        f"FIELDS {' '.join(names)}\n"
+        f"SIZE {' '.join(str(b.itemsize) for b in bases)}\n"
+        f"TYPE {' '.join(b.kind.upper() for b in bases)}\n"
+        f"COUNT {' '.join(map(str, counts))}\n"
+        f"WIDTH {len(scan)}\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS {len(scan)}\nDATA {encoding}\n"
+    )
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(header.encode("ascii"))
+        if encoding == "ascii":
+            write_text_records(file, records, " ")
+        elif encoding == "binary":
+            file.write(records.tobytes())
+        else:
+            _write_compressed(file, records)
+
+
+def _read_header(file: BinaryIO, path: Path) -> _Header:
+    lines: dict[str, list[str]] = {}
+    while "DATA" not in lines:
+        raw = file.readline(_LONGEST_LINE)
+        if not raw.endswith(b"\n") or len(lines) > 20:
+            raise FormatError(f"{path}: the PCD header does not end with a DATA line; the file is cut off or is not PCD")
+        words = raw.decode("ascii", errors="replace").split()
+        if words and not words[0].startswith("#"):
+            lines[words[0]] = words[1:]
+    try:
+        names, sizes, kinds = lines["FIELDS"], lines["SIZE"], lines["TYPE"]
+        counts = [int(c) for c in lines.get("COUNT", ["1"] * len(names))]
+        if not len(names) == len(sizes) == len(kinds) == len(counts) or min(counts, default=1) < 1:
+            raise ValueError("FIELDS, SIZE, TYPE and COUNT differ in length")
+        columns: list[tuple] = []
+        for i, (name, size, kind, count) in enumerate(zip(names, sizes, kinds, counts, strict=True)):
+            if name == "_":
+                columns.append((f"\0{i}", "V1", (int(size) * count,)))
+            else:
+                base = f"<{_KINDS[kind]}{int(size)}"
+                columns.append((name, base, (count,)) if count > 1 else (name, base))
+        dtype = np.dtype(columns)
+        points = int(lines["POINTS"][0]) if "POINTS" in lines else int(lines["WIDTH"][0]) * int(lines["HEIGHT"][0])
+        encoding = lines["DATA"][0]
+        if points < 0 or encoding not in ("ascii", "binary", "binary_compressed"):
+            raise ValueError(f"POINTS {points}, DATA {encoding}")
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise FormatError(f"{path}: cannot understand the PCD header: {str(error)[:120]}") from None
+    return _Header(dtype, points, encoding)  # type: ignore[arg-type]
+
+
+def _check_room(path: Path, header: _Header, left: int, needed: int) -> None:
+    """Before anything is allocated: a header can promise any number of points."""
+    if needed > left:
+        raise FormatError(
+            f"{path}: the header promises {header.points} points, {needed} bytes, but {left} are left; the file is cut off or its header is wrong"
+        )
+
+
+def _read_ascii(file: BinaryIO, path: Path, header: _Header, left: int) -> np.ndarray:
+    columns = sum(int(np.prod(header.dtype[n].shape)) for n in header.dtype.names or ())
+    _check_room(path, header, left + 1, 2 * columns * header.points)
+    if header.points == 0:
+        return np.zeros(0, header.dtype)
+    if any((header.dtype[n].base.kind == "V") for n in header.dtype.names or ()):
+        raise FormatError(f"{path}: an ascii PCD with padding fields ('_') is not supported; convert it to binary")
+    lines = (file.readline(_LONGEST_LINE).decode("ascii", errors="replace") for _ in range(header.points))
+    try:
+        records = np.loadtxt(lines, header.dtype, comments=None, ndmin=1)
+    except ValueError as error:
+        raise FormatError(f"{path}: {str(error)[:200]}") from None
+    if len(records) != header.points:
+        raise FormatError(f"{path}: the header promises {header.points} points, the file holds {len(records)}")
+    return records
+
+
+def _read_compressed(file: BinaryIO, path: Path, header: _Header, left: int) -> np.ndarray:
+    """Column by column, all values of a field together, as one LZF block."""
+    from poli.data.formats import lzf
+
+    needed = header.points * header.dtype.itemsize
+    if left < 8:
+        raise FormatError(f"{path}: the compressed data is missing; the file is cut off")
+    packed_size, size = (int(v) for v in np.fromfile(file, "<u4", 2))
+    _check_room(path, header, left - 8, packed_size)
+    if size != needed or size > packed_size * lzf.MAX_EXPANSION:
+        raise FormatError(f"{path}: the header promises {header.points} points, {needed} bytes, but the compressed block holds {size} in {packed_size}")
+    data = lzf.decompress(np.fromfile(file, np.uint8, packed_size), size)
+    if len(data) != size:
+        raise FormatError(f"{path}: the compressed data is damaged")
+    records = np.empty(header.points, header.dtype)
+    at = 0
+    for name in header.dtype.names or ():
+        column = header.dtype[name]
+        width = column.itemsize * header.points
+        records[name] = data[at : at + width].view(column.base).reshape((header.points, *column.shape))
+        at += width
+    return records
+
+
+def _write_compressed(file: BinaryIO, records: np.ndarray) -> None:
+    from poli.data.formats import lzf
+
+    data = np.frombuffer(b"".join(np.ascontiguousarray(records[n]).tobytes() for n in records.dtype.names or ()), np.uint8)
+    packed = lzf.compress(data)
+    file.write(np.array([len(packed), len(data)], "<u4").tobytes())
+    file.write(packed.tobytes())

@@ -1,0 +1,42 @@
+"""A scan as a record array with columns x, y, z and one per field, and back."""
+
+import os
+
+import numpy as np
+
+from poli.errors import FormatError
+from poli.scan import Scan
+
+
+def scan_from_records(records: np.ndarray, path: str | os.PathLike[str]) -> Scan:
+    """Columns x, y, z become the points, in the widest of their types; the others become fields."""
+    names = records.dtype.names or ()
+    missing = [axis for axis in "xyz" if axis not in names]
+    if missing:
+        raise FormatError(f"{path}: no column '{missing[0]}'; the columns are {', '.join(names) or 'none'}")
+    points = np.stack([records[axis] for axis in "xyz"], axis=-1)
+    if points.ndim != 2:
+        raise FormatError(f"{path}: x, y and z must hold one number each")
+    return Scan(points, {n: np.ascontiguousarray(records[n]) for n in names if n not in ("x", "y", "z")})
+
+
+def records_from_scan(scan: Scan, flat: bool) -> np.ndarray:
+    """The scan as records. `flat` spreads a field of c columns over `name_0` ... `name_(c-1)`; booleans become bytes."""
+    columns: list[tuple[str, np.ndarray]] = [(axis, scan.points[:, i]) for i, axis in enumerate("xyz")]
+    for name, values in scan.fields.items():
+        values = values.astype(np.uint8) if values.dtype == np.bool_ else values
+        if flat and values.ndim == 2:
+            columns += [(f"{name}_{i}", values[:, i]) for i in range(values.shape[1])]
+        else:
+            columns.append((name, values))
+    records = np.empty(len(scan), [(n, v.dtype.newbyteorder("="), v.shape[1:]) for n, v in columns])
+    for name, values in columns:
+        records[name] = values
+    return records
+
+
+def check_names(records: np.ndarray, path: str | os.PathLike[str], forbidden: str = " \t\r\n") -> None:
+    """Refuse column names that a text header would tear apart."""
+    for name in records.dtype.names or ():
+        if any(c in name for c in forbidden) or not name.isascii():
+            raise FormatError(f"{path}: the field name {name!r} cannot stand in this format's header; rename the field")

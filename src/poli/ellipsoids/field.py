@@ -1,0 +1,273 @@
+"""Ellipsoids: one Gaussian a point, which says how the surface runs there and how far it can be trusted."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from poli.errors import InputError
+from poli.se3 import check_pose
+
+_TOLERANCE = 1e-6  # of the largest entry: asymmetry or negative eigenvalues up to this are float32 rounding
+
+
+class Ellipsoids:
+    """A field of 3D Gaussians N(mean, covariance), the statistical manifold of Definitions 1-2.
+
+    Covariances are symmetric and positive semidefinite; that is checked at the door. `viewpoint` is where the sensor stood
+    (one for all, or one a point): normals turn towards it. Fields are values: every operation returns a new one.
+    """
+
+    def __init__(
+        self,
+        means: np.ndarray,  # (N, 3)
+        covariances: np.ndarray,  # (N, 3, 3)
+        viewpoint: np.ndarray | None = None,  # (3,) or (N, 3); the origin if not given
+    ) -> None:
+        means, covariances = np.asarray(means, dtype=np.float64), np.asarray(covariances, dtype=np.float64)
+        if means.ndim != 2 or means.shape[1] != 3:
+            raise InputError(f"means have shape {means.shape}; expected (N, 3)")
+        if covariances.shape != (len(means), 3, 3):
+            raise InputError(f"covariances have shape {covariances.shape}; expected ({len(means)}, 3, 3), one a mean")
+        for name, array in (("means", means), ("covariances", covariances)):
+            bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+            if bad.any():
+                raise InputError(f"{name}: {int(bad.sum())} rows are not finite, the first is row {int(bad.argmax())}")
+        size = np.abs(covariances).max(axis=(1, 2), initial=0.0)
+        skew = np.abs(covariances - np.swapaxes(covariances, 1, 2)).max(axis=(1, 2), initial=0.0) > _TOLERANCE * size
+        if skew.any():
+            raise InputError(f"covariances: {int(skew.sum())} are not symmetric, the first is row {int(skew.argmax())}")
+        self._adopt(means, 0.5 * (covariances + np.swapaxes(covariances, 1, 2)), viewpoint)
+        negative = self.eigenvalues[:, 0] < -_TOLERANCE * size
+        if negative.any():
+            row = int(negative.argmax())
+            raise InputError(
+                f"covariances: {int(negative.sum())} are not positive semidefinite, the first is row {row} "
+                f"(smallest eigenvalue {self.eigenvalues[row, 0]:.3g})"
+            )
+
+    @classmethod
+    def trusted(cls, means: np.ndarray, covariances: np.ndarray, viewpoint: np.ndarray | None = None) -> Ellipsoids:
+        """For estimators whose covariances are sound by construction: the same field without the checks, which cost time."""
+        field = cls.__new__(cls)
+        field._adopt(means, covariances, viewpoint)
+        return field
+
+    def _adopt(self, means: np.ndarray, covariances: np.ndarray, viewpoint: np.ndarray | None) -> None:
+        view = np.zeros(3) if viewpoint is None else np.asarray(viewpoint, dtype=np.float64)
+        if view.shape not in ((3,), (len(means), 3)) or not np.isfinite(view).all():
+            raise InputError(f"viewpoint has shape {view.shape}; expected finite numbers of shape (3,) or ({len(means)}, 3)")
+        self.means, self.covariances, self.viewpoint = (_read_only(a) for a in (means, covariances, view))
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    def __repr__(self) -> str:
+        return f"Ellipsoids({len(self)})"
+
+    # --- shape -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
+        from poli.ellipsoids.symmetric3 import eigh3
+
+        values, vectors = eigh3(self.covariances)
+        return _read_only(values), _read_only(vectors)
+
+    @property
+    def eigenvalues(self) -> np.ndarray:  # (N, 3)
+        """Variances along the axes, ascending."""
+        return self._eigen[0]
+
+    @property
+    def axes(self) -> np.ndarray:  # (N, 3, 3)
+        """Unit axes as columns, from the thinnest to the longest; a rotation, never a reflection."""
+        return self._eigen[1]
+
+    @property
+    def scales(self) -> np.ndarray:  # (N, 3)
+        """Standard deviations along the axes, ascending."""
+        return np.sqrt(np.maximum(self.eigenvalues, 0.0))
+
+    @property
+    def normals(self) -> np.ndarray:  # (N, 3)
+        """Unit normals (the thinnest axis), towards the viewpoint."""
+        return self.oriented_normals(self.viewpoint)
+
+    def oriented_normals(self, point: np.ndarray, away: bool = False) -> np.ndarray:  # (3,) or (N, 3) -> (N, 3)
+        """Unit normals turned towards a point, or away from it.
+
+        Where the thinnest axis is not unique (a line, a ball), the one that faces the point most squarely is taken, so that
+        the answer does not hang on how the eigenvectors happened to come out.
+        """
+        away_from_mean = np.asarray(point, dtype=np.float64) - self.means
+        distance = np.linalg.norm(away_from_mean, axis=1, keepdims=True)
+        facing = np.divide(away_from_mean, distance, out=np.tile([0.0, 0.0, 1.0], (len(self), 1)), where=distance > 0)
+        thin = self.axes[:, :, 0]
+        cosine = np.einsum("ij,ij->i", thin, facing)
+        normals = thin * np.where(cosine < 0, -1.0, 1.0)[:, None]
+        lo, mid, hi = self.eigenvalues.T
+        for ambiguous, spanned in ((mid - lo <= 1e-9 * hi, 2), (hi - lo <= 1e-9 * hi, 3)):
+            if ambiguous.any():
+                basis = self.axes[ambiguous][:, :, :spanned]
+                projected = np.einsum("nij,nj->ni", basis @ np.swapaxes(basis, 1, 2), facing[ambiguous])
+                length = np.linalg.norm(projected, axis=1, keepdims=True)
+                normals[ambiguous] = np.where(length > 1e-9, projected / np.maximum(length, 1e-9), normals[ambiguous])
+        return -normals if away else normals
+
+    @property
+    def linearity(self) -> np.ndarray:  # (N,)
+        """(l1 - l2) / l1 of the variances l1 >= l2 >= l3: 1 on a line. The three measures sum to 1."""
+        lo, mid, hi = self.eigenvalues.T
+        return _share(hi - mid, hi)
+
+    @property
+    def planarity(self) -> np.ndarray:  # (N,)
+        """(l2 - l3) / l1: 1 on a plane."""
+        lo, mid, hi = self.eigenvalues.T
+        return _share(mid - lo, hi)
+
+    @property
+    def sphericity(self) -> np.ndarray:  # (N,)
+        """l3 / l1: 1 in a ball, and where nothing is known of the shape."""
+        return 1.0 - self.linearity - self.planarity
+
+    # --- moving and changing -----------------------------------------------------------------------------------------
+
+    def transform(self, T_target_source: np.ndarray) -> Ellipsoids:  # (4, 4)
+        """The same field seen from another frame (Proposition 1)."""
+        T = check_pose(T_target_source, "T_target_source")
+        R, t = T[:3, :3], T[:3, 3]
+        return Ellipsoids.trusted(self.means @ R.T + t, R @ self.covariances @ R.T, self.viewpoint @ R.T + t)
+
+    def select(self, rows: np.ndarray) -> Ellipsoids:
+        """The ellipsoids that a mask or an index array names."""
+        view = self.viewpoint if self.viewpoint.ndim == 1 else self.viewpoint[rows]
+        return Ellipsoids.trusted(self.means[rows], self.covariances[rows], view)
+
+    def with_floor(self, sigma: float) -> Ellipsoids:
+        """Thicker by `sigma` in every direction: C + sigma^2 I."""
+        return Ellipsoids.trusted(self.means, self.covariances + sigma**2 * np.eye(3), self.viewpoint)
+
+    def as_planes(self, thickness: float = 1e-3) -> Ellipsoids:
+        """GICP's regularisation: the variances become (thickness, 1, 1) along the axes, whatever they were."""
+        thin = self.axes[:, :, 0]
+        planes = np.eye(3) - (1.0 - thickness) * thin[:, :, None] * thin[:, None, :]
+        return Ellipsoids.trusted(self.means, planes, self.viewpoint)
+
+    # --- as densities ------------------------------------------------------------------------------------------------
+
+    def mahalanobis(self, points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,) or (N, k, 3) -> (N, k)
+        """The distance of points to their ellipsoids in standard deviations, row by row."""
+        from poli.ellipsoids import gaussian
+
+        return np.sqrt(gaussian.mahalanobis_squared(self.means, self.covariances, self._beside(points)))
+
+    def log_likelihood(self, points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,) or (N, k, 3) -> (N, k)
+        """log N(point; mean, covariance), row by row."""
+        from poli.ellipsoids import gaussian
+
+        return gaussian.log_likelihood(self.means, self.covariances, self._beside(points))
+
+    def kl(self, other: Ellipsoids) -> np.ndarray:  # (N,)
+        """Kullback-Leibler divergence KL(self || other) in nats, row by row."""
+        from poli.ellipsoids import gaussian
+
+        return gaussian.kl_divergence(*self._pair(other))
+
+    def wasserstein(self, other: Ellipsoids) -> np.ndarray:  # (N,)
+        """2-Wasserstein distance in metres, row by row; flat ellipsoids are fine."""
+        from poli.ellipsoids import gaussian
+
+        return gaussian.wasserstein(*self._pair(other))
+
+    def riemannian(self, other: Ellipsoids) -> np.ndarray:  # (N,)
+        """Affine-invariant Riemannian distance of the covariances, row by row; the means do not enter."""
+        from poli.ellipsoids import gaussian
+
+        _, mine, _, its = self._pair(other)
+        return gaussian.affine_invariant(mine, its)
+
+    def fuse(self, other: Ellipsoids) -> Ellipsoids:
+        """Both fields' knowledge in one, row by row: the product of the densities (information form)."""
+        from poli.ellipsoids import gaussian
+
+        return Ellipsoids.trusted(*gaussian.fuse(*self._pair(other)), self.viewpoint)
+
+    def sample(
+        self,
+        per_point: int,
+        within: float = 1.0,
+        mode: Literal["uniform", "scaled"] = "uniform",
+        seed: int | np.random.Generator = 0,
+    ) -> np.ndarray:  # (N * per_point, 3)
+        """Exactly `per_point` samples of each ellipsoid; those of ellipsoid i are rows i * per_point and following.
+
+        `uniform` fills the ellipsoid of radius `within` standard deviations evenly; `scaled` draws from
+        N(mean, within^2 covariance).
+        """
+        from poli.ellipsoids import sampling
+
+        if per_point < 0 or int(per_point) != per_point:
+            raise InputError(f"per_point is {per_point}; expected a whole number of at least 0")
+        if not (np.isfinite(within) and within >= 0):
+            raise InputError(f"within is {within}; expected a number of standard deviations of at least 0")
+        if mode not in ("uniform", "scaled"):
+            raise InputError(f"mode is {mode!r}; expected 'uniform' or 'scaled'")
+        generator = np.random.default_rng(seed)
+        count = len(self) * int(per_point)
+        unit = sampling.uniform_in_ball(generator, count) if mode == "uniform" else generator.standard_normal((count, 3))
+        return sampling.draw(self.means, self.covariances, unit.reshape(len(self), int(per_point), 3), within)
+
+    # --- files -------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write means, covariances and viewpoint as .npz; `load` brings them back bit by bit."""
+        from poli.ellipsoids import files
+
+        files.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Ellipsoids:
+        """Read what `save` or `write_ply` wrote."""
+        from poli.ellipsoids import files
+
+        return files.load(path)
+
+    def write_ply(self, path: str | os.PathLike[str]) -> None:
+        """Write a PLY point cloud with normals and the six numbers of every covariance."""
+        from poli.ellipsoids import files
+
+        files.write_ply_field(self, path)
+
+    def write_splat(self, path: str | os.PathLike[str], colors: np.ndarray | None = None, opacity: float = 0.8) -> None:
+        """Write a Gaussian-splat PLY for splat viewers. `colors` (N, 3) in 0..1; by default they show the normals."""
+        from poli.ellipsoids import files
+
+        files.write_splat(self, path, colors, opacity)
+
+    # --- checks ------------------------------------------------------------------------------------------------------
+
+    def _pair(self, other: Ellipsoids) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        if len(other) != len(self):
+            raise InputError(f"fields of {len(self)} and {len(other)} ellipsoids; row-by-row operations need equal numbers")
+        return self.means, self.covariances, other.means, other.covariances
+
+    def _beside(self, points: np.ndarray) -> np.ndarray:
+        points = np.asarray(points, dtype=np.float64)
+        if points.ndim not in (2, 3) or points.shape[0] != len(self) or points.shape[-1] != 3:
+            raise InputError(f"points have shape {points.shape}; expected ({len(self)}, 3) or ({len(self)}, k, 3), a row an ellipsoid")
+        return points
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = np.ascontiguousarray(array, dtype=np.float64).view()
+    view.flags.writeable = False
+    return view
+
+
+def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)

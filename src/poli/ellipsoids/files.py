@@ -1,0 +1,105 @@
+"""Ellipsoid fields on disk: npz for ourselves, PLY for point cloud tools, Gaussian-splat PLY for splat viewers."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from poli.ellipsoids.field import Ellipsoids
+from poli.errors import FormatError, InputError
+from poli.files.atomic import atomic_path
+from poli.files.npz import read_npz_arrays
+from poli.files.ply import read_ply_element, write_ply
+
+_UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+_COVARIANCE_NAMES = tuple(f"cov_{'xyz'[r]}{'xyz'[c]}" for r, c in _UPPER)
+_SH_BAND_0 = 0.28209479177387814  # the constant spherical harmonic: splat files hold (color - 1/2) / this
+_THINNEST = 1e-6  # metres: splat files hold logarithms of the scales
+
+
+def save(field: Ellipsoids, path: str | os.PathLike[str]) -> None:
+    if Path(path).suffix != ".npz":
+        raise FormatError(f"{path}: fields are saved as .npz")
+    with atomic_path(path) as temporary:
+        np.savez(temporary, means=field.means, covariances=field.covariances, viewpoint=field.viewpoint)
+
+
+def load(path: str | os.PathLike[str]) -> Ellipsoids:
+    if not Path(path).is_file():
+        raise FormatError(f"{path}: no such file")
+    try:
+        if Path(path).suffix == ".ply":
+            return _from_records(read_ply_element(path))
+        arrays = read_npz_arrays(path)
+        return Ellipsoids(arrays["means"], arrays["covariances"], arrays.get("viewpoint"))
+    except (KeyError, ValueError, InputError) as error:
+        raise FormatError(f"{path}: not an ellipsoid field: {error}") from None
+
+
+def write_ply_field(field: Ellipsoids, path: str | os.PathLike[str]) -> None:
+    names = ["x", "y", "z", "nx", "ny", "nz", *_COVARIANCE_NAMES]
+    records = np.empty(len(field), [(n, "f8") for n in names])
+    for i, n in enumerate("xyz"):
+        records[n] = field.means[:, i]
+        records[f"n{n}"] = field.normals[:, i]
+    for name, (r, c) in zip(_COVARIANCE_NAMES, _UPPER, strict=True):
+        records[name] = field.covariances[:, r, c]
+    write_ply(path, records, comments=("poli ellipsoids: mean, normal, covariance",))
+
+
+def write_splat(field: Ellipsoids, path: str | os.PathLike[str], colors: np.ndarray | None, opacity: float) -> None:
+    """The properties of the original 3D Gaussian splatting files, all of them and in their order: some viewers insist."""
+    if not 0 < opacity < 1:
+        raise InputError(f"opacity is {opacity}; expected a number between 0 and 1")
+    normals = field.normals
+    shades = 0.5 * (normals + 1.0) if colors is None else np.asarray(colors, dtype=np.float64)
+    if shades.shape != (len(field), 3):
+        raise InputError(f"colors have shape {shades.shape}; expected ({len(field)}, 3)")
+    columns: dict[str, np.ndarray] = {}
+    for i, n in enumerate("xyz"):
+        columns[n] = field.means[:, i]
+    for i, n in enumerate("xyz"):
+        columns[f"n{n}"] = normals[:, i]
+    for i in range(3):
+        columns[f"f_dc_{i}"] = (shades[:, i] - 0.5) / _SH_BAND_0
+    for i in range(45):  # the higher harmonics: the color does not depend on the view
+        columns[f"f_rest_{i}"] = np.zeros(len(field))
+    columns["opacity"] = np.full(len(field), np.log(opacity / (1 - opacity)))
+    for i in range(3):
+        columns[f"scale_{i}"] = np.log(np.maximum(field.scales[:, i], _THINNEST))
+    for i, q in enumerate(quaternions(field.axes).T):
+        columns[f"rot_{i}"] = q
+    records = np.empty(len(field), [(n, "f4") for n in columns])
+    for name, values in columns.items():
+        records[name] = values
+    write_ply(path, records)
+
+
+def quaternions(rotations: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 4)
+    """Unit quaternions (w, x, y, z) with w >= 0, by the largest of the four components so that none cancels."""
+    m = rotations
+    d0, d1, d2 = m[:, 0, 0], m[:, 1, 1], m[:, 2, 2]
+    squared = 0.25 * np.stack([1 + d0 + d1 + d2, 1 + d0 - d1 - d2, 1 - d0 + d1 - d2, 1 - d0 - d1 + d2], axis=1)
+    wx, wy, wz = m[:, 2, 1] - m[:, 1, 2], m[:, 0, 2] - m[:, 2, 0], m[:, 1, 0] - m[:, 0, 1]
+    xy, xz, yz = m[:, 0, 1] + m[:, 1, 0], m[:, 0, 2] + m[:, 2, 0], m[:, 1, 2] + m[:, 2, 1]
+    products = 0.25 * np.stack(  # row i holds q_i times (w, x, y, z)
+        [
+            np.stack([4 * squared[:, 0], wx, wy, wz], 1),
+            np.stack([wx, 4 * squared[:, 1], xy, xz], 1),
+            np.stack([wy, xy, 4 * squared[:, 2], yz], 1),
+            np.stack([wz, xz, yz, 4 * squared[:, 3]], 1),
+        ],
+        axis=1,
+    )
+    largest = products[np.arange(len(m)), squared.argmax(axis=1)]
+    q = largest / np.linalg.norm(largest, axis=1, keepdims=True)
+    return q * np.where(q[:, :1] < 0, -1.0, 1.0)
+
+
+def _from_records(records: np.ndarray) -> Ellipsoids:
+    means = np.stack([records[n] for n in "xyz"], axis=-1).astype(np.float64)
+    covariances = np.empty((len(records), 3, 3))
+    for name, (r, c) in zip(_COVARIANCE_NAMES, _UPPER, strict=True):
+        covariances[:, r, c] = covariances[:, c, r] = records[name]
+    normals = np.stack([records[f"n{n}"] for n in "xyz"], axis=-1)
+    return Ellipsoids(means, covariances, viewpoint=means + normals)  # a viewpoint that brings the same normals back

@@ -1,0 +1,85 @@
+"""The mathematics of Gaussians, row by row over arrays of them. Covariances are factored, never inverted."""
+
+import numpy as np
+
+from poli.ellipsoids.symmetric3 import cholesky3, eigh3
+from poli.errors import DegenerateError
+
+
+def regular_cholesky(covariances: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 3, 3)
+    """Cholesky factors, or an error that names the first singular covariance."""
+    factors = cholesky3(covariances)
+    singular = (np.diagonal(factors, axis1=1, axis2=2) <= 0).any(axis=1)
+    if singular.any():
+        raise DegenerateError(
+            f"{int(singular.sum())} of {len(factors)} covariances are singular, the first is row {int(singular.argmax())}; "
+            "a density needs volume: add a floor with .with_floor(sigma)"
+        )
+    return factors
+
+
+def whiten(factors: np.ndarray, vectors: np.ndarray) -> np.ndarray:  # (N, 3, 3), (N, ..., 3) -> (N, ..., 3)
+    """L^-1 v by forward substitution."""
+    L = factors.reshape(factors.shape[0], *(1,) * (vectors.ndim - 2), 3, 3)
+    x = vectors[..., 0] / L[..., 0, 0]
+    y = (vectors[..., 1] - L[..., 1, 0] * x) / L[..., 1, 1]
+    z = (vectors[..., 2] - L[..., 2, 0] * x - L[..., 2, 1] * y) / L[..., 2, 2]
+    return np.stack([x, y, z], axis=-1)
+
+
+def mahalanobis_squared(means: np.ndarray, covariances: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(x - mu)' C^-1 (x - mu); points (N, 3) or (N, k, 3)."""
+    factors = regular_cholesky(covariances)
+    return (whiten(factors, points - means.reshape(_beside(means, points))) ** 2).sum(axis=-1)
+
+
+def log_likelihood(means: np.ndarray, covariances: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """log N(x; mu, C), with log|C| = 2 sum log L_kk; points (N, 3) or (N, k, 3)."""
+    factors = regular_cholesky(covariances)
+    squared = (whiten(factors, points - means.reshape(_beside(means, points))) ** 2).sum(axis=-1)
+    half_log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    return -0.5 * squared - half_log_det.reshape(-1, *(1,) * (points.ndim - 2)) - 1.5 * np.log(2 * np.pi)
+
+
+def kl_divergence(mean_a: np.ndarray, cov_a: np.ndarray, mean_b: np.ndarray, cov_b: np.ndarray) -> np.ndarray:  # -> (N,)
+    """KL(a || b)."""
+    factor_a, factor_b = regular_cholesky(cov_a), regular_cholesky(cov_b)
+    ratio = whiten(factor_b, np.swapaxes(factor_a, 1, 2))  # rows are L_b^-1 applied to the columns of L_a
+    trace = (ratio**2).sum(axis=(1, 2))
+    squared = (whiten(factor_b, mean_b - mean_a) ** 2).sum(axis=-1)
+    half_log = np.log(np.diagonal(factor_b, axis1=1, axis2=2) / np.diagonal(factor_a, axis1=1, axis2=2)).sum(axis=1)
+    return np.maximum(0.5 * (trace - 3.0 + squared) + half_log, 0.0)
+
+
+def wasserstein(mean_a: np.ndarray, cov_a: np.ndarray, mean_b: np.ndarray, cov_b: np.ndarray) -> np.ndarray:  # -> (N,)
+    """The 2-Wasserstein distance; singular covariances are allowed."""
+    factor = cholesky3(cov_a)
+    # (A^1/2 B A^1/2)^1/2 has the trace of (L' B L)^1/2, since the two products share their eigenvalues.
+    cross = np.sqrt(np.maximum(eigh3(np.swapaxes(factor, 1, 2) @ cov_b @ factor)[0], 0.0)).sum(axis=1)
+    bures = np.trace(cov_a, axis1=1, axis2=2) + np.trace(cov_b, axis1=1, axis2=2) - 2.0 * cross
+    return np.sqrt(((mean_a - mean_b) ** 2).sum(axis=1) + np.maximum(bures, 0.0))
+
+
+def affine_invariant(cov_a: np.ndarray, cov_b: np.ndarray) -> np.ndarray:  # -> (N,)
+    """The affine-invariant Riemannian distance |log(A^-1/2 B A^-1/2)| of the covariances."""
+    ratio = whiten(regular_cholesky(cov_a), np.swapaxes(regular_cholesky(cov_b), 1, 2))  # rows: L_a^-1 on columns of L_b
+    values = eigh3(np.swapaxes(ratio, 1, 2) @ ratio)[0]
+    return np.sqrt((np.log(np.maximum(values, np.finfo(float).tiny)) ** 2).sum(axis=1))
+
+
+def fuse(mean_a: np.ndarray, cov_a: np.ndarray, mean_b: np.ndarray, cov_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The product of the two densities: C^-1 = A^-1 + B^-1, C^-1 mu = A^-1 a + B^-1 b.
+
+    Written as C = A (A + B)^-1 B, which needs only the sum to be regular: a flat ellipsoid stays exactly flat.
+    """
+    total = cov_a + cov_b
+    regular_cholesky(total)
+    gain = np.swapaxes(np.linalg.solve(total, cov_a), 1, 2)  # A (A + B)^-1
+    mean = mean_a + (gain @ (mean_b - mean_a)[..., None])[..., 0]
+    covariance = gain @ cov_b
+    return mean, 0.5 * (covariance + np.swapaxes(covariance, 1, 2))
+
+
+def _beside(means: np.ndarray, points: np.ndarray) -> tuple[int, ...]:
+    """The shape that lets (N, 3) means meet (N, ..., 3) points."""
+    return (len(means), *(1,) * (points.ndim - 2), 3)

@@ -1,0 +1,24 @@
+"""What this library raises. Catch `PoliError` to catch all of it; only the command line prints and exits."""
+
+
+class PoliError(Exception):
+    """Base of every error that this library raises on purpose."""
+
+
+class InputError(PoliError, ValueError):
+    """An argument has the wrong shape, type or value."""
+
+
+class FormatError(PoliError):
+    """A file is damaged, is not what its name says, or cannot hold what it should."""
+
+
+class DegenerateError(PoliError):
+    """The input is well formed but does not determine the answer (collinear points, singular weights, ...)."""
+
+
+class MissingExtra(PoliError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional dependency: pip install 'poli[{extra}]'")

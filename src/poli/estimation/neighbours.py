@@ -1,0 +1,265 @@
+"""Nearest neighbours: a balanced k-d tree in contiguous arrays, searched in parallel.
+
+Points are stored in the order of the leaves, so a leaf is a run of memory and the distances to all of it are one vector loop.
+Nodes carry their bounding boxes, which prunes far better than splitting planes on scans, where points lie on surfaces.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from poli.errors import InputError
+from poli.scan import ScanLike, points_of
+from poli.threads import run_chunks
+
+_LEAF = 16  # points a leaf at most; 8 to 32 are equally fast
+_STACK = 64  # deeper than any tree of 2^31 points
+
+
+class NeighbourIndex:
+    """A k-d tree over points. Build it once, ask it as often as you like, from as many threads as you like."""
+
+    def __init__(self, points: ScanLike) -> None:  # (N, 3)
+        self.points = points_of(points)
+        count = len(self.points)
+        if count >= 2**31:
+            raise InputError(f"{count} points; the index holds fewer than 2^31")
+        self._depth = max(0, int(np.ceil(np.log2(count / _LEAF))))
+        nodes = (2 << self._depth) - 1
+        self._order = np.arange(count, dtype=np.int32)
+        self._xyz = np.ascontiguousarray(self.points.T)  # (3, N), in the order of the leaves once built
+        self._ranges = np.zeros((nodes, 2), np.int32)
+        self._boxes = np.empty((nodes, 6))
+        self._ranges[0] = 0, count
+        self._build(0, 0)
+        if self._depth:  # two levels one by one, then their subtrees in parallel
+            top = min(2, self._depth)
+            for level in range(1, top):
+                for node in range((1 << level) - 1, (2 << level) - 1):
+                    self._build(node, 0)
+            first = (1 << top) - 1
+            run_chunks(
+                lambda begin, end: [self._build(first + i, self._depth - top) for i in range(begin, end)],
+                1 << top,
+                smallest=1 if count > 2048 else 1 << top,
+            )
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def nearest(self, k: int, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M, k), (M, k)
+        """Indices (int32) of the `k` nearest points and their distances, ascending. Without queries: of the points
+        themselves, each its own first neighbour unless it has duplicates."""
+        if not 1 <= k <= len(self):
+            raise InputError(f"k is {k}; expected 1 to {len(self)}, the number of points")
+        found, squared = self.nearest_in_leaf_order(k) if queries is None else self._search(k, _columns(queries))
+        indices, distances = np.empty_like(found), np.empty_like(squared)
+        rows = self._order if queries is None else np.arange(len(found), dtype=np.int32)
+        run_chunks(lambda begin, end: _unsort(rows, self._order, found, squared, begin, end, indices, distances), len(found), 4096)
+        return indices, distances
+
+    def within(self, radius: float, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M + 1,), (total,)
+        """All neighbours within `radius`, as (starts, indices): those of query i are indices[starts[i]:starts[i + 1]],
+        in no particular order."""
+        check_radius(radius)
+        columns = _columns(self.points if queries is None else queries)
+        tree = (self._order, self._ranges, self._boxes, self._xyz, self._depth, radius * radius, columns)
+        counts = np.zeros(columns.shape[1] + 1, np.int64)
+        nothing = np.empty(0, np.int32)
+        run_chunks(lambda begin, end: _ball(*tree, begin, end, counts, nothing, False), columns.shape[1])
+        starts = np.cumsum(counts)
+        indices = np.empty(starts[-1], np.int32)
+        run_chunks(lambda begin, end: _ball(*tree, begin, end, starts, indices, True), columns.shape[1])
+        return starts, indices
+
+    # The point order of the leaves is what keeps kernels in the cache; those that can work in it do.
+
+    @property
+    def leaf_order(self) -> np.ndarray:  # (N,)
+        """The original index of each point in leaf order."""
+        return self._order
+
+    @property
+    def leaf_ordered_points(self) -> np.ndarray:  # (3, N)
+        """Coordinates in leaf order, one row an axis."""
+        return self._xyz
+
+    def nearest_in_leaf_order(self, k: int) -> tuple[np.ndarray, np.ndarray]:  # (N, k), (N, k)
+        """The k nearest of every point, rows and indices both in leaf order; squared distances."""
+        return self._search(k, self._xyz)
+
+    def _search(self, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = np.empty((columns.shape[1], k), np.int32)
+        squared = np.empty((columns.shape[1], k))
+        tree = (self._ranges, self._boxes, self._xyz, self._depth, k, columns)
+        run_chunks(lambda begin, end: _nearest(*tree, begin, end, found, squared), columns.shape[1])
+        return found, squared
+
+    def _build(self, root: int, levels: int) -> None:
+        _split(self._xyz, self._order, self._ranges, self._boxes, self._depth, root, levels)
+
+
+def check_radius(radius: float) -> None:
+    if not (np.isfinite(radius) and radius > 0):
+        raise InputError(f"radius is {radius}; expected a positive number")
+
+
+def _columns(points: ScanLike) -> np.ndarray:  # (M, 3) -> (3, M)
+    return np.ascontiguousarray(points_of(points, "queries", least=0).T)
+
+
+@njit(nogil=True, cache=True)
+def _split(xyz, order, ranges, boxes, depth, root, levels):
+    """Box and split `root` and its descendants for `levels` levels; the children of node i are 2 i + 1 and 2 i + 2."""
+    first, count = root, 1
+    for _ in range(levels + 1):
+        for node in range(first, first + count):
+            lo, hi = ranges[node]
+            widest, axis = -1.0, 0
+            for a in range(3):
+                least, most = np.inf, -np.inf
+                for s in range(lo, hi):
+                    least = min(least, xyz[a, s])
+                    most = max(most, xyz[a, s])
+                boxes[node, a], boxes[node, 3 + a] = least, most
+                if most - least > widest:
+                    widest, axis = most - least, a
+            if node < (1 << depth) - 1:
+                mid = (lo + hi) >> 1
+                _partition(xyz[axis], xyz, order, lo, hi - 1, mid)
+                ranges[2 * node + 1, 0], ranges[2 * node + 1, 1] = lo, mid
+                ranges[2 * node + 2, 0], ranges[2 * node + 2, 1] = mid, hi
+        first, count = 2 * first + 1, 2 * count
+
+
+@njit(nogil=True, cache=True)
+def _partition(key, xyz, order, left, right, mid):
+    """Quickselect: reorder points so that key[mid] stands where sorting would put it."""
+    X, Y, Z = xyz[0], xyz[1], xyz[2]
+    while right > left:
+        a, b, c = key[left], key[(left + right) >> 1], key[right]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i, j = left, right
+        while i <= j:
+            while key[i] < pivot:
+                i += 1
+            while key[j] > pivot:
+                j -= 1
+            if i <= j:
+                X[i], X[j] = X[j], X[i]
+                Y[i], Y[j] = Y[j], Y[i]
+                Z[i], Z[j] = Z[j], Z[i]
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if mid <= j:
+            right = j
+        elif mid >= i:
+            left = i
+        else:
+            return
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _box_distance(boxes, node, x, y, z):
+    dx = max(max(boxes[node, 0] - x, x - boxes[node, 3]), 0.0)
+    dy = max(max(boxes[node, 1] - y, y - boxes[node, 4]), 0.0)
+    dz = max(max(boxes[node, 2] - z, z - boxes[node, 5]), 0.0)
+    return dx * dx + dy * dy + dz * dz
+
+
+@njit(nogil=True, cache=True)
+def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
+    X, Y, Z = xyz[0], xyz[1], xyz[2]
+    first_leaf = (1 << depth) - 1
+    waiting, waiting_distance = np.empty(_STACK, np.int32), np.empty(_STACK)
+    leaf_distance = np.empty(2 * _LEAF)
+    best, best_index = np.empty(k), np.empty(k, np.int32)
+    previous = np.inf  # distance of the previous query to its k-th neighbour
+    for s in range(begin, end):
+        x, y, z = queries[0, s], queries[1, s], queries[2, s]
+        limit = np.inf
+        if previous < np.inf:
+            # The previous query's k neighbours lie within its k-th distance plus the step from it to here.
+            step = np.sqrt((x - queries[0, s - 1]) ** 2 + (y - queries[1, s - 1]) ** 2 + (z - queries[2, s - 1]) ** 2)
+            limit = ((previous + step) * (1.0 + 1e-9)) ** 2 + 1e-300
+        count = 0
+        waiting[0], waiting_distance[0], top = 0, 0.0, 1
+        while top > 0:
+            top -= 1
+            if waiting_distance[top] > limit:
+                continue
+            node = waiting[top]
+            while node < first_leaf:  # down to the nearer leaf; the farther child waits
+                child = 2 * node + 1
+                left = _box_distance(boxes, child, x, y, z)
+                right = _box_distance(boxes, child + 1, x, y, z)
+                if left <= right:
+                    node, near, other, far = child, left, child + 1, right
+                else:
+                    node, near, other, far = child + 1, right, child, left
+                if near > limit:
+                    node = -1
+                    break
+                if far <= limit:
+                    waiting[top], waiting_distance[top] = other, far
+                    top += 1
+            if node < 0:
+                continue
+            start = ranges[node, 0]
+            size = ranges[node, 1] - start
+            for j in range(size):
+                dx, dy, dz = X[start + j] - x, Y[start + j] - y, Z[start + j] - z
+                leaf_distance[j] = dx * dx + dy * dy + dz * dz
+            for j in range(size):
+                d = leaf_distance[j]
+                if d < limit or (d <= limit and count < k):
+                    p = count if count < k else k - 1
+                    while p > 0 and best[p - 1] > d:
+                        best[p], best_index[p] = best[p - 1], best_index[p - 1]
+                        p -= 1
+                    best[p], best_index[p] = d, start + j
+                    if count < k:
+                        count += 1
+                    if count == k:
+                        limit = min(limit, best[k - 1])
+        previous = np.sqrt(best[k - 1])
+        for j in range(k):
+            found[s, j], squared[s, j] = best_index[j], best[j]
+
+
+@njit(nogil=True, cache=True)
+def _ball(order, ranges, boxes, xyz, depth, limit, queries, begin, end, starts, indices, fill):
+    """Count the neighbours of query s into starts[s + 1], or, to `fill`, write them from starts[s] on."""
+    X, Y, Z = xyz[0], xyz[1], xyz[2]
+    first_leaf = (1 << depth) - 1
+    waiting = np.empty(_STACK, np.int32)
+    for s in range(begin, end):
+        x, y, z = queries[0, s], queries[1, s], queries[2, s]
+        count = starts[s] if fill else 0
+        waiting[0], top = 0, 1
+        while top > 0:
+            top -= 1
+            node = waiting[top]
+            if _box_distance(boxes, node, x, y, z) > limit:
+                continue
+            if node < first_leaf:
+                waiting[top], waiting[top + 1] = 2 * node + 1, 2 * node + 2
+                top += 2
+                continue
+            for j in range(ranges[node, 0], ranges[node, 1]):
+                if (X[j] - x) ** 2 + (Y[j] - y) ** 2 + (Z[j] - z) ** 2 <= limit:
+                    if fill:
+                        indices[count] = order[j]
+                    count += 1
+        if not fill:
+            starts[s + 1] = count
+
+
+@njit(nogil=True, cache=True)
+def _unsort(rows, order, found, squared, begin, end, indices, distances):
+    for s in range(begin, end):
+        for j in range(found.shape[1]):
+            indices[rows[s], j] = order[found[s, j]]
+            distances[rows[s], j] = np.sqrt(squared[s, j])

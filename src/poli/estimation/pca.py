@@ -1,0 +1,124 @@
+"""Principal component analysis of neighbourhoods: the hand-crafted rival of the network, done well."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numba import njit
+
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+from poli.estimation.neighbours import NeighbourIndex, check_radius
+from poli.scan import ScanLike, points_of
+from poli.threads import run_chunks
+
+
+def pca(
+    scan: ScanLike,  # (N, 3)
+    k: int = 24,
+    radius: float | None = None,
+    regularize: Literal["none", "plane"] = "none",
+    floor: float = 0.0,
+    viewpoint: np.ndarray | None = None,  # (3,)
+) -> Ellipsoids:
+    """An ellipsoid for every point from the spread of its neighbours: its own position, their sample covariance.
+
+    The neighbours are the `k` nearest (itself included), or all within `radius` metres if that is given. `regularize="plane"`
+    sets the variances to GICP's (0.001, 1, 1) along the directions found. `floor` (metres) thickens every ellipsoid.
+
+    Where the neighbourhood cannot tell a shape (fewer than 3 points), the ellipsoid is a ball as wide as the distance to the
+    nearest other point (or the radius, if there is none within it): nothing is known but how sparse the scan is. Collinear
+    neighbours give a needle and identical ones a dot, both exactly flat: add a `floor` before using them as densities.
+    """
+    if k < 1 or int(k) != k:
+        raise InputError(f"k is {k}; expected a whole number of at least 1")
+    if regularize not in ("none", "plane"):
+        raise InputError(f"regularize is {regularize!r}; expected 'none' or 'plane'")
+    if not (np.isfinite(floor) and floor >= 0):
+        raise InputError(f"floor is {floor}; expected metres, at least 0")
+    points = points_of(scan)
+    index = NeighbourIndex(points)
+    covariances = _within(index, radius) if radius is not None else _nearest(index, min(int(k), len(points)))
+    field = Ellipsoids.trusted(points, covariances, viewpoint)
+    if floor:
+        field = field.with_floor(floor)
+    return field.as_planes() if regularize == "plane" else field
+
+
+def _nearest(index: NeighbourIndex, k: int) -> np.ndarray:  # -> (N, 3, 3)
+    found, squared = index.nearest_in_leaf_order(k)
+    covariances = np.empty((len(index), 3, 3))
+    if k < 3:
+        spacing = squared[:, -1]  # zero for a single point or a duplicate: a dot
+        covariances[index.leaf_order] = spacing[:, None, None] * np.eye(3)
+        return covariances
+    args = (index.leaf_ordered_points, index.leaf_order, found)
+    run_chunks(lambda begin, end: _covariances(*args, begin, end, covariances), len(index))
+    return covariances
+
+
+def _within(index: NeighbourIndex, radius: float) -> np.ndarray:  # -> (N, 3, 3)
+    check_radius(radius)
+    covariances = np.empty((len(index), 3, 3))
+    starts, indices = index.within(radius)
+    run_chunks(lambda begin, end: _ball_covariances(index.points, starts, indices, radius, begin, end, covariances), len(index))
+    return covariances
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _store(sums, count, out):
+    """Covariance from sums of x, y, z, xx, xy, xz, yy, yz, zz relative to the query: no large numbers cancel."""
+    mx, my, mz = sums[0] / count, sums[1] / count, sums[2] / count
+    out[0, 0] = max(sums[3] / count - mx * mx, 0.0)
+    out[1, 1] = max(sums[6] / count - my * my, 0.0)
+    out[2, 2] = max(sums[8] / count - mz * mz, 0.0)
+    out[0, 1] = out[1, 0] = sums[4] / count - mx * my
+    out[0, 2] = out[2, 0] = sums[5] / count - mx * mz
+    out[1, 2] = out[2, 1] = sums[7] / count - my * mz
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _add(sums, dx, dy, dz):
+    sums[0] += dx
+    sums[1] += dy
+    sums[2] += dz
+    sums[3] += dx * dx
+    sums[4] += dx * dy
+    sums[5] += dx * dz
+    sums[6] += dy * dy
+    sums[7] += dy * dz
+    sums[8] += dz * dz
+
+
+@njit(nogil=True, cache=True)
+def _covariances(xyz, order, found, begin, end, covariances):
+    X, Y, Z = xyz[0], xyz[1], xyz[2]
+    k = found.shape[1]
+    sums = np.empty(9)
+    for s in range(begin, end):
+        sums[:] = 0.0
+        x, y, z = X[s], Y[s], Z[s]
+        for j in range(k):
+            n = found[s, j]
+            _add(sums, X[n] - x, Y[n] - y, Z[n] - z)
+        _store(sums, k, covariances[order[s]])
+
+
+@njit(nogil=True, cache=True)
+def _ball_covariances(points, starts, indices, radius, begin, end, covariances):
+    sums = np.empty(9)
+    for s in range(begin, end):
+        count = starts[s + 1] - starts[s]
+        if count < 3:
+            spacing = radius * radius
+            for j in range(starts[s], starts[s + 1]):
+                if indices[j] != s:
+                    spacing = ((points[indices[j]] - points[s]) ** 2).sum()
+            covariances[s] = spacing * np.eye(3)
+            continue
+        sums[:] = 0.0
+        for j in range(starts[s], starts[s + 1]):
+            n = indices[j]
+            _add(sums, points[n, 0] - points[s, 0], points[n, 1] - points[s, 1], points[n, 2] - points[s, 2])
+        _store(sums, count, covariances[s])

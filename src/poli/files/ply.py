@@ -1,0 +1,143 @@
+"""PLY files as numpy record arrays: one array per element, each property a field. ascii, and binary of either byte order."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+
+from poli.errors import FormatError
+from poli.files.atomic import atomic_path
+
+Encoding = Literal["ascii", "binary_little_endian", "binary_big_endian"]
+
+_TYPES = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
+    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8",
+}  # fmt: skip
+_NAMES = {"i1": "char", "u1": "uchar", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "f4": "float", "f8": "double"}
+_LONGEST_LINE = 4096
+_LONGEST_HEADER = 10_000
+
+
+@dataclass
+class _Element:
+    name: str
+    count: int
+    properties: list[tuple[str, str]] = field(default_factory=list)  # (name, numpy type)
+    has_list: bool = False
+
+
+def read_ply_element(path: str | os.PathLike[str], name: str = "vertex") -> np.ndarray:
+    """The element `name` as a record array in native byte order. The elements before it may hold no lists."""
+    path = Path(path)
+    with path.open("rb") as file:
+        encoding, elements = _read_header(file, path)
+        for element in elements:
+            if element.has_list:
+                raise FormatError(f"{path}: element '{element.name}' has a list, which only elements after '{name}' may have")
+            if element.name == name:
+                return _read_records(file, path, encoding, element)
+            _read_records(file, path, encoding, element)
+    raise FormatError(f"{path}: no element '{name}' in this PLY file")
+
+
+def write_ply(
+    path: str | os.PathLike[str],
+    records: np.ndarray,  # (N,) structured, scalar fields
+    name: str = "vertex",
+    encoding: Encoding = "binary_little_endian",
+    comments: tuple[str, ...] = (),
+) -> None:
+    """Write one element. A field that PLY has no type for (64-bit integers) is an error, never cut short."""
+    lines = ["ply", f"format {encoding} 1.0", *(f"comment {c}" for c in comments), f"element {name} {len(records)}"]
+    for column in records.dtype.names or ():
+        kind = records.dtype[column].str[1:]
+        if kind not in _NAMES:
+            raise FormatError(f"{path}: PLY cannot hold field '{column}' of type {records.dtype[column]}; use .npz or .pcd, or convert it")
+        lines.append(f"property {_NAMES[kind]} {column}")
+    header = "\n".join([*lines, "end_header", ""]).encode("ascii")
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(header)
+        if encoding == "ascii":
+            write_text_records(file, records, " ")
+        else:
+            order = "<" if encoding == "binary_little_endian" else ">"
+            file.write(records.astype(records.dtype.newbyteorder(order)).tobytes())
+
+
+def write_text_records(file: BinaryIO, records: np.ndarray, separator: str) -> None:
+    """One line a record, with as many digits as bring every number back exactly."""
+    formats = {"f4": "%.9g", "f8": "%.17g"}
+    names = records.dtype.names or ()
+    line = separator.join(formats.get(records.dtype[n].str[1:], "%d") for n in names) + "\n"
+    columns = [records[n].tolist() for n in names]
+    file.write("".join(line % row for row in zip(*columns, strict=True)).encode("ascii"))
+
+
+def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:
+    if file.readline(_LONGEST_LINE).strip() != b"ply":
+        raise FormatError(f"{path}: not a PLY file (its first line is not 'ply')")
+    encoding: Encoding | None = None
+    elements: list[_Element] = []
+    for _ in range(_LONGEST_HEADER):
+        raw = file.readline(_LONGEST_LINE)
+        words = raw.decode("ascii", errors="replace").split()
+        if not raw.endswith(b"\n") and words[:1] != ["end_header"]:
+            raise FormatError(f"{path}: the PLY header does not end; the file is cut off or is not PLY")
+        try:
+            match words:
+                case ["end_header"]:
+                    if encoding is None:
+                        raise FormatError(f"{path}: the PLY header has no 'format' line")
+                    return encoding, elements
+                case ["format", "ascii" | "binary_little_endian" | "binary_big_endian" as kind, _]:
+                    encoding = kind  # type: ignore[assignment]
+                case ["element", name, count]:
+                    elements.append(_Element(name, int(count)))
+                    if elements[-1].count < 0:
+                        raise ValueError
+                case ["property", "list", _, _, _]:
+                    elements[-1].has_list = True
+                case ["property", kind, name]:
+                    elements[-1].properties.append((name, _TYPES[kind]))
+                case [] | ["comment", *_] | ["obj_info", *_]:
+                    pass
+                case _:
+                    raise ValueError
+        except (ValueError, KeyError, IndexError):
+            raise FormatError(f"{path}: cannot understand the PLY header line {' '.join(words)[:80]!r}") from None
+    raise FormatError(f"{path}: the PLY header is longer than {_LONGEST_HEADER} lines")
+
+
+def _read_records(file: BinaryIO, path: Path, encoding: Encoding, element: _Element) -> np.ndarray:
+    try:
+        native = np.dtype(element.properties)
+    except ValueError as error:
+        raise FormatError(f"{path}: element '{element.name}': {error}") from None
+    left = path.stat().st_size - file.tell()
+    # Checked against the file's size before anything is allocated: a header can promise any number.
+    needed = element.count * (2 * len(element.properties) if encoding == "ascii" else native.itemsize)
+    if needed > left + (encoding == "ascii"):  # the last line may lack its line feed
+        raise FormatError(
+            f"{path}: the header promises {element.count} of '{element.name}', at least {needed} bytes, but {left} are left; "
+            "the file is cut off or its header is wrong"
+        )
+    if encoding == "ascii":
+        return _read_ascii(file, path, native, element)
+    order = "<" if encoding == "binary_little_endian" else ">"
+    return np.fromfile(file, native.newbyteorder(order), element.count).astype(native, copy=False)
+
+
+def _read_ascii(file: BinaryIO, path: Path, native: np.dtype, element: _Element) -> np.ndarray:
+    lines = [file.readline(65536) for _ in range(element.count)]
+    if element.count == 0 or not element.properties:
+        return np.zeros(element.count, native)
+    try:
+        records = np.loadtxt((line.decode("ascii") for line in lines), dtype=native, comments=None, ndmin=1)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: element '{element.name}': {str(error)[:200]}") from None
+    if len(records) != element.count:
+        raise FormatError(f"{path}: the header promises {element.count} of '{element.name}', the file holds {len(records)}")
+    return records

@@ -1,0 +1,114 @@
+"""A scan: points, and whatever fields travel with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from poli.errors import InputError
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """How many returns were removed, and why."""
+
+    nonfinite: int = 0
+    zero: int = 0
+
+    def __add__(self, other: Dropped) -> Dropped:
+        return Dropped(self.nonfinite + other.nonfinite, self.zero + other.zero)
+
+    @property
+    def total(self) -> int:
+        return self.nonfinite + self.zero
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Points in the sensor's frame with their fields (time, ring, intensity, ...), row by row.
+
+    Points stay in the precision they come in, float32 or float64. A scan stands wherever an (N, 3) array does.
+    """
+
+    points: np.ndarray  # (N, 3)
+    fields: Mapping[str, np.ndarray] = field(default_factory=dict)  # each (N,) or (N, c)
+    stamp: int | None = None  # nanoseconds
+    dropped: Dropped = Dropped()
+
+    def __post_init__(self) -> None:
+        points = np.asarray(self.points)
+        if points.ndim != 2 or points.shape[1] != 3:
+            raise InputError(f"points have shape {points.shape}; expected (N, 3)")
+        if points.dtype.kind not in "fiu":
+            raise InputError(f"points have type {points.dtype}; expected real numbers")
+        if points.dtype not in (np.float32, np.float64):
+            points = points.astype(np.float64)
+        fields = {name: np.asarray(values) for name, values in self.fields.items()}
+        for name, values in fields.items():
+            if name in ("x", "y", "z") or not name:
+                raise InputError(f"a field cannot be called {name!r}; x, y and z are the points themselves")
+            if values.ndim not in (1, 2) or len(values) != len(points) or values.dtype.kind not in "biuf":
+                raise InputError(
+                    f"field '{name}' has shape {values.shape} and type {values.dtype}; expected numbers of shape ({len(points)},) or ({len(points)}, c)"
+                )
+        object.__setattr__(self, "points", np.ascontiguousarray(points))
+        object.__setattr__(self, "fields", fields)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.points, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.fields) or "no fields"
+        lost = f", {self.dropped.total} dropped" if self.dropped.total else ""
+        return f"Scan({len(self)} points, {names}{lost})"
+
+    def select(self, rows: np.ndarray) -> Scan:
+        """The rows that a mask or an index array names, with their fields."""
+        return replace(self, points=self.points[rows], fields={n: v[rows] for n, v in self.fields.items()})
+
+    def keep(self, *names: str) -> Scan:
+        """The same points with these fields only."""
+        missing = [n for n in names if n not in self.fields]
+        if missing:
+            raise InputError(f"no field {missing[0]!r} in this scan; it has {', '.join(self.fields) or 'none'}")
+        return replace(self, fields={n: self.fields[n] for n in names})
+
+    def clean(self) -> Scan:
+        """Without non-finite points and without zero returns (a sensor's mark for 'nothing came back'), counted in `dropped`."""
+        finite = np.isfinite(self.points).all(axis=1)
+        zero = ~self.points.any(axis=1)
+        good = finite & ~zero
+        if good.all():
+            return self
+        lost = Dropped(nonfinite=int((~finite).sum()), zero=int(zero.sum()))
+        return replace(self.select(good), dropped=self.dropped + lost)
+
+    def transform(self, T_target_source: np.ndarray) -> Scan:  # (4, 4)
+        """The scan in another frame."""
+        from poli.se3 import check_pose
+
+        T = check_pose(T_target_source, "T_target_source")
+        moved = self.points.astype(np.float64) @ T[:3, :3].T + T[:3, 3]
+        return replace(self, points=moved.astype(self.points.dtype))
+
+
+ScanLike: TypeAlias = Scan | np.ndarray
+
+
+def points_of(scan: ScanLike, name: str = "points", least: int = 1) -> np.ndarray:
+    """The (N, 3) float64 points of a scan or an array, all finite, or an error that names the trouble."""
+    points = scan.points if isinstance(scan, Scan) else Scan(scan).points
+    if len(points) < least:
+        raise InputError(f"{name} holds {len(points)} points; at least {least} are needed")
+    bad = ~np.isfinite(points).all(axis=1)
+    if bad.any():
+        raise InputError(
+            f"{name}: {int(bad.sum())} of {len(points)} rows are not finite, the first is row {int(bad.argmax())}; drop them with Scan(points).clean()"
+        )
+    return np.ascontiguousarray(points, dtype=np.float64)

@@ -1,0 +1,56 @@
+"""Split a loop over the cores.
+
+The kernels of this library are compiled without the GIL, so plain threads run them in parallel. That keeps them callable
+from several threads at once and after a fork, which numba's own parallel back ends do not all allow.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from poli.errors import InputError
+
+_CHUNKS_PER_THREAD = 4  # neighbourhoods differ in cost, so a few more chunks than threads keep the cores level
+
+_pool: ThreadPoolExecutor | None = None
+
+
+def thread_count() -> int:
+    """Threads that the library uses: `POLI_NUM_THREADS`, or every core this process may run on."""
+    wanted = os.environ.get("POLI_NUM_THREADS", "")
+    if wanted:
+        if not wanted.isdigit() or int(wanted) < 1:
+            raise InputError(f"POLI_NUM_THREADS is {wanted!r}; give a whole number of at least 1, or unset it")
+        return int(wanted)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 256) -> None:
+    """Call `work(begin, end)` on ranges that cover `range(total)`, in parallel where that pays."""
+    threads = thread_count()
+    chunks = min(threads * _CHUNKS_PER_THREAD, max(total // smallest, 1))
+    if threads == 1 or chunks == 1:
+        work(0, total)
+        return
+    edges = [total * i // chunks for i in range(chunks + 1)]
+    for done in [_executor(threads).submit(work, begin, end) for begin, end in zip(edges, edges[1:], strict=False)]:
+        done.result()
+
+
+def _executor(threads: int) -> ThreadPoolExecutor:
+    global _pool
+    pool = _pool
+    if pool is None or pool._max_workers != threads:
+        pool = _pool = ThreadPoolExecutor(threads, thread_name_prefix="poli")
+    return pool
+
+
+def _forget_pool() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):  # the pool's threads do not exist in a forked child
+    os.register_at_fork(after_in_child=_forget_pool)
