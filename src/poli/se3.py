@@ -10,9 +10,11 @@ _SMALL_ANGLE = 1e-4  # below it, series replace the quotients that lose their di
 
 def hat(v: np.ndarray) -> np.ndarray:  # (..., 3) -> (..., 3, 3)
     """The matrix of the cross product: `hat(a) @ b = a x b`."""
-    x, y, z = np.moveaxis(np.asarray(v, dtype=float), -1, 0)
-    o = np.zeros_like(x)
-    return np.stack([np.stack([o, -z, y], -1), np.stack([z, o, -x], -1), np.stack([-y, x, o], -1)], -2)
+    v = np.asarray(v, dtype=float)
+    m = np.zeros((*v.shape, 3))
+    m[..., 2, 1], m[..., 0, 2], m[..., 1, 0] = v[..., 0], v[..., 1], v[..., 2]
+    m[..., 1, 2], m[..., 2, 0], m[..., 0, 1] = -v[..., 0], -v[..., 1], -v[..., 2]
+    return m
 
 
 def vee(m: np.ndarray) -> np.ndarray:  # (..., 3, 3) -> (..., 3)

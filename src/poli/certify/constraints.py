@@ -8,8 +8,10 @@ from functools import cache
 
 import numpy as np
 
+COUNT = 21  # the forms below, and A_0: h^2 = 1
 SIZE = 10  # h and the nine entries of R, column by column
-_DIAGONAL = np.sqrt(2.0)  # off-diagonal entries count twice in an inner product
+_COLUMNS, _ROWS = np.tril_indices(SIZE)
+_SCALE = np.where(_ROWS == _COLUMNS, 1.0, np.sqrt(2.0))  # off-diagonal entries count twice in an inner product
 
 
 @cache
@@ -43,12 +45,10 @@ def rotation_constraints() -> np.ndarray:  # (20, 10, 10)
 
 def svec(matrices: np.ndarray) -> np.ndarray:  # (..., 10, 10) -> (..., 55)
     """The upper triangle, column by column, scaled so that <A, B> = svec(A) . svec(B): Clarabel's order."""
-    columns, rows = np.tril_indices(SIZE)
-    return matrices[..., rows, columns] * np.where(rows == columns, 1.0, _DIAGONAL)
+    return matrices[..., _ROWS, _COLUMNS] * _SCALE
 
 
 def smat(vector: np.ndarray) -> np.ndarray:  # (55,) -> (10, 10)
-    columns, rows = np.tril_indices(SIZE)
     out = np.empty((SIZE, SIZE))
-    out[rows, columns] = out[columns, rows] = vector / np.where(rows == columns, 1.0, _DIAGONAL)
+    out[_ROWS, _COLUMNS] = out[_COLUMNS, _ROWS] = vector / _SCALE
     return out

@@ -23,10 +23,14 @@ def round_to_rotation(X: np.ndarray) -> tuple[np.ndarray, float]:  # (10, 10) ->
     return nearest_rotation(y[1:].reshape(3, 3).T), ratio
 
 
+def cost(M: np.ndarray, R: np.ndarray) -> float:  # (10, 10), (3, 3)
+    y = lifted(R)
+    return float(y @ M @ y)
+
+
 def polish(M: np.ndarray, R: np.ndarray) -> np.ndarray:  # (10, 10), (3, 3) -> (3, 3)
     """The local minimum of y' M y that R lies by: Newton steps, turned downhill and shortened where the cost is not convex."""
-    y = lifted(R)
-    cost = float(y @ M @ y)
+    current = cost(M, R)
     for _ in range(_STEPS):
         gradient, _, hessian = derivatives(M, R)
         values, vectors = np.linalg.eigh(hessian)
@@ -36,13 +40,12 @@ def polish(M: np.ndarray, R: np.ndarray) -> np.ndarray:  # (10, 10), (3, 3) -> (
         if length > 0.5:
             step *= 0.5 / length
         while True:
-            candidate = nearest_rotation(R @ so3_exp(step))
-            y = lifted(candidate)
-            lower = float(y @ M @ y)
-            if lower <= cost + _ROUNDING or np.linalg.norm(step) < 1e-9:
+            candidate = R @ so3_exp(step)
+            lower = cost(M, candidate)
+            if lower <= current + _ROUNDING or np.linalg.norm(step) < 1e-9:
                 break
             step *= 0.25
-        R, cost = candidate, lower
+        R, current = candidate, lower
         if length < 1e-8:  # convergence is quadratic: this step was the last to change a digit
             break
-    return R
+    return nearest_rotation(R)

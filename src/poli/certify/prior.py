@@ -13,7 +13,7 @@ u, what is left is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e 
 
 import numpy as np
 
-from poli.se3 import hat
+from poli.certify.quadratic import rotation_tangent
 
 
 def chordal_form(T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
@@ -22,8 +22,7 @@ def chordal_form(T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  #
     A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
     K = 0.5 * np.trace(A) * np.eye(3) - A
     sine = np.zeros((3, 13))  # s, linear in vec(R)
-    for i, axis in enumerate(np.eye(3)):
-        sine[i, 1:10] = -0.5 * (R @ hat(axis)).T.reshape(9)  # vee(M)_i = <hat(e_i), M> / 2
+    sine[:, 1:10] = -0.5 * rotation_tangent(R).T  # vee(M)_i = <hat(e_i), M> / 2
     shift = np.zeros((3, 13))  # u, linear in h and t
     shift[:, 0] = R.T @ t
     shift[:, 10:] = -R.T

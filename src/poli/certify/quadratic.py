@@ -13,6 +13,7 @@ from poli.se3 import hat
 
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _ROW, _COLUMN = np.array(_UPPER).T
+_GENERATORS = hat(np.eye(3))  # (3, 3, 3)
 _UNPACK = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
 
 
@@ -92,6 +93,11 @@ def lifted(R: np.ndarray, t: np.ndarray | None = None) -> np.ndarray:  # -> (10,
     return np.concatenate([[1.0], R.T.reshape(9)] + ([] if t is None else [t]))
 
 
+def rotation_tangent(R: np.ndarray) -> np.ndarray:  # (3, 3) -> (9, 3)
+    """The change of vec(R) by a right perturbation: columns vec(R hat(e_i))."""
+    return np.swapaxes(R @ _GENERATORS, 1, 2).reshape(3, 9).T
+
+
 def derivatives(Q: np.ndarray, R: np.ndarray, t: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gradient, Gauss-Newton matrix and exact Hessian of x' Q x / 2 by the right perturbation R Exp(w), t + R v.
 
@@ -101,8 +107,7 @@ def derivatives(Q: np.ndarray, R: np.ndarray, t: np.ndarray | None = None) -> tu
     size = 3 if t is None else 6
     x = lifted(R, t)
     D = np.zeros((len(x), size))
-    for i, axis in enumerate(np.eye(3)):
-        D[1:10, i] = (R @ hat(axis)).T.reshape(9)
+    D[1:10, :3] = rotation_tangent(R)
     if t is not None:
         D[10:, 3:] = R
     pull = Q @ x
