@@ -8,39 +8,47 @@ from poli.errors import DegenerateError, InputError
 
 _SINGULAR = 1e-10  # ratio of eigenvalues below which a direction counts as undetermined
 _COLLINEAR = 1e-14  # ratio of variances across and along the line
-_TOLERANCE = 1e-9
+_ROUNDING = 1e-6  # of the largest entry: asymmetry and negative eigenvalues up to this may be float32 rounding
+_SOUND, _NONFINITE, _SKEW, _NEGATIVE = range(4)
 
 
 def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Shapes, finite numbers, and symmetric positive semidefinite weights; all in float64. Matches without weight are left out."""
-    arrays = tuple(np.ascontiguousarray(a, dtype=np.float64) for a in (source, target, information))
-    p, q, W = arrays
+    """The arrays in float64, if they fit together, are finite, and the weights symmetric and positive semidefinite."""
+    p, q, W = (np.ascontiguousarray(a, dtype=np.float64) for a in (source, target, information))
     if p.ndim != 2 or p.shape[1] != 3 or q.shape != p.shape or W.shape != (len(p), 3, 3):
         raise InputError(
             f"source {p.shape}, target {q.shape} and information {W.shape} do not fit; expected (N, 3), (N, 3) and (N, 3, 3)"
         )
-    for name, array in zip(("source", "target", "information"), arrays, strict=True):
-        bad = ~np.isfinite(array.reshape(len(array), -1).sum(axis=1))
-        if bad.any():
-            raise InputError(f"{name}: {int(bad.sum())} of {len(p)} rows are not finite, the first is row {int(bad.argmax())}")
-    row, kind = _first_unsound(W)
-    if kind == 1:
+    row, trouble = _first_unsound(p, q, W)
+    if trouble == _NEGATIVE:  # by principal minors, which are quick but harsh on rounding: let eigenvalues decide
+        negative = eigh3(W)[0][:, 0] < -_ROUNDING * np.abs(W).max(axis=(1, 2))
+        row, trouble = int(negative.argmax()), _NEGATIVE if negative.any() else _SOUND
+    if trouble == _NONFINITE:
+        bad = next(name for name, a in (("source", p), ("target", q), ("information", W)) if not np.isfinite(a[row]).all())
+        raise InputError(f"{bad}: row {row} is not finite")
+    if trouble == _SKEW:
         raise InputError(f"information: row {row} is not symmetric")
-    if kind == 2:
+    if trouble == _NEGATIVE:
         raise InputError(f"information: row {row} is not positive semidefinite; weights are inverse covariances")
-    weighty = np.einsum("nii->n", W) > 0
-    return arrays if weighty.all() else (p[weighty], q[weighty], W[weighty])
+    return p, q, W
 
 
-def spread(source: np.ndarray, information: np.ndarray) -> None:
+def centres(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
+    """The number of matches that carry weight, and the means of their points."""
+    count, sums = _sums(source, target, information)
+    means = sums / max(count, 1)
+    return count, means[:3].copy(), means[3:].copy()
+
+
+def spread(count: int, scatter: np.ndarray) -> None:  # (3, 3), about the mean, of size one
     """Without a prior: three matches that carry weight, not all on one line."""
-    if len(source) < 3:
-        raise DegenerateError(f"{len(source)} matches with weight; at least 3 are needed to determine a pose")
-    centred = source - source.mean(axis=0)
-    values = np.linalg.eigvalsh(centred.T @ centred)
-    if values[1] <= _COLLINEAR * values[2] or values[2] <= 0:
-        what = "coincide" if values[2] <= 0 else "are collinear"
-        raise DegenerateError(f"the {len(source)} source points {what}, so the rotation about them is undetermined")
+    if count < 3:
+        raise DegenerateError(f"{count} matches with weight; at least 3 are needed to determine a pose")
+    values = np.linalg.eigvalsh(scatter)
+    if values[2] <= 0:
+        raise DegenerateError(f"the {count} source points coincide, so the rotation is undetermined")
+    if values[1] <= _COLLINEAR * values[2]:
+        raise DegenerateError(f"the {count} source points are collinear, so the rotation about their line is undetermined")
 
 
 def translation(total: np.ndarray) -> None:  # (3, 3): the sum of the weights
@@ -55,21 +63,22 @@ def pose(gauss_newton: np.ndarray) -> None:  # (6, 6), centred frame of size one
     values, vectors = np.linalg.eigh(gauss_newton)
     if values[0] <= _SINGULAR * values[5]:
         rotation, shift = vectors[:3, 0], vectors[3:, 0]
-        free = "rotation about" if np.linalg.norm(rotation) >= np.linalg.norm(shift) else "translation along"
-        axis = rotation if free.startswith("rotation") else shift
+        turns = np.linalg.norm(rotation) >= np.linalg.norm(shift)
+        axis = rotation / np.linalg.norm(rotation) if turns else shift / np.linalg.norm(shift)
         raise DegenerateError(
-            f"the matches and weights leave a {free} {_numbers(axis / np.linalg.norm(axis))} undetermined (source's frame; "
-            f"information {values[0]:.1e} against {values[5]:.1e}); add matches, or a prior"
+            f"the matches and weights leave the {'rotation about' if turns else 'translation along'} {_numbers(axis)} undetermined "
+            f"(source's frame; information {values[0]:.1e} against {values[5]:.1e}); add matches, or a prior"
         )
 
 
 def prior_information(covariance: np.ndarray) -> np.ndarray:  # (6, 6) -> (6, 6)
+    """Gamma^-1."""
     covariance = np.asarray(covariance, dtype=np.float64)
     if covariance.shape != (6, 6) or not np.isfinite(covariance).all():
         raise InputError(f"the prior's covariance has shape {covariance.shape}; expected finite numbers of shape (6, 6)")
-    if np.abs(covariance - covariance.T).max() > _TOLERANCE * np.abs(covariance).max():
+    if np.abs(covariance - covariance.T).max() > _ROUNDING * np.abs(covariance).max():
         raise InputError("the prior's covariance is not symmetric")
-    # Rotation and translation have different units: judge the matrix with a unit diagonal.
+    # Rotation and translation have different units: judge and invert the matrix with a unit diagonal.
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     if (scale <= 0).any() or np.linalg.eigvalsh(covariance / np.outer(scale, scale))[0] <= 1e-12:
         raise InputError("the prior's covariance is not positive definite")
@@ -77,31 +86,42 @@ def prior_information(covariance: np.ndarray) -> np.ndarray:  # (6, 6) -> (6, 6)
     return 0.5 * (information + information.T)
 
 
-def _first_unsound(weights: np.ndarray) -> tuple[int, int]:
-    row, kind = _scan_weights(weights, _TOLERANCE)
-    if kind == 2 and eigh3(weights[row : row + 1])[0][0, 0] >= -1e-6 * np.abs(weights[row]).max():
-        # The quick test is strict; decide all doubtful ones by their eigenvalues.
-        values = eigh3(weights)[0]
-        negative = values[:, 0] < -1e-6 * np.abs(weights).max(axis=(1, 2))
-        return (int(negative.argmax()), 2) if negative.any() else (0, 0)
-    return row, kind
+def _numbers(vector: np.ndarray) -> str:
+    return "(" + ", ".join(f"{v:.2f}" for v in vector) + ")"
 
 
 @njit(nogil=True, cache=True)
-def _scan_weights(weights, tolerance):
-    """The first row that is not symmetric (1) or has a negative principal minor (2); kind 0 if there is none."""
-    for i in range(len(weights)):
+def _first_unsound(source, target, weights):
+    """The first row in trouble, and which; negative principal minors only if there is nothing worse."""
+    doubtful = -1
+    for i in range(len(source)):
         W = weights[i]
         a, b, c = W[0, 0], W[1, 1], W[2, 2]
         d, e, f = W[0, 1], W[0, 2], W[1, 2]
-        size = max(max(abs(a), abs(b)), max(abs(c), max(abs(d), max(abs(e), abs(f)))))
-        if max(abs(d - W[1, 0]), max(abs(e - W[2, 0]), abs(f - W[2, 1]))) > 1e-6 * size:
-            return i, 1
-        t1, t2, t3 = tolerance * size, tolerance * size**2, tolerance * size**3
-        if (
-            min(a, min(b, c)) < -t1
-            or min(a * b - d * d, min(a * c - e * e, b * c - f * f)) < -t2
-            or a * (b * c - f * f) - d * (d * c - f * e) + e * (d * f - b * e) < -t3
+        total = source[i, 0] + source[i, 1] + source[i, 2] + target[i, 0] + target[i, 1] + target[i, 2]
+        total += a + b + c + d + e + f + W[1, 0] + W[2, 0] + W[2, 1]
+        if not np.isfinite(total):
+            return i, _NONFINITE
+        size = max(abs(a), abs(b), abs(c), abs(d), abs(e), abs(f))
+        if max(abs(d - W[1, 0]), abs(e - W[2, 0]), abs(f - W[2, 1])) > _ROUNDING * size:
+            return i, _SKEW
+        if doubtful < 0 and (
+            min(a, b, c) < 0.0
+            or min(a * b - d * d, a * c - e * e, b * c - f * f) < -1e-12 * size**2
+            or a * (b * c - f * f) - d * (d * c - f * e) + e * (d * f - b * e) < -1e-12 * size**3
         ):
-            return i, 2
-    return 0, 0
+            doubtful = i
+    return (doubtful, _NEGATIVE) if doubtful >= 0 else (0, _SOUND)
+
+
+@njit(nogil=True, cache=True)
+def _sums(source, target, weights):
+    sums = np.zeros(6)
+    count = 0
+    for i in range(len(source)):
+        if weights[i, 0, 0] + weights[i, 1, 1] + weights[i, 2, 2] > 0.0:
+            count += 1
+            for a in range(3):
+                sums[a] += source[i, a]
+                sums[3 + a] += target[i, a]
+    return count, sums

@@ -1,48 +1,74 @@
-"""Newton's method on the rotation group: from the relaxation's solution to the last digit."""
+"""Newton's method on the rotation group: from a good guess to the last digit."""
 
 import numpy as np
+from numba import njit
 
 from poli.certify.quadratic import derivatives, lifted
-from poli.se3 import so3_exp
+from poli.certify.small import dot, eigh, matmul, matvec, transposed_matvec
 
-_STEPS = 20  # two or three from a tight relaxation; more only where it is not
+_STEPS = 30  # three from a tight relaxation; more from a guess
 _ROUNDING = 1e-14  # of a cost whose M has size one
 
 
-def nearest_rotation(matrix: np.ndarray) -> np.ndarray:  # (3, 3) -> (3, 3)
-    U, _, Vt = np.linalg.svd(matrix)
-    return U @ np.diag([1.0, 1.0, np.linalg.det(U @ Vt)]) @ Vt
+@njit(nogil=True, cache=True)
+def nearest_rotation(A):  # (3, 3) -> (3, 3)
+    """The rotation that maximises tr(R'A): the leading eigenvector of Davenport's matrix is its quaternion (w, x, y, z)."""
+    K = np.empty((4, 4))
+    K[0, 0] = A[0, 0] + A[1, 1] + A[2, 2]
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        K[0, 1 + i] = K[1 + i, 0] = A[k, j] - A[j, k]
+        K[1 + i, 1 + i] = A[i, i] - A[j, j] - A[k, k]
+        K[1 + i, 1 + j] = K[1 + j, 1 + i] = A[i, j] + A[j, i]
+    w, x, y, z = eigh(K)[1][:, 3]
+    return np.array([
+        [w * w + x * x - y * y - z * z, 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), w * w - x * x + y * y - z * z, 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), w * w - x * x - y * y + z * z],
+    ])  # fmt: skip
 
 
-def round_to_rotation(X: np.ndarray) -> tuple[np.ndarray, float]:  # (10, 10) -> (3, 3)
-    """The rotation nearest to the leading eigenvector of X, and how much that eigenvalue exceeds the next."""
-    values, vectors = np.linalg.eigh(X)
-    y = vectors[:, -1]
-    y = y / y[0] if abs(y[0]) > 1e-6 else y
-    ratio = float(values[-1] / max(values[-2], np.finfo(float).tiny))
-    return nearest_rotation(y[1:].reshape(3, 3).T), ratio
-
-
-def cost(M: np.ndarray, R: np.ndarray) -> float:  # (10, 10), (3, 3)
+@njit(nogil=True, cache=True)
+def cost(M, R):  # (10, 10), (3, 3)
     y = lifted(R)
-    return float(y @ M @ y)
+    return dot(y, matvec(M, y))
 
 
-def polish(M: np.ndarray, R: np.ndarray) -> np.ndarray:  # (10, 10), (3, 3) -> (3, 3)
+@njit(nogil=True, cache=True)
+def _exp(omega):  # (3,) -> (3, 3)
+    """`se3.so3_exp`, compiled."""
+    angle = np.sqrt(dot(omega, omega))
+    a, b = 1.0 - angle**2 / 6, 0.5 - angle**2 / 24
+    if angle > 1e-4:
+        a, b = np.sin(angle) / angle, (1.0 - np.cos(angle)) / angle**2
+    R = np.empty((3, 3))
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        R[i, i] = 1.0 - b * (omega[j] ** 2 + omega[k] ** 2)
+        R[i, j] = b * omega[i] * omega[j] - a * omega[k]
+        R[j, i] = b * omega[i] * omega[j] + a * omega[k]
+    return R
+
+
+@njit(nogil=True, cache=True)
+def polish(M, R):  # (10, 10), (3, 3) -> (3, 3)
     """The local minimum of y' M y that R lies by: Newton steps, turned downhill and shortened where the cost is not convex."""
     current = cost(M, R)
     for _ in range(_STEPS):
-        gradient, _, hessian = derivatives(M, R)
-        values, vectors = np.linalg.eigh(hessian)
-        floor = 1e-12 * max(np.abs(values).max(), np.finfo(float).tiny)
-        step = -vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), floor))
-        length = float(np.linalg.norm(step))
+        gradient, _, hessian = derivatives(M, lifted(R))
+        values, vectors = eigh(hessian)
+        least = 1e-12 * max(abs(values[0]), abs(values[2])) + 1e-300
+        step = transposed_matvec(vectors, -gradient)
+        for i in range(3):
+            step[i] /= max(abs(values[i]), least)
+        step = matvec(vectors, step)
+        length = np.sqrt(dot(step, step))
         if length > 0.5:
             step *= 0.5 / length
         while True:
-            candidate = R @ so3_exp(step)
+            candidate = matmul(R, _exp(step))
             lower = cost(M, candidate)
-            if lower <= current + _ROUNDING or np.linalg.norm(step) < 1e-9:
+            if lower <= current + _ROUNDING or dot(step, step) < 1e-18:
                 break
             step *= 0.25
         R, current = candidate, lower

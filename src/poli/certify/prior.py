@@ -13,7 +13,7 @@ u, what is left is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e 
 
 import numpy as np
 
-from poli.certify.quadratic import rotation_tangent
+from poli.certify.quadratic import lifted, tangent_map
 
 
 def chordal_form(T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
@@ -22,7 +22,7 @@ def chordal_form(T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  #
     A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
     K = 0.5 * np.trace(A) * np.eye(3) - A
     sine = np.zeros((3, 13))  # s, linear in vec(R)
-    sine[:, 1:10] = -0.5 * rotation_tangent(R).T  # vee(M)_i = <hat(e_i), M> / 2
+    sine[:, 1:10] = -0.5 * tangent_map(lifted(R))[1:].T  # vee(M)_i = <hat(e_i), M> / 2
     shift = np.zeros((3, 13))  # u, linear in h and t
     shift[:, 0] = R.T @ t
     shift[:, 10:] = -R.T

@@ -1,8 +1,5 @@
-"""Shor's relaxation of min y' M y over rotations: a semidefinite program in 10 x 10, solved by Clarabel in its dual form
-
-    max gamma   such that   S = M - gamma A_0 - sum_l lambda_l A_l   is positive semidefinite,
-
-whose multiplier is the primal X. The dual has 21 free variables and one cone; the primal would have 55."""
+"""Shor's relaxation of min y' M y over rotations: a semidefinite program in 10 x 10, solved by Clarabel in its dual form (see
+`proof`), whose own multiplier is the primal X. The dual has 21 free variables and one cone; the primal would have 55."""
 
 from functools import cache
 from typing import Any
@@ -11,21 +8,11 @@ import clarabel
 import numpy as np
 from scipy import sparse
 
-from poli.certify.constraints import SIZE, rotation_constraints, smat, svec
+from poli.certify.constraints import COUNT, FORMS, SIZE
+from poli.certify.newton import nearest_rotation
 
-
-@cache
-def _program() -> tuple[Any, np.ndarray, Any, list[Any], Any]:
-    """All that does not depend on M: the dual's matrices, cone and settings."""
-    forms = np.concatenate([np.eye(1, SIZE * SIZE).reshape(1, SIZE, SIZE), rotation_constraints()])
-    A = sparse.csc_matrix(svec(forms).T)
-    P = sparse.csc_matrix((len(forms), len(forms)))
-    objective = np.zeros(len(forms))
-    objective[0] = -1.0
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.max_threads = 1  # the matrices are tiny
-    return P, objective, A, [clarabel.PSDTriangleConeT(SIZE)], settings
+_COLUMNS, _ROWS = np.tril_indices(SIZE)  # the upper triangle, column by column: Clarabel's order
+_SCALE = np.where(_ROWS == _COLUMNS, 1.0, np.sqrt(2.0))  # off-diagonal entries count twice in an inner product
 
 
 def solve_relaxation(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (10, 10) -> (10, 10), (21,)
@@ -35,20 +22,34 @@ def solve_relaxation(M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (10, 10
     return smat(np.asarray(solution.z)), np.asarray(solution.x)
 
 
-def certificate_matrix(M: np.ndarray, multipliers: np.ndarray) -> np.ndarray:  # (10, 10), (21,) -> (10, 10)
-    """S = M - gamma A_0 - sum lambda_l A_l."""
-    S = M - np.tensordot(multipliers[1:], rotation_constraints(), axes=1)
-    S[0, 0] -= multipliers[0]
-    return S
+def round_to_rotation(X: np.ndarray) -> tuple[np.ndarray, float]:  # (10, 10) -> (3, 3)
+    """The rotation nearest to the leading eigenvector of X, and how many times that eigenvalue exceeds the next."""
+    values, vectors = np.linalg.eigh(X)
+    y = vectors[:, -1]
+    y = y / y[0] if abs(y[0]) > 1e-6 else y
+    ratio = float(values[-1] / max(values[-2], np.finfo(float).tiny))
+    return nearest_rotation(np.ascontiguousarray(y[1:].reshape(3, 3).T)), ratio
 
 
-def fit_multipliers(M: np.ndarray, multipliers: np.ndarray, y: np.ndarray) -> np.ndarray:  # -> (21,)
-    """The multipliers nearest to the given ones for which S y = 0, as it must be at an optimum.
+def svec(matrices: np.ndarray) -> np.ndarray:  # (..., 10, 10) -> (..., 55)
+    """Symmetric matrices as vectors, with <A, B> = svec(A) . svec(B)."""
+    return matrices[..., _ROWS, _COLUMNS] * _SCALE
 
-    The solver stops at its tolerance; y comes from Newton's method and is exact. After this step the bound that S proves is
-    exact too, to rounding, so that the gap measures the relaxation and not the solver.
-    """
-    residual = certificate_matrix(M, multipliers) @ y
-    columns = np.concatenate([np.eye(1, SIZE) * y[0], rotation_constraints() @ y]).T  # (10, 21): A_l y
-    # Rank 7, the normal space of the rotations at y; the remaining singular values are rounding.
-    return multipliers + np.linalg.lstsq(columns, residual, rcond=1e-10)[0]
+
+def smat(vector: np.ndarray) -> np.ndarray:  # (55,) -> (10, 10)
+    out = np.empty((SIZE, SIZE))
+    out[_ROWS, _COLUMNS] = out[_COLUMNS, _ROWS] = vector / _SCALE
+    return out
+
+
+@cache
+def _program() -> tuple[Any, np.ndarray, Any, list[Any], Any]:
+    """All that does not depend on M: the dual's matrices, cone and settings."""
+    A = sparse.csc_matrix(svec(FORMS).T)
+    P = sparse.csc_matrix((COUNT, COUNT))
+    objective = np.zeros(COUNT)
+    objective[0] = -1.0
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1  # the matrices are tiny
+    return P, objective, A, [clarabel.PSDTriangleConeT(SIZE)], settings

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.certify import checks
-from poli.certify.constraints import COUNT
-from poli.certify.newton import cost, nearest_rotation, polish, round_to_rotation
+from poli.certify.newton import cost, polish
 from poli.certify.prior import chordal_form
+from poli.certify.proof import guess_and_prove, prove
 from poli.certify.quadratic import Frame, derivatives, eliminate_translation, lifted, quadratic_form
-from poli.certify.relaxation import certificate_matrix, fit_multipliers, solve_relaxation
+from poli.certify.relaxation import round_to_rotation, solve_relaxation
 from poli.errors import InputError
 from poli.se3 import check_pose
 
 GAP_TOLERANCE = 1e-6
 _SMALLEST_COST = 1e-6  # of the size of M: below it, the gap is measured against this instead of the cost
 _UNIQUE = 1e-9  # the second eigenvalue of S above which the optimum is the only one
-_SQUARED_NORM = 4.0  # of y = [1; vec(R)]
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,6 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class ImplicitSystem:
-    """How the pose answers to the data, for differentiation: in the centred frame, hessian @ (change) = -(change of gradient)."""
-
-    frame: Frame
-    hessian: np.ndarray  # (6, 6), exact, of half the cost
-
-
-@dataclass(frozen=True)
 class CertifiedPose:
     """The answer of `solve`."""
 
@@ -65,7 +56,8 @@ class CertifiedPose:
     cost: float  # sum d' W d, and the prior's term
     certificate: Certificate
     information: np.ndarray  # (6, 6) of the pose, by right perturbation, rotation first
-    implicit: ImplicitSystem
+    frame: Frame  # the centred coordinates that the hessian is in
+    hessian: np.ndarray  # (6, 6), exact, of half the cost: what differentiation needs
 
     @property
     def certified(self) -> bool:
@@ -91,14 +83,13 @@ def solve(
     `shortcut=False` solves the relaxation even where a guess can be proven optimal without it; the answer is the same.
     """
     source, target, information = checks.matches(source, target, information)
-    if prior is None:
-        checks.spread(source, information)
+    count, source_centre, target_centre = checks.centres(source, target, information)
 
     # 1. The cost as a quadratic form in [1; vec(R); t], in centred coordinates of size one.
-    frame = Frame.around(source, target) if len(source) else Frame(np.zeros(3), np.zeros(3), 1.0)
-    p, q = (source - frame.source) / frame.size, (target - frame.target) / frame.size
-    Q = quadratic_form(p, q, information) * frame.size**2
-    if prior is not None:
+    Q, frame, scatter = quadratic_form(source, target, information, source_centre, target_centre)
+    if prior is None:
+        checks.spread(count, scatter)
+    else:
         T_prior = check_pose(prior.T_target_source, "the prior's T_target_source")
         lift = frame.lift()
         Q += lift.T @ chordal_form(T_prior, checks.prior_information(prior.covariance)) @ lift
@@ -106,54 +97,42 @@ def solve(
     # 2. Without the translation, which follows from the rotation.
     checks.translation(Q[10:, 10:])
     M, to_translation = eliminate_translation(Q)
-    size = float(np.linalg.norm(M)) or 1.0
-    M /= size
+    M /= max(float(np.linalg.norm(M)), np.finfo(float).tiny)
 
     # 3. The best rotation and the proof: first a guess, which is mostly right and quick to prove, else the relaxation.
-    R, certificate = _guess(M) if shortcut else (None, None)
-    if certificate is None or not certificate.certified:
+    R, certificate = _guess(M)
+    if not (shortcut and certificate.certified):
         R, certificate = _relax(M, R)
 
     # 4. The pose in the caller's frame, and how well the data determine it.
     t = to_translation @ lifted(R)
-    _, gauss_newton, hessian = derivatives(Q, R, t)
+    x = np.concatenate([lifted(R), t])
+    _, gauss_newton, hessian = derivatives(Q, x)
     checks.pose(gauss_newton)
     tangent = frame.tangent()
-    x = lifted(R, t)
     return CertifiedPose(
         T_target_source=frame.pose(R, t),
         cost=max(float(x @ Q @ x), 0.0),
         certificate=certificate,
         information=tangent.T @ gauss_newton @ tangent,
-        implicit=ImplicitSystem(frame, hessian),
+        frame=frame,
+        hessian=hessian,
     )
 
 
 def _guess(M: np.ndarray) -> tuple[np.ndarray, Certificate]:  # (10, 10)
-    """Newton's method from the rotation that the linear part of the cost favours, and the multipliers of least norm as its proof.
-
-    A proof is a proof, however it was found. This one is complete on 95-100 % of random problems, hard ones included.
-    """
-    R = polish(M, nearest_rotation(-M[0, 1:].reshape(3, 3).T))
-    return R, _prove(M, R, np.zeros(COUNT), ratio=np.inf, unique=True)
+    R, gap, lowest, second = guess_and_prove(M)
+    # If S vanishes on y alone, y y' is the only solution of the relaxation and has one eigenvalue; otherwise let the relaxation say.
+    relative = gap / max(cost(M, R), _SMALLEST_COST) if second > _UNIQUE else np.inf
+    return R, Certificate(np.inf, relative, lowest)
 
 
-def _relax(M: np.ndarray, other: np.ndarray | None) -> tuple[np.ndarray, Certificate]:
+def _relax(M: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, Certificate]:  # (10, 10), (3, 3)
     """The semidefinite relaxation, rounded and polished; where it is not tight, the better of its answer and the guess."""
     X, multipliers = solve_relaxation(M)
     R, ratio = round_to_rotation(X)
     R = polish(M, R)
-    if other is not None and cost(M, other) < cost(M, R):
-        R = other
-    return R, _prove(M, R, multipliers, ratio)
-
-
-def _prove(M: np.ndarray, R: np.ndarray, multipliers: np.ndarray, ratio: float, unique: bool = False) -> Certificate:
-    """The cost of any rotation is at least gamma + |y|^2 min(0, smallest eigenvalue of S). `unique` asks that S vanish on y alone,
-    which makes y y' the only solution of the relaxation and its eigenvalue ratio infinite."""
-    multipliers = fit_multipliers(M, multipliers, lifted(R))
-    lowest, second = np.linalg.eigvalsh(certificate_matrix(M, multipliers))[:2]
-    bound = float(multipliers[0]) + _SQUARED_NORM * min(float(lowest), 0.0)
-    attained = cost(M, R)
-    gap = max(attained - bound, 0.0) / max(attained, _SMALLEST_COST)
-    return Certificate(ratio, gap if not unique or second > _UNIQUE else np.inf, float(lowest))
+    if cost(M, guess) < cost(M, R):
+        R = guess
+    gap, lowest, _ = prove(M, R, multipliers)
+    return R, Certificate(ratio, gap / max(cost(M, R), _SMALLEST_COST), lowest)

@@ -1,10 +1,4 @@
-"""The certified pose as a differentiable layer: `poli.certify.solve` forward, one 6x6 implicit solve backward.
-
-At the optimum the gradient of half the cost by the pose vanishes: F(T; theta) = sum J' W d + (prior) = 0 with d = q - (R p + t) and
-J = R [hat(p), -I] for a right perturbation of the pose. Differentiating F gives A dT = -dF, A the exact 6x6 Hessian. So for a loss
-with gradient g by the pose, u = -A^-1 g, and the gradient by any input is that of u' F with the pose held fixed. This equals the
-KKT system of supplement SB, which the tests use as oracle, at a fraction of its size and with none of its bad conditioning.
-"""
+"""The certified pose as a differentiable layer: `poli.certify.solve` forward, one 6x6 implicit solve backward (`certify.implicit`)."""
 
 from __future__ import annotations
 
@@ -13,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli import certify
+from poli.certify.implicit import adjoint, match_gradients
 from poli.errors import DegenerateError, InputError, MissingExtra, PoliError
 
 try:
@@ -67,13 +62,11 @@ class _CertifiedPose(torch.autograd.Function):
     @staticmethod
     def forward(ctx, source, target, information, prior_pose, prior_covariance, skip_degenerate, answers):  # type: ignore[override]
         poses = np.tile(np.eye(4), (len(source), 1, 1))
-        arrays = [_numpy(a) for a in (source, target, information)]
-        # Weights from products like L^-T L^-1 are symmetric to their own precision; the cost sees the symmetric part only.
-        arrays[2] = 0.5 * (arrays[2] + arrays[2].swapaxes(-1, -2))
+        ctx.arrays = tuple(_numpy(a) for a in (source, target, information))
         for i in range(len(source)):
             prior = None if prior_pose is None else certify.PosePrior(_numpy(prior_pose[i]), _numpy(prior_covariance[i]))
             try:
-                answers.append(certify.solve(*(a[i] for a in arrays), prior=prior))
+                answers.append(certify.solve(*(a[i] for a in ctx.arrays), prior=prior))
                 poses[i] = answers[-1].T_target_source
             except DegenerateError as error:
                 if not skip_degenerate:
@@ -88,72 +81,34 @@ class _CertifiedPose(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_pose):  # type: ignore[override]
-        source, target, information, prior_pose, prior_covariance = ctx.saved_tensors
-        wanted = ctx.needs_input_grad
-        inputs = (source, target, information, prior_pose, prior_covariance)
-        grads = [torch.zeros_like(a) if w else None for a, w in zip(inputs, wanted, strict=False)]
+        inputs = ctx.saved_tensors  # source, target, information, prior_pose, prior_covariance
+        wanted = ctx.needs_input_grad[: len(inputs)]
+        grads = [np.zeros(tuple(a.shape)) if w else None for a, w in zip(inputs, wanted, strict=True)]
         for i, answer in enumerate(ctx.answers):
             if answer is None:
                 continue
-            u = _adjoint(answer, _numpy(grad_pose[i]))
-            matches = _match_gradients(answer, u, source[i], target[i], information[i], wanted[:3])
-            for grad, value in zip(grads[:3], matches, strict=True):
+            T, frame = answer.T_target_source, answer.frame
+            u = adjoint(T, frame, answer.hessian, _numpy(grad_pose[i]))
+            values: list[np.ndarray | None] = [None] * len(inputs)
+            if any(wanted[:3]):
+                values[:3] = match_gradients(*(a[i] for a in ctx.arrays), T, frame, u)
+            if any(wanted[3:]):
+                values[3:] = _prior_gradients(T, np.linalg.solve(frame.tangent(), u), inputs[3][i], inputs[4][i])
+            for grad, value in zip(grads, values, strict=True):
                 if grad is not None:
                     grad[i] = value
-            if prior_pose is not None and (wanted[3] or wanted[4]):
-                for grad, value in zip(grads[3:], _prior_gradients(answer, u, prior_pose[i], prior_covariance[i]), strict=True):
-                    if grad is not None:
-                        grad[i] = value
-        return (*grads, None, None)
+        tensors = (None if g is None else torch.from_numpy(g).to(a) for g, a in zip(grads, inputs, strict=True))
+        return (*tensors, None, None)
 
 
-def _adjoint(answer: certify.CertifiedPose, grad_pose: np.ndarray) -> np.ndarray:  # (4, 4) -> (6,)
-    """u = -A^-1 g in the frame centred on the source, where A is well conditioned; g is the loss's gradient by the centred pose."""
-    frame, R = answer.implicit.frame, answer.T_target_source[:3, :3]
-    # T moves by dR = R hat(w), dt = size R v - dR c, for a centred perturbation (w, v) and the centre c.
-    pull = R.T @ (grad_pose[:3, :3] - np.outer(grad_pose[:3, 3], frame.source))
-    g = np.concatenate([[pull[2, 1] - pull[1, 2], pull[0, 2] - pull[2, 0], pull[1, 0] - pull[0, 1]], frame.size * R.T @ grad_pose[:3, 3]])
-    return -np.linalg.solve(answer.implicit.hessian, g)
-
-
-def _match_gradients(answer, u, source, target, information, wanted):
-    """Gradients of u' F by p, q and W, where F = sum J' W d, in coordinates about the centre of the source."""
-    frame = answer.implicit.frame
-    like = {"dtype": torch.float64, "device": source.device}
-    T = torch.as_tensor(answer.T_target_source, **like)
-    R, centre = T[:3, :3], torch.as_tensor(frame.source, **like)
-    u_rotation, u_shift = torch.as_tensor(u[:3], **like), torch.as_tensor(u[3:] * frame.size, **like)
-    p = source.to(torch.float64) - centre
-    # d in centred coordinates: subtracting first keeps the digits where the origin is far away.
-    d = (target.to(torch.float64) - (T[:3, 3] + R @ centre)) - p @ R.T
-    W = information.to(torch.float64)
-    W = 0.5 * (W + W.transpose(-1, -2))
-    Ju = -(torch.linalg.cross(u_rotation.expand_as(p), p) + u_shift) @ R.T  # J u = -R (u_r x p + u_t)
-    grad_p = grad_q = grad_W = None
-    if wanted[0] or wanted[1]:
-        grad_q = torch.einsum("nij,nj->ni", W, Ju)
-        pulled = torch.einsum("nij,nj->ni", W, d) @ R  # R' W d
-        grad_p = torch.linalg.cross(u_rotation.expand_as(p), pulled) - grad_q @ R
-    if wanted[2]:
-        outer = Ju[:, :, None] * d[:, None, :]
-        grad_W = 0.5 * (outer + outer.transpose(-1, -2))
-    return tuple(None if g is None else g.to(source.dtype) for g in (grad_p, grad_q, grad_W))
-
-
-def _prior_gradients(answer, u, prior_pose, prior_covariance):
-    """Gradients of u' F by the prior's pose and covariance; F is small here, so torch differentiates it."""
-    frame = answer.implicit.frame
-    like = {"dtype": torch.float64, "device": prior_pose.device}
-    T = torch.as_tensor(answer.T_target_source, **like)
-    # u is centred; the prior speaks of the pose itself.
-    full = np.linalg.solve(frame.tangent(), u)
+def _prior_gradients(T: np.ndarray, u: np.ndarray, prior_pose: torch.Tensor, prior_covariance: torch.Tensor) -> list[np.ndarray]:
+    """Gradients of u' F by the prior's pose (4, 4) and covariance (6, 6); F is small here, so torch differentiates it."""
     with torch.enable_grad():
-        pose = prior_pose.detach().to(torch.float64).requires_grad_()
-        covariance = prior_covariance.detach().to(torch.float64).requires_grad_()
-        stationarity = chordal_gradient(T, pose, torch.linalg.inv(covariance))
-        grads = torch.autograd.grad(torch.as_tensor(full, **like) @ stationarity, (pose, covariance))
-    symmetric = 0.5 * (grads[1] + grads[1].transpose(-1, -2))
-    return grads[0].to(prior_pose.dtype), symmetric.to(prior_covariance.dtype)
+        pose = prior_pose.detach().to("cpu", torch.float64).requires_grad_()
+        covariance = prior_covariance.detach().to("cpu", torch.float64).requires_grad_()
+        stationarity = chordal_gradient(torch.from_numpy(T), pose, torch.linalg.inv(covariance))
+        by_pose, by_covariance = torch.autograd.grad(torch.from_numpy(u) @ stationarity, (pose, covariance))
+    return [by_pose.numpy(), 0.5 * (by_covariance + by_covariance.T).numpy()]
 
 
 def chordal_gradient(T: torch.Tensor, T_prior: torch.Tensor, information: torch.Tensor) -> torch.Tensor:
