@@ -1,0 +1,48 @@
+"""POLI: point clouds as fields of Gaussian ellipsoids.
+
+import poli
+
+scan = poli.read("scan.pcd")          # Scan; (N, 3) arrays are accepted wherever a Scan is
+field = poli.pca(scan, k=24)          # Ellipsoids: one Gaussian a point
+pose = poli.certify.solve(source, target, information)   # matched points and (N, 3, 3) weights; proven optimal
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["Ellipsoids", "PoliError", "Scan", "__version__", "certify", "pca", "read", "se3", "write"]
+
+if TYPE_CHECKING:
+    from poli import certify, se3
+    from poli.data import read, write
+    from poli.ellipsoids import Ellipsoids
+    from poli.errors import PoliError
+    from poli.estimation import pca
+    from poli.scan import Scan
+
+# Names load what they need when they are first used: `import poli` itself costs little more than numpy, and no compiler.
+_HOME = {
+    "Ellipsoids": "poli.ellipsoids",
+    "PoliError": "poli.errors",
+    "Scan": "poli.scan",
+    "certify": "poli.certify",
+    "pca": "poli.estimation",
+    "read": "poli.data",
+    "se3": "poli.se3",
+    "write": "poli.data",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'poli' has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(_HOME[name])
+    value = module if _HOME[name] == f"poli.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -52,7 +52,8 @@ class Scan:
                 raise InputError(f"a field cannot be called {name!r}; x, y and z are the points themselves")
             if values.ndim not in (1, 2) or len(values) != len(points) or values.dtype.kind not in "biuf":
                 raise InputError(
-                    f"field '{name}' has shape {values.shape} and type {values.dtype}; expected numbers of shape ({len(points)},) or ({len(points)}, c)"
+                    f"field '{name}': {values.dtype} of shape {values.shape}; "
+                    f"expected numbers of shape ({len(points)},) or ({len(points)}, c)"
                 )
         object.__setattr__(self, "points", np.ascontiguousarray(points))
         object.__setattr__(self, "fields", fields)
@@ -109,6 +110,7 @@ def points_of(scan: ScanLike, name: str = "points", least: int = 1) -> np.ndarra
     bad = ~np.isfinite(points).all(axis=1)
     if bad.any():
         raise InputError(
-            f"{name}: {int(bad.sum())} of {len(points)} rows are not finite, the first is row {int(bad.argmax())}; drop them with Scan(points).clean()"
+            f"{name}: {int(bad.sum())} of {len(points)} rows are not finite, the first is row {int(bad.argmax())}; "
+            "drop them with Scan(points).clean()"
         )
     return np.ascontiguousarray(points, dtype=np.float64)

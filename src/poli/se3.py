@@ -121,5 +121,7 @@ def check_pose(T: np.ndarray, name: str = "T") -> np.ndarray:
         raise InputError(f"{name} has a non-finite entry")
     R = T[:3, :3]
     if np.abs(R.T @ R - np.eye(3)).max() > 1e-4 or np.linalg.det(R) < 0 or np.abs(T[3] - [0, 0, 0, 1]).max() > 1e-6:
-        raise InputError(f"{name} is not a rigid motion: its rotation must be orthonormal with determinant +1, its last row 0 0 0 1")
+        raise InputError(
+            f"{name} is not a rigid motion: the rotation must be orthonormal with determinant +1, the last row 0 0 0 1"
+        )
     return T

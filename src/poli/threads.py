@@ -7,6 +7,7 @@ from several threads at once and after a fork, which numba's own parallel back e
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 from poli.errors import InputError
 
@@ -35,7 +36,7 @@ def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 2
         work(0, total)
         return
     edges = [total * i // chunks for i in range(chunks + 1)]
-    for done in [_executor(threads).submit(work, begin, end) for begin, end in zip(edges, edges[1:], strict=False)]:
+    for done in [_executor(threads).submit(work, begin, end) for begin, end in pairwise(edges)]:
         done.result()
 
 

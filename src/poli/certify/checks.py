@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from poli.certify.small import eigh
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import DegenerateError, InputError
 
@@ -44,7 +45,7 @@ def spread(count: int, scatter: np.ndarray) -> None:  # (3, 3), about the mean, 
     """Without a prior: three matches that carry weight, not all on one line."""
     if count < 3:
         raise DegenerateError(f"{count} matches with weight; at least 3 are needed to determine a pose")
-    values = np.linalg.eigvalsh(scatter)
+    values = eigh(scatter)[0]
     if values[2] <= 0:
         raise DegenerateError(f"the {count} source points coincide, so the rotation is undetermined")
     if values[1] <= _COLLINEAR * values[2]:
@@ -52,7 +53,7 @@ def spread(count: int, scatter: np.ndarray) -> None:  # (3, 3), about the mean, 
 
 
 def translation(total: np.ndarray) -> None:  # (3, 3): the sum of the weights
-    values, vectors = np.linalg.eigh(total)
+    values, vectors = eigh(total)
     if values[0] <= _SINGULAR * values[2]:
         raise DegenerateError(
             f"the sum of the weights is singular: nothing holds the translation along {_numbers(vectors[:, 0])} (target's frame)"
@@ -60,7 +61,7 @@ def translation(total: np.ndarray) -> None:  # (3, 3): the sum of the weights
 
 
 def pose(gauss_newton: np.ndarray) -> None:  # (6, 6), centred frame of size one
-    values, vectors = np.linalg.eigh(gauss_newton)
+    values, vectors = eigh(gauss_newton)
     if values[0] <= _SINGULAR * values[5]:
         rotation, shift = vectors[:3, 0], vectors[3:, 0]
         turns = np.linalg.norm(rotation) >= np.linalg.norm(shift)

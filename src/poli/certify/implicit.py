@@ -10,16 +10,13 @@ import numpy as np
 from numba import njit
 
 from poli.certify.quadratic import Frame
+from poli.certify.small import eigh, matvec, transposed_matvec
 from poli.threads import run_chunks
 
 
 def adjoint(T: np.ndarray, frame: Frame, hessian: np.ndarray, grad_pose: np.ndarray) -> np.ndarray:  # (4, 4) ... -> (6,)
     """u = -A^-1 g in the centred frame, where A is well conditioned, for the loss's gradient by the entries of T."""
-    R, by_R, by_t = T[:3, :3], grad_pose[:3, :3], grad_pose[:3, 3]
-    # A centred perturbation (w, v) moves T by dR = R hat(w) and dt = size R v - dR c, with the source's centre c.
-    pull = R.T @ (by_R - np.outer(by_t, frame.source))
-    by_rotation = [pull[2, 1] - pull[1, 2], pull[0, 2] - pull[2, 0], pull[1, 0] - pull[0, 1]]
-    return -np.linalg.solve(hessian, np.concatenate([by_rotation, frame.size * (R.T @ by_t)]))
+    return _adjoint(T, frame.source, frame.size, hessian, grad_pose)
 
 
 def match_gradients(
@@ -37,6 +34,28 @@ def match_gradients(
     args = (source, target, weights, R, frame.source, moved_centre, u[:3].copy(), u[3:] * frame.size)
     run_chunks(lambda begin, end: _gradients(*args, begin, end, *grads), len(source), smallest=2048)
     return grads
+
+
+@njit(nogil=True, cache=True)
+def _adjoint(T, centre, size, hessian, grad_pose):
+    # A centred perturbation (w, v) moves T by dR = R hat(w) and dt = size R v - dR centre.
+    by_R, pull, g = np.empty((3, 3)), np.zeros((3, 3)), np.zeros(6)
+    for i in range(3):
+        for j in range(3):
+            by_R[i, j] = grad_pose[i, j] - grad_pose[i, 3] * centre[j]
+            g[3 + j] += size * T[i, j] * grad_pose[i, 3]
+    for i in range(3):
+        for j in range(3):
+            for k in range(3):
+                pull[i, j] += T[k, i] * by_R[k, j]
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        g[i] = pull[k, j] - pull[j, k]
+    values, vectors = eigh(hessian)
+    u = transposed_matvec(vectors, g)
+    for i in range(6):
+        u[i] /= -values[i]
+    return matvec(vectors, u)
 
 
 @njit(nogil=True, cache=True)

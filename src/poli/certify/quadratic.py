@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from poli.certify.small import dot, matmul, matvec, transposed_matmul, transposed_matvec
+from poli.certify.small import dot, eigh, matmul, matvec, transposed_matmul, transposed_matvec
 from poli.se3 import hat
 from poli.threads import run_chunks
 
@@ -71,10 +71,15 @@ def quadratic_form(
     return Q, Frame(source_centre, target_centre, size), scatter
 
 
-def eliminate_translation(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (13, 13) -> (10, 10), (3, 10)
-    """The Schur complement M = min over t, and the map y -> t that attains it."""
-    to_translation = -np.linalg.solve(Q[10:, 10:], Q[10:, :10])
-    M = Q[:10, :10] + Q[:10, 10:] @ to_translation
+@njit(nogil=True, cache=True)
+def eliminate_translation(Q):  # (13, 13) -> (10, 10), (3, 10)
+    """The Schur complement M = min over t, and the map y -> t that attains it. The block of t must be regular."""
+    values, vectors = eigh(Q[10:, 10:].copy())
+    coordinates = transposed_matmul(vectors, Q[10:, :10].copy())
+    for i in range(3):
+        coordinates[i] /= -values[i]
+    to_translation = matmul(vectors, coordinates)
+    M = Q[:10, :10] + transposed_matmul(Q[10:, :10].copy(), to_translation)
     return 0.5 * (M + M.T), to_translation
 
 

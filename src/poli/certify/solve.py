@@ -55,14 +55,20 @@ class CertifiedPose:
     T_target_source: np.ndarray  # (4, 4)
     cost: float  # sum d' W d, and the prior's term
     certificate: Certificate
-    information: np.ndarray  # (6, 6) of the pose, by right perturbation, rotation first
-    frame: Frame  # the centred coordinates that the hessian is in
+    frame: Frame  # the centred coordinates that the two matrices below are in
+    gauss_newton: np.ndarray  # (6, 6)
     hessian: np.ndarray  # (6, 6), exact, of half the cost: what differentiation needs
 
     @property
     def certified(self) -> bool:
         """True if no pose has a lower cost, proven to a relative gap of 1e-6."""
         return self.certificate.certified
+
+    @property
+    def information(self) -> np.ndarray:  # (6, 6)
+        """How well the data determine the pose: the inverse covariance of its right perturbation, rotation first."""
+        tangent = self.frame.tangent()
+        return tangent.T @ self.gauss_newton @ tangent
 
     @property
     def gap(self) -> float:
@@ -95,7 +101,7 @@ def solve(
         Q += lift.T @ chordal_form(T_prior, checks.prior_information(prior.covariance)) @ lift
 
     # 2. Without the translation, which follows from the rotation.
-    checks.translation(Q[10:, 10:])
+    checks.translation(Q[10:, 10:].copy())
     M, to_translation = eliminate_translation(Q)
     M /= max(float(np.linalg.norm(M)), np.finfo(float).tiny)
 
@@ -109,20 +115,13 @@ def solve(
     x = np.concatenate([lifted(R), t])
     _, gauss_newton, hessian = derivatives(Q, x)
     checks.pose(gauss_newton)
-    tangent = frame.tangent()
-    return CertifiedPose(
-        T_target_source=frame.pose(R, t),
-        cost=max(float(x @ Q @ x), 0.0),
-        certificate=certificate,
-        information=tangent.T @ gauss_newton @ tangent,
-        frame=frame,
-        hessian=hessian,
-    )
+    total = max(float(x @ Q @ x), 0.0)
+    return CertifiedPose(frame.pose(R, t), total, certificate, frame, gauss_newton, hessian)
 
 
 def _guess(M: np.ndarray) -> tuple[np.ndarray, Certificate]:  # (10, 10)
     R, gap, lowest, second = guess_and_prove(M)
-    # If S vanishes on y alone, y y' is the only solution of the relaxation and has one eigenvalue; otherwise let the relaxation say.
+    # If S vanishes on y alone, y y' is the only solution of the relaxation: one eigenvalue. Otherwise let the relaxation say.
     relative = gap / max(cost(M, R), _SMALLEST_COST) if second > _UNIQUE else np.inf
     return R, Certificate(np.inf, relative, lowest)
 

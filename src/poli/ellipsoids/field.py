@@ -121,7 +121,7 @@ class Ellipsoids:
     @property
     def linearity(self) -> np.ndarray:  # (N,)
         """(l1 - l2) / l1 of the variances l1 >= l2 >= l3: 1 on a line. The three measures sum to 1."""
-        lo, mid, hi = self.eigenvalues.T
+        _, mid, hi = self.eigenvalues.T
         return _share(hi - mid, hi)
 
     @property
@@ -259,7 +259,7 @@ class Ellipsoids:
     def _beside(self, points: np.ndarray) -> np.ndarray:
         points = np.asarray(points, dtype=np.float64)
         if points.ndim not in (2, 3) or points.shape[0] != len(self) or points.shape[-1] != 3:
-            raise InputError(f"points have shape {points.shape}; expected ({len(self)}, 3) or ({len(self)}, k, 3), a row an ellipsoid")
+            raise InputError(f"points have shape {points.shape}; expected ({len(self)}, 3) or ({len(self)}, k, 3)")
         return points
 
 

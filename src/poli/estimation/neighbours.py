@@ -40,7 +40,7 @@ class NeighbourIndex:
                     self._build(node, 0)
             first = (1 << top) - 1
             run_chunks(
-                lambda begin, end: [self._build(first + i, self._depth - top) for i in range(begin, end)],
+                lambda begin, end: self._build_all(range(first + begin, first + end), self._depth - top),
                 1 << top,
                 smallest=1 if count > 2048 else 1 << top,
             )
@@ -95,6 +95,10 @@ class NeighbourIndex:
         tree = (self._ranges, self._boxes, self._xyz, self._depth, k, columns)
         run_chunks(lambda begin, end: _nearest(*tree, begin, end, found, squared), columns.shape[1])
         return found, squared
+
+    def _build_all(self, roots: range, levels: int) -> None:
+        for root in roots:
+            self._build(root, levels)
 
     def _build(self, root: int, levels: int) -> None:
         _split(self._xyz, self._order, self._ranges, self._boxes, self._depth, root, levels)

@@ -9,6 +9,18 @@ import numpy as np
 
 from poli.errors import FormatError
 
+# What zipfile, zlib and numpy raise on damaged archives.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    ValueError,
+    EOFError,
+    OSError,
+    OverflowError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+)
 _LARGEST_INFLATED = 1 << 30  # bytes; an array above it must not come from a hundredth of its size
 
 
@@ -21,10 +33,12 @@ def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             for member in archive.infolist():
                 name = member.filename.removesuffix(".npy")
                 if member.file_size > _LARGEST_INFLATED and member.file_size > 100 * member.compress_size:
-                    raise FormatError(f"{path}: '{name}' would inflate to {member.file_size} bytes from {member.compress_size}; refused")
+                    raise FormatError(
+                        f"{path}: '{name}' would inflate from {member.compress_size} to {member.file_size} bytes; refused"
+                    )
                 with archive.open(member) as file:
                     arrays[name] = _read_array(file, member.file_size)
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, OverflowError, KeyError, NotImplementedError, RuntimeError) as error:
+    except _DAMAGE as error:
         raise FormatError(f"{path}: not a readable numpy archive: {str(error)[:200]}") from None
     return arrays
 

@@ -55,7 +55,7 @@ def write_ply(
     for column in records.dtype.names or ():
         kind = records.dtype[column].str[1:]
         if kind not in _NAMES:
-            raise FormatError(f"{path}: PLY cannot hold field '{column}' of type {records.dtype[column]}; use .npz or .pcd, or convert it")
+            raise FormatError(f"{path}: PLY cannot hold field '{column}' of type {records.dtype[column]}; use .npz or .pcd")
         lines.append(f"property {_NAMES[kind]} {column}")
     header = "\n".join([*lines, "end_header", ""]).encode("ascii")
     with atomic_path(path) as temporary, temporary.open("wb") as file:
@@ -63,8 +63,7 @@ def write_ply(
         if encoding == "ascii":
             write_text_records(file, records, " ")
         else:
-            order = "<" if encoding == "binary_little_endian" else ">"
-            file.write(records.astype(records.dtype.newbyteorder(order)).tobytes())
+            file.write(records.astype(_ordered(records.dtype, encoding)).tobytes())
 
 
 def write_text_records(file: BinaryIO, records: np.ndarray, separator: str) -> None:
@@ -93,7 +92,7 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:
                         raise FormatError(f"{path}: the PLY header has no 'format' line")
                     return encoding, elements
                 case ["format", "ascii" | "binary_little_endian" | "binary_big_endian" as kind, _]:
-                    encoding = kind  # type: ignore[assignment]
+                    encoding = kind
                 case ["element", name, count]:
                     elements.append(_Element(name, int(count)))
                     if elements[-1].count < 0:
@@ -126,8 +125,11 @@ def _read_records(file: BinaryIO, path: Path, encoding: Encoding, element: _Elem
         )
     if encoding == "ascii":
         return _read_ascii(file, path, native, element)
-    order = "<" if encoding == "binary_little_endian" else ">"
-    return np.fromfile(file, native.newbyteorder(order), element.count).astype(native, copy=False)
+    return np.fromfile(file, _ordered(native, encoding), element.count).astype(native, copy=False)
+
+
+def _ordered(dtype: np.dtype, encoding: Encoding) -> np.dtype:
+    return dtype.newbyteorder("<" if encoding == "binary_little_endian" else ">")
 
 
 def _read_ascii(file: BinaryIO, path: Path, native: np.dtype, element: _Element) -> np.ndarray:

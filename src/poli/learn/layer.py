@@ -1,4 +1,4 @@
-"""The certified pose as a differentiable layer: `poli.certify.solve` forward, one 6x6 implicit solve backward (`certify.implicit`)."""
+"""The certified pose as a differentiable layer: `certify.solve` forward, one 6x6 implicit solve (`certify.implicit`) backward."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def certified_pose(
     prior_T_target_source: torch.Tensor | None = None,  # (B, 4, 4)
     prior_covariance: torch.Tensor | None = None,  # (6, 6) or (B, 6, 6)
     skip_degenerate: bool = False,
+    shortcut: bool = True,
 ) -> PoseBatch:
     """The globally optimal pose of each problem of a batch, differentiable by points, weights, and the prior's pose and covariance.
 
     Problems of different size are padded: a match with zero weight does not count. A degenerate problem raises
     `DegenerateError`; with `skip_degenerate` it yields the identity, `certified` False and no gradient instead. Leave the
-    leading dimension away for a single problem; `T_target_source` is then still (1, 4, 4).
+    leading dimension away for a single problem; `T_target_source` is then still (1, 4, 4). `shortcut` as in `certify.solve`.
     """
     if source.ndim == 2:
         source, target, information = source[None], target[None], information[None]
@@ -53,20 +54,24 @@ def certified_pose(
         prior_T_target_source = prior_T_target_source.expand(batch, 4, 4)
         prior_covariance = prior_covariance.expand(batch, 6, 6)
     answers: list[certify.CertifiedPose | None] = []
-    poses = _CertifiedPose.apply(source, target, information, prior_T_target_source, prior_covariance, skip_degenerate, answers)
+    poses = _CertifiedPose.apply(
+        source, target, information, prior_T_target_source, prior_covariance, (skip_degenerate, shortcut), answers
+    )
     certified = torch.tensor([a is not None and a.certified for a in answers], device=source.device)
     return PoseBatch(poses, certified, tuple(answers))
 
 
 class _CertifiedPose(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, source, target, information, prior_pose, prior_covariance, skip_degenerate, answers):  # type: ignore[override]
+    def forward(ctx, source, target, information, prior_pose, prior_covariance, options, answers):
+        skip_degenerate, shortcut = options
         poses = np.tile(np.eye(4), (len(source), 1, 1))
         ctx.arrays = tuple(_numpy(a) for a in (source, target, information))
         for i in range(len(source)):
             prior = None if prior_pose is None else certify.PosePrior(_numpy(prior_pose[i]), _numpy(prior_covariance[i]))
             try:
-                answers.append(certify.solve(*(a[i] for a in ctx.arrays), prior=prior))
+                p, q, W = (a[i] for a in ctx.arrays)
+                answers.append(certify.solve(p, q, W, prior, shortcut))
                 poses[i] = answers[-1].T_target_source
             except DegenerateError as error:
                 if not skip_degenerate:
@@ -80,7 +85,7 @@ class _CertifiedPose(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, grad_pose):  # type: ignore[override]
+    def backward(ctx, grad_pose):
         inputs = ctx.saved_tensors  # source, target, information, prior_pose, prior_covariance
         wanted = ctx.needs_input_grad[: len(inputs)]
         grads = [np.zeros(tuple(a.shape)) if w else None for a, w in zip(inputs, wanted, strict=True)]
@@ -91,7 +96,8 @@ class _CertifiedPose(torch.autograd.Function):
             u = adjoint(T, frame, answer.hessian, _numpy(grad_pose[i]))
             values: list[np.ndarray | None] = [None] * len(inputs)
             if any(wanted[:3]):
-                values[:3] = match_gradients(*(a[i] for a in ctx.arrays), T, frame, u)
+                p, q, W = (a[i] for a in ctx.arrays)
+                values[:3] = match_gradients(p, q, W, T, frame, u)
             if any(wanted[3:]):
                 values[3:] = _prior_gradients(T, np.linalg.solve(frame.tangent(), u), inputs[3][i], inputs[4][i])
             for grad, value in zip(grads, values, strict=True):

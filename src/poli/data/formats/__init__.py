@@ -52,7 +52,9 @@ def read(path: str | os.PathLike[str], format: str | None = None) -> Scan:
         raise FormatError(f"{path}: the file is empty")
     for other in FORMATS:
         if other.magic and start.startswith(other.magic) and other is not chosen:
-            raise FormatError(f"{path}: read as {chosen.name}, but it begins like a {other.name} file; rename it or pass format='{other.name}'")
+            raise FormatError(
+                f"{path}: read as {chosen.name}, but it begins like a {other.name} file; rename it or pass format='{other.name}'"
+            )
     return chosen.read(path).clean()
 
 

@@ -30,32 +30,35 @@ def write_nuscenes_bin(path: Path, scan: Scan) -> None:
 
 def _read(path: Path, names: tuple[str, ...]) -> Scan:
     size, row = path.stat().st_size, 4 * (3 + len(names))
+    layout = f"x y z {' '.join(names)} as float32"
     if size % row:
-        raise FormatError(f"{path}: {size} bytes are not a multiple of {row} (x y z {' '.join(names)} as float32); cut off, or another layout")
+        raise FormatError(f"{path}: {size} bytes are not a multiple of {row} ({layout}); the file is cut off or of another layout")
     values = np.fromfile(path, "<f4").reshape(-1, 3 + len(names))
     points = values[:, :3]
-    with np.errstate(invalid="ignore"):
-        strange = ~(np.abs(points) < _FARTHEST).all(axis=1) & ~np.isnan(points).any(axis=1)
+    strange = (np.abs(np.nan_to_num(points, nan=0.0)) > _FARTHEST).any(axis=1)
     if strange.mean() > 0.01:
-        raise FormatError(f"{path}: {int(strange.sum())} of {len(points)} points lie beyond {_FARTHEST:.0e} m; these bytes are not float32 x y z {' '.join(names)}")
+        raise FormatError(f"{path}: {strange.mean():.0%} of the points lie beyond {_FARTHEST:.0e} m; these bytes are not {layout}")
     return Scan(points, {name: values[:, 3 + i] for i, name in enumerate(names)})
 
 
 def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
-    lost = [n for n in scan.fields if n not in names]
-    if lost:
-        raise FormatError(f"{path}: this format holds {', '.join(names)} only, so '{lost[0]}' would be lost; use .pcd or .npz, or scan.keep(...)")
+    held = ", ".join(names)
+    for name, column in scan.fields.items():
+        if name not in names or column.ndim != 1:
+            raise FormatError(
+                f"{path}: this format holds {held} only, so '{name}' would be lost; use .pcd or .npz, or scan.keep(...)"
+            )
+        if column.dtype != np.float32 and not np.array_equal(
+            column.astype(np.float32).astype(np.float64), column.astype(np.float64)
+        ):
+            raise FormatError(f"{path}: float32 cannot hold field '{name}' ({column.dtype}) exactly; round it, or use .pcd or .npz")
     values = np.zeros((len(scan), 3 + len(names)), "<f4")
     values[:, :3] = scan.points
     for i, name in enumerate(names):
-        if name in scan.fields:
-            column = scan.fields[name]
-            values[:, 3 + i] = column
-            if not np.array_equal(values[:, 3 + i].astype(column.dtype), column, equal_nan=column.dtype.kind == "f") and column.dtype.kind != "f":
-                raise FormatError(f"{path}: field '{name}' does not fit float32; use .pcd or .npz")
-    with np.errstate(invalid="ignore"):
-        moved = np.abs(values[:, :3] - scan.points)
-    if (moved > _TOLERANCE).any():
-        raise FormatError(f"{path}: float32 would move a point by {np.nanmax(moved):.3g} m; subtract an offset first, or use .npz")
+        values[:, 3 + i] = scan.fields.get(name, 0.0)
+    finite = np.isfinite(scan.points)
+    moved = np.abs(values[:, :3][finite] - scan.points[finite]).max(initial=0.0)
+    if moved > _TOLERANCE:
+        raise FormatError(f"{path}: float32 would move a point by {moved:.3g} m; subtract an offset first, or use .npz")
     with atomic_path(path) as temporary:
         values.tofile(temporary)

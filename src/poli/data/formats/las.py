@@ -48,7 +48,9 @@ def write_las(path: Path, scan: Scan) -> None:
         for name, values in scan.fields.items():
             las[name] = values
             if not np.array_equal(np.asarray(las[name]).astype(values.dtype), values):
-                raise FormatError(f"{path}: LAS cannot hold field '{name}' of type {values.dtype} without loss; use .pcd or .npz, or rename it")
+                raise FormatError(
+                    f"{path}: LAS cannot hold field '{name}' of type {values.dtype} without loss; use .pcd or .npz, or rename it"
+                )
     except _NUMPY_ERRORS as error:
         raise FormatError(f"{path}: {str(error)[:200]}") from None
     with atomic_path(path) as temporary:
@@ -60,7 +62,10 @@ def _check_size(path: Path, header) -> None:
     promised = header.point_count * header.point_format.size
     ratio = 1000 if header.are_points_compressed else 1
     if promised > path.stat().st_size * ratio:
-        raise FormatError(f"{path}: the header promises {header.point_count} points, {promised} bytes, more than the file can hold; it is cut off or damaged")
+        raise FormatError(
+            f"{path}: the header promises {header.point_count} points, {promised} bytes, more than the file can hold; "
+            "it is cut off or damaged"
+        )
 
 
 def _laspy():

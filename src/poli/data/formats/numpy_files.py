@@ -21,7 +21,9 @@ def read_npy(path: Path) -> Scan:
     if array.dtype.names:
         return scan_from_records(np.array(array), path)
     if array.ndim != 2 or array.shape[1] not in (3, 4) or array.dtype.kind not in "fiu":
-        raise FormatError(f"{path}: array of shape {array.shape} and type {array.dtype}; expected numbers of shape (N, 3) or (N, 4)")
+        raise FormatError(
+            f"{path}: array of shape {array.shape} and type {array.dtype}; expected numbers of shape (N, 3) or (N, 4)"
+        )
     array = np.array(array, dtype=array.dtype.newbyteorder("="))
     return Scan(array[:, :3], {"intensity": array[:, 3]} if array.shape[1] == 4 else {})
 
@@ -48,6 +50,6 @@ def write_npz(path: Path, scan: Scan) -> None:
         raise FormatError(f"{path}: a field cannot be called '{clash[0]}' in .npz; rename it")
     arrays: dict[str, np.ndarray] = {"points": scan.points, **scan.fields}
     if scan.stamp is not None:
-        arrays["stamp"] = np.int64(scan.stamp)
+        arrays["stamp"] = np.array(scan.stamp, np.int64)
     with atomic_path(path) as temporary:
         np.savez(temporary, **arrays)  # type: ignore[arg-type]

@@ -102,7 +102,8 @@ def _check_room(path: Path, header: _Header, left: int, needed: int) -> None:
     """Before anything is allocated: a header can promise any number of points."""
     if needed > left:
         raise FormatError(
-            f"{path}: the header promises {header.points} points, {needed} bytes, but {left} are left; the file is cut off or its header is wrong"
+            f"{path}: the header promises {header.points} points, {needed} bytes, but {left} are left; "
+            "the file is cut off or its header is wrong"
         )
 
 
@@ -133,7 +134,10 @@ def _read_compressed(file: BinaryIO, path: Path, header: _Header, left: int) -> 
     packed_size, size = (int(v) for v in np.fromfile(file, "<u4", 2))
     _check_room(path, header, left - 8, packed_size)
     if size != needed or size > packed_size * lzf.MAX_EXPANSION:
-        raise FormatError(f"{path}: the header promises {header.points} points, {needed} bytes, but the compressed block holds {size} in {packed_size}")
+        raise FormatError(
+            f"{path}: the header promises {header.points} points, {needed} bytes, but the compressed block holds {size} "
+            f"in {packed_size}; the file is damaged"
+        )
     data = lzf.decompress(np.fromfile(file, np.uint8, packed_size), size)
     if len(data) != size:
         raise FormatError(f"{path}: the compressed data is damaged")

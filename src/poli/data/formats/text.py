@@ -56,7 +56,9 @@ def _look(file, path: Path) -> tuple[list[str], list[str], int, str | None]:
         if words and _numbers(words):
             names = [n.lower() if n.lower() in ("x", "y", "z") else n for n in names]
             if len(names) != len(words) or len(set(names)) != len(names):
-                names = ["x", "y", "z", "intensity"] if len(words) == 4 else [*"xyz", *(f"column_{i}" for i in range(3, len(words)))]
+                names = (
+                    ["x", "y", "z", "intensity"] if len(words) == 4 else [*"xyz", *(f"column_{i}" for i in range(3, len(words)))]
+                )
             if len(words) < 3:
                 raise FormatError(f"{path}: line {skip + 1} has {len(words)} columns; x, y and z are needed")
             return names, words, skip, separator

@@ -1,0 +1,49 @@
+"""The rival: the same semidefinite relaxation through cvxpylayers, as SDPRLayers and the paper do it.
+
+`full` is the paper's program over [h; vec(R); t] in 13 x 13; `reduced` gives the rival our elimination of the translation, 10 x 10.
+Both get our constraints (the paper's own are looser), centred points and a cost of size one, which the solvers need.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from poli.certify.constraints import FORMS
+from poli.errors import MissingExtra
+
+try:
+    import cvxpy
+    import torch
+    from cvxpylayers.torch import CvxpyLayer
+except ImportError:
+    raise MissingExtra("comparing with cvxpylayers", "bench") from None
+
+Solver = Literal["Clarabel", "SCS"]
+
+
+class CvxpyPose:
+    """Matched points and weights to a rotation, differentiable, by cvxpylayers."""
+
+    def __init__(self, size: Literal[10, 13], solver: Solver) -> None:
+        self.size, self.solver = size, solver
+        forms = np.zeros((len(FORMS), size, size))
+        forms[:, :10, :10] = FORMS
+        X, M = cvxpy.Variable((size, size), PSD=True), cvxpy.Parameter((size, size), symmetric=True)
+        constraints = [cvxpy.trace(A @ X) == float(i == 0) for i, A in enumerate(forms)]
+        problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.trace(M @ X)), constraints)
+        self._layer: Any = CvxpyLayer(problem, parameters=[M], variables=[X])
+
+    def __call__(self, source: torch.Tensor, target: torch.Tensor, information: torch.Tensor) -> torch.Tensor:  # -> (3, 3)
+        Q = _quadratic_form(source - source.mean(dim=0), target - target.mean(dim=0), information)
+        if self.size == 10:
+            Q = Q[:10, :10] - Q[:10, 10:] @ torch.linalg.solve(Q[10:, 10:], Q[10:, :10])
+        Q = 0.5 * (Q + Q.T)
+        (X,) = self._layer(Q / torch.linalg.norm(Q), solver_args={"solve_method": self.solver})
+        return X[0, 1:10].reshape(3, 3).T
+
+
+def _quadratic_form(p: torch.Tensor, q: torch.Tensor, W: torch.Tensor) -> torch.Tensor:  # (N, 3), (N, 3), (N, 3, 3) -> (13, 13)
+    eye = torch.eye(3, dtype=p.dtype)
+    spread = -torch.einsum("na,ij->niaj", p, eye).reshape(-1, 3, 9)
+    B = torch.cat([q[:, :, None], spread, -eye.expand(len(p), 3, 3)], dim=2)
+    return torch.einsum("nia,nib->ab", B, W @ B)

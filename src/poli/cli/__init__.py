@@ -1,0 +1,46 @@
+"""The command line: one file a verb. Heavy modules load inside the verbs, so that `poli --help` answers at once."""
+
+from typing import Annotated
+
+import typer
+
+from poli.cli.bench import bench
+from poli.cli.demo import demo
+from poli.cli.estimate import estimate
+from poli.errors import PoliError
+
+app = typer.Typer(
+    name="poli",
+    help="Point clouds as fields of Gaussian ellipsoids.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(estimate)
+app.add_typer(bench, name="bench")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import poli
+
+        typer.echo(f"poli {poli.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    try:
+        app()
+    except PoliError as error:
+        typer.secho(f"poli: {error}", fg=typer.colors.RED, err=True)
+        raise SystemExit(1) from None

@@ -1,0 +1,48 @@
+"""`poli estimate`: a scan file in, an ellipsoid file out."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Regularize(StrEnum):
+    none = "none"
+    plane = "plane"
+
+
+class Output(StrEnum):
+    auto = "auto"
+    ply = "ply"
+    splat = "splat"
+    npz = "npz"
+
+
+def estimate(
+    scan: Annotated[Path, typer.Argument(help="A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file.")],
+    out: Annotated[Path, typer.Argument(help="The .npz or .ply file to write.")],
+    k: Annotated[int, typer.Option(help="Neighbours of each point, itself included.")] = 24,
+    radius: Annotated[float | None, typer.Option(help="Take all neighbours within this many metres instead of k.")] = None,
+    regularize: Annotated[Regularize, typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = Regularize.none,
+    floor: Annotated[float, typer.Option(help="Thicken every ellipsoid by this many metres.")] = 0.0,
+    output: Annotated[Output, typer.Option(help="What to write; auto goes by the ending of OUT.")] = Output.auto,
+) -> None:
+    """Estimate an ellipsoid for every point of a scan, by principal component analysis.
+
+    Examples: poli estimate scan.pcd field.npz
+              poli estimate scan.bin splats.ply --output splat --radius 0.5
+    """
+    from poli.data import read
+    from poli.errors import FormatError
+    from poli.estimation import pca
+
+    kind = output.value if output is not Output.auto else out.suffix.lower().lstrip(".")
+    if kind not in ("npz", "ply", "splat") or (kind == "npz") != (out.suffix.lower() == ".npz"):
+        raise FormatError(f"{out}: write fields as .npz, or as .ply (--output splat for splat viewers)")
+    points = read(scan)
+    if points.dropped.total:
+        typer.echo(f"{scan}: dropped {points.dropped.nonfinite} non-finite points and {points.dropped.zero} zero returns")
+    field = pca(points, k=k, radius=radius, regularize=regularize.value, floor=floor)
+    {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](out)
+    typer.echo(f"{out}: {len(field)} ellipsoids")
