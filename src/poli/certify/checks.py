@@ -1,9 +1,10 @@
 """What `solve` refuses, and how it says why."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numba import njit
 
-from poli.certify.small import eigh
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import DegenerateError, InputError
 
@@ -13,14 +14,26 @@ _ROUNDING = 1e-6  # of the largest entry: asymmetry and negative eigenvalues up 
 _SOUND, _NONFINITE, _SKEW, _NEGATIVE = range(4)
 
 
-def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+@dataclass(frozen=True)
+class Matches:
+    """Sound input, and its centre."""
+
+    source: np.ndarray  # (N, 3)
+    target: np.ndarray  # (N, 3)
+    information: np.ndarray  # (N, 3, 3)
+    count: int  # of matches that carry weight
+    source_centre: np.ndarray  # (3,), of those
+    target_centre: np.ndarray  # (3,)
+
+
+def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> Matches:
     """The arrays in float64, if they fit together, are finite, and the weights symmetric and positive semidefinite."""
     p, q, W = (np.ascontiguousarray(a, dtype=np.float64) for a in (source, target, information))
     if p.ndim != 2 or p.shape[1] != 3 or q.shape != p.shape or W.shape != (len(p), 3, 3):
         raise InputError(
             f"source {p.shape}, target {q.shape} and information {W.shape} do not fit; expected (N, 3), (N, 3) and (N, 3, 3)"
         )
-    row, trouble = _first_unsound(p, q, W)
+    row, trouble, count, source_centre, target_centre = _survey(p, q, W)
     if trouble == _NEGATIVE:  # by principal minors, which are quick but harsh on rounding: let eigenvalues decide
         negative = eigh3(W)[0][:, 0] < -_ROUNDING * np.abs(W).max(axis=(1, 2))
         row, trouble = int(negative.argmax()), _NEGATIVE if negative.any() else _SOUND
@@ -31,37 +44,27 @@ def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> 
         raise InputError(f"information: row {row} is not symmetric")
     if trouble == _NEGATIVE:
         raise InputError(f"information: row {row} is not positive semidefinite; weights are inverse covariances")
-    return p, q, W
+    return Matches(p, q, W, count, source_centre, target_centre)
 
 
-def centres(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
-    """The number of matches that carry weight, and the means of their points."""
-    count, sums = _sums(source, target, information)
-    means = sums / max(count, 1)
-    return count, means[:3].copy(), means[3:].copy()
-
-
-def spread(count: int, scatter: np.ndarray) -> None:  # (3, 3), about the mean, of size one
+def spread(count: int, values: np.ndarray) -> None:  # (3,): variances of the source points along their axes, ascending
     """Without a prior: three matches that carry weight, not all on one line."""
     if count < 3:
         raise DegenerateError(f"{count} matches with weight; at least 3 are needed to determine a pose")
-    values = eigh(scatter)[0]
     if values[2] <= 0:
         raise DegenerateError(f"the {count} source points coincide, so the rotation is undetermined")
     if values[1] <= _COLLINEAR * values[2]:
         raise DegenerateError(f"the {count} source points are collinear, so the rotation about their line is undetermined")
 
 
-def translation(total: np.ndarray) -> None:  # (3, 3): the sum of the weights
-    values, vectors = eigh(total)
+def translation(values: np.ndarray, vectors: np.ndarray) -> None:  # (3,), (3, 3): of the sum of the weights
     if values[0] <= _SINGULAR * values[2]:
         raise DegenerateError(
             f"the sum of the weights is singular: nothing holds the translation along {_numbers(vectors[:, 0])} (target's frame)"
         )
 
 
-def pose(gauss_newton: np.ndarray) -> None:  # (6, 6), centred frame of size one
-    values, vectors = eigh(gauss_newton)
+def pose(values: np.ndarray, vectors: np.ndarray) -> None:  # (6,), (6, 6): of the Gauss-Newton matrix, centred frame of size one
     if values[0] <= _SINGULAR * values[5]:
         rotation, shift = vectors[:3, 0], vectors[3:, 0]
         turns = np.linalg.norm(rotation) >= np.linalg.norm(shift)
@@ -92,9 +95,11 @@ def _numbers(vector: np.ndarray) -> str:
 
 
 @njit(nogil=True, cache=True)
-def _first_unsound(source, target, weights):
-    """The first row in trouble, and which; negative principal minors only if there is nothing worse."""
-    doubtful = -1
+def _survey(source, target, weights):
+    """The first row in trouble and its kind (negative principal minors only if nothing is worse); the number of matches with
+    weight, and the means of their points."""
+    doubtful, count = -1, 0
+    source_centre, target_centre = np.zeros(3), np.zeros(3)
     for i in range(len(source)):
         W = weights[i]
         a, b, c = W[0, 0], W[1, 1], W[2, 2]
@@ -102,27 +107,21 @@ def _first_unsound(source, target, weights):
         total = source[i, 0] + source[i, 1] + source[i, 2] + target[i, 0] + target[i, 1] + target[i, 2]
         total += a + b + c + d + e + f + W[1, 0] + W[2, 0] + W[2, 1]
         if not np.isfinite(total):
-            return i, _NONFINITE
+            return i, _NONFINITE, count, source_centre, target_centre
         size = max(abs(a), abs(b), abs(c), abs(d), abs(e), abs(f))
         if max(abs(d - W[1, 0]), abs(e - W[2, 0]), abs(f - W[2, 1])) > _ROUNDING * size:
-            return i, _SKEW
-        if doubtful < 0 and (
+            return i, _SKEW, count, source_centre, target_centre
+        if (
             min(a, b, c) < 0.0
             or min(a * b - d * d, a * c - e * e, b * c - f * f) < -1e-12 * size**2
             or a * (b * c - f * f) - d * (d * c - f * e) + e * (d * f - b * e) < -1e-12 * size**3
-        ):
+        ) and doubtful < 0:
             doubtful = i
-    return (doubtful, _NEGATIVE) if doubtful >= 0 else (0, _SOUND)
-
-
-@njit(nogil=True, cache=True)
-def _sums(source, target, weights):
-    sums = np.zeros(6)
-    count = 0
-    for i in range(len(source)):
-        if weights[i, 0, 0] + weights[i, 1, 1] + weights[i, 2, 2] > 0.0:
+        if a + b + c > 0.0:
             count += 1
-            for a in range(3):
-                sums[a] += source[i, a]
-                sums[3 + a] += target[i, a]
-    return count, sums
+            for axis in range(3):
+                source_centre[axis] += source[i, axis]
+                target_centre[axis] += target[i, axis]
+    source_centre /= max(count, 1)
+    target_centre /= max(count, 1)
+    return doubtful, _NEGATIVE if doubtful >= 0 else _SOUND, count, source_centre, target_centre

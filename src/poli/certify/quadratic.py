@@ -15,7 +15,7 @@ from poli.se3 import hat
 from poli.threads import run_chunks
 
 _BLOCK = 2048  # matches summed in one go: fixed, so that the sums do not depend on the number of threads
-_MOMENTS = 80
+_MOMENTS = (15, 8)  # see _add_moments
 _UNPACK = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # packed symmetric matrices: xx xy xz yy yz zz
 
 
@@ -56,87 +56,87 @@ def quadratic_form(
     weights: np.ndarray,  # (N, 3, 3) W
     source_centre: np.ndarray,  # (3,)
     target_centre: np.ndarray,  # (3,)
-) -> tuple[np.ndarray, Frame, np.ndarray]:  # (13, 13), frame, (3, 3)
-    """Q of the matches in centred coordinates of size one, those coordinates, and the scatter of the source points in them."""
+) -> tuple[np.ndarray, Frame, np.ndarray]:  # (13, 13), frame, (3,)
+    """Q of the matches in centred coordinates of size one, those coordinates, and the principal spreads of the source points."""
     blocks = max(1, -(-len(source) // _BLOCK))
-    partial = np.zeros((blocks, _MOMENTS))
-
-    def add(begin: int, end: int) -> None:
-        for block in range(begin, end):
-            rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
-            _add_moments(source[rows], target[rows], weights[rows], source_centre, target_centre, partial[block])
-
-    run_chunks(add, blocks, smallest=2)
-    Q, scatter, size = _assemble(partial.sum(axis=0))
-    return Q, Frame(source_centre, target_centre, size), scatter
+    sums = np.zeros((blocks, *_MOMENTS))
+    args = (source, target, weights, source_centre, target_centre)
+    run_chunks(lambda begin, end: _add_moments(*args, begin, end, sums), blocks, smallest=2)
+    Q, spread, size = _assemble(sums)
+    return Q, Frame(source_centre, target_centre, size), spread
 
 
 @njit(nogil=True, cache=True)
-def eliminate_translation(Q):  # (13, 13) -> (10, 10), (3, 10)
-    """The Schur complement M = min over t, and the map y -> t that attains it. The block of t must be regular."""
-    values, vectors = eigh(Q[10:, 10:].copy())
+def _add_moments(source, target, weights, source_centre, target_centre, first, last, sums):
+    """Add each block's matches to its `sums`, for centred p and q. Row f holds feature f of p, of (1, x, y, z, xx, xy, xz, yy, yz,
+    zz), times W, packed as xx xy xz yy yz zz. Row 10: q' W q, the six products of p, and the number of matches. Rows 11 to 14:
+    the first four features times W q. Matches without weight do not count. Rows are padded to 8: whole vector registers."""
+    feature, packed = np.zeros(10), np.zeros(8)
+    feature[0] = 1.0
+    for block in range(first, last):
+        out = sums[block]
+        for i in range(block * _BLOCK, min((block + 1) * _BLOCK, len(source))):
+            W = weights[i]
+            if W[0, 0] + W[1, 1] + W[2, 2] <= 0.0:
+                continue
+            x, y, z = source[i, 0] - source_centre[0], source[i, 1] - source_centre[1], source[i, 2] - source_centre[2]
+            a, b, c = target[i, 0] - target_centre[0], target[i, 1] - target_centre[1], target[i, 2] - target_centre[2]
+            feature[1], feature[2], feature[3] = x, y, z
+            feature[4], feature[5], feature[6], feature[7], feature[8], feature[9] = x * x, x * y, x * z, y * y, y * z, z * z
+            packed[0], packed[3], packed[5] = W[0, 0], W[1, 1], W[2, 2]
+            packed[1], packed[2], packed[4] = 0.5 * (W[0, 1] + W[1, 0]), 0.5 * (W[0, 2] + W[2, 0]), 0.5 * (W[1, 2] + W[2, 1])
+            for f in range(10):
+                for w in range(8):
+                    out[f, w] += feature[f] * packed[w]
+            u = packed[0] * a + packed[1] * b + packed[2] * c
+            v = packed[1] * a + packed[3] * b + packed[4] * c
+            w_ = packed[2] * a + packed[4] * b + packed[5] * c
+            out[10, 0] += a * u + b * v + c * w_
+            for f in range(6):
+                out[10, 1 + f] += feature[4 + f]
+            out[10, 7] += 1.0
+            for f in range(4):
+                out[11 + f, 0] += feature[f] * u
+                out[11 + f, 1] += feature[f] * v
+                out[11 + f, 2] += feature[f] * w_
+
+
+@njit(nogil=True, cache=True)
+def _assemble(sums):
+    """Q in coordinates of size one from the blocks' sums, the eigenvalues of the source points' scatter in them, and that size."""
+    moments = np.zeros(_MOMENTS)
+    for block in range(len(sums)):
+        for f in range(_MOMENTS[0]):
+            for w in range(_MOMENTS[1]):
+                moments[f, w] += sums[block, f, w]
+    size = np.sqrt((moments[10, 1] + moments[10, 4] + moments[10, 6]) / max(moments[10, 7], 1.0))
+    if size <= 0.0:
+        size = 1.0
+    Q = np.empty((13, 13))
+    scatter = np.empty((3, 3))
+    Q[0, 0] = moments[10, 0]
+    for a in range(3):
+        Q[0, 10 + a] = Q[10 + a, 0] = -moments[11, a] * size
+        for b in range(3):
+            scatter[a, b] = moments[10, 1 + _UNPACK[a, b]] / size**2
+            Q[10 + a, 10 + b] = moments[0, _UNPACK[a, b]] * size**2
+            Q[0, 1 + 3 * a + b] = Q[1 + 3 * a + b, 0] = -moments[12 + a, b]
+            for c in range(3):  # a, b: the columns of R that p's entries multiply; c, d: the axes of W
+                Q[1 + 3 * a + b, 10 + c] = Q[10 + c, 1 + 3 * a + b] = moments[1 + a, _UNPACK[b, c]] * size
+                for d in range(3):
+                    Q[1 + 3 * a + c, 1 + 3 * b + d] = moments[4 + _UNPACK[a, b], _UNPACK[c, d]]
+    return Q, eigh(scatter)[0], size
+
+
+@njit(nogil=True, cache=True)
+def eliminate_translation(Q, values, vectors):  # (13, 13), (3,), (3, 3) -> (10, 10), (3, 10)
+    """The Schur complement M = min over t, and the map y -> t that attains it, from the eigensystem of the block of t."""
     coordinates = transposed_matmul(vectors, Q[10:, :10].copy())
     for i in range(3):
         coordinates[i] /= -values[i]
     to_translation = matmul(vectors, coordinates)
     M = Q[:10, :10] + transposed_matmul(Q[10:, :10].copy(), to_translation)
     return 0.5 * (M + M.T), to_translation
-
-
-@njit(nogil=True, cache=True)
-def _add_moments(source, target, weights, source_centre, target_centre, out):
-    """Add to `out`, for centred p and q: 0-59 the features (1, x, y, z, xx, xy, xz, yy, yz, zz) of p times W; 60-71 the first four
-    times W q; 72 q' W q; 73-78 p p'; 79 the number of matches. Those without weight do not count."""
-    feature = np.empty(10)
-    packed = np.empty(6)
-    feature[0] = 1.0
-    for i in range(len(source)):
-        W = weights[i]
-        if W[0, 0] + W[1, 1] + W[2, 2] <= 0.0:
-            continue
-        for a in range(3):
-            feature[1 + a] = source[i, a] - source_centre[a]
-        x, y, z = feature[1], feature[2], feature[3]
-        feature[4], feature[5], feature[6], feature[7], feature[8], feature[9] = x * x, x * y, x * z, y * y, y * z, z * z
-        packed[0], packed[3], packed[5] = W[0, 0], W[1, 1], W[2, 2]
-        packed[1], packed[2], packed[4] = 0.5 * (W[0, 1] + W[1, 0]), 0.5 * (W[0, 2] + W[2, 0]), 0.5 * (W[1, 2] + W[2, 1])
-        for f in range(10):
-            for w in range(6):
-                out[6 * f + w] += feature[f] * packed[w]
-        a, b, c = target[i, 0] - target_centre[0], target[i, 1] - target_centre[1], target[i, 2] - target_centre[2]
-        u = packed[0] * a + packed[1] * b + packed[2] * c
-        v = packed[1] * a + packed[3] * b + packed[4] * c
-        w = packed[2] * a + packed[4] * b + packed[5] * c
-        for f in range(4):
-            out[60 + 3 * f] += feature[f] * u
-            out[61 + 3 * f] += feature[f] * v
-            out[62 + 3 * f] += feature[f] * w
-        out[72] += a * u + b * v + c * w
-        for f in range(6):
-            out[73 + f] += feature[4 + f]
-        out[79] += 1.0
-
-
-@njit(nogil=True, cache=True)
-def _assemble(moments):
-    """Q in coordinates of size one from the moments, the scatter of the source points in them, and that size."""
-    size = np.sqrt((moments[73] + moments[76] + moments[78]) / max(moments[79], 1.0))
-    if size <= 0.0:
-        size = 1.0
-    Q = np.empty((13, 13))
-    scatter = np.empty((3, 3))
-    Q[0, 0] = moments[72]
-    for a in range(3):
-        Q[0, 10 + a] = Q[10 + a, 0] = -moments[60 + a] * size
-        for b in range(3):
-            scatter[a, b] = moments[73 + _UNPACK[a, b]] / size**2
-            Q[10 + a, 10 + b] = moments[_UNPACK[a, b]] * size**2
-            Q[0, 1 + 3 * a + b] = Q[1 + 3 * a + b, 0] = -moments[63 + 3 * a + b]
-            for c in range(3):  # a, b: the columns of R that p's entries multiply; c, d: the axes of W
-                Q[1 + 3 * a + b, 10 + c] = Q[10 + c, 1 + 3 * a + b] = moments[6 * (1 + a) + _UNPACK[b, c]] * size
-                for d in range(3):
-                    Q[1 + 3 * a + c, 1 + 3 * b + d] = moments[6 * (4 + _UNPACK[a, b]) + _UNPACK[c, d]]
-    return Q, scatter, size
 
 
 @njit(nogil=True, cache=True)

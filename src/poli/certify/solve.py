@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 from poli.certify import checks
 from poli.certify.newton import cost, polish
@@ -12,11 +13,13 @@ from poli.certify.prior import chordal_form
 from poli.certify.proof import guess_and_prove, prove
 from poli.certify.quadratic import Frame, derivatives, eliminate_translation, lifted, quadratic_form
 from poli.certify.relaxation import round_to_rotation, solve_relaxation
+from poli.certify.small import dot, eigh, matvec
 from poli.errors import InputError
 from poli.se3 import check_pose
 
 GAP_TOLERANCE = 1e-6
 _SMALLEST_COST = 1e-6  # of the size of M: below it, the gap is measured against this instead of the cost
+_TINY = np.finfo(float).tiny
 _UNIQUE = 1e-9  # the second eigenvalue of S above which the optimum is the only one
 
 
@@ -88,22 +91,24 @@ def solve(
     information is the inverse covariance of the pose. Raises `DegenerateError` where the data leave the pose open.
     `shortcut=False` solves the relaxation even where a guess can be proven optimal without it; the answer is the same.
     """
-    source, target, information = checks.matches(source, target, information)
-    count, source_centre, target_centre = checks.centres(source, target, information)
+    matches = checks.matches(source, target, information)
 
     # 1. The cost as a quadratic form in [1; vec(R); t], in centred coordinates of size one.
-    Q, frame, scatter = quadratic_form(source, target, information, source_centre, target_centre)
+    Q, frame, spread = quadratic_form(
+        matches.source, matches.target, matches.information, matches.source_centre, matches.target_centre
+    )
     if prior is None:
-        checks.spread(count, scatter)
+        checks.spread(matches.count, spread)
     else:
         T_prior = check_pose(prior.T_target_source, "the prior's T_target_source")
         lift = frame.lift()
         Q += lift.T @ chordal_form(T_prior, checks.prior_information(prior.covariance)) @ lift
 
     # 2. Without the translation, which follows from the rotation.
-    checks.translation(Q[10:, 10:].copy())
-    M, to_translation = eliminate_translation(Q)
-    M /= max(float(np.linalg.norm(M)), np.finfo(float).tiny)
+    held = eigh(Q[10:, 10:].copy())
+    checks.translation(*held)
+    M, to_translation = eliminate_translation(Q, *held)
+    M /= max(np.sqrt((M * M).sum()), _TINY)
 
     # 3. The best rotation and the proof: first a guess, which is mostly right and quick to prove, else the relaxation.
     R, certificate = _guess(M)
@@ -111,18 +116,15 @@ def solve(
         R, certificate = _relax(M, R)
 
     # 4. The pose in the caller's frame, and how well the data determine it.
-    t = to_translation @ lifted(R)
-    x = np.concatenate([lifted(R), t])
-    _, gauss_newton, hessian = derivatives(Q, x)
-    checks.pose(gauss_newton)
-    total = max(float(x @ Q @ x), 0.0)
+    t, total, gauss_newton, hessian, held_values, held_vectors = _describe(Q, R, to_translation)
+    checks.pose(held_values, held_vectors)
     return CertifiedPose(frame.pose(R, t), total, certificate, frame, gauss_newton, hessian)
 
 
 def _guess(M: np.ndarray) -> tuple[np.ndarray, Certificate]:  # (10, 10)
-    R, gap, lowest, second = guess_and_prove(M)
+    R, attained, gap, lowest, second = guess_and_prove(M)
     # If S vanishes on y alone, y y' is the only solution of the relaxation: one eigenvalue. Otherwise let the relaxation say.
-    relative = gap / max(cost(M, R), _SMALLEST_COST) if second > _UNIQUE else np.inf
+    relative = gap / max(attained, _SMALLEST_COST) if second > _UNIQUE else np.inf
     return R, Certificate(np.inf, relative, lowest)
 
 
@@ -135,3 +137,15 @@ def _relax(M: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, Certificate]: 
         R = guess
     gap, lowest, _ = prove(M, R, multipliers)
     return R, Certificate(ratio, gap / max(cost(M, R), _SMALLEST_COST), lowest)
+
+
+@njit(nogil=True, cache=True)
+def _describe(Q, R, to_translation):
+    """Translation, cost, Gauss-Newton matrix, exact Hessian, and the eigensystem of the former."""
+    x = np.empty(13)
+    x[:10] = lifted(R)
+    t = matvec(to_translation, x[:10])
+    x[10:] = t
+    _, gauss_newton, hessian = derivatives(Q, x)
+    values, vectors = eigh(gauss_newton)
+    return t, max(dot(x, matvec(Q, x)), 0.0), gauss_newton, hessian, values, vectors

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +22,8 @@ except ImportError:
 class PoseBatch:
     """The layer's answer. Gradients flow through `T_target_source` only."""
 
-    T_target_source: torch.Tensor  # (B, 4, 4)
-    certified: torch.Tensor  # (B,) bool
+    T_target_source: torch.Tensor  # (B, 4, 4), or (4, 4) for a single problem
+    certified: torch.Tensor  # (B,) bool, or ()
     solutions: tuple[certify.CertifiedPose | None, ...]  # None where a degenerate problem was skipped
 
 
@@ -36,85 +38,87 @@ def certified_pose(
 ) -> PoseBatch:
     """The globally optimal pose of each problem of a batch, differentiable by points, weights, and the prior's pose and covariance.
 
-    Problems of different size are padded: a match with zero weight does not count. A degenerate problem raises
-    `DegenerateError`; with `skip_degenerate` it yields the identity, `certified` False and no gradient instead. Leave the
-    leading dimension away for a single problem; `T_target_source` is then still (1, 4, 4). `shortcut` as in `certify.solve`.
+    Leave the leading dimension away for a single problem. Problems of different size are padded: a match with zero weight does
+    not count. A degenerate problem raises `DegenerateError`; with `skip_degenerate` it yields the identity, `certified` False
+    and no gradient instead. `shortcut` as in `certify.solve`.
     """
-    if source.ndim == 2:
-        source, target, information = source[None], target[None], information[None]
-    if source.ndim != 3 or target.shape != source.shape or information.shape != (*source.shape, 3):
+    if source.ndim not in (2, 3) or target.shape != source.shape or information.shape != (*source.shape, 3):
         raise InputError(
             f"source {tuple(source.shape)}, target {tuple(target.shape)} and information {tuple(information.shape)} do not fit; "
             "expected (B, N, 3), (B, N, 3) and (B, N, 3, 3)"
         )
     if (prior_T_target_source is None) != (prior_covariance is None):
         raise InputError("a prior needs both its pose and its covariance")
+    batch = source.shape[:-2]
     if prior_T_target_source is not None and prior_covariance is not None:
-        batch = source.shape[0]
-        prior_T_target_source = prior_T_target_source.expand(batch, 4, 4)
-        prior_covariance = prior_covariance.expand(batch, 6, 6)
+        prior_T_target_source, prior_covariance = prior_T_target_source.expand(*batch, 4, 4), prior_covariance.expand(*batch, 6, 6)
     answers: list[certify.CertifiedPose | None] = []
-    poses = _CertifiedPose.apply(
-        source, target, information, prior_T_target_source, prior_covariance, (skip_degenerate, shortcut), answers
-    )
+    options = (skip_degenerate, shortcut)
+    poses = _CertifiedPose.apply(source, target, information, prior_T_target_source, prior_covariance, options, answers)
     certified = torch.tensor([a is not None and a.certified for a in answers], device=source.device)
-    return PoseBatch(poses, certified, tuple(answers))
+    return PoseBatch(poses, certified if batch else certified[0], tuple(answers))
 
 
 class _CertifiedPose(torch.autograd.Function):
     @staticmethod
     def forward(ctx, source, target, information, prior_pose, prior_covariance, options, answers):
         skip_degenerate, shortcut = options
-        poses = np.tile(np.eye(4), (len(source), 1, 1))
-        ctx.arrays = tuple(_numpy(a) for a in (source, target, information))
-        for i in range(len(source)):
-            prior = None if prior_pose is None else certify.PosePrior(_numpy(prior_pose[i]), _numpy(prior_covariance[i]))
+        ctx.single = source.ndim == 2
+        ctx.arrays = [_problems(a, ctx.single) for a in (source, target, information, prior_pose, prior_covariance)]
+        poses = np.empty((len(ctx.arrays[0]), 4, 4))
+        for i, (p, q, W, T, gamma) in enumerate(zip(*ctx.arrays, strict=False)):
             try:
-                p, q, W = (a[i] for a in ctx.arrays)
-                answers.append(certify.solve(p, q, W, prior, shortcut))
+                answers.append(certify.solve(p, q, W, None if T is None else certify.PosePrior(T, gamma), shortcut))
                 poses[i] = answers[-1].T_target_source
             except DegenerateError as error:
                 if not skip_degenerate:
                     raise DegenerateError(f"problem {i} of the batch: {error}") from None
                 answers.append(None)
+                poses[i] = np.eye(4)
             except PoliError as error:
                 raise InputError(f"problem {i} of the batch: {error}") from None
         ctx.answers = answers
         ctx.save_for_backward(source, target, information, prior_pose, prior_covariance)
-        return torch.from_numpy(poses).to(source)
+        return torch.from_numpy(poses[0] if ctx.single else poses).to(source)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_pose):
-        inputs = ctx.saved_tensors  # source, target, information, prior_pose, prior_covariance
+        inputs = ctx.saved_tensors  # the arrays share their memory: here torch makes sure that nobody wrote to it
         wanted = ctx.needs_input_grad[: len(inputs)]
-        grads = [np.zeros(tuple(a.shape)) if w else None for a, w in zip(inputs, wanted, strict=True)]
-        for i, answer in enumerate(ctx.answers):
+        grads: list[list[np.ndarray]] = []  # a list a problem, a gradient an input
+        for answer, by_pose, p, q, W, T_prior, gamma in zip(
+            ctx.answers, _problems(grad_pose, ctx.single), *ctx.arrays, strict=False
+        ):
             if answer is None:
+                grads.append([np.zeros_like(a) for a in (p, q, W, T_prior, gamma)])
                 continue
             T, frame = answer.T_target_source, answer.frame
-            u = adjoint(T, frame, answer.hessian, _numpy(grad_pose[i]))
-            values: list[np.ndarray | None] = [None] * len(inputs)
-            if any(wanted[:3]):
-                p, q, W = (a[i] for a in ctx.arrays)
-                values[:3] = match_gradients(p, q, W, T, frame, u)
-            if any(wanted[3:]):
-                values[3:] = _prior_gradients(T, np.linalg.solve(frame.tangent(), u), inputs[3][i], inputs[4][i])
-            for grad, value in zip(grads, values, strict=True):
-                if grad is not None:
-                    grad[i] = value
-        tensors = (None if g is None else torch.from_numpy(g).to(a) for g, a in zip(grads, inputs, strict=True))
-        return (*tensors, None, None)
+            u = adjoint(T, frame, answer.hessian, by_pose)
+            matches = match_gradients(p, q, W, T, frame, u) if any(wanted[:3]) else [None] * 3
+            prior = _prior_gradients(T, np.linalg.solve(frame.tangent(), u), T_prior, gamma) if any(wanted[3:]) else [None] * 2
+            grads.append([*matches, *prior])
+        out = []
+        for values, like, needed in zip(zip(*grads, strict=True), inputs, wanted, strict=True):
+            out.append(torch.from_numpy(values[0] if ctx.single else np.stack(values)).to(like) if needed else None)
+        return (*out, None, None)
 
 
-def _prior_gradients(T: np.ndarray, u: np.ndarray, prior_pose: torch.Tensor, prior_covariance: torch.Tensor) -> list[np.ndarray]:
+def _problems(tensor: torch.Tensor | None, single: bool) -> Any:
+    """One float64 array a problem; without a tensor, None for each."""
+    if tensor is None:
+        return repeat(None)
+    array = tensor.detach().to("cpu", torch.float64).numpy()
+    return array[None] if single else array
+
+
+def _prior_gradients(T: np.ndarray, u: np.ndarray, T_prior: np.ndarray, covariance: np.ndarray) -> list[np.ndarray]:
     """Gradients of u' F by the prior's pose (4, 4) and covariance (6, 6); F is small here, so torch differentiates it."""
     with torch.enable_grad():
-        pose = prior_pose.detach().to("cpu", torch.float64).requires_grad_()
-        covariance = prior_covariance.detach().to("cpu", torch.float64).requires_grad_()
-        stationarity = chordal_gradient(torch.from_numpy(T), pose, torch.linalg.inv(covariance))
-        by_pose, by_covariance = torch.autograd.grad(torch.from_numpy(u) @ stationarity, (pose, covariance))
-    return [by_pose.numpy(), 0.5 * (by_covariance + by_covariance.T).numpy()]
+        pose, gamma = (torch.from_numpy(a).clone().requires_grad_() for a in (T_prior, covariance))
+        stationarity = chordal_gradient(torch.from_numpy(T), pose, torch.linalg.inv(gamma))
+        by_pose, by_gamma = torch.autograd.grad(torch.from_numpy(u) @ stationarity, (pose, gamma))
+    return [by_pose.numpy(), 0.5 * (by_gamma + by_gamma.T).numpy()]
 
 
 def chordal_gradient(T: torch.Tensor, T_prior: torch.Tensor, information: torch.Tensor) -> torch.Tensor:
@@ -137,7 +141,3 @@ def _vee(m: torch.Tensor) -> torch.Tensor:  # (3, 3) -> (3,), of the antisymmetr
 def _hat(v: torch.Tensor) -> torch.Tensor:  # (3,) -> (3, 3)
     o = torch.zeros_like(v[0])
     return torch.stack([torch.stack([o, -v[2], v[1]]), torch.stack([v[2], o, -v[0]]), torch.stack([-v[1], v[0], o])])
-
-
-def _numpy(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.detach().to("cpu", torch.float64).numpy()
