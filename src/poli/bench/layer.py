@@ -106,8 +106,10 @@ def gradient_error(rng: np.random.Generator, with_prior: bool) -> float:
     problem = random_problem(rng, int(rng.integers(4, 40)), condition=10 ** rng.uniform(0, 4), noise=10 ** rng.uniform(-0.5, 1))
     inputs = [torch.from_numpy(a.copy()) for a in (problem.source, problem.target, problem.information)]
     if with_prior:
-        factor = 0.1 * rng.standard_normal((6, 6))
-        inputs += [torch.from_numpy(problem.T_target_source.copy()), torch.from_numpy(factor @ factor.T + 1e-3 * np.eye(6))]
+        # Off the truth and about as certain as the matches, so that it pulls.
+        prior = problem.T_target_source @ se3.exp(0.2 * rng.standard_normal(6))
+        factor = 0.03 * rng.standard_normal((6, 6))
+        inputs += [torch.from_numpy(prior), torch.from_numpy(factor @ factor.T + 1e-4 * np.eye(6))]
     loss_weights = torch.from_numpy(rng.standard_normal((4, 4)))
 
     def loss(*values: Any) -> torch.Tensor:

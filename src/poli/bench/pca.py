@@ -16,6 +16,7 @@ from poli.estimation import pca
 from poli.threads import thread_count
 
 _NEIGHBOURS = 24
+_TURNS = 3
 _SIZES = (1_000, 10_000, 30_000, 100_000)
 
 
@@ -71,14 +72,17 @@ def _contestants(points: np.ndarray) -> dict[str, Callable[[], object]]:
 
 
 def _medians(contestants: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Milliseconds. The contestants take turns, so that a slow moment of the machine hits them all."""
+    """Milliseconds. The contestants take turns, so that a slow moment of the machine hits them all; a turn is a burst of runs after
+    two that do not count, because the threads of the one before go on spinning for some milliseconds."""
     samples: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(repeats + 2):
+    for _ in range(_TURNS):
         for name, work in contestants.items():
-            start = time.perf_counter()
-            work()
-            samples[name].append(1e3 * (time.perf_counter() - start))
-    return {name: float(np.median(values[2:])) for name, values in samples.items()}  # the first two warm up
+            for i in range(2 + max(1, repeats // _TURNS)):
+                start = time.perf_counter()
+                work()
+                if i >= 2:
+                    samples[name].append(1e3 * (time.perf_counter() - start))
+    return {name: float(np.median(values)) for name, values in samples.items()}
 
 
 def _plot(times: dict[int, dict[str, float]], path: Path) -> None:

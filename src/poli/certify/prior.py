@@ -14,6 +14,7 @@ u, what is left is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e 
 import numpy as np
 
 from poli.certify.quadratic import lifted, tangent_map
+from poli.se3 import inverse, log, right_jacobian_inverse
 
 
 def chordal_form(T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
@@ -33,3 +34,9 @@ def chordal_form(T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  #
     Q[0, 1:10] += pull
     Q[1:10, 0] += pull
     return Q
+
+
+def prior_gauss_newton(T: np.ndarray, T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  # -> (6, 6)
+    """J' Gamma^-1 J with J the derivative of xi = Log(T^-1 T~) by a right perturbation of T: the prior's share of H."""
+    J = -right_jacobian_inverse(-log(inverse(T) @ T_prior))  # Log(Exp(-d) Exp(xi)) = xi - J_l^-1(xi) d, J_l(xi) = J_r(-xi)
+    return J.T @ information @ J

@@ -9,7 +9,7 @@ from numba import njit
 
 from poli.certify import checks
 from poli.certify.newton import cost, polish
-from poli.certify.prior import chordal_form
+from poli.certify.prior import chordal_form, prior_gauss_newton
 from poli.certify.proof import guess_and_prove, prove
 from poli.certify.quadratic import Frame, derivatives, eliminate_translation, lifted, quadratic_form
 from poli.certify.relaxation import round_to_rotation, solve_relaxation
@@ -99,10 +99,12 @@ def solve(
     )
     if prior is None:
         checks.spread(matches.count, spread)
-    else:
+    Q_matches = Q
+    if prior is not None:
         T_prior = check_pose(prior.T_target_source, "the prior's T_target_source")
+        prior_information = checks.prior_information(prior.covariance)
         lift = frame.lift()
-        Q += lift.T @ chordal_form(T_prior, checks.prior_information(prior.covariance)) @ lift
+        Q = Q + lift.T @ chordal_form(T_prior, prior_information) @ lift
 
     # 2. Without the translation, which follows from the rotation.
     held = eigh(Q[10:, 10:].copy())
@@ -116,9 +118,13 @@ def solve(
         R, certificate = _relax(M, R)
 
     # 4. The pose in the caller's frame, and how well the data determine it.
-    t, total, gauss_newton, hessian, held_values, held_vectors = _describe(Q, R, to_translation)
-    checks.pose(held_values, held_vectors)
-    return CertifiedPose(frame.pose(R, t), total, certificate, frame, gauss_newton, hessian)
+    t, total, gauss_newton, hessian = _describe(Q, Q_matches, R, to_translation)
+    T = frame.pose(R, t)
+    if prior is not None:
+        back = np.linalg.inv(frame.tangent())
+        gauss_newton += back.T @ prior_gauss_newton(T, T_prior, prior_information) @ back
+    checks.pose(*eigh(gauss_newton))
+    return CertifiedPose(T, total, certificate, frame, gauss_newton, hessian)
 
 
 def _guess(M: np.ndarray) -> tuple[np.ndarray, Certificate]:  # (10, 10)
@@ -140,12 +146,11 @@ def _relax(M: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, Certificate]: 
 
 
 @njit(nogil=True, cache=True)
-def _describe(Q, R, to_translation):
-    """Translation, cost, Gauss-Newton matrix, exact Hessian, and the eigensystem of the former."""
+def _describe(Q, Q_matches, R, to_translation):
+    """Translation, cost, Gauss-Newton matrix of the matches alone, and exact Hessian of everything."""
     x = np.empty(13)
     x[:10] = lifted(R)
     t = matvec(to_translation, x[:10])
     x[10:] = t
-    _, gauss_newton, hessian = derivatives(Q, x)
-    values, vectors = eigh(gauss_newton)
-    return t, max(dot(x, matvec(Q, x)), 0.0), gauss_newton, hessian, values, vectors
+    gauss_newton, hessian = derivatives(Q_matches, x)[1], derivatives(Q, x)[2]
+    return t, max(dot(x, matvec(Q, x)), 0.0), gauss_newton, hessian

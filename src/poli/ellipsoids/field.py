@@ -33,7 +33,7 @@ class Ellipsoids:
         if covariances.shape != (len(means), 3, 3):
             raise InputError(f"covariances have shape {covariances.shape}; expected ({len(means)}, 3, 3), one a mean")
         for name, array in (("means", means), ("covariances", covariances)):
-            bad = ~np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+            bad = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
             if bad.any():
                 raise InputError(f"{name}: {int(bad.sum())} rows are not finite, the first is row {int(bad.argmax())}")
         size = np.abs(covariances).max(axis=(1, 2), initial=0.0)

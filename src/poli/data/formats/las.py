@@ -59,6 +59,8 @@ def write_las(path: Path, scan: Scan) -> None:
 
 def _check_size(path: Path, header) -> None:
     """A header can promise any number of points; LAZ squeezes a point to no less than a few bits."""
+    if path.stat().st_size < header.offset_to_point_data:
+        raise FormatError(f"{path}: {path.stat().st_size} bytes are fewer than the header itself announces; the file is cut off")
     promised = header.point_count * header.point_format.size
     ratio = 1000 if header.are_points_compressed else 1
     if promised > path.stat().st_size * ratio:

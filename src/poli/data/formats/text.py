@@ -55,7 +55,7 @@ def _look(file, path: Path) -> tuple[list[str], list[str], int, str | None]:
         words = [w.strip() for w in (stripped.split(separator) if separator else stripped.split())]
         if words and _numbers(words):
             names = [n.lower() if n.lower() in ("x", "y", "z") else n for n in names]
-            if len(names) != len(words) or len(set(names)) != len(names):
+            if len(names) != len(words) or len(set(names)) != len(names) or not {*"xyz"} <= {*names}:
                 names = (
                     ["x", "y", "z", "intensity"] if len(words) == 4 else [*"xyz", *(f"column_{i}" for i in range(3, len(words)))]
                 )

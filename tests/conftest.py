@@ -1,0 +1,12 @@
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# Compiling a kernel takes seconds the first time, so no deadline; the same examples on every run.
+settings.register_profile("poli", deadline=None, derandomize=True, max_examples=30, print_blob=True)
+settings.load_profile("poli")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)

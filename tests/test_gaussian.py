@@ -1,0 +1,131 @@
+"""Densities, distances, fusion and samples of a field, against textbook formulas."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import random_covariances, random_field, random_pose, seeds
+from scipy import linalg, stats
+
+from poli import Ellipsoids
+from poli.errors import DegenerateError, InputError
+
+
+def flat_field() -> Ellipsoids:
+    return Ellipsoids(np.zeros((2, 3)), np.stack([np.eye(3), np.diag([1.0, 1.0, 0.0])]))
+
+
+@given(seeds)
+def test_log_likelihood_and_mahalanobis_against_scipy(seed):
+    rng = np.random.default_rng(seed)
+    field = random_field(rng, 5)
+    points = field.means[:, None] + rng.standard_normal((5, 4, 3))
+    for i in range(5):
+        density = stats.multivariate_normal(field.means[i], field.covariances[i])
+        np.testing.assert_allclose(field.log_likelihood(points)[i], density.logpdf(points[i]), rtol=1e-9)
+        d = points[i] - field.means[i]
+        squared = np.einsum("ki,ij,kj->k", d, np.linalg.inv(field.covariances[i]), d)
+        np.testing.assert_allclose(field.mahalanobis(points)[i] ** 2, squared, rtol=1e-9)
+    np.testing.assert_allclose(field.log_likelihood(points[:, 0]), field.log_likelihood(points)[:, 0])
+
+
+@given(seeds)
+def test_distances_against_matrix_functions(seed):
+    rng = np.random.default_rng(seed)
+    a, b = random_field(rng, 4), random_field(rng, 4)
+    for i in range(4):
+        A, B, d = a.covariances[i], b.covariances[i], b.means[i] - a.means[i]
+        kl = 0.5 * (np.trace(linalg.solve(B, A)) - 3 + d @ linalg.solve(B, d) + np.log(np.linalg.det(B) / np.linalg.det(A)))
+        root = linalg.sqrtm(A).real
+        w2 = np.sqrt(d @ d + np.trace(A + B - 2 * linalg.sqrtm(root @ B @ root).real))
+        airm = np.linalg.norm(np.log(linalg.eigh(B, A, eigvals_only=True)))
+        np.testing.assert_allclose([a.kl(b)[i], a.wasserstein(b)[i], a.riemannian(b)[i]], [kl, w2, airm], rtol=1e-6)
+
+
+@given(seeds)
+def test_distances_are_distances(seed):
+    """Zero to oneself, invariant under motion, symmetric where they should be; the Riemannian one under any change of units."""
+    rng = np.random.default_rng(seed)
+    a, b, T = random_field(rng), random_field(rng), random_pose(rng)
+    for name in ("kl", "wasserstein", "riemannian"):
+        np.testing.assert_allclose(getattr(a, name)(a), 0.0, atol=1e-6)
+        np.testing.assert_allclose(getattr(a.transform(T), name)(b.transform(T)), getattr(a, name)(b), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(a.wasserstein(b), b.wasserstein(a), rtol=1e-7)
+    np.testing.assert_allclose(a.riemannian(b), b.riemannian(a), rtol=1e-7)
+    S = rng.standard_normal((3, 3)) + 3 * np.eye(3)
+    scaled = [Ellipsoids(f.means, S @ f.covariances @ S.T) for f in (a, b)]
+    np.testing.assert_allclose(scaled[0].riemannian(scaled[1]), a.riemannian(b), rtol=1e-6)
+
+
+def test_flat_ellipsoids_are_refused_where_a_density_is_needed():
+    field = flat_field()
+    for use in (lambda: field.log_likelihood(np.zeros((2, 3))), lambda: field.kl(field), lambda: field.riemannian(field)):
+        with pytest.raises(DegenerateError, match="first is row 1"):
+            use()
+    assert field.wasserstein(field.with_floor(0.1))[1] > 0  # this one is defined
+
+
+@given(seeds)
+def test_fuse_is_the_information_form(seed):
+    rng = np.random.default_rng(seed)
+    a, b = random_field(rng), random_field(rng)
+    fused = a.fuse(b)
+    Ia, Ib = np.linalg.inv(a.covariances), np.linalg.inv(b.covariances)
+    np.testing.assert_allclose(np.linalg.inv(fused.covariances), Ia + Ib, rtol=1e-6, atol=1e-6 * np.abs(Ia).max())
+    mean = np.linalg.solve(Ia + Ib, Ia @ a.means[..., None] + Ib @ b.means[..., None])[..., 0]
+    np.testing.assert_allclose(fused.means, mean, atol=1e-7)
+    T = random_pose(rng)
+    np.testing.assert_allclose(a.transform(T).fuse(b.transform(T)).means, fused.transform(T).means, atol=1e-7)
+
+
+def test_fusing_two_flat_ellipsoids_that_cross():
+    planes = [Ellipsoids(np.zeros((1, 3)) + 0.5 * np.eye(3)[i], np.diag(1.0 - np.eye(3)[i])[None]) for i in (0, 2)]
+    fused = planes[0].fuse(planes[1])
+    np.testing.assert_allclose(fused.means, [[0.5, 0.0, 0.5]], atol=1e-12)
+    np.testing.assert_allclose(fused.covariances[0], np.diag([0.0, 0.5, 0.0]), atol=1e-12)
+    with pytest.raises(DegenerateError):
+        planes[0].fuse(planes[0])
+
+
+@given(seeds, st.integers(1, 9), st.floats(0.1, 3.0))
+def test_uniform_samples_stay_inside_and_belong_to_their_parents(seed, per_point, within):
+    field = random_field(np.random.default_rng(seed))
+    samples = field.sample(per_point, within, seed=seed)
+    assert samples.shape == (len(field) * per_point, 3)
+    assert (field.mahalanobis(samples.reshape(len(field), per_point, 3)) <= within * (1 + 1e-9)).all()
+
+
+def test_uniform_samples_fill_the_ellipsoid_evenly():
+    """The cube of the radius and the cosine of any angle are uniform."""
+    covariance = random_covariances(np.random.default_rng(1), 1)
+    field = Ellipsoids(np.array([[1.0, 2.0, 3.0]]), covariance)
+    white = np.linalg.solve(np.linalg.cholesky(covariance[0]), (field.sample(20_000, within=2.0, seed=3) - field.means).T).T
+    radius = np.linalg.norm(white, axis=1)
+    assert stats.kstest((radius / 2.0) ** 3, "uniform").pvalue > 1e-3
+    for axis in range(3):
+        assert stats.kstest(0.5 + 0.5 * white[:, axis] / radius, "uniform").pvalue > 1e-3
+
+
+def test_scaled_samples_have_the_scaled_covariance():
+    field = Ellipsoids(np.zeros((1, 3)), random_covariances(np.random.default_rng(1), 1))
+    samples = field.sample(200_000, within=0.5, mode="scaled", seed=0)
+    np.testing.assert_allclose(np.cov(samples.T), 0.25 * field.covariances[0], atol=0.004)
+
+
+def test_samples_hang_on_the_seed_alone(rng):
+    field = random_field(rng)
+    np.testing.assert_array_equal(field.sample(4, seed=5), field.sample(4, seed=5))
+    assert not np.array_equal(field.sample(4, seed=5), field.sample(4, seed=6))
+
+
+def test_flat_ellipsoids_can_be_sampled():
+    samples = flat_field().sample(100, within=1.0)
+    assert np.abs(samples[100:, 2]).max() == 0.0
+
+
+@pytest.mark.parametrize(
+    "bad", [{"per_point": -1}, {"per_point": 1.5}, {"per_point": 1, "within": -1.0}, {"per_point": 1, "mode": "x"}]
+)
+def test_bad_sampling_arguments_are_named(rng, bad):
+    with pytest.raises(InputError, match=list(bad)[-1]):
+        random_field(rng).sample(**bad)

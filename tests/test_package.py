@@ -1,0 +1,48 @@
+"""The package as a user meets it."""
+
+import subprocess
+import sys
+
+import poli
+
+
+def run_python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_poli_loads_nothing_heavy():
+    loaded = run_python(
+        "import sys, poli; print(*[m for m in ('torch', 'open3d', 'numba', 'scipy', 'matplotlib') if m in sys.modules])"
+    )
+    assert loaded.strip() == ""
+
+
+def test_the_core_needs_neither_torch_nor_open3d():
+    code = (
+        "import sys; sys.modules['torch'] = sys.modules['open3d'] = None\n"
+        "import numpy as np, poli\n"
+        "rng = np.random.default_rng(0); p = rng.normal(size=(100, 3))\n"
+        "field = poli.pca(p); pose = poli.certify.solve(p, p, np.tile(np.eye(3), (100, 1, 1)))\n"
+        "print(len(field.normals), pose.certified)"
+    )
+    assert run_python(code).split() == ["100", "True"]
+
+
+def test_learn_without_torch_names_the_extra():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import poli\n"
+        "try:\n    import poli.learn.layer\n"
+        "except poli.PoliError as error:\n    print(error)"
+    )
+    assert "poli[train]" in run_python(code)
+
+
+def test_every_public_name_resolves():
+    for name in poli.__all__:
+        assert getattr(poli, name) is not None
+    assert set(dir(poli)) == set(poli.__all__)
+
+
+def test_unknown_names_fail_as_python_expects():
+    assert not hasattr(poli, "no_such_name")

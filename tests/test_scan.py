@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from oracles import random_pose
+
+from poli import Scan
+from poli.errors import InputError
+from poli.scan import Dropped, points_of
+
+
+def test_fields_travel_with_the_points(rng):
+    scan = Scan(rng.standard_normal((5, 3)), {"ring": np.arange(5), "normal": rng.standard_normal((5, 3))}, stamp=17)
+    some = scan.select(scan.fields["ring"] > 2)
+    assert len(some) == 2
+    np.testing.assert_array_equal(some.fields["ring"], [3, 4])
+    assert some.fields["normal"].shape == (2, 3)
+    assert some.stamp == 17
+    assert list(scan.keep("ring").fields) == ["ring"]
+
+
+def test_clean_drops_and_counts():
+    points = np.array([[1, 2, 3], [0, 0, 0], [np.nan, 1, 1], [1, np.inf, 1], [0, 0, 1]], np.float32)
+    clean = Scan(points, {"intensity": np.arange(5.0)}).clean()
+    assert clean.dropped == Dropped(nonfinite=2, zero=1)
+    np.testing.assert_array_equal(clean.fields["intensity"], [0, 4])
+    assert clean.clean() is clean
+    assert "3 dropped" in repr(clean)
+
+
+def test_precision_stays(rng):
+    assert Scan(np.zeros((1, 3), np.float32)).points.dtype == np.float32
+    assert Scan(np.zeros((1, 3), np.int32)).points.dtype == np.float64
+    far = np.array([[500_000.123, 4_000_000.456, 100.0]])
+    np.testing.assert_array_equal(Scan(far).points, far)
+
+
+def test_a_scan_is_an_array(rng):
+    points = rng.standard_normal((4, 3))
+    np.testing.assert_array_equal(np.asarray(Scan(points)), points)
+
+
+def test_transform(rng):
+    points, T = rng.standard_normal((4, 3)), random_pose(rng)
+    np.testing.assert_allclose(Scan(points).transform(T).points, points @ T[:3, :3].T + T[:3, 3])
+
+
+@pytest.mark.parametrize(
+    ("points", "fields", "says"),
+    [
+        (np.zeros((3, 2)), {}, r"shape \(3, 2\)"),
+        (np.array([["a", "b", "c"]]), {}, "type"),
+        (np.zeros((3, 3)), {"ring": np.zeros(2)}, "field 'ring'"),
+        (np.zeros((3, 3)), {"x": np.zeros(3)}, "cannot be called 'x'"),
+        (np.zeros((3, 3)), {"name": np.array(["a", "b", "c"])}, "field 'name'"),
+    ],
+)
+def test_bad_scans_are_named(points, fields, says):
+    with pytest.raises(InputError, match=says):
+        Scan(points, fields)
+
+
+def test_points_of_names_the_first_bad_row():
+    points = np.ones((5, 3))
+    points[3, 1] = np.nan
+    with pytest.raises(InputError, match="1 of 5 rows are not finite, the first is row 3"):
+        points_of(points)
