@@ -49,12 +49,12 @@ def printed_quadratic_form(source: np.ndarray, target: np.ndarray, weights: np.n
     """Q_i with the signs that the paper prints in supplement SB."""
     Q = np.zeros((13, 13))
     for p, q, W in zip(source, target, weights, strict=True):
-        Wq, pW = W @ q, np.kron(p, W)
+        Wq, pW = W @ q, np.kron(p[:, None], W)  # (3,), (9, 3)
         Q += np.block(
             [
                 [(q @ Wq).reshape(1, 1), -np.kron(p, Wq)[None, :], Wq[None, :]],
-                [-np.kron(p, Wq)[:, None], np.kron(np.outer(p, p), W), -pW.T.reshape(3, 9).T],
-                [Wq[:, None], -pW.T.reshape(3, 9), W],
+                [-np.kron(p, Wq)[:, None], np.kron(np.outer(p, p), W), -pW],
+                [Wq[:, None], -pW.T, W],
             ]
         )
     return Q
@@ -99,6 +99,8 @@ def local_minima(source: np.ndarray, target: np.ndarray, weights: np.ndarray, st
 def kkt_weight_gradient(T: np.ndarray, source, target, weights, by_x: np.ndarray) -> np.ndarray:  # (N, 3, 3)
     """The gradient of a loss by the weights through the row-reduced KKT system of supplement SB, for its gradient by x (13,)."""
     x, Q = lifted_pose(T), quadratic_form(source, target, weights)
+    size = np.linalg.norm(Q)  # of size one, or the system's conditioning eats the answer
+    Q /= size
     forms = np.zeros((len(FORMS), 13, 13))
     forms[:, :10, :10] = FORMS
     G = forms @ x  # (21, 13), each row half the gradient of a constraint
@@ -114,6 +116,6 @@ def kkt_weight_gradient(T: np.ndarray, source, target, weights, by_x: np.ndarray
     gradient = np.empty_like(weights)
     for i, (p, q) in enumerate(zip(source, target, strict=True)):
         B = np.hstack([q[:, None], -np.kron(p, np.eye(3)), -np.eye(3)])
-        outer = -2 * np.outer(B @ adjoint, B @ x)  # the stationarity 2 Q x moves by 2 B' dW B x
+        outer = -2 * np.outer(B @ adjoint, B @ x) / size  # the stationarity 2 Q x moves by 2 B' dW B x
         gradient[i] = 0.5 * (outer + outer.T)
     return gradient

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from oracles import random_covariances, random_field, random_pose, seeds
 from scipy.spatial.transform import Rotation
 
+from oracles import random_covariances, random_field, random_pose, seeds
 from poli import Ellipsoids
 from poli.ellipsoids.files import quaternions
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from oracles import seeds
 
 import poli
+from oracles import seeds
 from poli import Scan
 from poli.data.formats import lzf
 from poli.data.formats.pcd import write_pcd
@@ -149,7 +149,8 @@ def test_bad_returns_are_dropped_and_counted(folder):
 
 
 def test_pcd_with_padding_and_comments(folder):
-    header = "# .PCD v.7 - Point Cloud Data file format\nVERSION .7\nFIELDS x y z _ intensity\nSIZE 4 4 4 1 4\nTYPE F F F U F\nCOUNT 1 1 1 4 1\n"
+    header = "# .PCD v.7 - Point Cloud Data file format\nVERSION .7\n"
+    header += "FIELDS x y z _ intensity\nSIZE 4 4 4 1 4\nTYPE F F F U F\nCOUNT 1 1 1 4 1\n"
     header += "WIDTH 2\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS 2\nDATA binary\n"
     rows = b"".join(np.array([i, 2, 3], "<f4").tobytes() + b"\xff" * 4 + np.array([i], "<f4").tobytes() for i in (1, 2))
     (folder / "pad.pcd").write_bytes(header.encode() + rows)
@@ -159,7 +160,8 @@ def test_pcd_with_padding_and_comments(folder):
 
 
 def test_ply_mesh_gives_its_vertices(folder):
-    text = "ply\r\nformat ascii 1.0\r\nobj_info scanned\r\nelement vertex 3\r\nproperty float x\r\nproperty float y\r\nproperty float z\r\n"
+    text = "ply\r\nformat ascii 1.0\r\nobj_info scanned\r\nelement vertex 3\r\n"
+    text += "property float x\r\nproperty float y\r\nproperty float z\r\n"
     text += "element face 1\r\nproperty list uchar int vertex_indices\r\nend_header\r\n1 0 0\r\n0 1 0\r\n0 0 1\r\n3 0 1 2\r\n"
     (folder / "mesh.ply").write_bytes(text.encode())
     np.testing.assert_array_equal(poli.read(folder / "mesh.ply").points, np.eye(3))

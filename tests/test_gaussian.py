@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import random_covariances, random_field, random_pose, seeds
 from scipy import linalg, stats
 
+from oracles import random_covariances, random_field, random_pose, seeds
 from poli import Ellipsoids
 from poli.errors import DegenerateError, InputError
 

@@ -141,6 +141,16 @@ def sound(tmp_path_factory):
     return sound_files(tmp_path_factory.mktemp("sound"))
 
 
+def read_or_refuse(path) -> Scan | None:
+    """The scan, or None if an error named the file; anything else that is raised fails the test."""
+    try:
+        return poli.read(path)
+    except FormatError as error:
+        if path.name not in str(error):
+            raise
+        return None
+
+
 @settings(max_examples=150)
 @given(data=st.data())
 def test_truncated_files_never_give_a_wrong_scan(sound, tmp_path_factory, data):
@@ -150,10 +160,8 @@ def test_truncated_files_never_give_a_wrong_scan(sound, tmp_path_factory, data):
     cut = data.draw(st.integers(0, len(whole) - 1))
     path = tmp_path_factory.getbasetemp() / name
     path.write_bytes(whole[:cut])
-    try:
-        scan = poli.read(path)
-    except FormatError as error:
-        assert name in str(error)
+    scan = read_or_refuse(path)
+    if scan is None:
         return
     if name.endswith((".bin", ".csv", ".xyz")):
         assert len(scan) <= 50
@@ -170,10 +178,7 @@ def test_flipped_bytes_never_crash(sound, tmp_path_factory, data):
         damaged[data.draw(st.integers(0, min(len(damaged), 400) - 1))] = data.draw(st.integers(0, 255))
     path = tmp_path_factory.getbasetemp() / name
     path.write_bytes(bytes(damaged))
-    try:
-        poli.read(path)
-    except FormatError as error:
-        assert name in str(error)
+    read_or_refuse(path)
 
 
 @pytest.mark.parametrize("source", ["binary.pcd", "ascii.ply", "a.npy", "a.npz", "a.las"])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from oracles import random_pose
 
+from oracles import random_pose
 from poli import Scan
 from poli.errors import InputError
 from poli.scan import Dropped, points_of

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import random_pose, seeds
 from scipy.linalg import expm
 
+from oracles import random_pose, seeds
 from poli import se3
 from poli.errors import InputError
 

@@ -1,17 +1,16 @@
 """Text point clouds: one point a line, columns divided by commas, semicolons or white space, with or without a line of names."""
 
-import re
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
-from poli.data.formats.records import check_names, records_from_scan, scan_from_records
+from poli.data.formats.records import check_names, records_from_scan
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
 from poli.files.ply import write_text_records
 from poli.scan import Scan
 
-_INTEGER = re.compile(r"[+-]?\d{1,18}$")
 _LONGEST_LINE = 65536
 
 
@@ -19,20 +18,34 @@ def read_text(path: Path) -> Scan:
     """Integer columns come back as int64, all others as float64. Without names: x y z, then intensity if there are four."""
     try:
         with path.open(encoding="utf-8-sig") as file:
-            names, first, skip, separator = _look(file, path)
-            kinds = ["i8" if _INTEGER.match(word) else "f8" for word in first]
-            for types in (kinds, ["f8"] * len(first)):  # a column may begin with a whole number and go on otherwise
-                file.seek(0)
-                for _ in range(skip):
-                    file.readline()
-                try:
-                    dtype = list(zip(names, types, strict=True))
-                    return scan_from_records(np.loadtxt(file, dtype, comments="#", delimiter=separator, ndmin=1), path)
-                except ValueError as error:
-                    trouble = error
+            names, skip, separator = _look(file, path)
+        table = np.loadtxt(path, np.float64, comments="#", delimiter=separator, skiprows=skip, ndmin=2, encoding="utf-8-sig")
+        if table.shape[1] != len(names):
+            raise FormatError(f"{path}: {len(names)} column names and {table.shape[1]} columns")
+        columns = {
+            n: _whole_numbers(path, table[:, i], i, skip, separator) for i, n in enumerate(names) if n not in ("x", "y", "z")
+        }
     except UnicodeDecodeError:
         raise FormatError(f"{path}: this is not a text file") from None
-    raise FormatError(f"{path}: {str(trouble)[:200]}")
+    except ValueError as error:
+        raise FormatError(f"{path}: {str(error)[:200]}") from None
+    return Scan(table[:, [names.index(axis) for axis in "xyz"]], columns)
+
+
+def _whole_numbers(path: Path, values: np.ndarray, column: int, skip: int, separator: str | None) -> np.ndarray:
+    """A column of whole numbers as int64; those that float64 cannot tell apart (nanosecond stamps) are read once more."""
+    if not np.isfinite(values).all() or (values != np.floor(values)).any():
+        return values
+    if np.abs(values).max() < 2**53:
+        return values.astype(np.int64)
+    for kind in (np.int64, np.uint64):
+        try:
+            return np.loadtxt(
+                path, kind, comments="#", delimiter=separator, skiprows=skip, usecols=column, ndmin=1, encoding="utf-8-sig"
+            )
+        except (ValueError, OverflowError):
+            continue
+    return values
 
 
 def write_text(path: Path, scan: Scan) -> None:
@@ -45,8 +58,8 @@ def write_text(path: Path, scan: Scan) -> None:
         write_text_records(file, records, separator)
 
 
-def _look(file, path: Path) -> tuple[list[str], list[str], int, str | None]:
-    """Column names, the first row of numbers, how many lines stand before it, and what divides the columns."""
+def _look(file: TextIO, path: Path) -> tuple[list[str], int, str | None]:
+    """Column names, how many lines stand before the first row of numbers, and what divides the columns."""
     names: list[str] = []
     skip = 0
     while line := file.readline(_LONGEST_LINE):
@@ -61,7 +74,7 @@ def _look(file, path: Path) -> tuple[list[str], list[str], int, str | None]:
                 )
             if len(words) < 3:
                 raise FormatError(f"{path}: line {skip + 1} has {len(words)} columns; x, y and z are needed")
-            return names, words, skip, separator
+            return names, skip, separator
         if words and not stripped.lstrip("#/ ")[:1].isalpha() and not stripped.startswith(("#", "//")):
             raise FormatError(f"{path}: line {skip + 1} is neither numbers nor a line of column names: {stripped[:60]!r}")
         if words:

@@ -1,0 +1,46 @@
+# Everything from a clean machine with Python 3.11: each target makes the virtual environment and installs what it needs.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test lint bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
+
+demo: $(VENV)/.core  ## estimate ellipsoids of a simulated street and draw them
+	$(BIN)/poli demo --out demo_output
+
+test: lint  ## lint, then every test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev  ## style, types, and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/results
+	$(BIN)/poli bench layer --out docs/results
+	$(BIN)/poli bench pca --out docs/results
+
+clean:  ## remove the environment and everything made
+	rm -rf $(VENV) demo_output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.python:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[dev]'
+	touch $@ $(VENV)/.core
+
+$(VENV)/.bench: $(VENV)/.python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[bench]'
+	touch $@ $(VENV)/.core

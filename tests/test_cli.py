@@ -1,0 +1,67 @@
+"""The real commands, as a user runs them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import poli
+
+
+def run(*arguments: str, fails: bool = False) -> str:
+    """What the command printed; the executable beside this interpreter."""
+    done = subprocess.run([sys.executable, "-c", "from poli.cli import main; main()", *arguments], capture_output=True, text=True)
+    assert (done.returncode != 0) == fails, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+def test_version_and_help():
+    assert run("--version").strip() == f"poli {poli.__version__}"
+    text = run("--help")
+    for verb in ("demo", "estimate", "bench"):
+        assert verb in text
+
+
+def test_demo_writes_what_it_names(tmp_path):
+    text = run("demo", "--out", str(tmp_path / "out"))
+    for name in ("vlp16_ellipsoids.png", "hdl64e_points.png", "vlp16_splats.ply", "vlp16.pcd"):
+        assert (tmp_path / "out" / name).stat().st_size > 1000
+        assert name in text
+    assert len(poli.read(tmp_path / "out" / "vlp16.pcd").fields) == 3
+
+
+@pytest.mark.parametrize(("out", "options"), [("f.npz", []), ("f.ply", ["--radius", "1"]), ("f.ply", ["--output", "splat"])])
+def test_estimate(tmp_path, out, options):
+    points = np.random.default_rng(0).standard_normal((100, 3))
+    points[3] = 0.0
+    poli.write(points, tmp_path / "scan.xyz")
+    text = run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / out), *options)
+    assert "99 ellipsoids" in text
+    assert "1 zero returns" in text
+    if "splat" not in options:
+        assert len(poli.Ellipsoids.load(tmp_path / out)) == 99
+
+
+def test_trouble_is_one_line_and_a_failing_exit(tmp_path):
+    text = run("estimate", str(tmp_path / "no.pcd"), str(tmp_path / "f.npz"), fails=True)
+    assert text.startswith("poli: ")
+    assert "no such file" in text
+    poli.write(np.ones((3, 3)), tmp_path / "scan.xyz")
+    assert "write fields as .npz" in run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.pcd"), fails=True)
+
+
+def test_bench_layer(tmp_path):
+    """Small, but the real thing: cvxpylayers solves the same problems, and agrees."""
+    figures = tmp_path / "figures.json"
+    run("bench", "layer", "--out", str(tmp_path), "--json", str(figures), "--problems", "40", "--repeats", "2", "--largest", "1000")
+    result = json.loads(figures.read_text())
+    assert {"speedup_vs_cvxpylayers", "ms_16000", "ms_cvxpylayers_1000", "certified_fraction", "worst_gradient_error"} <= set(
+        result
+    )
+    assert result["certified_fraction"] == 1.0
+    assert result["worst_gradient_error"] < 1e-4
+    assert (tmp_path / "layer.png").stat().st_size > 1000
+    assert "cvxpylayers SCS" in (tmp_path / "layer.md").read_text()

@@ -1,0 +1,111 @@
+"""The neighbour index against scipy's k-d tree."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial import cKDTree
+
+from oracles import seeds
+from poli.errors import InputError
+from poli.estimation.neighbours import NeighbourIndex
+
+
+@st.composite
+def clouds(draw):
+    """Clouds of many sizes: in a volume, on a plane, along rings of a scan, on a grid with ties, with duplicates."""
+    rng = np.random.default_rng(draw(seeds))
+    count = draw(st.sampled_from([1, 2, 3, 15, 16, 17, 33, 200, 3000]))
+    kind = draw(st.sampled_from(["volume", "plane", "rings", "grid", "duplicates", "line"]))
+    points = rng.standard_normal((count, 3))
+    if kind == "plane":
+        points[:, 2] *= 1e-3
+    if kind == "rings":
+        angle, ring = rng.uniform(0, 2 * np.pi, count), rng.integers(1, 8, count)
+        points = np.stack([5.0 * ring * np.cos(angle), 5.0 * ring * np.sin(angle), 0.1 * ring], axis=1)
+    if kind == "grid":
+        points = rng.integers(0, 6, (count, 3)).astype(float)
+    if kind == "duplicates":
+        points = points[rng.integers(0, max(1, count // 5), count)]
+    if kind == "line":
+        points[:, 1:] = 0.0
+    return points
+
+
+@given(points=clouds(), k=st.sampled_from([1, 2, 5, 24, 60]))
+def test_nearest_of_the_points_themselves(points, k):
+    k = min(k, len(points))
+    indices, distances = NeighbourIndex(points).nearest(k)
+    expected = cKDTree(points).query(points, list(range(1, k + 1)))[0]
+    np.testing.assert_allclose(distances, expected, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(points[indices] - points[:, None], axis=2), distances, atol=1e-12)
+    assert all(len(set(row)) == k for row in indices.tolist())  # no point twice
+
+
+@given(points=clouds(), k=st.sampled_from([1, 3, 10]), seed=seeds)
+def test_nearest_of_other_points(points, k, seed):
+    k = min(k, len(points))
+    queries = 3.0 * np.random.default_rng(seed).standard_normal((50, 3))
+    indices, distances = NeighbourIndex(points).nearest(k, queries)
+    np.testing.assert_allclose(distances, cKDTree(points).query(queries, list(range(1, k + 1)))[0], atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(points[indices] - queries[:, None], axis=2), distances, atol=1e-12)
+
+
+@given(points=clouds(), radius=st.sampled_from([0.01, 0.5, 2.0, 100.0]))
+def test_within(points, radius):
+    points = points[:500]
+    starts, indices = NeighbourIndex(points).within(radius)
+    expected = cKDTree(points).query_ball_point(points, radius)
+    for i, neighbours in enumerate(expected):
+        assert sorted(indices[starts[i] : starts[i + 1]].tolist()) == sorted(neighbours)
+
+
+def test_within_of_other_points(rng):
+    points, queries = rng.standard_normal((300, 3)), rng.standard_normal((40, 3))
+    starts, indices = NeighbourIndex(points).within(0.7, queries)
+    for i, neighbours in enumerate(cKDTree(points).query_ball_point(queries, 0.7)):
+        assert sorted(indices[starts[i] : starts[i + 1]].tolist()) == sorted(neighbours)
+
+
+def test_far_from_the_origin_nothing_is_lost(rng):
+    """UTM coordinates: the same neighbours as near the origin, to the millimetre grid they are on."""
+    points = np.round(rng.uniform(-50, 50, (2000, 3)), 3)
+    near, far = NeighbourIndex(points).nearest(8), NeighbourIndex(points + [500_000.0, 4_000_000.0, 100.0]).nearest(8)
+    np.testing.assert_allclose(far[1], near[1], atol=1e-8)
+
+
+def test_the_answer_does_not_hang_on_threads(rng, monkeypatch):
+    points = rng.standard_normal((5000, 3))
+    many = NeighbourIndex(points).nearest(12)
+    monkeypatch.setenv("POLI_NUM_THREADS", "1")
+    one = NeighbourIndex(points).nearest(12)
+    for a, b in zip(many, one, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_one_index_serves_many_threads(rng):
+    index = NeighbourIndex(rng.standard_normal((4000, 3)))
+    expected = index.nearest(9)[0]
+    with ThreadPoolExecutor(4) as pool:
+        for indices, _ in pool.map(lambda _: index.nearest(9), range(12)):
+            np.testing.assert_array_equal(indices, expected)
+
+
+@pytest.mark.parametrize("k", [0, -1, 4])
+def test_k_beyond_the_points_is_refused(k):
+    with pytest.raises(InputError, match=f"k is {k}; expected 1 to 3"):
+        NeighbourIndex(np.eye(3)).nearest(k)
+
+
+@pytest.mark.parametrize("radius", [0.0, -1.0, np.nan, np.inf])
+def test_a_senseless_radius_is_refused(radius):
+    with pytest.raises(InputError, match="radius"):
+        NeighbourIndex(np.eye(3)).within(radius)
+
+
+def test_a_senseless_thread_count_is_named(monkeypatch):
+    monkeypatch.setenv("POLI_NUM_THREADS", "many")
+    with pytest.raises(InputError, match="POLI_NUM_THREADS is 'many'"):
+        NeighbourIndex(np.random.default_rng(0).standard_normal((3000, 3))).nearest(3)
