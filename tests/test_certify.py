@@ -174,14 +174,23 @@ def test_hard_problems_go_through_the_relaxation():
 
 
 def test_an_ambiguous_problem_is_still_proven_but_said_to_be_so():
-    """Two equally good rotations: the cost is proven, and the eigenvalue ratio shows that the pose is not the only one."""
-    source = np.array([[1.0, 0, 0], [-1.0, 0, 0], [0, 1.0, 0], [0, -1.0, 0], [0, 0, 1.0], [0, 0, -1.0]])
-    flip = np.array([[-1.0, 1, 1]])  # a mirror image: half of all rotations fit it equally badly
-    pose = solve(source, source * flip, np.tile(np.eye(3), (6, 1, 1)))
-    cost = pose_cost(pose.T_target_source, source, source * flip, np.tile(np.eye(3), (6, 1, 1)))
+    """All targets in one place: four rotations by half turns are equally good. The cost is proven, and the eigenvalue ratio shows
+    that the pose is not the only one."""
+    source = np.array([[1.0, 0, 0], [-1.0, 0, 0], [0, 2.0, 0], [0, -2.0, 0], [0, 0, 3.0], [0, 0, -3.0]])
+    target, weights = np.zeros((6, 3)), np.tile(np.diag([1.0, 2.0, 3.0]), (6, 1, 1))
+    pose = solve(source, target, weights)
     starts = np.stack([random_pose(np.random.default_rng(i), 0.0) for i in range(50)])
-    assert local_minima(source, source * flip, np.tile(np.eye(3), (6, 1, 1)), starts).min() >= cost * (1 - 1e-9)
+    found = local_minima(source, target, weights, starts)
+    assert found.min() == pytest.approx(pose.cost, rel=1e-9)
+    assert pose.certified
     assert pose.certificate.eigenvalue_ratio < 100
+
+
+def test_a_continuum_of_optima_is_refused():
+    """A mirror image of an octahedron: turning about one axis changes nothing."""
+    source = np.concatenate([np.eye(3), -np.eye(3)])
+    with pytest.raises(DegenerateError, match="rotation about"):
+        solve(source, source * [-1.0, 1, 1], np.tile(np.eye(3), (6, 1, 1)))
 
 
 def test_exact_matches_give_the_exact_pose(rng):
@@ -210,6 +219,17 @@ def test_point_to_plane_weights(rng):
     pose = solve(source, source @ T[:3, :3].T + T[:3, 3], np.einsum("ni,nj->nij", normals, normals))
     assert pose.certified
     np.testing.assert_allclose(pose.T_target_source, T, atol=1e-7)
+
+
+def test_six_planes_that_do_not_meet_still_hold_the_pose():
+    """Six equations, six unknowns, no exact solution: the Gauss-Newton matrix is singular there, but the optimum is sharp."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        source, target, normals = rng.standard_normal((3, 6, 3))
+        pose = solve(source, target, np.einsum("ni,nj->nij", normals, normals))
+        if pose.cost > 1e-3:
+            assert np.linalg.eigvalsh(pose.gauss_newton)[0] < 1e-8
+            assert np.linalg.eigvalsh(pose.hessian)[0] > 1e-6
 
 
 def test_far_origins_cost_no_digits(rng):

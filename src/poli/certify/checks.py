@@ -64,14 +64,15 @@ def translation(values: np.ndarray, vectors: np.ndarray) -> None:  # (3,), (3, 3
         )
 
 
-def pose(values: np.ndarray, vectors: np.ndarray) -> None:  # (6,), (6, 6): of the Gauss-Newton matrix, centred frame of size one
+def pose(values: np.ndarray, vectors: np.ndarray) -> None:  # (6,), (6, 6): of the exact Hessian, centred frame of size one
+    """The exact one, because the Gauss-Newton matrix is singular at some optima that are sharp: six planes that do not meet."""
     if values[0] <= _SINGULAR * values[5]:
         rotation, shift = vectors[:3, 0], vectors[3:, 0]
         turns = np.linalg.norm(rotation) >= np.linalg.norm(shift)
         axis = rotation / np.linalg.norm(rotation) if turns else shift / np.linalg.norm(shift)
         raise DegenerateError(
             f"the matches and weights leave the {'rotation about' if turns else 'translation along'} {_numbers(axis)} undetermined "
-            f"(source's frame; information {values[0]:.1e} against {values[5]:.1e}); add matches, or a prior"
+            f"(source's frame; curvature {values[0]:.1e} against {values[5]:.1e}); add matches, or a prior"
         )
 
 

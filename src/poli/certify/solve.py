@@ -119,11 +119,11 @@ def solve(
 
     # 4. The pose in the caller's frame, and how well the data determine it.
     t, total, gauss_newton, hessian = _describe(Q, Q_matches, R, to_translation)
+    checks.pose(*eigh(hessian))
     T = frame.pose(R, t)
     if prior is not None:
         back = np.linalg.inv(frame.tangent())
         gauss_newton += back.T @ prior_gauss_newton(T, T_prior, prior_information) @ back
-    checks.pose(*eigh(gauss_newton))
     return CertifiedPose(T, total, certificate, frame, gauss_newton, hessian)
 
 

@@ -15,7 +15,8 @@ def read_npy(path: Path) -> Scan:
     """An (N, 3) array, an (N, 4) array with intensity, or a record array with columns x, y, z."""
     try:
         # Mapped, so that a header which promises more than the file holds fails before anything is allocated.
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        with np.errstate(over="ignore"):
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy's header parser raises many kinds
         raise FormatError(f"{path}: {str(error)[:200]}") from None
     if array.dtype.names:
