@@ -157,6 +157,15 @@ def test_degenerate_problems_of_a_batch(rng):
     assert information.grad[0].abs().max() > 0
 
 
+def test_an_empty_batch():
+    information = torch.zeros(0, 5, 3, 3, dtype=torch.float64, requires_grad=True)
+    batch = certified_pose(torch.zeros(0, 5, 3, dtype=torch.float64), torch.zeros(0, 5, 3, dtype=torch.float64), information)
+    batch.T_target_source.sum().backward()
+    assert batch.T_target_source.shape == (0, 4, 4)
+    assert batch.certified.shape == (0,)
+    assert information.grad.shape == (0, 5, 3, 3)
+
+
 def test_bad_input_is_named(rng):
     source, target, information = tensors(random_problem(rng, 8))
     with pytest.raises(InputError, match="do not fit"):

@@ -62,6 +62,8 @@ def polish(M, R):  # (10, 10), (3, 3) -> (3, 3)
         for i in range(3):
             step[i] /= max(abs(values[i]), least)
         step = matvec(vectors, step)
+        if values[0] < -1e-6 * abs(values[2]) and np.sqrt(dot(step, step)) < 0.1:
+            step += 0.3 * vectors[:, 0]  # on or near a saddle the gradient says nothing: leave it downhill
         length = np.sqrt(dot(step, step))
         if length > 0.5:
             step *= 0.5 / length

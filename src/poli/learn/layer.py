@@ -55,7 +55,7 @@ def certified_pose(
     answers: list[certify.CertifiedPose | None] = []
     options = (skip_degenerate, shortcut)
     poses = _CertifiedPose.apply(source, target, information, prior_T_target_source, prior_covariance, options, answers)
-    certified = torch.tensor([a is not None and a.certified for a in answers], device=source.device)
+    certified = torch.tensor([a is not None and a.certified for a in answers], dtype=torch.bool, device=source.device)
     return PoseBatch(poses, certified if batch else certified[0], tuple(answers))
 
 
@@ -86,22 +86,24 @@ class _CertifiedPose(torch.autograd.Function):
     def backward(ctx, grad_pose):
         inputs = ctx.saved_tensors  # the arrays share their memory: here torch makes sure that nobody wrote to it
         wanted = ctx.needs_input_grad[: len(inputs)]
-        grads: list[list[np.ndarray]] = []  # a list a problem, a gradient an input
+        grads: list[list[Any]] = []  # a list a problem, a gradient an input
         for answer, by_pose, p, q, W, T_prior, gamma in zip(
             ctx.answers, _problems(grad_pose, ctx.single), *ctx.arrays, strict=False
         ):
             if answer is None:
-                grads.append([np.zeros_like(a) for a in (p, q, W, T_prior, gamma)])
+                grads.append([None if a is None else np.zeros_like(a) for a in (p, q, W, T_prior, gamma)])
                 continue
             T, frame = answer.T_target_source, answer.frame
             u = adjoint(T, frame, answer.hessian, by_pose)
             matches = match_gradients(p, q, W, T, frame, u) if any(wanted[:3]) else [None] * 3
             prior = _prior_gradients(T, np.linalg.solve(frame.tangent(), u), T_prior, gamma) if any(wanted[3:]) else [None] * 2
             grads.append([*matches, *prior])
-        out = []
-        for values, like, needed in zip(zip(*grads, strict=True), inputs, wanted, strict=True):
-            out.append(torch.from_numpy(values[0] if ctx.single else np.stack(values)).to(like) if needed else None)
-        return (*out, None, None)
+        out: list[torch.Tensor | None] = [None] * 7  # one for each argument of forward
+        for i in [i for i, needed in enumerate(wanted) if needed]:
+            values = [g[i] for g in grads]
+            stacked = values[0] if ctx.single else np.stack(values) if values else np.zeros(tuple(inputs[i].shape))
+            out[i] = torch.from_numpy(stacked).to(inputs[i])
+        return tuple(out)
 
 
 def _problems(tensor: torch.Tensor | None, single: bool) -> Any:
