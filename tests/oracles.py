@@ -64,6 +64,15 @@ def lifted_pose(T: np.ndarray) -> np.ndarray:  # (13,)
     return np.concatenate([[1.0], T[:3, :3].T.reshape(9), T[:3, 3]])
 
 
+def lift(frame) -> np.ndarray:  # (13, 13)
+    """x = lift x' from the centred coordinates of a frame: t = h target - R source + size t'."""
+    G = np.eye(13)
+    G[10:, 10:] *= frame.size
+    G[10:, 0] = frame.target
+    G[10:, 1:10] = -np.kron(frame.source, np.eye(3))
+    return G
+
+
 def local_minima(source: np.ndarray, target: np.ndarray, weights: np.ndarray, starts: np.ndarray, steps: int = 60) -> np.ndarray:
     """Levenberg-Marquardt on SE(3) from many poses at once (S, 4, 4); the costs it ends at (S,). Shares no code with the solver."""
     factors = np.linalg.cholesky(weights)  # W = L L', so |L' d|^2 = d' W d

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
-from oracles import lifted_pose, local_minima, pose_cost, printed_quadratic_form, quadratic_form, random_pose, seeds
+from oracles import lift, lifted_pose, local_minima, pose_cost, printed_quadratic_form, quadratic_form, random_pose, seeds
 from poli import se3
 from poli.bench.problems import hostile_problem, random_problem
 from poli.certify import PosePrior, solve
 from poli.certify.constraints import FORMS
 from poli.certify.prior import chordal_form
-from poli.certify.quadratic import derivatives
+from poli.certify.quadratic import Frame, derivatives
 from poli.certify.quadratic import quadratic_form as fast_quadratic_form
 from poli.errors import DegenerateError, InputError
 
@@ -28,7 +28,7 @@ def test_the_quadratic_form_is_the_cost(seed, count):
     x = lifted_pose(T)
     assert x @ quadratic_form(p.source, p.target, p.information) @ x == pytest.approx(cost, rel=1e-9)
     Q, frame, _ = fast_quadratic_form(p.source, p.target, p.information, p.source.mean(0), p.target.mean(0))
-    centred = np.linalg.solve(frame.lift(), x)
+    centred = np.linalg.solve(lift(frame), x)
     assert centred @ Q @ centred == pytest.approx(cost, rel=1e-7)
 
 
@@ -38,9 +38,9 @@ def test_blocks_of_matches_add_up(rng):
     p.information[::7] = 0.0
     centres = p.source.mean(0), p.target.mean(0)
     Q, frame, _ = fast_quadratic_form(p.source, p.target, p.information, *centres)
-    lift = frame.lift()
+    G = lift(frame)
     np.testing.assert_allclose(
-        Q, lift.T @ quadratic_form(p.source, p.target, p.information) @ lift, rtol=1e-8, atol=1e-6 * np.abs(Q).max()
+        Q, G.T @ quadratic_form(p.source, p.target, p.information) @ G, rtol=1e-8, atol=1e-6 * np.abs(Q).max()
     )
 
 
@@ -242,6 +242,31 @@ def test_far_origins_cost_no_digits(rng):
     np.testing.assert_allclose(moved.T_target_source[:3, 3], shifted[:3, 3], atol=1e-2)
     residual = p.target + far - (p.source + far) @ moved.T_target_source[:3, :3].T - moved.T_target_source[:3, 3]
     np.testing.assert_allclose(np.einsum("ni,nij,nj->", residual, p.information, residual), near.cost, rtol=1e-3)
+
+
+def test_a_far_target_with_a_prior_costs_no_digits(rng):
+    """Scans in the sensor's frame against a map in UTM."""
+    p = random_problem(rng, 50)
+    far = np.array([5e5, 4e6, 100.0])
+    T_prior = p.T_target_source @ se3.exp(0.01 * rng.standard_normal(6))
+    near = solve(p.source, p.target, p.information, PosePrior.isotropic(T_prior, 2e-3, 0.02))
+    T_prior = T_prior.copy()
+    T_prior[:3, 3] += far
+    moved = solve(p.source, p.target + far, p.information, PosePrior.isotropic(T_prior, 2e-3, 0.02))
+    assert moved.cost == pytest.approx(near.cost, rel=1e-6)
+    np.testing.assert_allclose(moved.T_target_source[:3, :3], near.T_target_source[:3, :3], atol=1e-9)
+    np.testing.assert_allclose(moved.T_target_source[:3, 3] - far, near.T_target_source[:3, 3], atol=1e-8)
+    np.testing.assert_allclose(moved.information, near.information, rtol=1e-5, atol=1e-3)
+
+
+@given(seed=seeds)
+def test_the_chordal_form_in_centred_coordinates(seed):
+    rng = np.random.default_rng(seed)
+    prior, frame = random_prior(rng, random_pose(rng)), Frame(rng.standard_normal(3), rng.standard_normal(3), 2.5)
+    information = np.linalg.inv(prior.covariance)
+    G, Q = lift(frame), chordal_form(prior.T_target_source, information)
+    centred = chordal_form(prior.T_target_source, information, frame)
+    np.testing.assert_allclose(centred, G.T @ Q @ G, atol=1e-9 * np.abs(Q).max())
 
 
 @given(seed=seeds)

@@ -11,9 +11,9 @@ from itertools import pairwise
 
 from poli.errors import InputError
 
-_CHUNKS_PER_THREAD = 4  # neighbourhoods differ in cost, so a few more chunks than threads keep the cores level
+_CHUNKS_PER_THREAD = 4
 
-_pool: ThreadPoolExecutor | None = None
+_pool: tuple[int, ThreadPoolExecutor] | None = None  # and how many threads it has
 
 
 def thread_count() -> int:
@@ -30,11 +30,12 @@ def thread_count() -> int:
 
 def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 256) -> None:
     """Call `work(begin, end)` on ranges that cover `range(total)`, in parallel where that pays."""
-    threads = thread_count()
-    chunks = min(threads * _CHUNKS_PER_THREAD, max(total // smallest, 1))
-    if threads == 1 or chunks == 1:
+    threads = thread_count() if total >= 2 * smallest else 1
+    if threads == 1:
         work(0, total)
         return
+    # A whole number of chunks a thread; a few more than one, since neighbourhoods differ in cost.
+    chunks = threads * min(_CHUNKS_PER_THREAD, max(1, total // (threads * smallest)))
     edges = [total * i // chunks for i in range(chunks + 1)]
     for done in [_executor(threads).submit(work, begin, end) for begin, end in pairwise(edges)]:
         done.result()
@@ -43,9 +44,9 @@ def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 2
 def _executor(threads: int) -> ThreadPoolExecutor:
     global _pool
     pool = _pool
-    if pool is None or pool._max_workers != threads:
-        pool = _pool = ThreadPoolExecutor(threads, thread_name_prefix="poli")
-    return pool
+    if pool is None or pool[0] != threads:
+        pool = _pool = (threads, ThreadPoolExecutor(threads, thread_name_prefix="poli"))
+    return pool[1]
 
 
 def _forget_pool() -> None:

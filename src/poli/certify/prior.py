@@ -13,20 +13,21 @@ u, what is left is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e 
 
 import numpy as np
 
-from poli.certify.quadratic import lifted, tangent_map
+from poli.certify.quadratic import PLAIN, Frame, lifted, tangent_map
 from poli.se3 import inverse, log, right_jacobian_inverse
 
 
-def chordal_form(T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
-    """Q of the prior; `information` is Gamma^-1, rotation first."""
+def chordal_form(T_prior: np.ndarray, information: np.ndarray, frame: Frame = PLAIN) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
+    """Q of the prior in the coordinates of `frame`; `information` is Gamma^-1, rotation first."""
     R, t = T_prior[:3, :3], T_prior[:3, 3]
     A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
     K = 0.5 * np.trace(A) * np.eye(3) - A
     sine = np.zeros((3, 13))  # s, linear in vec(R)
     sine[:, 1:10] = -0.5 * tangent_map(lifted(R))[1:].T  # vee(M)_i = <hat(e_i), M> / 2
-    shift = np.zeros((3, 13))  # u, linear in h and t
-    shift[:, 0] = R.T @ t
-    shift[:, 10:] = -R.T
+    shift = np.zeros((3, 13))  # u, linear in h, vec(R) and t'; the offsets go first, so that a far target costs no digits
+    shift[:, 0] = R.T @ (t - frame.target)
+    shift[:, 1:10] = np.kron(frame.source, R.T)
+    shift[:, 10:] = -frame.size * R.T
     cross = sine.T @ B @ shift
     Q = cross + cross.T + shift.T @ C @ shift
     Q[0, 0] += 2.0 * np.trace(K)

@@ -21,19 +21,12 @@ _UNPACK = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # packed symmetric matric
 
 @dataclass(frozen=True)
 class Frame:
-    """Centred coordinates of size one: p = size p' + source, q = size q' + target. Far origins and large units cost no digits."""
+    """Centred coordinates of size one: p = size p' + source, q = size q' + target, so t = target - R source + size t'. Far
+    origins and large units cost no digits in them."""
 
     source: np.ndarray  # (3,)
     target: np.ndarray  # (3,)
     size: float
-
-    def lift(self) -> np.ndarray:  # (13, 13)
-        """x = lift x': t = h target - R source + size t'."""
-        G = np.eye(13)
-        G[10:, 10:] *= self.size
-        G[10:, 0] = self.target
-        G[10:, 1:10] = -np.kron(self.source, np.eye(3))
-        return G
 
     def pose(self, R: np.ndarray, t: np.ndarray) -> np.ndarray:  # (3, 3), (3,) -> (4, 4)
         T = np.eye(4)
@@ -48,6 +41,9 @@ class Frame:
         M[3:, :3] = -hat(self.source) / self.size
         M[3:, 3:] = np.eye(3) / self.size
         return M
+
+
+PLAIN = Frame(np.zeros(3), np.zeros(3), 1.0)
 
 
 def quadratic_form(

@@ -97,14 +97,13 @@ def solve(
     Q, frame, spread = quadratic_form(
         matches.source, matches.target, matches.information, matches.source_centre, matches.target_centre
     )
+    Q_matches = Q
     if prior is None:
         checks.spread(matches.count, spread)
-    Q_matches = Q
-    if prior is not None:
+    else:
         T_prior = check_pose(prior.T_target_source, "the prior's T_target_source")
         prior_information = checks.prior_information(prior.covariance)
-        lift = frame.lift()
-        Q = Q + lift.T @ chordal_form(T_prior, prior_information) @ lift
+        Q = Q + chordal_form(T_prior, prior_information, frame)
 
     # 2. Without the translation, which follows from the rotation.
     held = eigh(Q[10:, 10:].copy())
