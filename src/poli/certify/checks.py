@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import DegenerateError, InputError
+from poli.kernel import kernel
 
 _SINGULAR = 1e-10  # ratio of eigenvalues below which a direction counts as undetermined
 _COLLINEAR = 1e-14  # ratio of variances across and along the line
@@ -95,7 +95,7 @@ def _numbers(vector: np.ndarray) -> str:
     return "(" + ", ".join(f"{v:.2f}" for v in vector) + ")"
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _survey(source, target, weights):
     """The first row in trouble and its kind (negative principal minors only if nothing is worse); the number of matches with
     weight, and the means of their points."""

@@ -7,10 +7,10 @@ supplement SB (the tests' oracle) at a fraction of its size and with none of its
 """
 
 import numpy as np
-from numba import njit
 
 from poli.certify.quadratic import Frame
 from poli.certify.small import eigh, matvec, transposed_matvec
+from poli.kernel import kernel
 from poli.threads import run_chunks
 
 
@@ -36,7 +36,7 @@ def match_gradients(
     return grads
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _adjoint(T, centre, size, hessian, grad_pose):
     # A centred perturbation (w, v) moves T by dR = R hat(w) and dt = size R v - dR centre.
     by_R, pull, g = np.empty((3, 3)), np.zeros((3, 3)), np.zeros(6)
@@ -58,7 +58,7 @@ def _adjoint(T, centre, size, hessian, grad_pose):
     return matvec(vectors, u)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _gradients(source, target, weights, R, centre, moved_centre, turn, shift, begin, end, by_p, by_q, by_W):
     p, d, Ju, Wd = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     for i in range(begin, end):

@@ -1,16 +1,16 @@
 """Newton's method on the rotation group: from a good guess to the last digit."""
 
 import numpy as np
-from numba import njit
 
 from poli.certify.quadratic import derivatives, lifted
 from poli.certify.small import dot, eigh, matmul, matvec, transposed_matvec
+from poli.kernel import kernel
 
 _STEPS = 30  # three from a tight relaxation; more from a guess
 _ROUNDING = 1e-14  # of a cost whose M has size one
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def nearest_rotation(A):  # (3, 3) -> (3, 3)
     """The rotation that maximises tr(R'A): the leading eigenvector of Davenport's matrix is its quaternion (w, x, y, z)."""
     K = np.empty((4, 4))
@@ -28,13 +28,13 @@ def nearest_rotation(A):  # (3, 3) -> (3, 3)
     ])  # fmt: skip
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def cost(M, R):  # (10, 10), (3, 3)
     y = lifted(R)
     return dot(y, matvec(M, y))
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _exp(omega):  # (3,) -> (3, 3)
     """`se3.so3_exp`, compiled."""
     angle = np.sqrt(dot(omega, omega))
@@ -50,7 +50,7 @@ def _exp(omega):  # (3,) -> (3, 3)
     return R
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def polish(M, R):  # (10, 10), (3, 3) -> (3, 3)
     """The local minimum of y' M y that R lies by: Newton steps, turned downhill and shortened where the cost is not convex."""
     current = cost(M, R)

@@ -6,17 +6,17 @@ so any multipliers (gamma, lambda) prove a bound: no rotation costs less than ga
 """
 
 import numpy as np
-from numba import njit
 
 from poli.certify.constraints import FORMS
 from poli.certify.newton import cost, nearest_rotation, polish
 from poli.certify.quadratic import lifted
 from poli.certify.small import eigh, matvec, transposed_matmul, transposed_matvec
+from poli.kernel import kernel
 
 _SQUARED_NORM = 4.0  # of y = [1; vec(R)]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def certificate_matrix(M, multipliers):  # (10, 10), (21,) -> (10, 10)
     """S, the certificate matrix."""
     S = M.copy()
@@ -25,7 +25,7 @@ def certificate_matrix(M, multipliers):  # (10, 10), (21,) -> (10, 10)
     return S
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def prove(M, R, multipliers):  # (10, 10), (3, 3), (21,)
     """The gap between the cost of R and what is proven about all rotations, and the two smallest eigenvalues of S.
 
@@ -48,7 +48,7 @@ def prove(M, R, multipliers):  # (10, 10), (3, 3), (21,)
     return max(cost(M, R) - bound, 0.0), values[0], values[1]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def guess_and_prove(M):  # (10, 10) -> (3, 3), cost, gap, smallest and second eigenvalue of S
     """Newton's method from the rotation that the linear part of the cost favours, and the multipliers of least norm as proof.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from poli.certify.small import dot, eigh, matmul, matvec, transposed_matmul, transposed_matvec
+from poli.kernel import kernel
 from poli.se3 import hat
 from poli.threads import run_chunks
 
@@ -62,7 +62,7 @@ def quadratic_form(
     return Q, Frame(source_centre, target_centre, size), spread
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _add_moments(source, target, weights, source_centre, target_centre, first, last, sums):
     """Add each block's matches to its `sums`, for centred p and q. Row f holds feature f of p, of (1, x, y, z, xx, xy, xz, yy, yz,
     zz), times W, packed as xx xy xz yy yz zz. Row 10: q' W q, the six products of p, and the number of matches. Rows 11 to 14:
@@ -97,7 +97,7 @@ def _add_moments(source, target, weights, source_centre, target_centre, first, l
                 out[11 + f, 2] += feature[f] * w_
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _assemble(sums):
     """Q in coordinates of size one from the blocks' sums, the eigenvalues of the source points' scatter in them, and that size."""
     moments = np.zeros(_MOMENTS)
@@ -124,7 +124,7 @@ def _assemble(sums):
     return Q, eigh(scatter)[0], size
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def eliminate_translation(Q, values, vectors):  # (13, 13), (3,), (3, 3) -> (10, 10), (3, 10)
     """The Schur complement M = min over t, and the map y -> t that attains it, from the eigensystem of the block of t."""
     coordinates = transposed_matmul(vectors, Q[10:, :10].copy())
@@ -135,7 +135,7 @@ def eliminate_translation(Q, values, vectors):  # (13, 13), (3,), (3, 3) -> (10,
     return 0.5 * (M + M.T), to_translation
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def lifted(R):  # (3, 3) -> (10,)
     """[1; vec(R)], columns first."""
     y = np.empty(10)
@@ -146,7 +146,7 @@ def lifted(R):  # (3, 3) -> (10,)
     return y
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def tangent_map(x):  # (10,) or (13,) -> (10, 3) or (13, 6)
     """The change of x by the right perturbation R Exp(w), t + R v: columns vec(R hat(e_i)) under w, R under v."""
     D = np.zeros((len(x), 3 if len(x) == 10 else 6))
@@ -160,7 +160,7 @@ def tangent_map(x):  # (10,) or (13,) -> (10, 3) or (13, 6)
     return D
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def derivatives(Q, x):  # (n, n), (n,) with n = 10 or 13
     """Gradient, Gauss-Newton matrix and exact Hessian of x' Q x / 2 by the perturbation of `tangent_map`.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from poli.certify import checks
 from poli.certify.newton import cost, polish
@@ -15,6 +14,7 @@ from poli.certify.quadratic import Frame, derivatives, eliminate_translation, li
 from poli.certify.relaxation import round_to_rotation, solve_relaxation
 from poli.certify.small import dot, eigh, matvec
 from poli.errors import InputError
+from poli.kernel import kernel
 from poli.se3 import check_pose
 
 GAP_TOLERANCE = 1e-6
@@ -144,7 +144,7 @@ def _relax(M: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, Certificate]: 
     return R, Certificate(ratio, gap / max(cost(M, R), _SMALLEST_COST), lowest)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _describe(Q, Q_matches, R, to_translation):
     """Translation, cost, Gauss-Newton matrix of the matches alone, and exact Hessian of everything."""
     x = np.empty(13)

@@ -1,8 +1,8 @@
 """Eigenvalues and Cholesky factors of many symmetric 3x3 matrices at once."""
 
 import numpy as np
-from numba import njit
 
+from poli.kernel import kernel
 from poli.threads import run_chunks
 
 _SWEEPS = 12  # cyclic Jacobi converges quadratically; five are typical
@@ -24,7 +24,7 @@ def cholesky3(matrices: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 3, 3)
     return factors
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _eigh3(matrices: np.ndarray, begin: int, end: int, values: np.ndarray, vectors: np.ndarray) -> None:
     a = np.empty((3, 3))
     v = np.empty((3, 3))
@@ -81,7 +81,7 @@ def _eigh3(matrices: np.ndarray, begin: int, end: int, values: np.ndarray, vecto
         vectors[i, 2, 0] = v[0, mid] * v[1, hi] - v[1, mid] * v[0, hi]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _cholesky3(matrices: np.ndarray, begin: int, end: int, factors: np.ndarray) -> None:
     for i in range(begin, end):
         tiny = 1e-15 * max(matrices[i, 0, 0], matrices[i, 1, 1], matrices[i, 2, 2])

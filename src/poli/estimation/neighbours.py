@@ -7,9 +7,9 @@ Nodes carry their bounding boxes, which prunes far better than splitting planes 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from poli.errors import InputError
+from poli.kernel import kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 
@@ -113,7 +113,7 @@ def _columns(points: ScanLike) -> np.ndarray:  # (M, 3) -> (3, M)
     return np.ascontiguousarray(points_of(points, "queries", least=0).T)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _split(xyz, order, ranges, boxes, depth, root, levels):
     """Box and split `root` and its descendants for `levels` levels; the children of node i are 2 i + 1 and 2 i + 2."""
     first, count = root, 1
@@ -137,7 +137,7 @@ def _split(xyz, order, ranges, boxes, depth, root, levels):
         first, count = 2 * first + 1, 2 * count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _partition(key, xyz, order, left, right, mid):
     """Quickselect: reorder points so that key[mid] stands where sorting would put it."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
@@ -165,7 +165,7 @@ def _partition(key, xyz, order, left, right, mid):
             return
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _box_distance(boxes, node, x, y, z):
     dx = max(max(boxes[node, 0] - x, x - boxes[node, 3]), 0.0)
     dy = max(max(boxes[node, 1] - y, y - boxes[node, 4]), 0.0)
@@ -173,7 +173,7 @@ def _box_distance(boxes, node, x, y, z):
     return dx * dx + dy * dy + dz * dz
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first_leaf = (1 << depth) - 1
@@ -233,7 +233,7 @@ def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
             found[s, j], squared[s, j] = best_index[j], best[j]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _ball(order, ranges, boxes, xyz, depth, limit, queries, begin, end, starts, indices, fill):
     """Count the neighbours of query s into starts[s + 1], or, to `fill`, write them from starts[s] on."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
@@ -261,7 +261,7 @@ def _ball(order, ranges, boxes, xyz, depth, limit, queries, begin, end, starts, 
             starts[s + 1] = count
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _unsort(rows, order, found, squared, begin, end, indices, distances):
     for s in range(begin, end):
         for j in range(found.shape[1]):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numba import njit
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation.neighbours import NeighbourIndex, check_radius
+from poli.kernel import kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 
@@ -66,7 +66,7 @@ def _within(index: NeighbourIndex, radius: float) -> np.ndarray:  # -> (N, 3, 3)
     return covariances
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _store(sums, count, out):
     """Covariance from sums of x, y, z, xx, xy, xz, yy, yz, zz relative to the query: no large numbers cancel."""
     mx, my, mz = sums[0] / count, sums[1] / count, sums[2] / count
@@ -78,7 +78,7 @@ def _store(sums, count, out):
     out[1, 2] = out[2, 1] = sums[7] / count - my * mz
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _add(sums, dx, dy, dz):
     sums[0] += dx
     sums[1] += dy
@@ -91,7 +91,7 @@ def _add(sums, dx, dy, dz):
     sums[8] += dz * dz
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _covariances(xyz, order, found, begin, end, covariances):
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     k = found.shape[1]
@@ -105,7 +105,7 @@ def _covariances(xyz, order, found, begin, end, covariances):
         _store(sums, k, covariances[order[s]])
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _ball_covariances(points, starts, indices, radius, begin, end, covariances):
     sums = np.empty(9)
     for s in range(begin, end):

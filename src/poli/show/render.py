@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
+from poli.kernel import kernel
 
 _BACKGROUND = (250, 250, 248)
 _LIGHT = np.array([0.3, -0.5, 0.81])  # in the world, towards the light
@@ -92,7 +92,7 @@ def _to_bytes(image: np.ndarray) -> np.ndarray:
     return (np.clip(image, 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _draw(means, to_sphere, reach, colors, axes, focal, light, image, depth):
     height, width = depth.shape
     for i in range(len(means)):

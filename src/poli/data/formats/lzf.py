@@ -1,7 +1,8 @@
 """LZF, the compression inside binary_compressed PCD files: literal runs, and copies of at most 264 bytes from 8 KiB back."""
 
 import numpy as np
-from numba import njit
+
+from poli.kernel import kernel
 
 MAX_EXPANSION = 264 / 2  # the shortest copy takes two bytes for at least three, the longest three for 264
 
@@ -11,7 +12,7 @@ _LONGEST_COPY = 264
 _LONGEST_RUN = 32
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def decompress(packed: np.ndarray, size: int) -> np.ndarray:  # (M,) uint8 -> (size,) uint8, or empty if damaged
     out = np.empty(size, np.uint8)
     damaged = np.empty(0, np.uint8)
@@ -47,7 +48,7 @@ def decompress(packed: np.ndarray, size: int) -> np.ndarray:  # (M,) uint8 -> (s
     return out if to == size else damaged
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def compress(data: np.ndarray) -> np.ndarray:  # (M,) uint8 -> (P,) uint8
     size = len(data)
     out = np.empty(size + size // _LONGEST_RUN + 2, np.uint8)  # the worst case: literal runs only
