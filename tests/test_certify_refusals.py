@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from oracles import random_pose
 from poli.certify import PosePrior, solve
 from poli.errors import DegenerateError, InputError
 
@@ -36,12 +37,35 @@ def test_degenerate_and_bad_input_is_named(source, target, information, kind, sa
         solve(source, target, information)
 
 
-def test_parallel_planes_leave_a_rotation_open(rng):
-    """Point-to-plane weights on one sphere about the origin: any rotation fits."""
-    directions = rng.standard_normal((30, 3))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+CORNERS = np.array([[x, y, z] for x in (-1.0, 1) for y in (-1.0, 1) for z in (-1.0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (CORNERS, -CORNERS),  # a mirror image: half turns about any axis are equally good
+        (CORNERS, 0 * CORNERS),  # all targets in one place
+        (CLOUD, CLOUD * [1.0, 0, 0]),  # targets on a line
+    ],
+)
+def test_a_continuum_of_equal_poses_is_refused(source, target):
     with pytest.raises(DegenerateError, match="rotation about"):
-        solve(directions, directions, np.einsum("ni,nj->nij", directions, directions))
+        solve(source, target, np.tile(np.eye(3), (len(source), 1, 1)))
+
+
+@pytest.mark.parametrize("value", [1e308, 1e160, 1e-200])
+def test_sizes_that_overflow_are_refused(value):
+    with pytest.raises(InputError, match="choose other units"):
+        solve(CLOUD, CLOUD, value * EYES)
+    if value > 1:
+        with pytest.raises(InputError, match="choose other units"):
+            solve(np.full((5, 3), value), CLOUD, EYES)
+
+
+@pytest.mark.parametrize("bad", [[["a", "b", "c"]] * 5, [[1.0, 2.0], [1.0]], CLOUD + 1j])
+def test_what_is_no_array_of_numbers_is_named(bad):
+    with pytest.raises(InputError, match="source: expected an array of real numbers"):
+        solve(bad, CLOUD, EYES)
 
 
 @pytest.mark.parametrize("covariance", [np.eye(5), np.zeros((6, 6)), -np.eye(6), np.full((6, 6), np.nan), np.triu(np.ones((6, 6)))])
@@ -52,3 +76,22 @@ def test_bad_priors_are_named(covariance):
         solve(CLOUD, CLOUD, EYES, PosePrior(2 * np.eye(4), np.eye(6)))
     with pytest.raises(InputError, match="positive"):
         PosePrior.isotropic(np.eye(4), 0.0, 1.0)
+
+
+# --- and what it must not refuse
+
+
+def test_units_that_differ_by_many_powers_of_ten(rng):
+    """A prior alone, whatever its units; ground that holds one direction far better than GNSS the others; one anchor."""
+    for rotation, translation in [(1e-3, 100.0), (1e-3, 1e3), (1e-4, 100.0), (1.0, 1e-6)]:
+        pose = solve(CLOUD[:0], CLOUD[:0], EYES[:0], PosePrior.isotropic(random_pose(rng), rotation, translation))
+        assert pose.certified
+    ground = rng.uniform(-50, 50, (2000, 3)) * [1, 1, 0]
+    tilt = random_pose(rng)
+    normal = tilt[:3, 2]
+    target = ground @ tilt[:3, :3].T + tilt[:3, 3]
+    weights = np.tile(np.outer(normal, normal) / 0.001**2, (2000, 1, 1))
+    pose = solve(ground, target, weights, PosePrior.isotropic(tilt, np.deg2rad(1.0), 3.0))
+    np.testing.assert_allclose(pose.T_target_source, tilt, atol=1e-4)  # of a prior of three metres
+    anchored = np.tile(np.eye(3), (5, 1, 1)) * np.array([1e10, 1, 1, 1, 1])[:, None, None]
+    np.testing.assert_allclose(solve(CLOUD, CLOUD, anchored).T_target_source, np.eye(4), atol=1e-6)

@@ -53,6 +53,11 @@ def test_trouble_is_one_line_and_a_failing_exit(tmp_path):
     assert "write fields as .npz" in run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.pcd"), fails=True)
 
 
+def test_what_the_system_refuses_is_one_line_too(tmp_path):
+    (tmp_path / "taken").write_text("")
+    assert run("demo", "--out", str(tmp_path / "taken"), fails=True).startswith("poli: ")
+
+
 def test_bench_layer(tmp_path):
     """Small, but the real thing: cvxpylayers solves the same problems, and agrees."""
     figures = tmp_path / "figures.json"

@@ -45,6 +45,28 @@ def test_a_field_cannot_be_changed_in_place(rng):
         field.means[0] = 0
 
 
+def test_a_field_does_not_change_with_the_callers_arrays(rng):
+    means, covariances = rng.standard_normal((4, 3)), random_covariances(rng, 4)
+    field = Ellipsoids(means, covariances)
+    before = field.means.copy(), field.covariances.copy()
+    means[:], covariances[:] = np.nan, np.nan
+    np.testing.assert_array_equal(field.means, before[0])
+    np.testing.assert_array_equal(field.covariances, before[1])
+
+
+def test_what_would_spoil_a_field_is_refused(rng):
+    field = random_field(rng)
+    for spoil in (
+        lambda: field.with_floor(np.nan),
+        lambda: field.as_planes(-1.0),
+        lambda: field.oriented_normals(np.zeros(2)),
+        lambda: field.write_splat("unused.ply", colors=np.full((len(field), 3), 200.0)),
+        lambda: Ellipsoids(np.zeros((1, 3)), np.eye(3)[None] * 1j),
+    ):
+        with pytest.raises(InputError):
+            spoil()
+
+
 def test_an_empty_field_works():
     field = Ellipsoids(np.zeros((0, 3)), np.zeros((0, 3, 3)))
     assert field.normals.shape == field.sample(5).shape == (0, 3)
@@ -151,7 +173,9 @@ def test_as_planes_and_floor(rng):
 def test_npz_round_trip_is_exact(rng, tmp_path):
     field = random_field(rng)
     field.save(tmp_path / "field.npz")
-    again = Ellipsoids.load(tmp_path / "field.npz")
+    field.save(tmp_path / "FIELD.NPZ")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["FIELD.NPZ", "field.npz"]
+    again = Ellipsoids.load(tmp_path / "FIELD.NPZ")
     for name in ("means", "covariances", "viewpoint"):
         np.testing.assert_array_equal(getattr(again, name), getattr(field, name))
 

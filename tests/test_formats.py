@@ -173,6 +173,8 @@ def test_ply_mesh_gives_its_vertices(folder):
         ("1 2 3\n4 5 6\n", []),
         ("//X Y Z Intensity\n1 2 3 4\n", ["Intensity"]),
         ("# a comment about the file\n1;2;3;4;5\n", ["column_3", "column_4"]),
+        ('"x","y","z","i"\n1,2,3,4\n', ["i"]),
+        (",x,y,z\n0,1,2,3\n", ["column_0"]),
         ("\ufeffx,y,z,t\n1,2,3,1691936557946849179\n", ["t"]),
         ("1 2 3 7\n1.5 2.5 3.5 7.25\n", ["intensity"]),
     ],
@@ -184,6 +186,59 @@ def test_text_in_many_dialects(folder, text, names):
     assert scan.points[0].tolist() == [1, 2, 3]
     if names == ["t"]:
         assert scan.fields["t"][0] == 1691936557946849179
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "timestamp,px,py,pz\n100,1,2,3\n",
+        "time [s],x [m],y [m],z [m]\n0.1,1,2,3\n",
+        "id,easting,northing,height\n7,1,2,3\n",
+        "t,x,y,z,n,n\n9,1,2,3,0,0\n",
+        "x,y,z,label\n1,2,3,car\n",
+        "x,y,z\n1,2,3,4\n",
+    ],
+)
+def test_a_header_that_does_not_name_the_columns_is_refused(folder, text):
+    """Guessing by position would take a time for a coordinate."""
+    (folder / "header.csv").write_text(text)
+    with pytest.raises(FormatError, match=r"must name each|columns of text"):
+        poli.read(folder / "header.csv")
+
+
+def test_other_spellings_of_pcd(folder):
+    old = "VERSION .5\nCOLUMNS X Y Z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 1\nHEIGHT 1\nDATA ascii\n1 2 3\n"
+    (folder / "old.pcd").write_text(old)
+    np.testing.assert_array_equal(poli.read(folder / "old.pcd").points, [[1, 2, 3]])
+    (folder / "odd.pcd").write_text(old.replace("HEIGHT 1", "HEIGHT 1\nPOINTS 2"))
+    with pytest.raises(FormatError, match="WIDTH x HEIGHT"):
+        poli.read(folder / "odd.pcd")
+
+
+@pytest.mark.parametrize("ending", [".pcd", ".ply", ".npy", ".npz", ".csv", ".xyz", ".las"])
+def test_a_scan_without_points(folder, ending):
+    poli.write(np.zeros((0, 3)), folder / f"none{ending}")
+    assert len(poli.read(folder / f"none{ending}")) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "format"), [("A.NPZ", None), ("A.NPY", None), ("a.dat", "npz"), ("a.dat", "npy"), ("a.dat", "ply")]
+)
+def test_names_that_the_writers_would_change(tmp_path, name, format):
+    poli.write(np.ones((2, 3)), tmp_path / name, format=format)
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    assert len(poli.read(tmp_path / name, format=format)) == 2
+
+
+def test_long_names_and_folders(tmp_path):
+    poli.write(np.ones((2, 3)), tmp_path / ("n" * 250 + ".ply"))
+    with pytest.raises(FormatError, match="this is a folder"):
+        poli.write(np.ones((2, 3)), tmp_path, format="ply")
+
+
+def test_half_precision_fields_survive_text(folder):
+    poli.write(Scan(np.ones((2, 3)), {"i": np.array([0.5, 0.1], np.float16)}), folder / "half.csv")
+    np.testing.assert_array_equal(poli.read(folder / "half.csv").fields["i"].astype(np.float16), np.array([0.5, 0.1], np.float16))
 
 
 def test_big_endian_npy(folder):
@@ -202,6 +257,8 @@ def test_big_endian_npy(folder):
         ("a.ply", {"stamp": np.zeros(2, np.int64)}, "PLY cannot hold field 'stamp'"),
         ("a.pcd", {"two words": np.zeros(2)}, "'two words'"),
         ("a.npz", {"points": np.zeros(2)}, "cannot be called 'points'"),
+        ("a.pcd", {"_": np.zeros(2)}, "padding"),
+        ("a.csv", {"n": np.zeros((2, 2)), "n_0": np.zeros(2)}, "both be written as 'n_0'"),
         ("a.las", {"intensity": np.array([0.5, 0.25], np.float32)}, "LAS cannot hold field 'intensity'"),
         ("a.xxx", {}, "unknown ending"),
     ],
@@ -216,6 +273,16 @@ def test_what_a_format_cannot_hold_is_refused(folder, name, fields, says):
 def test_float32_files_refuse_coordinates_they_would_move(folder):
     with pytest.raises(FormatError, match="float32 would move a point"):
         poli.write(np.array([[500_000.123, 4_000_000.456, 1.0]]), folder / "utm.bin")
+
+
+def test_las_refuses_points_that_are_not_finite(folder):
+    with pytest.raises(FormatError, match="non-finite"):
+        poli.write(np.array([[1.0, 2, 3], [np.nan, 0, 0]]), folder / "nan.las")
+
+
+def test_an_empty_scan_has_no_place_in_a_headerless_file(folder):
+    with pytest.raises(FormatError, match="without points"):
+        poli.write(np.zeros((0, 3)), folder / "none.bin")
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):

@@ -65,6 +65,16 @@ def test_flat_ellipsoids_are_refused_where_a_density_is_needed():
     assert field.wasserstein(field.with_floor(0.1))[1] > 0  # this one is defined
 
 
+def test_planes_up_to_rounding_count_as_flat(rng):
+    """Whether a covariance is singular must not hang on the last bit of its entries."""
+    normals = rng.standard_normal((2000, 3))
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    planes = np.eye(3) - normals[:, :, None] * normals[:, None, :]
+    for i in range(0, 2000, 100):
+        with pytest.raises(DegenerateError, match="100 of 100"):
+            Ellipsoids(np.zeros((100, 3)), planes[i : i + 100]).log_likelihood(np.zeros((100, 3)))
+
+
 @given(seeds)
 def test_fuse_is_the_information_form(seed):
     rng = np.random.default_rng(seed)

@@ -58,6 +58,8 @@ HOSTILE = {
     "overflow.npy": npy_header(2**62) + b"\0" * 240,
     "promise.npz": npz_bomb(),
     "promise.las": las_promise(MANY),
+    "endless_lines.ply": b"ply\nformat ascii 1.0\nelement a 999999999999\nelement vertex 0\nproperty float x\nend_header\n",
+    "stamp.npz": b"",
     "endless_header.ply": b"ply\nformat ascii 1.0\n" + b"comment nothing\n" * 100_000,
     "endless_line.ply": b"ply\nformat ascii 1.0\ncomment " + b"x" * 5_000_000,
     "endless_line.pcd": b"# .PCD v0.7\n" + b"F" * 5_000_000,
@@ -85,6 +87,10 @@ def fill() -> None:
         out = io.BytesIO()
         np.save(out, array, allow_pickle=allow)
         HOSTILE[name] = out.getvalue()
+
+    out = io.BytesIO()
+    np.savez(out, points=np.ones((2, 3)), stamp=np.array([1.0, 2.0]))
+    HOSTILE["stamp.npz"] = out.getvalue()
 
 
 fill()

@@ -172,6 +172,10 @@ def test_bad_input_is_named(rng):
         certified_pose(source[:3], target, information)
     with pytest.raises(InputError, match="both its pose and its covariance"):
         certified_pose(source, target, information, prior_covariance=torch.eye(6))
+    with pytest.raises(InputError, match="floating-point"):
+        certified_pose(source.to(torch.int64), target, information)
+    with pytest.raises(InputError, match="do not fit a batch"):
+        certified_pose(source, target, information, torch.eye(4), torch.eye(5))
     information[2, 0, 0] = torch.nan
     with pytest.raises(InputError, match="information: row 2 is not finite"):
         certified_pose(source, target, information)

@@ -93,10 +93,20 @@ def test_one_index_serves_many_threads(rng):
             np.testing.assert_array_equal(indices, expected)
 
 
-@pytest.mark.parametrize("k", [0, -1, 4])
-def test_k_beyond_the_points_is_refused(k):
-    with pytest.raises(InputError, match=f"k is {k}; expected 1 to 3"):
+@pytest.mark.parametrize(
+    ("k", "says"), [(0, "at least 1"), (-1, "at least 1"), (4, "1 to 3"), (2.5, "whole"), (np.nan, "whole"), ("2", "whole")]
+)
+def test_a_senseless_k_is_refused(k, says):
+    with pytest.raises(InputError, match=f"k is .*{says}"):
         NeighbourIndex(np.eye(3)).nearest(k)
+
+
+def test_heaps_of_duplicates_are_not_searched_through():
+    """Twenty thousand zero returns among others: right, and not quadratic in their number."""
+    points = np.concatenate([np.zeros((20_000, 3)), np.random.default_rng(0).standard_normal((5000, 3))])
+    indices, distances = NeighbourIndex(points).nearest(8)
+    assert distances[:20_000].max() == 0.0
+    assert (points[indices[:20_000]] == 0.0).all()
 
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, np.nan, np.inf])

@@ -114,6 +114,21 @@ def test_bad_arguments_are_named(arguments, says):
         poli.pca(np.eye(3), **arguments)
 
 
+def test_k_below_three_gives_balls_of_the_spacing(rng):
+    points = rng.standard_normal((20, 3))
+    spacing = cKDTree(points).query(points, 2)[0][:, 1]
+    for k in (1, 2):
+        np.testing.assert_allclose(poli.pca(points, k=k).covariances, spacing[:, None, None] ** 2 * np.eye(3))
+
+
+def test_a_field_does_not_change_with_the_callers_arrays(rng):
+    points = rng.standard_normal((20, 3))
+    field = poli.pca(points)
+    before = field.means.copy()
+    points[:] = np.nan
+    np.testing.assert_array_equal(field.means, before)
+
+
 def test_bad_points_are_named():
     with pytest.raises(InputError, match="holds 0 points"):
         poli.pca(np.zeros((0, 3)))

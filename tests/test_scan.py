@@ -43,6 +43,14 @@ def test_transform(rng):
     np.testing.assert_allclose(Scan(points).transform(T).points, points @ T[:3, :3].T + T[:3, 3])
 
 
+def test_moving_far_away_keeps_the_millimetres(rng):
+    points, T = rng.standard_normal((4, 3)).astype(np.float32), np.eye(4)
+    assert Scan(points).transform(T).points.dtype == np.float32
+    T[:3, 3] = [5e5, 4e6, 0.0]
+    moved = Scan(points).transform(T).points
+    np.testing.assert_allclose(moved - T[:3, 3], points, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("points", "fields", "says"),
     [
@@ -50,6 +58,8 @@ def test_transform(rng):
         (np.array([["a", "b", "c"]]), {}, "type"),
         (np.zeros((3, 3)), {"ring": np.zeros(2)}, "field 'ring'"),
         (np.zeros((3, 3)), {"x": np.zeros(3)}, "cannot be called 'x'"),
+        (np.zeros((3, 3)), {"none": np.zeros((3, 0))}, "field 'none'"),
+        (np.zeros((3, 3)), {"long": np.zeros(3, np.longdouble)}, "field 'long'"),
         (np.zeros((3, 3)), {"name": np.array(["a", "b", "c"])}, "field 'name'"),
     ],
 )

@@ -9,6 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from poli.errors import InputError
+from poli.se3 import check_pose
+
+_FLOAT32_REACH = 8192.0  # metres: beyond it, float32 steps are wider than a millimetre
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class Scan:
         for name, values in fields.items():
             if name in ("x", "y", "z") or not name:
                 raise InputError(f"a field cannot be called {name!r}; x, y and z are the points themselves")
-            if values.ndim not in (1, 2) or len(values) != len(points) or values.dtype.kind not in "biuf":
+            sized = values.ndim in (1, 2) and len(values) == len(points) and values.shape[1:] != (0,)
+            if not sized or values.dtype.kind not in "biuf" or values.dtype.itemsize > 8:
                 raise InputError(
                     f"field '{name}': {values.dtype} of shape {values.shape}; "
                     f"expected numbers of shape ({len(points)},) or ({len(points)}, c)"
@@ -91,12 +95,12 @@ class Scan:
         return replace(self.select(good), dropped=self.dropped + lost)
 
     def transform(self, T_target_source: np.ndarray) -> Scan:  # (4, 4)
-        """The scan in another frame."""
-        from poli.se3 import check_pose
-
+        """The points in another frame; fields stay as they are. Float32 points that it would misplace by more than a millimetre
+        (more than 8 km from the new origin) come back in float64."""
         T = check_pose(T_target_source, "T_target_source")
         moved = self.points.astype(np.float64) @ T[:3, :3].T + T[:3, 3]
-        return replace(self, points=moved.astype(self.points.dtype))
+        fits = np.abs(moved).max(initial=0.0) < _FLOAT32_REACH
+        return replace(self, points=moved.astype(self.points.dtype) if fits else moved)
 
 
 ScanLike: TypeAlias = Scan | np.ndarray

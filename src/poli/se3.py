@@ -3,6 +3,7 @@ and perturbs from the right: `T Exp(xi)`."""
 
 import numpy as np
 
+from poli.arrays import real_array
 from poli.errors import InputError
 
 _SMALL_ANGLE = 1e-4  # below it, series replace the quotients that lose their digits
@@ -114,7 +115,7 @@ def right_jacobian_inverse(xi: np.ndarray) -> np.ndarray:  # (6,) -> (6, 6)
 
 def check_pose(T: np.ndarray, name: str = "T") -> np.ndarray:
     """`T` as a float64 (4, 4) rigid motion, or an error that says what is wrong with it."""
-    T = np.asarray(T, dtype=float)
+    T = real_array(T, name)
     if T.shape != (4, 4):
         raise InputError(f"{name} has shape {T.shape}; a pose is a (4, 4) matrix")
     if not np.isfinite(T).all():

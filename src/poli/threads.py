@@ -20,7 +20,7 @@ def thread_count() -> int:
     """Threads that the library uses: `POLI_NUM_THREADS`, or every core this process may run on."""
     wanted = os.environ.get("POLI_NUM_THREADS", "")
     if wanted:
-        if not wanted.isdigit() or int(wanted) < 1:
+        if not (wanted.isascii() and wanted.isdigit()) or int(wanted) < 1:
             raise InputError(f"POLI_NUM_THREADS is {wanted!r}; give a whole number of at least 1, or unset it")
         return int(wanted)
     if hasattr(os, "sched_getaffinity"):

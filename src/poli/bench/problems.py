@@ -39,7 +39,7 @@ def random_problem(rng: np.random.Generator, matches: int, condition: float = 1e
     return PoseProblem(source, source @ T[:3, :3].T + T[:3, 3] + residuals, information, T)
 
 
-def hostile_problem(rng: np.random.Generator) -> PoseProblem:
-    """4 to 2,000 matches, weights of condition 1 to 1e4, noise of 0.1 to 10 sigma; all even over their logarithms."""
-    matches = int(np.exp(rng.uniform(np.log(4), np.log(2001))))
+def hostile_problem(rng: np.random.Generator, most: int = 2000) -> PoseProblem:
+    """4 to `most` matches, weights of condition 1 to 1e4, noise of 0.1 to 10 sigma; all even over their logarithms."""
+    matches = int(np.exp(rng.uniform(np.log(4), np.log(most + 1))))
     return random_problem(rng, matches, condition=10 ** rng.uniform(0, 4), noise=10 ** rng.uniform(-1, 1))

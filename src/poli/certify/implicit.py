@@ -51,11 +51,19 @@ def _adjoint(T, centre, size, hessian, grad_pose):
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         g[i] = pull[k, j] - pull[j, k]
-    values, vectors = eigh(hessian)
+    # Rotation and translation have different units: solve with a unit diagonal.
+    scale, scaled = np.empty(6), np.empty((6, 6))
+    for i in range(6):
+        scale[i] = np.sqrt(hessian[i, i])
+    for i in range(6):
+        g[i] /= scale[i]
+        for j in range(6):
+            scaled[i, j] = hessian[i, j] / (scale[i] * scale[j])
+    values, vectors = eigh(scaled)
     u = transposed_matvec(vectors, g)
     for i in range(6):
         u[i] /= -values[i]
-    return matvec(vectors, u)
+    return matvec(vectors, u) / scale
 
 
 @kernel

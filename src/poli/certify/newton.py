@@ -6,7 +6,7 @@ from poli.certify.quadratic import derivatives, lifted
 from poli.certify.small import dot, eigh, matmul, matvec, transposed_matvec
 from poli.kernel import kernel
 
-_STEPS = 30  # three from a tight relaxation; more from a guess
+_STEPS = 100  # three from a tight relaxation, a few more from a guess; many only where weights differ by many powers of ten
 _ROUNDING = 1e-14  # of a cost whose M has size one
 
 
@@ -48,6 +48,27 @@ def _exp(omega):  # (3,) -> (3, 3)
         R[i, j] = b * omega[i] * omega[j] - a * omega[k]
         R[j, i] = b * omega[i] * omega[j] + a * omega[k]
     return R
+
+
+@kernel
+def polish_from_everywhere(M, R):  # (10, 10), (3, 3) -> (3, 3)
+    """The lowest minimum that Newton's method finds from R turned in each of the 24 ways that map a cube onto itself."""
+    best = R
+    turn = np.zeros((3, 3))
+    for code in range(48):
+        a, flips = code // 8, code % 8
+        i, j = a // 2, (a // 2 + 1 + a % 2) % 3
+        turn[:] = 0.0
+        turn[i, 0] = 1.0 if flips & 1 else -1.0
+        turn[j, 1] = 1.0 if flips & 2 else -1.0
+        turn[3 - i - j, 2] = 1.0 if flips & 4 else -1.0
+        even = (j - i) % 3 == 1
+        if (turn[i, 0] * turn[j, 1] * turn[3 - i - j, 2] > 0.0) != even:
+            continue  # a reflection
+        candidate = polish(M, matmul(R, turn))
+        if cost(M, candidate) < cost(M, best):
+            best = candidate
+    return best
 
 
 @kernel

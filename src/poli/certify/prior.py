@@ -14,7 +14,7 @@ u, what is left is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e 
 import numpy as np
 
 from poli.certify.quadratic import PLAIN, Frame, lifted, tangent_map
-from poli.se3 import inverse, log, right_jacobian_inverse
+from poli.se3 import inverse, log, right_jacobian_inverse, so3_log
 
 
 def chordal_form(T_prior: np.ndarray, information: np.ndarray, frame: Frame = PLAIN) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
@@ -35,6 +35,17 @@ def chordal_form(T_prior: np.ndarray, information: np.ndarray, frame: Frame = PL
     Q[0, 1:10] += pull
     Q[1:10, 0] += pull
     return Q
+
+
+def chordal_cost(T: np.ndarray, T_prior: np.ndarray, information: np.ndarray) -> float:
+    """The same prior at a pose, by angle and axis, where nothing cancels."""
+    A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
+    omega = so3_log(T_prior[:3, :3].T @ T[:3, :3])
+    angle = float(np.linalg.norm(omega))
+    half = np.sin(0.5 * angle) / (0.5 * angle) if angle > 0 else 1.0
+    sine = -omega * (np.sin(angle) / angle if angle > 0 else 1.0)
+    shift = T_prior[:3, :3].T @ (T_prior[:3, 3] - T[:3, 3])
+    return float(half**2 * (omega @ A @ omega) + 2.0 * (sine @ B @ shift) + shift @ C @ shift)
 
 
 def prior_gauss_newton(T: np.ndarray, T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  # -> (6, 6)

@@ -62,6 +62,30 @@ def quadratic_form(
     return Q, Frame(source_centre, target_centre, size), spread
 
 
+def residual_cost(source: np.ndarray, target: np.ndarray, weights: np.ndarray, frame: Frame, R: np.ndarray, t: np.ndarray) -> float:
+    """sum d' W d from the residuals themselves: x' Q x is the same number, but of precise data it is what large numbers leave."""
+    blocks = max(1, -(-len(source) // _BLOCK))
+    sums = np.zeros(blocks)
+    args = (source, target, weights, frame.source, frame.target, np.ascontiguousarray(R), frame.size * t)
+    run_chunks(lambda begin, end: _add_costs(*args, begin, end, sums), blocks, smallest=2)
+    return float(sums.sum())
+
+
+@kernel
+def _add_costs(source, target, weights, source_centre, target_centre, R, shift, first, last, sums):
+    for block in range(first, last):
+        total = 0.0
+        for i in range(block * _BLOCK, min((block + 1) * _BLOCK, len(source))):
+            x, y, z = source[i, 0] - source_centre[0], source[i, 1] - source_centre[1], source[i, 2] - source_centre[2]
+            a = target[i, 0] - target_centre[0] - shift[0] - (R[0, 0] * x + R[0, 1] * y + R[0, 2] * z)
+            b = target[i, 1] - target_centre[1] - shift[1] - (R[1, 0] * x + R[1, 1] * y + R[1, 2] * z)
+            c = target[i, 2] - target_centre[2] - shift[2] - (R[2, 0] * x + R[2, 1] * y + R[2, 2] * z)
+            W = weights[i]
+            total += W[0, 0] * a * a + W[1, 1] * b * b + W[2, 2] * c * c
+            total += (W[0, 1] + W[1, 0]) * a * b + (W[0, 2] + W[2, 0]) * a * c + (W[1, 2] + W[2, 1]) * b * c
+        sums[block] = total
+
+
 @kernel
 def _add_moments(source, target, weights, source_centre, target_centre, first, last, sums):
     """Add each block's matches to its `sums`, for centred p and q. Row f holds feature f of p, of (1, x, y, z, xx, xy, xz, yy, yz,

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.certify import checks
-from poli.certify.newton import cost, polish
-from poli.certify.prior import chordal_form, prior_gauss_newton
+from poli.certify.newton import cost, polish, polish_from_everywhere
+from poli.certify.prior import chordal_cost, chordal_form, prior_gauss_newton
 from poli.certify.proof import guess_and_prove, prove
-from poli.certify.quadratic import Frame, derivatives, eliminate_translation, lifted, quadratic_form
+from poli.certify.quadratic import Frame, derivatives, eliminate_translation, lifted, quadratic_form, residual_cost
 from poli.certify.relaxation import round_to_rotation, solve_relaxation
-from poli.certify.small import dot, eigh, matvec
+from poli.certify.small import eigh, matvec
 from poli.errors import InputError
 from poli.kernel import kernel
 from poli.se3 import check_pose
 
 GAP_TOLERANCE = 1e-6
-_SMALLEST_COST = 1e-6  # of the size of M: below it, the gap is measured against this instead of the cost
+_SMALLEST_COST = 1e-8  # of the size of M: a smaller cost is within a few roundings of zero, and the gap is measured against this
 _TINY = np.finfo(float).tiny
 _UNIQUE = 1e-9  # the second eigenvalue of S above which the optimum is the only one
 
@@ -43,7 +43,7 @@ class Certificate:
     """Why the pose is globally optimal, or how far the proof is from it. Eigenvalues are of matrices of size one."""
 
     eigenvalue_ratio: float  # of the relaxation's X, largest over second: large when the optimum is unique
-    relative_gap: float  # between the pose's cost and the proven lower bound
+    relative_gap: float  # between the pose's cost and the proven lower bound, against the cost (see `CertifiedPose.certified`)
     minimum_eigenvalue: float  # of the certificate matrix S: a proof needs it to be no less than zero, to rounding
 
     @property
@@ -64,7 +64,8 @@ class CertifiedPose:
 
     @property
     def certified(self) -> bool:
-        """True if no pose has a lower cost, proven to a relative gap of 1e-6."""
+        """True if no pose has a lower cost, proven to a relative gap of 1e-6 (of the cost, or of 1e-8 of the problem's own size
+        where the cost is smaller than that: rounding allows no finer proof)."""
         return self.certificate.certified
 
     @property
@@ -117,10 +118,12 @@ def solve(
         R, certificate = _relax(M, R)
 
     # 4. The pose in the caller's frame, and how well the data determine it.
-    t, total, gauss_newton, hessian = _describe(Q, Q_matches, R, to_translation)
-    checks.pose(*eigh(hessian))
+    t, gauss_newton, hessian = _describe(Q, Q_matches, R, to_translation)
+    checks.pose(hessian)
     T = frame.pose(R, t)
+    total = residual_cost(matches.source, matches.target, matches.information, frame, R, t)
     if prior is not None:
+        total += chordal_cost(T, T_prior, prior_information)
         back = np.linalg.inv(frame.tangent())
         gauss_newton += back.T @ prior_gauss_newton(T, T_prior, prior_information) @ back
     return CertifiedPose(T, total, certificate, frame, gauss_newton, hessian)
@@ -134,22 +137,27 @@ def _guess(M: np.ndarray) -> tuple[np.ndarray, Certificate]:  # (10, 10)
 
 
 def _relax(M: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, Certificate]:  # (10, 10), (3, 3)
-    """The semidefinite relaxation, rounded and polished; where it is not tight, the better of its answer and the guess."""
+    """The semidefinite relaxation, rounded and polished; where it is not tight, the best that a wider search finds."""
     X, multipliers = solve_relaxation(M)
     R, ratio = round_to_rotation(X)
-    R = polish(M, R)
-    if cost(M, guess) < cost(M, R):
-        R = guess
+    certificate = _certificate(M, R := polish(M, R), multipliers, ratio)
+    if not certificate.certified:
+        R = min((polish_from_everywhere(M, start) for start in (R, guess)), key=lambda candidate: cost(M, candidate))
+        certificate = _certificate(M, R, multipliers, ratio)
+    return R, certificate
+
+
+def _certificate(M: np.ndarray, R: np.ndarray, multipliers: np.ndarray, ratio: float) -> Certificate:
     gap, lowest, _ = prove(M, R, multipliers)
-    return R, Certificate(ratio, gap / max(cost(M, R), _SMALLEST_COST), lowest)
+    return Certificate(ratio, gap / max(cost(M, R), _SMALLEST_COST), lowest)
 
 
 @kernel
 def _describe(Q, Q_matches, R, to_translation):
-    """Translation, cost, Gauss-Newton matrix of the matches alone, and exact Hessian of everything."""
+    """Translation, Gauss-Newton matrix of the matches alone, and exact Hessian of everything."""
     x = np.empty(13)
     x[:10] = lifted(R)
     t = matvec(to_translation, x[:10])
     x[10:] = t
     gauss_newton, hessian = derivatives(Q_matches, x)[1], derivatives(Q, x)[2]
-    return t, max(dot(x, matvec(Q, x)), 0.0), gauss_newton, hessian
+    return t, gauss_newton, hessian

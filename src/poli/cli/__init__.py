@@ -41,6 +41,6 @@ def _main(
 def main() -> None:
     try:
         app()
-    except PoliError as error:
+    except (PoliError, OSError) as error:
         typer.secho(f"poli: {error}", fg=typer.colors.RED, err=True)
         raise SystemExit(1) from None

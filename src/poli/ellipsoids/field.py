@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from poli.arrays import real_array, real_number, whole_number
 from poli.errors import InputError
 from poli.se3 import check_pose
 
@@ -27,7 +28,7 @@ class Ellipsoids:
         covariances: np.ndarray,  # (N, 3, 3)
         viewpoint: np.ndarray | None = None,  # (3,) or (N, 3); the origin if not given
     ) -> None:
-        means, covariances = np.asarray(means, dtype=np.float64), np.asarray(covariances, dtype=np.float64)
+        means, covariances = real_array(means, "means").copy(), real_array(covariances, "covariances")
         if means.ndim != 2 or means.shape[1] != 3:
             raise InputError(f"means have shape {means.shape}; expected (N, 3)")
         if covariances.shape != (len(means), 3, 3):
@@ -57,7 +58,7 @@ class Ellipsoids:
         return field
 
     def _adopt(self, means: np.ndarray, covariances: np.ndarray, viewpoint: np.ndarray | None) -> None:
-        view = np.zeros(3) if viewpoint is None else np.asarray(viewpoint, dtype=np.float64)
+        view = np.zeros(3) if viewpoint is None else real_array(viewpoint, "viewpoint").copy()
         if view.shape not in ((3,), (len(means), 3)) or not np.isfinite(view).all():
             raise InputError(f"viewpoint has shape {view.shape}; expected finite numbers of shape (3,) or ({len(means)}, 3)")
         self.means, self.covariances, self.viewpoint = (_read_only(a) for a in (means, covariances, view))
@@ -103,7 +104,10 @@ class Ellipsoids:
         Where the thinnest axis is not unique (a line, a ball), the one that faces the point most squarely is taken, so that
         the answer does not hang on how the eigenvectors happened to come out.
         """
-        away_from_mean = np.asarray(point, dtype=np.float64) - self.means
+        point = real_array(point, "point")
+        if point.shape not in ((3,), (len(self), 3)):
+            raise InputError(f"point has shape {point.shape}; expected (3,) or ({len(self)}, 3)")
+        away_from_mean = point - self.means
         distance = np.linalg.norm(away_from_mean, axis=1, keepdims=True)
         facing = np.divide(away_from_mean, distance, out=np.tile([0.0, 0.0, 1.0], (len(self), 1)), where=distance > 0)
         thin = self.axes[:, :, 0]
@@ -150,10 +154,12 @@ class Ellipsoids:
 
     def with_floor(self, sigma: float) -> Ellipsoids:
         """Thicker by `sigma` in every direction: C + sigma^2 I."""
+        sigma = real_number(sigma, "sigma", "a length of at least 0")
         return Ellipsoids.trusted(self.means, self.covariances + sigma**2 * np.eye(3), self.viewpoint)
 
     def as_planes(self, thickness: float = 1e-3) -> Ellipsoids:
         """GICP's regularisation: the variances become (thickness, 1, 1) along the axes, whatever they were."""
+        thickness = real_number(thickness, "thickness", "a variance of at least 0")
         thin = self.axes[:, :, 0]
         planes = np.eye(3) - (1.0 - thickness) * thin[:, :, None] * thin[:, None, :]
         return Ellipsoids.trusted(self.means, planes, self.viewpoint)
@@ -211,16 +217,14 @@ class Ellipsoids:
         """
         from poli.ellipsoids import sampling
 
-        if per_point < 0 or int(per_point) != per_point:
-            raise InputError(f"per_point is {per_point}; expected a whole number of at least 0")
-        if not (np.isfinite(within) and within >= 0):
-            raise InputError(f"within is {within}; expected a number of standard deviations of at least 0")
+        per_point = whole_number(per_point, "per_point", least=0)
+        within = real_number(within, "within", "a number of standard deviations of at least 0")
         if mode not in ("uniform", "scaled"):
             raise InputError(f"mode is {mode!r}; expected 'uniform' or 'scaled'")
         generator = np.random.default_rng(seed)
-        count = len(self) * int(per_point)
+        count = len(self) * per_point
         unit = sampling.uniform_in_ball(generator, count) if mode == "uniform" else generator.standard_normal((count, 3))
-        return sampling.draw(self.means, self.covariances, unit.reshape(len(self), int(per_point), 3), within)
+        return sampling.draw(self.means, self.covariances, unit.reshape(len(self), per_point, 3), within)
 
     # --- files -------------------------------------------------------------------------------------------------------
 
@@ -257,7 +261,7 @@ class Ellipsoids:
         return self.means, self.covariances, other.means, other.covariances
 
     def _beside(self, points: np.ndarray) -> np.ndarray:
-        points = np.asarray(points, dtype=np.float64)
+        points = real_array(points, "points")
         if points.ndim not in (2, 3) or points.shape[0] != len(self) or points.shape[-1] != 3:
             raise InputError(f"points have shape {points.shape}; expected ({len(self)}, 3) or ({len(self)}, k, 3)")
         return points

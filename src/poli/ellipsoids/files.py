@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from poli.arrays import real_array
 from poli.ellipsoids.field import Ellipsoids
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_path
@@ -18,17 +19,17 @@ _THINNEST = 1e-6  # metres: splat files hold logarithms of the scales
 
 
 def save(field: Ellipsoids, path: str | os.PathLike[str]) -> None:
-    if Path(path).suffix != ".npz":
+    if Path(path).suffix.lower() != ".npz":
         raise FormatError(f"{path}: fields are saved as .npz")
-    with atomic_path(path) as temporary:
-        np.savez(temporary, means=field.means, covariances=field.covariances, viewpoint=field.viewpoint)
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, means=field.means, covariances=field.covariances, viewpoint=field.viewpoint)
 
 
 def load(path: str | os.PathLike[str]) -> Ellipsoids:
     if not Path(path).is_file():
-        raise FormatError(f"{path}: no such file")
+        raise FormatError(f"{path}: {'this is a folder' if Path(path).is_dir() else 'no such file'}")
     try:
-        if Path(path).suffix == ".ply":
+        if Path(path).suffix.lower() == ".ply":
             return _from_records(read_ply_element(path))
         arrays = read_npz_arrays(path)
         return Ellipsoids(arrays["means"], arrays["covariances"], arrays.get("viewpoint"))
@@ -52,9 +53,11 @@ def write_splat(field: Ellipsoids, path: str | os.PathLike[str], colors: np.ndar
     if not 0 < opacity < 1:
         raise InputError(f"opacity is {opacity}; expected a number between 0 and 1")
     normals = field.normals
-    shades = 0.5 * (normals + 1.0) if colors is None else np.asarray(colors, dtype=np.float64)
+    shades = 0.5 * (normals + 1.0) if colors is None else real_array(colors, "colors")
     if shades.shape != (len(field), 3):
         raise InputError(f"colors have shape {shades.shape}; expected ({len(field)}, 3)")
+    if not ((shades >= 0) & (shades <= 1)).all():
+        raise InputError("colors must lie between 0 and 1")
     columns: dict[str, np.ndarray] = {}
     for i, n in enumerate("xyz"):
         columns[n] = field.means[:, i]

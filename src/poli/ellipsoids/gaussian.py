@@ -5,17 +5,19 @@ import numpy as np
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import DegenerateError
 
+_SINGULAR = 1e-14  # ratio of variances: a micrometre of thickness over ten metres
+
 
 def regular_cholesky(covariances: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 3, 3)
     """Cholesky factors, or an error that names the first singular covariance."""
-    factors = cholesky3(covariances)
-    singular = (np.diagonal(factors, axis1=1, axis2=2) <= 0).any(axis=1)
+    values = eigh3(covariances)[0]  # a factor's last pivot is no judge: rounding decides its sign
+    singular = values[:, 0] <= _SINGULAR * values[:, 2]
     if singular.any():
         raise DegenerateError(
-            f"{int(singular.sum())} of {len(factors)} covariances are singular, the first is row {int(singular.argmax())}; "
+            f"{int(singular.sum())} of {len(values)} covariances are singular, the first is row {int(singular.argmax())}; "
             "a density needs volume: add a floor with .with_floor(sigma)"
         )
-    return factors
+    return cholesky3(covariances)
 
 
 def whiten(factors: np.ndarray, vectors: np.ndarray) -> np.ndarray:  # (N, 3, 3), (N, ..., 3) -> (N, ..., 3)

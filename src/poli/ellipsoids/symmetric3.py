@@ -5,6 +5,7 @@ import numpy as np
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
+_SINGULAR = 1e-15  # of the largest entry: a pivot below it is rounding
 _SWEEPS = 12  # cyclic Jacobi converges quadratically; five are typical
 
 
@@ -84,7 +85,7 @@ def _eigh3(matrices: np.ndarray, begin: int, end: int, values: np.ndarray, vecto
 @kernel
 def _cholesky3(matrices: np.ndarray, begin: int, end: int, factors: np.ndarray) -> None:
     for i in range(begin, end):
-        tiny = 1e-15 * max(matrices[i, 0, 0], matrices[i, 1, 1], matrices[i, 2, 2])
+        tiny = _SINGULAR * max(matrices[i, 0, 0], matrices[i, 1, 1], matrices[i, 2, 2])
         for c in range(3):
             pivot = matrices[i, c, c]
             for k in range(c):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from poli.arrays import real_number, whole_number
 from poli.errors import InputError
 from poli.kernel import kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 
 _LEAF = 16  # points a leaf at most; 8 to 32 are equally fast
-_STACK = 64  # deeper than any tree of 2^31 points
+STACK = 64  # deeper than any tree of 2^31 points
 
 
 class NeighbourIndex:
@@ -51,7 +52,8 @@ class NeighbourIndex:
     def nearest(self, k: int, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M, k), (M, k)
         """Indices (int32) of the `k` nearest points and their distances, ascending. Without queries: of the points
         themselves, each its own first neighbour unless it has duplicates."""
-        if not 1 <= k <= len(self):
+        k = whole_number(k, "k", least=1)
+        if k > len(self):
             raise InputError(f"k is {k}; expected 1 to {len(self)}, the number of points")
         found, squared = self.nearest_in_leaf_order(k) if queries is None else self._search(k, _columns(queries))
         indices, distances = np.empty_like(found), np.empty_like(squared)
@@ -62,9 +64,9 @@ class NeighbourIndex:
     def within(self, radius: float, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M + 1,), (total,)
         """All neighbours within `radius`, as (starts, indices): those of query i are indices[starts[i]:starts[i + 1]],
         in no particular order."""
-        check_radius(radius)
+        radius = real_number(radius, "radius", "a positive number", above=True)
         columns = _columns(self.points if queries is None else queries)
-        tree = (self._order, self._ranges, self._boxes, self._xyz, self._depth, radius * radius, columns)
+        tree = (self._order, *self.tree, radius * radius, columns)
         counts = np.zeros(columns.shape[1] + 1, np.int64)
         nothing = np.empty(0, np.int32)
         run_chunks(lambda begin, end: _ball(*tree, begin, end, counts, nothing, False), columns.shape[1])
@@ -81,9 +83,9 @@ class NeighbourIndex:
         return self._order
 
     @property
-    def leaf_ordered_points(self) -> np.ndarray:  # (3, N)
-        """Coordinates in leaf order, one row an axis."""
-        return self._xyz
+    def tree(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """For kernels: ranges (nodes, 2) and boxes (nodes, 6) of the nodes, coordinates in leaf order (3, N), and the depth."""
+        return self._ranges, self._boxes, self._xyz, self._depth
 
     def nearest_in_leaf_order(self, k: int) -> tuple[np.ndarray, np.ndarray]:  # (N, k), (N, k)
         """The k nearest of every point, rows and indices both in leaf order; squared distances."""
@@ -92,7 +94,7 @@ class NeighbourIndex:
     def _search(self, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = np.empty((columns.shape[1], k), np.int32)
         squared = np.empty((columns.shape[1], k))
-        tree = (self._ranges, self._boxes, self._xyz, self._depth, k, columns)
+        tree = (*self.tree, k, columns)
         run_chunks(lambda begin, end: _nearest(*tree, begin, end, found, squared), columns.shape[1])
         return found, squared
 
@@ -102,11 +104,6 @@ class NeighbourIndex:
 
     def _build(self, root: int, levels: int) -> None:
         _split(self._xyz, self._order, self._ranges, self._boxes, self._depth, root, levels)
-
-
-def check_radius(radius: float) -> None:
-    if not (np.isfinite(radius) and radius > 0):
-        raise InputError(f"radius is {radius}; expected a positive number")
 
 
 def _columns(points: ScanLike) -> np.ndarray:  # (M, 3) -> (3, M)
@@ -166,7 +163,7 @@ def _partition(key, xyz, order, left, right, mid):
 
 
 @kernel(inline="always")
-def _box_distance(boxes, node, x, y, z):
+def box_distance(boxes, node, x, y, z):
     dx = max(max(boxes[node, 0] - x, x - boxes[node, 3]), 0.0)
     dy = max(max(boxes[node, 1] - y, y - boxes[node, 4]), 0.0)
     dz = max(max(boxes[node, 2] - z, z - boxes[node, 5]), 0.0)
@@ -177,7 +174,7 @@ def _box_distance(boxes, node, x, y, z):
 def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first_leaf = (1 << depth) - 1
-    waiting, waiting_distance = np.empty(_STACK, np.int32), np.empty(_STACK)
+    waiting, waiting_distance = np.empty(STACK, np.int32), np.empty(STACK)
     leaf_distance = np.empty(2 * _LEAF)
     best, best_index = np.empty(k), np.empty(k, np.int32)
     previous = np.inf  # distance of the previous query to its k-th neighbour
@@ -192,21 +189,21 @@ def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
         waiting[0], waiting_distance[0], top = 0, 0.0, 1
         while top > 0:
             top -= 1
-            if waiting_distance[top] > limit:
+            if waiting_distance[top] > limit or (count == k and waiting_distance[top] >= limit):
                 continue
             node = waiting[top]
             while node < first_leaf:  # down to the nearer leaf; the farther child waits
                 child = 2 * node + 1
-                left = _box_distance(boxes, child, x, y, z)
-                right = _box_distance(boxes, child + 1, x, y, z)
+                left = box_distance(boxes, child, x, y, z)
+                right = box_distance(boxes, child + 1, x, y, z)
                 if left <= right:
                     node, near, other, far = child, left, child + 1, right
                 else:
                     node, near, other, far = child + 1, right, child, left
-                if near > limit:
+                if near > limit or (count == k and near >= limit):  # strictly nearer, or heaps of duplicates are all visited
                     node = -1
                     break
-                if far <= limit:
+                if far < limit or (far <= limit and count < k):
                     waiting[top], waiting_distance[top] = other, far
                     top += 1
             if node < 0:
@@ -238,7 +235,7 @@ def _ball(order, ranges, boxes, xyz, depth, limit, queries, begin, end, starts, 
     """Count the neighbours of query s into starts[s + 1], or, to `fill`, write them from starts[s] on."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first_leaf = (1 << depth) - 1
-    waiting = np.empty(_STACK, np.int32)
+    waiting = np.empty(STACK, np.int32)
     for s in range(begin, end):
         x, y, z = queries[0, s], queries[1, s], queries[2, s]
         count = starts[s] if fill else 0
@@ -246,7 +243,7 @@ def _ball(order, ranges, boxes, xyz, depth, limit, queries, begin, end, starts, 
         while top > 0:
             top -= 1
             node = waiting[top]
-            if _box_distance(boxes, node, x, y, z) > limit:
+            if box_distance(boxes, node, x, y, z) > limit:
                 continue
             if node < first_leaf:
                 waiting[top], waiting[top + 1] = 2 * node + 1, 2 * node + 2

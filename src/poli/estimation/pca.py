@@ -6,9 +6,10 @@ from typing import Literal
 
 import numpy as np
 
+from poli.arrays import real_number, whole_number
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbours import NeighbourIndex, check_radius
+from poli.estimation.neighbours import STACK, NeighbourIndex, box_distance
 from poli.kernel import kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
@@ -22,7 +23,7 @@ def pca(
     floor: float = 0.0,
     viewpoint: np.ndarray | None = None,  # (3,)
 ) -> Ellipsoids:
-    """An ellipsoid for every point from the spread of its neighbours: its own position, their sample covariance.
+    """An ellipsoid for every point from the spread of its neighbours: its own position, their covariance (divided by their number).
 
     The neighbours are the `k` nearest (itself included), or all within `radius` metres if that is given. `regularize="plane"`
     sets the variances to GICP's (0.001, 1, 1) along the directions found. `floor` (metres) thickens every ellipsoid.
@@ -31,15 +32,13 @@ def pca(
     nearest other point (or the radius, if there is none within it): nothing is known but how sparse the scan is. Collinear
     neighbours give a needle and identical ones a dot, both exactly flat: add a `floor` before using them as densities.
     """
-    if k < 1 or int(k) != k:
-        raise InputError(f"k is {k}; expected a whole number of at least 1")
+    k = whole_number(k, "k", least=1)
+    floor = real_number(floor, "floor", "metres, at least 0")
     if regularize not in ("none", "plane"):
         raise InputError(f"regularize is {regularize!r}; expected 'none' or 'plane'")
-    if not (np.isfinite(floor) and floor >= 0):
-        raise InputError(f"floor is {floor}; expected metres, at least 0")
-    points = points_of(scan)
+    points = points_of(scan).copy()  # a field is a value: what becomes of the scan later does not touch it
     index = NeighbourIndex(points)
-    covariances = _within(index, radius) if radius is not None else _nearest(index, min(int(k), len(points)))
+    covariances = _within(index, radius) if radius is not None else _nearest(index, min(k, len(points)))
     field = Ellipsoids.trusted(points, covariances, viewpoint)
     if floor:
         field = field.with_floor(floor)
@@ -47,22 +46,21 @@ def pca(
 
 
 def _nearest(index: NeighbourIndex, k: int) -> np.ndarray:  # -> (N, 3, 3)
-    found, squared = index.nearest_in_leaf_order(k)
     covariances = np.empty((len(index), 3, 3))
     if k < 3:
-        spacing = squared[:, -1]  # zero for a single point or a duplicate: a dot
+        spacing = index.nearest_in_leaf_order(min(2, len(index)))[1][:, -1]  # zero for a single point or a duplicate: a dot
         covariances[index.leaf_order] = spacing[:, None, None] * np.eye(3)
         return covariances
-    args = (index.leaf_ordered_points, index.leaf_order, found)
+    found, _ = index.nearest_in_leaf_order(k)
+    args = (index.tree[2], index.leaf_order, found)
     run_chunks(lambda begin, end: _covariances(*args, begin, end, covariances), len(index))
     return covariances
 
 
 def _within(index: NeighbourIndex, radius: float) -> np.ndarray:  # -> (N, 3, 3)
-    check_radius(radius)
+    radius = real_number(radius, "radius", "a positive number of metres", above=True)
     covariances = np.empty((len(index), 3, 3))
-    starts, indices = index.within(radius)
-    run_chunks(lambda begin, end: _ball_covariances(index.points, starts, indices, radius, begin, end, covariances), len(index))
+    run_chunks(lambda begin, end: _ball_covariances(*index.tree, index.leaf_order, radius, begin, end, covariances), len(index))
     return covariances
 
 
@@ -106,19 +104,34 @@ def _covariances(xyz, order, found, begin, end, covariances):
 
 
 @kernel
-def _ball_covariances(points, starts, indices, radius, begin, end, covariances):
+def _ball_covariances(ranges, boxes, xyz, depth, order, radius, begin, end, covariances):
+    """Summed during the search: a wide radius costs time, but no memory."""
+    X, Y, Z = xyz[0], xyz[1], xyz[2]
+    waiting = np.empty(STACK, np.int32)
     sums = np.empty(9)
     for s in range(begin, end):
-        count = starts[s + 1] - starts[s]
-        if count < 3:
-            spacing = radius * radius
-            for j in range(starts[s], starts[s + 1]):
-                if indices[j] != s:
-                    spacing = ((points[indices[j]] - points[s]) ** 2).sum()
-            covariances[s] = spacing * np.eye(3)
-            continue
+        x, y, z = X[s], Y[s], Z[s]
         sums[:] = 0.0
-        for j in range(starts[s], starts[s + 1]):
-            n = indices[j]
-            _add(sums, points[n, 0] - points[s, 0], points[n, 1] - points[s, 1], points[n, 2] - points[s, 2])
-        _store(sums, count, covariances[s])
+        count, spacing = 0, radius * radius
+        waiting[0], top = 0, 1
+        while top > 0:
+            top -= 1
+            node = waiting[top]
+            if box_distance(boxes, node, x, y, z) > radius * radius:
+                continue
+            if node < (1 << depth) - 1:
+                waiting[top], waiting[top + 1] = 2 * node + 1, 2 * node + 2
+                top += 2
+                continue
+            for j in range(ranges[node, 0], ranges[node, 1]):
+                dx, dy, dz = X[j] - x, Y[j] - y, Z[j] - z
+                squared = dx * dx + dy * dy + dz * dz
+                if squared <= radius * radius:
+                    _add(sums, dx, dy, dz)
+                    count += 1
+                    if j != s:
+                        spacing = min(spacing, squared)
+        if count < 3:
+            covariances[order[s]] = spacing * np.eye(3)
+        else:
+            _store(sums, count, covariances[order[s]])

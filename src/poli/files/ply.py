@@ -9,6 +9,7 @@ import numpy as np
 
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
+from poli.files.text import write_text_records
 
 Encoding = Literal["ascii", "binary_little_endian", "binary_big_endian"]
 
@@ -66,15 +67,6 @@ def write_ply(
             file.write(records.astype(_ordered(records.dtype, encoding)).tobytes())
 
 
-def write_text_records(file: BinaryIO, records: np.ndarray, separator: str) -> None:
-    """One line a record, with as many digits as bring every number back exactly."""
-    formats = {"f4": "%.9g", "f8": "%.17g"}
-    names = records.dtype.names or ()
-    line = separator.join(formats.get(records.dtype[n].str[1:], "%d") for n in names) + "\n"
-    columns = [records[n].tolist() for n in names]
-    file.write("".join(line % row for row in zip(*columns, strict=True)).encode("ascii"))
-
-
 def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:
     if file.readline(_LONGEST_LINE).strip() != b"ply":
         raise FormatError(f"{path}: not a PLY file (its first line is not 'ply')")
@@ -117,7 +109,7 @@ def _read_records(file: BinaryIO, path: Path, encoding: Encoding, element: _Elem
         raise FormatError(f"{path}: element '{element.name}': {error}") from None
     left = path.stat().st_size - file.tell()
     # Checked against the file's size before anything is allocated: a header can promise any number.
-    needed = element.count * (2 * len(element.properties) if encoding == "ascii" else native.itemsize)
+    needed = element.count * (max(1, 2 * len(element.properties)) if encoding == "ascii" else native.itemsize)
     if needed > left + (encoding == "ascii"):  # the last line may lack its line feed
         raise FormatError(
             f"{path}: the header promises {element.count} of '{element.name}', at least {needed} bytes, but {left} are left; "
@@ -125,6 +117,8 @@ def _read_records(file: BinaryIO, path: Path, encoding: Encoding, element: _Elem
         )
     if encoding == "ascii":
         return _read_ascii(file, path, native, element)
+    if not element.properties:
+        return np.zeros(0, native)
     return np.fromfile(file, _ordered(native, encoding), element.count).astype(native, copy=False)
 
 

@@ -42,6 +42,9 @@ def certified_pose(
     not count. A degenerate problem raises `DegenerateError`; with `skip_degenerate` it yields the identity, `certified` False
     and no gradient instead. `shortcut` as in `certify.solve`.
     """
+    given = [a for a in (source, target, information, prior_T_target_source, prior_covariance) if a is not None]
+    if not all(isinstance(a, torch.Tensor) and a.is_floating_point() for a in given):
+        raise InputError("the layer takes torch tensors of floating-point numbers")
     if source.ndim not in (2, 3) or target.shape != source.shape or information.shape != (*source.shape, 3):
         raise InputError(
             f"source {tuple(source.shape)}, target {tuple(target.shape)} and information {tuple(information.shape)} do not fit; "
@@ -51,6 +54,9 @@ def certified_pose(
         raise InputError("a prior needs both its pose and its covariance")
     batch = source.shape[:-2]
     if prior_T_target_source is not None and prior_covariance is not None:
+        shapes = tuple(prior_T_target_source.shape), tuple(prior_covariance.shape)
+        if shapes[0] not in ((4, 4), (*batch, 4, 4)) or shapes[1] not in ((6, 6), (*batch, 6, 6)):
+            raise InputError(f"the prior's pose {shapes[0]} and covariance {shapes[1]} do not fit a batch of shape {tuple(batch)}")
         prior_T_target_source, prior_covariance = prior_T_target_source.expand(*batch, 4, 4), prior_covariance.expand(*batch, 6, 6)
     answers: list[certify.CertifiedPose | None] = []
     options = (skip_degenerate, shortcut)

@@ -11,7 +11,7 @@ from poli.data.formats.numpy_files import read_npy, read_npz, write_npy, write_n
 from poli.data.formats.pcd import read_pcd, write_pcd
 from poli.data.formats.ply_scan import read_ply_scan, write_ply_scan
 from poli.data.formats.text import read_text, write_text
-from poli.errors import FormatError
+from poli.errors import FormatError, InputError
 from poli.scan import Scan, ScanLike
 
 
@@ -55,11 +55,17 @@ def read(path: str | os.PathLike[str], format: str | None = None) -> Scan:
             raise FormatError(
                 f"{path}: read as {chosen.name}, but it begins like a {other.name} file; rename it or pass format='{other.name}'"
             )
-    return chosen.read(path).clean()
+    try:
+        return chosen.read(path).clean()
+    except InputError as error:  # well-formed, but no scan: columns of different length, names that clash
+        raise FormatError(f"{path}: {error}") from None
 
 
 def write(scan: ScanLike, path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Write a scan. A format that cannot hold one of its fields raises instead of losing it; nothing is left half-written."""
+    """Write a scan. A format that cannot hold one of its fields raises instead of losing it; nothing is left half-written.
+
+    The stamp is kept by .npz alone.
+    """
     path = Path(path)
     _choose(path, format).write(path, scan if isinstance(scan, Scan) else Scan(scan))
 

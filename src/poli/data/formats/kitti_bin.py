@@ -1,4 +1,8 @@
-"""Headerless float32 files: KITTI's velodyne scans (x y z intensity), and nuScenes' (x y z intensity ring)."""
+"""Headerless float32 files: KITTI's velodyne scans (x y z intensity), and nuScenes' (x y z intensity ring).
+
+Nothing in such a file says which of the two it is: a nuScenes scan called .bin instead of .pcd.bin reads as nonsense. Fields that
+are missing on writing become zeros; coordinates are rounded to float32, by less than a millimetre or not at all.
+"""
 
 from pathlib import Path
 
@@ -48,10 +52,11 @@ def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
             raise FormatError(
                 f"{path}: this format holds {held} only, so '{name}' would be lost; use .pcd or .npz, or scan.keep(...)"
             )
-        if column.dtype != np.float32 and not np.array_equal(
-            column.astype(np.float32).astype(np.float64), column.astype(np.float64)
-        ):
+        wide = column.astype(np.float64)
+        if not np.array_equal(wide.astype(np.float32).astype(np.float64), wide, equal_nan=True):
             raise FormatError(f"{path}: float32 cannot hold field '{name}' ({column.dtype}) exactly; round it, or use .pcd or .npz")
+    if not len(scan):
+        raise FormatError(f"{path}: a scan without points would be an empty file, which nothing can tell from a lost one; use .npz")
     values = np.zeros((len(scan), 3 + len(names)), "<f4")
     values[:, :3] = scan.points
     for i, name in enumerate(names):

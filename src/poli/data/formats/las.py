@@ -9,7 +9,6 @@ from poli.files.atomic import atomic_path
 from poli.scan import Scan
 
 _STEP = 1e-4  # metres: LAS stores whole multiples of this
-_NUMPY_ERRORS = (ValueError, IndexError, EOFError, OSError, OverflowError, RuntimeError, MemoryError, KeyError)
 
 
 def read_las(path: Path) -> Scan:
@@ -31,6 +30,8 @@ def read_las(path: Path) -> Scan:
 def write_las(path: Path, scan: Scan) -> None:
     """Coordinates to a tenth of a millimetre. A field that LAS defines with a type too small for it is an error."""
     laspy = _laspy()
+    if not np.isfinite(scan.points).all():
+        raise FormatError(f"{path}: LAS cannot hold non-finite points; drop them with scan.clean()")
     header = laspy.LasHeader(point_format=6, version="1.4")
     header.scales = np.full(3, _STEP)
     header.offsets = np.floor(scan.points.min(axis=0)) if len(scan) else np.zeros(3)
@@ -51,7 +52,9 @@ def write_las(path: Path, scan: Scan) -> None:
                 raise FormatError(
                     f"{path}: LAS cannot hold field '{name}' of type {values.dtype} without loss; use .pcd or .npz, or rename it"
                 )
-    except _NUMPY_ERRORS as error:
+    except FormatError:
+        raise
+    except Exception as error:
         raise FormatError(f"{path}: {str(error)[:200]}") from None
     with atomic_path(path) as temporary:
         las.write(str(temporary))

@@ -31,8 +31,8 @@ def read_npy(path: Path) -> Scan:
 
 def write_npy(path: Path, scan: Scan) -> None:
     """A plain (N, 3) array if the scan has no fields, else records."""
-    with atomic_path(path) as temporary:
-        np.save(temporary, records_from_scan(scan, flat=False) if scan.fields else scan.points)
+    with atomic_path(path) as temporary, temporary.open("wb") as file:  # given a name, numpy would add to it
+        np.save(file, records_from_scan(scan, flat=False) if scan.fields else scan.points)
 
 
 def read_npz(path: Path) -> Scan:
@@ -42,6 +42,8 @@ def read_npz(path: Path) -> Scan:
     if points is None:
         raise FormatError(f"{path}: no array 'points' in this archive; it has {', '.join(arrays) or 'none'}")
     stamp = arrays.pop("stamp", None)
+    if stamp is not None and (stamp.shape != () or stamp.dtype.kind not in "iu"):
+        raise FormatError(f"{path}: 'stamp' must be one whole number of nanoseconds")
     return Scan(points, arrays, stamp=None if stamp is None else int(stamp))
 
 
@@ -52,5 +54,5 @@ def write_npz(path: Path, scan: Scan) -> None:
     arrays: dict[str, np.ndarray] = {"points": scan.points, **scan.fields}
     if scan.stamp is not None:
         arrays["stamp"] = np.array(scan.stamp, np.int64)
-    with atomic_path(path) as temporary:
-        np.savez(temporary, **arrays)  # type: ignore[arg-type]
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]

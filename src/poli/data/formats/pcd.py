@@ -9,7 +9,7 @@ import numpy as np
 from poli.data.formats.records import check_names, records_from_scan, scan_from_records
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
-from poli.files.ply import write_text_records
+from poli.files.text import write_text_records
 from poli.scan import Scan
 
 Encoding = Literal["ascii", "binary", "binary_compressed"]
@@ -47,7 +47,9 @@ def write_pcd(path: Path, scan: Scan, encoding: Encoding = "binary") -> None:
     bases = [records.dtype[n].base for n in names]
     counts = [int(np.prod(records.dtype[n].shape)) for n in names]
     for name, base in zip(names, bases, strict=True):
-        if base.kind not in "fiu" or base.itemsize > 8 or base == np.float16:
+        if name == "_":
+            raise FormatError(f"{path}: PCD takes a field called '_' for padding; rename it")
+        if base == np.float16:
             raise FormatError(f"{path}: PCD cannot hold field '{name}' of type {base}; convert it or use .npz")
     header = (
         "# .PCD v0.7 - Point Cloud Data file format\nVERSION 0.7\n"
@@ -75,7 +77,7 @@ def _read_header(file: BinaryIO, path: Path) -> _Header:
             raise FormatError(f"{path}: the PCD header does not end with a DATA line; the file is cut off or is not PCD")
         words = raw.decode("ascii", errors="replace").split()
         if words and not words[0].startswith("#"):
-            lines[words[0]] = words[1:]
+            lines["FIELDS" if words[0] == "COLUMNS" else words[0]] = words[1:]  # COLUMNS is what old files say
     try:
         names, sizes, kinds = lines["FIELDS"], lines["SIZE"], lines["TYPE"]
         counts = [int(c) for c in lines.get("COUNT", ["1"] * len(names))]
@@ -89,7 +91,10 @@ def _read_header(file: BinaryIO, path: Path) -> _Header:
                 base = f"<{_KINDS[kind]}{int(size)}"
                 columns.append((name, base, (count,)) if count > 1 else (name, base))
         dtype = np.dtype(columns)
-        points = int(lines["POINTS"][0]) if "POINTS" in lines else int(lines["WIDTH"][0]) * int(lines["HEIGHT"][0])
+        grid = int(lines["WIDTH"][0]) * int(lines["HEIGHT"][0]) if "WIDTH" in lines and "HEIGHT" in lines else None
+        points = int(lines["POINTS"][0]) if "POINTS" in lines or grid is None else grid
+        if grid is not None and points != grid:
+            raise ValueError(f"WIDTH x HEIGHT is {grid}, POINTS {points}")
         encoding = lines["DATA"][0]
         if points < 0 or encoding not in ("ascii", "binary", "binary_compressed"):
             raise ValueError(f"POINTS {points}, DATA {encoding}")

@@ -11,6 +11,9 @@ from poli.scan import Scan
 def scan_from_records(records: np.ndarray, path: str | os.PathLike[str]) -> Scan:
     """Columns x, y, z become the points, in the widest of their types; the others become fields."""
     names = records.dtype.names or ()
+    if not {*"xyz"} <= {*names} and {*"XYZ"} <= {*names}:
+        records = records.view(np.dtype([(n.lower() if n in "XYZ" else n, records.dtype[n]) for n in names]))
+        names = records.dtype.names or ()
     missing = [axis for axis in "xyz" if axis not in names]
     if missing:
         raise FormatError(f"{path}: no column '{missing[0]}'; the columns are {', '.join(names) or 'none'}")
@@ -29,6 +32,9 @@ def records_from_scan(scan: Scan, flat: bool) -> np.ndarray:
             columns += [(f"{name}_{i}", values[:, i]) for i in range(values.shape[1])]
         else:
             columns.append((name, values))
+    repeated = [n for i, (n, _) in enumerate(columns) if n in [m for m, _ in columns[:i]]]
+    if repeated:
+        raise FormatError(f"two fields would both be written as '{repeated[0]}'; rename one")
     records = np.empty(len(scan), [(n, v.dtype.newbyteorder("="), v.shape[1:]) for n, v in columns])
     for name, values in columns:
         records[name] = values

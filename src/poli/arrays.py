@@ -1,0 +1,40 @@
+"""Numbers at the door."""
+
+from typing import Any
+
+import numpy as np
+
+from poli.errors import InputError
+
+
+def real_array(value: Any, name: str) -> np.ndarray:
+    """`value` as float64, or an error that names it: text, ragged lists and complex numbers are no coordinates."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"type {array.dtype}")
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name}: expected an array of real numbers ({str(error)[:100]})") from None
+
+
+def whole_number(value: Any, name: str, least: int) -> int:
+    """`value` as an int of at least `least`."""
+    try:
+        number = int(value)
+        if number != value or number < least:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} is {value!r}; expected a whole number of at least {least}") from None
+    return number
+
+
+def real_number(value: Any, name: str, meaning: str, least: float = 0.0, above: bool = False) -> float:
+    """`value` as a finite float of at least `least`, or `above` it."""
+    try:
+        number = float(value)
+        if not np.isfinite(number) or number < least or (above and number == least):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is {value!r}; expected {meaning}") from None
+    return number
