@@ -72,17 +72,14 @@ def translation(values: np.ndarray, vectors: np.ndarray) -> None:  # (3,), (3, 3
 
 
 def pose(hessian: np.ndarray) -> None:  # (6, 6): exact, in the centred frame of size one
-    """The exact one, because the Gauss-Newton matrix is singular at some optima that are sharp: six planes that do not meet.
-    Rotation and translation have different units, so each coordinate is judged by its own size."""
-    scale = np.sqrt(np.maximum(np.diag(hessian), _SINGULAR * np.diag(hessian).max()))
-    values, vectors = eigh(hessian / np.outer(scale, scale))
-    if values[0] <= _SINGULAR * values[5]:
-        free = vectors[:, 0] / scale
+    """The exact one, because the Gauss-Newton matrix is singular at some optima that are sharp: six planes that do not meet."""
+    conditioning, free = _weakest(hessian)
+    if conditioning <= _SINGULAR:
         turns = np.linalg.norm(free[:3]) >= np.linalg.norm(free[3:])
         axis = free[:3] if turns else free[3:]
         raise DegenerateError(
             f"the matches and weights leave the {'rotation about' if turns else 'translation along'} "
-            f"{_numbers(axis / np.linalg.norm(axis))} undetermined (source's frame; conditioning {values[0] / values[5]:.0e}); "
+            f"{_numbers(axis / np.linalg.norm(axis))} undetermined (source's frame; conditioning {conditioning:.0e}); "
             "add matches, or a prior"
         )
 
@@ -104,6 +101,23 @@ def prior_information(covariance: np.ndarray) -> np.ndarray:  # (6, 6) -> (6, 6)
 
 def _numbers(vector: np.ndarray) -> str:
     return "(" + ", ".join(f"{v:.2f}" for v in vector) + ")"
+
+
+@kernel
+def _weakest(hessian):  # (6, 6) -> ratio, (6,)
+    """How much weaker the weakest direction is held than the strongest, and which it is. Rotation and translation have different
+    units, so each coordinate is measured by its own size."""
+    largest = 0.0
+    for i in range(6):
+        largest = max(largest, hessian[i, i])
+    scale, scaled = np.empty(6), np.empty((6, 6))
+    for i in range(6):
+        scale[i] = np.sqrt(max(hessian[i, i], _SINGULAR * largest, 1e-300))
+    for i in range(6):
+        for j in range(6):
+            scaled[i, j] = hessian[i, j] / (scale[i] * scale[j])
+    values, vectors = eigh(scaled)
+    return values[0] / values[5], vectors[:, 0] / scale
 
 
 @kernel

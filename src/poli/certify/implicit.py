@@ -68,29 +68,30 @@ def _adjoint(T, centre, size, hessian, grad_pose):
 
 @kernel
 def _gradients(source, target, weights, R, centre, moved_centre, turn, shift, begin, end, by_p, by_q, by_W):
-    p, d, Ju, Wd = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
+    r00, r01, r02, r10, r11, r12 = R[0, 0], R[0, 1], R[0, 2], R[1, 0], R[1, 1], R[1, 2]
+    r20, r21, r22 = R[2, 0], R[2, 1], R[2, 2]
+    tx, ty, tz = turn[0], turn[1], turn[2]
     for i in range(begin, end):
-        for a in range(3):
-            p[a] = source[i, a] - centre[a]
-        # J u = -R (turn x p + shift)
-        x = turn[1] * p[2] - turn[2] * p[1] + shift[0]
-        y = turn[2] * p[0] - turn[0] * p[2] + shift[1]
-        z = turn[0] * p[1] - turn[1] * p[0] + shift[2]
-        for a in range(3):
-            Ju[a] = -(R[a, 0] * x + R[a, 1] * y + R[a, 2] * z)
-            d[a] = target[i, a] - moved_centre[a] - (R[a, 0] * p[0] + R[a, 1] * p[1] + R[a, 2] * p[2])
-        for a in range(3):
-            Wd[a] = 0.0
-            by_q[i, a] = 0.0
-            for b in range(3):
-                w = 0.5 * (weights[i, a, b] + weights[i, b, a])
-                Wd[a] += w * d[b]
-                by_q[i, a] += w * Ju[b]
-                by_W[i, a, b] = 0.5 * (Ju[a] * d[b] + d[a] * Ju[b])
-        # turn x (R' W d) - R' W J u
-        x = R[0, 0] * Wd[0] + R[1, 0] * Wd[1] + R[2, 0] * Wd[2]
-        y = R[0, 1] * Wd[0] + R[1, 1] * Wd[1] + R[2, 1] * Wd[2]
-        z = R[0, 2] * Wd[0] + R[1, 2] * Wd[1] + R[2, 2] * Wd[2]
-        by_p[i, 0] = turn[1] * z - turn[2] * y - (R[0, 0] * by_q[i, 0] + R[1, 0] * by_q[i, 1] + R[2, 0] * by_q[i, 2])
-        by_p[i, 1] = turn[2] * x - turn[0] * z - (R[0, 1] * by_q[i, 0] + R[1, 1] * by_q[i, 1] + R[2, 1] * by_q[i, 2])
-        by_p[i, 2] = turn[0] * y - turn[1] * x - (R[0, 2] * by_q[i, 0] + R[1, 2] * by_q[i, 1] + R[2, 2] * by_q[i, 2])
+        px, py, pz = source[i, 0] - centre[0], source[i, 1] - centre[1], source[i, 2] - centre[2]
+        dx = target[i, 0] - moved_centre[0] - (r00 * px + r01 * py + r02 * pz)
+        dy = target[i, 1] - moved_centre[1] - (r10 * px + r11 * py + r12 * pz)
+        dz = target[i, 2] - moved_centre[2] - (r20 * px + r21 * py + r22 * pz)
+        # j = J u = -R (turn x p + shift)
+        x, y, z = ty * pz - tz * py + shift[0], tz * px - tx * pz + shift[1], tx * py - ty * px + shift[2]
+        jx, jy, jz = -(r00 * x + r01 * y + r02 * z), -(r10 * x + r11 * y + r12 * z), -(r20 * x + r21 * y + r22 * z)
+        by_W[i, 0, 0], by_W[i, 1, 1], by_W[i, 2, 2] = jx * dx, jy * dy, jz * dz
+        by_W[i, 0, 1] = by_W[i, 1, 0] = 0.5 * (jx * dy + jy * dx)
+        by_W[i, 0, 2] = by_W[i, 2, 0] = 0.5 * (jx * dz + jz * dx)
+        by_W[i, 1, 2] = by_W[i, 2, 1] = 0.5 * (jy * dz + jz * dy)
+        xx, yy, zz = weights[i, 0, 0], weights[i, 1, 1], weights[i, 2, 2]
+        xy = 0.5 * (weights[i, 0, 1] + weights[i, 1, 0])
+        xz = 0.5 * (weights[i, 0, 2] + weights[i, 2, 0])
+        yz = 0.5 * (weights[i, 1, 2] + weights[i, 2, 1])
+        qx, qy, qz = xx * jx + xy * jy + xz * jz, xy * jx + yy * jy + yz * jz, xz * jx + yz * jy + zz * jz  # W j
+        by_q[i, 0], by_q[i, 1], by_q[i, 2] = qx, qy, qz
+        wx, wy, wz = xx * dx + xy * dy + xz * dz, xy * dx + yy * dy + yz * dz, xz * dx + yz * dy + zz * dz  # W d
+        # turn x (R' W d) - R' W j
+        x, y, z = r00 * wx + r10 * wy + r20 * wz, r01 * wx + r11 * wy + r21 * wz, r02 * wx + r12 * wy + r22 * wz
+        by_p[i, 0] = ty * z - tz * y - (r00 * qx + r10 * qy + r20 * qz)
+        by_p[i, 1] = tz * x - tx * z - (r01 * qx + r11 * qy + r21 * qz)
+        by_p[i, 2] = tx * y - ty * x - (r02 * qx + r12 * qy + r22 * qz)

@@ -15,7 +15,7 @@ from poli.se3 import hat
 from poli.threads import run_chunks
 
 _BLOCK = 2048  # matches summed in one go: fixed, so that the sums do not depend on the number of threads
-_MOMENTS = (15, 8)  # see _add_moments
+_MOMENTS = (14, 6)  # see _add_moments
 _UNPACK = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # packed symmetric matrices: xx xy xz yy yz zz
 
 
@@ -86,39 +86,49 @@ def _add_costs(source, target, weights, source_centre, target_centre, R, shift, 
         sums[block] = total
 
 
+@kernel(inline="always")
+def _add_row(row, f, xx, xy, xz, yy, yz, zz):
+    """By scalars, which cannot overlap the row in memory: the compiler keeps them in registers."""
+    row[0] += f * xx
+    row[1] += f * xy
+    row[2] += f * xz
+    row[3] += f * yy
+    row[4] += f * yz
+    row[5] += f * zz
+
+
 @kernel
 def _add_moments(source, target, weights, source_centre, target_centre, first, last, sums):
     """Add each block's matches to its `sums`, for centred p and q. Row f holds feature f of p, of (1, x, y, z, xx, xy, xz, yy, yz,
-    zz), times W, packed as xx xy xz yy yz zz. Row 10: q' W q, the six products of p, and the number of matches. Rows 11 to 14:
-    the first four features times W q. Matches without weight do not count. Rows are padded to 8: whole vector registers."""
-    feature, packed = np.zeros(10), np.zeros(8)
-    feature[0] = 1.0
+    zz), times W, packed as xx xy xz yy yz zz. Row 10: the six products of p. Rows 11 and 12: (1, x) and (y, z) times W q. Row
+    13: q' W q, and the number of matches. Matches without weight do not count."""
     for block in range(first, last):
         out = sums[block]
         for i in range(block * _BLOCK, min((block + 1) * _BLOCK, len(source))):
-            W = weights[i]
-            if W[0, 0] + W[1, 1] + W[2, 2] <= 0.0:
+            xx, yy, zz = weights[i, 0, 0], weights[i, 1, 1], weights[i, 2, 2]
+            if xx + yy + zz <= 0.0:
                 continue
+            xy = 0.5 * (weights[i, 0, 1] + weights[i, 1, 0])
+            xz = 0.5 * (weights[i, 0, 2] + weights[i, 2, 0])
+            yz = 0.5 * (weights[i, 1, 2] + weights[i, 2, 1])
             x, y, z = source[i, 0] - source_centre[0], source[i, 1] - source_centre[1], source[i, 2] - source_centre[2]
             a, b, c = target[i, 0] - target_centre[0], target[i, 1] - target_centre[1], target[i, 2] - target_centre[2]
-            feature[1], feature[2], feature[3] = x, y, z
-            feature[4], feature[5], feature[6], feature[7], feature[8], feature[9] = x * x, x * y, x * z, y * y, y * z, z * z
-            packed[0], packed[3], packed[5] = W[0, 0], W[1, 1], W[2, 2]
-            packed[1], packed[2], packed[4] = 0.5 * (W[0, 1] + W[1, 0]), 0.5 * (W[0, 2] + W[2, 0]), 0.5 * (W[1, 2] + W[2, 1])
-            for f in range(10):
-                for w in range(8):
-                    out[f, w] += feature[f] * packed[w]
-            u = packed[0] * a + packed[1] * b + packed[2] * c
-            v = packed[1] * a + packed[3] * b + packed[4] * c
-            w_ = packed[2] * a + packed[4] * b + packed[5] * c
-            out[10, 0] += a * u + b * v + c * w_
-            for f in range(6):
-                out[10, 1 + f] += feature[4 + f]
-            out[10, 7] += 1.0
-            for f in range(4):
-                out[11 + f, 0] += feature[f] * u
-                out[11 + f, 1] += feature[f] * v
-                out[11 + f, 2] += feature[f] * w_
+            _add_row(out[0], 1.0, xx, xy, xz, yy, yz, zz)
+            _add_row(out[1], x, xx, xy, xz, yy, yz, zz)
+            _add_row(out[2], y, xx, xy, xz, yy, yz, zz)
+            _add_row(out[3], z, xx, xy, xz, yy, yz, zz)
+            _add_row(out[4], x * x, xx, xy, xz, yy, yz, zz)
+            _add_row(out[5], x * y, xx, xy, xz, yy, yz, zz)
+            _add_row(out[6], x * z, xx, xy, xz, yy, yz, zz)
+            _add_row(out[7], y * y, xx, xy, xz, yy, yz, zz)
+            _add_row(out[8], y * z, xx, xy, xz, yy, yz, zz)
+            _add_row(out[9], z * z, xx, xy, xz, yy, yz, zz)
+            _add_row(out[10], 1.0, x * x, x * y, x * z, y * y, y * z, z * z)
+            u, v, w = xx * a + xy * b + xz * c, xy * a + yy * b + yz * c, xz * a + yz * b + zz * c
+            _add_row(out[11], 1.0, u, v, w, x * u, x * v, x * w)
+            _add_row(out[12], 1.0, y * u, y * v, y * w, z * u, z * v, z * w)
+            out[13, 0] += a * u + b * v + c * w
+            out[13, 1] += 1.0
 
 
 @kernel
@@ -129,18 +139,18 @@ def _assemble(sums):
         for f in range(_MOMENTS[0]):
             for w in range(_MOMENTS[1]):
                 moments[f, w] += sums[block, f, w]
-    size = np.sqrt((moments[10, 1] + moments[10, 4] + moments[10, 6]) / max(moments[10, 7], 1.0))
+    size = np.sqrt((moments[10, 0] + moments[10, 3] + moments[10, 5]) / max(moments[13, 1], 1.0))
     if size <= 0.0:
         size = 1.0
     Q = np.empty((13, 13))
     scatter = np.empty((3, 3))
-    Q[0, 0] = moments[10, 0]
+    Q[0, 0] = moments[13, 0]
     for a in range(3):
         Q[0, 10 + a] = Q[10 + a, 0] = -moments[11, a] * size
         for b in range(3):
-            scatter[a, b] = moments[10, 1 + _UNPACK[a, b]] / size**2
+            scatter[a, b] = moments[10, _UNPACK[a, b]] / size**2
             Q[10 + a, 10 + b] = moments[0, _UNPACK[a, b]] * size**2
-            Q[0, 1 + 3 * a + b] = Q[1 + 3 * a + b, 0] = -moments[12 + a, b]
+            Q[0, 1 + 3 * a + b] = Q[1 + 3 * a + b, 0] = -moments[11 + (1 + a) // 2, 3 * ((1 + a) % 2) + b]
             for c in range(3):  # a, b: the columns of R that p's entries multiply; c, d: the axes of W
                 Q[1 + 3 * a + b, 10 + c] = Q[10 + c, 1 + 3 * a + b] = moments[1 + a, _UNPACK[b, c]] * size
                 for d in range(3):
