@@ -196,6 +196,6 @@ def _plot(times: dict[tuple[str, int], Timing], path: Path) -> None:
         axes.loglog(sizes, [times[name, n].total for n in sizes], style, marker="o", label=name)
     axes.set(xlabel="matches", ylabel="forward + backward (ms)", title="One problem, gradients for all weights")
     axes.grid(True, which="both", alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=2)
     save_figure(figure, path)
     plt.close(figure)
