@@ -11,7 +11,7 @@ import numpy as np
 from poli.bench.report import Report, publish, pyplot, save_figure
 from poli.data import read
 from poli.data.simulate import SENSORS, simulate_scan, small_street
-from poli.errors import InputError, MissingExtra
+from poli.errors import InputError, MissingExtra, PoliError
 from poli.estimation import pca
 from poli.threads import thread_count
 
@@ -54,8 +54,10 @@ def _contestants(points: np.ndarray) -> dict[str, Callable[[], object]]:
     try:
         import open3d
         import small_gicp
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingExtra("comparing with Open3D and small_gicp", "bench") from None
+    except (ImportError, OSError) as error:
+        raise PoliError(f"open3d is installed but does not load: {error}; it needs system libraries, see the README") from None
     cloud = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(points))
     other = small_gicp.PointCloud(points)
 

@@ -1,5 +1,7 @@
 """Newton's method on the rotation group: from a good guess to the last digit."""
 
+from itertools import permutations, product
+
 import numpy as np
 
 from poli.certify.quadratic import derivatives, lifted
@@ -8,6 +10,8 @@ from poli.kernel import kernel
 
 _STEPS = 100  # three from a tight relaxation, a few more from a guess; many only where weights differ by many powers of ten
 _ROUNDING = 1e-14  # of a cost whose M has size one
+_SIGNED_PERMUTATIONS = [np.eye(3)[list(p)] * s for p in permutations(range(3)) for s in product((1.0, -1.0), repeat=3)]
+_CUBE_TURNS = np.stack([m for m in _SIGNED_PERMUTATIONS if np.linalg.det(m) > 0])  # (24, 3, 3)
 
 
 @kernel
@@ -54,18 +58,8 @@ def _exp(omega):  # (3,) -> (3, 3)
 def polish_from_everywhere(M, R):  # (10, 10), (3, 3) -> (3, 3)
     """The lowest minimum that Newton's method finds from R turned in each of the 24 ways that map a cube onto itself."""
     best = R
-    turn = np.zeros((3, 3))
-    for code in range(48):
-        a, flips = code // 8, code % 8
-        i, j = a // 2, (a // 2 + 1 + a % 2) % 3
-        turn[:] = 0.0
-        turn[i, 0] = 1.0 if flips & 1 else -1.0
-        turn[j, 1] = 1.0 if flips & 2 else -1.0
-        turn[3 - i - j, 2] = 1.0 if flips & 4 else -1.0
-        even = (j - i) % 3 == 1
-        if (turn[i, 0] * turn[j, 1] * turn[3 - i - j, 2] > 0.0) != even:
-            continue  # a reflection
-        candidate = polish(M, matmul(R, turn))
+    for i in range(len(_CUBE_TURNS)):
+        candidate = polish(M, matmul(R, _CUBE_TURNS[i]))
         if cost(M, candidate) < cost(M, best):
             best = candidate
     return best
