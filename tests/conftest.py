@@ -1,10 +1,14 @@
+import os
+
 import numpy as np
 import pytest
 from hypothesis import settings
 
 # Compiling a kernel takes seconds the first time, so no deadline; the same examples on every run.
 settings.register_profile("poli", deadline=None, derandomize=True, max_examples=30, print_blob=True)
-settings.load_profile("poli")
+# HYPOTHESIS_PROFILE=thorough: ten times as many, new ones each time.
+settings.register_profile("thorough", deadline=None, max_examples=300, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "poli"))
 
 
 @pytest.fixture

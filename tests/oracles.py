@@ -115,11 +115,10 @@ def kkt_weight_gradient(T: np.ndarray, source, target, weights, by_x: np.ndarray
     G = forms @ x  # (21, 13), each row half the gradient of a constraint
     multipliers = np.linalg.lstsq(G.T, -Q @ x, rcond=None)[0]
     H = Q + np.tensordot(multipliers, forms, axes=1)
-    rows = []  # a full-rank selection of the constraints' gradients (ACQ: the tangent space is what counts)
-    for row in G:
-        if np.linalg.matrix_rank(np.array([*rows, row]), tol=1e-9) > len(rows):
-            rows.append(row)
-    Gr = np.array(rows)
+    # Rows that depend on others go (ACQ: the tangent space is what counts). An orthonormal basis of what is left, rather than a
+    # selection of rows, keeps the system's conditioning that of the problem.
+    _, singular, basis = np.linalg.svd(G)
+    Gr = basis[: int((singular > 1e-9 * singular[0]).sum())]
     M = 2 * np.block([[H, Gr.T], [Gr, np.zeros((len(Gr), len(Gr)))]])
     adjoint = np.linalg.lstsq(M.T, np.concatenate([by_x, np.zeros(len(Gr))]), rcond=None)[0][:13]
     gradient = np.empty_like(weights)
