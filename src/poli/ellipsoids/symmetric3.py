@@ -6,7 +6,8 @@ from poli.kernel import kernel
 from poli.threads import run_chunks
 
 _SINGULAR = 1e-15  # of the largest entry: a pivot below it is rounding
-_SWEEPS = 12  # cyclic Jacobi converges quadratically; five are typical
+_SWEEPS = 12  # cyclic Jacobi converges quadratically; four are typical
+_SMALL = 1e-18  # of a matrix of size one: what is left off the diagonal changes eigenvalues by its square
 
 
 def eigh3(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3) -> (N, 3), (N, 3, 3)
@@ -25,61 +26,58 @@ def cholesky3(matrices: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 3, 3)
     return factors
 
 
+@kernel(inline="always")
+def _rotate(app, aqq, apq, akp, akq, x0, x1, x2, y0, y1, y2):
+    """One Jacobi rotation that makes apq zero: the changed entries of the matrix, and of the eigenvectors x (of p) and y (of q)."""
+    if apq == 0.0:
+        return app, aqq, akp, akq, x0, x1, x2, y0, y1, y2
+    theta = 0.5 * (aqq - app) / apq
+    t = 1.0 / (abs(theta) + np.sqrt(theta * theta + 1.0)) if abs(theta) < 1e150 else 0.5 / abs(theta)
+    if theta < 0.0:
+        t = -t
+    c = 1.0 / np.sqrt(t * t + 1.0)
+    s = t * c
+    return (
+        app - t * apq, aqq + t * apq, c * akp - s * akq, s * akp + c * akq,
+        c * x0 - s * y0, c * x1 - s * y1, c * x2 - s * y2, s * x0 + c * y0, s * x1 + c * y1, s * x2 + c * y2,
+    )  # fmt: skip
+
+
 @kernel
-def _eigh3(matrices: np.ndarray, begin: int, end: int, values: np.ndarray, vectors: np.ndarray) -> None:
-    a = np.empty((3, 3))
-    v = np.empty((3, 3))
+def _eigh3(matrices, begin, end, values, vectors):
+    """Cyclic Jacobi on scalars. The matrix is [[a, d, e], [d, b, f], [e, f, c]]; x, y, z are the eigenvectors of a, b, c."""
     for i in range(begin, end):
         largest = 0.0
         for r in range(3):
-            for c in range(3):
-                largest = max(largest, abs(matrices[i, r, c]))
+            for k in range(3):
+                largest = max(largest, abs(matrices[i, r, k]))
         scale = 1.0 / largest if largest > 0.0 else 1.0  # so that squares neither overflow nor vanish
-        for r in range(3):
-            for c in range(3):
-                a[r, c] = 0.5 * (matrices[i, r, c] + matrices[i, c, r]) * scale
-                v[r, c] = 1.0 if r == c else 0.0
+        a, b, c = matrices[i, 0, 0] * scale, matrices[i, 1, 1] * scale, matrices[i, 2, 2] * scale
+        d = 0.5 * (matrices[i, 0, 1] + matrices[i, 1, 0]) * scale
+        e = 0.5 * (matrices[i, 0, 2] + matrices[i, 2, 0]) * scale
+        f = 0.5 * (matrices[i, 1, 2] + matrices[i, 2, 1]) * scale
+        x0, x1, x2, y0, y1, y2, z0, z1, z2 = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0
         for _ in range(_SWEEPS):
-            off = abs(a[0, 1]) + abs(a[0, 2]) + abs(a[1, 2])
-            if off < 1e-300:
+            if abs(d) + abs(e) + abs(f) < _SMALL:
                 break
-            for p in range(2):
-                for q in range(p + 1, 3):
-                    if a[p, q] == 0.0:
-                        continue
-                    theta = 0.5 * (a[q, q] - a[p, p]) / a[p, q]
-                    t = 1.0 / (abs(theta) + np.sqrt(theta * theta + 1.0)) if abs(theta) < 1e150 else 0.5 / abs(theta)
-                    if theta < 0.0:
-                        t = -t
-                    cos = 1.0 / np.sqrt(t * t + 1.0)
-                    sin = t * cos
-                    apq = a[p, q]
-                    a[p, p] -= t * apq
-                    a[q, q] += t * apq
-                    a[p, q] = a[q, p] = 0.0
-                    k = 3 - p - q
-                    akp, akq = a[k, p], a[k, q]
-                    a[k, p] = a[p, k] = cos * akp - sin * akq
-                    a[k, q] = a[q, k] = sin * akp + cos * akq
-                    for r in range(3):
-                        vp, vq = v[r, p], v[r, q]
-                        v[r, p] = cos * vp - sin * vq
-                        v[r, q] = sin * vp + cos * vq
-        lo, mid, hi = 0, 1, 2
-        if a[lo, lo] > a[mid, mid]:
-            lo, mid = mid, lo
-        if a[mid, mid] > a[hi, hi]:
-            mid, hi = hi, mid
-        if a[lo, lo] > a[mid, mid]:
-            lo, mid = mid, lo
-        values[i, 0], values[i, 1], values[i, 2] = a[lo, lo] / scale, a[mid, mid] / scale, a[hi, hi] / scale
-        for r in range(3):
-            vectors[i, r, 1] = v[r, mid]
-            vectors[i, r, 2] = v[r, hi]
-        # The first column by the cross product, so that the three make a rotation and never a reflection.
-        vectors[i, 0, 0] = v[1, mid] * v[2, hi] - v[2, mid] * v[1, hi]
-        vectors[i, 1, 0] = v[2, mid] * v[0, hi] - v[0, mid] * v[2, hi]
-        vectors[i, 2, 0] = v[0, mid] * v[1, hi] - v[1, mid] * v[0, hi]
+            a, b, e, f, x0, x1, x2, y0, y1, y2 = _rotate(a, b, d, e, f, x0, x1, x2, y0, y1, y2)
+            d = 0.0
+            a, c, d, f, x0, x1, x2, z0, z1, z2 = _rotate(a, c, e, d, f, x0, x1, x2, z0, z1, z2)
+            e = 0.0
+            b, c, d, e, y0, y1, y2, z0, z1, z2 = _rotate(b, c, f, d, e, y0, y1, y2, z0, z1, z2)
+            f = 0.0
+        # Ascending, by exchanges.
+        if a > b:
+            a, b, x0, x1, x2, y0, y1, y2 = b, a, y0, y1, y2, x0, x1, x2
+        if b > c:
+            b, c, y0, y1, y2, z0, z1, z2 = c, b, z0, z1, z2, y0, y1, y2
+        if a > b:
+            a, b, x0, x1, x2, y0, y1, y2 = b, a, y0, y1, y2, x0, x1, x2
+        values[i, 0], values[i, 1], values[i, 2] = a / scale, b / scale, c / scale
+        # The first by the cross product, so that the three make a rotation and never a reflection.
+        vectors[i, 0, 0], vectors[i, 1, 0], vectors[i, 2, 0] = y1 * z2 - y2 * z1, y2 * z0 - y0 * z2, y0 * z1 - y1 * z0
+        vectors[i, 0, 1], vectors[i, 1, 1], vectors[i, 2, 1] = y0, y1, y2
+        vectors[i, 0, 2], vectors[i, 1, 2], vectors[i, 2, 2] = z0, z1, z2
 
 
 @kernel
