@@ -207,6 +207,11 @@ def test_a_header_that_does_not_name_the_columns_is_refused(folder, text):
 
 
 def test_other_spellings_of_pcd(folder):
+    padded = "VERSION .7\nFIELDS X Y _ Z XY\nSIZE 4 4 4 4 4\nTYPE F F F F F\nWIDTH 1\nHEIGHT 1\nDATA binary\n"
+    (folder / "large.pcd").write_bytes(padded.encode() + np.array([1, 2, 99, 3, 7], "<f4").tobytes())
+    scan = poli.read(folder / "large.pcd")
+    assert scan.points.tolist() == [[1, 2, 3]]
+    assert scan.fields["XY"].tolist() == [7]
     old = "VERSION .5\nCOLUMNS X Y Z\nSIZE 4 4 4\nTYPE F F F\nWIDTH 1\nHEIGHT 1\nDATA ascii\n1 2 3\n"
     (folder / "old.pcd").write_text(old)
     np.testing.assert_array_equal(poli.read(folder / "old.pcd").points, [[1, 2, 3]])

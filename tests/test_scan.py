@@ -56,6 +56,7 @@ def test_moving_far_away_keeps_the_millimetres(rng):
     [
         (np.zeros((3, 2)), {}, r"shape \(3, 2\)"),
         (np.array([["a", "b", "c"]]), {}, "type"),
+        ([[1.0, 2.0, 3.0], [1.0]], {}, "points: expected an array of real numbers"),
         (np.zeros((3, 3)), {"ring": np.zeros(2)}, "field 'ring'"),
         (np.zeros((3, 3)), {"x": np.zeros(3)}, "cannot be called 'x'"),
         (np.zeros((3, 3)), {"none": np.zeros((3, 0))}, "field 'none'"),

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from poli.arrays import real_array
 from poli.errors import InputError
 from poli.se3 import check_pose
 
@@ -42,7 +43,7 @@ class Scan:
     dropped: Dropped = Dropped()
 
     def __post_init__(self) -> None:
-        points = np.asarray(self.points)
+        points = self.points if isinstance(self.points, np.ndarray) else real_array(self.points, "points")
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"points have shape {points.shape}; expected (N, 3)")
         if points.dtype.kind not in "fiu":

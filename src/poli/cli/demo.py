@@ -19,7 +19,7 @@ def demo(
     from poli.data.formats import write
     from poli.data.simulate import SENSORS, simulate_scan, small_street
     from poli.estimation import pca
-    from poli.show import Camera, render_ellipsoids, render_points, write_png
+    from poli.show import Camera, normal_colors, render_ellipsoids, render_points, write_png
 
     out.mkdir(parents=True, exist_ok=True)
     scene, T_world_sensor = small_street(seed), np.eye(4)
@@ -35,7 +35,7 @@ def demo(
             f"{beams} beams: {len(scan)} points; PCA normals off by {np.median(angle):.1f} degrees (median), "
             f"{(angle < 10).mean():.0%} within 10 degrees; planarity {np.median(field.planarity):.2f} (median)"
         )
-        write_png(out / f"{name}_points.png", render_points(scan.points, camera, 0.5 + 0.5 * truth))
+        write_png(out / f"{name}_points.png", render_points(scan.points, camera, normal_colors(truth)))
         write_png(out / f"{name}_ellipsoids.png", render_ellipsoids(field, camera))
         write(scan, out / f"{name}.pcd")
         field.write_ply(out / f"{name}_ellipsoids.ply")

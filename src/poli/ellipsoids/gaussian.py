@@ -31,16 +31,14 @@ def whiten(factors: np.ndarray, vectors: np.ndarray) -> np.ndarray:  # (N, 3, 3)
 
 def mahalanobis_squared(means: np.ndarray, covariances: np.ndarray, points: np.ndarray) -> np.ndarray:
     """(x - mu)' C^-1 (x - mu); points (N, 3) or (N, k, 3)."""
-    factors = regular_cholesky(covariances)
-    return (whiten(factors, points - means.reshape(_beside(means, points))) ** 2).sum(axis=-1)
+    return _squared(means, regular_cholesky(covariances), points)
 
 
 def log_likelihood(means: np.ndarray, covariances: np.ndarray, points: np.ndarray) -> np.ndarray:
     """log N(x; mu, C), with log|C| = 2 sum log L_kk; points (N, 3) or (N, k, 3)."""
     factors = regular_cholesky(covariances)
-    squared = (whiten(factors, points - means.reshape(_beside(means, points))) ** 2).sum(axis=-1)
     half_log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-    return -0.5 * squared - half_log_det.reshape(-1, *(1,) * (points.ndim - 2)) - 1.5 * np.log(2 * np.pi)
+    return -0.5 * _squared(means, factors, points) - half_log_det.reshape(-1, *(1,) * (points.ndim - 2)) - 1.5 * np.log(2 * np.pi)
 
 
 def kl_divergence(mean_a: np.ndarray, cov_a: np.ndarray, mean_b: np.ndarray, cov_b: np.ndarray) -> np.ndarray:  # -> (N,)
@@ -82,6 +80,7 @@ def fuse(mean_a: np.ndarray, cov_a: np.ndarray, mean_b: np.ndarray, cov_b: np.nd
     return mean, 0.5 * (covariance + np.swapaxes(covariance, 1, 2))
 
 
-def _beside(means: np.ndarray, points: np.ndarray) -> tuple[int, ...]:
-    """The shape that lets (N, 3) means meet (N, ..., 3) points."""
-    return (len(means), *(1,) * (points.ndim - 2), 3)
+def _squared(
+    means: np.ndarray, factors: np.ndarray, points: np.ndarray
+) -> np.ndarray:  # (N, 3), (N, 3, 3), (N, ..., 3) -> (N, ...)
+    return (whiten(factors, points - means.reshape(len(means), *(1,) * (points.ndim - 2), 3)) ** 2).sum(axis=-1)

@@ -1,6 +1,6 @@
 """Pictures of ellipsoids and points."""
 
 from poli.show.png import write_png
-from poli.show.render import Camera, render_ellipsoids, render_points
+from poli.show.render import Camera, normal_colors, render_ellipsoids, render_points
 
-__all__ = ["Camera", "render_ellipsoids", "render_points", "write_png"]
+__all__ = ["Camera", "normal_colors", "render_ellipsoids", "render_points", "write_png"]

@@ -10,17 +10,16 @@ from poli.scan import Scan
 
 def scan_from_records(records: np.ndarray, path: str | os.PathLike[str]) -> Scan:
     """Columns x, y, z become the points, in the widest of their types; the others become fields."""
-    names = records.dtype.names or ()
-    if not {*"xyz"} <= {*names} and {*"XYZ"} <= {*names}:
-        records = records.view(np.dtype([(n.lower() if n in "XYZ" else n, records.dtype[n]) for n in names]))
-        names = records.dtype.names or ()
-    missing = [axis for axis in "xyz" if axis not in names]
+    columns = {name: records[name] for name in records.dtype.names or ()}
+    if not {*"xyz"} & {*columns}:  # some tools write them large
+        columns = {name.lower() if name in ("X", "Y", "Z") else name: values for name, values in columns.items()}
+    missing = [axis for axis in "xyz" if axis not in columns]
     if missing:
-        raise FormatError(f"{path}: no column '{missing[0]}'; the columns are {', '.join(names) or 'none'}")
-    points = np.stack([records[axis] for axis in "xyz"], axis=-1)
+        raise FormatError(f"{path}: no column '{missing[0]}'; the columns are {', '.join(columns) or 'none'}")
+    points = np.stack([columns.pop(axis) for axis in "xyz"], axis=-1)
     if points.ndim != 2:
         raise FormatError(f"{path}: x, y and z must hold one number each")
-    return Scan(points, {n: np.ascontiguousarray(records[n]) for n in names if n not in ("x", "y", "z")})
+    return Scan(points, {name: np.ascontiguousarray(values) for name, values in columns.items()})
 
 
 def records_from_scan(scan: Scan, flat: bool) -> np.ndarray:
