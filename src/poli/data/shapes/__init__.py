@@ -1,0 +1,7 @@
+"""Solid shapes: triangle meshes, read from files or made by our own random modeller, and points drawn from them."""
+
+from poli.data.shapes.mesh import Mesh
+from poli.data.shapes.mesh_files import read_mesh
+from poli.data.shapes.procedural import procedural_mesh
+
+__all__ = ["Mesh", "procedural_mesh", "read_mesh"]

@@ -1,0 +1,94 @@
+"""Meshes from files: `.ply` and `.obj`. What a file may promise, hide or break ends in a FormatError that names it."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from poli.data.shapes.mesh import Mesh
+from poli.data.shapes.ply_faces import read_ply_polygons
+from poli.errors import FormatError, InputError
+from poli.files.ply import read_ply_element
+
+_ENDINGS = (".ply", ".obj")
+
+
+def read_mesh(path: str | os.PathLike[str]) -> Mesh:
+    """The triangles of a `.ply` or `.obj` file. Polygons are cut into fans of triangles; all but positions is left out."""
+    path = Path(path)
+    if not path.is_file():
+        raise FormatError(f"{path}: {'this is a folder, not a file' if path.is_dir() else 'no such file'}")
+    if path.suffix.lower() not in _ENDINGS:
+        raise FormatError(f"{path}: no mesh format ends in '{path.suffix}'; known are {', '.join(_ENDINGS)}")
+    try:
+        vertices, polygons = _read_ply(path) if path.suffix.lower() == ".ply" else _read_obj(path)
+        faces = _fans(polygons)
+        if len(faces) == 0:
+            raise InputError("no faces")
+        # Before Mesh stores them in 32 bits, where a large index would wrap around to a legal one.
+        if faces.min() < 0 or faces.max() >= len(vertices):
+            raise InputError(f"a face refers to a vertex that is not among the {len(vertices)} vertices")
+        return Mesh(vertices, faces)
+    except InputError as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
+def _fans(polygons: np.ndarray | list[list[int]]) -> np.ndarray:  # (F, 3) int64
+    """Polygons, either (F, 3) already or lists of corners, as triangles around the first corner of each."""
+    if isinstance(polygons, np.ndarray):
+        return polygons
+    triangles = [(corners[0], corners[k], corners[k + 1]) for corners in polygons for k in range(1, len(corners) - 1)]
+    try:
+        return np.array(triangles, np.int64).reshape(-1, 3)
+    except OverflowError:
+        raise InputError("the index of a vertex has more than 64 bits") from None
+
+
+def _read_ply(path: Path) -> tuple[np.ndarray, np.ndarray | list[list[int]]]:
+    records = read_ply_element(path, "vertex")
+    missing = {"x", "y", "z"} - set(records.dtype.names or ())
+    if missing:
+        raise FormatError(f"{path}: the vertices have no {', '.join(sorted(missing))}")
+    return np.stack([records[axis].astype(np.float64) for axis in "xyz"], axis=1), read_ply_polygons(path)
+
+
+def _read_obj(path: Path) -> tuple[np.ndarray, list[list[int]]]:
+    vertices: list[list[float]] = []
+    polygons: list[list[int]] = []
+    with path.open("rb") as file:
+        for number, line in enumerate(_whole_lines(file), 1):
+            words = line.split()
+            try:
+                if words[:1] == [b"v"]:
+                    x, y, z = (float(word) for word in words[1:4])
+                    vertices.append([x, y, z])
+                elif words[:1] == [b"f"]:
+                    if len(words) < 4:
+                        raise ValueError
+                    polygons.append([_obj_index(word, len(vertices)) for word in words[1:]])
+            except ValueError:
+                shown = line.decode("ascii", errors="replace").strip()[:80]
+                raise FormatError(f"{path}: line {number}: cannot understand {shown!r}") from None
+    return np.array(vertices, np.float64).reshape(-1, 3), polygons
+
+
+def _whole_lines(file: Iterable[bytes]) -> Iterable[bytes]:
+    """Lines, put together where a backslash continues them."""
+    begun = b""
+    for line in file:
+        if line.rstrip().endswith(b"\\"):
+            begun += line.rstrip()[:-1] + b" "
+            continue
+        yield begun + line
+        begun = b""
+    if begun:
+        yield begun
+
+
+def _obj_index(word: bytes, vertices_so_far: int) -> int:
+    """The position in `v`, `v/vt`, `v//vn` or `v/vt/vn`: from 1, or from the last vertex backwards if negative."""
+    index = int(word.split(b"/", 1)[0])
+    if index == 0:
+        raise ValueError
+    return index - 1 if index > 0 else vertices_so_far + index

@@ -1,0 +1,139 @@
+"""The faces of a PLY file. `poli.files.ply` reads elements without lists; this reads the one list that a mesh needs."""
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from poli.errors import FormatError
+
+# The struct letter of each type of PLY.
+_LETTERS = {
+    "char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "float": "f", "double": "d",
+    "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "float32": "f", "float64": "d",
+}  # fmt: skip
+_INDEX_NAMES = ("vertex_indices", "vertex_index")
+
+
+@dataclass
+class _Property:
+    name: str
+    letter: str
+    count_letter: str = ""  # of a list: the type of its length
+
+
+@dataclass
+class _Element:
+    name: str
+    count: int
+    properties: list[_Property] = field(default_factory=list)
+
+
+def read_ply_polygons(path: Path) -> np.ndarray | list[list[int]]:
+    """(F, 3) int64 if the file is binary and all faces are triangles, else the corners of each face."""
+    data = path.read_bytes()
+    try:
+        order, elements, start = _parse_header(data)
+        before = elements[: next(k for k, element in enumerate(elements) if element.name == "face")]
+        face = elements[len(before)]
+        if not any(p.name in _INDEX_NAMES and p.count_letter in ("b", "B", "h", "H", "i", "I") for p in face.properties):
+            raise FormatError(f"{path}: the faces have no list 'vertex_indices'")
+    except (StopIteration, ValueError, KeyError, IndexError):
+        raise FormatError(f"{path}: no element 'face' that can be understood in this PLY file") from None
+    if any(p.count_letter for element in before for p in element.properties):
+        raise FormatError(f"{path}: an element before the faces has a list")
+    if face.count > len(data):  # each face takes a byte at least
+        raise FormatError(f"{path}: the header promises {face.count} faces in {len(data)} bytes; the file is cut off")
+    try:
+        if order == "ascii":
+            lines = data[start:].split(b"\n")
+            first = sum(element.count for element in before)
+            return _polygons_of_words(lines[first : first + face.count], face)
+        start += sum(element.count * struct.calcsize("=" + "".join(p.letter for p in element.properties)) for element in before)
+        triangles = _only_triangles(data, start, order, face)
+        return _polygons_of_bytes(data, start, order, face) if triangles is None else triangles
+    except (struct.error, ValueError, IndexError, OverflowError):
+        raise FormatError(f"{path}: the {face.count} faces cannot be read; the file is cut off or its header is wrong") from None
+
+
+def _parse_header(data: bytes) -> tuple[str, list[_Element], int]:
+    """'ascii', '<' or '>', the elements, and where the data begin. `read_ply_element` has been over it: it ends."""
+    position, order = 0, ""
+    elements: list[_Element] = []
+    while True:
+        line_end = data.index(b"\n", position)
+        words = data[position:line_end].decode("ascii", errors="replace").split()
+        position = line_end + 1
+        match words:
+            case ["end_header"]:
+                return order, elements, position
+            case ["format", kind, _]:
+                order = {"ascii": "ascii", "binary_little_endian": "<", "binary_big_endian": ">"}[kind]
+            case ["element", name, count]:
+                elements.append(_Element(name, int(count)))
+            case ["property", "list", count_kind, kind, name]:
+                elements[-1].properties.append(_Property(name, _LETTERS[kind], _LETTERS[count_kind]))
+            case ["property", kind, name]:
+                elements[-1].properties.append(_Property(name, _LETTERS[kind]))
+
+
+def _only_triangles(data: bytes, start: int, order: str, face: _Element) -> np.ndarray | None:
+    """Almost every file: all faces alike, so that they are one numpy array."""
+    fields: list[tuple[str, str] | tuple[str, str, tuple[int]]] = []
+    for k, p in enumerate(face.properties):
+        if p.count_letter and p.name not in _INDEX_NAMES:
+            return None
+        fields += (
+            [("count", order + p.count_letter), ("corners", order + p.letter, (3,))]
+            if p.count_letter
+            else [(str(k), order + p.letter)]
+        )
+    record = np.dtype(fields)
+    if face.count * record.itemsize > len(data) - start:
+        return None
+    records = np.frombuffer(data, record, face.count, start)
+    return records["corners"].astype(np.int64) if (records["count"] == 3).all() and records["corners"].dtype.kind in "iu" else None
+
+
+def _polygons_of_bytes(data: bytes, position: int, order: str, face: _Element) -> list[list[int]]:
+    polygons = []
+    for _ in range(face.count):
+        for p in face.properties:
+            count = 1
+            if p.count_letter:
+                (count,) = struct.unpack_from(order + p.count_letter, data, position)
+                position += struct.calcsize("=" + p.count_letter)
+            if count < 0 or position + count > len(data):  # before unpack_from is asked for that many
+                raise ValueError
+            if p.name in _INDEX_NAMES and p.count_letter:
+                polygons.append(_checked(struct.unpack_from(f"{order}{count}{p.letter}", data, position)))
+            position += count * struct.calcsize("=" + p.letter)
+    if position > len(data):
+        raise ValueError
+    return polygons
+
+
+def _polygons_of_words(lines: list[bytes], face: _Element) -> list[list[int]]:
+    if len(lines) < face.count:
+        raise ValueError
+    polygons = []
+    for line in lines:
+        words, position = line.split(), 0
+        for p in face.properties:
+            count = 1
+            if p.count_letter:
+                count = int(words[position])
+                position += 1
+            if count < 0 or position + count > len(words):
+                raise ValueError
+            if p.name in _INDEX_NAMES and p.count_letter:
+                polygons.append(_checked([int(word) for word in words[position : position + count]]))
+            position += count
+    return polygons
+
+
+def _checked(corners: list[int] | tuple) -> list[int]:
+    if len(corners) < 3 or not all(isinstance(corner, int) for corner in corners):
+        raise ValueError
+    return list(corners)

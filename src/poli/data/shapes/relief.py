@@ -1,0 +1,126 @@
+"""Patterns for surfaces, about -1 to 1: fractal noise, ridges, scales, folds of cloth."""
+
+import numpy as np
+
+from poli.data.shapes.implicit import Field
+from poli.kernel import kernel
+
+
+def fractal(rng: np.random.Generator, wavelength: float, octaves: int, gain: float = 0.5) -> Field:
+    seed = int(rng.integers(1 << 31))
+    return lambda points: fractal_noise(points, 1.0 / wavelength, octaves, gain, False, seed)
+
+
+def ridges(rng: np.random.Generator, wavelength: float, octaves: int, gain: float = 0.5) -> Field:
+    """Sharp crests between rounded valleys: wrinkles, rock."""
+    seed = int(rng.integers(1 << 31))
+    return lambda points: fractal_noise(points, 1.0 / wavelength, octaves, gain, True, seed)
+
+
+def scales(rng: np.random.Generator, wavelength: float) -> Field:
+    """Rounded cells with grooves between them: scales, pebbles, curls of hair."""
+    seed = int(rng.integers(1 << 31))
+    return lambda points: cell_noise(points, 1.0 / wavelength, seed)
+
+
+def folds(rng: np.random.Generator, wavelength: float, direction: np.ndarray, wander: float = 0.6, sharpness: float = 1.0) -> Field:
+    """Nearly parallel waves across `direction`, which wander by `wander` wavelengths, crests narrower with `sharpness`."""
+    drift = fractal(rng, 4.0 * wavelength, 2)
+    phase = rng.uniform(0.0, 2.0 * np.pi)
+
+    def pattern(points: np.ndarray) -> np.ndarray:
+        turn = 2.0 * np.pi * (points @ direction / wavelength + 2.0 * wander * drift(points)) + phase
+        return 2.0 * (0.5 + 0.5 * np.cos(turn)) ** sharpness - 1.0
+
+    return pattern
+
+
+def pleats(rng: np.random.Generator, count: int, wander: float = 0.4) -> Field:
+    """Folds that hang down around the z axis, as in a skirt."""
+    drift = fractal(rng, 0.6, 2)
+    phase, lean = rng.uniform(0.0, 2.0 * np.pi), rng.normal(0.0, 0.5)
+
+    def pattern(points: np.ndarray) -> np.ndarray:
+        angle = np.arctan2(points[:, 1], points[:, 0])
+        # Whole waves around the axis, or a seam would open; the second wave breaks their regularity.
+        first = np.sin(count * angle + phase + lean * points[:, 2] + 4.0 * wander * drift(points))
+        second = np.sin((count // 2 + 1) * angle + 2.0 * phase - lean * points[:, 2])
+        return 0.65 * first + 0.35 * second
+
+    return pattern
+
+
+def in_patches(rng: np.random.Generator, pattern: Field) -> Field:
+    """`pattern` on about half of space, fading out towards the rest: a mane, a sleeve, a weathered side."""
+    place = fractal(rng, rng.uniform(0.5, 1.0), 1)
+    bias = rng.uniform(0.2, 0.8)
+    return lambda points: np.clip(bias + 4.0 * place(points), 0.0, 1.0) * pattern(points)
+
+
+@kernel(inline="always")
+def _hash(i, j, k, seed):
+    """A well mixed 32-bit number for a cell of the grid."""
+    h = (i * 73856093) ^ (j * 19349663) ^ (k * 83492791) ^ (seed * 2654435761)
+    h &= 0xFFFFFFFF
+    h = ((h ^ (h >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    h = ((h ^ (h >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    return h ^ (h >> 16)
+
+
+@kernel
+def _gradient_noise(x, y, z, seed):
+    i, j, k = int(np.floor(x)), int(np.floor(y)), int(np.floor(z))
+    fx, fy, fz = x - i, y - j, z - k
+    total = 0.0
+    for corner in range(8):
+        a, b, c = corner & 1, corner >> 1 & 1, corner >> 2
+        h = _hash(i + a, j + b, k + c, seed)
+        dx, dy, dz = fx - a, fy - b, fz - c
+        # The gradient: three independent numbers in -1..1 from ten bits each.
+        gx = (h & 1023) / 511.5 - 1.0
+        gy = (h >> 10 & 1023) / 511.5 - 1.0
+        gz = (h >> 20 & 1023) / 511.5 - 1.0
+        wx, wy, wz = 1.0 - abs(dx), 1.0 - abs(dy), 1.0 - abs(dz)
+        weight = wx * wx * (3.0 - 2.0 * wx) * wy * wy * (3.0 - 2.0 * wy) * wz * wz * (3.0 - 2.0 * wz)
+        total += weight * (gx * dx + gy * dy + gz * dz)
+    return 1.6 * total
+
+
+@kernel
+def fractal_noise(points, frequency, octaves, gain, is_ridged, seed):
+    noise = np.empty(len(points))
+    for n in range(len(points)):
+        total, weight, weights, scale = 0.0, 1.0, 0.0, frequency
+        for octave in range(octaves):
+            one = _gradient_noise(points[n, 0] * scale, points[n, 1] * scale, points[n, 2] * scale, seed + octave)
+            total += weight * (1.0 - 4.0 * abs(one) if is_ridged else one)
+            weights += weight
+            weight *= gain
+            scale *= 2.03  # not 2: the grids of the octaves would meet at the origin
+        noise[n] = total / weights
+    return noise
+
+
+@kernel
+def cell_noise(points, frequency, seed):
+    """From 1 at the middle of a cell to -1 at the border to its neighbour: by the distances to the two nearest seeds."""
+    noise = np.empty(len(points))
+    for n in range(len(points)):
+        x, y, z = points[n, 0] * frequency, points[n, 1] * frequency, points[n, 2] * frequency
+        i, j, k = int(np.floor(x)), int(np.floor(y)), int(np.floor(z))
+        first = second = 9.0
+        for a in range(i - 1, i + 2):
+            for b in range(j - 1, j + 2):
+                for c in range(k - 1, k + 2):
+                    h = _hash(a, b, c, seed)
+                    dx = a + (h & 1023) / 1023.0 - x
+                    dy = b + (h >> 10 & 1023) / 1023.0 - y
+                    dz = c + (h >> 20 & 1023) / 1023.0 - z
+                    square = dx * dx + dy * dy + dz * dz
+                    if square < first:
+                        first, second = square, first
+                    elif square < second:
+                        second = square
+        gap = np.sqrt(second) - np.sqrt(first)
+        noise[n] = 2.0 * min(1.0, 2.0 * gap) - 1.0
+    return noise

@@ -1,0 +1,87 @@
+"""What the network looks like: the numbers that its training, its file of weights and its runtime must agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from poli.errors import InputError
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A PointNet++-like network. Level 0 is every point; each further level keeps one point in `stride`."""
+
+    neighbours: tuple[int, ...] = (16, 16, 16)  # of each level's groups, in the level below; of level 0, in the cloud itself
+    stride: int = 4
+    edge: tuple[int, ...] = (32, 64, 96)  # width of the shared MLP, by level
+    scalars: tuple[int, ...] = (64, 96, 128)  # features of a point that do not turn with the cloud, by level
+    vectors: int = 8  # features of a point that turn with the cloud, at every level
+    head: int = 64
+    interpolated: int = 3  # coarse points that a fine one interpolates
+    log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
+    floor: float = 0.02  # the least diagonal entry of L, in local spacings: without one the likelihood is unbounded
+
+    def __post_init__(self) -> None:
+        levels = len(self.neighbours)
+        if levels < 1 or len(self.edge) != levels or len(self.scalars) != levels:
+            raise InputError(f"architecture: neighbours, edge and scalars need one number a level, {levels} each")
+        numbers = [*self.neighbours, *self.edge, *self.scalars, self.head, self.interpolated]
+        if min(numbers) < 1 or self.stride < 2 or self.vectors < 0 or not self.floor > 0:
+            raise InputError("architecture: sizes must be positive, stride at least 2, floor above 0")
+
+    @property
+    def levels(self) -> int:
+        return len(self.neighbours)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> Architecture:
+        known = {f.name for f in fields(Architecture)}
+        unknown = set(values) - known
+        if unknown:
+            raise InputError(f"architecture: unknown {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}")
+        return Architecture(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+
+    def linear_shapes(self) -> dict[str, tuple[int, int]]:
+        """Every linear map of the network: its name, and how many numbers go in and come out."""
+        turned = 3 * self.vectors
+        shapes: dict[str, tuple[int, int]] = {}
+        for level, (edge, scalars) in enumerate(zip(self.edge, self.scalars, strict=True)):
+            below = self.scalars[level - 1]
+            if level == 0:
+                shapes["down0.place"] = (9 + self.log_scale, edge)
+                own = 0
+            else:
+                shapes[f"down{level}.feature"] = (below, edge)
+                shapes[f"down{level}.place"] = (3 + turned, edge)
+                own = below + turned
+            shapes[f"down{level}.edge"] = (edge, edge)
+            shapes[f"down{level}.node"] = (2 * edge + own, scalars + turned)
+        for level in reversed(range(self.levels - 1)):
+            fine, coarse = self.scalars[level], self.scalars[level + 1]
+            shapes[f"up{level}.feature"] = (coarse, fine)
+            shapes[f"up{level}.place"] = (3 + turned, fine)
+            shapes[f"up{level}.node"] = (2 * fine + turned, fine + (turned if level else 0))
+        shapes["head.hidden"] = (self.scalars[0], self.head)
+        shapes["head.out"] = (self.head, 6)
+        return shapes
+
+    def multiply_adds(self) -> float:
+        """Of the linear maps, a point of the cloud."""
+        total = 0.0
+        for name, (inputs, outputs) in self.linear_shapes().items():
+            part, kind = name.split(".")
+            level = int(part[-1]) if part[-1].isdigit() else 0
+            rows = float(self.stride) ** -level
+            if part.startswith("down"):
+                rows *= self.neighbours[level] if kind in ("place", "edge") else self.stride if kind == "feature" else 1
+            elif kind == "place":
+                rows *= self.interpolated
+            elif kind == "feature":
+                rows /= self.stride
+            total += rows * inputs * outputs
+        # Turning the vectors from the common frame into that of their reader: nine a vector.
+        for level in range(1, self.levels):
+            total += 9.0 * self.vectors * (self.neighbours[level] + 1) * float(self.stride) ** -level
+            total += 9.0 * self.vectors * self.interpolated * float(self.stride) ** -(level - 1)
+        return total

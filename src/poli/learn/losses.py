@@ -1,0 +1,142 @@
+"""What the network is trained on: the likelihood of matched points and of a measured pose (Corollary 1), and its rivals.
+
+Conventions: T maps P into Q, d_i = q_i - (R p_i + t), d_i ~ N(0, 2 C_i), xi = Log(T^-1 T~) ~ N(0, Gamma). The objective is
+
+    Phi(T^) + 1/2 log|H(T^)|,   Phi = 1/2 sum [log|2 C_i| + d_i' (2 C_i)^-1 d_i] + 1/2 [xi' Gamma^-1 xi + log|Gamma|],
+
+    H = sum J_i' (2 C_i)^-1 J_i + J_xi' Gamma^-1 J_xi.
+
+C is never inverted: with C = (F L)(F L)' and A = L^-1 F', log|2C| = 3 log 2 + 2 sum log L_kk and d'(2C)^-1 d = |A d|^2 / 2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from poli.errors import InputError, MissingExtra
+from poli.learn import motion
+from poli.learn.layer import certified_pose
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("poli.learn", "train") from None
+
+LossKind = Literal["ttqc", "ttqc-map", "tqc", "release"]
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """`ttqc`: the paper's, T^ from the matches alone (eq. 14). `ttqc-map`: T^ from matches and the chordal prior (eq. 13).
+    `tqc`: the measured pose is taken as true (SE). `release`: the weights of the authors' published script, for comparison."""
+
+    kind: LossKind = "ttqc"
+    rotation_sigma: float = 0.01  # Gamma = diag(rotation^2 I, translation^2 I): radians and units of the cloud
+    translation_sigma: float = 0.01
+    learn_gamma: bool = False
+    release_correspondence: float = 1e-6
+    release_log_determinant: float = 1e-8
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(LossKind):
+            raise InputError(f"loss.kind is {self.kind!r}; expected one of {', '.join(get_args(LossKind))}")
+        if not (self.rotation_sigma > 0 and self.translation_sigma > 0):
+            raise InputError("loss.rotation_sigma and loss.translation_sigma must be positive")
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Pairs of points under their measured poses, one problem a row; rows of zero weight are gated away."""
+
+    source: torch.Tensor  # (B, N, 3) float64, p
+    target: torch.Tensor  # (B, N, 3) float64, q
+    weights: torch.Tensor  # (B, N) float64, 1 for a match and 0 for none
+    T_measured: torch.Tensor  # (B, 4, 4) float64, T~_target_source
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """Means over the problems that counted, and a match where that makes sense; only `total` carries a gradient."""
+
+    total: torch.Tensor  # ()
+    correspondence: float  # 1/2 [log|2C| + d'(2C)^-1 d], a match
+    pose: float  # 1/2 [log|H| + xi' Gamma^-1 xi + log|Gamma|], a match
+    nees: float  # mean of d'(2C)^-1 d: 3 when calibrated
+    certified: float  # fraction of the problems; the others were skipped
+
+
+class PoseNoise(torch.nn.Module):
+    """Gamma: given, or learned along with the network, since Phi contains 1/2 log|Gamma|."""
+
+    def __init__(self, config: LossConfig) -> None:
+        super().__init__()
+        sigmas = [config.rotation_sigma] * 3 + [config.translation_sigma] * 3
+        self.log_sigma = torch.nn.Parameter(torch.tensor(sigmas, dtype=torch.float64).log(), requires_grad=config.learn_gamma)
+
+    def covariance(self) -> torch.Tensor:  # (6, 6)
+        return torch.diag((2.0 * self.log_sigma).exp())
+
+
+def whitening(L: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (..., 3, 3), (..., 3, 3) -> (..., 3, 3)
+    """A = L^-1 F' with C^-1 = A' A, by forward substitution."""
+    rows = frames.transpose(-1, -2)
+    x = rows[..., 0, :] / L[..., 0, 0, None]
+    y = (rows[..., 1, :] - L[..., 1, 0, None] * x) / L[..., 1, 1, None]
+    z = (rows[..., 2, :] - L[..., 2, 0, None] * x - L[..., 2, 1, None] * y) / L[..., 2, 2, None]
+    return torch.stack([x, y, z], dim=-2)
+
+
+def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.Tensor, frames: torch.Tensor) -> LossTerms:
+    """The loss of a batch; L and frames are (B, N, 3, 3), a row the ellipsoids of one problem's target points."""
+    A = whitening(L.double(), frames.double())
+    log_2c = 3.0 * math.log(2.0) + 2.0 * L.double().diagonal(dim1=-2, dim2=-1).log().sum(-1)  # (B, N)
+    information = 0.5 * matches.weights[..., None, None] * (A.transpose(-1, -2) @ A)
+    if config.kind == "tqc":
+        T = matches.T_measured
+        kept = torch.ones(len(T), dtype=torch.bool)
+    else:
+        prior = (matches.T_measured, noise.covariance()) if config.kind == "ttqc-map" else (None, None)
+        poses = certified_pose(matches.source, matches.target, information, *prior, skip_degenerate=True)
+        T, kept = poses.T_target_source, poses.certified
+    if not kept.any():  # nothing to learn from; a zero with a gradient keeps the trainer's path the same
+        return LossTerms(0.0 * L.sum(), math.nan, math.nan, math.nan, 0.0)
+    moved = matches.source @ T[:, :3, :3].transpose(1, 2) + T[:, None, :3, 3]
+    squared = 0.5 * ((A @ (matches.target - moved)[..., None])[..., 0] ** 2).sum(-1)  # (B, N) d'(2C)^-1 d
+    count = matches.weights.sum(1)
+    data = 0.5 * (matches.weights * (log_2c + squared)).sum(1)
+    pose = torch.zeros_like(data)
+    if config.kind in ("ttqc", "ttqc-map"):
+        pose = _pose_likelihood(T, matches, information, noise)
+    if config.kind == "release":
+        error = ((T - matches.T_measured) ** 2).sum((1, 2)).clamp_min(1e-24).sqrt()
+        spread = (matches.weights * log_2c).sum(1)
+        residual = (matches.weights * squared).sum(1)
+        each = error + config.release_correspondence * residual + config.release_log_determinant * spread
+    else:
+        each = (data + pose) / count
+    total = each[kept].mean()
+    with torch.no_grad():
+        means = [(value / count)[kept].mean().item() for value in (data, pose, (matches.weights * squared).sum(1))]
+    return LossTerms(total, *means, certified=kept.double().mean().item())
+
+
+def _pose_likelihood(T: torch.Tensor, matches: Matches, information: torch.Tensor, noise: PoseNoise) -> torch.Tensor:  # (B,)
+    """1/2 [log|H| + xi' Gamma^-1 xi + log|Gamma|]; H by Gauss-Newton, positive definite (eq. 11-12)."""
+    gamma_inverse = torch.linalg.inv(noise.covariance())
+    xi = motion.log(motion.inverse(T) @ matches.T_measured)
+    # d by a right perturbation (w, v) of T: R (p x w) - R v, so J' W J is made of R' W R and p alone.
+    R = T[:, None, :3, :3]
+    W = R.transpose(-1, -2) @ information @ R
+    P = motion.hat(matches.source)
+    WP = W @ P
+    # With P = hat(p), J = R [P, -I] and P' = -P.
+    rotation = -(P @ WP).sum(1)
+    cross = -WP.sum(1)  # rows: translation, columns: rotation
+    translation = W.sum(1)
+    H = torch.cat([torch.cat([rotation, cross.transpose(1, 2)], 2), torch.cat([cross, translation], 2)], 1)
+    J = motion.left_jacobian_inverse(xi)
+    H = H + J.transpose(1, 2) @ gamma_inverse @ J
+    log_gamma = 2.0 * noise.log_sigma.sum()
+    return 0.5 * (torch.logdet(H) + (xi * (xi @ gamma_inverse)).sum(1) + log_gamma)

@@ -1,0 +1,93 @@
+"""Training pairs of objects: two clouds drawn independently from one surface, a measured pose, and nearest-neighbour matches.
+
+The paper's protocol (SD): N points each, unit sphere, rotations up to 60 degrees. One cloud Q, which the network sees, may be paired
+with several partners P: its grouping and its forward pass are the dear part, and every partner is another draw of the residuals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.data.shapes import Mesh
+from poli.errors import InputError, MissingExtra
+from poli.estimation.architecture import Architecture
+from poli.estimation.grouping import LEAST_POINTS, group
+from poli.estimation.neighbours import NeighbourIndex
+from poli.learn.losses import Matches
+from poli.learn.network import GroupBatch
+from poli.se3 import so3_exp
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("poli.learn", "train") from None
+
+
+@dataclass(frozen=True)
+class PairConfig:
+    points: tuple[int, ...] = (500, 1000)  # N of a step is drawn from these
+    clouds: int = 1  # Q's a step
+    partners: int = 1  # P's a Q
+    max_rotation: float = 60.0  # degrees, between P and Q
+    translation_noise: float = 0.0  # standard deviation of the measured pose, an axis, in radii of the object
+    rotation_noise: float = 0.0  # degrees, an axis
+    gate: float | None = None  # matches farther than this under the measured pose do not count
+
+    def __post_init__(self) -> None:
+        if not self.points or min(self.points) < LEAST_POINTS:
+            raise InputError(f"pairs.points is {self.points}; give numbers of at least {LEAST_POINTS}")
+        if self.clouds < 1 or self.partners < 1:
+            raise InputError("pairs.clouds and pairs.partners must be at least 1")
+        if min(self.max_rotation, self.translation_noise, self.rotation_noise) < 0 or (self.gate is not None and self.gate <= 0):
+            raise InputError("pairs: rotations and noise must be at least 0, and gate above 0")
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    groups: GroupBatch  # of the clouds, one behind the other
+    partners: int
+    matches: Matches  # clouds * partners rows, those of a cloud together
+    T_true: np.ndarray  # (clouds * partners, 4, 4)
+    normals: np.ndarray  # (clouds, N, 3), of the surface at Q: for validation, never for training
+    coverage: float  # fraction of the points of Q that have a match
+
+
+def draw_pairs(
+    meshes: Sequence[Mesh], config: PairConfig, architecture: Architecture, rng: np.random.Generator, points: int | None = None
+) -> PairBatch:
+    """A step's batch; the same generator state gives the same batch."""
+    count = points or int(rng.choice(config.points))
+    groupings, normals, sources, targets, weights, measured, true = [], [], [], [], [], [], []
+    for _ in range(config.clouds):
+        mesh = meshes[int(rng.integers(len(meshes)))]
+        q, q_normals = mesh.sample(count, rng)
+        groupings.append(group(q, architecture))
+        normals.append(q_normals)
+        for _ in range(config.partners):
+            p, _ = mesh.sample(count, rng)
+            T_true, T_measured = _poses(config, rng)
+            p = (p - T_true[:3, 3]) @ T_true[:3, :3]  # into a frame of its own, so that T_true leads back
+            seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
+            nearest, distance = NeighbourIndex(seen).nearest(1, q)
+            sources.append(p[nearest[:, 0]])
+            targets.append(q)
+            weights.append(np.ones(count) if config.gate is None else (distance[:, 0] <= config.gate).astype(float))
+            measured.append(T_measured)
+            true.append(T_true)
+    stacked = [torch.from_numpy(np.stack(a)) for a in (sources, targets, weights, measured)]
+    coverage = float(np.mean(weights))
+    return PairBatch(GroupBatch.of(groupings), config.partners, Matches(*stacked), np.stack(true), np.stack(normals), coverage)
+
+
+def _poses(config: PairConfig, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The true pose T_q_p, and what was measured of it."""
+    axis = rng.standard_normal(3)
+    T_true = np.eye(4)
+    T_true[:3, :3] = so3_exp(np.deg2rad(config.max_rotation) * rng.random() * axis / np.linalg.norm(axis))
+    T_measured = T_true.copy()
+    T_measured[:3, :3] = T_true[:3, :3] @ so3_exp(np.deg2rad(config.rotation_noise) * rng.standard_normal(3))
+    T_measured[:3, 3] += config.translation_noise * rng.standard_normal(3)
+    return T_true, T_measured

@@ -1,0 +1,128 @@
+"""Which matches agree: a graph with an edge between any two that one rigid motion can explain, in bitsets.
+
+A rigid motion keeps distances, so two right matches span the same length in both clouds (the invariant of TEASER and ROBIN). Right
+matches are all consistent with each other; wrong ones are with few. Row i of an adjacency holds a bit for each vertex, in words of
+64, so set operations run at the speed of memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from poli.arrays import real_array, real_number
+from poli.errors import InputError
+from poli.kernel import kernel
+from poli.threads import run_chunks
+
+_WORD = 64
+
+# The position of the lowest set bit of a word, by de Bruijn multiplication: numba has no instruction for it.
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_POSITION = np.empty(_WORD, np.int64)
+for _bit in range(_WORD):
+    _POSITION[((0x03F79D71B4CB0A89 << _bit) & 0xFFFFFFFFFFFFFFFF) >> 58] = _bit
+
+
+def consistency_graph(
+    source: np.ndarray,  # (K, 3) p
+    target: np.ndarray,  # (K, 3) q
+    noise_bound: float,
+) -> np.ndarray:  # (K, ceil(K / 64)) uint64
+    """An edge where | |p_i - p_j| - |q_i - q_j| | <= 2 noise_bound: both matches can be right if points are known to `noise_bound`.
+
+    Matches that share a point exclude each other: at most one of them is right.
+    """
+    source, target = real_array(source, "source"), real_array(target, "target")
+    if source.ndim != 2 or source.shape[1] != 3 or target.shape != source.shape:
+        raise InputError(f"source and target have shapes {source.shape} and {target.shape}; expected (K, 3) both, a match a row")
+    for name, array in (("source", source), ("target", target)):
+        if not np.isfinite(array).all():
+            raise InputError(f"{name}: row {int((~np.isfinite(array)).any(axis=1).argmax())} is not finite")
+    bound = 2.0 * real_number(noise_bound, "noise_bound", "a length of at least 0")
+    adjacency = np.zeros((len(source), -(-len(source) // _WORD)), np.uint64)
+    columns = np.ascontiguousarray(source.T), np.ascontiguousarray(target.T)
+    run_chunks(lambda begin, end: _connect(*columns, bound, begin, end, adjacency), len(source), smallest=64)
+    return adjacency
+
+
+def from_dense(graph: np.ndarray) -> np.ndarray:  # (K, K) bool -> (K, W) uint64
+    """The bitsets of a symmetric matrix of edges; its diagonal is ignored."""
+    graph = np.array(graph, dtype=bool)
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or (graph != graph.T).any():
+        raise InputError(f"graph has shape {graph.shape}; expected a symmetric (K, K) matrix of edges")
+    np.fill_diagonal(graph, False)
+    padded = np.pad(graph, ((0, 0), (0, -len(graph) % _WORD)))
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64).reshape(len(graph), -1)
+
+
+def core_numbers(adjacency: np.ndarray) -> np.ndarray:  # (K, W) -> (K,)
+    """For every vertex the largest k such that it belongs to the k-core, whose members have k neighbours in it.
+
+    A vertex of core number k is in no clique of more than k + 1.
+    """
+    return peel(bitsets(adjacency))[0]
+
+
+def k_core(adjacency: np.ndarray) -> np.ndarray:  # (K, W) -> (n,)
+    """The vertices of the innermost core. Not a clique, but a superset of dense ones that takes no search."""
+    cores = core_numbers(adjacency)
+    return np.flatnonzero(cores == cores.max(initial=0))
+
+
+def bitsets(adjacency: np.ndarray) -> np.ndarray:
+    adjacency = np.ascontiguousarray(adjacency)
+    if adjacency.ndim != 2 or adjacency.dtype != np.uint64 or adjacency.shape[1] != -(-len(adjacency) // _WORD):
+        raise InputError(
+            f"adjacency is {adjacency.dtype} of shape {adjacency.shape}; expected uint64 of shape (K, ceil(K / 64)), "
+            "as consistency_graph or from_dense make it"
+        )
+    return adjacency
+
+
+@kernel
+def _connect(source, target, bound, begin, end, adjacency):
+    for i in range(begin, end):
+        for j in range(source.shape[1]):
+            p = (source[0, i] - source[0, j]) ** 2 + (source[1, i] - source[1, j]) ** 2 + (source[2, i] - source[2, j]) ** 2
+            q = (target[0, i] - target[0, j]) ** 2 + (target[1, i] - target[1, j]) ** 2 + (target[2, i] - target[2, j]) ** 2
+            if p > 0.0 and q > 0.0 and abs(np.sqrt(p) - np.sqrt(q)) <= bound:
+                adjacency[i, j >> 6] |= np.uint64(1) << np.uint64(j & 63)
+
+
+@kernel(inline="always")
+def lowest(word):
+    return _POSITION[((word & (~word + np.uint64(1))) * _DE_BRUIJN) >> np.uint64(58)]
+
+
+@kernel(inline="always")
+def count_bits(word):
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@kernel
+def peel(adjacency):
+    """Core numbers, and the vertices in the order in which always one of least degree is taken away."""
+    n, words = adjacency.shape
+    degree, cores, order = np.zeros(n, np.int64), np.zeros(n, np.int64), np.empty(n, np.int64)
+    for v in range(n):
+        for w in range(words):
+            degree[v] += count_bits(adjacency[v, w])
+    level = 0
+    for step in range(n):
+        least, v = n, -1
+        for u in range(n):
+            if 0 <= degree[u] < least:
+                least, v = degree[u], u
+        level = max(level, least)
+        cores[v], order[step], degree[v] = level, v, -1
+        for w in range(words):
+            word = adjacency[v, w]
+            while word:
+                u = (w << 6) + lowest(word)
+                word &= word - np.uint64(1)
+                if degree[u] > 0:
+                    degree[u] -= 1
+    return cores, order

@@ -1,0 +1,54 @@
+"""Matches of features: pairs that are among each other's nearest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from poli.arrays import real_array, whole_number
+from poli.errors import InputError
+
+_BLOCK = 1 << 22  # distances held at a time: 32 MB
+
+
+def mutual_matches(
+    a: np.ndarray,  # (N, D)
+    b: np.ndarray,  # (M, D)
+    k: int = 1,
+) -> np.ndarray:  # (K, 2) rows of a and b
+    """Pairs (i, j) where b[j] is among the `k` nearest features of a[i] and a[i] among the `k` nearest of b[j].
+
+    In the order of i, then j. Of equally near features the one with the lower index is nearer.
+    """
+    k = whole_number(k, "k", least=1)
+    a, b = _features(a, "a"), _features(b, "b")
+    if a.shape[1] != b.shape[1]:
+        raise InputError(f"a holds features of size {a.shape[1]} and b of size {b.shape[1]}; they must be of one kind")
+    # A pair (i, j) as the number i M + j, which makes the intersection of the two lists one sorted merge.
+    forth = np.arange(len(a))[:, None] * len(b) + _nearest(a, b, min(k, len(b)))
+    back = _nearest(b, a, min(k, len(a))) * len(b) + np.arange(len(b))[:, None]
+    both = np.intersect1d(forth, back, assume_unique=True)
+    return np.stack([both // max(len(b), 1), both % max(len(b), 1)], axis=1)
+
+
+def _nearest(a: np.ndarray, b: np.ndarray, k: int) -> np.ndarray:  # (N, D), (M, D) -> (N, k)
+    found = np.empty((len(a), k), np.int64)
+    half_squares = 0.5 * np.einsum("ij,ij->i", b, b)
+    rows = max(1, _BLOCK // max(len(b), 1))
+    for begin in range(0, len(a), rows):
+        # |a - b|^2 = |a|^2 + 2 (|b|^2 / 2 - a.b); the first term is the same for the whole row.
+        distance = half_squares - a[begin : begin + rows] @ b.T
+        row = np.arange(len(distance))
+        for n in range(k):
+            nearest = distance.argmin(axis=1)
+            found[begin : begin + rows, n] = nearest
+            distance[row, nearest] = np.inf
+    return found
+
+
+def _features(value: np.ndarray, name: str) -> np.ndarray:
+    features = real_array(value, name)
+    if features.ndim != 2:
+        raise InputError(f"{name} has shape {features.shape}; expected (N, D), a feature a row")
+    if not np.isfinite(features).all():
+        raise InputError(f"{name}: row {int((~np.isfinite(features)).any(axis=1).argmax())} is not finite")
+    return features

@@ -1,0 +1,196 @@
+"""The pose between two clouds of one object or place, without a first guess."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.arrays import real_number, whole_number
+from poli.certify import Certificate, CertifiedPose
+from poli.ellipsoids import Ellipsoids
+from poli.errors import DegenerateError, InputError
+from poli.estimation.neighbours import NeighbourIndex
+from poli.scan import ScanLike, points_of
+from poli.tasks.clique import cliques_through, maximum_clique
+from poli.tasks.fpfh import fpfh_of_scales, unit_normals
+from poli.tasks.gnc import gnc
+from poli.tasks.graph import consistency_graph
+from poli.tasks.matching import mutual_matches
+from poli.tasks.verify import Surfaces, distinct, overlap, refine
+
+# Against the target's radius (the largest distance of a point to the centroid).
+FEATURE_RADIUS = 0.3
+NOISE_BOUND = 0.05
+
+_FEATURE_SCALES = np.array([1.0, 5 / 3, 10 / 3])  # of the feature radius: what is near tells places apart, what is far tells sides apart
+_HYPOTHESES = 128  # poses scored at most, of the largest cliques
+_SCORING_POINTS = 300  # source points that score a hypothesis
+_REFINED = 5  # hypotheses worth refining
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """The answer of `register`. `certified` speaks of the last step: no pose fits the inliers better. That these matches are the
+    right ones is what `overlap` is evidence for."""
+
+    pose: CertifiedPose  # of the inliers
+    inliers: np.ndarray  # (I, 2) rows of source and target that the pose rests on
+    matches: np.ndarray  # (K, 2) rows of source and target with similar features
+    clique: np.ndarray  # (n,) rows of `matches`: the largest consistent set
+    clique_exact: bool  # proven to be the largest
+    overlap: float  # 0..1, how well the whole source lies on the target
+
+    @property
+    def T_target_source(self) -> np.ndarray:  # (4, 4)
+        return self.pose.T_target_source
+
+    @property
+    def certified(self) -> bool:
+        return self.pose.certified
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.pose.certificate
+
+
+def register(
+    source: ScanLike,  # (N, 3)
+    target: ScanLike,  # (M, 3)
+    *,
+    source_field: Ellipsoids | None = None,
+    target_field: Ellipsoids | None = None,
+    estimator: Callable[[np.ndarray], Ellipsoids] | None = None,
+    feature_radius: float | None = None,
+    noise_bound: float | None = None,
+    neighbours: int = 200,
+    candidates: int = 3,
+    max_matches: int = 1000,
+    node_budget: int = 2000,
+) -> Registration:
+    """Estimate ellipsoids (unless given), take their normals outward from each cloud's centroid, and `register_by_normals`.
+
+    `estimator` makes the ellipsoids of a cloud; by default the trained network for objects. Everything else is explained there.
+    """
+    source_points, target_points = points_of(source, "source", least=3), points_of(target, "target", least=3)
+    normals = []
+    for name, points, field in (("source", source_points, source_field), ("target", target_points, target_field)):
+        if field is None:
+            field = (estimator or _trained)(points)
+        if len(field) != len(points):
+            raise InputError(f"{name}: {len(points)} points and {len(field)} ellipsoids; one a point is needed")
+        normals.append(field.oriented_normals(points.mean(axis=0), away=True))
+    return register_by_normals(
+        source_points,
+        normals[0],
+        target_points,
+        normals[1],
+        feature_radius=feature_radius,
+        noise_bound=noise_bound,
+        neighbours=neighbours,
+        candidates=candidates,
+        max_matches=max_matches,
+        node_budget=node_budget,
+    )
+
+
+def register_by_normals(
+    source_points: ScanLike,  # (N, 3)
+    source_normals: np.ndarray,  # (N, 3) unit, outward
+    target_points: ScanLike,  # (M, 3)
+    target_normals: np.ndarray,  # (M, 3)
+    *,
+    feature_radius: float | None = None,
+    noise_bound: float | None = None,
+    neighbours: int = 200,
+    candidates: int = 3,
+    max_matches: int = 1000,
+    node_budget: int = 2000,
+) -> Registration:
+    """The pose T_target_source between two clouds with normals, however they are turned and shifted.
+
+    Lengths are in the units of the points. `feature_radius` is that of the smallest of three features, 0.3 of the target's radius
+    if not given, each of at most the `neighbours` nearest points. `noise_bound` says how far apart a surface point's two
+    measurements may be, 0.05 of the target's radius if not given. A match is a pair among each other's `candidates` most similar;
+    the `max_matches` most similar are used, and `node_budget` bounds the search for the maximum clique.
+
+    Raises `DegenerateError` where too few matches agree.
+    """
+    P, Q = points_of(source_points, "source_points", least=3), points_of(target_points, "target_points", least=3)
+    n_P = unit_normals(source_normals, len(P), "source_normals")
+    n_Q = unit_normals(target_normals, len(Q), "target_normals")
+    size = float(np.linalg.norm(Q - Q.mean(axis=0), axis=1).max())
+    if size == 0.0:
+        raise DegenerateError(f"target_points: all {len(Q)} are in one place; they leave the rotation open")
+    radius = real_number(FEATURE_RADIUS * size if feature_radius is None else feature_radius, "feature_radius", "a length", above=True)
+    noise = real_number(NOISE_BOUND * size if noise_bound is None else noise_bound, "noise_bound", "a length", above=True)
+    reach = 2.0 * noise  # of one cloud to the other
+
+    # 1. Features, and the pairs of points that have similar ones.
+    radii = radius * _FEATURE_SCALES
+    features = fpfh_of_scales(P, n_P, radii, neighbours), fpfh_of_scales(Q, n_Q, radii, neighbours)
+    matches = _match(*features, candidates, max_matches)
+    p, q = P[matches[:, 0]], Q[matches[:, 1]]
+
+    # 2. Hypotheses: the poses of the maximum clique of consistent matches, and of a clique through every match.
+    graph = consistency_graph(p, q, noise)
+    clique, exact = maximum_clique(graph, node_budget)
+    if len(clique) < 3:
+        raise DegenerateError(
+            f"of {len(matches)} matches no three agree within noise_bound {noise:.3g}; "
+            "the clouds may not overlap. Give a larger noise_bound, another feature_radius, or better normals"
+        )
+    members = cliques_through(graph, _HYPOTHESES)
+    members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
+    poses = _poses(p, q, members.astype(float))
+
+    # 3. Whichever lies the whole clouds on each other best, once refined.
+    surfaces = Surfaces(P, n_P, Q, n_Q, NeighbourIndex(Q))
+    scores = overlap(surfaces, poses, reach, _SCORING_POINTS)
+    best = distinct(poses, scores, P, apart=reach, most=_REFINED)
+    poses = np.array([refine(surfaces, T, 4.0 * reach) for T in poses[best]])
+    scores = overlap(surfaces, poses, reach, len(P))
+    T = poses[scores.argmax()]
+
+    # 4. The certified pose of all nearest pairs, without those that do not fit.
+    found, distance = surfaces.nearest(T)
+    rows = np.flatnonzero(distance <= 2.0 * reach)
+    result = gnc(P[rows], Q[found[rows]], noise, surfaces.information(T[:3, :3], rows, found[rows]))
+    inliers = np.stack([rows, found[rows]], axis=1)[result.inliers]
+    return Registration(result.pose, inliers, matches, clique, exact, float(scores.max()))
+
+
+def _trained(points: np.ndarray) -> Ellipsoids:
+    from poli.estimation import estimate
+
+    return estimate(points, model="objects")
+
+
+def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarray:  # -> (K, 2)
+    most = whole_number(most, "max_matches", least=3)
+    matches = mutual_matches(a, b, whole_number(candidates, "candidates", least=1))
+    if len(matches) > most:
+        apart = ((a[matches[:, 0]] - b[matches[:, 1]]) ** 2).sum(axis=1)
+        matches = matches[np.sort(np.argsort(apart, kind="stable")[:most])]
+    if len(matches) < 3:
+        raise DegenerateError(
+            f"{len(matches)} pairs of points have similar features; at least 3 are needed. "
+            "Give more points, a larger feature_radius, or more candidates"
+        )
+    return matches
+
+
+def _poses(p: np.ndarray, q: np.ndarray, members: np.ndarray) -> np.ndarray:  # (K, 3), (K, 3), (H, K) -> (H, 4, 4)
+    """The least-squares pose of every set of matches (Kabsch), all sets at once; points around zero, so that no digits cancel."""
+    p_mean, q_mean = p.mean(axis=0), q.mean(axis=0)
+    p, q = p - p_mean, q - q_mean
+    share = members / members.sum(axis=1, keepdims=True)
+    p_centre, q_centre = share @ p, share @ q
+    products = (q[:, :, None] * p[:, None, :]).reshape(len(p), 9)
+    U, _, Vt = np.linalg.svd((share @ products).reshape(-1, 3, 3) - q_centre[:, :, None] * p_centre[:, None, :])
+    U[:, :, 2] *= np.where(np.linalg.det(U @ Vt) < 0, -1.0, 1.0)[:, None]  # rotations, no reflections
+    poses = np.tile(np.eye(4), (len(members), 1, 1))
+    poses[:, :3, :3] = U @ Vt
+    poses[:, :3, 3] = q_centre + q_mean - np.einsum("hij,hj->hi", poses[:, :3, :3], p_centre + p_mean)
+    return poses
