@@ -14,8 +14,9 @@ from rich.progress import track
 from poli import certify, se3
 from poli.bench.cvxpy_layer import CvxpyPose
 from poli.bench.problems import PoseProblem, hostile_problem, random_problem
-from poli.bench.report import Report, publish, pyplot, save_figure
+from poli.bench.report import Report, publish
 from poli.learn.layer import certified_pose
+from poli.show.figure import pyplot, save_figure
 
 import torch  # isort: skip  (after poli.learn, which says which extra is missing)
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.bench.report import Report, publish, pyplot, save_figure
+from poli.bench.report import Report, publish
 from poli.data import read
 from poli.data.simulate import SENSORS, simulate_scan, small_street
 from poli.errors import InputError, MissingExtra, PoliError
 from poli.estimation import pca
+from poli.show.figure import pyplot, save_figure
 from poli.threads import thread_count
 
 _NEIGHBOURS = 24

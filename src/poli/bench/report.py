@@ -8,13 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from poli.errors import MissingExtra
 from poli.files.atomic import atomic_path
 from poli.threads import thread_count
 
@@ -61,24 +59,6 @@ def environment() -> str:
             continue
     python = ".".join(map(str, sys.version_info[:3]))
     return f"{_processor()}, {os.cpu_count()} cores, {thread_count()} threads; Python {python}, {', '.join(versions)}"
-
-
-def pyplot() -> ModuleType:
-    """matplotlib without a screen."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise MissingExtra("plotting", "bench") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot
-
-    return matplotlib.pyplot
-
-
-def save_figure(figure: Any, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=120, bbox_inches="tight")
 
 
 def _processor() -> str:

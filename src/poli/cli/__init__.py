@@ -7,6 +7,8 @@ import typer
 from poli.cli.bench import bench
 from poli.cli.demo import demo
 from poli.cli.estimate import estimate
+from poli.cli.models import models
+from poli.cli.train import train
 from poli.errors import PoliError
 
 app = typer.Typer(
@@ -18,6 +20,8 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(estimate)
+app.command()(models)
+app.command()(train)
 app.add_typer(bench, name="bench")
 
 

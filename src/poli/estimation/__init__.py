@@ -1,5 +1,6 @@
 """From points to ellipsoids. Nothing here needs torch."""
 
+from poli.estimation.inference import estimate
 from poli.estimation.pca import pca
 
-__all__ = ["pca"]
+__all__ = ["estimate", "pca"]

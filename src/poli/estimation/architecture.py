@@ -18,6 +18,10 @@ class Architecture:
     scalars: tuple[int, ...] = (64, 96, 128)  # features of a point that do not turn with the cloud, by level
     vectors: int = 8  # features of a point that turn with the cloud, at every level
     head: int = 64
+    reach: int = 32  # nearest neighbours whose moments the head weighs
+    attention: int = 16  # width of its MLP
+    heads: int = 4
+    rounds: int = 2
     interpolated: int = 3  # coarse points that a fine one interpolates
     log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
     floor: float = 0.02  # the least diagonal entry of L, in local spacings: without one the likelihood is unbounded
@@ -40,7 +44,8 @@ class Architecture:
         unknown = set(values) - known
         if unknown:
             raise InputError(f"architecture: unknown {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}")
-        return Architecture(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})
+        settings: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return Architecture(**settings)
 
     def linear_shapes(self) -> dict[str, tuple[int, int]]:
         """Every linear map of the network: its name, and how many numbers go in and come out."""
@@ -63,7 +68,12 @@ class Architecture:
             shapes[f"up{level}.place"] = (3 + turned, fine)
             shapes[f"up{level}.node"] = (2 * fine + turned, fine + (turned if level else 0))
         shapes["head.hidden"] = (self.scalars[0], self.head)
-        shapes["head.out"] = (self.head, 6)
+        for r in range(self.rounds):
+            shapes[f"shape{r}.out"] = (self.head, 6 + self.heads)
+            shapes[f"attend{r}.place"] = (9 + (2 if r else 0), self.attention)
+            shapes[f"attend{r}.reader"] = (self.scalars[0] + (6 if r else 0), self.attention)
+            shapes[f"attend{r}.neighbour"] = (self.scalars[0], self.attention)
+            shapes[f"attend{r}.out"] = (self.attention, self.heads)
         return shapes
 
     def multiply_adds(self) -> float:
@@ -72,9 +82,11 @@ class Architecture:
         for name, (inputs, outputs) in self.linear_shapes().items():
             part, kind = name.split(".")
             level = int(part[-1]) if part[-1].isdigit() else 0
-            rows = float(self.stride) ** -level
+            rows = float(self.stride) ** -level if not part.startswith(("attend", "shape")) else 1.0
             if part.startswith("down"):
                 rows *= self.neighbours[level] if kind in ("place", "edge") else self.stride if kind == "feature" else 1
+            elif part.startswith("attend"):
+                rows *= self.reach if kind in ("place", "out") else 1
             elif kind == "place":
                 rows *= self.interpolated
             elif kind == "feature":
@@ -84,4 +96,4 @@ class Architecture:
         for level in range(1, self.levels):
             total += 9.0 * self.vectors * (self.neighbours[level] + 1) * float(self.stride) ** -level
             total += 9.0 * self.vectors * self.interpolated * float(self.stride) ** -(level - 1)
-        return total
+        return total + (9.0 * self.heads * self.rounds + 18.0 * (self.rounds - 1)) * self.reach  # the moments

@@ -21,7 +21,7 @@ def _farthest(points, count):
     chosen = np.empty(count, np.int32)
     for i in range(n):
         distance[i] = (points[i, 0] - cx) ** 2 + (points[i, 1] - cy) ** 2 + (points[i, 2] - cz) ** 2
-    best = np.argmax(distance)
+    best = int(np.argmax(distance))
     distance[:] = np.inf
     for c in range(count):
         chosen[c] = best

@@ -59,27 +59,27 @@ def group(points: np.ndarray, architecture: Architecture) -> Grouping:  # (N, 3)
     index = NeighbourIndex(positions)
     everyone = np.arange(len(points), dtype=np.int32)
     k = min(architecture.neighbours[0], len(points) - 1)
-    found, _ = index.nearest(k + 1)
+    found, _ = index.nearest(min(max(k, architecture.reach), len(points) - 1) + 1)
     neighbours = np.ascontiguousarray(found[:, 1:])  # without the point itself, of which a group learns nothing
     frames = _frames(positions, neighbours)
-    levels = [_level(positions, positions, everyone, frames, neighbours, smallest)]
+    levels = [_level(positions, positions, everyone, frames, neighbours, k, smallest)]
     interpolations = []
     for k in architecture.neighbours[1:]:
         below, below_frames = positions, frames
         centres = farthest_points(below, max(1, -(-len(below) // architecture.stride)))
         positions, frames = below[centres], below_frames[centres]
         neighbours, _ = index.nearest(min(k, len(below)), positions)
-        levels.append(_level(positions, below, centres, frames, neighbours, smallest))
+        levels.append(_level(positions, below, centres, frames, neighbours, k, smallest))
         index = NeighbourIndex(positions)
         interpolations.append(_interpolation(below, below_frames, levels[-2].radius, index, architecture.interpolated))
     # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
-    spacing = levels[0].radius * np.sqrt(2.0 * np.pi / (levels[0].neighbours.shape[1] + 1))
+    spacing = levels[0].radius * np.sqrt(2.0 * np.pi / (min(architecture.neighbours[0], len(points) - 1) + 1))
     return Grouping(tuple(levels), tuple(interpolations), spacing)
 
 
-def _level(positions, below, centres, frames, neighbours, smallest) -> Level:
+def _level(positions, below, centres, frames, neighbours, k, smallest) -> Level:
     offsets, radius = np.empty((*neighbours.shape, 3), np.float32), np.empty(len(positions))
-    args = (positions, below, neighbours, frames, smallest)
+    args = (positions, below, neighbours, frames, min(k, neighbours.shape[1]), smallest)
     run_chunks(lambda begin, end: _offsets(*args, begin, end, offsets, radius), len(positions))
     return Level(centres, frames.astype(np.float32), neighbours, offsets, radius)
 
@@ -108,7 +108,7 @@ def _moments(points, neighbours, begin, end, covariances, means):
     """Weighted mean and second moments of the nearest neighbours, seen from the point; weights fall with the cube of the distance.
 
     Measured on clouds of objects, the thin axis of these moments is nearer to the normal than that of any unweighted PCA: near
-    neighbours are on the same sheet. Half of the mean is taken off, since the point itself is as good a guess of where the sheet is.
+    neighbours are on the same sheet. Half of the mean is taken off: the point itself is as good a guess of where the sheet is.
     """
     k = min(neighbours.shape[1], _FRAME_NEIGHBOURS)
     weights = np.empty(k)
@@ -116,10 +116,12 @@ def _moments(points, neighbours, begin, end, covariances, means):
         total, spread = 0.0, 0.0
         for j in range(k):
             n = neighbours[i, j]
-            weights[j] = (points[n, 0] - points[i, 0]) ** 2 + (points[n, 1] - points[i, 1]) ** 2 + (points[n, 2] - points[i, 2]) ** 2
+            weights[j] = (
+                (points[n, 0] - points[i, 0]) ** 2 + (points[n, 1] - points[i, 1]) ** 2 + (points[n, 2] - points[i, 2]) ** 2
+            )
             spread += weights[j] / k
         for j in range(k):
-            weights[j] = (weights[j] + 1e-3 * spread + 1e-300) ** -1.5
+            weights[j] = (weights[j] / spread + 1e-3) ** -1.5 if spread > 0.0 else 1.0
             total += weights[j]
         for a in range(3):
             means[i, a] = 0.0
@@ -139,8 +141,7 @@ def _moments(points, neighbours, begin, end, covariances, means):
 
 
 @kernel
-def _offsets(positions, below, neighbours, frames, smallest, begin, end, offsets, radius):
-    k = neighbours.shape[1]
+def _offsets(positions, below, neighbours, frames, k, smallest, begin, end, offsets, radius):
     for i in range(begin, end):
         total = 0.0
         for j in range(k):
@@ -148,7 +149,7 @@ def _offsets(positions, below, neighbours, frames, smallest, begin, end, offsets
             for a in range(3):
                 total += (below[n, a] - positions[i, a]) ** 2
         radius[i] = max(np.sqrt(total / k), smallest)
-        for j in range(k):
+        for j in range(neighbours.shape[1]):
             n = neighbours[i, j]
             x, y, z = below[n, 0] - positions[i, 0], below[n, 1] - positions[i, 1], below[n, 2] - positions[i, 2]
             for a in range(3):

@@ -97,11 +97,18 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
         T = matches.T_measured
         kept = torch.ones(len(T), dtype=torch.bool)
     else:
-        prior = (matches.T_measured, noise.covariance()) if config.kind == "ttqc-map" else (None, None)
-        poses = certified_pose(matches.source, matches.target, information, *prior, skip_degenerate=True)
+        measured = config.kind == "ttqc-map"
+        poses = certified_pose(
+            matches.source,
+            matches.target,
+            information,
+            matches.T_measured if measured else None,
+            noise.covariance() if measured else None,
+            skip_degenerate=True,
+        )
         T, kept = poses.T_target_source, poses.certified
-    if not kept.any():  # nothing to learn from; a zero with a gradient keeps the trainer's path the same
-        return LossTerms(0.0 * L.sum(), math.nan, math.nan, math.nan, 0.0)
+    if not kept.any():  # nothing to learn from; a zero that depends on everything keeps several processes in step
+        return LossTerms(0.0 * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
     moved = matches.source @ T[:, :3, :3].transpose(1, 2) + T[:, None, :3, 3]
     squared = 0.5 * ((A @ (matches.target - moved)[..., None])[..., 0] ** 2).sum(-1)  # (B, N) d'(2C)^-1 d
     count = matches.weights.sum(1)
@@ -116,10 +123,11 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
         each = error + config.release_correspondence * residual + config.release_log_determinant * spread
     else:
         each = (data + pose) / count
-    total = each[kept].mean()
+    total = each[kept].mean() + 0.0 * noise.log_sigma.sum()
     with torch.no_grad():
-        means = [(value / count)[kept].mean().item() for value in (data, pose, (matches.weights * squared).sum(1))]
-    return LossTerms(total, *means, certified=kept.double().mean().item())
+        squared_sum = (matches.weights * squared).sum(1)
+        data_mean, pose_mean, nees = ((value / count)[kept].mean().item() for value in (data, pose, squared_sum))
+    return LossTerms(total, data_mean, pose_mean, nees, kept.double().mean().item())
 
 
 def _pose_likelihood(T: torch.Tensor, matches: Matches, information: torch.Tensor, noise: PoseNoise) -> torch.Tensor:  # (B,)

@@ -8,7 +8,8 @@ common frame and every reader turns them into its own. So a group hears in which
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -64,19 +65,27 @@ class GroupBatch:
             joined(g.spacing.astype(np.float32) for g in groupings),
         )
 
+    def to(self, device: torch.device) -> GroupBatch:
+        moved: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            moved[f.name] = value.to(device) if isinstance(value, torch.Tensor) else tuple(t.to(device) for t in value)
+        return GroupBatch(**moved)
+
 
 class Network(nn.Module):
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         self.architecture = architecture
-        self.maps = nn.ModuleDict(
-            {name.replace(".", "_"): nn.Linear(*shape) for name, shape in architecture.linear_shapes().items()}
-        )
-        for layer in self.maps.values():
+        layers = {name.replace(".", "_"): nn.Linear(*shape) for name, shape in architecture.linear_shapes().items()}
+        self.maps = nn.ModuleDict(layers)
+        for layer in layers.values():
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")  # keeps the size of what passes through without any norm
             nn.init.zeros_(layer.bias)
         with torch.no_grad():
-            self.maps["head_out"].weight.mul_(0.1)  # starts near a ball of half a spacing
+            for r in range(architecture.rounds):
+                layers[f"shape{r}_out"].weight.mul_(0.1)
+                layers[f"attend{r}_out"].weight.mul_(0.1)
 
     def forward(self, batch: GroupBatch) -> torch.Tensor:  # (N, 3, 3)
         """L in the frame of each point (`batch.frames[0]`) and in units of the cloud: C = (F L)(F L)'."""
@@ -87,6 +96,7 @@ class Network(nn.Module):
             name, frames, neighbours, place = f"down{level}", batch.frames[level], batch.neighbours[level], batch.offsets[level]
             own: list[torch.Tensor] = []
             if level == 0:
+                place = place[:, : a.neighbours[0]]
                 place = torch.cat([place, place * place, place * place.roll(1, 2)], dim=2)
                 if a.log_scale:
                     place = torch.cat([place, batch.log_radius[:, None, None].expand(-1, place.shape[1], 1)], dim=2)
@@ -97,8 +107,8 @@ class Network(nn.Module):
                 hidden = hidden + self._map(f"{name}_feature", scalars[-1])[neighbours]
                 centres = batch.centres[level]
                 own = [scalars[-1][centres], _turn(vectors[-1][centres][:, None], frames)[:, 0]]
-            hidden = self._map(f"{name}_edge", functional.relu(hidden))
             hidden = functional.relu(hidden)
+            hidden = functional.relu(self._map(f"{name}_edge", hidden))
             pooled = torch.cat([hidden.amax(dim=1), hidden.mean(dim=1)], dim=1)
             self._store(scalars, vectors, self._map(f"{name}_node", torch.cat([pooled, *own], dim=1)), frames, a.scalars[level])
         coarse, coarse_vectors = scalars[-1], vectors[-1]
@@ -113,8 +123,37 @@ class Network(nn.Module):
             fresh: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
             self._store(*fresh, node, frames, a.scalars[level])
             coarse, coarse_vectors = fresh[0][0], fresh[1][0]
-        six = self._map("head_out", functional.relu(self._map("head_hidden", coarse)))
-        return _lower(six, a.floor) * batch.spacing[:, None, None]
+        return self._ellipsoids(batch, coarse) * batch.spacing[:, None, None]
+
+    def _ellipsoids(self, batch: GroupBatch, scalars: torch.Tensor) -> torch.Tensor:  # (N, 3, 3)
+        """L in the own frame and in local spacings: moments of the neighbours, weighed by attention, and six numbers more."""
+        a = self.architecture
+        x, near, frames = batch.offsets[0], batch.neighbours[0], batch.frames[0]
+        squares = torch.cat([x, x * x, x * x.roll(1, 2)], dim=2)
+        hidden = functional.relu(self._map("head_hidden", scalars))
+        reader = scalars
+        place = squares
+        for r in range(a.rounds):
+            out = self._map(f"shape{r}_out", hidden)
+            edge = self._map(f"attend{r}_place", place) + self._map(f"attend{r}_reader", reader)[:, None]
+            edge = edge + self._map(f"attend{r}_neighbour", scalars)[near]
+            attention = self._map(f"attend{r}_out", functional.relu(edge)).softmax(dim=1)  # (N, k, heads)
+            means = attention.transpose(1, 2) @ x  # (N, heads, 3)
+            share = functional.softplus(out[:, 6:] - 4.0)  # (N, heads)
+            second = (attention * share[:, None]).sum(2, keepdim=True) * x
+            C = second.transpose(1, 2) @ x - 0.75 * (share[:, :, None] * means).transpose(1, 2) @ means
+            L = _lower(out[:, :6], a.floor)
+            L = _cholesky(C + L @ L.transpose(1, 2))
+            if r + 1 < a.rounds:
+                A = _inverse_lower(L)
+                mine = ((x @ A.transpose(1, 2)) ** 2).sum(2)
+                G = A @ frames.transpose(1, 2)  # from the common frame
+                common = x @ frames.transpose(1, 2)
+                theirs = ((G[near] @ common[..., None])[..., 0] ** 2).sum(2)
+                place = torch.cat([squares, torch.stack([mine, theirs], dim=2).log1p()], dim=2)
+                six = torch.stack([L[:, 0, 0].log(), L[:, 1, 0], L[:, 1, 1].log(), L[:, 2, 0], L[:, 2, 1], L[:, 2, 2].log()], dim=1)
+                reader = torch.cat([scalars, six], dim=1)
+        return L
 
     def _map(self, name: str, values: torch.Tensor) -> torch.Tensor:
         return self.maps[name](values)
@@ -134,7 +173,24 @@ def _turn(vectors: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (M, k
 
 def _lower(six: torch.Tensor, floor: float) -> torch.Tensor:  # (N, 6) -> (N, 3, 3)
     """Six numbers to a lower-triangular matrix with a positive diagonal: (xx, yx, yy, zx, zy, zz)."""
-    diagonal = functional.softplus(six[:, [0, 2, 5]]) * 0.5 + floor
+    diagonal = functional.softplus(six[:, [0, 2, 5]] - 1.5) * 0.5 + floor
     zero = torch.zeros_like(six[:, 0])
     rows = [diagonal[:, 0], zero, zero, six[:, 1], diagonal[:, 1], zero, six[:, 3], six[:, 4], diagonal[:, 2]]
     return torch.stack(rows, dim=1).reshape(-1, 3, 3)
+
+
+def _cholesky(C: torch.Tensor) -> torch.Tensor:  # (N, 3, 3) -> (N, 3, 3)
+    a = C[:, 0, 0].sqrt()
+    b, c = C[:, 1, 0] / a, C[:, 2, 0] / a
+    d = (C[:, 1, 1] - b * b).sqrt()
+    e = (C[:, 2, 1] - b * c) / d
+    f = (C[:, 2, 2] - c * c - e * e).sqrt()
+    o = torch.zeros_like(a)
+    return torch.stack([a, o, o, b, d, o, c, e, f], dim=1).reshape(-1, 3, 3)
+
+
+def _inverse_lower(L: torch.Tensor) -> torch.Tensor:
+    a, d, f = (1.0 / L[:, i, i] for i in range(3))
+    b, c, e = L[:, 1, 0], L[:, 2, 0], L[:, 2, 1]
+    o = torch.zeros_like(a)
+    return torch.stack([a, o, o, -b * a * d, d, o, (b * e * d - c) * a * f, -e * d * f, f], dim=1).reshape(-1, 3, 3)

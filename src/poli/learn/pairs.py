@@ -1,12 +1,12 @@
 """Training pairs of objects: two clouds drawn independently from one surface, a measured pose, and nearest-neighbour matches.
 
-The paper's protocol (SD): N points each, unit sphere, rotations up to 60 degrees. One cloud Q, which the network sees, may be paired
-with several partners P: its grouping and its forward pass are the dear part, and every partner is another draw of the residuals.
+The paper's protocol (SD): N points each, unit sphere, rotations up to 60 degrees. One cloud Q, which the network sees, may be
+paired with several partners P: its grouping and its forward pass are the dear part, and every partner is another draw of residuals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ class PairConfig:
     points: tuple[int, ...] = (500, 1000)  # N of a step is drawn from these
     clouds: int = 1  # Q's a step
     partners: int = 1  # P's a Q
+    partner_density: float = 1.0  # points of P over points of Q
     max_rotation: float = 60.0  # degrees, between P and Q
     translation_noise: float = 0.0  # standard deviation of the measured pose, an axis, in radii of the object
     rotation_noise: float = 0.0  # degrees, an axis
@@ -56,18 +57,22 @@ class PairBatch:
 
 
 def draw_pairs(
-    meshes: Sequence[Mesh], config: PairConfig, architecture: Architecture, rng: np.random.Generator, points: int | None = None
+    pick: Callable[[np.random.Generator], Mesh],
+    config: PairConfig,
+    architecture: Architecture,
+    rng: np.random.Generator,
+    points: int | None = None,
 ) -> PairBatch:
     """A step's batch; the same generator state gives the same batch."""
     count = points or int(rng.choice(config.points))
     groupings, normals, sources, targets, weights, measured, true = [], [], [], [], [], [], []
     for _ in range(config.clouds):
-        mesh = meshes[int(rng.integers(len(meshes)))]
+        mesh = pick(rng)
         q, q_normals = mesh.sample(count, rng)
         groupings.append(group(q, architecture))
         normals.append(q_normals)
         for _ in range(config.partners):
-            p, _ = mesh.sample(count, rng)
+            p, _ = mesh.sample(round(config.partner_density * count), rng)
             T_true, T_measured = _poses(config, rng)
             p = (p - T_true[:3, 3]) @ T_true[:3, :3]  # into a frame of its own, so that T_true leads back
             seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]

@@ -52,7 +52,9 @@ def from_dense(graph: np.ndarray) -> np.ndarray:  # (K, K) bool -> (K, W) uint64
         raise InputError(f"graph has shape {graph.shape}; expected a symmetric (K, K) matrix of edges")
     np.fill_diagonal(graph, False)
     padded = np.pad(graph, ((0, 0), (0, -len(graph) % _WORD)))
-    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64).reshape(len(graph), -1)
+    return (
+        np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64).reshape(len(graph), padded.shape[1] // _WORD)
+    )
 
 
 def core_numbers(adjacency: np.ndarray) -> np.ndarray:  # (K, W) -> (K,)

@@ -18,16 +18,38 @@ from poli.tasks.fpfh import fpfh_of_scales, unit_normals
 from poli.tasks.gnc import gnc
 from poli.tasks.graph import consistency_graph
 from poli.tasks.matching import mutual_matches
-from poli.tasks.verify import Surfaces, distinct, overlap, refine
+from poli.tasks.verify import Surfaces, closeness, distinct, fit, refine
 
 # Against the target's radius (the largest distance of a point to the centroid).
 FEATURE_RADIUS = 0.3
 NOISE_BOUND = 0.05
 
-_FEATURE_SCALES = np.array([1.0, 5 / 3, 10 / 3])  # of the feature radius: what is near tells places apart, what is far tells sides apart
-_HYPOTHESES = 128  # poses scored at most, of the largest cliques
-_SCORING_POINTS = 300  # source points that score a hypothesis
-_REFINED = 5  # hypotheses worth refining
+# Of the feature radius: what is near tells places apart, what is far tells sides apart.
+_SCALES = np.array([1.0, 5 / 3, 10 / 3])
+_ACROSS = 0.4  # of the noise bound: how far across the surface refined clouds may still be apart
+
+
+@dataclass(frozen=True)
+class Search:
+    """How hard to look for the pose: more is surer and slower."""
+
+    neighbours: int = 200  # that a feature is made of, at most
+    candidates: int = 3  # a match is a pair among each other's so many most similar points
+    matches: int = 1000  # used at most, the most similar
+    clique_nodes: int = 1000  # branches in the search for the maximum clique; the proof that it is the largest may need more
+    hypotheses: int = 512  # poses scored at most, of the largest cliques
+    scoring_points: int = 100  # source points that score a hypothesis
+    refined: int = 15  # hypotheses that are refined
+    refining_points: int = 300
+
+    def __post_init__(self) -> None:
+        for name, least in (("neighbours", 2), ("candidates", 1), ("matches", 3), ("clique_nodes", 0)):
+            whole_number(getattr(self, name), name, least)
+        for name, least in (("hypotheses", 1), ("scoring_points", 1), ("refined", 1), ("refining_points", 3)):
+            whole_number(getattr(self, name), name, least)
+
+
+DEFAULT_SEARCH = Search()
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +62,7 @@ class Registration:
     matches: np.ndarray  # (K, 2) rows of source and target with similar features
     clique: np.ndarray  # (n,) rows of `matches`: the largest consistent set
     clique_exact: bool  # proven to be the largest
-    overlap: float  # 0..1, how well the whole source lies on the target
+    overlap: float  # 0..1, share of the source that has the target within twice the noise bound
 
     @property
     def T_target_source(self) -> np.ndarray:  # (4, 4)
@@ -64,14 +86,13 @@ def register(
     estimator: Callable[[np.ndarray], Ellipsoids] | None = None,
     feature_radius: float | None = None,
     noise_bound: float | None = None,
-    neighbours: int = 200,
-    candidates: int = 3,
-    max_matches: int = 1000,
-    node_budget: int = 2000,
+    search: Search = DEFAULT_SEARCH,
 ) -> Registration:
-    """Estimate ellipsoids (unless given), take their normals outward from each cloud's centroid, and `register_by_normals`.
+    """The pose T_target_source between two clouds of one object or place, however they are turned and shifted.
 
-    `estimator` makes the ellipsoids of a cloud; by default the trained network for objects. Everything else is explained there.
+    Ellipsoids are estimated unless they are given (`estimator` makes those of a cloud; by default the trained network for objects),
+    their normals are turned outward from each cloud's centroid, and `register_by_normals` does the rest and explains it. Meant for
+    some hundred to a few thousand points: thin larger clouds first.
     """
     source_points, target_points = points_of(source, "source", least=3), points_of(target, "target", least=3)
     normals = []
@@ -81,18 +102,8 @@ def register(
         if len(field) != len(points):
             raise InputError(f"{name}: {len(points)} points and {len(field)} ellipsoids; one a point is needed")
         normals.append(field.oriented_normals(points.mean(axis=0), away=True))
-    return register_by_normals(
-        source_points,
-        normals[0],
-        target_points,
-        normals[1],
-        feature_radius=feature_radius,
-        noise_bound=noise_bound,
-        neighbours=neighbours,
-        candidates=candidates,
-        max_matches=max_matches,
-        node_budget=node_budget,
-    )
+    lengths = {"feature_radius": feature_radius, "noise_bound": noise_bound}
+    return register_by_normals(source_points, normals[0], target_points, normals[1], **lengths, search=search)
 
 
 def register_by_normals(
@@ -103,17 +114,13 @@ def register_by_normals(
     *,
     feature_radius: float | None = None,
     noise_bound: float | None = None,
-    neighbours: int = 200,
-    candidates: int = 3,
-    max_matches: int = 1000,
-    node_budget: int = 2000,
+    search: Search = DEFAULT_SEARCH,
 ) -> Registration:
-    """The pose T_target_source between two clouds with normals, however they are turned and shifted.
+    """`register` for clouds whose normals are known.
 
     Lengths are in the units of the points. `feature_radius` is that of the smallest of three features, 0.3 of the target's radius
-    if not given, each of at most the `neighbours` nearest points. `noise_bound` says how far apart a surface point's two
-    measurements may be, 0.05 of the target's radius if not given. A match is a pair among each other's `candidates` most similar;
-    the `max_matches` most similar are used, and `node_budget` bounds the search for the maximum clique.
+    if not given. `noise_bound` says how far apart the two clouds' points of one place may be, 0.05 of the target's radius if not
+    given. Normals must be oriented by the same rule in both clouds, outward for instance: features hang on it.
 
     Raises `DegenerateError` where too few matches agree.
     """
@@ -123,42 +130,45 @@ def register_by_normals(
     size = float(np.linalg.norm(Q - Q.mean(axis=0), axis=1).max())
     if size == 0.0:
         raise DegenerateError(f"target_points: all {len(Q)} are in one place; they leave the rotation open")
-    radius = real_number(FEATURE_RADIUS * size if feature_radius is None else feature_radius, "feature_radius", "a length", above=True)
-    noise = real_number(NOISE_BOUND * size if noise_bound is None else noise_bound, "noise_bound", "a length", above=True)
+    radius = FEATURE_RADIUS * size if feature_radius is None else feature_radius
+    radius = real_number(radius, "feature_radius", "a positive length", above=True)
+    noise = NOISE_BOUND * size if noise_bound is None else noise_bound
+    noise = real_number(noise, "noise_bound", "a positive length", above=True)
     reach = 2.0 * noise  # of one cloud to the other
 
     # 1. Features, and the pairs of points that have similar ones.
-    radii = radius * _FEATURE_SCALES
-    features = fpfh_of_scales(P, n_P, radii, neighbours), fpfh_of_scales(Q, n_Q, radii, neighbours)
-    matches = _match(*features, candidates, max_matches)
+    source_features = fpfh_of_scales(P, n_P, radius * _SCALES, search.neighbours)
+    target_features = fpfh_of_scales(Q, n_Q, radius * _SCALES, search.neighbours)
+    matches = _match(source_features, target_features, search.candidates, search.matches)
     p, q = P[matches[:, 0]], Q[matches[:, 1]]
 
     # 2. Hypotheses: the poses of the maximum clique of consistent matches, and of a clique through every match.
     graph = consistency_graph(p, q, noise)
-    clique, exact = maximum_clique(graph, node_budget)
+    clique, exact = maximum_clique(graph, search.clique_nodes)
     if len(clique) < 3:
         raise DegenerateError(
             f"of {len(matches)} matches no three agree within noise_bound {noise:.3g}; "
             "the clouds may not overlap. Give a larger noise_bound, another feature_radius, or better normals"
         )
-    members = cliques_through(graph, _HYPOTHESES)
+    members = cliques_through(graph, search.hypotheses)
     members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
     poses = _poses(p, q, members.astype(float))
 
-    # 3. Whichever lies the whole clouds on each other best, once refined.
+    # 3. The one under which the whole clouds lie on each other best, once refined.
     surfaces = Surfaces(P, n_P, Q, n_Q, NeighbourIndex(Q))
-    scores = overlap(surfaces, poses, reach, _SCORING_POINTS)
-    best = distinct(poses, scores, P, apart=reach, most=_REFINED)
-    poses = np.array([refine(surfaces, T, 4.0 * reach) for T in poses[best]])
-    scores = overlap(surfaces, poses, reach, len(P))
-    T = poses[scores.argmax()]
+    sketch = surfaces.thinned(search.scoring_points)
+    best = distinct(poses, closeness(sketch, poses, reach), P, apart=2.0 * reach, most=search.refined)
+    sketch = surfaces.thinned(search.refining_points)
+    refined = [refine(sketch, T, 4.0 * reach) for T in poses[best]]
+    T = max(refined, key=lambda T: fit(surfaces, T, reach, _ACROSS * noise))
 
     # 4. The certified pose of all nearest pairs, without those that do not fit.
+    T = refine(surfaces, T, 2.0 * reach)
     found, distance = surfaces.nearest(T)
     rows = np.flatnonzero(distance <= 2.0 * reach)
     result = gnc(P[rows], Q[found[rows]], noise, surfaces.information(T[:3, :3], rows, found[rows]))
     inliers = np.stack([rows, found[rows]], axis=1)[result.inliers]
-    return Registration(result.pose, inliers, matches, clique, exact, float(scores.max()))
+    return Registration(result.pose, inliers, matches, clique, exact, float((distance <= reach).mean()))
 
 
 def _trained(points: np.ndarray) -> Ellipsoids:
@@ -168,8 +178,7 @@ def _trained(points: np.ndarray) -> Ellipsoids:
 
 
 def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarray:  # -> (K, 2)
-    most = whole_number(most, "max_matches", least=3)
-    matches = mutual_matches(a, b, whole_number(candidates, "candidates", least=1))
+    matches = mutual_matches(a, b, candidates)
     if len(matches) > most:
         apart = ((a[matches[:, 0]] - b[matches[:, 1]]) ** 2).sum(axis=1)
         matches = matches[np.sort(np.argsort(apart, kind="stable")[:most])]

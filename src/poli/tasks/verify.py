@@ -7,7 +7,7 @@ refined, and the one that then scores best is believed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,12 @@ class Surfaces:
     target_normals: np.ndarray  # (M, 3)
     index: NeighbourIndex
 
+    def thinned(self, most: int) -> Surfaces:
+        """With at most `most` source points, evenly through space."""
+        order = NeighbourIndex(self.source).leaf_order  # neighbours stand together in it, which also makes queries quicker
+        rows = order[np.linspace(0, len(order) - 1, min(most, len(order))).astype(int)]
+        return replace(self, source=self.source[rows], source_normals=self.source_normals[rows])
+
     def nearest(self, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (4, 4) -> (N,), (N,)
         """For every source point moved by `T` the nearest target point, and its distance."""
         found, distance = self.index.nearest(1, self.source @ T[:3, :3].T + T[:3, 3])
@@ -41,31 +47,37 @@ class Surfaces:
         return 2.0 * _THICKNESS * np.linalg.inv(2.0 * np.eye(3) - (1.0 - _THICKNESS) * flat)
 
 
-def overlap(surfaces: Surfaces, poses: np.ndarray, reach: float, most: int) -> np.ndarray:  # (H, 4, 4) -> (H,)
-    """For every pose the mean over source points (at most `most` of them) of 1 - (distance to the target / reach)^2, no less than
-    0 a point: truncated least squares again, over whole clouds. 1 where the clouds coincide."""
-    points = spread(surfaces.source, most)
-    moved = np.einsum("hij,nj->hni", poses[:, :3, :3], points) + poses[:, None, :3, 3]
-    distance = surfaces.index.nearest(1, moved.reshape(-1, 3))[1].reshape(len(poses), len(points))
+def closeness(surfaces: Surfaces, poses: np.ndarray, reach: float) -> np.ndarray:  # (H, 4, 4) -> (H,)
+    """A first score: for every pose the mean over source points of 1 - (distance to the target / reach)^2, no less than 0 a point.
+    Truncated least squares again, over whole clouds."""
+    moved = np.einsum("hij,nj->hni", poses[:, :3, :3], surfaces.source) + poses[:, None, :3, 3]
+    distance = surfaces.index.nearest(1, moved.reshape(-1, 3))[1].reshape(moved.shape[:2])
     return np.maximum(0.0, 1.0 - (distance / reach) ** 2).mean(axis=1)
 
 
-def spread(points: np.ndarray, most: int) -> np.ndarray:  # (N, 3) -> (n, 3)
-    """At most `most` of the points, evenly through their order."""
-    return points[np.linspace(0, len(points) - 1, min(most, len(points))).astype(int)]
+def fit(surfaces: Surfaces, T: np.ndarray, reach: float, across: float) -> float:  # (4, 4)
+    """A finer score, for refined poses: the same of the distance across the surface, which sparse points measure far better than
+    the distance between points. It tells the sides of near-symmetric objects apart."""
+    found, distance = surfaces.nearest(T)
+    d = surfaces.source @ T[:3, :3].T + T[:3, 3] - surfaces.target[found]
+    by_source = np.einsum("ni,ni->n", d, surfaces.source_normals @ T[:3, :3].T)
+    by_target = np.einsum("ni,ni->n", d, surfaces.target_normals[found])
+    near = np.maximum(0.0, 1.0 - 0.5 * (by_source**2 + by_target**2) / across**2)
+    return float(np.where(distance <= reach, near, 0.0).mean())
 
 
 def distinct(poses: np.ndarray, scores: np.ndarray, points: np.ndarray, apart: float, most: int) -> np.ndarray:  # -> (h,) rows
     """The best poses that move the points to different places: `apart` (root mean square) from every better one."""
     mean = points.mean(axis=0)
-    # |A p - B p|^2 summed over points, from their second moments alone.
-    moments = np.einsum("ni,nj->ij", points - mean, points - mean) / len(points)
-    centres = np.einsum("hij,j->hi", poses[:, :3, :3], mean) + poses[:, :3, 3]
+    moments = (points - mean).T @ (points - mean) / len(points)
+    # The mean of |A p - B p|^2 is tr((A - B) moments (A - B)') and the squared step between the centroids: all pairs at once.
+    rotations = poses[:, :3, :3]
+    centres = rotations @ mean + poses[:, :3, 3]
+    turned = 2.0 * np.trace(moments) - 2.0 * (rotations @ moments).reshape(-1, 9) @ rotations.reshape(-1, 9).T
+    squared = turned + ((centres[:, None] - centres[None]) ** 2).sum(axis=2)
     kept: list[int] = []
     for h in np.argsort(-scores, kind="stable"):
-        turn = poses[kept, :3, :3] - poses[h, :3, :3]
-        squared = np.einsum("kij,jl,kil->k", turn, moments, turn) + ((centres[kept] - centres[h]) ** 2).sum(axis=1)
-        if (squared >= apart**2).all():
+        if (squared[h, kept] >= apart**2).all():
             kept.append(int(h))
             if len(kept) == most:
                 break

@@ -1,0 +1,56 @@
+"""`poli.estimate`: points to ellipsoids by a trained network."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+from poli.estimation.model import Model, read_model
+from poli.scan import ScanLike, points_of
+
+_SHIPPED = Path(__file__).parent / "models"
+
+
+def estimate(
+    scan: ScanLike,  # (N, 3), N >= 16
+    model: str | os.PathLike[str] = "objects",
+    viewpoint: np.ndarray | None = None,  # (3,)
+) -> Ellipsoids:
+    """An ellipsoid for every point, by a network that has learned from pairs of clouds how surfaces run between points.
+
+    `model` is the name of a shipped model (`poli models` lists them) or the path of a `model.safetensors` that `poli train`
+    wrote. Covariances are calibrated: of two clouds of the same density, matched points differ by N(0, 2 C).
+    """
+    points = points_of(scan).copy()
+    network = load_model(model)
+    return Ellipsoids.trusted(points, network.covariances(points), viewpoint)
+
+
+def load_model(model: str | os.PathLike[str]) -> Model:
+    """A shipped model by name, or any by path; kept in memory."""
+    path = _SHIPPED / f"{model}.safetensors" if isinstance(model, str) and model in shipped_models() else Path(model)
+    if path.suffix != ".safetensors":
+        known = ", ".join(shipped_models())
+        raise InputError(f"model is {str(model)!r}; expected one of {known}, or the path of a .safetensors file")
+    return _cached(str(path), path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@lru_cache(maxsize=8)
+def _cached(path: str, _changed: int) -> Model:
+    return read_model(path)
+
+
+def shipped_models() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in _SHIPPED.glob("*.safetensors")))
+
+
+def model_card(name: str) -> str:
+    """The card of a shipped model, in Markdown: data, training, calibration, results, licence."""
+    if name not in shipped_models():
+        raise InputError(f"no shipped model {name!r}; there are {', '.join(shipped_models())}")
+    return (_SHIPPED / f"{name}.md").read_text(encoding="utf-8")

@@ -1,0 +1,48 @@
+"""From a trained network to the file that inference reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from poli.data.shapes import Mesh
+from poli.errors import MissingExtra
+from poli.estimation.model import MODEL_FORMAT
+from poli.files.atomic import atomic_path
+from poli.learn.config import TrainConfig
+from poli.learn.model import TrainingModel
+from poli.learn.network import Network
+from poli.learn.pairs import PairConfig
+from poli.learn.validate import validate
+
+try:
+    from safetensors.torch import save_file
+except ImportError:
+    raise MissingExtra("poli.learn", "train") from None
+
+
+def calibrate(model: TrainingModel, held_out: Sequence[Mesh], pairs: PairConfig) -> float:
+    """The factor for L that makes the mean of d'(2C)^-1 d three on held-out pairs of clouds of equal density."""
+    nees = validate(model, held_out, replace(pairs, partner_density=1.0), draws=4).nees
+    return float((nees / 3.0) ** 0.5)
+
+
+def export_model(path: Path, network: Network, config: TrainConfig, steps: int, calibration: float) -> None:
+    """Weights by the names of `Architecture.linear_shapes`; everything inference needs to know is in the metadata."""
+    tensors = {}
+    for name in config.architecture.linear_shapes():
+        layer = network.maps[name.replace(".", "_")]
+        for kind in ("weight", "bias"):
+            tensors[f"{name}.{kind}"] = getattr(layer, kind).detach().cpu().float().contiguous()
+    metadata = {
+        "format": MODEL_FORMAT,
+        "name": config.name,
+        "architecture": json.dumps(asdict(config.architecture)),
+        "calibration": repr(calibration),
+        "steps": str(steps),
+        "config": config.to_json(),
+    }
+    with atomic_path(path) as temporary:
+        save_file(tensors, temporary, metadata)

@@ -1,0 +1,35 @@
+"""CSV logs that survive a restart: rows after the checkpoint are dropped before the run goes on."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from poli.errors import FormatError
+from poli.files.atomic import atomic_path
+
+
+class CsvLog:
+    def __init__(self, path: Path, columns: Sequence[str], steps_done: int) -> None:
+        self.path, self.columns = path, list(columns)
+        kept = [row for row in read_log(path) if int(row["step"]) <= steps_done] if path.exists() and steps_done else []
+        with atomic_path(path) as temporary, temporary.open("w", newline="") as file:
+            writer = csv.DictWriter(file, self.columns, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(kept)
+
+    def append(self, row: Mapping[str, float]) -> None:
+        text = {name: value if isinstance(value, int) else f"{value:.6g}" for name, value in row.items()}
+        with self.path.open("a", newline="") as file:
+            csv.DictWriter(file, self.columns).writerow(text)
+
+
+def read_log(path: Path) -> list[dict[str, str]]:
+    """The rows; a last line that a killed process left unfinished is no row."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    whole = [row for row in rows if None not in row.values() and all(row.values())]
+    if rows and "step" not in rows[0]:
+        raise FormatError(f"{path}: not a log of `poli train`")
+    return whole

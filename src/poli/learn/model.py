@@ -1,0 +1,46 @@
+"""What is trained: the network and the noise of the measured poses, from a batch of pairs to its loss."""
+
+from __future__ import annotations
+
+import time
+
+from poli.errors import MissingExtra
+from poli.estimation.architecture import Architecture
+from poli.learn.losses import LossConfig, LossTerms, Matches, PoseNoise, pair_loss
+from poli.learn.network import Network
+from poli.learn.pairs import PairBatch
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("poli.learn", "train") from None
+
+
+class TrainingModel(torch.nn.Module):
+    """One forward pass for the whole loss, so that DistributedDataParallel can wrap it."""
+
+    def __init__(self, architecture: Architecture, loss: LossConfig) -> None:
+        super().__init__()
+        self.loss = loss
+        self.network = Network(architecture)
+        self.noise = PoseNoise(loss)
+        self.seconds = (0.0, 0.0)  # of the last pass: network, layer with the rest of the loss
+
+    def forward(self, batch: PairBatch) -> LossTerms:
+        device = next(self.parameters()).device
+        start = time.perf_counter()
+        groups = batch.groups.to(device)
+        L = self.network(groups)
+        middle = time.perf_counter()
+        m = batch.matches
+        matches = Matches(*(t.to(device) for t in (m.source, m.target, m.weights, m.T_measured)))
+        points = matches.weights.shape[1]
+        terms = pair_loss(self.loss, self.noise, matches, *(_repeated(t, batch, points) for t in (L, groups.frames[0])))
+        self.seconds = (middle - start, time.perf_counter() - middle)
+        return terms
+
+
+def _repeated(values: torch.Tensor, batch: PairBatch, points: int) -> torch.Tensor:  # (clouds * N, 3, 3) -> (B, N, 3, 3)
+    """Each cloud's ellipsoids, once for each of its partners."""
+    clouds = values.reshape(-1, 1, points, 3, 3)
+    return clouds.expand(-1, batch.partners, -1, -1, -1).reshape(-1, points, 3, 3)

@@ -1,0 +1,232 @@
+"""The training loop (Algorithm 1): exactly resumable, in one process or several.
+
+A run is a folder: `checkpoint.safetensors` (replaced atomically), `log.csv`, `validation.csv`, and at the end `model.safetensors`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poli.errors import InputError, MissingExtra, PoliError
+from poli.learn import checkpoint as checkpoints
+from poli.learn.config import ScheduleConfig, TrainConfig
+from poli.learn.export import calibrate, export_model
+from poli.learn.logs import CsvLog
+from poli.learn.losses import LossTerms
+from poli.learn.model import TrainingModel
+from poli.learn.pairs import PairBatch, draw_pairs
+from poli.learn.surfaces import Surfaces, training_surfaces, validation_surfaces
+from poli.learn.validate import Validation, validate
+
+try:
+    import torch
+    from torch import distributed
+    from torch.nn.parallel import DistributedDataParallel
+except ImportError:
+    raise MissingExtra("poli.learn", "train") from None
+
+_PATIENCE = 20  # steps in a row without a usable gradient before the run gives up
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """A row of `log.csv`: likelihood terms a match, and milliseconds of the step's parts."""
+
+    step: int
+    loss: float
+    correspondence: float
+    pose: float
+    nees: float
+    certified: float
+    skipped: int  # problems without a certificate since the start
+    coverage: float
+    gradient: float  # its norm before clipping
+    learning_rate: float
+    grouping_ms: float  # sampling, grouping and matching; runs beside the rest
+    network_ms: float
+    layer_ms: float
+    backward_ms: float
+
+
+class Listener:
+    """Hears how a run goes. The command line's draws a progress bar; this one keeps silent."""
+
+    def shapes(self, made: int, total: int) -> None: ...
+
+    def step(self, report: StepReport, total: int) -> None: ...
+
+    def validated(self, step: int, result: Validation) -> None: ...
+
+    def warning(self, text: str) -> None: ...
+
+
+def train(config: TrainConfig, out: Path, listener: Listener | None = None, fresh: bool = False) -> Path:
+    """Train to the end of the schedule, from the folder's checkpoint if it has one, and return the path of the model."""
+    with _process_group() as (rank, world, device):
+        return _Run(config, out, (listener or Listener()) if rank == 0 else Listener(), fresh, rank, world, device).finish()
+
+
+@contextmanager
+def _process_group():
+    """Rank, number of processes and device. `torchrun` sets the environment that says how many there are."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    cuda = torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
+    if world == 1:
+        yield 0, 1, device
+        return
+    distributed.init_process_group("nccl" if cuda else "gloo")
+    try:
+        yield distributed.get_rank(), world, device
+    finally:
+        distributed.destroy_process_group()
+
+
+class _Run:
+    def __init__(
+        self, config: TrainConfig, out: Path, listener: Listener, fresh: bool, rank: int, world: int, device: torch.device
+    ) -> None:
+        self.config, self.out, self.listener, self.rank, self.world = config, out, listener, rank, world
+        out.mkdir(parents=True, exist_ok=True)
+        torch.manual_seed(config.seed)
+        self.model = TrainingModel(config.architecture, config.loss).to(device)
+        self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(trained, config.schedule.learning_rate, weight_decay=config.schedule.weight_decay)
+        self.steps_done = self.skipped = self.unusable = 0
+        self.checkpoint_path = out / "checkpoint.safetensors"
+        if self.checkpoint_path.exists() and not fresh:
+            self._restore(checkpoints.load(self.checkpoint_path))
+        if world > 1:
+            distributed.barrier()  # nobody writes a checkpoint before all have read the old one
+        self.parallel = DistributedDataParallel(self.model) if world > 1 else self.model
+        self.log = CsvLog(out / "log.csv", [f.name for f in fields(StepReport)], self.steps_done) if rank == 0 else None
+        columns = ["step", *(f.name for f in fields(Validation))]
+        self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
+
+    def finish(self) -> Path:
+        schedule = self.config.schedule
+        made = [0]
+
+        def count(more: int) -> None:
+            made[0] += more
+            self.listener.shapes(made[0], self.config.data.procedural)
+
+        surfaces = training_surfaces(self.config.data, self.config.seed, count)
+        held_out = validation_surfaces(self.config.data)
+        with ThreadPoolExecutor(1) as ahead:  # the next batch is made while this one is learned from
+            waiting = ahead.submit(self._batch, surfaces, self.steps_done)
+            while self.steps_done < schedule.steps:
+                batch, seconds = waiting.result()
+                if self.steps_done + 1 < schedule.steps:
+                    waiting = ahead.submit(self._batch, surfaces, self.steps_done + 1)
+                self._step(batch, seconds)
+                last = self.steps_done == schedule.steps
+                if self.rank == 0 and held_out and (last or self.steps_done % schedule.validate_every == 0):
+                    self._validate(held_out)
+                if self.rank == 0 and (last or self.steps_done % schedule.checkpoint_every == 0):
+                    self._save()
+        model_path = self.out / "model.safetensors"
+        if self.rank == 0:
+            averaged = self._averaged()
+            factor = calibrate(averaged, held_out, self.config.pairs) if held_out else 1.0
+            export_model(model_path, averaged.network, self.config, self.steps_done, factor)
+        if self.world > 1:
+            distributed.barrier()
+        return model_path
+
+    def _batch(self, surfaces: Surfaces, step: int) -> tuple[PairBatch, float]:
+        start = time.perf_counter()
+        rng = np.random.default_rng([self.config.seed, self.rank, step])
+        batch = draw_pairs(surfaces.pick, self.config.pairs, self.config.architecture, rng)
+        return batch, time.perf_counter() - start
+
+    def _step(self, batch: PairBatch, grouping: float) -> None:
+        schedule = self.config.schedule
+        rate = learning_rate(schedule, self.steps_done)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        terms: LossTerms = self.parallel(batch)
+        start = time.perf_counter()
+        self.optimizer.zero_grad()
+        terms.total.backward()
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), schedule.clip))
+        # The norm is that of the gradient shared by all processes, so they all decide alike.
+        if math.isfinite(norm):
+            self.optimizer.step()
+            self._follow()
+            self.unusable = 0
+        else:
+            self._warn_unusable(norm)
+        backward = time.perf_counter() - start
+        self.steps_done += 1
+        self.skipped += round((1.0 - terms.certified) * len(batch.T_true))
+        report = StepReport(
+            self.steps_done, terms.total.item(), terms.correspondence, terms.pose, terms.nees, terms.certified, self.skipped,
+            batch.coverage, norm, rate, *(1e3 * s for s in (grouping, *self.model.seconds, backward)),
+        )  # fmt: skip
+        if self.log and (self.steps_done % schedule.log_every == 0 or self.steps_done == schedule.steps):
+            self.log.append(asdict(report))
+        self.listener.step(report, schedule.steps)
+
+    def _follow(self) -> None:
+        """Move the average towards the weights, faster at first, when they are far from anything worth keeping."""
+        decay = min(self.config.schedule.average, (1 + self.steps_done) / (10 + self.steps_done))
+        with torch.no_grad():
+            for name, value in self.model.network.state_dict().items():
+                self.average[name].lerp_(value, 1.0 - decay)
+
+    def _warn_unusable(self, norm: float) -> None:
+        self.unusable += 1
+        self.listener.warning(f"step {self.steps_done + 1}: the gradient's norm is {norm}; this step changes nothing")
+        if self.unusable >= _PATIENCE:
+            raise PoliError(
+                f"training diverged: {_PATIENCE} steps in a row without a finite gradient; lower schedule.learning_rate "
+                f"(now {self.config.schedule.learning_rate}) or raise architecture.floor; see {self.out / 'log.csv'}"
+            )
+
+    def _averaged(self) -> TrainingModel:
+        model = TrainingModel(self.config.architecture, self.config.loss)
+        model.network.load_state_dict(self.average)
+        return model
+
+    def _validate(self, held_out: Any) -> None:
+        result = validate(self._averaged(), held_out, self.config.pairs)
+        assert self.validation_log is not None
+        self.validation_log.append({"step": self.steps_done, **asdict(result)})
+        self.listener.validated(self.steps_done, result)
+
+    def _save(self) -> None:
+        tensors = {f"network.{name}": t for name, t in self.model.network.state_dict().items()}
+        tensors |= {f"average.{name}": t for name, t in self.average.items()}
+        tensors |= {f"noise.{name}": t for name, t in self.model.noise.state_dict().items()}
+        tensors |= checkpoints.optimizer_tensors(self.optimizer)
+        checkpoints.save(self.checkpoint_path, checkpoints.Checkpoint(self.config, self.steps_done, tensors, self.skipped))
+
+    def _restore(self, saved: checkpoints.Checkpoint) -> None:
+        if saved.config != self.config:
+            raise InputError(
+                f"{self.checkpoint_path} was made with another configuration; train into another folder, or start anew with --fresh"
+            )
+        self.model.network.load_state_dict(checkpoints.part(saved.tensors, "network"))
+        self.model.noise.load_state_dict(checkpoints.part(saved.tensors, "noise"))
+        device = next(self.model.parameters()).device
+        self.average = {name: t.to(device) for name, t in checkpoints.part(saved.tensors, "average").items()}
+        checkpoints.restore_optimizer(self.optimizer, saved.tensors)
+        self.steps_done, self.skipped = saved.step, saved.skipped
+
+
+def learning_rate(schedule: ScheduleConfig, step: int) -> float:
+    """A linear rise over the warm-up, then half a cosine down to the final fraction."""
+    rise = min(1.0, (step + 1) / max(1, schedule.warmup))
+    fall = 0.5 * (1.0 + math.cos(math.pi * step / schedule.steps))
+    return schedule.learning_rate * rise * (schedule.final_fraction + (1.0 - schedule.final_fraction) * fall)

@@ -1,0 +1,171 @@
+"""Consistency graphs, cores and maximum cliques, against definitions and networkx."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oracles import random_pose, seeds
+from poli.errors import InputError
+from poli.tasks.clique import cliques_through, maximum_clique
+from poli.tasks.graph import consistency_graph, core_numbers, from_dense, k_core
+
+UNBOUNDED = 10**12
+
+
+def random_graph(rng, count, density):
+    upper = np.triu(rng.random((count, count)) < density, 1)
+    return upper | upper.T
+
+
+def to_dense(adjacency):
+    bits = np.unpackbits(adjacency.astype("<u8").view(np.uint8).reshape(len(adjacency), -1), axis=1, bitorder="little")
+    return bits[:, : len(adjacency)].astype(bool)
+
+
+def is_clique(graph, members):
+    return (graph[np.ix_(members, members)] | np.eye(len(members), dtype=bool)).all()
+
+
+@st.composite
+def graphs(draw):
+    """Of many sizes (around the width of a word) and densities, some with a planted clique."""
+    rng = np.random.default_rng(draw(seeds))
+    count = draw(st.sampled_from([1, 2, 5, 20, 63, 64, 65, 100]))
+    graph = random_graph(rng, count, draw(st.sampled_from([0.0, 0.05, 0.2, 0.5, 0.7] if count > 20 else [0.0, 0.3, 0.6, 0.9, 1.0])))
+    if draw(st.booleans()):
+        planted = rng.permutation(count)[: count // 4]
+        graph[np.ix_(planted, planted)] = True
+    np.fill_diagonal(graph, False)
+    return graph
+
+
+@given(graph=graphs())
+def test_maximum_clique_is_networkx_s(graph):
+    networkx = pytest.importorskip("networkx")
+    members, exact = maximum_clique(from_dense(graph), UNBOUNDED)
+    assert exact
+    assert is_clique(graph, members)
+    assert len(members) == max(len(c) for c in networkx.find_cliques(networkx.from_numpy_array(graph)))
+    assert (np.diff(members) > 0).all()
+
+
+@given(graph=graphs())
+def test_core_numbers_are_networkx_s(graph):
+    networkx = pytest.importorskip("networkx")
+    cores = core_numbers(from_dense(graph))
+    assert dict(enumerate(cores.tolist())) == networkx.core_number(networkx.from_numpy_array(graph))
+
+
+@given(graph=graphs())
+def test_a_core_holds_the_neighbours_it_promises(graph):
+    core = k_core(from_dense(graph))
+    most = core_numbers(from_dense(graph)).max()
+    assert (graph[np.ix_(core, core)].sum(axis=1) >= most).all()
+    assert len(maximum_clique(from_dense(graph), UNBOUNDED)[0]) <= most + 1
+
+
+@given(graph=graphs(), budget=st.sampled_from([0, 1, 10]))
+def test_an_exhausted_budget_still_gives_a_clique(graph, budget):
+    members, exact = maximum_clique(from_dense(graph), budget)
+    assert is_clique(graph, members)
+    assert len(members) >= 1
+    best = len(maximum_clique(from_dense(graph), UNBOUNDED)[0])
+    assert len(members) == best if exact else len(members) <= best
+
+
+def test_the_budget_is_kept_where_the_search_would_take_forever(rng):
+    """500 vertices at density 0.9 are beyond any search; a small budget returns at once, and more of it finds no less."""
+    adjacency = from_dense(random_graph(rng, 500, 0.9))
+    sizes = []
+    for budget in (0, 100, 2000):
+        members, exact = maximum_clique(adjacency, budget)
+        assert not exact
+        sizes.append(len(members))
+    assert sizes == sorted(sizes)
+
+
+@given(graph=graphs())
+def test_cliques_through_every_vertex(graph):
+    members = cliques_through(from_dense(graph), most=len(graph))
+    assert members.any(axis=0).all()
+    assert all(is_clique(graph, np.flatnonzero(row)) for row in members)
+    assert len(np.unique(members, axis=0)) == len(members)
+    assert (np.diff(members.sum(axis=1)) <= 0).all()
+    np.testing.assert_array_equal(cliques_through(from_dense(graph), most=2), members[:2])
+
+
+def test_simple_graphs():
+    members, exact = maximum_clique(from_dense(np.zeros((0, 0), bool)))
+    assert (len(members), exact) == (0, True)
+    members, exact = maximum_clique(from_dense(np.zeros((70, 70), bool)))
+    assert (len(members), exact) == (1, True)
+    members, exact = maximum_clique(from_dense(np.ones((130, 130), bool)))
+    assert exact
+    np.testing.assert_array_equal(members, np.arange(130))
+    assert len(k_core(from_dense(np.zeros((0, 0), bool)))) == 0
+    assert cliques_through(from_dense(np.zeros((0, 0), bool)), most=5).shape == (0, 0)
+
+
+@given(graph=graphs())
+def test_bitsets_hold_the_graph(graph):
+    np.testing.assert_array_equal(to_dense(from_dense(graph)), graph)
+
+
+@given(seed=seeds, count=st.sampled_from([1, 3, 64, 150]), bound=st.sampled_from([0.0, 0.1, 1.0]))
+def test_consistency_is_of_lengths(seed, count, bound):
+    rng = np.random.default_rng(seed)
+    p, q = rng.standard_normal((2, count, 3))
+    lengths = [np.linalg.norm(x[:, None] - x[None], axis=2) for x in (p, q)]
+    expected = np.abs(lengths[0] - lengths[1]) <= 2.0 * bound
+    np.fill_diagonal(expected, False)
+    np.testing.assert_array_equal(to_dense(consistency_graph(p, q, bound)), expected)
+
+
+@given(seed=seeds)
+def test_right_matches_are_the_clique(seed):
+    rng = np.random.default_rng(seed)
+    p, T = rng.standard_normal((120, 3)), random_pose(rng)
+    q = p @ T[:3, :3].T + T[:3, 3]
+    q[30:] = rng.permutation(q[30:]) + rng.standard_normal((90, 3))
+    members, exact = maximum_clique(consistency_graph(p, q, 0.01))
+    assert exact
+    assert set(range(30)) <= set(members.tolist())
+
+
+def test_matches_that_share_a_point_exclude_each_other(rng):
+    p = rng.standard_normal((2, 3))
+    graph = to_dense(consistency_graph(p[[0, 0, 1]], rng.standard_normal((3, 3)), 100.0))
+    assert graph.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
+
+
+def test_the_answer_does_not_hang_on_threads(rng, monkeypatch):
+    p, q = rng.standard_normal((2, 600, 3))
+    answers = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("POLI_NUM_THREADS", threads)
+        answers.append(consistency_graph(p, q, 0.1))
+    np.testing.assert_array_equal(*answers)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "bound", "named"),
+    [
+        (np.zeros((4, 2)), np.zeros((4, 2)), 1.0, "source"),
+        (np.zeros((4, 3)), np.zeros((5, 3)), 1.0, "target"),
+        (np.zeros((4, 3)), np.full((4, 3), np.nan), 1.0, "target"),
+        (np.zeros((4, 3)), np.zeros((4, 3)), -1.0, "noise_bound"),
+    ],
+)
+def test_bad_matches_are_named(source, target, bound, named):
+    with pytest.raises(InputError, match=named):
+        consistency_graph(source, target, bound)
+
+
+def test_bad_graphs_are_named():
+    with pytest.raises(InputError, match="adjacency"):
+        maximum_clique(np.zeros((5, 5), bool))
+    with pytest.raises(InputError, match="node_budget"):
+        maximum_clique(from_dense(np.zeros((5, 5), bool)), -1)
+    with pytest.raises(InputError, match="graph"):
+        from_dense(np.triu(np.ones((3, 3), bool)))

@@ -1,0 +1,164 @@
+"""Fast Point Feature Histograms against a plain transcription of their definition, and against Open3D where it is installed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oracles import random_pose, seeds
+from poli.errors import InputError
+from poli.tasks.fpfh import fpfh, fpfh_of_scales
+
+
+def oriented_cloud(rng, count=120, random_normals=True):
+    """Points on a bumpy sphere, with random normals (every bin is used) or outward ones."""
+    outward = rng.standard_normal((count, 3))
+    outward /= np.linalg.norm(outward, axis=1, keepdims=True)
+    points = outward * (1.0 + 0.2 * np.sin(3.0 * outward[:, :1]))
+    normals = rng.standard_normal((count, 3)) if random_normals else outward
+    return points, normals / np.linalg.norm(normals, axis=1, keepdims=True)
+
+
+def pair_angles(p, a, q, b):
+    """The three angles of two oriented points, in the frame of the one whose normal is nearer to the line between them."""
+    d = q - p
+    length = np.linalg.norm(d)
+    if length == 0:
+        return 0.0, 0.0, 0.0
+    d = d / length
+    if np.arccos(min(abs(a @ d), 1.0)) > np.arccos(min(abs(b @ d), 1.0)):
+        a, b, d = b, a, -d
+    v = np.cross(d, a)
+    if np.linalg.norm(v) == 0:
+        return 0.0, 0.0, 0.0
+    v = v / np.linalg.norm(v)
+    w = np.cross(a, v)
+    return np.arctan2(w @ b, a @ b), v @ b, a @ d
+
+
+def slow_fpfh(points, normals, radius, max_neighbours):
+    count = len(points)
+    distance = np.linalg.norm(points[:, None] - points[None], axis=2)
+    neighbours = []
+    for i in range(count):
+        order = [j for j in np.argsort(distance[i], kind="stable")[:max_neighbours] if distance[i, j] < radius]
+        neighbours.append([j for j in order if j != i])
+    simple = np.zeros((count, 33))
+    for i in range(count):
+        for j in neighbours[i]:
+            turn, tilt, slope = pair_angles(points[i], normals[i], points[j], normals[j])
+            for block, share in enumerate(((turn + np.pi) / (2 * np.pi), (tilt + 1) / 2, (slope + 1) / 2)):
+                simple[i, 11 * block + min(int(11 * share), 10)] += 100.0 / len(neighbours[i])
+    fast = simple.copy()
+    for i in range(count):
+        apart = [j for j in neighbours[i] if distance[i, j] > 0]
+        if apart:
+            weights = 1.0 / distance[i, apart] ** 2
+            fast[i] += weights @ simple[apart] / weights.sum()
+    return fast
+
+
+def share_off(a, b):
+    """The share of points whose features differ: an angle within rounding of a bin's edge may fall to either side of it."""
+    return (np.abs(a - b).max(axis=1) > 1e-6).mean()
+
+
+@given(seed=seeds, radius=st.sampled_from([0.1, 0.4, 3.0]), most=st.sampled_from([2, 10, 500]))
+def test_the_definition(seed, radius, most):
+    points, normals = oriented_cloud(np.random.default_rng(seed), 60)
+    np.testing.assert_allclose(fpfh(points, normals, radius, most), slow_fpfh(points, normals, radius, most), atol=1e-9)
+
+
+def test_open3d(rng):
+    o3d = pytest.importorskip("open3d")
+    points, normals = oriented_cloud(rng, 400)
+    cloud = o3d.geometry.PointCloud(o3d.utility.Vector3dVector(points))
+    cloud.normals = o3d.utility.Vector3dVector(normals)
+    for radius, most in ((0.1, 90), (0.3, 20), (0.5, 100)):
+        its = o3d.pipelines.registration.compute_fpfh_feature(cloud, o3d.geometry.KDTreeSearchParamHybrid(radius, most)).data.T
+        np.testing.assert_allclose(fpfh(points, normals, radius, most), its, atol=1e-9)
+
+
+def test_duplicates_and_lonely_points(rng):
+    points, normals = oriented_cloud(rng, 40)
+    points = np.concatenate([points, points[:5], [[50.0, 0.0, 0.0]]])
+    normals = np.concatenate([normals, normals[5:10], [[0.0, 0.0, 1.0]]])
+    ours = fpfh(points, normals, 0.6)
+    np.testing.assert_allclose(ours, slow_fpfh(points, normals, 0.6, 100), atol=1e-9)
+    assert not ours[-1].any()
+
+
+def test_every_angle_sums_to_two_hundred(rng):
+    points, normals = oriented_cloud(rng)
+    np.testing.assert_allclose(fpfh(points, normals, 1.0).reshape(-1, 3, 11).sum(axis=2), 200.0)
+
+
+@given(seed=seeds)
+def test_rigid_motions_change_nothing(seed):
+    rng = np.random.default_rng(seed)
+    points, normals = oriented_cloud(rng)
+    T = random_pose(rng)
+    moved = fpfh(points @ T[:3, :3].T + T[:3, 3], normals @ T[:3, :3].T, 0.5)
+    assert share_off(moved, fpfh(points, normals, 0.5)) < 0.05
+
+
+def test_the_order_of_points_changes_nothing(rng):
+    points, normals = oriented_cloud(rng)
+    order = rng.permutation(len(points))
+    np.testing.assert_allclose(fpfh(points[order], normals[order], 0.5), fpfh(points, normals, 0.5)[order], atol=1e-9)
+
+
+def test_scale_is_the_radius(rng):
+    points, normals = oriented_cloud(rng)
+    assert share_off(fpfh(1000.0 * points, normals, 500.0), fpfh(points, normals, 0.5)) < 0.05
+
+
+def test_signs_of_normals_matter(rng):
+    """Turning all normals around, or a few, makes other features: that is why normals are oriented first."""
+    points, normals = oriented_cloud(rng, random_normals=False)
+    right = fpfh(points, normals, 0.5)
+    assert share_off(fpfh(points, -normals, 0.5), right) > 0.9
+    one = normals.copy()
+    one[0] *= -1.0
+    assert share_off(fpfh(points, one, 0.5), right) > 0.02
+
+
+def test_several_scales_are_single_ones_side_by_side(rng):
+    points, normals = oriented_cloud(rng)
+    radii = np.array([0.2, 0.5, 5.0])
+    together = fpfh_of_scales(points, normals, radii, 50)
+    np.testing.assert_allclose(together, np.hstack([fpfh(points, normals, r, 50) for r in radii]), atol=1e-9)
+
+
+def test_the_answer_does_not_hang_on_threads(rng, monkeypatch):
+    points, normals = oriented_cloud(rng, 1000)
+    answers = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("POLI_NUM_THREADS", threads)
+        answers.append(fpfh(points, normals, 0.3))
+    np.testing.assert_array_equal(*answers)
+
+
+def test_one_point_alone():
+    assert not fpfh(np.zeros((1, 3)), np.array([[0.0, 0.0, 1.0]]), 1.0).any()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"points": np.zeros((5, 2))}, "points"),
+        ({"points": np.full((5, 3), np.nan)}, "points"),
+        ({"normals": np.ones((4, 3))}, "normals"),
+        ({"normals": np.zeros((5, 3))}, "normals"),
+        ({"normals": np.full((5, 3), np.nan)}, "normals"),
+        ({"radius": 0.0}, "radius"),
+        ({"radius": np.inf}, "radius"),
+        ({"max_neighbours": 1}, "max_neighbours"),
+        ({"max_neighbours": 2.5}, "max_neighbours"),
+    ],
+)
+def test_bad_inputs_are_named(change, named):
+    points = np.random.default_rng(1).standard_normal((5, 3))
+    good = {"points": points, "normals": np.tile([0.0, 0.0, 1.0], (5, 1)), "radius": 1.0, "max_neighbours": 10}
+    with pytest.raises(InputError, match=named):
+        fpfh(**{**good, **change})

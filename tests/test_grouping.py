@@ -1,0 +1,98 @@
+"""Grouping: who looks at whom, and what does not change when the cloud is moved."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles import random_pose
+
+from poli.errors import InputError
+from poli.estimation.architecture import Architecture
+from poli.estimation.farthest import farthest_points
+from poli.estimation.grouping import group
+
+ARCHITECTURE = Architecture()
+
+
+def cloud(seed: int, count: int = 200) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((count, 3))
+    return points / np.linalg.norm(points, axis=1, keepdims=True) * (1.0 + 0.2 * np.sin(5.0 * points[:, :1]))
+
+
+def test_farthest_points_are_far_apart_and_start_far_from_the_centroid():
+    points = cloud(0)
+    chosen = farthest_points(points, 50)
+    assert len(set(chosen.tolist())) == 50
+    assert chosen[0] == np.linalg.norm(points - points.mean(axis=0), axis=1).argmax()
+    for i in range(1, 50):  # each is the farthest of all from those before it
+        gaps = np.linalg.norm(points[:, None] - points[chosen[:i]], axis=2).min(axis=1)
+        assert gaps[chosen[i]] == pytest.approx(gaps.max())
+
+
+def test_farthest_points_never_repeat_even_among_duplicates():
+    points = np.repeat(cloud(1, 8), 4, axis=0)
+    assert sorted(farthest_points(points, 32).tolist()) == list(range(32))
+
+
+@given(st.integers(0, 10_000))
+def test_offsets_do_not_change_when_the_cloud_is_moved_turned_and_scaled(seed):
+    points = cloud(seed)
+    T = random_pose(np.random.default_rng(seed))
+    scale = 10.0 ** np.random.default_rng(seed).uniform(-3, 3)
+    before = group(points, ARCHITECTURE)
+    after = group(scale * (points @ T[:3, :3].T + T[:3, 3]), ARCHITECTURE)
+    # Eigenvectors of nearly equal eigenvalues may turn by more than rounding, in a few points.
+    for a, b in zip(before.levels, after.levels, strict=True):
+        assert np.quantile(np.abs(a.offsets - b.offsets).max(axis=(1, 2)), 0.98) < 1e-3
+        np.testing.assert_array_equal(a.neighbours, b.neighbours)
+    np.testing.assert_allclose(after.spacing, scale * before.spacing, rtol=1e-9)
+
+
+def test_frames_are_rotations_and_groups_have_radius_one():
+    grouping = group(cloud(2), ARCHITECTURE)
+    for level in grouping.levels:
+        frames = level.frames.astype(float)
+        np.testing.assert_allclose(frames @ np.swapaxes(frames, 1, 2), np.tile(np.eye(3), (len(frames), 1, 1)), atol=1e-5)
+        np.testing.assert_allclose(np.linalg.det(frames), 1.0, atol=1e-5)
+        np.testing.assert_allclose((level.offsets.astype(float) ** 2).sum(2).mean(1), 1.0, atol=1e-5)
+    for interpolation in grouping.interpolations:
+        np.testing.assert_allclose(interpolation.weights.sum(axis=1), 1.0, atol=1e-6)
+
+
+def test_thin_axis_is_the_normal_of_a_plane():
+    rng = np.random.default_rng(3)
+    points = np.column_stack([rng.uniform(-1, 1, (300, 2)), np.zeros(300)])
+    frames = group(points, ARCHITECTURE).levels[0].frames
+    np.testing.assert_allclose(np.abs(frames[:, 2, 2]), 1.0, atol=1e-6)
+
+
+def test_spacing_is_the_spacing_of_a_grid():
+    side = np.arange(40) * 0.25
+    points = np.column_stack([*(a.ravel() for a in np.meshgrid(side, side)), np.zeros(1600)])
+    assert np.median(group(points, ARCHITECTURE).spacing) == pytest.approx(0.25, rel=0.1)
+
+
+def test_duplicates_and_lines_are_finite():
+    for points in (np.zeros((20, 3)), np.repeat(cloud(4, 10), 5, axis=0), np.outer(np.arange(40.0), [1.0, 2.0, 3.0])):
+        grouping = group(points, ARCHITECTURE)
+        assert all(np.isfinite(level.offsets).all() and (level.radius > 0).all() for level in grouping.levels)
+
+
+def test_sixteen_points_are_enough_and_fifteen_are_not():
+    assert len(group(cloud(5, 16), ARCHITECTURE).spacing) == 16
+    with pytest.raises(InputError, match="15 points"):
+        group(cloud(5, 15), ARCHITECTURE)
+
+
+def test_architecture_refuses_what_does_not_fit():
+    with pytest.raises(InputError, match="one number a level"):
+        Architecture(neighbours=(16, 16))
+    with pytest.raises(InputError, match="unknown width"):
+        Architecture.from_dict({"width": 3})
+    with pytest.raises(InputError, match="positive"):
+        Architecture(head=0)
+
+
+def test_the_default_network_is_cheap():
+    assert Architecture().multiply_adds() <= 60_000  # a point: 60 million for 1,000 points

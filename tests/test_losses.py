@@ -1,0 +1,169 @@
+"""The losses against formulas written out in numpy, and their gradients against finite differences."""
+
+import numpy as np
+import pytest
+from oracles import random_pose
+
+from poli import certify, se3
+from poli.errors import InputError
+
+torch = pytest.importorskip("torch")
+from poli.learn.losses import LossConfig, Matches, PoseNoise, pair_loss, whitening  # noqa: E402
+
+COUNT = 12
+
+
+def problem(seed: int, noise: float = 0.02, problems: int = 2):
+    """Matches with measured poses, lower-triangular factors and frames; float64 throughout."""
+    rng = np.random.default_rng(seed)
+    source, target, measured = [], [], []
+    for _ in range(problems):
+        T = random_pose(rng)
+        p = rng.standard_normal((COUNT, 3))
+        source.append(p)
+        target.append(p @ T[:3, :3].T + T[:3, 3] + 0.1 * rng.standard_normal((COUNT, 3)))
+        measured.append(T @ se3.exp(noise * rng.standard_normal(6)))
+    L = np.tril(0.05 * rng.standard_normal((problems, COUNT, 3, 3)))
+    L[..., [0, 1, 2], [0, 1, 2]] = rng.uniform(0.05, 0.3, (problems, COUNT, 3))
+    frames = np.stack([[random_pose(rng)[:3, :3] for _ in range(COUNT)] for _ in range(problems)])
+    arrays = [np.stack(a) for a in (source, target)] + [np.ones((problems, COUNT)), np.stack(measured)]
+    return Matches(*(torch.from_numpy(a) for a in arrays)), torch.from_numpy(L), torch.from_numpy(frames)
+
+
+def terms(kind, matches, L, frames, **options):
+    config = LossConfig(kind=kind, **options)
+    return pair_loss(config, PoseNoise(config), matches, L, frames)
+
+
+def covariances(L, frames):
+    factor = (frames @ L).numpy()
+    return factor @ np.swapaxes(factor, -1, -2)
+
+
+def test_whitening_squares_to_the_inverse_covariance():
+    _, L, frames = problem(0)
+    A = whitening(L, frames).numpy()
+    np.testing.assert_allclose(np.swapaxes(A, -1, -2) @ A, np.linalg.inv(covariances(L, frames)), rtol=1e-9)
+
+
+def test_known_pose_loss_is_the_gaussian_likelihood():
+    matches, L, frames = problem(1)
+    C = covariances(L, frames)
+    T = matches.T_measured.numpy()
+    expected, squares = [], []
+    for b in range(len(T)):
+        d = matches.target[b].numpy() - matches.source[b].numpy() @ T[b, :3, :3].T - T[b, :3, 3]
+        squared = np.einsum("ni,nij,nj->n", d, np.linalg.inv(2 * C[b]), d)
+        expected.append(0.5 * np.mean(np.linalg.slogdet(2 * C[b])[1] + squared))
+        squares.append(squared.mean())
+    result = terms("tqc", matches, L, frames)
+    assert result.total.item() == pytest.approx(np.mean(expected), rel=1e-9)
+    assert result.nees == pytest.approx(np.mean(squares), rel=1e-9)
+    assert result.pose == 0.0
+
+
+@pytest.mark.parametrize("kind", ["ttqc", "ttqc-map"])
+def test_the_papers_loss_written_out(kind):
+    matches, L, frames = problem(2, problems=1)
+    rotation, translation = 0.03, 0.05
+    result = terms(kind, matches, L, frames, rotation_sigma=rotation, translation_sigma=translation)
+    C = covariances(L, frames)[0]
+    p, q, T_measured = matches.source[0].numpy(), matches.target[0].numpy(), matches.T_measured[0].numpy()
+    prior = certify.PosePrior.isotropic(T_measured, rotation, translation) if kind == "ttqc-map" else None
+    pose = certify.solve(p, q, np.linalg.inv(2 * C), prior).T_target_source
+    gamma = np.diag([rotation**2] * 3 + [translation**2] * 3)
+    xi = se3.log(se3.inverse(pose) @ T_measured)
+
+    def residuals(T):
+        return q - p @ T[:3, :3].T - T[:3, 3]
+
+    def numeric(function):  # derivative by a right perturbation, by central differences
+        columns = []
+        for axis in range(6):
+            step = np.zeros(6)
+            step[axis] = 1e-6
+            columns.append((function(pose @ se3.exp(step)) - function(pose @ se3.exp(-step))) / 2e-6)
+        return np.stack(columns, axis=-1)
+
+    J = numeric(residuals)
+    J_xi = numeric(lambda T: se3.log(se3.inverse(T) @ T_measured))
+    H = np.einsum("nia,nij,njb->ab", J, np.linalg.inv(2 * C), J) + J_xi.T @ np.linalg.inv(gamma) @ J_xi
+    d = residuals(pose)
+    data = 0.5 * (np.linalg.slogdet(2 * C)[1].sum() + np.einsum("ni,nij,nj->", d, np.linalg.inv(2 * C), d))
+    pose_term = 0.5 * (xi @ np.linalg.inv(gamma) @ xi + np.linalg.slogdet(gamma)[1] + np.linalg.slogdet(H)[1])
+    assert result.correspondence * COUNT == pytest.approx(data, rel=1e-6)
+    assert result.pose * COUNT == pytest.approx(pose_term, rel=1e-5)
+    assert result.total.item() * COUNT == pytest.approx(data + pose_term, rel=1e-5)
+    assert result.certified == 1.0
+
+
+@pytest.mark.parametrize("kind", ["tqc", "ttqc", "ttqc-map", "release"])
+def test_gradients_are_those_of_finite_differences(kind):
+    matches, L, frames = problem(3)
+    options = {"rotation_sigma": 0.05, "translation_sigma": 0.05}
+    variable = L.clone().requires_grad_()
+    terms(kind, matches, variable, frames, **options).total.backward()
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        direction = torch.from_numpy(np.tril(rng.standard_normal(L.shape)))
+        step = 1e-6
+        with torch.no_grad():
+            high = terms(kind, matches, L + step * direction, frames, **options).total.item()
+            low = terms(kind, matches, L - step * direction, frames, **options).total.item()
+        assert (variable.grad * direction).sum().item() == pytest.approx((high - low) / (2 * step), rel=2e-4, abs=1e-7)
+
+
+def test_gated_matches_do_not_count():
+    matches, L, frames = problem(4)
+    weights = matches.weights.clone()
+    weights[:, -4:] = 0.0
+    far = matches.target.clone()
+    far[:, -4:] += 100.0
+    gated = terms("ttqc", Matches(matches.source, far, weights, matches.T_measured), L, frames)
+    cut = Matches(matches.source[:, :-4], matches.target[:, :-4], matches.weights[:, :-4], matches.T_measured)
+    assert gated.total.item() == pytest.approx(terms("ttqc", cut, L[:, :-4], frames[:, :-4]).total.item(), rel=1e-7)
+
+
+def test_problems_without_an_answer_are_skipped_and_counted():
+    matches, L, frames = problem(5)
+    source, target = matches.source.clone(), matches.target.clone()
+    source[0], target[0] = 0.0, 0.0  # one point, matched twelve times
+    result = terms("ttqc", Matches(source, target, matches.weights, matches.T_measured), L, frames)
+    alone = Matches(*(t[1:] for t in (matches.source, matches.target, matches.weights, matches.T_measured)))
+    assert result.certified == 0.5
+    assert result.total.item() == pytest.approx(terms("ttqc", alone, L[1:], frames[1:]).total.item(), rel=1e-9)
+    nothing = Matches(source[:1], target[:1], matches.weights[:1], matches.T_measured[:1])
+    variable = L[:1].clone().requires_grad_()
+    empty = terms("ttqc", nothing, variable, frames[:1])
+    empty.total.backward()
+    assert empty.certified == 0.0
+    assert not variable.grad.any()
+
+
+def test_gamma_can_be_learned():
+    """With well-determined poses, the likelihood is greatest where Gamma is the spread of the measured poses."""
+    rng = np.random.default_rng(6)
+    problems, spread = 60, np.array([0.02] * 3 + [0.2] * 3)
+    p = rng.standard_normal((problems, COUNT, 3))
+    true = np.stack([random_pose(rng) for _ in range(problems)])
+    q = p @ np.swapaxes(true[:, :3, :3], 1, 2) + true[:, None, :3, 3]
+    measured = np.stack([T @ se3.exp(spread * rng.standard_normal(6)) for T in true])
+    matches = Matches(*(torch.from_numpy(a) for a in (p, q, np.ones((problems, COUNT)), measured)))
+    L = torch.eye(3, dtype=torch.float64).expand(problems, COUNT, 3, 3) * 1e-4
+    frames = torch.eye(3, dtype=torch.float64).expand(problems, COUNT, 3, 3)
+    config = LossConfig(rotation_sigma=0.1, translation_sigma=0.1, learn_gamma=True)
+    noise = PoseNoise(config)
+    optimizer = torch.optim.Adam(noise.parameters(), 0.1)
+    for _ in range(60):
+        optimizer.zero_grad()
+        pair_loss(config, noise, matches, L, frames).total.backward()
+        optimizer.step()
+    np.testing.assert_allclose(noise.log_sigma.exp().detach().numpy(), spread, rtol=0.25)
+    assert not PoseNoise(LossConfig()).log_sigma.requires_grad
+
+
+def test_unknown_kinds_are_refused():
+    with pytest.raises(InputError, match=r"loss\.kind is 'mse'"):
+        LossConfig(kind="mse")
+    with pytest.raises(InputError, match="must be positive"):
+        LossConfig(rotation_sigma=0.0)
