@@ -3,22 +3,25 @@
 import poli
 
 scan = poli.read("scan.pcd")          # Scan; (N, 3) arrays are accepted wherever a Scan is
-field = poli.pca(scan, k=24)          # Ellipsoids: one Gaussian a point
+field = poli.estimate(scan)           # Ellipsoids: one Gaussian a point, by a trained network
+field = poli.pca(scan, k=24)          # the hand-crafted rival, same type
+result = poli.register(source, target)                   # the pose between two clouds of one object
 pose = poli.certify.solve(source, target, information)   # matched points and (N, 3, 3) weights; proven optimal
 """
 
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Ellipsoids", "PoliError", "Scan", "__version__", "certify", "pca", "read", "se3", "write"]
+__all__ = ["Ellipsoids", "PoliError", "Scan", "__version__", "certify", "estimate", "pca", "read", "register", "se3", "write"]
 
 if TYPE_CHECKING:
     from poli import certify, se3
     from poli.data import read, write
     from poli.ellipsoids import Ellipsoids
     from poli.errors import PoliError
-    from poli.estimation import pca
+    from poli.estimation import estimate, pca
     from poli.scan import Scan
+    from poli.tasks import register
 
 # Names load what they need when they are first used: `import poli` itself costs little more than numpy, and no compiler.
 _HOME = {
@@ -26,8 +29,10 @@ _HOME = {
     "PoliError": "poli.errors",
     "Scan": "poli.scan",
     "certify": "poli.certify",
+    "estimate": "poli.estimation",
     "pca": "poli.estimation",
     "read": "poli.data",
+    "register": "poli.tasks",
     "se3": "poli.se3",
     "write": "poli.data",
 }

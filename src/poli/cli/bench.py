@@ -43,3 +43,66 @@ def pca(
     from poli.bench.pca import run
 
     run(out, json_path, scan, repeats)
+
+
+_Meshes = Annotated[
+    list[Path] | None, typer.Option("--mesh", help="A .ply or .obj mesh; give it again for more. Our own shapes if not given.")
+]
+
+
+@bench.command()
+def objects(
+    out: _Out = Path("results"),
+    json_path: _Json = None,
+    mesh: _Meshes = None,
+    model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "objects",
+    pairs: Annotated[int, typer.Option(help="Pairs for each object and number of points.")] = 100,
+    seed: Annotated[int, typer.Option()] = 0,
+) -> None:
+    """Normals, registration and calibration on objects, against PCA, KISS-Matcher and the surface's own normals.
+
+    Example: poli bench objects --mesh dragon.ply --mesh happy_buddha.ply
+    """
+    from poli.bench.objects import ObjectsBench, run
+
+    command = _command("objects", mesh, f"--model {Path(model).name} --pairs {pairs} --seed {seed}")
+    run(ObjectsBench(tuple(mesh or ()), model, pairs=pairs, seed=seed), out, json_path, command)
+
+
+@bench.command()
+def noise(
+    config: Annotated[Path, typer.Argument(help="A training configuration; its loss and noise are replaced.")],
+    out: _Out = Path("results"),
+    json_path: _Json = None,
+    mesh: _Meshes = None,
+    runs: Annotated[Path, typer.Option(help="Folder for the twelve training runs; they resume.")] = Path("runs/noise"),
+) -> None:
+    """Train with T-Q-C, T-T-Q-C and T-T-Q-C-map at pose noise 0 to 0.03 and compare the normals (supplement SE).
+
+    Example: poli bench noise configs/noise.toml --mesh dragon.ply
+    """
+    from poli.bench.noise import NoiseBench, run
+    from poli.learn.config import read_config
+
+    command = _command(f"noise {config.name}", mesh, "")
+    run(NoiseBench(read_config(config), tuple(mesh or ())), runs, out, json_path, command)
+
+
+@bench.command()
+def relaxation(
+    out: _Out = Path("results"),
+    json_path: _Json = None,
+    steps: Annotated[int, typer.Option(help="Of the training that the loss curves come from.")] = 600,
+    runs: Annotated[Path, typer.Option(help="Folder for the training run.")] = Path("runs/relaxation"),
+) -> None:
+    """What leaving the prior out of the inner problem changes: the supplement's two scenarios and two loss curves (SC).
+
+    Example: poli bench relaxation
+    """
+    from poli.bench.relaxation import run
+
+    run(steps, runs, out, json_path, f"poli bench relaxation --steps {steps}")
+
+
+def _command(verb: str, meshes: list[Path] | None, options: str) -> str:
+    return " ".join(["poli bench", verb, *(f"--mesh {path.name}" for path in meshes or ()), options]).strip()

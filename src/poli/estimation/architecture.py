@@ -12,25 +12,26 @@ from poli.errors import InputError
 class Architecture:
     """A PointNet++-like network. Level 0 is every point; each further level keeps one point in `stride`."""
 
-    neighbours: tuple[int, ...] = (16, 16, 16)  # of each level's groups, in the level below; of level 0, in the cloud itself
+    neighbours: tuple[int, ...] = (16, 16)  # of each level's groups, in the level below; of level 0, in the cloud itself
     stride: int = 4
-    edge: tuple[int, ...] = (32, 64, 96)  # width of the shared MLP, by level
-    scalars: tuple[int, ...] = (64, 96, 128)  # features of a point that do not turn with the cloud, by level
-    vectors: int = 8  # features of a point that turn with the cloud, at every level
-    head: int = 64
-    reach: int = 32  # nearest neighbours whose moments the head weighs
-    attention: int = 16  # width of its MLP
-    heads: int = 4
-    rounds: int = 2
+    edge: tuple[int, ...] = (24, 48)  # width of the shared MLP, by level
+    scalars: tuple[int, ...] = (32, 64)  # features of a point that do not turn with the cloud, by level
+    vectors: int = 4  # features of a point that turn with the cloud, at every level
     interpolated: int = 3  # coarse points that a fine one interpolates
+    head: int = 32
+    reach: int = 36  # nearest neighbours whose moments the head weighs
+    attention: int = 16  # width of the MLP that weighs them
+    heads: int = 4  # sets of weights
+    rounds: int = 2  # the second round weighs again, knowing the ellipsoids of the first
     log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
-    floor: float = 0.02  # the least diagonal entry of L, in local spacings: without one the likelihood is unbounded
+    floor: float = 0.01  # the least diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:
         levels = len(self.neighbours)
         if levels < 1 or len(self.edge) != levels or len(self.scalars) != levels:
             raise InputError(f"architecture: neighbours, edge and scalars need one number a level, {levels} each")
-        numbers = [*self.neighbours, *self.edge, *self.scalars, self.head, self.interpolated]
+        numbers = [*self.neighbours, *self.edge, *self.scalars, self.interpolated]
+        numbers += [self.head, self.reach, self.attention, self.heads, self.rounds]
         if min(numbers) < 1 or self.stride < 2 or self.vectors < 0 or not self.floor > 0:
             raise InputError("architecture: sizes must be positive, stride at least 2, floor above 0")
 

@@ -38,6 +38,7 @@ class ScheduleConfig:
     steps: int = 4000
     learning_rate: float = 1e-2  # at its peak; it rises during the warm-up and falls as a cosine
     warmup: int = 100
+    settle: float = 0.25  # of the steps, the last: partners are as dense as the clouds, whatever pairs.partner_density says
     final_fraction: float = 0.01  # of the learning rate, at the end
     weight_decay: float = 0.0
     clip: float = 1.0  # the gradient's norm
@@ -49,8 +50,16 @@ class ScheduleConfig:
     def __post_init__(self) -> None:
         if min(self.steps, self.log_every, self.validate_every, self.checkpoint_every) < 1 or self.warmup < 0:
             raise InputError("schedule: steps and intervals must be at least 1, warmup at least 0")
-        if not (self.learning_rate > 0 and self.clip > 0 and 0 <= self.average < 1 and 0 < self.final_fraction <= 1):
-            raise InputError("schedule: learning_rate and clip must be positive, average in [0, 1), final_fraction in (0, 1]")
+        if not (
+            self.learning_rate > 0
+            and self.clip > 0
+            and 0 <= self.average < 1
+            and 0 < self.final_fraction <= 1
+            and 0 <= self.settle <= 1
+        ):
+            raise InputError(
+                "schedule: learning_rate and clip must be positive, average in [0, 1), final_fraction in (0, 1], settle in [0, 1]"
+            )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from poli.data.shapes import Mesh
@@ -25,7 +25,7 @@ except ImportError:
 
 def calibrate(model: TrainingModel, held_out: Sequence[Mesh], pairs: PairConfig) -> float:
     """The factor for L that makes the mean of d'(2C)^-1 d three on held-out pairs of clouds of equal density."""
-    nees = validate(model, held_out, replace(pairs, partner_density=1.0), draws=4).nees
+    nees = validate(model, held_out, pairs, draws=4).nees
     return float((nees / 3.0) ** 0.5)
 
 

@@ -31,7 +31,9 @@ class PairConfig:
     points: tuple[int, ...] = (500, 1000)  # N of a step is drawn from these
     clouds: int = 1  # Q's a step
     partners: int = 1  # P's a Q
-    partner_density: float = 1.0  # points of P over points of Q
+    # Points of P over points of Q. A dense partner, as if of several scans, lies nearer to the surface and teaches where it runs
+    # sooner; the covariances are then those of that density, so a run must settle at 1 to be calibrated.
+    partner_density: float = 1.0
     max_rotation: float = 60.0  # degrees, between P and Q
     translation_noise: float = 0.0  # standard deviation of the measured pose, an axis, in radii of the object
     rotation_noise: float = 0.0  # degrees, an axis
@@ -42,6 +44,8 @@ class PairConfig:
             raise InputError(f"pairs.points is {self.points}; give numbers of at least {LEAST_POINTS}")
         if self.clouds < 1 or self.partners < 1:
             raise InputError("pairs.clouds and pairs.partners must be at least 1")
+        if not self.partner_density >= 1.0:
+            raise InputError(f"pairs.partner_density is {self.partner_density}; expected at least 1")
         if min(self.max_rotation, self.translation_noise, self.rotation_noise) < 0 or (self.gate is not None and self.gate <= 0):
             raise InputError("pairs: rotations and noise must be at least 0, and gate above 0")
 

@@ -10,7 +10,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +71,12 @@ class Listener:
 
 def train(config: TrainConfig, out: Path, listener: Listener | None = None, fresh: bool = False) -> Path:
     """Train to the end of the schedule, from the folder's checkpoint if it has one, and return the path of the model."""
-    with _process_group() as (rank, world, device):
-        return _Run(config, out, (listener or Listener()) if rank == 0 else Listener(), fresh, rank, world, device).finish()
+    with process_group() as (rank, world, device):
+        return Run(config, out, (listener or Listener()) if rank == 0 else Listener(), fresh, rank, world, device).finish()
 
 
 @contextmanager
-def _process_group():
+def process_group():
     """Rank, number of processes and device. `torchrun` sets the environment that says how many there are."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     cuda = torch.cuda.is_available()
@@ -91,7 +91,7 @@ def _process_group():
         distributed.destroy_process_group()
 
 
-class _Run:
+class Run:
     def __init__(
         self, config: TrainConfig, out: Path, listener: Listener, fresh: bool, rank: int, world: int, device: torch.device
     ) -> None:
@@ -147,7 +147,10 @@ class _Run:
     def _batch(self, surfaces: Surfaces, step: int) -> tuple[PairBatch, float]:
         start = time.perf_counter()
         rng = np.random.default_rng([self.config.seed, self.rank, step])
-        batch = draw_pairs(surfaces.pick, self.config.pairs, self.config.architecture, rng)
+        pairs, schedule = self.config.pairs, self.config.schedule
+        if step >= (1.0 - schedule.settle) * schedule.steps:
+            pairs = replace(pairs, partner_density=1.0)
+        batch = draw_pairs(surfaces.pick, pairs, self.config.architecture, rng)
         return batch, time.perf_counter() - start
 
     def _step(self, batch: PairBatch, grouping: float) -> None:

@@ -51,7 +51,7 @@ def validate(model: TrainingModel, meshes: Sequence[Mesh], pairs: PairConfig, dr
                     terms = pair_loss(yardstick, model.noise.cpu(), at_truth, *(_repeated(t, batch, points) for t in (L, frames)))
                     losses.append(terms.correspondence)
                     nees.append(terms.nees)
-                    axes = (frames @ L).double()
+                    axes = frames.double() @ L.double()
                     normals = torch.linalg.eigh(axes @ axes.transpose(1, 2))[1][:, :, 0].numpy()
                     cosine = np.abs(np.einsum("ni,ni->n", normals, batch.normals[0]))
                     angles.append(np.degrees(np.arccos(np.minimum(cosine, 1.0))))

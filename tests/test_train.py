@@ -1,0 +1,224 @@
+"""The trainer: exactly resumable, in one process or two, with configurations that are checked and logs that can be read."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poli.errors import FormatError, InputError, PoliError
+
+torch = pytest.importorskip("torch")
+from safetensors.torch import load_file  # noqa: E402
+
+from poli.learn import checkpoint  # noqa: E402
+from poli.learn.config import TrainConfig, read_config  # noqa: E402
+from poli.learn.logs import read_log  # noqa: E402
+from poli.learn.trainer import Listener, learning_rate, train  # noqa: E402
+
+TINY = """
+name = "tiny"
+seed = 3
+[data]
+procedural = 2
+resolution = 24
+validation_procedural = 1
+[pairs]
+points = [64]
+clouds = 2
+partners = 2
+translation_noise = 0.01
+[loss]
+kind = "ttqc"
+learn_gamma = true
+[architecture]
+neighbours = [8, 8]
+edge = [8, 8]
+scalars = [8, 8]
+vectors = 2
+head = 8
+reach = 12
+[schedule]
+steps = STEPS
+warmup = 2
+log_every = 1
+validate_every = 6
+checkpoint_every = 2
+"""
+
+
+def tiny(folder: Path, steps: int) -> Path:
+    path = folder / f"tiny{steps}.toml"
+    path.write_text(TINY.replace("STEPS", str(steps)))
+    return path
+
+
+def arguments(config: Path, out: Path) -> list[str]:
+    return [sys.executable, "-m", "poli", "train", str(config), "--out", str(out)]
+
+
+def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path):
+    config = tiny(tmp_path, 60)
+    whole = subprocess.run(arguments(config, tmp_path / "whole"), capture_output=True, text=True, check=False)
+    assert whole.returncode == 0, whole.stderr[-2000:]
+    out = tmp_path / "killed"
+    process = subprocess.Popen(arguments(config, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (out / "checkpoint.safetensors").exists() and process.poll() is None:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    killed_at = checkpoint.load(out / "checkpoint.safetensors").step
+    assert 0 < killed_at < 60
+    assert not (out / "model.safetensors").exists()
+    resumed = subprocess.run(arguments(config, out), capture_output=True, text=True, check=False)
+    assert resumed.returncode == 0, resumed.stderr[-2000:]
+    for name in ("checkpoint.safetensors", "model.safetensors"):
+        expected, found = (load_file(tmp_path / run / name) for run in ("whole", "killed"))
+        assert expected.keys() == found.keys()
+        assert all(torch.equal(expected[key], found[key]) for key in expected)
+    rows = read_log(out / "log.csv")
+    assert [int(row["step"]) for row in rows] == list(range(1, 61))
+    assert [row["loss"] for row in rows] == [row["loss"] for row in read_log(tmp_path / "whole" / "log.csv")]
+
+
+def test_two_processes_keep_equal_parameters(tmp_path):
+    config = tiny(tmp_path, 6)
+    script = tmp_path / "rank.py"
+    script.write_text(
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from safetensors.torch import save_file\n"
+        "from poli.learn.config import read_config\n"
+        "from poli.learn.trainer import Listener, Run, process_group\n"
+        "with process_group() as (rank, world, device):\n"
+        "    run = Run(read_config(sys.argv[1]), Path(sys.argv[2]), Listener(), False, rank, world, device)\n"
+        "    run.finish()\n"
+        "    save_file({name: p.detach().clone() for name, p in run.model.named_parameters()}, f'{sys.argv[2]}/rank{rank}.safetensors')\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, str(config), str(tmp_path / "run")], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, second = (load_file(tmp_path / "run" / f"rank{rank}.safetensors") for rank in range(2))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    train(read_config(config), tmp_path / "alone")  # one process saw half of the batches, so it must differ
+    alone = checkpoint.part(load_file(tmp_path / "alone" / "checkpoint.safetensors"), "network")
+    assert any(not torch.equal(first[f"network.{name}"], alone[name]) for name in alone)
+
+
+def test_training_lowers_the_loss_and_writes_what_it_promises(tmp_path):
+    steps: list[float] = []
+
+    class Ears(Listener):
+        def step(self, report, total):
+            steps.append(report.loss)
+            assert report.certified > 0.5
+            assert min(report.grouping_ms, report.network_ms, report.layer_ms, report.backward_ms) > 0.0
+
+    config = read_config(tiny(tmp_path, 80))
+    model = train(config, tmp_path / "run", Ears())
+    assert np.mean(steps[-10:]) < np.mean(steps[:10]) - 0.1
+    validation = read_log(tmp_path / "run" / "validation.csv")
+    assert float(validation[-1]["loss"]) < float(validation[0]["loss"])
+    from poli.estimation.model import read_model
+
+    loaded = read_model(model)
+    assert loaded.metadata["steps"] == "80"
+    assert TrainConfig.from_json(loaded.metadata["config"]) == config
+    assert 0.5 < loaded.calibration < 2.0
+    # A finished run that is started again has nothing to do, and changes nothing.
+    before = model.read_bytes()
+    train(config, tmp_path / "run")
+    assert model.read_bytes() == before
+
+
+def test_the_curve_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    from poli.show.curve import draw_curve
+
+    train(read_config(tiny(tmp_path, 8)), tmp_path / "run")
+    assert draw_curve(tmp_path / "run").read_bytes().startswith(b"\x89PNG")
+
+
+def test_another_configuration_does_not_continue_a_run(tmp_path):
+    config = read_config(tiny(tmp_path, 4))
+    train(config, tmp_path / "run")
+    with pytest.raises(InputError, match="another configuration"):
+        train(replace(config, seed=9), tmp_path / "run")
+    train(replace(config, seed=9), tmp_path / "run", fresh=True)
+
+
+def test_divergence_is_said_and_ends_the_run(tmp_path):
+    warnings: list[str] = []
+
+    class Ears(Listener):
+        def warning(self, text):
+            warnings.append(text)
+
+    config = read_config(tiny(tmp_path, 80))
+    hot = replace(config, schedule=replace(config.schedule, learning_rate=1e20, warmup=0))
+    with pytest.raises(PoliError, match=r"training diverged.*learning_rate"):
+        train(hot, tmp_path / "run", Ears())
+    assert "gradient" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nmae = 'x'", "unknown setting nmae"),
+        ("[pairs]\npoint = [3]", r"unknown setting pairs\.point"),
+        ("[pairs]\npoints = 500", r"pairs\.points is 500; expected a list"),
+        ("[pairs]\npoints = [4]", "at least 16"),
+        ("[schedule]\nsteps = 'many'", r"schedule\.steps is 'many'; expected int"),
+        ("[schedule]\nsteps = true", r"schedule\.steps is True; expected int"),
+        ("[loss]\nkind = 'mse'", r"loss\.kind is 'mse'"),
+        ("[data]\nprocedural = 0", "nothing to train on"),
+        ("data = 3", "expected a table"),
+        ("name = [", "not a TOML file"),
+    ],
+)
+def test_bad_configurations_name_the_file_and_the_setting(tmp_path, text, message):
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=rf"bad\.toml: .*{message}"):
+        read_config(path)
+
+
+def test_mesh_names_count_from_the_configurations_folder(tmp_path):
+    (tmp_path / "c.toml").write_text("[data]\nmeshes = ['a.ply']")
+    assert read_config(tmp_path / "c.toml").data.meshes == (str(tmp_path / "a.ply"),)
+
+
+@pytest.mark.parametrize("name", [path.name for path in (Path(__file__).parents[1] / "configs").glob("*.toml")])
+def test_committed_configurations_are_valid(name):
+    config = read_config(Path(__file__).parents[1] / "configs" / name)
+    assert TrainConfig.from_json(config.to_json()) == config
+    assert config.architecture.multiply_adds() <= 60_000
+
+
+def test_damaged_checkpoints_are_refused(tmp_path):
+    config = read_config(tiny(tmp_path, 2))
+    train(config, tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    whole = path.read_bytes()
+    for damaged in (whole[:100], b"", json.dumps({}).encode()):
+        path.write_bytes(damaged)
+        with pytest.raises(FormatError, match="checkpoint"):
+            train(config, tmp_path / "run")
+
+
+def test_learning_rate_rises_and_falls():
+    schedule = replace(TrainConfig().schedule, steps=1000, warmup=100)
+    rates = [learning_rate(schedule, step) for step in range(1000)]
+    assert rates[0] < rates[50] < max(rates)
+    assert rates[-1] == pytest.approx(schedule.learning_rate * schedule.final_fraction, rel=0.01)
+    assert max(rates) <= schedule.learning_rate
