@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from oracles import random_pose
 
+from oracles import random_pose
 from poli import certify, se3
 from poli.errors import InputError
 

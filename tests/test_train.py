@@ -99,7 +99,8 @@ def test_two_processes_keep_equal_parameters(tmp_path):
         "with process_group() as (rank, world, device):\n"
         "    run = Run(read_config(sys.argv[1]), Path(sys.argv[2]), Listener(), False, rank, world, device)\n"
         "    run.finish()\n"
-        "    save_file({name: p.detach().clone() for name, p in run.model.named_parameters()}, f'{sys.argv[2]}/rank{rank}.safetensors')\n"
+        "    parameters = {name: p.detach().clone() for name, p in run.model.named_parameters()}\n"
+        "    save_file(parameters, f'{sys.argv[2]}/rank{rank}.safetensors')\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

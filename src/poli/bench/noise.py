@@ -60,8 +60,8 @@ def run(bench: NoiseBench, folder: Path, out: Path, json_path: Path | None, comm
     notes = [
         f"normals' RMSE / median in degrees (and the RMSE against the same loss without noise), N = {bench.points}, "
         f"{bench.clouds} clouds each of {', '.join(objects)}; the best PCA has {best_rmse:.1f} / {best_median:.1f}",
-        f"{s.steps} steps each of {bench.config.pairs.clouds} clouds with {bench.config.pairs.partners} partners; matches are nearest "
-        "neighbours under the measured pose",
+        f"{s.steps} steps each of {bench.config.pairs.clouds} clouds with {bench.config.pairs.partners} partners; "
+        "matches are nearest neighbours under the measured pose",
         "noise: standard deviation of each axis of the measured translation, in radii of the object; Gamma is given that value",
     ]
     columns = ["loss", *(f"noise {level:g}" for level in LEVELS)]

@@ -1,6 +1,7 @@
-"""`poli bench objects`: normals, registration and calibration on objects that the network never saw (Section "Object Pose Estimation").
+"""`poli bench objects`: normals, registration and calibration on objects that the network never saw.
 
-The protocol is the paper's (SD): N points drawn twice from a mesh in the unit sphere, turned by up to 60 degrees, success within 10.
+The protocol is the paper's (Section "Object Pose Estimation", SD): N points drawn twice from a mesh in the unit sphere, turned by
+up to 60 degrees; success is a rotation error of at most 10 degrees.
 """
 
 from __future__ import annotations
@@ -63,8 +64,7 @@ def run(config: ObjectsBench, out: Path, json_path: Path | None, command: str) -
     }
     rows = []
     for name in objects:
-        for n in config.sizes:
-            rows.append([name, str(n), *(f"{100 * success[name][method][n]:.0f}" for method in REGISTRARS)])
+        rows += [[name, str(n), *(f"{100 * success[name][method][n]:.0f}" for method in REGISTRARS)] for n in config.sizes]
         means = figures["success_mean"][name]  # type: ignore[index]
         rows.append([name, "mean", *(f"{100 * means[method]:.1f}" for method in REGISTRARS)])
     notes = [f"success: rotation error of at most {config.tolerance:.0f} degrees, {config.pairs} pairs each, in per cent"]

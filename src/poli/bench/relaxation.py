@@ -1,7 +1,7 @@
 """`poli bench relaxation` (supplement SC): what it costs to leave the pose prior out of the inner problem.
 
-Scenario A and B are the paper's toys, f(x; z) with the covariances as x and the pose as z, and g(z) the prior. The third part is the
-real thing: a network trained with the relaxed inner problem, and the two likelihood terms as it learns.
+Scenario A and B are the paper's toys, f(x; z) with the covariances as x and the pose as z, and g(z) the prior. The third part is
+the real thing: a network trained with the relaxed inner problem, and the two likelihood terms as it learns.
 """
 
 from __future__ import annotations

@@ -104,5 +104,21 @@ def relaxation(
     run(steps, runs, out, json_path, f"poli bench relaxation --steps {steps}")
 
 
+@bench.command()
+def step(
+    out: _Out = Path("results"),
+    json_path: _Json = None,
+    points: Annotated[int, typer.Option(help="Points of the cloud.")] = 1000,
+    repeats: Annotated[int, typer.Option(help="Steps and passes in each of three turns.")] = 15,
+) -> None:
+    """Where the time of a training step goes, against forward and backward passes of cvxpylayers.
+
+    Example: poli bench step --points 1000
+    """
+    from poli.bench.step import run
+
+    run(points, repeats, out, json_path)
+
+
 def _command(verb: str, meshes: list[Path] | None, options: str) -> str:
     return " ".join(["poli bench", verb, *(f"--mesh {path.name}" for path in meshes or ()), options]).strip()

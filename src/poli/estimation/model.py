@@ -13,11 +13,18 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from poli.ellipsoids.symmetric3 import cholesky3
 from poli.errors import FormatError, PoliError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Grouping, Interpolation, Level, group
 
 MODEL_FORMAT = "poli model 1"
+
+
+@dataclass(frozen=True)
+class _Features:
+    scalars: np.ndarray  # (M, scalars)
+    vectors: np.ndarray  # (M, vectors, 3), in the common frame
 
 
 @dataclass(frozen=True)
@@ -34,61 +41,77 @@ class Model:
         return factor @ np.swapaxes(factor, 1, 2)
 
     def factors(self, grouping: Grouping) -> np.ndarray:  # (N, 3, 3)
-        """L of each point in its own frame, in units of the cloud."""
-        a = self.architecture
-        scalars: list[np.ndarray] = []  # by level: (M, scalars)
-        vectors: list[np.ndarray] = []  # (M, vectors, 3), in the common frame
+        """L of each point in its own frame, in units of the cloud, calibrated."""
+        features: list[_Features] = []  # by level
         for number, level in enumerate(grouping.levels):
-            node = self._first(level) if number == 0 else self._down(number, level, scalars[-1], vectors[-1])
-            self._keep(scalars, vectors, node, level.frames, a.scalars[number])
-        coarse, coarse_vectors = scalars[-1], vectors[-1]
-        for number in reversed(range(a.levels - 1)):
+            features.append(self._split(self._encode(number, level, features[-1] if number else None), level.frames, number))
+        coarse = features[-1]
+        for number in reversed(range(self.architecture.levels - 1)):
             frames = grouping.levels[number].frames
-            read = self._read(number, grouping.interpolations[number], frames, coarse, coarse_vectors)
-            own = _turn(vectors[number][:, None], frames)[:, 0]
-            node = self._map(f"up{number}.node", np.concatenate([read, scalars[number], own], axis=1))
-            up_scalars: list[np.ndarray] = []
-            up_vectors: list[np.ndarray] = []
-            self._keep(up_scalars, up_vectors, node, frames, a.scalars[number])
-            coarse, coarse_vectors = up_scalars[0], up_vectors[0]
-        six = self._map("head.out", _relu(self._map("head.hidden", coarse)))
-        return lower_triangular(six.astype(np.float64), a.floor) * (self.calibration * grouping.spacing[:, None, None])
+            node = self._interpolate(number, grouping.interpolations[number], frames, coarse, features[number])
+            coarse = self._split(node, frames, number)
+        return self._ellipsoids(grouping.levels[0], coarse.scalars) * (self.calibration * grouping.spacing)[:, None, None]
 
-    def _first(self, level: Level) -> np.ndarray:  # -> (N, scalars + 3 vectors)
-        x = level.offsets
-        place = np.concatenate([x, x * x, x * np.roll(x, 1, axis=2)], axis=2)
-        if self.architecture.log_scale:
-            size = np.log(level.radius).astype(np.float32)
-            place = np.concatenate([place, np.broadcast_to(size[:, None, None], (*place.shape[:2], 1))], axis=2)
-        return self._map("down0.node", self._pooled("down0", self._map("down0.place", place)))
-
-    def _down(self, number: int, level: Level, scalars: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        name = f"down{number}"
-        place = np.concatenate([level.offsets, _turn(vectors[level.neighbours], level.frames)], axis=2)
-        hidden = self._map(f"{name}.place", place) + self._map(f"{name}.feature", scalars)[level.neighbours]
-        own = _turn(vectors[level.centres][:, None], level.frames)[:, 0]
-        return self._map(f"{name}.node", np.concatenate([self._pooled(name, hidden), scalars[level.centres], own], axis=1))
-
-    def _pooled(self, name: str, hidden: np.ndarray) -> np.ndarray:  # (M, k, edge) -> (M, 2 edge)
+    def _encode(self, number: int, level: Level, below: _Features | None) -> np.ndarray:  # -> (M, scalars + 3 vectors)
+        name, own = f"down{number}", []
+        if below is None:
+            place = _squares(level.offsets[:, : self.architecture.neighbours[0]])
+            if self.architecture.log_scale:
+                size = np.log(level.radius).astype(np.float32)
+                place = np.concatenate([place, np.broadcast_to(size[:, None, None], (*place.shape[:2], 1))], axis=2)
+            hidden = self._map(f"{name}.place", place)
+        else:
+            place = np.concatenate([level.offsets, _turn(below.vectors[level.neighbours], level.frames)], axis=2)
+            hidden = self._map(f"{name}.place", place) + self._map(f"{name}.feature", below.scalars)[level.neighbours]
+            own = [below.scalars[level.centres], _turn(below.vectors[level.centres][:, None], level.frames)[:, 0]]
         hidden = _relu(self._map(f"{name}.edge", _relu(hidden)))
-        return np.concatenate([hidden.max(axis=1), hidden.mean(axis=1)], axis=1)
+        return self._map(f"{name}.node", np.concatenate([hidden.max(axis=1), hidden.mean(axis=1), *own], axis=1))
 
-    def _read(
-        self, number: int, how: Interpolation, frames: np.ndarray, scalars: np.ndarray, vectors: np.ndarray
-    ) -> np.ndarray:  # -> (M, scalars)
-        place = np.concatenate([how.offsets, _turn(vectors[how.neighbours], frames)], axis=2)
-        hidden = self._map(f"up{number}.place", place) + self._map(f"up{number}.feature", scalars)[how.neighbours]
-        return (_relu(hidden) * how.weights[:, :, None]).sum(axis=1)
+    def _interpolate(
+        self, number: int, how: Interpolation, frames: np.ndarray, coarse: _Features, own: _Features
+    ) -> np.ndarray:  # -> (M, scalars + 3 vectors)
+        name = f"up{number}"
+        place = np.concatenate([how.offsets, _turn(coarse.vectors[how.neighbours], frames)], axis=2)
+        hidden = self._map(f"{name}.place", place) + self._map(f"{name}.feature", coarse.scalars)[how.neighbours]
+        read = (_relu(hidden) * how.weights[:, :, None]).sum(axis=1)
+        return self._map(f"{name}.node", np.concatenate([read, own.scalars, _turn(own.vectors[:, None], frames)[:, 0]], axis=1))
+
+    def _split(self, node: np.ndarray, frames: np.ndarray, number: int) -> _Features:
+        width = self.architecture.scalars[number]
+        return _Features(_relu(node[:, :width]), node[:, width:].reshape(len(node), -1, 3) @ np.swapaxes(frames, 1, 2))
+
+    def _ellipsoids(self, level: Level, scalars: np.ndarray) -> np.ndarray:  # (N, 3, 3)
+        """L in the own frame and in local spacings."""
+        x, near = level.offsets, level.neighbours
+        place = squares = _squares(x)
+        reader = scalars
+        hidden = _relu(self._map("head.hidden", scalars))
+        L = np.zeros((len(x), 3, 3))
+        for r in range(self.architecture.rounds):
+            if r > 0:
+                deviations = np.log1p(_deviations(x, near, level.frames, L.astype(np.float32)))
+                place = np.concatenate([squares, deviations], axis=2)
+                reader = np.concatenate([scalars, _logarithm(L).astype(np.float32)], axis=1)
+            edge = self._map(f"attend{r}.place", place) + self._map(f"attend{r}.reader", reader)[:, None]
+            edge += self._map(f"attend{r}.neighbour", scalars)[near]
+            attention = _softmax(self._map(f"attend{r}.out", _relu(edge)))  # (N, k, heads)
+            out = self._map(f"shape{r}.out", hidden).astype(np.float64)
+            share = np.logaddexp(0.0, out[:, 6:] - 4.0)  # (N, heads)
+            means = np.swapaxes(attention, 1, 2) @ x  # (N, heads, 3)
+            weights = np.einsum("nkh,nh->nk", attention, share)
+            moments = np.swapaxes(weights[:, :, None] * x, 1, 2) @ x
+            moments -= 0.75 * np.swapaxes(share[:, :, None] * means, 1, 2) @ means
+            B = lower_triangular(out[:, :6], self.architecture.floor)
+            # Sums of squares with a positive diagonal: positive definite, but for what rounding takes away, which is put back.
+            C = moments + B @ np.swapaxes(B, 1, 2)
+            L = cholesky3(0.5 * (C + np.swapaxes(C, 1, 2)))
+            L[:, [0, 1, 2], [0, 1, 2]] = np.maximum(L[:, [0, 1, 2], [0, 1, 2]], self.architecture.floor)
+        return L
 
     def _map(self, name: str, values: np.ndarray) -> np.ndarray:
         flat = values.reshape(-1, values.shape[-1]) @ self.weights[f"{name}.weight"].T
         flat += self.weights[f"{name}.bias"]
         return flat.reshape(*values.shape[:-1], -1)
-
-    @staticmethod
-    def _keep(scalars: list, vectors: list, node: np.ndarray, frames: np.ndarray, width: int) -> None:
-        scalars.append(_relu(node[:, :width]))
-        vectors.append(node[:, width:].reshape(len(node), -1, 3) @ np.swapaxes(frames, 1, 2))
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
@@ -118,16 +141,39 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 
 
 def lower_triangular(six: np.ndarray, floor: float) -> np.ndarray:  # (N, 6) -> (N, 3, 3)
-    """Six numbers to L with a positive diagonal: (xx, yx, yy, zx, zy, zz)."""
+    """Six numbers (xx, yx, yy, zx, zy, zz) to a lower-triangular matrix whose diagonal is above `floor`."""
     L = np.zeros((len(six), 3, 3))
     L[:, [1, 2, 2], [0, 0, 1]] = six[:, [1, 3, 4]]
-    L[:, [0, 1, 2], [0, 1, 2]] = 0.5 * np.logaddexp(0.0, six[:, [0, 2, 5]]) + floor
+    L[:, [0, 1, 2], [0, 1, 2]] = 0.5 * np.logaddexp(0.0, six[:, [0, 2, 5]] - 1.5) + floor
     return L
+
+
+def _squares(x: np.ndarray) -> np.ndarray:  # (N, k, 3) -> (N, k, 9)
+    return np.concatenate([x, x * x, x * np.roll(x, 1, axis=2)], axis=2)
 
 
 def _turn(vectors: np.ndarray, frames: np.ndarray) -> np.ndarray:  # (M, k, V, 3), (M, 3, 3) -> (M, k, 3 V)
     m, k, v, _ = vectors.shape
     return (vectors.reshape(m, k * v, 3) @ frames).reshape(m, k, 3 * v)
+
+
+def _deviations(x: np.ndarray, near: np.ndarray, frames: np.ndarray, L: np.ndarray) -> np.ndarray:  # -> (N, k, 2)
+    """Squared distances in standard deviations: of a neighbour in this point's ellipsoid, and the other way round."""
+    A = np.linalg.inv(L)
+    back = np.swapaxes(frames, 1, 2)
+    mine = ((x @ np.swapaxes(A, 1, 2)) ** 2).sum(axis=2)
+    theirs = (((A @ back)[near] @ (x @ back)[..., None])[..., 0] ** 2).sum(axis=2)
+    return np.stack([mine, theirs], axis=2)
+
+
+def _logarithm(L: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 6)
+    x, y, z = (np.log(L[:, i, i]) for i in range(3))
+    return np.stack([x, L[:, 1, 0], y, L[:, 2, 0], L[:, 2, 1], z], axis=1)
+
+
+def _softmax(values: np.ndarray) -> np.ndarray:  # (N, k, heads), over k
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _relu(values: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from poli.errors import InputError, MissingExtra
-from poli.learn import motion
+from poli.learn import motion, triangular
 from poli.learn.layer import certified_pose
 
 try:
@@ -80,12 +80,8 @@ class PoseNoise(torch.nn.Module):
 
 
 def whitening(L: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (..., 3, 3), (..., 3, 3) -> (..., 3, 3)
-    """A = L^-1 F' with C^-1 = A' A, by forward substitution."""
-    rows = frames.transpose(-1, -2)
-    x = rows[..., 0, :] / L[..., 0, 0, None]
-    y = (rows[..., 1, :] - L[..., 1, 0, None] * x) / L[..., 1, 1, None]
-    z = (rows[..., 2, :] - L[..., 2, 0, None] * x - L[..., 2, 1, None] * y) / L[..., 2, 2, None]
-    return torch.stack([x, y, z], dim=-2)
+    """A = L^-1 F' with C^-1 = A' A."""
+    return triangular.inverse(L) @ frames.transpose(-1, -2)
 
 
 def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.Tensor, frames: torch.Tensor) -> LossTerms:

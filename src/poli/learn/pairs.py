@@ -16,8 +16,8 @@ from poli.errors import InputError, MissingExtra
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import LEAST_POINTS, group
 from poli.estimation.neighbours import NeighbourIndex
+from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
-from poli.learn.network import GroupBatch
 from poli.se3 import so3_exp
 
 try:

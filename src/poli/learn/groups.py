@@ -1,0 +1,65 @@
+"""Groupings as tensors: several clouds, one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from poli.errors import MissingExtra
+from poli.estimation.grouping import Grouping
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("poli.learn", "train") from None
+
+
+@dataclass(frozen=True)
+class GroupBatch:
+    """Several groupings, one behind the other, as tensors; indices count through the batch."""
+
+    frames: tuple[torch.Tensor, ...]  # by level: (M, 3, 3)
+    centres: tuple[torch.Tensor, ...]  # (M,)
+    neighbours: tuple[torch.Tensor, ...]  # (M, k)
+    offsets: tuple[torch.Tensor, ...]  # (M, k, 3)
+    log_radius: torch.Tensor  # (N,) of level 0
+    up_neighbours: tuple[torch.Tensor, ...]  # from level 1 to 0, from 2 to 1, ...: (M, 3)
+    up_weights: tuple[torch.Tensor, ...]  # (M, 3)
+    up_offsets: tuple[torch.Tensor, ...]  # (M, 3, 3)
+    spacing: torch.Tensor  # (N,)
+
+    @staticmethod
+    def of(groupings: Sequence[Grouping]) -> GroupBatch:
+        """Groupings of one architecture, with groups of equal size (clouds of more points than a group has)."""
+        depth = len(groupings[0].levels)
+        counts = [[len(g.levels[level].centres) for g in groupings] for level in range(depth)]
+        starts = [np.concatenate([[0], np.cumsum(c)[:-1]]) for c in counts]
+
+        def joined(arrays) -> torch.Tensor:
+            return torch.from_numpy(np.concatenate(list(arrays)))
+
+        def shifted(arrays, level: int) -> torch.Tensor:
+            return joined(a.astype(np.int64) + s for a, s in zip(arrays, starts[level], strict=True))
+
+        ups = range(depth - 1)
+        return GroupBatch(
+            tuple(joined(g.levels[i].frames for g in groupings) for i in range(depth)),
+            tuple(shifted((g.levels[i].centres for g in groupings), max(i - 1, 0)) for i in range(depth)),
+            tuple(shifted((g.levels[i].neighbours for g in groupings), max(i - 1, 0)) for i in range(depth)),
+            tuple(joined(g.levels[i].offsets for g in groupings) for i in range(depth)),
+            joined(np.log(g.levels[0].radius).astype(np.float32) for g in groupings),
+            tuple(shifted((g.interpolations[i].neighbours for g in groupings), i + 1) for i in ups),
+            tuple(joined(g.interpolations[i].weights for g in groupings) for i in ups),
+            tuple(joined(g.interpolations[i].offsets for g in groupings) for i in ups),
+            joined(g.spacing.astype(np.float32) for g in groupings),
+        )
+
+    def to(self, device: torch.device) -> GroupBatch:
+        moved: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            moved[f.name] = value.to(device) if isinstance(value, torch.Tensor) else tuple(t.to(device) for t in value)
+        return GroupBatch(**moved)

@@ -1,0 +1,194 @@
+"""The network: what must not change when points are permuted, moved, turned or scaled; and inference without torch against it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import poli
+from oracles import random_pose
+from poli.data.shapes import procedural_mesh
+from poli.errors import FormatError, InputError
+from poli.estimation.architecture import Architecture
+from poli.estimation.grouping import group
+from poli.estimation.inference import load_model, model_card, shipped_models
+from poli.estimation.model import read_model
+
+torch = pytest.importorskip("torch")
+from poli.learn.config import TrainConfig  # noqa: E402
+from poli.learn.export import export_model  # noqa: E402
+from poli.learn.groups import GroupBatch  # noqa: E402
+from poli.learn.losses import LossConfig, PoseNoise, pair_loss  # noqa: E402
+from poli.learn.network import Network  # noqa: E402
+from poli.learn.pairs import PairConfig, draw_pairs  # noqa: E402
+
+ARCHITECTURES = [
+    Architecture(),
+    Architecture(neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), log_scale=True, rounds=3),
+]
+
+
+def cloud(seed: int, count: int = 150) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((count, 3))
+    return points / np.linalg.norm(points, axis=1, keepdims=True) * (1.0 + 0.3 * np.sin(4.0 * points[:, :1]))
+
+
+def network(architecture: Architecture, seed: int = 0) -> Network:
+    torch.manual_seed(seed)
+    made = Network(architecture)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return made
+
+
+def covariances(made: Network, points: np.ndarray) -> np.ndarray:
+    batch = GroupBatch.of([group(points, made.architecture)])
+    with torch.no_grad():
+        factor = (batch.frames[0] @ made(batch)).double().numpy()
+    return factor @ np.swapaxes(factor, 1, 2)
+
+
+def exported(tmp_path: Path, architecture: Architecture, calibration: float = 1.25) -> Path:
+    path = tmp_path / "model.safetensors"
+    export_model(path, network(architecture), TrainConfig(architecture=architecture), 7, calibration)
+    return path
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_inference_without_torch_equals_the_reference(tmp_path, architecture):
+    model = read_model(exported(tmp_path, architecture))
+    for count in (16, 20, 150, 700):
+        points = cloud(count, count)
+        expected = 1.25**2 * covariances(network(architecture), points)
+        size = np.abs(expected).max(axis=(1, 2), keepdims=True)
+        np.testing.assert_allclose(model.covariances(points) / size, expected / size, atol=2e-4)
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=8)
+def test_moved_turned_and_scaled_clouds_give_moved_turned_and_scaled_ellipsoids(seed):
+    made, points = network(Architecture()), cloud(seed)
+    T = random_pose(np.random.default_rng(seed))
+    R = T[:3, :3]
+    before, after = covariances(made, points), covariances(made, 10.0 * points @ R.T + T[:3, 3])
+    error = np.abs(after - 100.0 * R @ before @ R.T).max(axis=(1, 2)) / (100.0 * np.abs(before).max(axis=(1, 2)))
+    assert np.quantile(error, 0.9) < 1e-3  # the axes of a group that is nearly round may turn
+    moved = covariances(made, points + np.array([5.0, -3.0, 100.0]))
+    assert np.quantile(np.abs(moved - before).max(axis=(1, 2)) / np.abs(before).max(axis=(1, 2)), 0.95) < 1e-4
+
+
+def test_the_order_of_the_points_does_not_matter():
+    made, points = network(Architecture()), cloud(3)
+    order = np.random.default_rng(0).permutation(len(points))
+    np.testing.assert_allclose(covariances(made, points[order]), covariances(made, points)[order], rtol=1e-4, atol=1e-7)
+
+
+def test_the_same_cloud_gives_the_same_ellipsoids():
+    made, points = network(Architecture()), cloud(4)
+    np.testing.assert_array_equal(covariances(made, points), covariances(made, points))
+
+
+def test_clouds_of_a_batch_do_not_see_each_other():
+    made = network(Architecture())
+    groupings = [group(cloud(seed, 100 + 20 * seed), made.architecture) for seed in range(3)]
+    with torch.no_grad():
+        together = made(GroupBatch.of(groupings)).numpy()
+        apart = np.concatenate([made(GroupBatch.of([g])).numpy() for g in groupings])
+    np.testing.assert_allclose(together, apart, rtol=1e-4, atol=1e-6)
+
+
+def test_scale_is_an_input_only_if_asked_for():
+    points = cloud(5)
+    ratio = [covariances(network(a), 10.0 * points) / covariances(network(a), points) for a in ARCHITECTURES]
+    assert np.quantile(np.abs(ratio[0] / 100.0 - 1.0), 0.9) < 1e-2
+    assert np.median(np.abs(ratio[1] / 100.0 - 1.0)) > 1e-2
+
+
+def test_ellipsoids_are_positive_definite_for_any_cloud():
+    made = network(Architecture())
+    rng = np.random.default_rng(0)
+    flat = np.column_stack([rng.uniform(-1, 1, (60, 2)), np.zeros(60)])
+    for points in (np.zeros((20, 3)), np.repeat(cloud(6, 10), 4, axis=0), flat, np.outer(np.arange(40.0), [1.0, 2.0, 3.0])):
+        C = covariances(made, points)
+        assert np.isfinite(C).all()
+        assert (np.linalg.eigvalsh(C)[:, 0] > 0).all()
+
+
+def test_every_parameter_learns():
+    architecture = ARCHITECTURES[1]
+    made = network(architecture)
+    mesh = procedural_mesh(1, 24)
+    batch = draw_pairs(lambda _: mesh, PairConfig(points=(200,)), architecture, np.random.default_rng(0))
+    config = LossConfig()
+    terms = pair_loss(config, PoseNoise(config), batch.matches, made(batch.groups)[None], batch.groups.frames[0][None])
+    terms.total.backward()
+    for name, parameter in made.named_parameters():
+        assert parameter.grad is not None, name
+        assert torch.isfinite(parameter.grad).all(), name
+        assert parameter.grad.abs().max() > 0, name
+
+
+def test_shipped_models_are_cheap_and_have_cards():
+    assert "objects" in shipped_models()
+    for name in shipped_models():
+        model = load_model(name)
+        assert model.architecture.multiply_adds() <= 60_000
+        assert 0.5 < model.calibration < 2.0
+        card = model_card(name)
+        for word in ("Data", "Config", "Steps", "Calibration", "Results", "Licence"):
+            assert word in card
+
+
+def test_estimate_is_better_than_pca_on_a_shape_of_our_own():
+    points, normals = procedural_mesh(3_000_000, 64).sample(800, np.random.default_rng(0))
+
+    def error(field):
+        cosine = np.abs(np.einsum("ni,ni->n", field.normals, normals))
+        return np.degrees(np.arccos(np.minimum(cosine, 1.0)))
+
+    field = poli.estimate(points, model="objects")
+    assert len(field) == 800
+    assert np.median(error(field)) < 0.9 * min(np.median(error(poli.pca(points, k=k))) for k in (8, 12, 16, 24))
+
+
+def test_estimate_refuses_what_it_cannot_do(tmp_path):
+    with pytest.raises(InputError, match="at least 16"):
+        poli.estimate(cloud(7, 15))
+    with pytest.raises(InputError, match="expected one of"):
+        poli.estimate(cloud(7), model="lidra")
+    with pytest.raises(FormatError, match="no such model"):
+        poli.estimate(cloud(7), model=tmp_path / "none.safetensors")
+    whole = exported(tmp_path, ARCHITECTURES[1]).read_bytes()
+    damaged = tmp_path / "damaged.safetensors"
+    for content in (b"", whole[:200], b"\x08" + bytes(7) + b"[1,2,3] "):
+        damaged.write_bytes(content)
+        with pytest.raises(FormatError, match="damaged"):
+            read_model(damaged)
+
+
+def test_models_whose_tensors_do_not_fit_are_refused(tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    path = exported(tmp_path, ARCHITECTURES[1])
+    metadata = read_model(path).metadata
+    tensors = load_file(path)
+    changes = {
+        "missing": {k: v for k, v in tensors.items() if k != "head.hidden.bias"},
+        "shape": {**tensors, "head.hidden.bias": np.zeros(3, np.float32)},
+        "nan": {**tensors, "head.hidden.bias": np.full_like(tensors["head.hidden.bias"], np.nan)},
+    }
+    for name, changed in changes.items():
+        save_file(changed, tmp_path / f"{name}.safetensors", metadata)
+        with pytest.raises(FormatError, match=r"head\.hidden\.bias"):
+            read_model(tmp_path / f"{name}.safetensors")
+    save_file(tensors, tmp_path / "other.safetensors", {**metadata, "architecture": json.dumps({"width": 3})})
+    with pytest.raises(FormatError, match="unknown width"):
+        read_model(tmp_path / "other.safetensors")
+    save_file(tensors, tmp_path / "plain.safetensors")
+    with pytest.raises(FormatError, match="not a model"):
+        read_model(tmp_path / "plain.safetensors")
