@@ -45,7 +45,7 @@ def run(points: int, repeats: int, out: Path, json_path: Path | None) -> None:
     rows += [[f"{name}, forward + backward", f"{ms:.2f}", f"{100 * ms / total:.0f} %"] for name, ms in passed.items()]
     ratios = {name: total / ms for name, ms in passed.items()}
     notes = [
-        f"one cloud of {points} points, one partner, T-T-Q-C, the default network; nothing runs beside it (in training, grouping does)",
+        f"one cloud of {points} points, one partner, T-T-Q-C, the default network; in training, grouping runs beside the rest",
         *(f"a step takes as long as {ratio:.1f} passes of {name}" for name, ratio in ratios.items()),
     ]
     figures = {"parts_ms": medians, "step_ms": total, "passes_ms": passed, "passes_a_step": ratios}

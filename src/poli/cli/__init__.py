@@ -8,6 +8,7 @@ from poli.cli.bench import bench
 from poli.cli.demo import demo
 from poli.cli.estimate import estimate
 from poli.cli.models import models
+from poli.cli.register import register
 from poli.cli.train import train
 from poli.errors import PoliError
 
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(estimate)
 app.command()(models)
+app.command()(register)
 app.command()(train)
 app.add_typer(bench, name="bench")
 

@@ -22,19 +22,24 @@ class Output(StrEnum):
 def estimate(
     scan: Annotated[Path, typer.Argument(help="A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file.")],
     out: Annotated[Path, typer.Argument(help="The .npz or .ply file to write.")],
-    k: Annotated[int, typer.Option(help="Neighbours of each point, itself included.")] = 24,
-    radius: Annotated[float | None, typer.Option(help="Take all neighbours within this many metres instead of k.")] = None,
+    model: Annotated[
+        str, typer.Option(help="pca, a shipped model (see `poli models`), or the path of a .safetensors file.")
+    ] = "pca",
+    k: Annotated[int, typer.Option(help="PCA: neighbours of each point, itself included.")] = 24,
+    radius: Annotated[float | None, typer.Option(help="PCA: take all neighbours within this many metres instead of k.")] = None,
     regularize: Annotated[Regularize, typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = Regularize.none,
     floor: Annotated[float, typer.Option(help="Thicken every ellipsoid by this many metres.")] = 0.0,
     output: Annotated[Output, typer.Option(help="What to write; auto goes by the ending of OUT.")] = Output.auto,
 ) -> None:
-    """Estimate an ellipsoid for every point of a scan, by principal component analysis.
+    """Estimate an ellipsoid for every point of a scan, by principal component analysis or by a trained network.
 
     Examples: poli estimate scan.pcd field.npz
+              poli estimate part.ply field.npz --model objects
               poli estimate scan.bin splats.ply --output splat --radius 0.5
     """
     from poli.data import read
     from poli.errors import FormatError
+    from poli.estimation import estimate as by_network
     from poli.estimation import pca
 
     kind = output.value if output is not Output.auto else out.suffix.lower().lstrip(".")
@@ -43,6 +48,10 @@ def estimate(
     points = read(scan)
     if points.dropped.total:
         typer.echo(f"{scan}: dropped {points.dropped.nonfinite} non-finite points and {points.dropped.zero} zero returns")
-    field = pca(points, k=k, radius=radius, regularize=regularize.value, floor=floor)
+    if model == "pca":
+        field = pca(points, k=k, radius=radius, regularize=regularize.value, floor=floor)
+    else:
+        field = by_network(points, model=model).with_floor(floor)
+        field = field.as_planes() if regularize is Regularize.plane else field
     {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](out)
     typer.echo(f"{out}: {len(field)} ellipsoids")

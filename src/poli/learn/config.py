@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -89,13 +89,11 @@ def read_config(path: str | Path) -> TrainConfig:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"{path}: not a TOML file: {error}") from None
     try:
-        for name in ("meshes", "validation_meshes"):
-            listed = values.get("data", {}).get(name)
-            if isinstance(listed, list):
-                values["data"][name] = [str(path.parent / p) for p in listed]
-        return build(TrainConfig, values, "")
+        config: TrainConfig = build(TrainConfig, values, "")
     except InputError as error:
         raise FormatError(f"{path}: {error}") from None
+    meshes, held_out = (tuple(str(path.parent / p) for p in names) for names in (config.data.meshes, config.data.validation_meshes))
+    return replace(config, data=replace(config.data, meshes=meshes, validation_meshes=held_out))
 
 
 def build(kind: type, values: Any, where: str) -> Any:

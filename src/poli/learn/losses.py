@@ -86,6 +86,8 @@ def whitening(L: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (..., 3
 
 def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.Tensor, frames: torch.Tensor) -> LossTerms:
     """The loss of a batch; L and frames are (B, N, 3, 3), a row the ellipsoids of one problem's target points."""
+    if not torch.isfinite(L).all():  # the trainer sees it by the gradient, in all processes alike
+        return LossTerms(math.nan * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
     A = whitening(L.double(), frames.double())
     log_2c = 3.0 * math.log(2.0) + 2.0 * L.double().diagonal(dim1=-2, dim2=-1).log().sum(-1)  # (B, N)
     information = 0.5 * matches.weights[..., None, None] * (A.transpose(-1, -2) @ A)

@@ -35,12 +35,12 @@ class TrainingModel(torch.nn.Module):
         m = batch.matches
         matches = Matches(*(t.to(device) for t in (m.source, m.target, m.weights, m.T_measured)))
         points = matches.weights.shape[1]
-        terms = pair_loss(self.loss, self.noise, matches, *(_repeated(t, batch, points) for t in (L, groups.frames[0])))
+        terms = pair_loss(self.loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, groups.frames[0])))
         self.seconds = (middle - start, time.perf_counter() - middle)
         return terms
 
 
-def _repeated(values: torch.Tensor, batch: PairBatch, points: int) -> torch.Tensor:  # (clouds * N, 3, 3) -> (B, N, 3, 3)
+def repeated(values: torch.Tensor, batch: PairBatch, points: int) -> torch.Tensor:  # (clouds * N, 3, 3) -> (B, N, 3, 3)
     """Each cloud's ellipsoids, once for each of its partners."""
     clouds = values.reshape(-1, 1, points, 3, 3)
     return clouds.expand(-1, batch.partners, -1, -1, -1).reshape(-1, points, 3, 3)

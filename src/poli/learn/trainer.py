@@ -115,6 +115,9 @@ class Run:
 
     def finish(self) -> Path:
         schedule = self.config.schedule
+        model_path = self.out / "model.safetensors"
+        if self.steps_done == schedule.steps and model_path.exists():
+            return model_path
         made = [0]
 
         def count(more: int) -> None:
@@ -135,7 +138,6 @@ class Run:
                     self._validate(held_out)
                 if self.rank == 0 and (last or self.steps_done % schedule.checkpoint_every == 0):
                     self._save()
-        model_path = self.out / "model.safetensors"
         if self.rank == 0:
             averaged = self._averaged()
             factor = calibrate(averaged, held_out, self.config.pairs) if held_out else 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from poli.data.shapes import Mesh
 from poli.errors import MissingExtra
 from poli.learn.losses import LossConfig, Matches, pair_loss
-from poli.learn.model import TrainingModel, _repeated
+from poli.learn.model import TrainingModel, repeated
 from poli.learn.pairs import PairConfig, draw_pairs
 
 try:
@@ -44,11 +44,13 @@ def validate(model: TrainingModel, meshes: Sequence[Mesh], pairs: PairConfig, dr
                     batch = draw_pairs(partial(_always, mesh), one, model.network.architecture, rng, points)
                     groups = batch.groups.to(next(model.parameters()).device)
                     L = model.network(groups).cpu()
+                    if not torch.isfinite(L).all():  # the run has diverged, and says so itself
+                        return Validation(*[float("nan")] * len(fields(Validation)))
                     frames = batch.groups.frames[0]
                     at_truth = Matches(
                         batch.matches.source, batch.matches.target, batch.matches.weights, torch.from_numpy(batch.T_true)
                     )
-                    terms = pair_loss(yardstick, model.noise.cpu(), at_truth, *(_repeated(t, batch, points) for t in (L, frames)))
+                    terms = pair_loss(yardstick, model.noise.cpu(), at_truth, *(repeated(t, batch, points) for t in (L, frames)))
                     losses.append(terms.correspondence)
                     nees.append(terms.nees)
                     axes = frames.double() @ L.double()

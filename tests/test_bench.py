@@ -1,0 +1,69 @@
+"""The benchmarks' own arithmetic, on problems small enough for a test."""
+
+import numpy as np
+import pytest
+
+from poli.bench.objects import NormalErrors, ObjectsBench, draw_pair, normal_errors, rotation_error, squared_distances
+from poli.bench.registrars import REGISTRARS
+from poli.data.shapes import procedural_mesh
+from poli.se3 import so3_exp
+
+pytest.importorskip("torch")
+from poli.bench.relaxation import SCENARIOS, trajectory
+
+MESH = procedural_mesh(2, 48)
+
+
+def test_normal_errors_forget_the_sign():
+    truth = np.tile([0.0, 0.0, 1.0], (4, 1))
+    tilted = np.array([[0, 0, 1], [0, 0, -1], [0, 1, 0], [0, np.sqrt(0.5), np.sqrt(0.5)]])
+    errors = NormalErrors.of([tilted], [truth])
+    assert errors.rmse == pytest.approx(np.sqrt((90.0**2 + 45.0**2) / 4))
+    assert errors.median == pytest.approx(22.5)
+
+
+def test_the_best_pca_is_the_best_of_each_measure():
+    result = normal_errors(MESH, 300, ObjectsBench())
+    assert result["pca_rmse_k"] in (6, 8, 10, 12, 16, 24)
+    assert 0 < result["poli_rmse"] < 90
+    assert result["poli_rmse"] < result["pca_rmse"]
+
+
+def test_calibration_is_near_three():
+    assert squared_distances(MESH, ObjectsBench(normal_sizes=(300,))).mean() == pytest.approx(3.0, abs=0.6)
+
+
+def test_pairs_turn_the_target_by_the_true_rotation():
+    source, target, R = draw_pair(MESH, 200, ObjectsBench(), 0)
+    assert rotation_error(np.eye(3), R) <= 60.0
+    assert rotation_error(R @ so3_exp(np.array([0.0, 0.0, np.deg2rad(7.0)])), R) == pytest.approx(7.0)
+    # Both lie on one surface: turned back, the target's normals look like the source's.
+    assert (target.points @ R).mean(axis=0) == pytest.approx(source.points.mean(axis=0), abs=0.15)
+    np.testing.assert_allclose(np.linalg.norm(target.normals, axis=1), 1.0)
+
+
+@pytest.mark.parametrize("method", [name for name in REGISTRARS if name != "KISS-Matcher"])
+def test_every_contestant_registers_an_easy_pair(method):
+    source, target, R_true = draw_pair(MESH, 600, ObjectsBench(max_rotation=20.0), 1)
+    R = REGISTRARS[method](source, target, "objects", 12)
+    assert R is not None
+    assert np.linalg.det(R) == pytest.approx(1.0)
+    if "poli.register" in method:
+        assert rotation_error(R, R_true) < 10.0
+
+
+def test_relaxation_is_harmless_in_scenario_b_and_not_in_a():
+    a, b = SCENARIOS
+    exact, relaxed = trajectory(a, relaxed=False)[-1], trajectory(a, relaxed=True)[-1]
+    assert exact == pytest.approx([5 / 11, 5 / 11], abs=1e-6)  # (z - 5) + 10 z = 0 at x = z
+    assert relaxed == pytest.approx([5.0, 5.0], abs=1e-6)
+    assert trajectory(b, relaxed=False)[-1] == pytest.approx([0.0, 0.0], abs=1e-3)
+    assert trajectory(b, relaxed=True)[-1] == pytest.approx([0.0, 0.0], abs=1e-3)
+    for scenario in SCENARIOS:  # the updates are the minimisers they claim to be
+        x, z, h = 1.3, 0.7, 1e-6
+        best = scenario.best_z(x)
+        assert scenario.f(x, best) + scenario.g(best) <= min(scenario.f(x, best + d) + scenario.g(best + d) for d in (-h, h))
+        best = scenario.best_z_relaxed(x)
+        assert scenario.f(x, best) <= min(scenario.f(x, best + d) for d in (-h, h))
+        best = scenario.best_x(z)
+        assert scenario.f(best, z) <= min(scenario.f(best + d, z) for d in (-h, h))

@@ -1,0 +1,95 @@
+"""Training pairs: the paper's protocol, gating, noise, and draws that can be repeated."""
+
+import numpy as np
+import pytest
+
+from poli.data.shapes import procedural_mesh
+from poli.errors import InputError
+from poli.estimation.architecture import Architecture
+
+torch = pytest.importorskip("torch")
+from poli.learn.pairs import PairConfig, draw_pairs  # noqa: E402
+from poli.learn.surfaces import Surfaces  # noqa: E402
+
+MESH = procedural_mesh(5, 32)
+
+
+def draw(seed=0, **options):
+    return draw_pairs(lambda _: MESH, PairConfig(**{"points": (200,), **options}), Architecture(), np.random.default_rng(seed))
+
+
+def moved(batch):
+    T = torch.from_numpy(batch.T_true)
+    return batch.matches.source @ T[:, :3, :3].transpose(1, 2) + T[:, None, :3, 3]
+
+
+def test_partners_lie_on_the_same_surface_at_the_true_pose():
+    batch = draw(clouds=3, partners=2)
+    assert batch.matches.source.shape == (6, 200, 3)
+    assert len(batch.groups.spacing) == 600
+    distance = (batch.matches.target - moved(batch)).norm(dim=2)
+    assert distance.median() < batch.groups.spacing.double().median()
+    assert batch.coverage == 1.0
+    assert torch.equal(batch.matches.target[0], batch.matches.target[1])  # one Q, two partners
+    assert not torch.equal(batch.matches.source[0], batch.matches.source[1])
+
+
+def test_rotations_are_as_large_as_asked_for():
+    angles = []
+    for seed in range(60):
+        R = draw(seed, max_rotation=60.0).T_true[0, :3, :3]
+        angles.append(np.degrees(np.arccos(np.clip(0.5 * (np.trace(R) - 1.0), -1.0, 1.0))))
+    assert 40.0 < max(angles) <= 60.0 + 1e-6
+    assert min(angles) < 20.0
+
+
+def test_measured_poses_are_off_by_the_noise():
+    batches = [draw(seed, translation_noise=0.03, partners=4) for seed in range(20)]
+    errors = np.concatenate([b.matches.T_measured[:, :3, 3].numpy() - b.T_true[:, :3, 3] for b in batches])
+    assert errors.std() == pytest.approx(0.03, rel=0.15)
+    exact = draw()
+    np.testing.assert_array_equal(exact.matches.T_measured.numpy(), exact.T_true)
+
+
+def test_matches_are_nearest_under_the_measured_pose():
+    batch = draw(translation_noise=0.1)
+    T = batch.matches.T_measured[0].numpy()
+    seen = batch.matches.source[0].numpy() @ T[:3, :3].T + T[:3, 3]
+    q = batch.matches.target[0].numpy()
+    mine = np.linalg.norm(q - seen, axis=1)
+    # Among the matched partners, nobody else's is nearer than the own.
+    assert (mine <= np.linalg.norm(q[:, None] - seen[None], axis=2).min(axis=1) + 1e-12).all()
+
+
+def test_the_gate_turns_far_matches_off_and_coverage_says_so():
+    batch = draw(gate=0.05)
+    distance = (batch.matches.target - moved(batch)).norm(dim=2)
+    assert torch.equal(batch.matches.weights, (distance <= 0.05).double())
+    assert 0.0 < batch.coverage < 1.0
+    assert batch.coverage == pytest.approx(batch.matches.weights.mean().item())
+
+
+def test_dense_partners_are_nearer():
+    apart = [(b.matches.target - moved(b)).norm(dim=2).median().item() for b in (draw(), draw(partner_density=8.0))]
+    assert apart[1] < 0.6 * apart[0]
+
+
+def test_the_same_seed_draws_the_same_pairs():
+    first, second = draw(3, clouds=2), draw(3, clouds=2)
+    assert torch.equal(first.matches.source, second.matches.source)
+    assert torch.equal(first.groups.offsets[0], second.groups.offsets[0])
+
+
+def test_files_and_our_own_shapes_are_mixed_as_asked():
+    other = procedural_mesh(6, 24)
+    rng = np.random.default_rng(0)
+    both = Surfaces((MESH,), (other,), 0.25)
+    assert np.mean([both.pick(rng) is other for _ in range(400)]) == pytest.approx(0.25, abs=0.07)
+    assert Surfaces((), (other,), 0.0).pick(rng) is other
+    assert Surfaces((MESH,), (), 1.0).pick(rng) is MESH
+
+
+@pytest.mark.parametrize("options", [{"points": (8,)}, {"points": ()}, {"partners": 0}, {"gate": 0.0}, {"partner_density": 0.5}])
+def test_impossible_settings_are_refused(options):
+    with pytest.raises(InputError, match="pairs"):
+        PairConfig(**options)
