@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import poli
+from poli.data.shapes import procedural_mesh
 
 
 def run(*arguments: str, fails: bool = False) -> str:
@@ -21,13 +22,13 @@ def run(*arguments: str, fails: bool = False) -> str:
 def test_version_and_help():
     assert run("--version").strip() == f"poli {poli.__version__}"
     text = run("--help")
-    for verb in ("demo", "estimate", "bench"):
+    for verb in ("demo", "estimate", "models", "register", "train", "bench"):
         assert verb in text
 
 
 def test_demo_writes_what_it_names(tmp_path):
     text = run("demo", "--out", str(tmp_path / "out"))
-    for name in ("vlp16_ellipsoids.png", "hdl64e_points.png", "vlp16_splats.ply", "vlp16.pcd"):
+    for name in ("statue_poli.png", "statue_pca.png", "vlp16_ellipsoids.png", "hdl64e_points.png", "vlp16_splats.ply", "vlp16.pcd"):
         assert (tmp_path / "out" / name).stat().st_size > 1000
         assert name in text
     assert len(poli.read(tmp_path / "out" / "vlp16.pcd").fields) == 3
@@ -43,6 +44,28 @@ def test_estimate(tmp_path, out, options):
     assert "1 zero returns" in text
     if "splat" not in options:
         assert len(poli.Ellipsoids.load(tmp_path / out)) == 99
+
+
+def test_estimate_by_a_shipped_model_and_its_card(tmp_path):
+    poli.write(np.random.default_rng(0).standard_normal((100, 3)), tmp_path / "scan.xyz")
+    run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.npz"), "--model", "objects")
+    written, expected = poli.Ellipsoids.load(tmp_path / "f.npz"), poli.estimate(poli.read(tmp_path / "scan.xyz"))
+    np.testing.assert_allclose(written.covariances, expected.covariances)
+    assert "objects" in run("models")
+    assert "Licence" in run("models", "objects")
+    assert "no shipped model 'none'" in run("models", "none", fails=True)
+    assert "expected one of" in run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.npz"), "--model", "no", fails=True)
+
+
+def test_register_prints_and_writes_the_pose(tmp_path):
+    rng = np.random.default_rng(0)
+    mesh = procedural_mesh(8, 48)
+    for name in ("a", "b"):
+        poli.write(mesh.sample(500, rng)[0] + [0.0, 0.0, 1.0 if name == "b" else 0.0], tmp_path / f"{name}.ply")
+    text = run("register", str(tmp_path / "a.ply"), str(tmp_path / "b.ply"), "--out", str(tmp_path / "pose.txt"))
+    T = np.loadtxt(tmp_path / "pose.txt")
+    assert "certified" in text
+    assert T[:3, 3] == pytest.approx([0.0, 0.0, 1.0], abs=0.1)
 
 
 def test_trouble_is_one_line_and_a_failing_exit(tmp_path):

@@ -23,9 +23,10 @@ def test_the_core_needs_neither_torch_nor_open3d():
         "import numpy as np, poli\n"
         "rng = np.random.default_rng(0); p = rng.normal(size=(100, 3))\n"
         "field = poli.pca(p); pose = poli.certify.solve(p, p, np.tile(np.eye(3), (100, 1, 1)))\n"
-        "print(len(field.normals), pose.certified)"
+        "p /= np.linalg.norm(p, axis=1, keepdims=True) * (1.0 + 0.5 * (p[:, :1] > 0.3))\n"
+        "print(len(field.normals), pose.certified, len(poli.estimate(p)), poli.register(p, p).certified)"
     )
-    assert run_python(code).split() == ["100", "True"]
+    assert run_python(code).split() == ["100", "True", "100", "True"]
 
 
 def test_learn_without_torch_names_the_extra():
