@@ -28,7 +28,14 @@ def test_version_and_help():
 
 def test_demo_writes_what_it_names(tmp_path):
     text = run("demo", "--out", str(tmp_path / "out"))
-    for name in ("statue_poli.png", "statue_pca.png", "vlp16_ellipsoids.png", "hdl64e_points.png", "vlp16_splats.ply", "vlp16.pcd"):
+    for name in (
+        "creature_poli.png",
+        "creature_pca.png",
+        "vlp16_ellipsoids.png",
+        "hdl64e_points.png",
+        "vlp16_splats.ply",
+        "vlp16.pcd",
+    ):
         assert (tmp_path / "out" / name).stat().st_size > 1000
         assert name in text
     assert len(poli.read(tmp_path / "out" / "vlp16.pcd").fields) == 3

@@ -158,6 +158,20 @@ def test_another_configuration_does_not_continue_a_run(tmp_path):
     train(replace(config, seed=9), tmp_path / "run", fresh=True)
 
 
+def test_a_run_can_start_from_a_model(tmp_path):
+    config = read_config(tiny(tmp_path, 4))
+    first = train(config, tmp_path / "first")
+    (tmp_path / "again.toml").write_text(f"initial = 'first/model.safetensors'\n{TINY.replace('STEPS', '1')}")
+    cold = replace(read_config(tmp_path / "again.toml"), schedule=replace(config.schedule, steps=1, learning_rate=1e-12))
+    assert cold.initial == str(first)
+    train(cold, tmp_path / "second")
+    started, expected = (load_file(tmp_path / run / "model.safetensors") for run in ("second", "first"))
+    for name in expected:
+        torch.testing.assert_close(started[name], expected[name])
+    with pytest.raises(InputError, match="another architecture"):
+        train(replace(cold, architecture=replace(cold.architecture, head=9)), tmp_path / "third")
+
+
 def test_divergence_is_said_and_ends_the_run(tmp_path):
     warnings: list[str] = []
 

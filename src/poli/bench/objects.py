@@ -6,14 +6,14 @@ up to 60 degrees; success is a rotation error of at most 10 degrees.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from rich.progress import track
 
-from poli.bench.registrars import REGISTRARS, Cloud
+from poli.bench.registrars import CONTESTANTS, Cloud
 from poli.bench.report import Report, publish
 from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.estimation import estimate, pca
@@ -64,11 +64,11 @@ def run(config: ObjectsBench, out: Path, json_path: Path | None, command: str) -
     }
     rows = []
     for name in objects:
-        rows += [[name, str(n), *(f"{100 * success[name][method][n]:.0f}" for method in REGISTRARS)] for n in config.sizes]
+        rows += [[name, str(n), *(f"{100 * success[name][method][n]:.0f}" for method in CONTESTANTS)] for n in config.sizes]
         means = figures["success_mean"][name]  # type: ignore[index]
-        rows.append([name, "mean", *(f"{100 * means[method]:.1f}" for method in REGISTRARS)])
+        rows.append([name, "mean", *(f"{100 * means[method]:.1f}" for method in CONTESTANTS)])
     notes = [f"success: rotation error of at most {config.tolerance:.0f} degrees, {config.pairs} pairs each, in per cent"]
-    notes += [f"{method}: {how.__doc__}" for method, how in REGISTRARS.items()]
+    notes += [f"{name}: {how.about}" for name, how in CONTESTANTS.items()]
     for name in objects:
         for n, e in normals[name].items():
             notes.append(
@@ -77,7 +77,7 @@ def run(config: ObjectsBench, out: Path, json_path: Path | None, command: str) -
                 f"{100 * (1 - e['poli_rmse'] / e['pca_rmse']):.1f} % / {100 * (1 - e['poli_median'] / e['pca_median']):.1f} % lower"
             )
         notes.append(f"calibration, {name}: mean of d'(2C)^-1 d is {distances[name].mean():.2f} (3 when calibrated)")
-    report = Report("Objects: registration, normals and calibration", command, ["object", "N", *REGISTRARS], rows, notes, figures)
+    report = Report("Objects: registration, normals and calibration", command, ["object", "N", *CONTESTANTS], rows, notes, figures)
     publish(report, "objects", out, json_path)
     _plot_success(success, out / "objects.png")
     _plot_calibration(distances, out / "objects_calibration.png")
@@ -123,14 +123,14 @@ def squared_distances(mesh: Mesh, config: ObjectsBench) -> np.ndarray:
 
 
 def _success_rates(name: str, mesh: Mesh, config: ObjectsBench) -> dict[str, dict[int, float]]:
-    best_k = {n: _best_k(mesh, n, config) for n in config.sizes}
-    won = {method: dict.fromkeys(config.sizes, 0.0) for method in REGISTRARS}
-    jobs = [(n, pair) for n in config.sizes for pair in range(config.pairs)]
-    for n, pair in track(jobs, f"registering {name}"):
-        source, target, R_true = draw_pair(mesh, n, config, pair)
-        for method, how in REGISTRARS.items():
-            R = how(source, target, config.model, best_k[n])
-            won[method][n] += float(R is not None and rotation_error(R, R_true) <= config.tolerance) / config.pairs
+    won = {contestant: dict.fromkeys(config.sizes, 0.0) for contestant in CONTESTANTS}
+    for n in config.sizes:
+        best_k = _best_k(mesh, n, config)
+        for pair in track(range(config.pairs), f"registering {name}, N = {n}"):
+            source, target, R_true = draw_pair(mesh, n, config, pair)
+            clouds = [with_normals(cloud, config.model, best_k) for cloud in (source, target)]
+            for contestant, how in CONTESTANTS.items():
+                won[contestant][n] += _success(how.rotation(clouds[0], clouds[1]), R_true, config) / config.pairs
     return won
 
 
@@ -139,25 +139,37 @@ def draw_pair(mesh: Mesh, count: int, config: ObjectsBench, pair: int) -> tuple[
     rng = np.random.default_rng([config.seed, count, pair])
     axis = rng.standard_normal(3)
     R = so3_exp(np.deg2rad(config.max_rotation) * rng.random() * axis / np.linalg.norm(axis))
-    source, target = Cloud(*mesh.sample(count, rng)), Cloud(*mesh.sample(count, rng))
-    return source, Cloud(target.points @ R.T, target.normals @ R.T), R
+    p, p_normals = mesh.sample(count, rng)
+    q, q_normals = mesh.sample(count, rng)
+    return Cloud.of(p, {"true": p_normals}), Cloud.of(q @ R.T, {"true": q_normals @ R.T}), R
+
+
+def with_normals(cloud: Cloud, model: str, k: int) -> Cloud:
+    fields = {"poli": estimate(cloud.points, model), "pca": pca(cloud.points, k=k), "pca30": pca(cloud.points, k=30)}
+    return Cloud.of(cloud.points, {**cloud.normals, **{kind: field.axes[:, :, 0] for kind, field in fields.items()}})
+
+
+def _best_k(mesh: Mesh, count: int, config: ObjectsBench) -> int:
+    """The k whose PCA + FPFH registers most of the first pairs: the rival at its best, chosen on pairs that count."""
+    pairs = [draw_pair(mesh, count, config, pair) for pair in range(min(30, config.pairs))]
+
+    def won(k: int) -> float:
+        total = 0.0
+        for source, target, R_true in pairs:
+            clouds = [Cloud.of(c.points, {"pca": pca(c.points, k=k).axes[:, :, 0]}) for c in (source, target)]
+            total += _success(CONTESTANTS["PCA + FPFH"].rotation(clouds[0], clouds[1]), R_true, config)
+        return total
+
+    return max(NEIGHBOURS, key=won)
+
+
+def _success(R: np.ndarray | None, R_true: np.ndarray, config: ObjectsBench) -> float:
+    return float(R is not None and rotation_error(R, R_true) <= config.tolerance)
 
 
 def rotation_error(R: np.ndarray, R_true: np.ndarray) -> float:
     """Degrees."""
     return float(np.degrees(np.arccos(np.clip(0.5 * (np.trace(R.T @ R_true) - 1.0), -1.0, 1.0))))
-
-
-def _best_k(mesh: Mesh, count: int, config: ObjectsBench) -> int:
-    """The k whose PCA + FPFH registers most of the pairs: the rival at its best, chosen on the very pairs that count."""
-    method: Callable = REGISTRARS["PCA + FPFH"]
-    trial = [draw_pair(mesh, count, config, pair) for pair in range(min(30, config.pairs))]
-
-    def won(k: int) -> int:
-        answers = ((method(source, target, config.model, k), R) for source, target, R in trial)
-        return sum(R is not None and rotation_error(R, R_true) <= config.tolerance for R, R_true in answers)
-
-    return max(NEIGHBOURS, key=won)
 
 
 def _plot_success(success: dict[str, dict[str, dict[int, float]]], path: Path) -> None:

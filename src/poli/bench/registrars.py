@@ -1,122 +1,91 @@
-"""The contestants of `poli bench objects`: from two clouds to a rotation, or None where they give up."""
+"""The contestants of `poli bench objects`: normals of one kind in one pipeline, from two clouds to a rotation, or None."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from poli.ellipsoids import Ellipsoids
 from poli.errors import DegenerateError, MissingExtra
-from poli.estimation import estimate, pca
 from poli.tasks import fpfh, gnc, mutual_matches, register_by_normals
 from poli.tasks.clique import maximum_clique
 from poli.tasks.graph import consistency_graph
 
 _RADIUS = 0.3  # of the features: the paper's, for clouds in the unit sphere
 _NEIGHBOURS = 100  # Open3D's custom
-_NOISE = 0.1  # the paper's
 _VOXEL = 0.03  # KISS-Matcher's, as in the paper
 
 
 @dataclass(frozen=True)
 class Cloud:
+    """Points of a surface, and normals of several kinds, all turned outward from the centroid: the rule for every contestant."""
+
     points: np.ndarray  # (N, 3)
-    normals: np.ndarray  # (N, 3), the surface's own
+    normals: Mapping[str, np.ndarray]  # by kind: (N, 3)
 
-    def outward(self, normals: np.ndarray) -> np.ndarray:
-        """Turned away from the centroid: the rule that every contestant orients by."""
-        away = np.einsum("ni,ni->n", normals, self.points - self.points.mean(axis=0))
-        return normals * np.where(away < 0, -1.0, 1.0)[:, None]
-
-
-Registrar = Callable[[Cloud, Cloud, str, int], np.ndarray | None]
+    @staticmethod
+    def of(points: np.ndarray, normals: Mapping[str, np.ndarray]) -> Cloud:
+        away = points - points.mean(axis=0)
+        return Cloud(points, {k: n * np.where(np.einsum("ni,ni->n", n, away) < 0, -1.0, 1.0)[:, None] for k, n in normals.items()})
 
 
-def _by_fpfh(source: Cloud, n_source: np.ndarray, target: Cloud, n_target: np.ndarray, noise: float = _NOISE) -> np.ndarray | None:
+@dataclass(frozen=True)
+class Contestant:
+    about: str
+    rotation: Callable[[Cloud, Cloud], np.ndarray | None]  # source, target -> (3, 3)
+
+
+def fpfh_clique(kind: str, noise: float, source: Cloud, target: Cloud) -> np.ndarray | None:
     """One-scale FPFH, mutual matches, maximum clique, GNC-TLS: the paper's pipeline."""
-    a = fpfh(source.points, source.outward(n_source), _RADIUS, _NEIGHBOURS)
-    b = fpfh(target.points, target.outward(n_target), _RADIUS, _NEIGHBOURS)
-    matches = mutual_matches(a, b)
+    features = [fpfh(cloud.points, cloud.normals[kind], _RADIUS, _NEIGHBOURS) for cloud in (source, target)]
+    matches = mutual_matches(features[0], features[1])
     p, q = source.points[matches[:, 0]], target.points[matches[:, 1]]
     clique, _ = maximum_clique(consistency_graph(p, q, noise))
     if len(clique) < 3:
         return None
     try:
-        return gnc(p[clique], q[clique], noise).pose.T_target_source[:3, :3]
+        return gnc(p[clique], q[clique], noise).T_target_source[:3, :3]
     except DegenerateError:
         return None
 
 
-def _by_search(source: Cloud, n_source: np.ndarray, target: Cloud, n_target: np.ndarray) -> np.ndarray | None:
+def search(kind: str, source: Cloud, target: Cloud) -> np.ndarray | None:
+    """`poli.register`: three scales, cliques through every match, verification by the whole clouds."""
     try:
-        normals = source.outward(n_source), target.outward(n_target)
-        return register_by_normals(source.points, normals[0], target.points, normals[1]).T_target_source[:3, :3]
+        found = register_by_normals(source.points, source.normals[kind], target.points, target.normals[kind])
+        return found.T_target_source[:3, :3]
     except DegenerateError:
         return None
 
 
-def _normals(field: Ellipsoids) -> np.ndarray:
-    return field.axes[:, :, 0]
-
-
-def poli_fpfh(source: Cloud, target: Cloud, model: str, k: int) -> np.ndarray | None:
-    """POLI's normals in the paper's pipeline"""
-    fields = [_normals(estimate(cloud.points, model)) for cloud in (source, target)]
-    return _by_fpfh(source, fields[0], target, fields[1])
-
-
-def pca_fpfh(source: Cloud, target: Cloud, model: str, k: int) -> np.ndarray | None:
-    """PCA's normals in the same pipeline, with the k that registers most"""
-    return _by_fpfh(source, _normals(pca(source.points, k=k)), target, _normals(pca(target.points, k=k)))
-
-
-def teaser_like(source: Cloud, target: Cloud, model: str, k: int) -> np.ndarray | None:
-    """PCA's normals of 30 neighbours, FPFH, maximum clique and GNC-TLS at noise bound 0.05, as TEASER++'s own example does"""
-    fields = [_normals(pca(cloud.points, k=30)) for cloud in (source, target)]
-    return _by_fpfh(source, fields[0], target, fields[1], noise=0.05)
-
-
-def true_fpfh(source: Cloud, target: Cloud, model: str, k: int) -> np.ndarray | None:
-    """the surface's own normals in the same pipeline: the ceiling"""
-    return _by_fpfh(source, source.normals, target, target.normals)
-
-
-def poli_register(source: Cloud, target: Cloud, model: str, k: int) -> np.ndarray | None:
-    """poli.register: POLI's normals in our own search (three scales, cliques through every match, whole-cloud verification)"""
-    fields = [_normals(estimate(cloud.points, model)) for cloud in (source, target)]
-    return _by_search(source, fields[0], target, fields[1])
-
-
-def pca_register(source: Cloud, target: Cloud, model: str, k: int) -> np.ndarray | None:
-    """PCA's normals in our own search"""
-    return _by_search(source, _normals(pca(source.points, k=k)), target, _normals(pca(target.points, k=k)))
-
-
-def true_register(source: Cloud, target: Cloud, model: str, k: int) -> np.ndarray | None:
-    """the surface's own normals in our own search"""
-    return _by_search(source, source.normals, target, target.normals)
-
-
-def kiss_matcher(source: Cloud, target: Cloud, model: str, k: int) -> np.ndarray | None:
-    """KISS-Matcher 1.0 alone, voxel 0.03"""
+def kiss_matcher(source: Cloud, target: Cloud) -> np.ndarray | None:
     try:
         import kiss_matcher as kiss
     except ImportError:
         raise MissingExtra("comparing with KISS-Matcher", "bench") from None
-    answer = kiss.KISSMatcher(kiss.KISSMatcherConfig(_VOXEL)).estimate(source.points, target.points)
-    R = np.asarray(answer.rotation)
+    R = np.asarray(kiss.KISSMatcher(kiss.KISSMatcherConfig(_VOXEL)).estimate(source.points, target.points).rotation)
     return R if np.isfinite(R).all() else None
 
 
-REGISTRARS: dict[str, Registrar] = {
-    "POLI + FPFH": poli_fpfh,
-    "PCA + FPFH": pca_fpfh,
-    "true normals + FPFH": true_fpfh,
-    "KISS-Matcher": kiss_matcher,
-    "TEASER-like": teaser_like,
-    "poli.register": poli_register,
-    "PCA in poli.register": pca_register,
-    "true normals in poli.register": true_register,
+_PAPER = 0.1  # noise bound of the paper's pipeline
+
+# Kinds of normals: "poli", "pca" (the k that registers most), "pca30" (30 neighbours), "true" (the surface's own).
+CONTESTANTS: dict[str, Contestant] = {
+    "POLI + FPFH": Contestant(
+        "POLI's normals in the paper's pipeline (one-scale FPFH, mutual matches, maximum clique, GNC)",
+        partial(fpfh_clique, "poli", _PAPER),
+    ),
+    "PCA + FPFH": Contestant(
+        "PCA's normals in the same pipeline, with the k that registers most", partial(fpfh_clique, "pca", _PAPER)
+    ),
+    "true + FPFH": Contestant("the surface's own normals in the same pipeline: its ceiling", partial(fpfh_clique, "true", _PAPER)),
+    "KISS-Matcher": Contestant("KISS-Matcher alone, voxel 0.03", kiss_matcher),
+    "TEASER-like": Contestant(
+        "PCA of 30 neighbours, FPFH, clique, GNC-TLS at noise bound 0.05", partial(fpfh_clique, "pca30", 0.05)
+    ),
+    "poli.register": Contestant("POLI's normals in our own search", partial(search, "poli")),
+    "PCA in search": Contestant("PCA's normals in our own search, with the same k as above", partial(search, "pca")),
+    "true in search": Contestant("the surface's own normals in our own search: its ceiling", partial(search, "true")),
 }

@@ -66,6 +66,7 @@ class ScheduleConfig:
 class TrainConfig:
     name: str = "objects"
     seed: int = 0
+    initial: str = ""  # start from this model instead of random weights: a shipped one by name, or a .safetensors file
     data: DataConfig = field(default_factory=DataConfig)
     pairs: PairConfig = field(default_factory=PairConfig)
     loss: LossConfig = field(default_factory=LossConfig)
@@ -93,7 +94,8 @@ def read_config(path: str | Path) -> TrainConfig:
     except InputError as error:
         raise FormatError(f"{path}: {error}") from None
     meshes, held_out = (tuple(str(path.parent / p) for p in names) for names in (config.data.meshes, config.data.validation_meshes))
-    return replace(config, data=replace(config.data, meshes=meshes, validation_meshes=held_out))
+    initial = str(path.parent / config.initial) if config.initial.endswith(".safetensors") else config.initial
+    return replace(config, initial=initial, data=replace(config.data, meshes=meshes, validation_meshes=held_out))
 
 
 def build(kind: type, values: Any, where: str) -> Any:

@@ -1,4 +1,4 @@
-"""From a trained network to the file that inference reads."""
+"""From a trained network to the file that inference reads, and back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from poli.data.shapes import Mesh
-from poli.errors import MissingExtra
-from poli.estimation.model import MODEL_FORMAT
+from poli.errors import InputError, MissingExtra
+from poli.estimation.model import MODEL_FORMAT, Model
 from poli.files.atomic import atomic_path
 from poli.learn.config import TrainConfig
 from poli.learn.model import TrainingModel
@@ -18,6 +18,7 @@ from poli.learn.pairs import PairConfig
 from poli.learn.validate import validate
 
 try:
+    import torch
     from safetensors.torch import save_file
 except ImportError:
     raise MissingExtra("poli.learn", "train") from None
@@ -46,3 +47,14 @@ def export_model(path: Path, network: Network, config: TrainConfig, steps: int, 
     }
     with atomic_path(path) as temporary:
         save_file(tensors, temporary, metadata)
+
+
+def import_model(model: Model, network: Network) -> None:
+    """Give a network the weights of a model of the same architecture."""
+    if model.architecture != network.architecture:
+        raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; give it the same")
+    tensors = {}
+    for name in model.architecture.linear_shapes():
+        for kind in ("weight", "bias"):
+            tensors[f"maps.{name.replace('.', '_')}.{kind}"] = torch.from_numpy(model.weights[f"{name}.{kind}"].copy())
+    network.load_state_dict(tensors)

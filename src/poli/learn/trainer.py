@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from poli.errors import InputError, MissingExtra, PoliError
+from poli.estimation.inference import load_model
 from poli.learn import checkpoint as checkpoints
 from poli.learn.config import ScheduleConfig, TrainConfig
-from poli.learn.export import calibrate, export_model
+from poli.learn.export import calibrate, export_model, import_model
 from poli.learn.logs import CsvLog
 from poli.learn.losses import LossTerms
 from poli.learn.model import TrainingModel
@@ -99,6 +100,8 @@ class Run:
         out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(config.seed)
         self.model = TrainingModel(config.architecture, config.loss).to(device)
+        if config.initial:
+            import_model(load_model(config.initial), self.model.network)
         self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(trained, config.schedule.learning_rate, weight_decay=config.schedule.weight_decay)
