@@ -140,6 +140,21 @@ def test_problems_without_an_answer_are_skipped_and_counted():
     assert not variable.grad.any()
 
 
+@pytest.mark.parametrize("kind", ["tqc", "ttqc"])
+def test_a_problem_without_matches_does_not_spoil_the_others(kind):
+    matches, L, frames = problem(7)
+    weights = matches.weights.clone()
+    weights[0] = 0.0
+    variable = L.clone().requires_grad_()
+    result = terms(kind, Matches(matches.source, matches.target, weights, matches.T_measured), variable, frames)
+    result.total.backward()
+    alone = Matches(*(t[1:] for t in (matches.source, matches.target, matches.weights, matches.T_measured)))
+    assert result.total.item() == pytest.approx(terms(kind, alone, L[1:], frames[1:]).total.item(), rel=1e-9)
+    assert torch.isfinite(variable.grad).all()
+    assert not variable.grad[0].any()
+    assert result.certified == 0.5
+
+
 def test_gamma_can_be_learned():
     """With well-determined poses, the likelihood is greatest where Gamma is the spread of the measured poses."""
     rng = np.random.default_rng(6)

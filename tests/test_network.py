@@ -133,6 +133,22 @@ def test_every_parameter_learns():
         assert parameter.grad.abs().max() > 0, name
 
 
+def test_gradients_are_the_same_every_time_with_several_threads():
+    made = network(Architecture())
+    batch = GroupBatch.of([group(cloud(seed, 1000), made.architecture) for seed in range(2)])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        gradients = []
+        for _ in range(5):
+            made.zero_grad()
+            made(batch).square().sum().backward()
+            gradients.append([p.grad.clone() for p in made.parameters()])
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(a, b) for again in gradients[1:] for a, b in zip(gradients[0], again, strict=True))
+
+
 def test_shipped_models_are_cheap_and_have_cards():
     assert "objects" in shipped_models()
     for name in shipped_models():

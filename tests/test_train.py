@@ -96,11 +96,11 @@ def test_two_processes_keep_equal_parameters(tmp_path):
         "from safetensors.torch import save_file\n"
         "from poli.learn.config import read_config\n"
         "from poli.learn.trainer import Listener, Run, process_group\n"
-        "with process_group() as (rank, world, device):\n"
-        "    run = Run(read_config(sys.argv[1]), Path(sys.argv[2]), Listener(), False, rank, world, device)\n"
+        "with process_group() as processes:\n"
+        "    run = Run(read_config(sys.argv[1]), Path(sys.argv[2]), Listener(), False, processes, Path())\n"
         "    run.finish()\n"
         "    parameters = {name: p.detach().clone() for name, p in run.model.named_parameters()}\n"
-        "    save_file(parameters, f'{sys.argv[2]}/rank{rank}.safetensors')\n"
+        "    save_file(parameters, f'{sys.argv[2]}/rank{processes.rank}.safetensors')\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -156,6 +156,11 @@ def test_another_configuration_does_not_continue_a_run(tmp_path):
     with pytest.raises(InputError, match="another configuration"):
         train(replace(config, seed=9), tmp_path / "run")
     train(replace(config, seed=9), tmp_path / "run", fresh=True)
+    state = checkpoint.load(tmp_path / "run" / "checkpoint.safetensors")
+    assert state.config.seed == 9
+    checkpoint.save(tmp_path / "run" / "checkpoint.safetensors", replace(state, world=2))
+    with pytest.raises(InputError, match="2 processes"):
+        train(state.config, tmp_path / "run")
 
 
 def test_a_run_can_start_from_a_model(tmp_path):
@@ -163,13 +168,13 @@ def test_a_run_can_start_from_a_model(tmp_path):
     first = train(config, tmp_path / "first")
     (tmp_path / "again.toml").write_text(f"initial = 'first/model.safetensors'\n{TINY.replace('STEPS', '1')}")
     cold = replace(read_config(tmp_path / "again.toml"), schedule=replace(config.schedule, steps=1, learning_rate=1e-12))
-    assert cold.initial == str(first)
-    train(cold, tmp_path / "second")
+    assert first == tmp_path / cold.initial
+    train(cold, tmp_path / "second", beside=tmp_path)
     started, expected = (load_file(tmp_path / run / "model.safetensors") for run in ("second", "first"))
     for name in expected:
         torch.testing.assert_close(started[name], expected[name])
     with pytest.raises(InputError, match="another architecture"):
-        train(replace(cold, architecture=replace(cold.architecture, head=9)), tmp_path / "third")
+        train(replace(cold, architecture=replace(cold.architecture, head=9)), tmp_path / "third", beside=tmp_path)
 
 
 def test_divergence_is_said_and_ends_the_run(tmp_path):
@@ -197,6 +202,11 @@ def test_divergence_is_said_and_ends_the_run(tmp_path):
         ("[schedule]\nsteps = true", r"schedule\.steps is True; expected int"),
         ("[loss]\nkind = 'mse'", r"loss\.kind is 'mse'"),
         ("[data]\nprocedural = 0", "nothing to train on"),
+        ("seed = -1", "seed is -1"),
+        ("[schedule]\nlearning_rate = inf", "finite"),
+        ("[schedule]\nweight_decay = -1.0", "weight_decay"),
+        ("[pairs]\ngate = nan", "finite"),
+        ("[architecture]\nreach = 4", "reach is 4"),
         ("data = 3", "expected a table"),
         ("name = [", "not a TOML file"),
     ],
@@ -209,8 +219,13 @@ def test_bad_configurations_name_the_file_and_the_setting(tmp_path, text, messag
 
 
 def test_mesh_names_count_from_the_configurations_folder(tmp_path):
-    (tmp_path / "c.toml").write_text("[data]\nmeshes = ['a.ply']")
-    assert read_config(tmp_path / "c.toml").data.meshes == (str(tmp_path / "a.ply"),)
+    (tmp_path / "c.toml").write_text("initial = 'b.safetensors'\n[data]\nprocedural = 0\nmeshes = ['a.ply']")
+    config = read_config(tmp_path / "c.toml")
+    assert config.data.meshes == ("a.ply",)  # as written: a run may be resumed from another folder
+    with pytest.raises(FormatError, match=str(tmp_path / "b.safetensors")):
+        train(config, tmp_path / "run", beside=tmp_path)
+    with pytest.raises(FormatError, match=str(tmp_path / "a.ply")):
+        train(replace(config, initial=""), tmp_path / "run", beside=tmp_path)
 
 
 @pytest.mark.parametrize("name", [path.name for path in (Path(__file__).parents[1] / "configs").glob("*.toml")])

@@ -3,7 +3,7 @@
 import poli
 
 scan = poli.read("scan.pcd")          # Scan; (N, 3) arrays are accepted wherever a Scan is
-field = poli.estimate(scan)           # Ellipsoids: one Gaussian a point, by a trained network
+field = poli.estimate(points, model="objects")            # Ellipsoids: one Gaussian a point, by a trained network
 field = poli.pca(scan, k=24)          # the hand-crafted rival, same type
 result = poli.register(source, target)                   # the pose between two clouds of one object
 pose = poli.certify.solve(source, target, information)   # matched points and (N, 3, 3) weights; proven optimal

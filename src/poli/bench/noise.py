@@ -29,6 +29,7 @@ _LEAST_SIGMA = 0.005  # of Gamma's translation: without noise the measured pose 
 @dataclass(frozen=True)
 class NoiseBench:
     config: TrainConfig
+    beside: Path  # the folder that file names in the configuration count from
     meshes: tuple[Path, ...] = ()
     points: int = 1000
     clouds: int = 10
@@ -39,7 +40,7 @@ def run(bench: NoiseBench, folder: Path, out: Path, json_path: Path | None, comm
     objects = load_objects(bench.meshes)
     errors: dict[str, dict[float, NormalErrors]] = {name: {} for name in KINDS}
     for name, level in track([(name, level) for name in KINDS for level in LEVELS], "training"):
-        model = train(_configured(bench.config, KINDS[name], level), folder / f"{KINDS[name]}_{level:g}")
+        model = train(_configured(bench.config, KINDS[name], level), folder / f"{KINDS[name]}_{level:g}", beside=bench.beside)
         errors[name][level] = _errors(objects, bench, str(model))
     rivals = [_pca_errors(objects, bench, k) for k in NEIGHBOURS]
     best_rmse, best_median = min(e.rmse for e in rivals), min(e.median for e in rivals)

@@ -6,22 +6,27 @@ up to 60 degrees; success is a rotation error of at most 10 degrees.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from rich.progress import track
 
-from poli.bench.registrars import CONTESTANTS, Cloud
+from poli.bench.registrars import CONTESTANTS, NEIGHBOURS, Cloud
 from poli.bench.report import Report, publish
 from poli.data.shapes import Mesh, procedural_mesh, read_mesh
+from poli.errors import InputError
 from poli.estimation import estimate, pca
 from poli.estimation.neighbours import NeighbourIndex
 from poli.se3 import so3_exp
 from poli.show.figure import pyplot, save_figure
+from poli.threads import thread_count
 
-NEIGHBOURS = (6, 8, 10, 12, 16, 24)
 _CLOUDS = 20  # of each object and N, for normals and calibration
 
 
@@ -55,7 +60,7 @@ def run(config: ObjectsBench, out: Path, json_path: Path | None, command: str) -
     objects = load_objects(config.meshes)
     normals = {name: {n: normal_errors(mesh, n, config) for n in config.normal_sizes} for name, mesh in objects.items()}
     distances = {name: squared_distances(mesh, config) for name, mesh in objects.items()}
-    success = {name: _success_rates(name, mesh, config) for name, mesh in objects.items()}
+    success = _success_rates(objects, config)
     figures = {
         "normals": normals,
         "calibration": {name: float(values.mean()) for name, values in distances.items()},
@@ -85,6 +90,8 @@ def run(config: ObjectsBench, out: Path, json_path: Path | None, command: str) -
 
 def load_objects(paths: Sequence[Path]) -> dict[str, Mesh]:
     """By file name; without files, four shapes of our own that no shipped model was trained on."""
+    if len({path.stem for path in paths}) < len(paths):
+        raise InputError(f"two of the meshes have the same name: {', '.join(path.name for path in paths)}; rename one")
     if paths:
         return {path.stem: read_mesh(path).normalized() for path in paths}
     return {f"shape {seed}": procedural_mesh(seed) for seed in range(2_000_000, 2_000_004)}
@@ -122,16 +129,33 @@ def squared_distances(mesh: Mesh, config: ObjectsBench) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _success_rates(name: str, mesh: Mesh, config: ObjectsBench) -> dict[str, dict[int, float]]:
-    won = {contestant: dict.fromkeys(config.sizes, 0.0) for contestant in CONTESTANTS}
-    for n in config.sizes:
-        best_k = _best_k(mesh, n, config)
-        for pair in track(range(config.pairs), f"registering {name}, N = {n}"):
-            source, target, R_true = draw_pair(mesh, n, config, pair)
-            clouds = [with_normals(cloud, config.model, best_k) for cloud in (source, target)]
-            for contestant, how in CONTESTANTS.items():
-                won[contestant][n] += _success(how.rotation(clouds[0], clouds[1]), R_true, config) / config.pairs
-    return won
+def _success_rates(objects: dict[str, Mesh], config: ObjectsBench) -> dict[str, dict[str, dict[int, float]]]:
+    """By object, contestant and N. Every process takes one object and N at a time, with one thread."""
+    jobs = [(name, n) for name in objects for n in config.sizes]
+    rates: dict[str, dict[str, dict[int, float]]] = {name: {contestant: {} for contestant in CONTESTANTS} for name in objects}
+    with ProcessPoolExecutor(thread_count(), get_context("spawn"), _one_thread) as pool:
+        answers = pool.map(_rates, (objects[name] for name, _ in jobs), (n for _, n in jobs), repeat(config))
+        for (name, n), by_contestant in zip(jobs, track(answers, "registering", len(jobs)), strict=True):
+            for contestant, rate in by_contestant.items():
+                rates[name][contestant][n] = rate
+    return rates
+
+
+def _one_thread() -> None:
+    os.environ["POLI_NUM_THREADS"] = "1"
+
+
+def _rates(mesh: Mesh, count: int, config: ObjectsBench) -> dict[str, float]:
+    """The share of the pairs that each contestant registers, in the best of its ways."""
+    won = {contestant: np.zeros(len(how.ways)) for contestant, how in CONTESTANTS.items()}
+    for pair in range(config.pairs):
+        source, target, R_true = draw_pair(mesh, count, config, pair)
+        source, target = with_normals(source, config.model), with_normals(target, config.model)
+        for contestant, how in CONTESTANTS.items():
+            for i, way in enumerate(how.ways):
+                R = way(source, target)
+                won[contestant][i] += R is not None and rotation_error(R, R_true) <= config.tolerance
+    return {contestant: float(counts.max()) / config.pairs for contestant, counts in won.items()}
 
 
 def draw_pair(mesh: Mesh, count: int, config: ObjectsBench, pair: int) -> tuple[Cloud, Cloud, np.ndarray]:
@@ -144,27 +168,9 @@ def draw_pair(mesh: Mesh, count: int, config: ObjectsBench, pair: int) -> tuple[
     return Cloud.of(p, {"true": p_normals}), Cloud.of(q @ R.T, {"true": q_normals @ R.T}), R
 
 
-def with_normals(cloud: Cloud, model: str, k: int) -> Cloud:
-    fields = {"poli": estimate(cloud.points, model), "pca": pca(cloud.points, k=k), "pca30": pca(cloud.points, k=30)}
+def with_normals(cloud: Cloud, model: str) -> Cloud:
+    fields = {"poli": estimate(cloud.points, model)} | {f"pca{k}": pca(cloud.points, k=k) for k in NEIGHBOURS}
     return Cloud.of(cloud.points, {**cloud.normals, **{kind: field.axes[:, :, 0] for kind, field in fields.items()}})
-
-
-def _best_k(mesh: Mesh, count: int, config: ObjectsBench) -> int:
-    """The k whose PCA + FPFH registers most of the first pairs: the rival at its best, chosen on pairs that count."""
-    pairs = [draw_pair(mesh, count, config, pair) for pair in range(min(30, config.pairs))]
-
-    def won(k: int) -> float:
-        total = 0.0
-        for source, target, R_true in pairs:
-            clouds = [Cloud.of(c.points, {"pca": pca(c.points, k=k).axes[:, :, 0]}) for c in (source, target)]
-            total += _success(CONTESTANTS["PCA + FPFH"].rotation(clouds[0], clouds[1]), R_true, config)
-        return total
-
-    return max(NEIGHBOURS, key=won)
-
-
-def _success(R: np.ndarray | None, R_true: np.ndarray, config: ObjectsBench) -> float:
-    return float(R is not None and rotation_error(R, R_true) <= config.tolerance)
 
 
 def rotation_error(R: np.ndarray, R_true: np.ndarray) -> float:

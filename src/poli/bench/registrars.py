@@ -15,7 +15,6 @@ from poli.tasks.graph import consistency_graph
 
 _RADIUS = 0.3  # of the features: the paper's, for clouds in the unit sphere
 _NEIGHBOURS = 100  # Open3D's custom
-_VOXEL = 0.03  # KISS-Matcher's, as in the paper
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Cloud:
 @dataclass(frozen=True)
 class Contestant:
     about: str
-    rotation: Callable[[Cloud, Cloud], np.ndarray | None]  # source, target -> (3, 3)
+    ways: tuple[Callable[[Cloud, Cloud], np.ndarray | None], ...]  # source, target -> (3, 3); the best one counts
 
 
 def fpfh_clique(kind: str, noise: float, source: Cloud, target: Cloud) -> np.ndarray | None:
@@ -60,32 +59,46 @@ def search(kind: str, source: Cloud, target: Cloud) -> np.ndarray | None:
         return None
 
 
-def kiss_matcher(source: Cloud, target: Cloud) -> np.ndarray | None:
+def kiss_matcher(voxel: float, source: Cloud, target: Cloud) -> np.ndarray | None:
     try:
         import kiss_matcher as kiss
     except ImportError:
         raise MissingExtra("comparing with KISS-Matcher", "bench") from None
-    R = np.asarray(kiss.KISSMatcher(kiss.KISSMatcherConfig(_VOXEL)).estimate(source.points, target.points).rotation)
+    R = np.asarray(kiss.KISSMatcher(kiss.KISSMatcherConfig(voxel)).estimate(source.points, target.points).rotation)
     return R if np.isfinite(R).all() else None
 
 
+NEIGHBOURS = (6, 8, 10, 12, 16, 24)  # of PCA
+_VOXELS = (0.02, 0.03, 0.05, 0.08)  # of KISS-Matcher
 _PAPER = 0.1  # noise bound of the paper's pipeline
+_EXAMPLE = 0.05  # of TEASER++'s own example
 
-# Kinds of normals: "poli", "pca" (the k that registers most), "pca30" (30 neighbours), "true" (the surface's own).
+# Kinds of normals: "poli", "pca6" to "pca24", and "true", the surface's own. A rival with a choice is run with each of them, and
+# the one that registers most pairs counts, for each object and N anew.
 CONTESTANTS: dict[str, Contestant] = {
     "POLI + FPFH": Contestant(
         "POLI's normals in the paper's pipeline (one-scale FPFH, mutual matches, maximum clique, GNC)",
-        partial(fpfh_clique, "poli", _PAPER),
+        (partial(fpfh_clique, "poli", _PAPER),),
     ),
     "PCA + FPFH": Contestant(
-        "PCA's normals in the same pipeline, with the k that registers most", partial(fpfh_clique, "pca", _PAPER)
+        "PCA's normals in the same pipeline, with the k that registers most",
+        tuple(partial(fpfh_clique, f"pca{k}", _PAPER) for k in NEIGHBOURS),
     ),
-    "true + FPFH": Contestant("the surface's own normals in the same pipeline: its ceiling", partial(fpfh_clique, "true", _PAPER)),
-    "KISS-Matcher": Contestant("KISS-Matcher alone, voxel 0.03", kiss_matcher),
+    "true + FPFH": Contestant(
+        "the surface's own normals in the same pipeline, turned outward by the same rule: its ceiling",
+        (partial(fpfh_clique, "true", _PAPER),),
+    ),
+    "KISS-Matcher": Contestant("KISS-Matcher alone, voxel 0.03 as in the paper", (partial(kiss_matcher, 0.03),)),
+    "KISS-Matcher, best": Contestant(
+        f"KISS-Matcher alone, the best voxel of {', '.join(map(str, _VOXELS))}", tuple(partial(kiss_matcher, v) for v in _VOXELS)
+    ),
     "TEASER-like": Contestant(
-        "PCA of 30 neighbours, FPFH, clique, GNC-TLS at noise bound 0.05", partial(fpfh_clique, "pca30", 0.05)
+        "PCA with its best k, FPFH, maximum clique and GNC-TLS at the noise bound of TEASER++'s example, 0.05",
+        tuple(partial(fpfh_clique, f"pca{k}", _EXAMPLE) for k in NEIGHBOURS),
     ),
-    "poli.register": Contestant("POLI's normals in our own search", partial(search, "poli")),
-    "PCA in search": Contestant("PCA's normals in our own search, with the same k as above", partial(search, "pca")),
-    "true in search": Contestant("the surface's own normals in our own search: its ceiling", partial(search, "true")),
+    "poli.register": Contestant("POLI's normals in our own search", (partial(search, "poli"),)),
+    "PCA in search": Contestant(
+        "PCA's normals in our own search, the best of k = 8, 12 and 24", tuple(partial(search, f"pca{k}") for k in (8, 12, 24))
+    ),
+    "true in search": Contestant("the surface's own normals in our own search: its ceiling", (partial(search, "true"),)),
 }

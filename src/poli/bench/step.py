@@ -60,6 +60,7 @@ class _Step:
         self.architecture, self.pairs = Architecture(), PairConfig(points=(points,))
         self.mesh = procedural_mesh(0)
         self.model = TrainingModel(self.architecture, LossConfig(kind="ttqc"))
+        self.average = {name: t.clone() for name, t in self.model.network.state_dict().items()}
         self.optimizer = torch.optim.AdamW([p for p in self.model.parameters() if p.requires_grad], 1e-3)
 
     def once(self, seed: int) -> tuple[float, ...]:
@@ -72,7 +73,11 @@ class _Step:
         self.optimizer.zero_grad()
         terms.total.backward()
         backward = time.perf_counter()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0).item()
         self.optimizer.step()
+        with torch.no_grad():
+            for name, value in self.model.network.state_dict().items():
+                self.average[name].lerp_(value, 0.002)
         return grouped - start, *self.model.seconds, backward - forward, time.perf_counter() - backward
 
 

@@ -56,8 +56,8 @@ def objects(
     json_path: _Json = None,
     mesh: _Meshes = None,
     model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "objects",
-    pairs: Annotated[int, typer.Option(help="Pairs for each object and number of points.")] = 100,
-    seed: Annotated[int, typer.Option()] = 0,
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs for each object and number of points.")] = 100,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
 ) -> None:
     """Normals, registration and calibration on objects, against PCA, KISS-Matcher and the surface's own normals.
 
@@ -85,14 +85,14 @@ def noise(
     from poli.learn.config import read_config
 
     command = _command(f"noise {config.name}", mesh, "")
-    run(NoiseBench(read_config(config), tuple(mesh or ())), runs, out, json_path, command)
+    run(NoiseBench(read_config(config), config.parent, tuple(mesh or ())), runs, out, json_path, command)
 
 
 @bench.command()
 def relaxation(
     out: _Out = Path("results"),
     json_path: _Json = None,
-    steps: Annotated[int, typer.Option(help="Of the training that the loss curves come from.")] = 600,
+    steps: Annotated[int, typer.Option(min=1, help="Of the training that the loss curves come from.")] = 600,
     runs: Annotated[Path, typer.Option(help="Folder for the training run.")] = Path("runs/relaxation"),
 ) -> None:
     """What leaving the prior out of the inner problem changes: the supplement's two scenarios and two loss curves (SC).
@@ -108,8 +108,8 @@ def relaxation(
 def step(
     out: _Out = Path("results"),
     json_path: _Json = None,
-    points: Annotated[int, typer.Option(help="Points of the cloud.")] = 1000,
-    repeats: Annotated[int, typer.Option(help="Steps and passes in each of three turns.")] = 15,
+    points: Annotated[int, typer.Option(min=16, help="Points of the cloud.")] = 1000,
+    repeats: Annotated[int, typer.Option(min=1, help="Steps and passes in each of three turns.")] = 15,
 ) -> None:
     """Where the time of a training step goes, against forward and backward passes of cvxpylayers.
 

@@ -1,5 +1,7 @@
 """`poli train`: a configuration in, a folder with weights, logs and a learning curve out."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,9 +30,11 @@ def train(
     settings = read_config(config)
     folder = out or Path("runs") / settings.name
     first = os.environ.get("RANK", "0") == "0"
-    model = run(settings, folder, _progress(folder) if first else None, fresh)
     if not first:
+        run(settings, folder, None, fresh, config.parent)
         return
+    with _progress(folder) as listener:
+        model = run(settings, folder, listener, fresh, config.parent)
     typer.echo(f"{model}: use it with poli.estimate(points, model={str(model)!r})")
     try:
         from poli.show.curve import draw_curve
@@ -40,39 +44,35 @@ def train(
         typer.echo(f"no learning curve drawn: {error}")
 
 
-def _progress(folder: Path) -> "Listener":
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+@contextmanager
+def _progress(folder: Path) -> "Iterator[Listener]":
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from poli.learn.trainer import Listener, StepReport
     from poli.learn.validate import Validation
 
-    class Bar(Listener):
-        def __init__(self) -> None:
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-            self.bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn())
-            self.tasks: dict[str, int] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as bar:
+        tasks: dict[str, TaskID] = {}
 
-        def _at(self, name: str, done: int, total: int, text: str) -> None:
-            if not self.tasks:
-                self.bar.start()
-            if name not in self.tasks:
-                self.tasks[name] = self.bar.add_task(text, total=total)
-            self.bar.update(self.tasks[name], completed=done, description=text)  # type: ignore[arg-type]
-            if name == "steps" and done == total:
-                self.bar.stop()
+        def show(name: str, done: int, total: int, text: str) -> None:
+            if name not in tasks:
+                tasks[name] = bar.add_task(text, total=total)
+            bar.update(tasks[name], completed=done, description=text)
 
-        def shapes(self, made: int, total: int) -> None:
-            self._at("shapes", made, total, "shapes")
+        class Screen(Listener):
+            def shapes(self, made: int, total: int) -> None:
+                show("shapes", made, total, "shapes")
 
-        def step(self, report: StepReport, total: int) -> None:
-            text = f"loss {report.loss:.3f}  NEES {report.nees:.2f}  certified {report.certified:.2f}"
-            self._at("steps", report.step, total, text)
+            def step(self, report: StepReport, total: int) -> None:
+                text = f"loss {report.loss:.3f}  NEES {report.nees:.2f}  certified {report.certified:.2f}"
+                show("steps", report.step, total, text)
 
-        def validated(self, step: int, result: Validation) -> None:
-            text = f"normals {result.normal_rmse:.1f} / {result.normal_median:.1f} deg (RMSE / median), NEES {result.nees:.2f}"
-            self.bar.console.print(f"{folder.name} step {step}: held out {text}")
+            def validated(self, step: int, result: Validation) -> None:
+                text = f"normals {result.normal_rmse:.1f} / {result.normal_median:.1f} deg (RMSE / median), NEES {result.nees:.2f}"
+                bar.console.print(f"{folder.name} step {step}: held out {text}")
 
-        def warning(self, text: str) -> None:
-            self.bar.console.print(f"[yellow]warning:[/yellow] {text}")
+            def warning(self, text: str) -> None:
+                bar.console.print(f"[yellow]warning:[/yellow] {text}")
 
-    return Bar()
+        yield Screen()

@@ -32,6 +32,10 @@ class Architecture:
             raise InputError(f"architecture: neighbours, edge and scalars need one number a level, {levels} each")
         numbers = [*self.neighbours, *self.edge, *self.scalars, self.interpolated]
         numbers += [self.head, self.reach, self.attention, self.heads, self.rounds]
+        if not all(isinstance(n, int) for n in [*numbers, self.stride, self.vectors]):
+            raise InputError("architecture: sizes must be whole numbers")
+        if self.reach < self.neighbours[0]:
+            raise InputError(f"architecture: reach is {self.reach}; it must cover the {self.neighbours[0]} neighbours of level 0")
         if min(numbers) < 1 or self.stride < 2 or self.vectors < 0 or not self.floor > 0:
             raise InputError("architecture: sizes must be positive, stride at least 2, floor above 0")
 
@@ -40,7 +44,9 @@ class Architecture:
         return len(self.neighbours)
 
     @staticmethod
-    def from_dict(values: dict[str, Any]) -> Architecture:
+    def from_dict(values: Any) -> Architecture:
+        if not isinstance(values, dict):
+            raise InputError("architecture: expected names and numbers")
         known = {f.name for f in fields(Architecture)}
         unknown = set(values) - known
         if unknown:

@@ -93,7 +93,7 @@ def _interpolation(fine, frames, radius, coarse: NeighbourIndex, count: int) -> 
 
 
 def _frames(points: np.ndarray, neighbours: np.ndarray) -> np.ndarray:  # (N, 3), (N, k) -> (N, 3, 3)
-    """Principal axes of the neighbours, thinnest last; they point to where the neighbours are on average."""
+    """Principal axes of the neighbours, thinnest last; the first and the last point to where the neighbours are on average."""
     covariances, means = np.empty((len(points), 3, 3)), np.empty((len(points), 3))
     run_chunks(lambda begin, end: _moments(points, neighbours, begin, end, covariances, means), len(points))
     axes = eigh3(covariances)[1][:, :, ::-1]  # longest first

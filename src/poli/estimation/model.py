@@ -128,6 +128,8 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         architecture = Architecture.from_dict(json.loads(metadata["architecture"]))
         calibration = float(metadata["calibration"])
         name = metadata["name"]
+        if not 0.0 < calibration < np.inf:
+            raise FormatError(f"{path}: its calibration is {calibration}; expected a positive number")
     except FormatError:
         raise
     except (SafetensorError, PoliError, KeyError, ValueError, TypeError) as error:

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from poli.errors import FormatError, MissingExtra
+from poli.errors import FormatError, InputError, MissingExtra
 from poli.files.atomic import atomic_path
 from poli.learn.config import TrainConfig
 
@@ -29,13 +29,14 @@ class Checkpoint:
     step: int  # steps done
     tensors: dict[str, torch.Tensor]  # by "network.", "average.", "noise.", "optimizer."
     skipped: int  # problems without a certificate so far
+    world: int  # processes
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
     metadata = {
         "format": _FORMAT,
         "config": checkpoint.config.to_json(),
-        "state": json.dumps({"step": checkpoint.step, "skipped": checkpoint.skipped}),
+        "state": json.dumps({"step": checkpoint.step, "skipped": checkpoint.skipped, "world": checkpoint.world}),
     }
     with atomic_path(path) as temporary:
         save_file({name: t.detach().contiguous().clone() for name, t in checkpoint.tensors.items()}, temporary, metadata)
@@ -49,8 +50,9 @@ def load(path: Path) -> Checkpoint:
                 raise FormatError(f"{path}: not a checkpoint of `poli train`")
             state = json.loads(metadata["state"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return Checkpoint(TrainConfig.from_json(metadata["config"]), state["step"], tensors, state["skipped"])
-    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+            config = TrainConfig.from_json(metadata["config"])
+            return Checkpoint(config, state["step"], tensors, state["skipped"], state.get("world", 1))
+    except (SafetensorError, KeyError, InputError, json.JSONDecodeError) as error:
         raise FormatError(f"{path}: a damaged checkpoint ({error}); remove it to start anew") from None
 
 

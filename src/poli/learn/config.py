@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -13,6 +14,8 @@ from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
 from poli.learn.losses import LossConfig
 from poli.learn.pairs import PairConfig
+
+SHAPES_A_SEED = 10_000  # a run's shapes are those from seed * 10,000 on
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,9 @@ class DataConfig:
     validation_meshes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if min(self.procedural, self.validation_procedural) < 0 or self.procedural + len(self.meshes) < 1:
+        if not 0 <= self.procedural <= SHAPES_A_SEED:
+            raise InputError(f"data.procedural is {self.procedural}; expected 0 to {SHAPES_A_SEED}")
+        if self.validation_procedural < 0 or self.procedural + len(self.meshes) < 1:
             raise InputError("data: name meshes or ask for procedural shapes; there is nothing to train on")
         if not 0.0 <= self.mesh_share <= 1.0 or self.resolution < 16:
             raise InputError("data: mesh_share must be between 0 and 1, resolution at least 16")
@@ -50,16 +55,10 @@ class ScheduleConfig:
     def __post_init__(self) -> None:
         if min(self.steps, self.log_every, self.validate_every, self.checkpoint_every) < 1 or self.warmup < 0:
             raise InputError("schedule: steps and intervals must be at least 1, warmup at least 0")
-        if not (
-            self.learning_rate > 0
-            and self.clip > 0
-            and 0 <= self.average < 1
-            and 0 < self.final_fraction <= 1
-            and 0 <= self.settle <= 1
-        ):
-            raise InputError(
-                "schedule: learning_rate and clip must be positive, average in [0, 1), final_fraction in (0, 1], settle in [0, 1]"
-            )
+        if not (self.learning_rate > 0 and self.clip > 0 and self.weight_decay >= 0):
+            raise InputError("schedule: learning_rate and clip must be positive, weight_decay at least 0")
+        if not (0 <= self.average < 1 and 0 < self.final_fraction <= 1 and 0 <= self.settle <= 1):
+            raise InputError("schedule: average must be in [0, 1), final_fraction in (0, 1], settle in [0, 1]")
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,10 @@ class TrainConfig:
     loss: LossConfig = field(default_factory=LossConfig)
     architecture: Architecture = field(default_factory=Architecture)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 100:
+            raise InputError(f"seed is {self.seed}; expected 0 to 99 (each has ten thousand shapes of its own)")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -90,12 +93,14 @@ def read_config(path: str | Path) -> TrainConfig:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"{path}: not a TOML file: {error}") from None
     try:
-        config: TrainConfig = build(TrainConfig, values, "")
+        return build(TrainConfig, values, "")
     except InputError as error:
         raise FormatError(f"{path}: {error}") from None
-    meshes, held_out = (tuple(str(path.parent / p) for p in names) for names in (config.data.meshes, config.data.validation_meshes))
-    initial = str(path.parent / config.initial) if config.initial.endswith(".safetensors") else config.initial
-    return replace(config, initial=initial, data=replace(config.data, meshes=meshes, validation_meshes=held_out))
+
+
+def resolve(name: str, beside: Path) -> str:
+    """A file named in a configuration, from the folder that it counts from; other names (of shipped models) as they are."""
+    return str(beside / name) if Path(name).suffix else name
 
 
 def build(kind: type, values: Any, where: str) -> Any:
@@ -125,4 +130,6 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
     right = isinstance(value, int | float) and not isinstance(value, bool) if plain is float else isinstance(value, plain)
     if not right or (plain is int and isinstance(value, bool)):
         raise InputError(f"{name} is {value!r}; expected {plain.__name__}")
+    if plain is float and not math.isfinite(value):
+        raise InputError(f"{name} is {value!r}; expected a finite number")
     return plain(value)

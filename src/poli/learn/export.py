@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from poli.data.shapes import Mesh
-from poli.errors import InputError, MissingExtra
+from poli.errors import InputError, MissingExtra, PoliError
 from poli.estimation.model import MODEL_FORMAT, Model
 from poli.files.atomic import atomic_path
 from poli.learn.config import TrainConfig
@@ -27,6 +28,8 @@ except ImportError:
 def calibrate(model: TrainingModel, held_out: Sequence[Mesh], pairs: PairConfig) -> float:
     """The factor for L that makes the mean of d'(2C)^-1 d three on held-out pairs of clouds of equal density."""
     nees = validate(model, held_out, pairs, draws=4).nees
+    if not 0.0 < nees < math.inf:
+        raise PoliError(f"the trained network cannot be calibrated: its mean of d'(2C)^-1 d on held-out shapes is {nees}")
     return float((nees / 3.0) ** 0.5)
 
 

@@ -105,11 +105,12 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
             skip_degenerate=True,
         )
         T, kept = poses.T_target_source, poses.certified
+    count = matches.weights.sum(1)
+    kept = kept & (count > 0)
     if not kept.any():  # nothing to learn from; a zero that depends on everything keeps several processes in step
         return LossTerms(0.0 * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
     moved = matches.source @ T[:, :3, :3].transpose(1, 2) + T[:, None, :3, 3]
     squared = 0.5 * ((A @ (matches.target - moved)[..., None])[..., 0] ** 2).sum(-1)  # (B, N) d'(2C)^-1 d
-    count = matches.weights.sum(1)
     data = 0.5 * (matches.weights * (log_2c + squared)).sum(1)
     pose = torch.zeros_like(data)
     if config.kind in ("ttqc", "ttqc-map"):
@@ -120,11 +121,11 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
         residual = (matches.weights * squared).sum(1)
         each = error + config.release_correspondence * residual + config.release_log_determinant * spread
     else:
-        each = (data + pose) / count
-    total = each[kept].mean() + 0.0 * noise.log_sigma.sum()
+        each = data + pose
+    total = (each[kept] if config.kind == "release" else each[kept] / count[kept]).mean() + 0.0 * noise.log_sigma.sum()
     with torch.no_grad():
         squared_sum = (matches.weights * squared).sum(1)
-        data_mean, pose_mean, nees = ((value / count)[kept].mean().item() for value in (data, pose, squared_sum))
+        data_mean, pose_mean, nees = ((value[kept] / count[kept]).mean().item() for value in (data, pose, squared_sum))
     return LossTerms(total, data_mean, pose_mean, nees, kept.double().mean().item())
 
 

@@ -66,10 +66,11 @@ class Network(nn.Module):
             hidden = self._map(f"{name}_place", place)
         else:
             scalars, vectors = below
-            hidden = self._map(f"{name}_place", torch.cat([place, _turn(vectors[neighbours], frames)], dim=2))
-            hidden = hidden + self._map(f"{name}_feature", scalars)[neighbours]  # mapped before they are gathered: k times cheaper
+            hidden = self._map(f"{name}_place", torch.cat([place, _turn(_gather(vectors, neighbours), frames)], dim=2))
+            # Mapped before they are gathered: k times cheaper.
+            hidden = hidden + _gather(self._map(f"{name}_feature", scalars), neighbours)
             centres = batch.centres[level]
-            own = [scalars[centres], _turn(vectors[centres][:, None], frames)[:, 0]]
+            own = [_gather(scalars, centres), _turn(_gather(vectors, centres)[:, None], frames)[:, 0]]
         hidden = functional.relu(self._map(f"{name}_edge", functional.relu(hidden)))
         return self._map(f"{name}_node", torch.cat([hidden.amax(dim=1), hidden.mean(dim=1), *own], dim=1))
 
@@ -78,8 +79,8 @@ class Network(nn.Module):
     ) -> torch.Tensor:
         """What the coarser level knows, read by distance, beside what this level knew: (M, scalars + 3 vectors)."""
         name, frames, neighbours = f"up{level}", batch.frames[level], batch.up_neighbours[level]
-        place = torch.cat([batch.up_offsets[level], _turn(coarse[1][neighbours], frames)], dim=2)
-        hidden = functional.relu(self._map(f"{name}_place", place) + self._map(f"{name}_feature", coarse[0])[neighbours])
+        place = torch.cat([batch.up_offsets[level], _turn(_gather(coarse[1], neighbours), frames)], dim=2)
+        hidden = functional.relu(self._map(f"{name}_place", place) + _gather(self._map(f"{name}_feature", coarse[0]), neighbours))
         read = (hidden * batch.up_weights[level][:, :, None]).sum(dim=1)
         return self._map(f"{name}_node", torch.cat([read, own[0], _turn(own[1][:, None], frames)[:, 0]], dim=1))
 
@@ -102,7 +103,7 @@ class Network(nn.Module):
                 place = torch.cat([squares, torch.stack([mine, theirs], dim=2).log1p()], dim=2)
                 reader = torch.cat([scalars, _logarithm(L)], dim=1)
             edge = self._map(f"attend{r}_place", place) + self._map(f"attend{r}_reader", reader)[:, None]
-            edge = edge + self._map(f"attend{r}_neighbour", scalars)[near]
+            edge = edge + _gather(self._map(f"attend{r}_neighbour", scalars), near)
             attention = self._map(f"attend{r}_out", functional.relu(edge)).softmax(dim=1)  # (N, k, heads)
             out = self._map(f"shape{r}_out", hidden)
             share = functional.softplus(out[:, 6:] - 4.0)  # (N, heads), of each head in the sum
@@ -116,6 +117,11 @@ class Network(nn.Module):
 
     def _map(self, name: str, values: torch.Tensor) -> torch.Tensor:
         return self.maps[name](values)
+
+
+def _gather(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:  # (M, ...), (N, k) -> (N, k, ...)
+    """table[rows], whose gradient is summed in the same order every time: that of indexing is not, with several threads."""
+    return functional.embedding(rows, table.flatten(1)).unflatten(-1, table.shape[1:])
 
 
 def _squares(x: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N, k, 9)
@@ -134,7 +140,7 @@ def _deviations(x: torch.Tensor, near: torch.Tensor, frames: torch.Tensor, L: to
     A = triangular.inverse(L)
     mine = ((x @ A.transpose(1, 2)) ** 2).sum(2)
     common = x @ frames.transpose(1, 2)
-    theirs = (((A @ frames.transpose(1, 2))[near] @ common[..., None])[..., 0] ** 2).sum(2)
+    theirs = ((_gather(A @ frames.transpose(1, 2), near) @ common[..., None])[..., 0] ** 2).sum(2)
     return mine, theirs
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from poli.data.shapes import Mesh, procedural_mesh, read_mesh
-from poli.learn.config import DataConfig
+from poli.learn.config import SHAPES_A_SEED, DataConfig, resolve
 from poli.threads import thread_count
 
-VALIDATION_SEEDS = 1_000_000  # shapes from here on are never trained on
+VALIDATION_SEEDS = 1_000_000  # shapes from here on are never trained on: seeds of runs are below 100
 
 
 @dataclass(frozen=True)
@@ -29,26 +30,25 @@ class Surfaces:
         return chosen[int(rng.integers(len(chosen)))]
 
 
-def training_surfaces(config: DataConfig, seed: int, done: Callable[[int], None] = lambda n: None) -> Surfaces:
-    """`done` hears of every shape made."""
-    shapes = _procedural(config.procedural, seed * 10_000, config.resolution, done)
-    return Surfaces(shapes, _read(config.meshes), config.mesh_share)
+def training_surfaces(config: DataConfig, seed: int, beside: Path, made: Callable[[int], None]) -> Surfaces:
+    """File names count from `beside`; `made` hears how many shapes there are."""
+    files = _read(config.meshes, beside)  # first: a wrong name should not wait for the shapes
+    return Surfaces(_procedural(config.procedural, seed * SHAPES_A_SEED, config.resolution, made), files, config.mesh_share)
 
 
-def validation_surfaces(config: DataConfig) -> tuple[Mesh, ...]:
-    shapes = _procedural(config.validation_procedural, VALIDATION_SEEDS, config.resolution, lambda n: None)
-    return shapes + _read(config.validation_meshes)
+def validation_surfaces(config: DataConfig, beside: Path) -> tuple[Mesh, ...]:
+    files = _read(config.validation_meshes, beside)
+    return _procedural(config.validation_procedural, VALIDATION_SEEDS, config.resolution, lambda n: None) + files
 
 
-def _read(paths: tuple[str, ...]) -> tuple[Mesh, ...]:
-    return tuple(read_mesh(path).normalized() for path in paths)
+def _read(names: tuple[str, ...], beside: Path) -> tuple[Mesh, ...]:
+    return tuple(read_mesh(resolve(name, beside)).normalized() for name in names)
 
 
-def _procedural(count: int, first_seed: int, resolution: int, done: Callable[[int], None]) -> tuple[Mesh, ...]:
-    def make(seed: int) -> Mesh:
-        mesh = procedural_mesh(seed, resolution)
-        done(1)
-        return mesh
-
+def _procedural(count: int, first_seed: int, resolution: int, made: Callable[[int], None]) -> tuple[Mesh, ...]:
+    meshes = []
     with ThreadPoolExecutor(thread_count()) as pool:
-        return tuple(pool.map(make, range(first_seed, first_seed + count)))
+        for mesh in pool.map(lambda seed: procedural_mesh(seed, resolution), range(first_seed, first_seed + count)):
+            meshes.append(mesh)
+            made(len(meshes))
+    return tuple(meshes)

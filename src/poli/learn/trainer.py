@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -16,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from poli.errors import InputError, MissingExtra, PoliError
+from poli.errors import FormatError, InputError, MissingExtra, PoliError
 from poli.estimation.inference import load_model
 from poli.learn import checkpoint as checkpoints
-from poli.learn.config import ScheduleConfig, TrainConfig
+from poli.learn.config import ScheduleConfig, TrainConfig, resolve
 from poli.learn.export import calibrate, export_model, import_model
 from poli.learn.logs import CsvLog
 from poli.learn.losses import LossTerms
@@ -40,7 +41,7 @@ _PATIENCE = 20  # steps in a row without a usable gradient before the run gives 
 
 @dataclass(frozen=True)
 class StepReport:
-    """A row of `log.csv`: likelihood terms a match, and milliseconds of the step's parts."""
+    """A row of `log.csv`: likelihood terms a match, and milliseconds of the step's parts; those of the first process."""
 
     step: int
     loss: float
@@ -70,47 +71,66 @@ class Listener:
     def warning(self, text: str) -> None: ...
 
 
-def train(config: TrainConfig, out: Path, listener: Listener | None = None, fresh: bool = False) -> Path:
-    """Train to the end of the schedule, from the folder's checkpoint if it has one, and return the path of the model."""
-    with process_group() as (rank, world, device):
-        return Run(config, out, (listener or Listener()) if rank == 0 else Listener(), fresh, rank, world, device).finish()
+def train(
+    config: TrainConfig, out: Path, listener: Listener | None = None, fresh: bool = False, beside: Path | None = None
+) -> Path:
+    """Train to the end of the schedule, from the folder's checkpoint if it has one, and return the path of the model.
+
+    File names in the configuration count from the folder `beside`, the current one if not given.
+    """
+    with process_group() as processes:
+        heard = listener if listener is not None and processes.rank == 0 else Listener()
+        return Run(config, out, heard, fresh, processes, beside or Path()).finish()
+
+
+@dataclass(frozen=True)
+class Processes:
+    rank: int
+    world: int
+    device: torch.device
 
 
 @contextmanager
-def process_group():
-    """Rank, number of processes and device. `torchrun` sets the environment that says how many there are."""
+def process_group() -> Iterator[Processes]:
+    """This process among its fellows. `torchrun` sets the environment that says how many there are."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     cuda = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
     if world == 1:
-        yield 0, 1, device
+        yield Processes(0, 1, device)
         return
     distributed.init_process_group("nccl" if cuda else "gloo")
     try:
-        yield distributed.get_rank(), world, device
+        yield Processes(distributed.get_rank(), world, device)
     finally:
         distributed.destroy_process_group()
 
 
 class Run:
-    def __init__(
-        self, config: TrainConfig, out: Path, listener: Listener, fresh: bool, rank: int, world: int, device: torch.device
-    ) -> None:
-        self.config, self.out, self.listener, self.rank, self.world = config, out, listener, rank, world
+    def __init__(self, config: TrainConfig, out: Path, listener: Listener, fresh: bool, processes: Processes, beside: Path) -> None:
+        self.config, self.out, self.listener, self.beside = config, out, listener, beside
+        self.rank, self.world = rank, world = processes.rank, processes.world
+        device = processes.device
         out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(config.seed)
         self.model = TrainingModel(config.architecture, config.loss).to(device)
-        if config.initial:
-            import_model(load_model(config.initial), self.model.network)
         self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(trained, config.schedule.learning_rate, weight_decay=config.schedule.weight_decay)
         self.steps_done = self.skipped = self.unusable = 0
         self.checkpoint_path = out / "checkpoint.safetensors"
-        if self.checkpoint_path.exists() and not fresh:
+        self.model_path = out / "model.safetensors"
+        if fresh and rank == 0:
+            for old in (self.checkpoint_path, self.model_path, out / "curve.png"):
+                old.unlink(missing_ok=True)
+        self._wait()
+        if self.checkpoint_path.exists():
             self._restore(checkpoints.load(self.checkpoint_path))
-        if world > 1:
-            distributed.barrier()  # nobody writes a checkpoint before all have read the old one
+        elif config.initial:
+            import_model(load_model(resolve(config.initial, beside)), self.model.network)
+            self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
+        self.finished = self.steps_done == config.schedule.steps and self.model_path.exists()
+        self._wait()  # nobody writes before all have looked
         self.parallel = DistributedDataParallel(self.model) if world > 1 else self.model
         self.log = CsvLog(out / "log.csv", [f.name for f in fields(StepReport)], self.steps_done) if rank == 0 else None
         columns = ["step", *(f.name for f in fields(Validation))]
@@ -118,17 +138,15 @@ class Run:
 
     def finish(self) -> Path:
         schedule = self.config.schedule
-        model_path = self.out / "model.safetensors"
-        if self.steps_done == schedule.steps and model_path.exists():
-            return model_path
-        made = [0]
-
-        def count(more: int) -> None:
-            made[0] += more
-            self.listener.shapes(made[0], self.config.data.procedural)
-
-        surfaces = training_surfaces(self.config.data, self.config.seed, count)
-        held_out = validation_surfaces(self.config.data)
+        if self.finished:
+            return self.model_path
+        surfaces = training_surfaces(
+            self.config.data,
+            self.config.seed,
+            self.beside,
+            lambda made: self.listener.shapes(made, self.config.data.procedural),
+        )
+        held_out = validation_surfaces(self.config.data, self.beside)
         with ThreadPoolExecutor(1) as ahead:  # the next batch is made while this one is learned from
             waiting = ahead.submit(self._batch, surfaces, self.steps_done)
             while self.steps_done < schedule.steps:
@@ -144,10 +162,14 @@ class Run:
         if self.rank == 0:
             averaged = self._averaged()
             factor = calibrate(averaged, held_out, self.config.pairs) if held_out else 1.0
-            export_model(model_path, averaged.network, self.config, self.steps_done, factor)
+            export_model(self.model_path, averaged.network, self.config, self.steps_done, factor)
+        self._wait()
+        return self.model_path
+
+    def _wait(self) -> None:
+        """For all processes to come here."""
         if self.world > 1:
             distributed.barrier()
-        return model_path
 
     def _batch(self, surfaces: Surfaces, step: int) -> tuple[PairBatch, float]:
         start = time.perf_counter()
@@ -218,15 +240,23 @@ class Run:
         tensors |= {f"average.{name}": t for name, t in self.average.items()}
         tensors |= {f"noise.{name}": t for name, t in self.model.noise.state_dict().items()}
         tensors |= checkpoints.optimizer_tensors(self.optimizer)
-        checkpoints.save(self.checkpoint_path, checkpoints.Checkpoint(self.config, self.steps_done, tensors, self.skipped))
+        state = checkpoints.Checkpoint(self.config, self.steps_done, tensors, self.skipped, self.world)
+        checkpoints.save(self.checkpoint_path, state)
 
     def _restore(self, saved: checkpoints.Checkpoint) -> None:
         if saved.config != self.config:
             raise InputError(
                 f"{self.checkpoint_path} was made with another configuration; train into another folder, or start anew with --fresh"
             )
-        self.model.network.load_state_dict(checkpoints.part(saved.tensors, "network"))
-        self.model.noise.load_state_dict(checkpoints.part(saved.tensors, "noise"))
+        if saved.world != self.world:
+            raise InputError(f"{self.checkpoint_path} was made by {saved.world} processes, not {self.world}; go on with as many")
+        try:
+            self.model.network.load_state_dict(checkpoints.part(saved.tensors, "network"))
+            self.model.noise.load_state_dict(checkpoints.part(saved.tensors, "noise"))
+        except RuntimeError as error:
+            raise FormatError(
+                f"{self.checkpoint_path}: a damaged checkpoint ({str(error)[:99]}); start anew with --fresh"
+            ) from None
         device = next(self.model.parameters()).device
         self.average = {name: t.to(device) for name, t in checkpoints.part(saved.tensors, "average").items()}
         checkpoints.restore_optimizer(self.optimizer, saved.tensors)

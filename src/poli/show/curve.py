@@ -50,7 +50,4 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
 
 def _smooth(values: np.ndarray, window: int = 15) -> np.ndarray:
     """A running mean over the last values, shorter at the start."""
-    total = np.cumsum(np.nan_to_num(values))
-    ends = np.arange(1, len(values) + 1)
-    starts = np.maximum(ends - window, 0)
-    return (total[ends - 1] - np.where(starts > 0, total[starts - 1], 0.0)) / (ends - starts)
+    return np.array([np.nanmean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)])

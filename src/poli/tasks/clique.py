@@ -19,7 +19,8 @@ def maximum_clique(
     """A largest clique, and whether it is proven to be one.
 
     Branch and bound (Tomita; bitsets after San Segundo): a greedy clique first, then vertices whose core number rules them out are
-    dropped, then the search, bounded by greedy colouring. After `node_budget` branches the best clique so far is returned.
+    dropped, then the search, bounded by greedy colouring. After `node_budget` branches the best clique so far
+    is returned: at least the greedy one, grown from the innermost core outwards, which is also the answer for too large graphs.
     """
     adjacency = bitsets(adjacency)
     budget = whole_number(node_budget, "node_budget", least=0)

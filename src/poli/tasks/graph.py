@@ -57,20 +57,6 @@ def from_dense(graph: np.ndarray) -> np.ndarray:  # (K, K) bool -> (K, W) uint64
     )
 
 
-def core_numbers(adjacency: np.ndarray) -> np.ndarray:  # (K, W) -> (K,)
-    """For every vertex the largest k such that it belongs to the k-core, whose members have k neighbours in it.
-
-    A vertex of core number k is in no clique of more than k + 1.
-    """
-    return peel(bitsets(adjacency))[0]
-
-
-def k_core(adjacency: np.ndarray) -> np.ndarray:  # (K, W) -> (n,)
-    """The vertices of the innermost core. Not a clique, but a superset of dense ones that takes no search."""
-    cores = core_numbers(adjacency)
-    return np.flatnonzero(cores == cores.max(initial=0))
-
-
 def bitsets(adjacency: np.ndarray) -> np.ndarray:
     adjacency = np.ascontiguousarray(adjacency)
     if adjacency.ndim != 2 or adjacency.dtype != np.uint64 or adjacency.shape[1] != -(-len(adjacency) // _WORD):
@@ -106,7 +92,11 @@ def count_bits(word):
 
 @kernel
 def peel(adjacency):
-    """Core numbers, and the vertices in the order in which always one of least degree is taken away."""
+    """Core numbers, and the vertices in the order in which always one of least degree is taken away.
+
+    The core number of a vertex is the largest k such that it belongs to a set whose members have k neighbours in it; so it is in no
+    clique of more than k + 1.
+    """
     n, words = adjacency.shape
     degree, cores, order = np.zeros(n, np.int64), np.zeros(n, np.int64), np.empty(n, np.int64)
     for v in range(n):
