@@ -49,7 +49,8 @@ def network(architecture: Architecture, seed: int = 0) -> Network:
 def covariances(made: Network, points: np.ndarray) -> np.ndarray:
     batch = GroupBatch.of([group(points, made.architecture)])
     with torch.no_grad():
-        factor = (batch.frames[0] @ made(batch)).double().numpy()
+        L, frames = made.sized(batch)
+        factor = (frames.double() @ L.double()).numpy()
     return factor @ np.swapaxes(factor, 1, 2)
 
 
@@ -80,6 +81,19 @@ def test_moved_turned_and_scaled_clouds_give_moved_turned_and_scaled_ellipsoids(
     assert np.quantile(error, 0.9) < 1e-3  # the axes of a group that is nearly round may turn
     moved = covariances(made, points + np.array([5.0, -3.0, 100.0]))
     assert np.quantile(np.abs(moved - before).max(axis=(1, 2)) / np.abs(before).max(axis=(1, 2)), 0.95) < 1e-4
+
+
+def test_sizes_leave_the_normals_alone():
+    made, points = network(Architecture()), cloud(8)
+    batch = GroupBatch.of([group(points, made.architecture)])
+    with torch.no_grad():
+        made.maps["size_out"].bias.copy_(torch.tensor([9.0, -2.0, 1.0]))  # would make the thin axis the longest
+        factor = (batch.frames[0] @ made(batch)).double()
+        before = torch.linalg.eigh(factor @ factor.transpose(1, 2))[1][:, :, 0]
+    after = np.linalg.eigh(covariances(made, points))
+    thin = np.abs(np.einsum("ni,ni->n", after[1][:, :, 0], before.numpy()))
+    clear = after[0][:, 1] > 1.01 * after[0][:, 0]  # where two axes became equally thin, either is a normal
+    assert (thin[clear] > 0.999).all()
 
 
 def test_the_order_of_the_points_does_not_matter():
@@ -125,8 +139,12 @@ def test_every_parameter_learns():
     mesh = procedural_mesh(1, 24)
     batch = draw_pairs(lambda _: mesh, PairConfig(points=(200,)), architecture, np.random.default_rng(0))
     config = LossConfig()
-    terms = pair_loss(config, PoseNoise(config), batch.matches, made(batch.groups)[None], batch.groups.frames[0][None])
-    terms.total.backward()
+    noise = PoseNoise(config)
+    pair_loss(config, noise, batch.matches, made(batch.groups)[None], batch.groups.frames[0][None]).total.backward()
+    shaping = {name for name, parameter in made.named_parameters() if parameter.grad is not None}
+    assert shaping == {name for name, _ in made.named_parameters() if "size" not in name}
+    L, frames = made.sized(batch.groups)
+    pair_loss(config, noise, batch.matches, L[None], frames[None]).total.backward()
     for name, parameter in made.named_parameters():
         assert parameter.grad is not None, name
         assert torch.isfinite(parameter.grad).all(), name
@@ -143,7 +161,7 @@ def test_gradients_are_the_same_every_time_with_several_threads():
         for _ in range(5):
             made.zero_grad()
             made(batch).square().sum().backward()
-            gradients.append([p.grad.clone() for p in made.parameters()])
+            gradients.append([p.grad.clone() for p in made.parameters() if p.grad is not None])
     finally:
         torch.set_num_threads(threads)
     assert all(torch.equal(a, b) for again in gradients[1:] for a, b in zip(gradients[0], again, strict=True))

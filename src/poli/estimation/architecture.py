@@ -75,6 +75,7 @@ class Architecture:
             shapes[f"up{level}.place"] = (3 + turned, fine)
             shapes[f"up{level}.node"] = (2 * fine + turned, fine + (turned if level else 0))
         shapes["head.hidden"] = (self.scalars[0], self.head)
+        shapes["size.out"] = (self.head, 3)
         for r in range(self.rounds):
             shapes[f"shape{r}.out"] = (self.head, 6 + self.heads)
             shapes[f"attend{r}.place"] = (9 + (2 if r else 0), self.attention)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from poli.ellipsoids.symmetric3 import cholesky3
+from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import FormatError, PoliError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Grouping, Interpolation, Level, group
@@ -36,12 +36,18 @@ class Model:
     metadata: dict[str, str]
 
     def covariances(self, points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 3, 3)
+        """Calibrated: matched points of two clouds of this density differ by N(0, 2 C)."""
         grouping = group(points, self.architecture)
-        factor = grouping.levels[0].frames.astype(np.float64) @ self.factors(grouping)
-        return factor @ np.swapaxes(factor, 1, 2)
+        L, hidden = self._ellipsoids(grouping.levels[0], self._features(grouping))
+        variances, axes = eigh3(L @ np.swapaxes(L, 1, 2))
+        variances = np.maximum(variances, self.architecture.floor**4)  # rounding may take away what is far smaller than the rest
+        variances *= np.exp(self._map("size.out", hidden).astype(np.float64))  # sizes; the directions stay
+        variances[:, 0] = variances.min(axis=1)
+        variances *= (self.calibration * grouping.spacing[:, None]) ** 2
+        axes = grouping.levels[0].frames @ axes
+        return (axes * variances[:, None, :]) @ np.swapaxes(axes, 1, 2)
 
-    def factors(self, grouping: Grouping) -> np.ndarray:  # (N, 3, 3)
-        """L of each point in its own frame, in units of the cloud, calibrated."""
+    def _features(self, grouping: Grouping) -> np.ndarray:  # (N, scalars)
         features: list[_Features] = []  # by level
         for number, level in enumerate(grouping.levels):
             features.append(self._split(self._encode(number, level, features[-1] if number else None), level.frames, number))
@@ -50,7 +56,7 @@ class Model:
             frames = grouping.levels[number].frames
             node = self._interpolate(number, grouping.interpolations[number], frames, coarse, features[number])
             coarse = self._split(node, frames, number)
-        return self._ellipsoids(grouping.levels[0], coarse.scalars) * (self.calibration * grouping.spacing)[:, None, None]
+        return coarse.scalars
 
     def _encode(self, number: int, level: Level, below: _Features | None) -> np.ndarray:  # -> (M, scalars + 3 vectors)
         name, own = f"down{number}", []
@@ -80,8 +86,8 @@ class Model:
         width = self.architecture.scalars[number]
         return _Features(_relu(node[:, :width]), node[:, width:].reshape(len(node), -1, 3) @ np.swapaxes(frames, 1, 2))
 
-    def _ellipsoids(self, level: Level, scalars: np.ndarray) -> np.ndarray:  # (N, 3, 3)
-        """L in the own frame and in local spacings."""
+    def _ellipsoids(self, level: Level, scalars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3), (N, head)
+        """L in the own frame and in local spacings, before it is stretched, and the features that the stretch hangs on."""
         x, near = level.offsets, level.neighbours
         place = squares = _squares(x)
         reader = scalars
@@ -106,7 +112,7 @@ class Model:
             C = moments + B @ np.swapaxes(B, 1, 2)
             L = cholesky3(0.5 * (C + np.swapaxes(C, 1, 2)))
             L[:, [0, 1, 2], [0, 1, 2]] = np.maximum(L[:, [0, 1, 2], [0, 1, 2]], self.architecture.floor)
-        return L
+        return L, hidden
 
     def _map(self, name: str, values: np.ndarray) -> np.ndarray:
         flat = values.reshape(-1, values.shape[-1]) @ self.weights[f"{name}.weight"].T

@@ -43,7 +43,7 @@ class ScheduleConfig:
     steps: int = 4000
     learning_rate: float = 1e-2  # at its peak; it rises during the warm-up and falls as a cosine
     warmup: int = 100
-    settle: float = 0.25  # of the steps, the last: partners are as dense as the clouds, whatever pairs.partner_density says
+    settle: float = 0.1  # of the steps, the last: only sizes learn, from partners as dense as the clouds
     final_fraction: float = 0.01  # of the learning rate, at the end
     weight_decay: float = 0.0
     clip: float = 1.0  # the gradient's norm
@@ -51,6 +51,11 @@ class ScheduleConfig:
     log_every: int = 20
     validate_every: int = 500
     checkpoint_every: int = 200
+
+    @property
+    def shaping_steps(self) -> int:
+        """Steps before the sizes settle."""
+        return self.steps - round(self.settle * self.steps)
 
     def __post_init__(self) -> None:
         if min(self.steps, self.log_every, self.validate_every, self.checkpoint_every) < 1 or self.warmup < 0:

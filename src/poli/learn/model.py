@@ -26,16 +26,17 @@ class TrainingModel(torch.nn.Module):
         self.noise = PoseNoise(loss)
         self.seconds = (0.0, 0.0)  # of the last pass: network, layer with the rest of the loss
 
-    def forward(self, batch: PairBatch) -> LossTerms:
+    def forward(self, batch: PairBatch, settling: bool = False) -> LossTerms:
+        """`settling`: only the sizes of the ellipsoids learn."""
         device = next(self.parameters()).device
         start = time.perf_counter()
         groups = batch.groups.to(device)
-        L = self.network(groups)
+        L, frames = self.network.sized(groups) if settling else (self.network(groups), groups.frames[0])
         middle = time.perf_counter()
         m = batch.matches
         matches = Matches(*(t.to(device) for t in (m.source, m.target, m.weights, m.T_measured)))
         points = matches.weights.shape[1]
-        terms = pair_loss(self.loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, groups.frames[0])))
+        terms = pair_loss(self.loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
         self.seconds = (middle - start, time.perf_counter() - middle)
         return terms
 

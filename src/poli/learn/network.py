@@ -8,6 +8,9 @@ The head makes an ellipsoid in rounds. A round weighs the neighbours by attentio
 numbers more make a lower-triangular matrix with a positive diagonal, and L is the Cholesky factor of it all. The second round knows
 the ellipsoids of the first: how far each neighbour is out of this point's, and this point out of the neighbour's, in standard
 deviations. That tells the sheets of a thin part apart, where distance cannot.
+
+Directions are best learned from dense partners, sizes must be those of partners as dense as the cloud. So a last map stretches the
+axes of the ellipsoids and leaves their directions alone (`sized`); it is trained on its own, when all the rest is done.
 """
 
 from __future__ import annotations
@@ -38,9 +41,25 @@ class Network(nn.Module):
             for r in range(architecture.rounds):
                 layers[f"shape{r}_out"].weight.mul_(0.1)
                 layers[f"attend{r}_out"].weight.mul_(0.1)
+            layers["size_out"].weight.zero_()  # no stretch, until it is trained
 
     def forward(self, batch: GroupBatch) -> torch.Tensor:  # (N, 3, 3)
-        """L in the frame of each point (`batch.frames[0]`) and in units of the cloud: C = (F L)(F L)'."""
+        """L in the frame of each point (`batch.frames[0]`) and in units of the cloud: C = (F L)(F L)'. Not stretched yet."""
+        return self._ellipsoids(batch, self._features(batch))[0] * batch.spacing[:, None, None]
+
+    def sized(self, batch: GroupBatch) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N, 3, 3)
+        """L and frames of the stretched ellipsoids, C = (F L)(F L)': the frames are their axes, L is diagonal. A gradient flows
+        to the stretch alone. The thinnest axis stays the thinnest, so normals do not change."""
+        with torch.no_grad():
+            L, hidden = self._ellipsoids(batch, self._features(batch))
+            variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
+        stretched = variances.to(hidden) * self._map("size_out", hidden).exp()
+        thinnest = stretched.amin(dim=1, keepdim=True)
+        scales = torch.cat([thinnest, stretched[:, 1:]], dim=1).sqrt()
+        return torch.diag_embed(scales) * batch.spacing[:, None, None], batch.frames[0] @ axes.to(batch.frames[0])
+
+    def _features(self, batch: GroupBatch) -> torch.Tensor:  # (N, scalars)
+        """What every point knows, after the way down and up."""
         scalars: list[torch.Tensor] = []  # by level: (M, scalars)
         vectors: list[torch.Tensor] = []  # (M, vectors, 3), in the common frame
         levels = self.architecture.levels
@@ -53,7 +72,7 @@ class Network(nn.Module):
         for level in reversed(range(levels - 1)):
             node = self._interpolate(batch, level, coarse, (scalars[level], vectors[level]))
             coarse = self._split(node, batch.frames[level], level)
-        return self._ellipsoids(batch, coarse[0]) * batch.spacing[:, None, None]
+        return coarse[0]
 
     def _encode(self, batch: GroupBatch, level: int, below: tuple[torch.Tensor, torch.Tensor] | None) -> torch.Tensor:
         """A level's groups through the shared MLP, pooled, and what their centres knew: (M, scalars + 3 vectors)."""
@@ -89,8 +108,8 @@ class Network(nn.Module):
         width = self.architecture.scalars[level]
         return functional.relu(node[:, :width]), node[:, width:].reshape(len(node), -1, 3) @ frames.transpose(1, 2)
 
-    def _ellipsoids(self, batch: GroupBatch, scalars: torch.Tensor) -> torch.Tensor:  # (N, 3, 3)
-        """L in the own frame and in local spacings."""
+    def _ellipsoids(self, batch: GroupBatch, scalars: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N, head)
+        """L in the own frame and in local spacings, and the features that its size hangs on."""
         a = self.architecture
         x, near, frames = batch.offsets[0], batch.neighbours[0], batch.frames[0]
         place = squares = _squares(x)
@@ -113,7 +132,7 @@ class Network(nn.Module):
             moments = (weights * x).transpose(1, 2) @ x - 0.75 * (share[:, :, None] * means).transpose(1, 2) @ means
             B = triangular.lower(out[:, :6], a.floor)
             L = triangular.cholesky(moments + B @ B.transpose(1, 2), a.floor)
-        return L
+        return L, hidden
 
     def _map(self, name: str, values: torch.Tensor) -> torch.Tensor:
         return self.maps[name](values)

@@ -29,10 +29,10 @@ except ImportError:
 @dataclass(frozen=True)
 class PairConfig:
     points: tuple[int, ...] = (500, 1000)  # N of a step is drawn from these
-    clouds: int = 1  # Q's a step
+    clouds: int = 1  # Q's a step, of the most points; of fewer points there are more, so that every step has about as many points
     partners: int = 1  # P's a Q
-    # Points of P over points of Q. A dense partner, as if of several scans, lies nearer to the surface and teaches where it runs
-    # sooner; the covariances are then those of that density, so a run must settle at 1 to be calibrated.
+    # Points of P over points of Q, while shapes are learned. A dense partner, as if of several scans, lies nearer to the surface
+    # and teaches better where it runs; sizes are learned afterwards, from partners as dense as Q (`ScheduleConfig.settle`).
     partner_density: float = 1.0
     max_rotation: float = 60.0  # degrees, between P and Q
     translation_noise: float = 0.0  # standard deviation of the measured pose, an axis, in radii of the object
@@ -70,7 +70,7 @@ def draw_pairs(
     """A step's batch; the same generator state gives the same batch."""
     count = points or int(rng.choice(config.points))
     groupings, normals, sources, targets, weights, measured, true = [], [], [], [], [], [], []
-    for _ in range(config.clouds):
+    for _ in range(max(1, round(config.clouds * max(config.points) / count))):
         mesh = pick(rng)
         q, q_normals = mesh.sample(count, rng)
         groupings.append(group(q, architecture))

@@ -131,7 +131,8 @@ class Run:
             self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
         self.finished = self.steps_done == config.schedule.steps and self.model_path.exists()
         self._wait()  # nobody writes before all have looked
-        self.parallel = DistributedDataParallel(self.model) if world > 1 else self.model
+        # Which parameters learn hangs on the phase, so DDP has to look which ones have a gradient.
+        self.parallel = DistributedDataParallel(self.model, find_unused_parameters=True) if world > 1 else self.model
         self.log = CsvLog(out / "log.csv", [f.name for f in fields(StepReport)], self.steps_done) if rank == 0 else None
         columns = ["step", *(f.name for f in fields(Validation))]
         self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
@@ -174,8 +175,8 @@ class Run:
     def _batch(self, surfaces: Surfaces, step: int) -> tuple[PairBatch, float]:
         start = time.perf_counter()
         rng = np.random.default_rng([self.config.seed, self.rank, step])
-        pairs, schedule = self.config.pairs, self.config.schedule
-        if step >= (1.0 - schedule.settle) * schedule.steps:
+        pairs = self.config.pairs
+        if step >= self.config.schedule.shaping_steps:
             pairs = replace(pairs, partner_density=1.0)
         batch = draw_pairs(surfaces.pick, pairs, self.config.architecture, rng)
         return batch, time.perf_counter() - start
@@ -185,7 +186,7 @@ class Run:
         rate = learning_rate(schedule, self.steps_done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        terms: LossTerms = self.parallel(batch)
+        terms: LossTerms = self.parallel(batch, settling=self.steps_done >= schedule.shaping_steps)
         start = time.perf_counter()
         self.optimizer.zero_grad()
         terms.total.backward()
@@ -264,7 +265,9 @@ class Run:
 
 
 def learning_rate(schedule: ScheduleConfig, step: int) -> float:
-    """A linear rise over the warm-up, then half a cosine down to the final fraction."""
-    rise = min(1.0, (step + 1) / max(1, schedule.warmup))
-    fall = 0.5 * (1.0 + math.cos(math.pi * step / schedule.steps))
+    """A linear rise over the warm-up, then half a cosine down to the final fraction; for shapes first, then for sizes."""
+    first = schedule.shaping_steps
+    done, length = (step, first) if step < first else (step - first, schedule.steps - first)
+    rise = min(1.0, (done + 1) / max(1, schedule.warmup))
+    fall = 0.5 * (1.0 + math.cos(math.pi * done / length))
     return schedule.learning_rate * rise * (schedule.final_fraction + (1.0 - schedule.final_fraction) * fall)

@@ -43,10 +43,9 @@ def validate(model: TrainingModel, meshes: Sequence[Mesh], pairs: PairConfig, dr
                     rng = np.random.default_rng([_SEED, m, points, draw])
                     batch = draw_pairs(partial(_always, mesh), one, model.network.architecture, rng, points)
                     groups = batch.groups.to(next(model.parameters()).device)
-                    L = model.network(groups).cpu()
+                    L, frames = (t.cpu() for t in model.network.sized(groups))
                     if not torch.isfinite(L).all():  # the run has diverged, and says so itself
                         return Validation(*[float("nan")] * len(fields(Validation)))
-                    frames = batch.groups.frames[0]
                     at_truth = Matches(
                         batch.matches.source, batch.matches.target, batch.matches.weights, torch.from_numpy(batch.T_true)
                     )
