@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
 
-demo: $(VENV)/.core  ## estimate ellipsoids of a simulated street and draw them
+demo: $(VENV)/.core  ## ellipsoids and pose of an object, ellipsoids of a simulated street, drawn
 	$(BIN)/poli demo --out demo_output
 
 test: lint  ## lint, then every test
@@ -24,9 +24,11 @@ lint: $(VENV)/.dev  ## style, types, and the direction of imports
 bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/results
 	$(BIN)/poli bench layer --out docs/results
 	$(BIN)/poli bench pca --out docs/results
+	$(BIN)/poli bench step --out docs/results
+	$(BIN)/poli bench relaxation --out docs/results
 
 clean:  ## remove the environment and everything made
-	rm -rf $(VENV) demo_output build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo_output runs results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:

@@ -30,7 +30,7 @@ procedural = 2
 resolution = 24
 validation_procedural = 1
 [pairs]
-points = [64]
+points = [64, 128]
 clouds = 2
 partners = 2
 translation_noise = 0.01

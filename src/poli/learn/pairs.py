@@ -65,10 +65,9 @@ def draw_pairs(
     config: PairConfig,
     architecture: Architecture,
     rng: np.random.Generator,
-    points: int | None = None,
 ) -> PairBatch:
     """A step's batch; the same generator state gives the same batch."""
-    count = points or int(rng.choice(config.points))
+    count = int(rng.choice(config.points))
     groupings, normals, sources, targets, weights, measured, true = [], [], [], [], [], [], []
     for _ in range(max(1, round(config.clouds * max(config.points) / count))):
         mesh = pick(rng)

@@ -34,14 +34,14 @@ def validate(model: TrainingModel, meshes: Sequence[Mesh], pairs: PairConfig, dr
     """Means over `draws` clouds of each mesh and each size; the same draws every time."""
     angles, losses, nees = [], [], []
     yardstick = LossConfig(kind="tqc")
-    one = PairConfig(points=pairs.points, clouds=1, partners=1, max_rotation=pairs.max_rotation)
     model.eval()
     with torch.no_grad():
         for m, mesh in enumerate(meshes):
             for points in pairs.points:
                 for draw in range(draws):
                     rng = np.random.default_rng([_SEED, m, points, draw])
-                    batch = draw_pairs(partial(_always, mesh), one, model.network.architecture, rng, points)
+                    one = PairConfig(points=(points,), max_rotation=pairs.max_rotation, gate=pairs.gate)
+                    batch = draw_pairs(partial(_always, mesh), one, model.network.architecture, rng)
                     groups = batch.groups.to(next(model.parameters()).device)
                     L, frames = (t.cpu() for t in model.network.sized(groups))
                     if not torch.isfinite(L).all():  # the run has diverged, and says so itself
