@@ -186,6 +186,8 @@ class Run:
         rate = learning_rate(schedule, self.steps_done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
+        if self.steps_done == schedule.shaping_steps:
+            self._begin_settling()
         terms: LossTerms = self.parallel(batch, settling=self.steps_done >= schedule.shaping_steps)
         start = time.perf_counter()
         self.optimizer.zero_grad()
@@ -209,9 +211,18 @@ class Run:
             self.log.append(asdict(report))
         self.listener.step(report, schedule.steps)
 
+    def _begin_settling(self) -> None:
+        """Distances between points, squared, go with one over the density; sizes start from there."""
+        bias = self.model.network.maps["size_out"].bias
+        with torch.no_grad():
+            bias.fill_(math.log(self.config.pairs.partner_density))  # type: ignore[operator]
+            self.average["maps.size_out.bias"].copy_(bias)
+
     def _follow(self) -> None:
-        """Move the average towards the weights, faster at first, when they are far from anything worth keeping."""
-        decay = min(self.config.schedule.average, (1 + self.steps_done) / (10 + self.steps_done))
+        """Move the average towards the weights, faster at first in each phase, when they are far from anything worth keeping."""
+        first = self.config.schedule.shaping_steps
+        done = self.steps_done if self.steps_done < first else self.steps_done - first
+        decay = min(self.config.schedule.average, (1 + done) / (10 + done))
         with torch.no_grad():
             for name, value in self.model.network.state_dict().items():
                 self.average[name].lerp_(value, 1.0 - decay)
