@@ -7,6 +7,10 @@ from typing import Any
 
 from poli.errors import InputError
 
+# The variance across the surface is at most this share of those along it, however the sizes are learned: where points are so sparse
+# that nothing is thin, the direction found is still the best guess of the normal, and must not drown in a tie.
+THINNEST = 0.9
+
 
 @dataclass(frozen=True)
 class Architecture:

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import FormatError, PoliError
-from poli.estimation.architecture import Architecture
+from poli.estimation.architecture import THINNEST, Architecture
 from poli.estimation.grouping import Grouping, Interpolation, Level, group
 
 MODEL_FORMAT = "poli model 1"
@@ -42,7 +42,7 @@ class Model:
         variances, axes = eigh3(L @ np.swapaxes(L, 1, 2))
         variances = np.maximum(variances, self.architecture.floor**4)  # rounding may take away what is far smaller than the rest
         variances *= np.exp(self._map("size.out", hidden).astype(np.float64))  # sizes; the directions stay
-        variances[:, 0] = variances.min(axis=1)
+        variances[:, 0] = np.minimum(variances[:, 0], THINNEST * variances[:, 1:].min(axis=1))
         variances *= (self.calibration * grouping.spacing[:, None]) ** 2
         axes = grouping.levels[0].frames @ axes
         return (axes * variances[:, None, :]) @ np.swapaxes(axes, 1, 2)

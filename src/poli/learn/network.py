@@ -16,7 +16,7 @@ axes of the ellipsoids and leaves their directions alone (`sized`); it is traine
 from __future__ import annotations
 
 from poli.errors import MissingExtra
-from poli.estimation.architecture import Architecture
+from poli.estimation.architecture import THINNEST, Architecture
 from poli.learn import triangular
 from poli.learn.groups import GroupBatch
 
@@ -54,7 +54,7 @@ class Network(nn.Module):
             L, hidden = self._ellipsoids(batch, self._features(batch))
             variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
         stretched = variances.to(hidden) * self._map("size_out", hidden).exp()
-        thinnest = stretched.amin(dim=1, keepdim=True)
+        thinnest = torch.minimum(stretched[:, :1], THINNEST * stretched[:, 1:].amin(dim=1, keepdim=True))
         scales = torch.cat([thinnest, stretched[:, 1:]], dim=1).sqrt()
         return torch.diag_embed(scales) * batch.spacing[:, None, None], batch.frames[0] @ axes.to(batch.frames[0])
 
