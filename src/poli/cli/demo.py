@@ -38,14 +38,15 @@ def _creature(out: Path) -> list[str]:
     points, truth = mesh.sample(_POINTS, rng)
     camera = Camera(eye=(-1.1, -2.4, 0.7), target=(0.0, 0.0, 0.0), width=900, height=900, field_of_view=42.0)
     written = []
-    for name, field in (("poli", estimate(points, model="objects")), ("pca", pca(points, k=12))):
+    # PCA's ellipsoids are as wide as the neighbourhood they come from; drawn at about the same size, directions can be compared.
+    for name, field, radius in (("poli", estimate(points, model="objects"), 3.0), ("pca", pca(points, k=12), 1.0)):
         outward = field.oriented_normals(points.mean(axis=0), away=True)
         angle = _angles(outward, truth)
         typer.echo(
             f"creature, {_POINTS} points: {name} normals off by {np.median(angle):.1f} degrees (median), "
             f"{(angle < 10).mean():.0%} within 10 degrees"
         )
-        write_png(out / f"creature_{name}.png", render_ellipsoids(field, camera, normal_colors(outward)))
+        write_png(out / f"creature_{name}.png", render_ellipsoids(field, camera, normal_colors(outward), radius))
         field.write_splat(out / f"creature_{name}_splats.ply")
         written += [f"creature_{name}.png", f"creature_{name}_splats.ply"]
     T_true = se3.exp(np.array([0.6, -0.4, 0.5, 0.2, 0.1, -0.3]))
