@@ -52,6 +52,8 @@ class Network(nn.Module):
         to the stretch alone. The thinnest axis stays the thinnest, so normals do not change."""
         with torch.no_grad():
             L, hidden = self._ellipsoids(batch, self._features(batch))
+            if not torch.isfinite(L).all():  # no axes to find; whoever reads L will see
+                return L, batch.frames[0]
             variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
         stretched = variances.to(hidden) * self._map("size_out", hidden).exp()
         thinnest = torch.minimum(stretched[:, :1], THINNEST * stretched[:, 1:].amin(dim=1, keepdim=True))
