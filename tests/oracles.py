@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from poli import se3
 from poli.bench.problems import random_rotations
 from poli.certify.constraints import FORMS
+from poli.data.shapes import Mesh
 from poli.ellipsoids import Ellipsoids
 
 seeds = st.integers(0, 2**32 - 1)
@@ -127,3 +128,13 @@ def kkt_weight_gradient(T: np.ndarray, source, target, weights, by_x: np.ndarray
         outer = -2 * np.outer(B @ adjoint, B @ x) / size  # the stationarity 2 Q x moves by 2 B' dW B x
         gradient[i] = 0.5 * (outer + outer.T)
     return gradient
+
+
+SIDES = np.array([1.0, 2.0, 3.0])  # of `box`
+
+
+def box() -> Mesh:
+    """A box from the origin to SIDES, two triangles a side."""
+    corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)]) * SIDES
+    quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    return Mesh(corners, np.array([t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]))

@@ -1,28 +1,14 @@
 """Shapes: meshes and their sampling, the polygoniser against a known sphere, procedural shapes, mesh files good and bad."""
 
-import contextlib
-import struct
-import tracemalloc
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from poli.data.shapes import Mesh, procedural_mesh, read_mesh
+from oracles import SIDES, box
+from poli.data.shapes import Mesh, procedural_mesh
 from poli.data.shapes.combine import union
 from poli.data.shapes.implicit import ellipsoid, limb_distance, polygon_distance, triangle_distance
 from poli.data.shapes.polygonise import outer_components, polygonise
-from poli.errors import DegenerateError, FormatError, InputError
-
-SIDES = np.array([1.0, 2.0, 3.0])
-
-
-def box() -> Mesh:
-    """A box from the origin to SIDES, two triangles a side."""
-    corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)]) * SIDES
-    quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
-    return Mesh(corners, np.array([t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]))
+from poli.errors import DegenerateError, InputError
 
 
 def assert_closed(mesh: Mesh) -> None:
@@ -190,139 +176,3 @@ def test_the_seed_decides_the_shape() -> None:
 def test_wrong_arguments_are_refused(seed: int, resolution: int) -> None:
     with pytest.raises(InputError):
         procedural_mesh(seed, resolution)
-
-
-# ---- files
-
-
-def ply(encoding: str, mesh: Mesh, index: str = "int", extra: bool = False) -> bytes:
-    """`mesh` as a PLY file; with `extra`, other properties and elements stand around what is wanted."""
-    order = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}[encoding]
-    before = "element camera 1\nproperty short focus\n" if extra else ""
-    around = ("property uchar flags\n", "property list uchar float texcoord\n") if extra else ("", "")
-    header = (
-        f"ply\nformat {encoding} 1.0\ncomment x\n{before}element vertex {len(mesh.vertices)}\n"
-        "property double x\nproperty double y\nproperty double z\n"
-        f"element face {len(mesh.faces)}\n{around[0]}property list uchar {index} vertex_indices\n{around[1]}end_header\n"
-    ).encode()
-    letter = {"int": "i", "uint": "I", "ushort": "H"}[index]
-    if encoding == "ascii":
-        rows = ["7"] if extra else []
-        rows += [" ".join(map(repr, vertex)) for vertex in mesh.vertices.tolist()]
-        rows += [f"{'1 ' if extra else ''}3 {a} {b} {c}{' 2 0.5 0.5' if extra else ''}" for a, b, c in mesh.faces]
-        return header + "\n".join(rows).encode()
-    body = struct.pack(order + "h", 7) if extra else b""
-    body += mesh.vertices.astype(order + "f8").tobytes()
-    for face in mesh.faces:
-        body += (b"\1" if extra else b"") + struct.pack(f"{order}B3{letter}", 3, *face)
-        body += struct.pack(order + "B2f", 2, 0.5, 0.5) if extra else b""
-    return header + body
-
-
-@pytest.mark.parametrize("extra", [False, True])
-@pytest.mark.parametrize("index", ["int", "uint", "ushort"])
-@pytest.mark.parametrize("encoding", ["ascii", "binary_little_endian", "binary_big_endian"])
-def test_ply_meshes_are_read_back(tmp_path, encoding: str, index: str, extra: bool) -> None:
-    path = tmp_path / "box.ply"
-    path.write_bytes(ply(encoding, box(), index, extra))
-    mesh = read_mesh(path)
-    assert np.array_equal(mesh.vertices, box().vertices)
-    assert np.array_equal(mesh.faces, box().faces)
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "binary_little_endian"])
-def test_polygons_become_fans(tmp_path, encoding: str) -> None:
-    head = f"ply\nformat {encoding} 1.0\nelement vertex 5\nproperty float x\nproperty float y\nproperty float z\n"
-    head += "element face 2\nproperty list uchar int vertex_index\nend_header\n"
-    corners = np.array([[0, 0, 0], [1, 0, 0], [2, 1, 0], [1, 2, 0], [0, 1, 0]], "<f4")
-    if encoding == "ascii":
-        body = "\n".join(" ".join(map(str, corner)) for corner in corners.tolist()).encode() + b"\n5 0 1 2 3 4\n3 0 1 2\n"
-    else:
-        body = corners.tobytes() + struct.pack("<B5iB3i", 5, 0, 1, 2, 3, 4, 3, 0, 1, 2)
-    (tmp_path / "p.ply").write_bytes(head.encode() + body)
-    assert read_mesh(tmp_path / "p.ply").faces.tolist() == [[0, 1, 2], [0, 2, 3], [0, 3, 4], [0, 1, 2]]
-
-
-def test_obj_meshes_are_read(tmp_path) -> None:
-    text = "# a square\nv 0 0 0\nv 1 0 0 1.0\nvt 0 0\nvn 0 0 1\nv 1 1 0\nv 0 1 0\ng one\nf 1/1/1 2//1 3/1 \\\n 4\nf -4 -3 -2\n"
-    (tmp_path / "square.OBJ").write_text(text)
-    mesh = read_mesh(tmp_path / "square.OBJ")
-    assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
-    assert mesh.faces.tolist() == [[0, 1, 2], [0, 2, 3], [0, 1, 2]]
-
-
-XYZ = "property float x\nproperty float y\nproperty float z\n"
-ASCII = (
-    "ply\nformat ascii 1.0\nelement vertex {v}\n" + XYZ + "element face {f}\nproperty list uchar int vertex_indices\nend_header\n"
-)
-BINARY = ASCII.replace("ascii", "binary_little_endian")
-THREE = np.eye(3, dtype="<f4").tobytes()
-THREE_LINES = "0 0 0\n1 0 0\n0 1 0\n"
-HOSTILE = {
-    "empty.ply": b"",
-    "empty.obj": b"",
-    "points.ply": ("ply\nformat ascii 1.0\nelement vertex 3\n" + XYZ + "end_header\n" + THREE_LINES).encode(),
-    "flat.ply": b"ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nelement face 1\n"
-    b"property list uchar int vertex_indices\nend_header\n1\n3 0 0 0\n",
-    "many_vertices.ply": BINARY.format(v=10**12, f=1).encode() + THREE,
-    "many_faces.ply": BINARY.format(v=3, f=10**12).encode() + THREE,
-    "many_faces_ascii.ply": (ASCII.format(v=3, f=10**12) + THREE_LINES + "3 0 1 2\n").encode(),
-    "no_faces.ply": BINARY.format(v=3, f=0).encode() + THREE,
-    "cut_face.ply": BINARY.format(v=3, f=1).encode() + THREE + struct.pack("<B2i", 3, 0, 1),
-    "cut_line.ply": (ASCII.format(v=3, f=1) + THREE_LINES + "3 0 1\n").encode(),
-    "huge_list.ply": BINARY.replace("uchar", "uint").format(v=3, f=1).encode() + THREE + struct.pack("<I3i", 2**32 - 1, 0, 1, 2),
-    "negative_list.ply": BINARY.replace("uchar", "int").format(v=3, f=1).encode() + THREE + struct.pack("<i3i", -3, 0, 1, 2),
-    "huge_list_ascii.ply": (ASCII.format(v=3, f=1) + THREE_LINES + "999999999999 0 1 2\n").encode(),
-    "two_corners.ply": (ASCII.format(v=3, f=1) + THREE_LINES + "2 0 1\n").encode(),
-    "beyond.ply": BINARY.format(v=3, f=1).encode() + THREE + struct.pack("<B3i", 3, 0, 1, 3),
-    "below.ply": BINARY.format(v=3, f=1).encode() + THREE + struct.pack("<B3i", 3, 0, 1, -1),
-    "wraps.ply": BINARY.replace("int vertex", "uint vertex").format(v=3, f=1).encode()
-    + THREE
-    + struct.pack("<B3I", 3, 0, 1, 2**32 - 2),
-    "float_corners.ply": BINARY.replace("int vertex", "float vertex").format(v=3, f=1).encode()
-    + THREE
-    + struct.pack("<B3f", 3, 0, 1, 2),
-    "float_count.ply": BINARY.replace("uchar", "float").format(v=3, f=1).encode() + THREE + struct.pack("<f3i", 3, 0, 1, 2),
-    "long_index.ply": (ASCII.format(v=3, f=1) + THREE_LINES + f"3 0 1 {2**70}\n").encode(),
-    "words.ply": (ASCII.format(v=3, f=1) + THREE_LINES + "3 a b c\n").encode(),
-    "nan.ply": (ASCII.format(v=3, f=1) + "0 0 nan\n1 0 0\n0 1 0\n3 0 1 2\n").encode(),
-    "nan.obj": b"v 0 0 nan\nv 1 0 0\nv 0 1 0\nf 1 2 3\n",
-    "beyond.obj": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n",
-    "backwards.obj": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 -4\n",
-    "zero.obj": b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 0 1 2\n",
-    "long.obj": f"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 {2**70}\n".encode(),
-    "short.obj": b"v 0 0\nf 1 1 1\n",
-    "two.obj": b"v 0 0 0\nv 1 0 0\nf 1 2\n",
-    "words.obj": b"v a b c\n",
-    "bytes.obj": b"v \xff\xfe 1 2\nf \x00",
-    "mesh.stl": b"solid\n",
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_mesh_files_are_refused_by_name_and_cheaply(tmp_path, name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(HOSTILE[name])
-    tracemalloc.start()
-    try:
-        with pytest.raises(FormatError, match=name):
-            read_mesh(path)
-        assert tracemalloc.get_traced_memory()[1] < 5_000_000
-    finally:
-        tracemalloc.stop()
-
-
-def test_a_missing_mesh_file_is_named(tmp_path) -> None:
-    with pytest.raises(FormatError, match=r"none\.ply"):
-        read_mesh(tmp_path / "none.ply")
-
-
-@pytest.mark.parametrize("encoding", ["ascii", "binary_little_endian", "binary_big_endian"])
-@given(cut=st.integers(0, 700), flip=st.integers(0, 700), value=st.integers(0, 255))
-def test_damaged_ply_meshes_give_a_mesh_or_our_error(tmp_path_factory, encoding: str, cut: int, flip: int, value: int) -> None:
-    data = bytearray(ply(encoding, box()))
-    data[min(flip, len(data) - 1)] = value
-    path = tmp_path_factory.mktemp("damaged") / "box.ply"
-    path.write_bytes(data[: max(1, len(data) - cut)])
-    with contextlib.suppress(FormatError):
-        assert len(read_mesh(path).faces) > 0

@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from poli.data.shapes import Mesh
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
 from poli.estimation.inference import load_model
 from poli.learn import checkpoint as checkpoints
@@ -241,7 +241,7 @@ class Run:
         model.network.load_state_dict(self.average)
         return model
 
-    def _validate(self, held_out: Any) -> None:
+    def _validate(self, held_out: Sequence[Mesh]) -> None:
         result = validate(self._averaged(), held_out, self.config.pairs)
         assert self.validation_log is not None
         self.validation_log.append({"step": self.steps_done, **asdict(result)})
