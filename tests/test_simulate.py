@@ -1,12 +1,34 @@
-"""Simulated scans lie on the surfaces that the scene says."""
+"""Simulated scans lie on the surfaces that the world says."""
 
 import numpy as np
+import pytest
 
 from oracles import random_pose
-from poli.data.simulate import SENSORS, Scene, Sensor, simulate_scan, small_street
-from poli.data.simulate.scene import Box, Ground, Quadric
+from poli.data.simulate import SENSORS, Ride, Sensor, Trajectory, World, find_sensor, simulate_scan, sweep
+from poli.data.simulate.drive import Drive
+from poli.data.simulate.places import Label, Mover, Place, make_place
+from poli.data.simulate.triangles import TriangleIndex
+from poli.errors import FormatError, InputError
+from poli.se3 import inverse
 
-EXACT = Sensor(tuple(np.linspace(-30, 30, 40)), steps=90, farthest=100.0, noise=0.0)
+EXACT = Sensor(tuple(np.linspace(-30, 30, 40)), steps=90, farthest=100.0, noise=0.0, divergence=0.0, dropout=0.0)
+ROUTE = np.stack([np.arange(60.0), np.zeros(60), np.zeros(60)], axis=1)
+
+
+def square(centre, u, v):
+    """Two triangles: centre +- u +- v."""
+    c, u, v = (np.array(a, float) for a in (centre, u, v))
+    a, b, d, e = c - u - v, c + u - v, c + u + v, c - u + v
+    return np.array([[a, b, d], [a, d, e]], np.float32)
+
+
+def world_of(*patches, movers=(), labels=None) -> World:
+    triangles = np.concatenate(patches)
+    kinds = np.full(len(triangles), Label.GROUND) if labels is None else np.repeat(labels, 2)
+    return World(Place("test", 0, triangles, kinds.astype(np.uint8), ROUTE, tuple(movers)))
+
+
+FLOOR = square((0, 0, 0), (150, 0, 0), (0, 150, 0))
 
 
 def lifted(height: float) -> np.ndarray:
@@ -15,41 +37,164 @@ def lifted(height: float) -> np.ndarray:
     return T
 
 
-def test_ground_box_sphere_and_cylinder_are_where_they_should_be():
-    scan = simulate_scan(Scene((Ground(),)), EXACT, lifted(2.0))
-    np.testing.assert_allclose(scan.points[:, 2], -2.0, atol=1e-5)
+def test_rays_and_nearest_surfaces_equal_a_search_through_all_triangles(rng):
+    triangles = (rng.uniform(-5, 5, (300, 1, 3)) + rng.normal(0, 0.5, (300, 3, 3))).astype(np.float32)
+    index = TriangleIndex(triangles)
+    origins, directions = rng.uniform(-6, 6, (200, 3)), rng.standard_normal((200, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    distance, hit = index.cast(origins, directions, 50.0)
+    a, u, v = triangles[:, 0].astype(float), (triangles[:, 1] - triangles[:, 0]).astype(float), (triangles[:, 2] - triangles[:, 0]).astype(float)
+    for o, d, far, which in zip(origins, directions, distance, hit, strict=True):
+        p, t = np.cross(d, v), o - a
+        det = (u * p).sum(1)
+        s, q = (t * p).sum(1) / det, np.cross(t, u)
+        r, along = (q @ d) / det, (v * q).sum(1) / det
+        met = (s >= 0) & (r >= 0) & (s + r <= 1) & (along > 0)
+        expected = along[met].min() if met.any() else np.inf
+        assert far == pytest.approx(expected, abs=1e-3)
+        assert (which >= 0) == np.isfinite(expected)
+    points = rng.uniform(-6, 6, (40, 3))
+    near, _ = index.nearest(points)
+    grid = [(s, t) for s in np.linspace(0, 1, 25) for t in np.linspace(0, 1, 25) if s + t <= 1]
+    brute = np.min([np.linalg.norm(a + s * u + t * v - points[:, None], axis=2).min(axis=1) for s, t in grid], axis=0)
+    assert (near <= brute + 1e-5).all()
+    np.testing.assert_allclose(near, brute, atol=0.05)
+
+
+def test_samples_of_a_surface_lie_on_it_evenly(rng):
+    index = TriangleIndex(np.concatenate([square((0, 0, 0), (3, 0, 0), (0, 1, 0)), square((9, 0, 0), (1, 0, 0), (0, 1, 0))]))
+    points, which = index.sample(4000, rng)
+    assert index.nearest(points)[0].max() < 1e-6
+    assert np.mean(which < 2) == pytest.approx(0.75, abs=0.04)
+
+
+def test_a_floor_and_a_wall_are_where_they_should_be():
+    scan = simulate_scan(world_of(FLOOR), EXACT, lifted(2.0))
+    np.testing.assert_allclose(scan.points[:, 2], -2.0, atol=1e-4)
     np.testing.assert_allclose(scan.fields["normal"], np.tile([0, 0, 1.0], (len(scan), 1)), atol=1e-6)
-    box = Box((8.0, 1.0, 0.0), (2.0, 4.0, 6.0), yaw=0.4)
-    scan = simulate_scan(Scene((box,)), EXACT, np.eye(4))
-    turn = np.array([[np.cos(0.4), -np.sin(0.4), 0], [np.sin(0.4), np.cos(0.4), 0], [0, 0, 1]])
-    local = np.abs((scan.points - [8.0, 1.0, 0.0]) @ turn) - [1.0, 2.0, 3.0]
-    np.testing.assert_allclose(local.max(axis=1), 0.0, atol=1e-5)
-    ball = simulate_scan(Scene((Quadric((0.0, 6.0, 1.0), (1.0, 1.0, 1.0)),)), EXACT, np.eye(4))
-    away = ball.points - [0.0, 6.0, 1.0]
-    np.testing.assert_allclose(np.linalg.norm(away, axis=1), 1.0, atol=1e-5)
-    np.testing.assert_allclose(ball.fields["normal"], away, atol=1e-5)
-    post = simulate_scan(Scene((Quadric((5.0, 0.0, 0.0), (0.5, 0.5, np.inf), height=2.0),)), EXACT, np.eye(4))
-    np.testing.assert_allclose(np.hypot(post.points[:, 0] - 5.0, post.points[:, 1]), 0.5, atol=1e-5)
-    assert np.abs(post.points[:, 2]).max() <= 1.0
-
-
-def test_the_nearest_surface_hides_the_others():
-    scan = simulate_scan(Scene((Box((10.0, 0, 0), (1, 50, 50)), Box((5.0, 0, 0), (1, 50, 50)))), EXACT, np.eye(4))
-    assert scan.points[:, 0].max() < 4.6
+    near, far = square((5, 0, 0), (0, 40, 0), (0, 0, 40)), square((10, 0, 0), (0, 40, 0), (0, 0, 40))
+    hidden = simulate_scan(world_of(far, near), EXACT, np.eye(4))
+    np.testing.assert_allclose(hidden.points[:, 0], 5.0, atol=1e-4)
+    np.testing.assert_allclose(hidden.fields["normal"], np.tile([-1.0, 0, 0], (len(hidden), 1)), atol=1e-6)
 
 
 def test_scans_are_in_the_sensors_frame(rng):
-    """A turned sensor sees the same world: its points, moved back, lie on the same plane."""
     T = random_pose(rng, 0.0)
     T[2, 3] = 2.0
-    scan = simulate_scan(Scene((Ground(),)), EXACT, T)
-    np.testing.assert_allclose(scan.transform(T).points[:, 2], 0.0, atol=1e-4)
+    world = world_of(FLOOR)
+    scan = simulate_scan(world, EXACT, T)
+    assert world.distance(scan.transform(T).points.astype(float)).max() < 1e-4
     np.testing.assert_allclose(scan.fields["normal"] @ T[:3, :3].T, np.tile([0, 0, 1.0], (len(scan), 1)), atol=1e-5)
 
 
-def test_streets_repeat_by_seed_and_differ_between_seeds():
-    a, b, c = (simulate_scan(small_street(seed), SENSORS["vlp16"], lifted(1.8)) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(a.points, b.points)
-    assert len(a) != len(c)
-    assert set(np.unique(a.fields["ring"])) <= set(range(16))
-    assert len(a) > 20_000
+def test_noise_and_dropouts_are_as_asked():
+    wall = world_of(*(square(c, u, (0, 0, 30)) for c, u in (((9, 0, 0), (0, 30, 0)), ((-9, 0, 0), (0, 30, 0)))))
+    noisy = Sensor((0.0,), 3600, 100.0, noise=0.05, divergence=0.0, dropout=0.2)
+    scan = simulate_scan(wall, noisy, np.eye(4))
+    along = np.abs(scan.points[:, 0]) - 9.0
+    cosine = np.abs(scan.points[:, 0]) / np.linalg.norm(scan.points, axis=1)
+    assert np.std(along / cosine) == pytest.approx(0.05, rel=0.1)
+    exact = simulate_scan(wall, Sensor((0.0,), 3600, 100.0, noise=0.0, divergence=0.0, dropout=0.0), np.eye(4))
+    assert len(scan) / len(exact) == pytest.approx(0.8, abs=0.03)
+
+
+def test_far_and_slanted_surfaces_return_less():
+    near, far = (simulate_scan(world_of(square((x, 0, 0), (0, 60, 0), (0, 0, 60))), EXACT, np.eye(4)) for x in (10.0, 80.0))
+    assert len(far) < 0.8 * len(near)
+    floor = simulate_scan(world_of(FLOOR), SENSORS["os2_128"], lifted(1.8))
+    assert np.linalg.norm(floor.points, axis=1).max() < 80.0  # at one degree of incidence little comes back
+
+
+def test_wide_beams_mix_two_surfaces_at_an_edge_and_nowhere_else():
+    front, back = square((10, 0, 0), (0, 1, 0), (0, 0, 5)), square((11, 0, 0), (0, 30, 0), (0, 0, 30))
+    wide = Sensor(tuple(np.linspace(-5, 5, 50)), 3600, 100.0, noise=0.0, divergence=0.02, dropout=0.0)
+    scan = simulate_scan(world_of(front, back), wide, np.eye(4))
+    between = (scan.points[:, 0] > 10.1) & (scan.points[:, 0] < 10.9) & (np.abs(scan.points[:, 1]) < 3)
+    assert between.sum() > 50
+    assert np.mean(np.abs(scan.points[between, 1] - np.sign(scan.points[between, 1])) < 0.4) > 0.99
+    assert scan.fields["mixed"][between].mean() > 0.95
+    plain = simulate_scan(world_of(back), wide, np.eye(4))
+    assert plain.fields["mixed"].sum() == 0
+
+
+def test_a_sweep_of_a_moving_sensor_is_skewed_unless_it_is_deskewed():
+    world = world_of(FLOOR, square((30, 0, 0), (0, 60, 0), (0, 0, 30)))
+    ride = Ride(speed=15.0, sway=0.0, heave=0.0)
+    trajectory = Trajectory(ROUTE, ride)
+    for deskewed in (True, False):
+        scan = sweep(world, EXACT, trajectory.poses, 0.5, deskewed=deskewed)
+        T = trajectory.poses(np.array([0.5]))[0]
+        off = world.distance(scan.transform(T).points.astype(float))
+        assert (off.max() < 1e-3) == deskewed
+        own = trajectory.poses(0.5 + scan.fields["time"].astype(float))
+        if not deskewed:
+            home = np.einsum("mij,mj->mi", own[:, :3, :3], scan.points.astype(float)) + own[:, :3, 3]
+            assert world.distance(home).max() < 1e-3
+    assert scan.stamp == 500_000_000
+
+
+def test_moving_cars_are_seen_where_they_are():
+    car = np.concatenate([square((0, 0, 1), (2, 0, 0), (0, 0, 1)), square((2, 0, 1), (0, 1, 0), (0, 0, 1))])
+    lane = ROUTE + [0.0, 6.0, 0.0]
+    world = world_of(FLOOR, movers=[Mover(car.astype(np.float32), lane, 10.0, 5.0)])
+    here = lambda times: np.tile(lifted(1.5), (len(times), 1, 1))  # noqa: E731
+    where = []
+    for start in (0.0, 1.0):
+        scan = sweep(world, EXACT, here, start)
+        moving = scan.fields["moving"] > 0
+        where.append(scan.points[moving, 0].mean())
+        assert (scan.fields["label"][moving] == Label.VEHICLE).all()
+    assert where[1] - where[0] == pytest.approx(10.0, abs=1.5)
+    assert sweep(world, EXACT, here, movers=False).fields["moving"].sum() == 0
+
+
+def test_rides_are_smooth_and_follow_the_ground():
+    hill = ROUTE.copy()
+    hill[:, 2] = 0.1 * hill[:, 0]
+    trajectory = Trajectory(hill, Ride(speed=10.0, height=2.0, sway=1.0), seed=3)
+    times = np.linspace(0.0, trajectory.duration, 2000)
+    T = trajectory.poses(times)
+    assert np.abs(np.linalg.det(T[:, :3, :3]) - 1.0).max() < 1e-9
+    np.testing.assert_allclose(T[:, 2, 3] - 0.1 * T[:, 0, 3], 2.0, atol=0.4)
+    nose = T[500:1500, 2, 0].mean()  # the x axis points up the hill
+    assert nose == pytest.approx(0.1 / np.hypot(1, 0.1), abs=0.02)
+    steps = [np.linalg.norm(inverse(a)[:3, :3] @ b[:3, :3] - np.eye(3)) for a, b in zip(T, T[1:], strict=False)]
+    assert max(steps) < 0.01
+    with pytest.raises(InputError, match="lasts"):
+        trajectory.poses(np.array([1e3]))
+
+
+def test_drives_repeat_by_seed_and_measured_poses_have_the_noise_asked_for():
+    world = world_of(FLOOR, square((40, 0, 0), (0, 60, 0), (0, 0, 30)))
+    drive = Drive(world, EXACT, Ride(speed=2.0), 200, seed=4, rotation_noise=0.5, translation_noise=0.1)
+    assert np.std((drive.measured - drive.poses)[:, :3, 3]) == pytest.approx(0.1, rel=0.15)
+    first = [next(iter(drive)).points for _ in range(2)]
+    np.testing.assert_array_equal(*first)
+    with pytest.raises(InputError, match="room for"):
+        Drive(world, EXACT, Ride(speed=2.0), 100_000)
+
+
+def test_every_sensor_sees_a_town():
+    world = World(make_place("town", 3))
+    T = Trajectory(world.place.route).poses(np.array([5.0]))[0]
+    for sensor in SENSORS.values():
+        scan = simulate_scan(world, sensor, T)
+        assert len(scan) > 0.3 * sensor.steps * len(sensor.elevations)
+        near = world.distance(scan.transform(T).points.astype(float))
+        assert np.quantile(near[scan.fields["mixed"] == 0], 0.99) < 0.2
+        assert set(np.unique(scan.fields["ring"])) <= set(range(len(sensor.elevations)))
+
+
+def test_sensors_by_name_and_from_a_table(tmp_path):
+    assert find_sensor("vlp16") is SENSORS["vlp16"]
+    table = tmp_path / "mine.txt"
+    table.write_text("# steps 500\n# noise 0.01\n# a comment of several words\n5.0\n-10\n\n0\n")
+    mine = find_sensor(str(table))
+    assert (mine.elevations, mine.steps, mine.noise) == ((-10.0, 0.0, 5.0), 500, 0.01)
+    table.write_text("up\n")
+    with pytest.raises(FormatError, match="line 1"):
+        find_sensor(str(table))
+    with pytest.raises(InputError, match="vlp16"):
+        find_sensor("nosuch")
+    with pytest.raises(InputError, match="elevations"):
+        Sensor((), 100, 10.0, 0.0)

@@ -3,6 +3,7 @@
 import poli
 
 scan = poli.read("scan.pcd")          # Scan; (N, 3) arrays are accepted wherever a Scan is
+scans = poli.dataset("kitti", path, sequence="07")        # scans in order, with their poses
 field = poli.estimate(points, model="objects")            # Ellipsoids: one Gaussian a point, by a trained network
 field = poli.pca(scan, k=24)          # the hand-crafted rival, same type
 result = poli.register(source, target)                   # the pose between two clouds of one object
@@ -12,11 +13,14 @@ pose = poli.certify.solve(source, target, information)   # matched points and (N
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Ellipsoids", "PoliError", "Scan", "__version__", "certify", "estimate", "pca", "read", "register", "se3", "write"]
+__all__ = [
+    "Ellipsoids", "PoliError", "Scan", "__version__", "certify", "dataset", "estimate", "pca", "read", "register", "se3", "write",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from poli import certify, se3
     from poli.data import read, write
+    from poli.data.datasets import dataset
     from poli.ellipsoids import Ellipsoids
     from poli.errors import PoliError
     from poli.estimation import estimate, pca
@@ -29,6 +33,7 @@ _HOME = {
     "PoliError": "poli.errors",
     "Scan": "poli.scan",
     "certify": "poli.certify",
+    "dataset": "poli.data.datasets",
     "estimate": "poli.estimation",
     "pca": "poli.estimation",
     "read": "poli.data",

@@ -9,6 +9,7 @@ from poli.cli.demo import demo
 from poli.cli.estimate import estimate
 from poli.cli.models import models
 from poli.cli.register import register
+from poli.cli.simulate import simulate
 from poli.cli.train import train
 from poli.errors import PoliError
 
@@ -23,6 +24,7 @@ app.command()(demo)
 app.command()(estimate)
 app.command()(models)
 app.command()(register)
+app.command()(simulate)
 app.command()(train)
 app.add_typer(bench, name="bench")
 

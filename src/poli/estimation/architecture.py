@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal, get_args
 
 from poli.errors import InputError
 
 # The variance across the surface is at most this share of those along it, however the sizes are learned: where points are so sparse
 # that nothing is thin, the direction found is still the best guess of the normal, and must not drown in a tie.
 THINNEST = 0.9
+DISTANCE_PRIOR = 1.0  # attention to wide neighbours starts with weights (1 + squared distance in radii)^-1
+
+
+# How a level is thinned for the next: by farthest point sampling, which evens the density out, or by every so many points in the order
+# of the k-d tree's leaves, which keeps it and costs nothing.
+Thinning = Literal["farthest", "leaves"]
 
 
 @dataclass(frozen=True)
@@ -24,10 +30,13 @@ class Architecture:
     interpolated: int = 3  # coarse points that a fine one interpolates
     head: int = 32
     reach: int = 36  # nearest neighbours whose moments the head weighs
+    wide: tuple[int, ...] = ()  # and as many nearest points of each coarser level: a scan's nearest are often of one ring only
     attention: int = 16  # width of the MLP that weighs them
     heads: int = 4  # sets of weights
     rounds: int = 2  # the second round weighs again, knowing the ellipsoids of the first
+    thinning: Thinning = "farthest"
     log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
+    sensor: bool = False  # is it told where the sensor stands and which way is up?
     floor: float = 0.01  # the least diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:
@@ -40,12 +49,26 @@ class Architecture:
             raise InputError("architecture: sizes must be whole numbers")
         if self.reach < self.neighbours[0]:
             raise InputError(f"architecture: reach is {self.reach}; it must cover the {self.neighbours[0]} neighbours of level 0")
+        if len(self.wide) >= levels or not all(isinstance(n, int) and n > 0 for n in self.wide):
+            raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {levels - 1}")
+        if self.thinning not in get_args(Thinning):
+            raise InputError(f"architecture: thinning is {self.thinning!r}; expected one of {', '.join(get_args(Thinning))}")
         if min(numbers) < 1 or self.stride < 2 or self.vectors < 0 or not self.floor > 0:
             raise InputError("architecture: sizes must be positive, stride at least 2, floor above 0")
 
     @property
     def levels(self) -> int:
         return len(self.neighbours)
+
+    @property
+    def context(self) -> int:
+        """Numbers that a point is told beside its group (`grouping.context`)."""
+        return int(self.log_scale) + 8 * int(self.sensor)
+
+    @property
+    def weighed(self) -> int:
+        """Neighbours that the head weighs."""
+        return self.reach + sum(self.wide)
 
     @staticmethod
     def from_dict(values: Any) -> Architecture:
@@ -65,8 +88,10 @@ class Architecture:
         for level, (edge, scalars) in enumerate(zip(self.edge, self.scalars, strict=True)):
             below = self.scalars[level - 1]
             if level == 0:
-                shapes["down0.place"] = (9 + self.log_scale, edge)
-                own = 0
+                shapes["down0.place"] = (9, edge)
+                if self.context:
+                    shapes["down0.context"] = (self.context, edge)
+                own = self.context
             else:
                 shapes[f"down{level}.feature"] = (below, edge)
                 shapes[f"down{level}.place"] = (3 + turned, edge)
@@ -98,7 +123,7 @@ class Architecture:
             if part.startswith("down"):
                 rows *= self.neighbours[level] if kind in ("place", "edge") else self.stride if kind == "feature" else 1
             elif part.startswith("attend"):
-                rows *= self.reach if kind in ("place", "out") else 1
+                rows *= self.weighed if kind in ("place", "out") else 1
             elif kind == "place":
                 rows *= self.interpolated
             elif kind == "feature":
@@ -108,4 +133,4 @@ class Architecture:
         for level in range(1, self.levels):
             total += 9.0 * self.vectors * (self.neighbours[level] + 1) * float(self.stride) ** -level
             total += 9.0 * self.vectors * self.interpolated * float(self.stride) ** -(level - 1)
-        return total + (9.0 * self.heads * self.rounds + 18.0 * (self.rounds - 1)) * self.reach  # the moments
+        return total + (9.0 * self.heads * self.rounds + 18.0 * (self.rounds - 1)) * self.weighed  # the moments

@@ -49,9 +49,18 @@ class Grouping:
     levels: tuple[Level, ...]
     interpolations: tuple[Interpolation, ...]  # from level 1 to 0, from 2 to 1, ...
     spacing: np.ndarray  # (N,) the length that L is measured in
+    context: np.ndarray  # (N, c) float32, what a point is told beside its group
 
 
-def group(points: np.ndarray, architecture: Architecture) -> Grouping:  # (N, 3)
+@dataclass(frozen=True)
+class Sight:
+    """Where a scan was taken from and which way was up, in the frame of its points; None where nobody knows."""
+
+    viewpoint: np.ndarray | None = None  # (3,)
+    up: np.ndarray | None = None  # (3,) unit
+
+
+def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()) -> Grouping:  # (N, 3)  # noqa: B008
     if len(points) < LEAST_POINTS:
         raise InputError(f"{len(points)} points; the network needs at least {LEAST_POINTS}")
     positions = np.ascontiguousarray(points - points.mean(axis=0))
@@ -61,20 +70,76 @@ def group(points: np.ndarray, architecture: Architecture) -> Grouping:  # (N, 3)
     k = min(architecture.neighbours[0], len(points) - 1)
     found, _ = index.nearest(min(max(k, architecture.reach), len(points) - 1) + 1)
     neighbours = np.ascontiguousarray(found[:, 1:])  # without the point itself, of which a group learns nothing
-    frames = _frames(positions, neighbours)
+    coarse = _coarse(positions, index, architecture)
+    wide = [_among(positions, level, count) for level, count in zip(coarse, architecture.wide, strict=False)]
+    frames = _frames(positions, np.concatenate([neighbours[:, :_FRAME_NEIGHBOURS], *wide], axis=1))
+    neighbours = np.concatenate([neighbours, *wide], axis=1)
     levels = [_level(positions, positions, everyone, frames, neighbours, k, smallest)]
     interpolations = []
-    for k in architecture.neighbours[1:]:
+    for k, level in zip(architecture.neighbours[1:], coarse, strict=True):
         below, below_frames = positions, frames
-        centres = farthest_points(below, max(1, -(-len(below) // architecture.stride)))
-        positions, frames = below[centres], below_frames[centres]
+        positions, frames = below[level.centres], below_frames[level.centres]
         neighbours, _ = index.nearest(min(k, len(below)), positions)
-        levels.append(_level(positions, below, centres, frames, neighbours, k, smallest))
-        index = NeighbourIndex(positions)
+        levels.append(_level(positions, below, level.centres, frames, neighbours, k, smallest))
+        index = level.index
         interpolations.append(_interpolation(below, below_frames, levels[-2].radius, index, architecture.interpolated))
     # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
     spacing = levels[0].radius * np.sqrt(2.0 * np.pi / (min(architecture.neighbours[0], len(points) - 1) + 1))
-    return Grouping(tuple(levels), tuple(interpolations), spacing)
+    told = context(points, levels[0], architecture, sight)
+    return Grouping(tuple(levels), tuple(interpolations), spacing, told)
+
+
+def context(points: np.ndarray, level: Level, architecture: Architecture, sight: Sight) -> np.ndarray:  # -> (N, c) float32
+    """The logarithm of the group's radius in metres; the directions to the sensor and up, in the own frame; the logarithm of the
+    range and the height above the sensor, both brought to moderate size. What is unknown is zero, which no known direction is."""
+    parts = []
+    if architecture.log_scale:
+        parts.append(np.log(level.radius)[:, None])
+    if architecture.sensor:
+        ray, view, reach = np.zeros_like(points), np.zeros_like(points), np.zeros((len(points), 1))
+        up, height = np.zeros_like(points), np.zeros((len(points), 1))
+        if sight.viewpoint is not None:
+            ray = points - sight.viewpoint
+            length = np.maximum(np.linalg.norm(ray, axis=1, keepdims=True), 1e-3)
+            view = np.einsum("nd,nde->ne", -ray / length, level.frames)
+            reach = np.log(length) - 2.5
+        if sight.up is not None:
+            up = np.einsum("d,nde->ne", sight.up, level.frames)
+            height = np.arcsinh(ray @ sight.up)[:, None]
+        parts += [view, up, reach, height]
+    return np.concatenate(parts, axis=1).astype(np.float32) if parts else np.zeros((len(points), 0), np.float32)
+
+
+@dataclass(frozen=True)
+class _Coarse:
+    """A thinned level: which points of the level below, and of the cloud, it keeps."""
+
+    centres: np.ndarray  # (M,)
+    points: np.ndarray  # (M,)
+    index: NeighbourIndex
+
+
+def _coarse(positions: np.ndarray, index: NeighbourIndex, architecture: Architecture) -> list[_Coarse]:
+    levels: list[_Coarse] = []
+    points = np.arange(len(positions), dtype=np.int32)
+    for _ in architecture.neighbours[1:]:
+        count = max(1, -(-len(points) // architecture.stride))
+        if architecture.thinning == "farthest":
+            centres = farthest_points(positions[points], count)
+        else:
+            centres = np.sort(index.leaf_order[:: architecture.stride])
+        points = points[centres]
+        index = NeighbourIndex(positions[points])
+        levels.append(_Coarse(centres, points, index))
+    return levels
+
+
+def _among(positions: np.ndarray, level: _Coarse, count: int) -> np.ndarray:  # -> (N, count)
+    """The nearest points of a coarse level, the point itself left out, as indices into the cloud."""
+    found, _ = level.index.nearest(min(count + 1, len(level.points)), positions)
+    found = level.points[found]
+    oneself = found == np.arange(len(positions))[:, None]
+    return np.take_along_axis(found, np.argsort(oneself, axis=1, kind="stable"), axis=1)[:, : min(count, found.shape[1] - 1)]
 
 
 def _level(positions, below, centres, frames, neighbours, k, smallest) -> Level:
@@ -93,7 +158,7 @@ def _interpolation(fine, frames, radius, coarse: NeighbourIndex, count: int) -> 
 
 
 def _frames(points: np.ndarray, neighbours: np.ndarray) -> np.ndarray:  # (N, 3), (N, k) -> (N, 3, 3)
-    """Principal axes of the neighbours, thinnest last; the first and the last point to where the neighbours are on average."""
+    """Principal axes of these neighbours, thinnest last; the first and the last point to where the neighbours are on average."""
     covariances, means = np.empty((len(points), 3, 3)), np.empty((len(points), 3))
     run_chunks(lambda begin, end: _moments(points, neighbours, begin, end, covariances, means), len(points))
     axes = eigh3(covariances)[1][:, :, ::-1]  # longest first
@@ -110,7 +175,7 @@ def _moments(points, neighbours, begin, end, covariances, means):
     Measured on clouds of objects, the thin axis of these moments is nearer to the normal than that of any unweighted PCA: near
     neighbours are on the same sheet. Half of the mean is taken off: the point itself is as good a guess of where the sheet is.
     """
-    k = min(neighbours.shape[1], _FRAME_NEIGHBOURS)
+    k = neighbours.shape[1]
     weights = np.empty(k)
     for i in range(begin, end):
         total, spread = 0.0, 0.0

@@ -8,27 +8,49 @@ from pathlib import Path
 
 import numpy as np
 
+from poli.arrays import real_array
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
+from poli.estimation.grouping import Sight
 from poli.estimation.model import Model, read_model
 from poli.scan import ScanLike, points_of
 
 _SHIPPED = Path(__file__).parent / "models"
+_UP = np.array([0.0, 0.0, 1.0])
+_UP.flags.writeable = False
 
 
 def estimate(
     scan: ScanLike,  # (N, 3), N >= 16
-    model: str | os.PathLike[str] = "objects",
-    viewpoint: np.ndarray | None = None,  # (3,)
+    model: str | os.PathLike[str] = "lidar",
+    viewpoint: np.ndarray | None = None,  # (3,) or (N, 3); the origin if not given
+    up: np.ndarray | None = _UP,  # (3,)
+    merged: bool = False,
 ) -> Ellipsoids:
     """An ellipsoid for every point, by a network that has learned from pairs of clouds how surfaces run between points.
 
     `model` is the name of a shipped model (`poli models` lists them) or the path of a `model.safetensors` that `poli train`
     wrote. Covariances are calibrated: of two clouds of the same density, matched points differ by N(0, 2 C).
+
+    A model for scans is told where the sensor stood, and which way was up: the origin and the z axis, as in the frame of an upright
+    sensor. Give `up=None` if nobody knows, and `merged=True` for points that were not all seen from one place.
     """
     points = points_of(scan).copy()
     network = load_model(model)
-    return Ellipsoids.trusted(points, network.covariances(points), viewpoint)
+    return Ellipsoids.trusted(points, network.covariances(points, _sight(viewpoint, up, merged)), viewpoint)
+
+
+def _sight(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool) -> Sight:
+    direction = None
+    if up is not None:
+        direction = real_array(up, "up")
+        length = np.linalg.norm(direction)
+        if direction.shape != (3,) or not 0.0 < length < np.inf:
+            raise InputError(f"up is {up!r}; expected a direction of three numbers, or None if it is not known")
+        direction = direction / length
+    if merged:
+        return Sight(None, direction)
+    return Sight(np.zeros(3) if viewpoint is None else real_array(viewpoint, "viewpoint"), direction)
 
 
 def load_model(model: str | os.PathLike[str]) -> Model:

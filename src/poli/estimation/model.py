@@ -15,8 +15,8 @@ from safetensors import SafetensorError, safe_open
 
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import FormatError, PoliError
-from poli.estimation.architecture import THINNEST, Architecture
-from poli.estimation.grouping import Grouping, Interpolation, Level, group
+from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
+from poli.estimation.grouping import Grouping, Interpolation, Level, Sight, group
 
 MODEL_FORMAT = "poli model 1"
 
@@ -35,9 +35,9 @@ class Model:
     weights: dict[str, np.ndarray]  # "down0.edge.weight" (out, in) and "down0.edge.bias" (out,), float32
     metadata: dict[str, str]
 
-    def covariances(self, points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 3, 3)
+    def covariances(self, points: np.ndarray, sight: Sight = Sight()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
         """Calibrated: matched points of two clouds of this density differ by N(0, 2 C)."""
-        grouping = group(points, self.architecture)
+        grouping = group(points, self.architecture, sight)
         L, hidden = self._ellipsoids(grouping.levels[0], self._features(grouping))
         variances, axes = eigh3(L @ np.swapaxes(L, 1, 2))
         variances = np.maximum(variances, self.architecture.floor**4)  # rounding may take away what is far smaller than the rest
@@ -50,7 +50,8 @@ class Model:
     def _features(self, grouping: Grouping) -> np.ndarray:  # (N, scalars)
         features: list[_Features] = []  # by level
         for number, level in enumerate(grouping.levels):
-            features.append(self._split(self._encode(number, level, features[-1] if number else None), level.frames, number))
+            node = self._encode(number, level, features[-1] if number else None, grouping.context)
+            features.append(self._split(node, level.frames, number))
         coarse = features[-1]
         for number in reversed(range(self.architecture.levels - 1)):
             frames = grouping.levels[number].frames
@@ -58,14 +59,15 @@ class Model:
             coarse = self._split(node, frames, number)
         return coarse.scalars
 
-    def _encode(self, number: int, level: Level, below: _Features | None) -> np.ndarray:  # -> (M, scalars + 3 vectors)
-        name, own = f"down{number}", []
+    def _encode(
+        self, number: int, level: Level, below: _Features | None, context: np.ndarray
+    ) -> np.ndarray:  # -> (M, scalars + 3 vectors)
+        name = f"down{number}"
         if below is None:
-            place = _squares(level.offsets[:, : self.architecture.neighbours[0]])
-            if self.architecture.log_scale:
-                size = np.log(level.radius).astype(np.float32)
-                place = np.concatenate([place, np.broadcast_to(size[:, None, None], (*place.shape[:2], 1))], axis=2)
-            hidden = self._map(f"{name}.place", place)
+            hidden = self._map(f"{name}.place", _squares(level.offsets[:, : self.architecture.neighbours[0]]))
+            if self.architecture.context:
+                hidden += self._map(f"{name}.context", context)[:, None]
+            own = [context]
         else:
             place = np.concatenate([level.offsets, _turn(below.vectors[level.neighbours], level.frames)], axis=2)
             hidden = self._map(f"{name}.place", place) + self._map(f"{name}.feature", below.scalars)[level.neighbours]
@@ -89,7 +91,9 @@ class Model:
     def _ellipsoids(self, level: Level, scalars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3), (N, head)
         """L in the own frame and in local spacings, before it is stretched, and the features that the stretch hangs on."""
         x, near = level.offsets, level.neighbours
-        place = squares = _squares(x)
+        wide = bool(self.architecture.wide)
+        place = squares = _squares(_drawn_in(x) if wide else x)
+        prior = -DISTANCE_PRIOR * np.log1p((x * x).sum(axis=2, keepdims=True)) if wide else 0.0
         reader = scalars
         hidden = _relu(self._map("head.hidden", scalars))
         L = np.zeros((len(x), 3, 3))
@@ -100,7 +104,7 @@ class Model:
                 reader = np.concatenate([scalars, _logarithm(L).astype(np.float32)], axis=1)
             edge = self._map(f"attend{r}.place", place) + self._map(f"attend{r}.reader", reader)[:, None]
             edge += self._map(f"attend{r}.neighbour", scalars)[near]
-            attention = _softmax(self._map(f"attend{r}.out", _relu(edge)))  # (N, k, heads)
+            attention = _softmax(self._map(f"attend{r}.out", _relu(edge)) + prior)  # (N, k, heads)
             out = self._map(f"shape{r}.out", hidden).astype(np.float64)
             share = np.logaddexp(0.0, out[:, 6:] - 4.0)  # (N, heads)
             means = np.swapaxes(attention, 1, 2) @ x  # (N, heads, 3)
@@ -158,6 +162,11 @@ def lower_triangular(six: np.ndarray, floor: float) -> np.ndarray:  # (N, 6) -> 
 
 def _squares(x: np.ndarray) -> np.ndarray:  # (N, k, 3) -> (N, k, 9)
     return np.concatenate([x, x * x, x * np.roll(x, 1, axis=2)], axis=2)
+
+
+def _drawn_in(x: np.ndarray) -> np.ndarray:  # (N, k, 3) -> (N, k, 3)
+    length = np.sqrt((x * x).sum(axis=2, keepdims=True)) + np.float32(1e-6)
+    return x * (np.arcsinh(length) / length)
 
 
 def _turn(vectors: np.ndarray, frames: np.ndarray) -> np.ndarray:  # (M, k, V, 3), (M, 3, 3) -> (M, k, 3 V)

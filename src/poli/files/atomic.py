@@ -1,7 +1,8 @@
-"""A file appears whole or not at all: write under a temporary name beside it, then rename."""
+"""A file or folder appears whole or not at all: write under a temporary name beside it, then rename."""
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,3 +29,24 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         if temporary.exists():
             temporary.unlink()
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a new folder to write to; on success it becomes `path`, which must not exist or be empty; on failure it is removed."""
+    final = Path(path)
+    if final.exists() and (not final.is_dir() or any(final.iterdir())):
+        raise FormatError(f"{final}: exists already; remove it first, or give another name")
+    if not final.parent.is_dir():
+        raise FormatError(f"{final}: the folder {final.parent} does not exist; create it first")
+    temporary = final.with_name(f".{secrets.token_hex(8)}")
+    try:
+        temporary.mkdir()
+        yield temporary
+        if final.exists():
+            final.rmdir()
+        temporary.rename(final)
+    except OSError as error:
+        raise FormatError(f"{final}: cannot be written: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -14,6 +14,7 @@ from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
 from poli.learn.losses import LossConfig
 from poli.learn.pairs import PairConfig
+from poli.learn.scan_config import ScanConfig
 
 SHAPES_A_SEED = 10_000  # a run's shapes are those from seed * 10,000 on
 
@@ -73,6 +74,7 @@ class TrainConfig:
     initial: str = ""  # start from this model instead of random weights: a shipped one by name, or a .safetensors file
     data: DataConfig = field(default_factory=DataConfig)
     pairs: PairConfig = field(default_factory=PairConfig)
+    scans: ScanConfig | None = None  # if given, the run is on scans, and `data` and `pairs` are not used
     loss: LossConfig = field(default_factory=LossConfig)
     architecture: Architecture = field(default_factory=Architecture)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
@@ -121,12 +123,12 @@ def build(kind: type, values: Any, where: str) -> Any:
 
 
 def _typed(hint: Any, value: Any, name: str) -> Any:
-    if is_dataclass(hint):
-        return build(hint, value, f"{name}.")  # type: ignore[arg-type]
     if get_origin(hint) in (Union, UnionType):
         if value is None:
             return None
         hint = next(h for h in get_args(hint) if h is not type(None))
+    if is_dataclass(hint):
+        return build(hint, value, f"{name}.")  # type: ignore[arg-type]
     if get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
             raise InputError(f"{name} is {value!r}; expected a list")

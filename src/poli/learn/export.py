@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from poli.data.shapes import Mesh
 from poli.errors import InputError, MissingExtra, PoliError
 from poli.estimation.model import MODEL_FORMAT, Model
 from poli.files.atomic import atomic_path
 from poli.learn.config import TrainConfig
 from poli.learn.model import TrainingModel
 from poli.learn.network import Network
-from poli.learn.pairs import PairConfig
+from poli.learn.pairs import PairBatch
 from poli.learn.validate import validate
 
 try:
@@ -25,11 +24,14 @@ except ImportError:
     raise MissingExtra("poli.learn", "train") from None
 
 
-def calibrate(model: TrainingModel, held_out: Sequence[Mesh], pairs: PairConfig) -> float:
-    """The factor for L that makes the mean of d'(2C)^-1 d three on held-out pairs of clouds of equal density."""
-    nees = validate(model, held_out, pairs, draws=4).nees
+def calibrate(model: TrainingModel, held_out: Iterable[PairBatch]) -> float:
+    """The factor for L that makes the mean of d'(2C)^-1 d three on held-out pairs of clouds of equal density; one, if there are none."""
+    result = validate(model, held_out)
+    if result is None:
+        return 1.0
+    nees = result.nees
     if not 0.0 < nees < math.inf:
-        raise PoliError(f"the trained network cannot be calibrated: its mean of d'(2C)^-1 d on held-out shapes is {nees}")
+        raise PoliError(f"the trained network cannot be calibrated: its mean of d'(2C)^-1 d on held-out surfaces is {nees}")
     return float((nees / 3.0) ** 0.5)
 
 

@@ -25,7 +25,7 @@ class GroupBatch:
     centres: tuple[torch.Tensor, ...]  # (M,)
     neighbours: tuple[torch.Tensor, ...]  # (M, k)
     offsets: tuple[torch.Tensor, ...]  # (M, k, 3)
-    log_radius: torch.Tensor  # (N,) of level 0
+    context: torch.Tensor  # (N, c) of level 0
     up_neighbours: tuple[torch.Tensor, ...]  # from level 1 to 0, from 2 to 1, ...: (M, 3)
     up_weights: tuple[torch.Tensor, ...]  # (M, 3)
     up_offsets: tuple[torch.Tensor, ...]  # (M, 3, 3)
@@ -50,7 +50,7 @@ class GroupBatch:
             tuple(shifted((g.levels[i].centres for g in groupings), max(i - 1, 0)) for i in range(depth)),
             tuple(shifted((g.levels[i].neighbours for g in groupings), max(i - 1, 0)) for i in range(depth)),
             tuple(joined(g.levels[i].offsets for g in groupings) for i in range(depth)),
-            joined(np.log(g.levels[0].radius).astype(np.float32) for g in groupings),
+            joined(g.context for g in groupings),
             tuple(shifted((g.interpolations[i].neighbours for g in groupings), i + 1) for i in ups),
             tuple(joined(g.interpolations[i].weights for g in groupings) for i in ups),
             tuple(joined(g.interpolations[i].offsets for g in groupings) for i in ups),

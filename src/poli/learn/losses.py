@@ -36,6 +36,9 @@ class LossConfig:
     rotation_sigma: float = 0.01  # Gamma = diag(rotation^2 I, translation^2 I): radians and units of the cloud
     translation_sigma: float = 0.01
     learn_gamma: bool = False
+    # A share of the matches may be wrong: d ~ (1 - outliers) N(0, 2C) + outliers N(0, outlier_sigma^2 I). Real matches have heavy tails.
+    outliers: float = 0.0
+    outlier_sigma: float = 1.0  # metres
     release_correspondence: float = 1e-6
     release_log_determinant: float = 1e-8
 
@@ -44,6 +47,10 @@ class LossConfig:
             raise InputError(f"loss.kind is {self.kind!r}; expected one of {', '.join(get_args(LossKind))}")
         if not (self.rotation_sigma > 0 and self.translation_sigma > 0):
             raise InputError("loss.rotation_sigma and loss.translation_sigma must be positive")
+        if not (0.0 <= self.outliers < 1.0 and self.outlier_sigma > 0):
+            raise InputError("loss.outliers must be in [0, 1), loss.outlier_sigma positive")
+        if self.kind == "release" and self.outliers:
+            raise InputError("loss.outliers: the kind `release` knows none; set it to 0")
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,8 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
         return LossTerms(math.nan * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
     A = whitening(L.double(), frames.double())
     log_2c = 3.0 * math.log(2.0) + 2.0 * L.double().diagonal(dim1=-2, dim2=-1).log().sum(-1)  # (B, N)
-    information = 0.5 * matches.weights[..., None, None] * (A.transpose(-1, -2) @ A)
+    weights = matches.weights * _trust(config, matches, A, log_2c)
+    information = 0.5 * weights[..., None, None] * (A.transpose(-1, -2) @ A)
     if config.kind == "tqc":
         T = matches.T_measured
         kept = torch.ones(len(T), dtype=torch.bool)
@@ -109,9 +117,12 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
     kept = kept & (count > 0)
     if not kept.any():  # nothing to learn from; a zero that depends on everything keeps several processes in step
         return LossTerms(0.0 * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
-    moved = matches.source @ T[:, :3, :3].transpose(1, 2) + T[:, None, :3, 3]
-    squared = 0.5 * ((A @ (matches.target - moved)[..., None])[..., 0] ** 2).sum(-1)  # (B, N) d'(2C)^-1 d
-    data = 0.5 * (matches.weights * (log_2c + squared)).sum(1)
+    d = _residuals(matches, T)
+    squared = _squared(A, d)
+    likelihood = 0.5 * (log_2c + squared)
+    if config.outliers:
+        likelihood = -torch.logaddexp(math.log(1.0 - config.outliers) - likelihood, _outlier_log_density(config, d))
+    data = (matches.weights * likelihood).sum(1)
     pose = torch.zeros_like(data)
     if config.kind in ("ttqc", "ttqc-map"):
         pose = _pose_likelihood(T, matches, information, noise)
@@ -127,6 +138,30 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
         squared_sum = (matches.weights * squared).sum(1)
         data_mean, pose_mean, nees = ((value[kept] / count[kept]).mean().item() for value in (data, pose, squared_sum))
     return LossTerms(total, data_mean, pose_mean, nees, kept.double().mean().item())
+
+
+def _residuals(matches: Matches, T: torch.Tensor) -> torch.Tensor:  # (B, N, 3)
+    return matches.target - (matches.source @ T[:, :3, :3].transpose(1, 2) + T[:, None, :3, 3])
+
+
+def _squared(A: torch.Tensor, d: torch.Tensor) -> torch.Tensor:  # (B, N), d'(2C)^-1 d
+    return 0.5 * ((A @ d[..., None])[..., 0] ** 2).sum(-1)
+
+
+def _outlier_log_density(config: LossConfig, d: torch.Tensor) -> torch.Tensor:  # (B, N)
+    """Of wrong matches with their share, without the constant 3/2 log 2 pi that the others leave out as well."""
+    return math.log(config.outliers) - 3.0 * math.log(config.outlier_sigma) - 0.5 * (d / config.outlier_sigma).square().sum(-1)
+
+
+def _trust(config: LossConfig, matches: Matches, A: torch.Tensor, log_2c: torch.Tensor) -> torch.Tensor | float:  # (B, N)
+    """How probable it is, under the measured pose, that each match is right: the E-step of EM, so that the certified pose, its
+    M-step, is that of the matches that can be believed. A number, not a path for gradients."""
+    if not config.outliers:
+        return 1.0
+    with torch.no_grad():
+        d = _residuals(matches, matches.T_measured)
+        right = math.log(1.0 - config.outliers) - 0.5 * (log_2c + _squared(A, d))
+        return torch.sigmoid(right - _outlier_log_density(config, d))
 
 
 def _pose_likelihood(T: torch.Tensor, matches: Matches, information: torch.Tensor, noise: PoseNoise) -> torch.Tensor:  # (B,)

@@ -16,7 +16,7 @@ axes of the ellipsoids and leaves their directions alone (`sized`); it is traine
 from __future__ import annotations
 
 from poli.errors import MissingExtra
-from poli.estimation.architecture import THINNEST, Architecture
+from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
 from poli.learn import triangular
 from poli.learn.groups import GroupBatch
 
@@ -81,10 +81,10 @@ class Network(nn.Module):
         name, frames, neighbours, place = f"down{level}", batch.frames[level], batch.neighbours[level], batch.offsets[level]
         own: list[torch.Tensor] = []
         if below is None:
-            place = _squares(place[:, : self.architecture.neighbours[0]])
-            if self.architecture.log_scale:
-                place = torch.cat([place, batch.log_radius[:, None, None].expand(-1, place.shape[1], 1)], dim=2)
-            hidden = self._map(f"{name}_place", place)
+            hidden = self._map(f"{name}_place", _squares(place[:, : self.architecture.neighbours[0]]))
+            if self.architecture.context:
+                hidden = hidden + self._map(f"{name}_context", batch.context)[:, None]
+            own = [batch.context]
         else:
             scalars, vectors = below
             hidden = self._map(f"{name}_place", torch.cat([place, _turn(_gather(vectors, neighbours), frames)], dim=2))
@@ -114,7 +114,9 @@ class Network(nn.Module):
         """L in the own frame and in local spacings, and the features that its size hangs on."""
         a = self.architecture
         x, near, frames = batch.offsets[0], batch.neighbours[0], batch.frames[0]
-        place = squares = _squares(x)
+        place = squares = _squares(_drawn_in(x) if a.wide else x)
+        # Neighbours of the whole region start with the weight that their distance gives them in the frames (`grouping`).
+        prior = -DISTANCE_PRIOR * (x * x).sum(2, keepdim=True).log1p() if a.wide else 0.0
         reader = scalars
         hidden = functional.relu(self._map("head_hidden", scalars))
         L = x.new_zeros(len(x), 3, 3)
@@ -125,7 +127,7 @@ class Network(nn.Module):
                 reader = torch.cat([scalars, _logarithm(L)], dim=1)
             edge = self._map(f"attend{r}_place", place) + self._map(f"attend{r}_reader", reader)[:, None]
             edge = edge + _gather(self._map(f"attend{r}_neighbour", scalars), near)
-            attention = self._map(f"attend{r}_out", functional.relu(edge)).softmax(dim=1)  # (N, k, heads)
+            attention = (self._map(f"attend{r}_out", functional.relu(edge)) + prior).softmax(dim=1)  # (N, k, heads)
             out = self._map(f"shape{r}_out", hidden)
             share = functional.softplus(out[:, 6:] - 4.0)  # (N, heads), of each head in the sum
             means = attention.transpose(1, 2) @ x  # (N, heads, 3)
@@ -148,6 +150,12 @@ def _gather(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:  # (M, ...
 def _squares(x: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N, k, 9)
     """Offsets, their squares and products: pooled, they are the moments of the group."""
     return torch.cat([x, x * x, x * x.roll(1, 2)], dim=2)
+
+
+def _drawn_in(x: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N, k, 3)
+    """The same directions with lengths that grow as a logarithm: points of coarse levels are many radii away."""
+    length = (x * x).sum(2, keepdim=True).sqrt() + 1e-6
+    return x * (length.asinh() / length)
 
 
 def _turn(vectors: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (M, k, V, 3), (M, 3, 3) -> (M, k, 3 V)

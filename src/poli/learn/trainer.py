@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
 
-from poli.data.shapes import Mesh
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
 from poli.estimation.inference import load_model
 from poli.learn import checkpoint as checkpoints
@@ -25,8 +24,8 @@ from poli.learn.export import calibrate, export_model, import_model
 from poli.learn.logs import CsvLog
 from poli.learn.losses import LossTerms
 from poli.learn.model import TrainingModel
-from poli.learn.pairs import PairBatch, draw_pairs
-from poli.learn.surfaces import Surfaces, training_surfaces, validation_surfaces
+from poli.learn.pairs import PairBatch
+from poli.learn.source import Source, open_source
 from poli.learn.validate import Validation, validate
 
 try:
@@ -141,28 +140,22 @@ class Run:
         schedule = self.config.schedule
         if self.finished:
             return self.model_path
-        surfaces = training_surfaces(
-            self.config.data,
-            self.config.seed,
-            self.beside,
-            lambda made: self.listener.shapes(made, self.config.data.procedural),
-        )
-        held_out = validation_surfaces(self.config.data, self.beside)
+        source = open_source(self.config, self.beside, self.out, self.listener.shapes)
         with ThreadPoolExecutor(1) as ahead:  # the next batch is made while this one is learned from
-            waiting = ahead.submit(self._batch, surfaces, self.steps_done)
+            waiting = ahead.submit(self._batch, source, self.steps_done)
             while self.steps_done < schedule.steps:
                 batch, seconds = waiting.result()
                 if self.steps_done + 1 < schedule.steps:
-                    waiting = ahead.submit(self._batch, surfaces, self.steps_done + 1)
-                self._step(batch, seconds)
+                    waiting = ahead.submit(self._batch, source, self.steps_done + 1)
+                self._step(batch, seconds, source.growth)
                 last = self.steps_done == schedule.steps
-                if self.rank == 0 and held_out and (last or self.steps_done % schedule.validate_every == 0):
-                    self._validate(held_out)
+                if self.rank == 0 and (last or self.steps_done % schedule.validate_every == 0):
+                    self._validate(source)
                 if self.rank == 0 and (last or self.steps_done % schedule.checkpoint_every == 0):
                     self._save()
         if self.rank == 0:
             averaged = self._averaged()
-            factor = calibrate(averaged, held_out, self.config.pairs) if held_out else 1.0
+            factor = calibrate(averaged, source.held_out(draws=4))
             export_model(self.model_path, averaged.network, self.config, self.steps_done, factor)
         self._wait()
         return self.model_path
@@ -172,22 +165,19 @@ class Run:
         if self.world > 1:
             distributed.barrier()
 
-    def _batch(self, surfaces: Surfaces, step: int) -> tuple[PairBatch, float]:
+    def _batch(self, source: Source, step: int) -> tuple[PairBatch, float]:
         start = time.perf_counter()
         rng = np.random.default_rng([self.config.seed, self.rank, step])
-        pairs = self.config.pairs
-        if step >= self.config.schedule.shaping_steps:
-            pairs = replace(pairs, partner_density=1.0)
-        batch = draw_pairs(surfaces.pick, pairs, self.config.architecture, rng)
+        batch = source.draw(rng, settling=step >= self.config.schedule.shaping_steps)
         return batch, time.perf_counter() - start
 
-    def _step(self, batch: PairBatch, grouping: float) -> None:
+    def _step(self, batch: PairBatch, grouping: float, growth: float) -> None:
         schedule = self.config.schedule
         rate = learning_rate(schedule, self.steps_done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         if self.steps_done == schedule.shaping_steps:
-            self._begin_settling()
+            self._begin_settling(growth)
         terms: LossTerms = self.parallel(batch, settling=self.steps_done >= schedule.shaping_steps)
         start = time.perf_counter()
         self.optimizer.zero_grad()
@@ -211,11 +201,11 @@ class Run:
             self.log.append(asdict(report))
         self.listener.step(report, schedule.steps)
 
-    def _begin_settling(self) -> None:
+    def _begin_settling(self, growth: float) -> None:
         """Distances between points, squared, go with one over the density; sizes start from there."""
         bias = self.model.network.maps["size_out"].bias
         with torch.no_grad():
-            bias.fill_(math.log(self.config.pairs.partner_density))  # type: ignore[operator]
+            bias.fill_(growth)  # type: ignore[operator]
             self.average["maps.size_out.bias"].copy_(bias)
 
     def _follow(self) -> None:
@@ -241,8 +231,10 @@ class Run:
         model.network.load_state_dict(self.average)
         return model
 
-    def _validate(self, held_out: Sequence[Mesh]) -> None:
-        result = validate(self._averaged(), held_out, self.config.pairs)
+    def _validate(self, source: Source) -> None:
+        result = validate(self._averaged(), source.held_out(draws=1))
+        if result is None:
+            return
         assert self.validation_log is not None
         self.validation_log.append({"step": self.steps_done, **asdict(result)})
         self.listener.validated(self.steps_done, result)

@@ -47,7 +47,7 @@ def read_npz(path: Path) -> Scan:
     return Scan(points, arrays, stamp=None if stamp is None else int(stamp))
 
 
-def write_npz(path: Path, scan: Scan) -> None:
+def write_npz(path: Path, scan: Scan, compressed: bool = False) -> None:
     clash = [n for n in scan.fields if n in ("points", "stamp", "file")]
     if clash:
         raise FormatError(f"{path}: a field cannot be called '{clash[0]}' in .npz; rename it")
@@ -55,4 +55,4 @@ def write_npz(path: Path, scan: Scan) -> None:
     if scan.stamp is not None:
         arrays["stamp"] = np.array(scan.stamp, np.int64)
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+        (np.savez_compressed if compressed else np.savez)(file, **arrays)  # type: ignore[arg-type]

@@ -1,46 +1,81 @@
 """Spinning LiDARs as tables of beams."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from poli.data.simulate.scene import Scene
-from poli.scan import Scan
-from poli.se3 import check_pose
+from poli.errors import FormatError, InputError
 
 
 @dataclass(frozen=True)
 class Sensor:
-    """Beam elevations in degrees from the lowest up, azimuth steps a turn, farthest return (m), range noise (m, one sigma)."""
+    """What a turn of it measures. Beams fire together, column after column."""
 
-    elevations: tuple[float, ...]
-    steps: int
-    farthest: float
-    noise: float
+    elevations: tuple[float, ...]  # degrees, from the lowest beam up
+    steps: int  # columns a turn
+    farthest: float  # metres
+    noise: float  # of a range, metres, one sigma
+    nearest: float = 0.5  # metres
+    divergence: float = 0.003  # full width of a beam, radians: at edges it sees two surfaces
+    rate: float = 10.0  # turns a second
+    dropout: float = 0.01  # share of the returns lost for no reason
+
+    def __post_init__(self) -> None:
+        if not self.elevations or not all(-90.0 < e < 90.0 for e in self.elevations):
+            raise InputError("sensor: give elevations between -90 and 90 degrees")
+        if self.steps < 1 or not self.farthest > self.nearest >= 0.0 or not self.rate > 0.0:
+            raise InputError("sensor: steps and rate must be positive, farthest above nearest")
+        if min(self.noise, self.divergence) < 0.0 or not 0.0 <= self.dropout < 1.0:
+            raise InputError("sensor: noise and divergence must be at least 0, dropout between 0 and 1")
+
+    @property
+    def directions(self) -> np.ndarray:  # (steps, beams, 3)
+        """Unit vectors in the sensor's frame, column by column."""
+        around = np.arange(self.steps)[:, None] * (-2.0 * np.pi / self.steps)  # clockwise from above, as most sensors turn
+        up = np.deg2rad(np.array(self.elevations))[None, :]
+        return np.stack(np.broadcast_arrays(np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)), axis=2)
+
+    @property
+    def times(self) -> np.ndarray:  # (steps,)
+        """Of each column, in seconds from the start of the turn."""
+        return np.arange(self.steps) / (self.steps * self.rate)
 
 
+def _evenly(low: float, high: float, beams: int) -> tuple[float, ...]:
+    return tuple(float(e) for e in np.linspace(low, high, beams))
+
+
+# From the data sheets. The HDL-64E has two blocks of lasers; the OS1 is the first generation, as in MulRan; the OS2 as in HeLiPR.
 SENSORS = {
-    "vlp16": Sensor(tuple(np.linspace(-15.0, 15.0, 16)), steps=1800, farthest=100.0, noise=0.02),
-    "hdl64e": Sensor(tuple(np.linspace(-24.8, 2.0, 64)), steps=2083, farthest=120.0, noise=0.02),
-    "os2_128": Sensor(tuple(np.linspace(-11.25, 11.25, 128)), steps=1024, farthest=200.0, noise=0.02),
+    "vlp16": Sensor(_evenly(-15.0, 15.0, 16), 1800, farthest=100.0, noise=0.02),
+    "hdl32e": Sensor(_evenly(-30.67, 10.67, 32), 1084, farthest=100.0, noise=0.02, rate=20.0),
+    "hdl64e": Sensor(_evenly(-24.33, -8.83, 32) + _evenly(-8.33, 2.0, 32), 2083, farthest=120.0, noise=0.02, divergence=0.002),
+    "os1_64": Sensor(_evenly(-16.6, 16.6, 64), 1024, farthest=120.0, noise=0.025, divergence=0.006),
+    "os2_128": Sensor(_evenly(-11.25, 11.25, 128), 1024, farthest=200.0, noise=0.03, nearest=1.0, divergence=0.0016),
 }
 
 
-def simulate_scan(scene: Scene, sensor: Sensor, T_world_sensor: np.ndarray, seed: int = 0) -> Scan:  # (4, 4)
-    """One turn of a standing sensor: fields `ring`, `time` (s from the start) and the true unit normals `normal` (N, 3), all in
-    the sensor's frame."""
-    T = check_pose(T_world_sensor, "T_world_sensor")
-    azimuth = np.arange(sensor.steps) * (2 * np.pi / sensor.steps)
-    elevation = np.deg2rad(np.array(sensor.elevations))
-    rings, columns = np.meshgrid(np.arange(len(elevation)), np.arange(sensor.steps))
-    up, around = elevation[rings].ravel(), azimuth[columns].ravel()
-    directions = np.stack([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)], axis=1)
-    distance, normals = scene.cast(np.tile(T[:3, 3], (len(directions), 1)), directions @ T[:3, :3].T)
-    seen = distance < sensor.farthest
-    distance = distance[seen] + np.random.default_rng(seed).normal(0.0, sensor.noise, int(seen.sum()))
-    fields = {
-        "ring": rings.ravel()[seen].astype(np.uint16),
-        "time": (columns.ravel()[seen] * (0.1 / sensor.steps)).astype(np.float32),
-        "normal": (normals[seen] @ T[:3, :3]).astype(np.float32),
-    }
-    return Scan((directions[seen] * distance[:, None]).astype(np.float32), fields)
+def find_sensor(name: str) -> Sensor:
+    """By name, or from a table of beams: a text file of elevations in degrees, one a line, with settings such as `# steps 1024`."""
+    if name in SENSORS:
+        return SENSORS[name]
+    path = Path(name)
+    if not path.is_file():
+        raise InputError(f"sensor is {name!r}; expected one of {', '.join(SENSORS)}, or a text file of beam elevations")
+    settings: dict[str, float] = {"steps": 1024, "farthest": 100.0, "noise": 0.02}
+    known = [*settings, "nearest", "divergence", "rate", "dropout"]
+    elevations = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        words = line.lstrip("#").split()
+        try:
+            if line.startswith("#") and len(words) == 2 and words[0] in known:
+                settings[words[0]] = float(words[1])
+            elif words and not line.startswith("#"):
+                elevations.append(float(words[0]))
+        except ValueError:
+            raise FormatError(f"{path}, line {number}: {line.strip()!r} is no number; expected one elevation in degrees") from None
+    steps = int(settings.pop("steps"))
+    return Sensor(tuple(sorted(elevations)), steps, **settings)

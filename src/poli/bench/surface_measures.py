@@ -1,0 +1,108 @@
+"""How well ellipsoids follow a surface that is known: their normals, where their samples fall, and how much of it they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.arrays import real_array, real_number
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+from poli.estimation.neighbours import NeighbourIndex
+from poli.scan import points_of
+
+# Metres from the sensor. Beams part with range, so a figure over a whole scan says mostly how much of it was near.
+BANDS = ((0.0, 10.0), (10.0, 25.0), (25.0, 50.0), (50.0, np.inf))
+_CLOSE = 10.0  # degrees: a normal that is near enough to be of use
+
+
+@dataclass(frozen=True)
+class AngleErrors:
+    """Of normals, without regard to sign; NaN where there are none."""
+
+    count: int
+    rmse: float  # degrees
+    median: float  # degrees
+    close: float  # share within 10 degrees
+
+    @staticmethod
+    def of(degrees: np.ndarray) -> AngleErrors:  # (N,)
+        if not len(degrees):
+            return AngleErrors(0, np.nan, np.nan, np.nan)
+        return AngleErrors(
+            len(degrees), float(np.sqrt(np.mean(degrees**2))), float(np.median(degrees)), float(np.mean(degrees <= _CLOSE))
+        )
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Of samples to the true surface, in metres."""
+
+    count: int
+    mean: float
+    median: float
+
+    @staticmethod
+    def of(metres: np.ndarray) -> Distances:  # (N,)
+        if not len(metres):
+            return Distances(0, np.nan, np.nan)
+        return Distances(len(metres), float(np.mean(metres)), float(np.median(metres)))
+
+
+def band_label(band: tuple[float, float]) -> str:
+    low, high = band
+    return f"{low:g}-{high:g} m" if np.isfinite(high) else f"{low:g}+ m"
+
+
+def by_band(ranges: np.ndarray) -> Mapping[str, np.ndarray]:  # (N,) -> by label: mask (N,)
+    """Which points lie in which range band. Every range is in exactly one."""
+    return {band_label((low, high)): (ranges >= low) & (ranges < high) for low, high in BANDS}
+
+
+def angles(normals: np.ndarray, truth: np.ndarray) -> np.ndarray:  # (N, 3), (N, 3) -> (N,)
+    """Degrees between unit vectors, without regard to sign; by sine and cosine, since small angles vanish in the cosine alone."""
+    normals, truth = real_array(normals, "normals"), real_array(truth, "truth")
+    if normals.shape != truth.shape or normals.ndim != 2 or normals.shape[1] != 3:
+        raise InputError(f"normals have shape {normals.shape} and truth {truth.shape}; expected (N, 3) twice, row by row")
+    cosine = np.abs(np.einsum("ni,ni->n", normals, truth))
+    return np.degrees(np.arctan2(np.linalg.norm(np.cross(normals, truth), axis=1), cosine))
+
+
+def normal_errors(normals: np.ndarray, truth: np.ndarray) -> AngleErrors:  # (N, 3), (N, 3)
+    return AngleErrors.of(angles(normals, truth))
+
+
+def normal_errors_by_band(normals: np.ndarray, truth: np.ndarray, ranges: np.ndarray) -> dict[str, AngleErrors]:
+    """The errors in each range band; `ranges` (N,) are the points' distances from the sensor in metres."""
+    degrees, ranges = angles(normals, truth), real_array(ranges, "ranges")
+    if ranges.shape != degrees.shape:
+        raise InputError(f"ranges have shape {ranges.shape}; expected ({len(degrees)},), one for each normal")
+    return {label: AngleErrors.of(degrees[inside]) for label, inside in by_band(ranges).items()}
+
+
+def sample_distances(
+    field: Ellipsoids,
+    sigma: float,
+    distance: Callable[[np.ndarray], np.ndarray],  # (M, 3) -> (M,): metres to the true surface
+    rng: np.random.Generator,
+    per_point: int = 4,
+) -> Distances:
+    """How far from the true surface samples fall that fill the ellipsoids of `sigma` standard deviations evenly."""
+    samples = field.sample(per_point, within=sigma, seed=rng)
+    metres = real_array(distance(samples), "distance")
+    if metres.shape != (len(samples),):
+        raise InputError(f"distance returned shape {metres.shape} for {len(samples)} points; expected ({len(samples)},)")
+    return Distances.of(np.abs(metres))
+
+
+def coverage(surface_points: np.ndarray, samples: np.ndarray, reach: float) -> float:  # (S, 3), (M, 3)
+    """The share of points of the true surface, drawn by the caller where the scan sees, that have a sample within `reach` metres.
+
+    Read it beside `sample_distances`: balls as large as houses cover everything, and lie far from it.
+    """
+    surface_points = points_of(surface_points, "surface_points")
+    reach = real_number(reach, "reach", "a positive number of metres", above=True)
+    nearest = NeighbourIndex(points_of(samples, "samples")).nearest(1, surface_points)[1][:, 0]
+    return float(np.mean(nearest <= reach))

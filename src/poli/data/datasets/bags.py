@@ -1,0 +1,208 @@
+"""ROS 1 and ROS 2 recordings (.bag, folders of sqlite3 or mcap, .mcap, .db3) through rosbags."""
+
+import os
+import weakref
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from poli.data.datasets.file_dataset import beyond
+from poli.data.datasets.point_times import TimeUnit, check_unit, with_point_times
+from poli.data.datasets.pointcloud2 import scan_from_cloud
+from poli.data.datasets.protocol import Skipped, row_of
+from poli.errors import FormatError, InputError, MissingExtra, PoliError
+from poli.scan import Scan
+
+ENDINGS = (".bag", ".mcap", ".db3")
+_CLOUD = "sensor_msgs/msg/PointCloud2"
+_REMEDY = {
+    ".bag": "`rosbag reindex` saves what is left",
+    ".mcap": "`mcap recover` saves what is left",
+    ".db3": "sqlite3's `.recover` saves what is left",
+}
+
+
+class BagDataset:
+    """The clouds of one topic in the order in which they were recorded. The bag stays open; `close()` or `with` closes it.
+
+    Reading on from scan to scan is one pass through the bag. Going back to a scan that was read starts there again; going
+    forward reads what lies between.
+    """
+
+    poses = None
+    skipped: tuple[Skipped, ...] = ()
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        topic: str | None = None,
+        stamps: Literal["header", "log"] = "header",
+        time_unit: TimeUnit | None = None,
+        near: float = 0.0,
+    ) -> None:
+        self.path = Path(path)
+        self._by_header, self._unit, self._near = stamps == "header", time_unit, near
+        self._reader = _open(self.path)
+        self.close = weakref.finalize(self, _close, self._reader)
+        try:
+            self.topic = _choose_topic(self._reader, self.path, topic)
+            self._connections = [c for c in self._reader.connections if c.topic == self.topic]
+            self._count = sum(c.msgcount for c in self._connections)
+            if not self._count:
+                raise FormatError(f"{self.path}: topic {self.topic} holds no messages")
+        except BaseException:
+            self.close()
+            raise
+        self.name = f"bag {self.path.name} {self.topic}"
+        self._messages: Iterator[tuple[Any, int, bytes]] = iter(())
+        self._next = -1  # which message comes next; -1 before the first pass
+        self._times: list[int] = []  # recording times of the messages that were passed, from the first
+        self._stamps: dict[int, int] = {}  # of the scans that were read
+
+    def __enter__(self) -> "BagDataset":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Scan]:
+        return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"BagDataset({self.name}, {len(self)} scans)"
+
+    def __getitem__(self, index: int, /) -> Scan:
+        row = row_of(index, len(self))
+        if not self.close.alive:
+            raise InputError(f"{self.path}: the bag was closed; open it again")
+        where = f"{self.path}: {self.topic}, message {row}"
+        with _damage(self.path, f"cannot be read at message {row} of {self._count}"):
+            try:
+                connection, log_time, raw = self._message(row)
+            except Exception:
+                self._next = -1  # the pass is broken; another look starts a new one and meets the same damage
+                raise
+            cloud: Any = self._reader.deserialize(raw, connection.msgtype)
+        scan = scan_from_cloud(cloud, where)
+        header = cloud.header.stamp.sec * 10**9 + cloud.header.stamp.nanosec
+        # Drivers without a clock leave the header's stamp at zero.
+        stamp = header if self._by_header and header else log_time
+        self._check_order(row, stamp, where)
+        try:
+            scan = with_point_times(replace(scan, stamp=stamp), self._unit, where).clean()
+        except InputError as error:
+            raise FormatError(f"{where}: {error}") from None
+        return beyond(scan, self._near)
+
+    def _message(self, row: int) -> tuple[Any, int, bytes]:
+        if self._next < 0 or row < self._next:
+            self._rewind(row)
+        for message in self._messages:
+            at, self._next = self._next, self._next + 1
+            if at == len(self._times):
+                self._times.append(message[1])
+            if at == row:
+                if at == self._count - 1 and next(self._messages, None) is not None:
+                    raise FormatError(
+                        f"{self.path}: {self.topic} holds more messages than the {self._count} promised; reindex the bag"
+                    )
+                return message
+        raise FormatError(
+            f"{self.path}: {self._count} messages of {self.topic} are promised, {self._next} are there; the bag is cut off"
+        )
+
+    def _rewind(self, row: int) -> None:
+        """Place the pass at `row`, or at the start if `row` is new or recording times do not ascend (bags of several files)."""
+        first = row if row < len(self._times) and self._times == sorted(self._times) else 0
+        start = self._times[first] if first else None
+        self._messages = self._reader.messages(connections=self._connections, start=start)
+        if first:  # several messages may have the same recording time
+            same = first - bisect_left(self._times, self._times[first])
+            next(islice(self._messages, same, same), None)
+        self._next = first
+
+    def _check_order(self, row: int, stamp: int, where: str) -> None:
+        self._stamps[row] = stamp
+        if not self._by_header:  # recorded at the same time is possible, stamped at the same time is not
+            return
+        before, after = self._stamps.get(row - 1, stamp - 1), self._stamps.get(row + 1, stamp + 1)
+        if not before < stamp < after:
+            other = before if before >= stamp else after
+            raise FormatError(
+                f"{where}: its stamp {stamp} and its neighbour's, {other}, do not ascend; pass stamps='log' for recording times"
+            )
+
+
+def open_bag(
+    path: str | os.PathLike[str],
+    topic: str | None = None,
+    stamps: Literal["header", "log"] = "header",
+    time_unit: TimeUnit | None = None,
+    near: float = 0.0,
+) -> BagDataset:
+    """The PointCloud2 messages of a recording; `topic` is needed if several topics have them. There are no poses.
+
+    Stamps are those of the headers, or the times of recording with `stamps="log"`. `time_unit` (s, ms, us or ns) says what
+    per-point times count, where that is not plain.
+    """
+    if stamps not in ("header", "log"):
+        raise InputError(f"stamps is {stamps!r}; expected 'header' or 'log'")
+    check_unit(time_unit)
+    return BagDataset(path, topic, stamps, time_unit, near)
+
+
+def _open(path: Path) -> Any:
+    try:
+        from rosbags.highlevel import AnyReader
+        from rosbags.typesys import Stores, get_typestore
+    except ImportError:
+        raise MissingExtra("reading ROS bags", "ros") from None
+    if not path.exists():
+        raise FormatError(f"{path}: no such file or folder")
+    if path.is_file() and path.suffix not in ENDINGS:
+        raise FormatError(f"{path}: expected a {', '.join(ENDINGS)} file or a folder with metadata.yaml")
+    if path.is_dir() and not (path / "metadata.yaml").is_file():
+        raise FormatError(f"{path}: no metadata.yaml in this folder; `ros2 bag reindex` makes it")
+    with _damage(path, "cannot be opened"):
+        reader = AnyReader([path], default_typestore=get_typestore(Stores.LATEST))
+        reader.open()
+    return reader
+
+
+def _close(reader: Any) -> None:
+    reader.close()
+
+
+def _choose_topic(reader: Any, path: Path, topic: str | None) -> str:
+    types = {c.topic: c.msgtype for c in reader.connections}
+    clouds = sorted(t for t, kind in types.items() if kind == _CLOUD)
+    if topic is None and len(clouds) == 1:
+        return clouds[0]
+    if topic in clouds:
+        return str(topic)
+    listed = ", ".join(clouds) or f"none (the topics are {', '.join(sorted(types)) or 'none'})"
+    if topic is None:
+        raise InputError(f"{path}: which topic? PointCloud2 topics: {listed}; pass topic=")
+    problem = f"is of type {types[topic]}" if topic in types else "is not in this bag"
+    raise InputError(f"{path}: topic {topic!r} {problem}. PointCloud2 topics: {listed}")
+
+
+@contextmanager
+def _damage(path: Path, problem: str) -> Iterator[None]:
+    """What rosbags, sqlite3, lz4, zstd, struct and assertions raise on damaged bags, as one error that names the bag."""
+    try:
+        yield
+    except PoliError:
+        raise
+    except Exception as error:
+        remedy = _REMEDY.get(path.suffix, "`ros2 bag reindex` may help")
+        raise FormatError(
+            f"{path}: {problem} ({type(error).__name__}: {str(error)[:200]}); if the bag is cut off, {remedy}"
+        ) from None

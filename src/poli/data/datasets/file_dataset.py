@@ -1,0 +1,62 @@
+"""A dataset whose scans are files, one each."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from poli.data.datasets.protocol import Skipped, row_of
+from poli.errors import FormatError, InputError
+from poli.scan import Scan
+
+
+@dataclass(frozen=True, eq=False)
+class FileDataset:
+    """See `Dataset`. Non-finite points and zero returns are dropped, and counted in `Scan.dropped`."""
+
+    name: str
+    files: tuple[Path, ...]
+    read: Callable[[Path], Scan]
+    stamps: tuple[int, ...] | None = None  # nanoseconds
+    poses: np.ndarray | None = None  # (M, 4, 4) T_world_sensor
+    skipped: tuple[Skipped, ...] = ()
+    near: float = 0.0  # metres; returns nearer than this are dropped (the vehicle that carries the sensor)
+
+    def __post_init__(self) -> None:
+        if not self.near >= 0.0:
+            raise InputError(f"near is {self.near!r}; expected a distance in metres, 0 to keep every return")
+        for what, rows in (("stamps", self.stamps), ("poses", self.poses)):
+            if rows is not None and len(rows) != len(self.files):
+                raise InputError(f"{self.name}: {len(rows)} {what} for {len(self.files)} scans")
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int, /) -> Scan:
+        row = row_of(index, len(self))
+        path = self.files[row]
+        try:
+            scan = self.read(path)
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
+        except InputError as error:  # well-formed, but no scan
+            raise FormatError(f"{path}: {error}") from None
+        scan = scan.clean()
+        if self.stamps is not None:
+            scan = replace(scan, stamp=self.stamps[row])
+        return beyond(scan, self.near)
+
+    def __iter__(self) -> Iterator[Scan]:
+        return (self[row] for row in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name}, {len(self)} scans, {'no poses' if self.poses is None else 'with poses'})"
+
+
+def beyond(scan: Scan, near: float) -> Scan:
+    """Without the returns nearer than `near` metres."""
+    if near == 0.0:
+        return scan
+    far = np.linalg.norm(scan.points.astype(np.float64), axis=1) >= near
+    return scan if far.all() else scan.select(far)

@@ -1,0 +1,79 @@
+"""HeLiPR: `<sequence>/LiDAR/<Sensor>/<stamp>.bin`, poses in `<sequence>/LiDAR_GT`. Four sensors, four packed layouts."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from poli.data.datasets.binary import read_packed
+from poli.data.datasets.file_dataset import FileDataset
+from poli.data.datasets.stamped import stamped_dataset, stamped_files
+from poli.data.datasets.trajectory import read_trajectory
+from poli.errors import FormatError, InputError
+from poli.scan import Scan
+
+_XYZ = [("x", "<f4"), ("y", "<f4"), ("z", "<f4")]
+_VELODYNE = np.dtype([*_XYZ, ("intensity", "<f4"), ("ring", "<u2"), ("time", "<f4")])
+_OUSTER = np.dtype([*_XYZ, ("intensity", "<f4"), ("t", "<u4"), ("reflectivity", "<u2"), ("ring", "<u2"), ("ambient", "<u2")])
+_AEVA_EARLY = np.dtype([*_XYZ, ("reflectivity", "<f4"), ("velocity", "<f4"), ("time_offset_ns", "<i4"), ("line", "u1")])
+_AEVA = np.dtype([*_AEVA_EARLY.descr, ("intensity", "<f4")])
+_AVIA = np.dtype([*_XYZ, ("reflectivity", "u1"), ("tag", "u1"), ("line", "u1"), ("offset_time", "<u4")])
+_LAST_EARLY_AEVA = 1691936557946849179  # the last stamp of Aeva scans without intensity
+_NANOSECONDS = ("t", "time_offset_ns", "offset_time")
+# Poses carry the stamps of the scans. At 20 m/s, a millisecond is 2 cm.
+_TOLERANCE = 1e-3
+
+
+def open_helipr(
+    path: str | os.PathLike[str],
+    sequence: str | None = None,
+    sensor: str = "velodyne",
+    poses: bool = True,
+    tolerance: float = _TOLERANCE,
+    near: float = 0.0,
+) -> FileDataset:
+    """One sensor (velodyne, ouster, aeva or avia) of the sequence at `path` (or at `path`/`sequence`).
+
+    `line` is called ring, and every per-point time becomes `time` in seconds from the stamp. Poses are those of the file
+    `global_<Sensor>_gt.txt`, whose frame sequences of a place share, or else of `<Sensor>_gt.txt`; None where there is neither,
+    or with `poses=False`. Scans with no pose within `tolerance` seconds are left out and reported.
+    """
+    folder = Path(path) / sequence if sequence is not None else Path(path)
+    if sensor.lower() not in _READERS:
+        raise InputError(f"sensor is {sensor!r}; HeLiPR has {', '.join(_READERS)}")
+    title = sensor.lower().capitalize()
+    if not (folder / "LiDAR").is_dir():
+        raise FormatError(f"{folder}: no folder 'LiDAR' here; give the folder of one HeLiPR sequence, or sequence=")
+    files = stamped_files(folder / "LiDAR" / title, ".bin")
+    names = (f"global_{title}_gt.txt", f"{title}_gt.txt")
+    pose_files = [folder / "LiDAR_GT" / name for name in names if (folder / "LiDAR_GT" / name).is_file()]
+    trajectory = read_trajectory(pose_files[0], 7) if poses and pose_files else None
+    name = f"helipr {folder.resolve().name} {sensor.lower()}"
+    return stamped_dataset(name, files, _READERS[sensor.lower()], trajectory, tolerance, near)
+
+
+def _read(path: Path, layout: np.dtype) -> Scan:
+    records = read_packed(path, layout)
+    points = np.stack([records[axis] for axis in "xyz"], axis=1).astype(np.float32, copy=False)
+    fields = {}
+    for name in layout.names[3:] if layout.names else ():
+        values = np.ascontiguousarray(records[name])
+        if name in _NANOSECONDS:
+            fields["time"] = values * 1e-9
+        else:
+            fields["ring" if name == "line" else name] = values
+    return Scan(points, fields)
+
+
+def _read_aeva(path: Path) -> Scan:
+    return _read(path, _AEVA_EARLY if int(path.stem) <= _LAST_EARLY_AEVA else _AEVA)
+
+
+_READERS: dict[str, Callable[[Path], Scan]] = {
+    "velodyne": partial(_read, layout=_VELODYNE),
+    "ouster": partial(_read, layout=_OUSTER),
+    "aeva": _read_aeva,
+    "avia": partial(_read, layout=_AVIA),
+}

@@ -1,0 +1,160 @@
+"""The KITTI odometry layout: `sequences/XX/{velodyne/NNNNNN.bin, calib.txt, times.txt}` and `poses/XX.txt`.
+
+Poses are those of the left camera, row i for scan i; `Tr` of calib.txt is T_camera_velodyne. Scans are deskewed and carry neither
+ring nor time.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+import numpy as np
+
+from poli.data.datasets.file_dataset import FileDataset
+from poli.data.datasets.trajectory import format_pose, read_pose_rows, rigid_poses
+from poli.data.formats.kitti_bin import read_kitti_bin, write_kitti_bin
+from poli.errors import FormatError, InputError
+from poli.files.atomic import atomic_folder, atomic_path
+from poli.scan import Scan
+from poli.se3 import check_pose, inverse
+
+
+def open_kitti(
+    path: str | os.PathLike[str], sequence: str | int | None = None, poses: bool = True, near: float = 0.0
+) -> FileDataset:
+    """Sequence `sequence` under `path`, the folder that holds `sequences` and `poses` (or the folder of one sequence).
+
+    Poses are None where there is no file of them (KITTI's sequences 11 to 21), or with `poses=False`. Returns nearer than
+    `near` metres are dropped.
+    """
+    root, name = _locate(Path(path), sequence)
+    folder, pose_file = root / "sequences" / name, root / "poses" / f"{name}.txt"
+    files = _scan_files(folder / "velodyne")
+    stamps = _stamps(folder / "times.txt", len(files))
+    return FileDataset(
+        f"kitti {name}",
+        files,
+        _read,
+        stamps,
+        _poses(pose_file, folder / "calib.txt", len(files)) if poses and pose_file.is_file() else None,
+        near=near,
+    )
+
+
+def write_kitti(
+    out: str | os.PathLike[str],
+    sequence: str | int,
+    scans: Iterable[Scan],
+    poses: np.ndarray,  # (M, 4, 4)
+) -> None:
+    """Write a sequence under the folder `out`, which may hold others: intensity is kept, other fields are not, coordinates are
+    float32, and times count from the first stamp. `Tr` is the identity, so that poses are the sensor's own."""
+    root, name = Path(out), _sequence_name(sequence)
+    for folder in (root / "sequences", root / "poses"):
+        folder.mkdir(parents=True, exist_ok=True)
+    stamps = []
+    with atomic_folder(root / "sequences" / name) as temporary:
+        (temporary / "velodyne").mkdir()
+        for row, scan in enumerate(scans):
+            intensity = {n: v.astype(np.float32) for n, v in scan.fields.items() if n == "intensity"}
+            write_kitti_bin(temporary / "velodyne" / f"{row:06d}.bin", replace(scan, fields=intensity))
+            stamps.append(scan.stamp)
+        if len(stamps) != len(poses):
+            raise InputError(f"{len(poses)} poses for {len(stamps)} scans")
+        identity = format_pose(np.eye(4))
+        (temporary / "calib.txt").write_text("".join(f"{key}: {identity}\n" for key in ("P0", "P1", "P2", "P3", "Tr")))
+        known = [stamp for stamp in stamps if stamp is not None]
+        if len(known) not in (0, len(stamps)):
+            raise InputError(f"{len(stamps) - len(known)} of {len(stamps)} scans have no stamp; give all of them one, or none")
+        if known:
+            seconds = (divmod(stamp - known[0], 10**9) for stamp in known)
+            (temporary / "times.txt").write_text("".join(f"{whole}.{part:09d}\n" for whole, part in seconds))
+        # Before the folder takes its name: a sequence is never there without its poses.
+        with atomic_path(root / "poses" / f"{name}.txt") as file:
+            file.write_text("".join(format_pose(check_pose(T, f"poses[{i}]")) + "\n" for i, T in enumerate(poses)))
+
+
+def _locate(path: Path, sequence: str | int | None) -> tuple[Path, str]:
+    """The root folder, and the name of the sequence."""
+    if (path / "velodyne").is_dir():
+        if sequence is not None and _sequence_name(sequence) != path.resolve().name:
+            raise InputError(f"{path}: this is the folder of one sequence, not of {sequence!r}; leave sequence= out")
+        return path.resolve().parents[1], path.resolve().name
+    root = path / "dataset" if (path / "dataset" / "sequences").is_dir() else path  # as KITTI's archives unpack
+    if not (root / "sequences").is_dir():
+        raise FormatError(f"{path}: no folder 'sequences' here; give the folder that holds KITTI's sequences and poses")
+    there = sorted(p.name for p in (root / "sequences").iterdir() if (p / "velodyne").is_dir())
+    if sequence is None and len(there) == 1:
+        return root, there[0]
+    if sequence is None or _sequence_name(sequence) not in there:
+        problem = "which sequence?" if sequence is None else f"no sequence {_sequence_name(sequence)!r} with a folder 'velodyne'."
+        raise InputError(f"{path}: {problem} There are: {', '.join(there) or 'none'}; pass sequence=")
+    return root, _sequence_name(sequence)
+
+
+def _sequence_name(sequence: str | int) -> str:
+    name = str(sequence)
+    return name.zfill(2) if name.isdigit() else name
+
+
+def _scan_files(folder: Path) -> tuple[Path, ...]:
+    """The scans by their numbers, which are the rows of the other files: a gap would shift every pose behind it."""
+    paths = list(folder.glob("*.bin"))
+    strange = [p for p in paths if not (p.stem.isascii() and p.stem.isdigit())]
+    if strange or not paths:
+        raise FormatError(f"{folder}: " + (f"{strange[0].name} has no number for a name" if strange else "no .bin files here"))
+    paths.sort(key=lambda p: int(p.stem))
+    for row, path in enumerate(paths):
+        if int(path.stem) != row:
+            raise FormatError(f"{folder}: expected scan number {row}, found {path.name}; scans are missing or come twice")
+    return tuple(paths)
+
+
+def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
+    camera = read_pose_rows(file)
+    if len(camera) != scans:
+        raise FormatError(
+            f"{file}: {len(camera)} poses for {scans} scans; rows are matched by number, so that one of the two is incomplete. "
+            "Pass poses=False to read the scans alone"
+        )
+    T_camera_velodyne = _calibration(calib)
+    return inverse(T_camera_velodyne) @ camera @ T_camera_velodyne
+
+
+def _calibration(path: Path) -> np.ndarray:  # (4, 4)
+    if not path.is_file():
+        raise FormatError(f"{path}: missing; poses are the camera's and need its Tr. Pass poses=False to read the scans alone")
+    for number, line in enumerate(path.read_text("ascii", errors="replace").splitlines(), start=1):
+        key, _, rest = line.partition(":")
+        if key.strip() in ("Tr", "Tr_velo_to_cam", "Tr_velo_cam"):
+            try:
+                values = np.array([float(word) for word in rest.split()]).reshape(1, 12)
+            except ValueError:
+                raise FormatError(f"{path}: line {number}: expected 12 numbers after '{key}:'") from None
+            return rigid_poses(values, path, [number])[0]
+    raise FormatError(f"{path}: no line 'Tr:' (T_camera_velodyne). Pass poses=False to read the scans alone")
+
+
+def _stamps(path: Path, scans: int) -> tuple[int, ...] | None:
+    """Seconds in decimals as whole nanoseconds; None where there is no file."""
+    if not path.is_file():
+        return None
+    words = path.read_text("ascii", errors="replace").split()
+    try:
+        stamps = tuple(int((Decimal(word) * 10**9).to_integral_value()) for word in words)
+    except (InvalidOperation, ValueError, OverflowError):
+        raise FormatError(f"{path}: expected one number of seconds a line") from None
+    if len(stamps) != scans:
+        raise FormatError(f"{path}: {len(stamps)} times for {scans} scans; one of the two is incomplete")
+    for row in range(1, scans):
+        if stamps[row] <= stamps[row - 1]:
+            raise FormatError(f"{path}: line {row + 1} ({words[row]}) is not later than the line before; times must ascend")
+    return stamps
+
+
+def _read(path: Path) -> Scan:
+    if path.stat().st_size == 0:
+        return Scan(np.zeros((0, 3), np.float32), {"intensity": np.zeros(0, np.float32)})
+    return read_kitti_bin(path)

@@ -1,0 +1,67 @@
+"""Per-point times as seconds from the scan's stamp, whatever the driver calls them and counts them in."""
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from poli.errors import FormatError, InputError
+from poli.scan import Scan
+
+TimeUnit = Literal["s", "ms", "us", "ns"]
+
+TIME_NAMES = (
+    "time", "t", "timestamp", "time_stamp", "timestamps", "offset_time", "time_offset", "t_offset", "point_time_offset",
+    "time_offset_ns",
+)  # fmt: skip
+_A_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_LONGEST = 1.0  # seconds that a point may be away from its scan's stamp
+_SHORTEST = 1e-3  # seconds that a scan takes at least, if its points differ in time at all
+
+
+def check_unit(unit: str | None) -> None:
+    if unit is not None and unit not in _A_SECOND:
+        raise InputError(f"time_unit is {unit!r}; expected one of {', '.join(get_args(TimeUnit))}")
+
+
+def with_point_times(scan: Scan, unit: TimeUnit | None, where: str) -> Scan:
+    """The scan with its first field of `TIME_NAMES` turned into `time`, float64 seconds from `scan.stamp`.
+
+    Without a `unit`, integers count nanoseconds and floats seconds, from the stamp or from 1970. What is neither is an error and
+    not a guess: microseconds taken for nanoseconds would pass for a sensor that stands still.
+    """
+    name = next((n for n in TIME_NAMES if n in scan.fields), None)
+    if name is None or scan.stamp is None:
+        return scan
+    values = scan.fields[name]
+    if values.ndim != 1:
+        raise FormatError(f"{where}: field '{name}' has {values.shape[1]} numbers a point; a time is one")
+    seconds = _seconds(values, scan.stamp, unit)
+    if seconds is None:
+        raise FormatError(
+            f"{where}: the times in field '{name}' ({values.dtype}, {values.min()} to {values.max()}) are neither offsets from the "
+            f"stamp {scan.stamp} nor near to it in {unit or 'the usual units'}; pass time_unit= (s, ms, us or ns)"
+        )
+    fields = {"time" if n == name else n: seconds if n == name else v for n, v in scan.fields.items()}
+    return Scan(scan.points, fields, scan.stamp, scan.dropped)
+
+
+def _seconds(values: np.ndarray, stamp: int, unit: TimeUnit | None) -> np.ndarray | None:
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return values.astype(np.float64)
+    is_float = values.dtype.kind == "f"
+    least, most = known.min().item(), known.max().item()  # exact, as Python's numbers
+    rate = _A_SECOND[unit or ("s" if is_float else "ns")]
+    short = unit is None and 0 < (most - least) / rate < _SHORTEST
+    if max(abs(least), abs(most)) / rate <= _LONGEST:
+        return None if short else values.astype(np.float64) / rate
+    if values.dtype.itemsize < 8:  # 32 bits do not hold a time since 1970 to a second
+        return None
+    whole, part = divmod(stamp, 10**9)
+    for rate in (_A_SECOND[unit],) if unit else (1, 10**9, 10**6):
+        origin = whole * rate
+        if max(abs(least - origin), abs(most - origin)) / rate <= _LONGEST + 1.0:
+            # Subtracted before the division, as integers where they are: a double of nanoseconds since 1970 is off by a hundred.
+            counts = values - origin if is_float else values.astype(np.int64) - origin
+            return counts / rate - part * 1e-9
+    return None

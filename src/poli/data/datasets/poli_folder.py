@@ -1,0 +1,126 @@
+"""This project's own dataset on disk.
+
+    dataset.json        format, version, name, number of scans, and `about`: whatever the maker has to say (sensor, seed, ...)
+    scans/<stamp>.npz   compressed; points, fields of any shape (`normal` (N, 3), `label` (N,)), and the stamp
+    poses.txt           a row a scan: stamp and 12 numbers, T_world_sensor by rows
+    measured_poses.txt  optional, the same rows: poses as a sensor would have measured them, with errors
+
+The folder appears whole or not at all.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poli.data.datasets.file_dataset import FileDataset
+from poli.data.datasets.folder import read_or_empty
+from poli.data.datasets.stamped import stamped_files
+from poli.data.datasets.trajectory import format_pose, read_trajectory
+from poli.data.formats.numpy_files import write_npz
+from poli.errors import FormatError, InputError
+from poli.files.atomic import atomic_folder
+from poli.scan import Scan
+from poli.se3 import check_pose
+
+MANIFEST = "dataset.json"
+_FORMAT, _VERSION = "poli-dataset", 1
+_POSES, _MEASURED = "poses.txt", "measured_poses.txt"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FolderDataset(FileDataset):
+    """A `FileDataset` with measured poses and what its maker says of it."""
+
+    measured: np.ndarray | None = None  # (M, 4, 4) T_world_sensor
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_poli_folder(path: str | os.PathLike[str], near: float = 0.0) -> FolderDataset:
+    """The dataset that `write_folder` wrote to `path`. Anything missing from it is an error."""
+    folder = Path(path)
+    manifest = _read_manifest(folder / MANIFEST)
+    files = stamped_files(folder / "scans", ".npz") if manifest["scans"] else []
+    if len(files) != manifest["scans"]:
+        raise FormatError(f"{folder}: {MANIFEST} promises {manifest['scans']} scans, there are {len(files)}; it is incomplete")
+    stamps = tuple(int(file.stem) for file in files)
+    measured = _read_poses(folder / _MEASURED, stamps) if (folder / _MEASURED).is_file() else None
+    return FolderDataset(
+        manifest["name"],
+        tuple(files),
+        read_or_empty,
+        stamps,
+        _read_poses(folder / _POSES, stamps),
+        near=near,
+        measured=measured,
+        about=manifest["about"],
+    )
+
+
+def write_folder(
+    out: str | os.PathLike[str],
+    name: str,
+    scans: Iterable[Scan],
+    poses: np.ndarray,  # (M, 4, 4) T_world_sensor
+    measured: np.ndarray | None = None,  # (M, 4, 4)
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Write scans, which need a stamp each, as they come; `about` is anything that JSON can hold."""
+    with atomic_folder(out) as temporary:
+        (temporary / "scans").mkdir()
+        stamps: list[int] = []
+        for scan in scans:
+            if scan.stamp is None or scan.stamp < 0:
+                raise InputError(f"scan {len(stamps)} has the stamp {scan.stamp}; each needs one in nanoseconds, Scan(stamp=...)")
+            if (temporary / "scans" / f"{scan.stamp}.npz").exists():
+                raise InputError(f"scan {len(stamps)} has a stamp that an earlier one has, {scan.stamp}")
+            write_npz(temporary / "scans" / f"{scan.stamp}.npz", scan, compressed=True)
+            stamps.append(scan.stamp)
+        _write_poses(temporary / _POSES, "poses", stamps, poses)
+        if measured is not None:
+            _write_poses(temporary / _MEASURED, "measured", stamps, measured)
+        manifest = {"format": _FORMAT, "version": _VERSION, "name": name, "scans": len(stamps), "about": dict(about or {})}
+        try:
+            text = json.dumps(manifest, indent=2, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"about: JSON cannot hold it: {error}") from None
+        (temporary / MANIFEST).write_text(text + "\n", encoding="utf-8")
+
+
+def _write_poses(path: Path, argument: str, stamps: list[int], poses: np.ndarray) -> None:
+    if len(poses) != len(stamps):
+        raise InputError(f"{argument}: {len(poses)} poses for {len(stamps)} scans")
+    checked = [check_pose(T, f"{argument}[{i}]") for i, T in enumerate(poses)]
+    path.write_text("".join(f"{stamp} {format_pose(T)}\n" for stamp, T in zip(stamps, checked, strict=True)))
+
+
+def _read_poses(path: Path, stamps: tuple[int, ...]) -> np.ndarray:  # (M, 4, 4)
+    trajectory = read_trajectory(path, 12)
+    if len(trajectory.stamps) != len(stamps):
+        raise FormatError(f"{path}: {len(trajectory.stamps)} poses for {len(stamps)} scans; one of the two is incomplete")
+    differs = np.flatnonzero(trajectory.stamps != np.array(stamps, np.int64))
+    if len(differs):
+        raise FormatError(f"{path}: no pose with the stamp {stamps[differs[0]]}, which a scan has")
+    return trajectory.poses
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FormatError(f"{path}: missing; this folder is no dataset of poli's") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: not readable as JSON: {str(error)[:120]}") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        raise FormatError(f"{path}: its 'format' is not '{_FORMAT}'; this folder is no dataset of poli's")
+    if manifest.get("version") != _VERSION:
+        raise FormatError(f"{path}: version {manifest.get('version')!r}; this release reads version {_VERSION}")
+    kinds = {"name": str, "scans": int, "about": dict}
+    for key, kind in kinds.items():
+        if not isinstance(manifest.get(key), kind):
+            raise FormatError(f"{path}: '{key}' is missing or of the wrong type")
+    return manifest

@@ -1,0 +1,92 @@
+"""Datasets by name."""
+
+import inspect
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from poli.data.datasets.bags import ENDINGS, open_bag
+from poli.data.datasets.folder import open_folder, scan_ending
+from poli.data.datasets.helipr import open_helipr
+from poli.data.datasets.kiss import LOADERS, open_kiss
+from poli.data.datasets.kitti import open_kitti
+from poli.data.datasets.mulran import open_mulran
+from poli.data.datasets.poli_folder import MANIFEST, open_poli_folder
+from poli.data.datasets.protocol import Dataset
+from poli.errors import FormatError, InputError
+
+_FACTORIES: dict[str, Callable[..., Dataset]] = {
+    "kitti": open_kitti,
+    "helipr": open_helipr,
+    "mulran": open_mulran,
+    "poli": open_poli_folder,
+    "bag": open_bag,
+    "folder": open_folder,
+    **{loader: partial(open_kiss, loader) for loader in LOADERS},
+}
+
+
+def dataset(name: str | None, path: str | os.PathLike[str], **options: Any) -> Dataset:
+    """Open the dataset at `path`: `poli.dataset("kitti", path, sequence="07")`.
+
+    Names: kitti, helipr, mulran, poli (our own folders), bag (ROS), folder (of scan files), and kiss-icp's apollo, boreas, generic,
+    kitti_raw, ncd, nclt, nuscenes, ouster and tum; "auto" or None goes by what is there. Each takes options of its own, which
+    its function in `poli.data.datasets` describes.
+    """
+    if name is None or name == "auto":
+        name = guess(path, options.get("sequence"))
+    if name not in _FACTORIES:
+        raise InputError(f"unknown dataset {name!r}; known are {', '.join(_FACTORIES)}")
+    factory = _FACTORIES[name]
+    _check_options(name, factory, options)
+    return factory(path, **options)
+
+
+def register_dataset(name: str, factory: Callable[..., Dataset], replace: bool = False) -> None:
+    """Make `factory(path, **options)` known to `dataset` as `name`."""
+    if not name or name == "auto" or (name in _FACTORIES and not replace):
+        raise InputError(f"a dataset cannot be registered as {name!r}: the name is taken; pass replace=True to change it")
+    _FACTORIES[name] = factory
+
+
+def dataset_names() -> tuple[str, ...]:
+    return tuple(_FACTORIES)
+
+
+def guess(path: str | os.PathLike[str], sequence: str | int | None = None) -> str:
+    """Which dataset lies at `path`, by the names of its files and folders."""
+    place = Path(path)
+    if not place.exists():
+        raise FormatError(f"{place}: no such file or folder")
+    if place.is_file() and place.suffix in ENDINGS:
+        return "bag"
+    if place.is_dir():
+        places = [place] if sequence is None else [place / str(sequence), place]
+        for inside in places:
+            marks = {
+                "poli": [MANIFEST],
+                "bag": ["metadata.yaml"],
+                "kitti": ["sequences", "dataset/sequences", "velodyne"],
+                "helipr": ["LiDAR"],
+                "mulran": ["Ouster", "sensor_data/Ouster"],
+            }
+            for name, signs in marks.items():
+                if any((inside / sign).exists() for sign in signs):
+                    return name
+        if any(scan_ending(file) for file in place.iterdir()):
+            return "folder"
+    elif scan_ending(place):
+        raise FormatError(f"{place}: this is one scan, not a dataset; read it with poli.read")
+    raise FormatError(f"{place}: cannot tell which dataset this is; name it: {', '.join(_FACTORIES)}")
+
+
+def _check_options(name: str, factory: Callable[..., Dataset], options: dict[str, Any]) -> None:
+    parameters = list(inspect.signature(factory).parameters.values())[1:]  # the first is the path
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    known = [p.name for p in parameters]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise InputError(f"dataset {name!r} has no option {unknown[0]!r}; it has {', '.join(known) or 'none'}")

@@ -1,0 +1,64 @@
+"""Sequences whose scans are files called by their stamps, with poses matched by stamp."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from poli.data.datasets.file_dataset import FileDataset
+from poli.data.datasets.protocol import Skipped, warn_skipped
+from poli.data.datasets.trajectory import Trajectory
+from poli.errors import FormatError, InputError
+from poli.scan import Scan
+
+
+def stamped_files(folder: Path, ending: str) -> list[Path]:
+    """The files `<stamp>.<ending>` of a folder by their stamps as integers: by their letters, 999 would follow 1000."""
+    if not folder.is_dir():
+        raise FormatError(f"{folder}: no such folder")
+    by_stamp: dict[int, Path] = {}
+    for path in sorted(folder.glob(f"*{ending}")):
+        if not (path.stem.isascii() and path.stem.isdigit()) or int(path.stem) >= 1 << 63:
+            raise FormatError(f"{path}: expected a file called by its stamp in nanoseconds; move it elsewhere")
+        twin = by_stamp.setdefault(int(path.stem), path)
+        if twin != path:
+            raise FormatError(f"{path}: the same stamp as {twin.name}; remove one of them")
+    if not by_stamp:
+        raise FormatError(f"{folder}: no {ending} files in this folder")
+    return [by_stamp[stamp] for stamp in sorted(by_stamp)]
+
+
+def stamped_dataset(
+    name: str,
+    files: list[Path],  # called by their stamps, ascending
+    read: Callable[[Path], Scan],
+    trajectory: Trajectory | None,
+    tolerance: float,  # seconds
+    near: float,
+) -> FileDataset:
+    """Every scan with the pose nearest to its stamp. Scans with no pose within `tolerance` are left out, counted and reported."""
+    stamps = [int(path.stem) for path in files]
+    if trajectory is None:
+        return FileDataset(name, tuple(files), read, tuple(stamps), near=near)
+    if not tolerance >= 0.0:
+        raise InputError(f"tolerance is {tolerance!r}; expected seconds between a scan's stamp and its pose's")
+    rows = trajectory.nearest(np.array(stamps, np.int64), round(tolerance * 1e9))
+    if (rows < 0).all():
+        known = f"{trajectory.stamps[0]} to {trajectory.stamps[-1]}" if len(trajectory.stamps) else "none"
+        raise FormatError(
+            f"{name}: no scan has a pose within {tolerance:g} s: stamps of scans {stamps[0]} to {stamps[-1]}, of poses {known}; "
+            "give a wider tolerance=, or poses=False to do without"
+        )
+    why = f"no pose within {tolerance:g} s"
+    skipped = tuple(Skipped(path.name, why) for path, row in zip(files, rows, strict=True) if row < 0)
+    warn_skipped(name, skipped)
+    kept = np.flatnonzero(rows >= 0)
+    return FileDataset(
+        name,
+        tuple(files[k] for k in kept),
+        read,
+        tuple(stamps[k] for k in kept),
+        trajectory.poses[rows[kept]],
+        skipped,
+        near,
+    )

@@ -1,0 +1,118 @@
+"""Poses by stamp: how trajectory files are read, and which pose belongs to which scan."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from poli.errors import FormatError
+
+_RIGID = 1e-3  # how far rotations may be from orthonormal in a file of few digits
+_EXACT = 1e-9  # up to which they are left as they are written
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    stamps: np.ndarray  # (K,) int64 nanoseconds, ascending, each once
+    poses: np.ndarray  # (K, 4, 4)
+
+    def nearest(self, stamps: np.ndarray, tolerance: int) -> np.ndarray:  # (M,) int64 -> (M,)
+        """The row whose stamp is nearest to each of `stamps`, or -1 where none is within `tolerance` nanoseconds."""
+        if not len(self.stamps):
+            return np.full(len(stamps), -1)
+        after = np.searchsorted(self.stamps, stamps).clip(max=len(self.stamps) - 1)
+        before = (after - 1).clip(min=0)
+        rows = np.where(np.abs(stamps - self.stamps[before]) <= np.abs(self.stamps[after] - stamps), before, after)
+        return np.where(np.abs(self.stamps[rows] - stamps) <= tolerance, rows, -1)
+
+
+def read_trajectory(path: Path, columns: int, separator: str | None = None) -> Trajectory:
+    """Rows of a stamp in nanoseconds and a pose: 12 numbers (3x4, row by row) or 7 (x y z qx qy qz qw), in any order of stamps.
+
+    Stamps are read as the integers they are. A stamp that comes twice must bring the same pose.
+    """
+    stamps, values, lines = [], [], []
+    for number, words in _rows(path, separator):
+        try:
+            stamp = int(words[0])
+            if not 0 <= stamp < 1 << 63:
+                raise ValueError
+        except ValueError:
+            raise FormatError(f"{path}: line {number}: {words[0][:40]!r} is no stamp in whole nanoseconds") from None
+        stamps.append(stamp)
+        values.append(_numbers(path, number, words[1:], columns))
+        lines.append(number)
+    array = np.array(values, np.float64).reshape(-1, columns)
+    poses = _from_quaternions(array, path, lines) if columns == 7 else rigid_poses(array, path, lines)
+    order = np.argsort(np.array(stamps, np.int64), kind="stable")
+    sorted_stamps, poses = np.array(stamps, np.int64)[order], poses[order]
+    again = np.flatnonzero(np.diff(sorted_stamps) == 0)
+    differs = again[(poses[again] != poses[again + 1]).any(axis=(1, 2))]
+    if len(differs):
+        raise FormatError(f"{path}: {len(differs)} stamps have two different poses, the first is {sorted_stamps[differs[0]]}")
+    kept = np.ones(len(stamps), bool)
+    kept[again + 1] = False
+    return Trajectory(sorted_stamps[kept], poses[kept])
+
+
+def read_pose_rows(path: Path) -> np.ndarray:  # (K, 4, 4)
+    """Rows of 12 numbers (KITTI's): a pose each, 3x4 row by row."""
+    rows = list(_rows(path, None))
+    values = np.array([_numbers(path, number, words, 12) for number, words in rows], np.float64).reshape(-1, 12)
+    return rigid_poses(values, path, [number for number, _ in rows])
+
+
+def rigid_poses(values: np.ndarray, path: Path | str, lines: Sequence[int]) -> np.ndarray:  # (K, 12) -> (K, 4, 4)
+    """3x4 matrices as rigid motions. Digits that the file left off are made good: the nearest rotation takes their place."""
+    poses = np.tile(np.eye(4), (len(values), 1, 1))
+    poses[:, :3] = values.reshape(-1, 3, 4)
+    R = poses[:, :3, :3]
+    off = np.abs(np.swapaxes(R, 1, 2) @ R - np.eye(3)).max(axis=(1, 2))
+    bad = np.flatnonzero((off > _RIGID) | (np.linalg.det(R) < 0))
+    if len(bad):
+        raise FormatError(f"{path}: line {lines[bad[0]]} is no rigid motion (its rotation is not orthonormal); the file is damaged")
+    inexact = off > _EXACT
+    u, _, vt = np.linalg.svd(R[inexact])
+    R[inexact] = u @ vt
+    return poses
+
+
+def format_pose(T: np.ndarray) -> str:  # (4, 4)
+    """12 numbers, with as many digits as bring each back exactly."""
+    return " ".join(repr(float(v)) for v in T[:3].ravel())
+
+
+def _from_quaternions(values: np.ndarray, path: Path, lines: Sequence[int]) -> np.ndarray:  # (K, 7) -> (K, 4, 4)
+    length = np.linalg.norm(values[:, 3:], axis=1)
+    bad = np.flatnonzero(np.abs(length - 1.0) > _RIGID)
+    if len(bad):
+        raise FormatError(f"{path}: line {lines[bad[0]]}: the quaternion has length {length[bad[0]]:.4g}; the file is damaged")
+    x, y, z, w = (values[:, 3:] / length[:, None]).T
+    poses = np.tile(np.eye(4), (len(values), 1, 1))
+    poses[:, 0, :3] = np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)], axis=1)
+    poses[:, 1, :3] = np.stack([2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)], axis=1)
+    poses[:, 2, :3] = np.stack([2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)], axis=1)
+    poses[:, :3, 3] = values[:, :3]
+    return poses
+
+
+def _rows(path: Path, separator: str | None) -> list[tuple[int, list[str]]]:
+    try:
+        text = path.read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: cannot be read as text: {error}") from None
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), start=1))
+    return [(number, line.split(separator)) for number, line in lines if line and not line.startswith("#")]
+
+
+def _numbers(path: Path, line: int, words: list[str], columns: int) -> list[float]:
+    if len(words) != columns:
+        raise FormatError(f"{path}: line {line} has {len(words)} numbers of a pose, not {columns}; the file is cut off or damaged")
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        numbers = [np.nan]
+    if not np.isfinite(numbers).all():
+        raise FormatError(f"{path}: line {line} holds something that is no finite number")
+    return numbers

@@ -1,0 +1,130 @@
+"""Pairs of scans to train on: two sweeps of one sensor, the pose between them, and, in simulated worlds, a survey of the same spot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from poli.data.simulate.places import make_place
+from poli.data.simulate.sensor import SENSORS, Sensor
+from poli.data.simulate.sweep import sweep
+from poli.data.simulate.trajectory import Ride, Trajectory
+from poli.data.simulate.world import World
+from poli.files.atomic import atomic_path
+from poli.files.npz import read_npz_arrays
+from poli.scan import Scan
+from poli.se3 import inverse
+from poli.voxels import voxel_downsample
+
+# Seeds of places. Training takes those below the first, validation those between the two, benchmarks those from the second on.
+VALIDATION_SEEDS = 1_000_000
+HELD_OUT_SEEDS = 2_000_000
+
+# As a surveyor's scanner on a tripod would see it: dense, exact, of what stands still. A partner that lies on the surface itself.
+_SURVEY = Sensor(
+    tuple(float(e) for e in np.linspace(-32.0, 22.0, 160)), 1440, farthest=200.0, noise=0.0, divergence=0.0, dropout=0.0
+)
+_SURVEY_VOXEL = 0.08  # metres, at most this dense
+
+
+@dataclass(frozen=True)
+class ScanPair:
+    """Scans in their own frames. T_q_p maps P into Q's frame, T_q_survey the survey."""
+
+    q: Scan
+    p: Scan
+    T_q_p: np.ndarray  # (4, 4)
+    survey: np.ndarray | None = None  # (S, 3)
+    T_q_survey: np.ndarray | None = None  # (4, 4)
+
+
+def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2) -> Iterator[ScanPair]:
+    """At `stations` spots along the place's route, `each` of the sensors (`any`: a random table of beams) takes two sweeps."""
+    rng = np.random.default_rng([seed, 2])
+    world = World(make_place(kind, seed))
+    length = float(np.linalg.norm(np.diff(world.place.route, axis=0), axis=1).sum())
+    for spot in range(stations):
+        start = length * (spot + rng.uniform(0.1, 0.6)) / (stations + 0.5)
+        ride = Ride(
+            speed=rng.uniform(2.0, 15.0),
+            height=rng.uniform(0.6, 2.2),
+            sway=rng.uniform(0.2, 1.5),
+            mount=(float(rng.normal(0.0, 1.5)), float(rng.normal(0.0, 1.5))),
+            start=min(start, length - 20.0),
+        )
+        trajectory = Trajectory(world.place.route, ride, int(rng.integers(2**31)))
+        survey_time = 0.15 + 0.3 / ride.speed
+        survey = sweep(world, _SURVEY, _standing(trajectory, survey_time), movers=False)
+        survey_points = voxel_downsample(survey.points, _SURVEY_VOXEL, "first").points
+        T_world_survey = trajectory.poses(np.array([survey_time]))[0]
+        for name in rng.choice(np.array(sensors), min(each, len(sensors)), replace=False):
+            sensor = random_sensor(rng) if name == "any" else SENSORS[str(name)]
+            # Consecutive sweeps, or keyframes about a metre apart.
+            apart = 1.0 / sensor.rate if rng.random() < 0.7 else max(1.0 / sensor.rate, rng.uniform(0.7, 2.0) / ride.speed)
+            seeds = rng.integers(2**31, size=2)
+            T_world_q, T_world_p = trajectory.poses(np.array([0.0, apart]))
+            q, p = (
+                sweep(world, sensor, trajectory.poses, start=t, seed=int(s)) for t, s in zip((0.0, apart), seeds, strict=True)
+            )
+            yield ScanPair(q, p, inverse(T_world_q) @ T_world_p, survey_points, inverse(T_world_q) @ T_world_survey)
+
+
+def save_pairs(path: Path, pairs: Sequence[ScanPair], about: str) -> None:
+    """Keep recorded pairs, with a line that says what they are of."""
+    arrays: dict[str, np.ndarray] = {"about": np.array(about)}
+    surveys: list[np.ndarray] = []  # shared by the sensors of a spot
+    for number, pair in enumerate(pairs):
+        for name, scan in (("q", pair.q), ("p", pair.p)):
+            arrays[f"{number}.{name}"] = scan.points
+            arrays |= {f"{number}.{name}.{field}": values for field, values in scan.fields.items()}
+        arrays[f"{number}.T_q_p"] = pair.T_q_p
+        if pair.survey is not None and pair.T_q_survey is not None:
+            which = next((i for i, survey in enumerate(surveys) if survey is pair.survey), len(surveys))
+            if which == len(surveys):
+                surveys.append(pair.survey)
+                arrays[f"survey{which}"] = pair.survey
+            arrays[f"{number}.survey"], arrays[f"{number}.T_q_survey"] = np.array(which), pair.T_q_survey
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+
+
+def load_pairs(path: Path, about: str) -> list[ScanPair] | None:
+    """What `save_pairs` kept; None if there is nothing, or if it is of something else."""
+    if not path.is_file():
+        return None
+    arrays = read_npz_arrays(path)
+    if str(arrays.get("about")) != about:
+        return None
+    pairs = []
+    for number in range(sum(name.endswith(".T_q_p") for name in arrays)):
+        scans = []
+        for name in ("q", "p"):
+            start = f"{number}.{name}."
+            fields = {key.removeprefix(start): values for key, values in arrays.items() if key.startswith(start)}
+            scans.append(Scan(arrays[f"{number}.{name}"], fields))
+        which = arrays.get(f"{number}.survey")
+        survey = None if which is None else arrays[f"survey{int(which)}"]
+        pairs.append(ScanPair(scans[0], scans[1], arrays[f"{number}.T_q_p"], survey, arrays.get(f"{number}.T_q_survey")))
+    return pairs
+
+
+def random_sensor(rng: np.random.Generator) -> Sensor:
+    """A sensor that no one sells, within what is sold: so that the network learns none by heart."""
+    beams = int(rng.choice([8, 16, 24, 32, 40, 64, 80, 128]))
+    low, high = rng.uniform(-32.0, -9.0), rng.uniform(2.0, 20.0)
+    even = np.linspace(low, high, beams)
+    return Sensor(
+        tuple(float(e) for e in np.sort(even + rng.uniform(0.0, 0.2) * (high - low) / beams * rng.standard_normal(beams))),
+        int(rng.choice([600, 900, 1024, 1800, 2048])),
+        farthest=rng.uniform(60.0, 200.0),
+        noise=rng.uniform(0.005, 0.04),
+        divergence=rng.uniform(0.001, 0.006),
+        rate=float(rng.choice([10.0, 20.0])),
+    )
+
+
+def _standing(trajectory: Trajectory, time: float):
+    return lambda times: np.tile(trajectory.poses(np.array([time])), (len(times), 1, 1))

@@ -1,0 +1,62 @@
+"""A drive through a world: its sweeps, the true poses, and what an odometer or a GNSS would have measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.data.simulate.sensor import Sensor
+from poli.data.simulate.sweep import sweep
+from poli.data.simulate.trajectory import Ride, Trajectory
+from poli.data.simulate.world import World
+from poli.errors import InputError
+from poli.scan import Scan
+from poli.se3 import so3_exp
+
+
+@dataclass(frozen=True)
+class Drive:
+    """Consecutive turns of a sensor on a ride. Scans are made when asked for; the same one is the same every time."""
+
+    world: World
+    sensor: Sensor
+    ride: Ride
+    count: int
+    seed: int = 0
+    deskewed: bool = True
+    movers: bool = True
+    rotation_noise: float = 0.1  # of the measured poses, degrees an axis
+    translation_noise: float = 0.02  # metres an axis
+
+    def __post_init__(self) -> None:
+        most = int(self.trajectory.duration * self.sensor.rate)
+        if not 1 <= self.count <= most:
+            raise InputError(f"{self.count} scans; this ride through {self.world.place.kind} has room for 1 to {most}")
+
+    @property
+    def trajectory(self) -> Trajectory:
+        return Trajectory(self.world.place.route, self.ride, self.seed)
+
+    @property
+    def poses(self) -> np.ndarray:  # (count, 4, 4)
+        """T_world_sensor at the start of each turn."""
+        return self.trajectory.poses(np.arange(self.count) / self.sensor.rate)
+
+    @property
+    def measured(self) -> np.ndarray:  # (count, 4, 4)
+        """The poses with noise, independent from scan to scan."""
+        rng = np.random.default_rng([self.seed, 3])
+        poses = self.poses
+        for T in poses:
+            T[:3, :3] = T[:3, :3] @ so3_exp(np.deg2rad(self.rotation_noise) * rng.standard_normal(3))
+            T[:3, 3] += self.translation_noise * rng.standard_normal(3)
+        return poses
+
+    def __iter__(self) -> Iterator[Scan]:
+        trajectory = self.trajectory
+        for i in range(self.count):
+            start = i / self.sensor.rate
+            seed = int(np.random.default_rng([self.seed, 4, i]).integers(2**31))
+            yield sweep(self.world, self.sensor, trajectory.poses, start, seed, self.deskewed, self.movers)

@@ -1,0 +1,125 @@
+"""Vehicles: bodies lofted through cross-sections, wheels in their arches. x forward, z up, the origin on the ground below the centre."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.data.simulate.places.solids import boxes, ellipsoid, fan, joined, surface, turned
+
+# Outlines of the roof line from rear to front: (share of length, share of height).
+_SHAPES = {
+    "saloon": [(0.0, 0.5), (0.02, 0.62), (0.17, 0.67), (0.32, 0.97), (0.42, 1.0), (0.55, 0.98), (0.72, 0.65), (0.95, 0.52), (1.0, 0.38)],
+    "hatch": [(0.0, 0.45), (0.02, 0.62), (0.1, 0.9), (0.2, 0.98), (0.45, 1.0), (0.58, 0.96), (0.75, 0.64), (0.96, 0.52), (1.0, 0.36)],
+    "estate": [(0.0, 0.5), (0.02, 0.7), (0.06, 0.93), (0.3, 1.0), (0.58, 0.97), (0.74, 0.66), (0.96, 0.54), (1.0, 0.36)],
+    "van": [(0.0, 0.5), (0.01, 0.93), (0.05, 1.0), (0.6, 1.0), (0.74, 0.94), (0.86, 0.58), (0.97, 0.47), (1.0, 0.3)],
+    "bus": [(0.0, 0.5), (0.005, 0.95), (0.02, 1.0), (0.96, 1.0), (0.985, 0.9), (1.0, 0.4)],
+    "cab": [(0.0, 0.5), (0.02, 0.97), (0.2, 1.0), (0.75, 0.98), (0.93, 0.5), (1.0, 0.3)],
+}
+_SIZES = {  # length, width, height, ranges
+    "saloon": ((4.2, 5.0), (1.7, 1.9), (1.38, 1.5)),
+    "hatch": ((3.5, 4.3), (1.62, 1.82), (1.42, 1.62)),
+    "estate": ((4.3, 4.9), (1.72, 1.95), (1.45, 1.8)),
+    "van": ((4.6, 6.4), (1.85, 2.1), (1.9, 2.7)),
+    "bus": ((9.0, 12.5), (2.4, 2.55), (2.9, 3.3)),
+    "cab": ((1.9, 2.4), (2.2, 2.5), (2.4, 3.2)),
+}
+
+
+@dataclass(frozen=True)
+class Vehicle:
+    triangles: np.ndarray  # (F, 3, 3)
+    length: float
+    width: float
+
+
+def _body(rng: np.random.Generator, shape: str, length: float, width: float, height: float, wheels: np.ndarray, radius: float) -> np.ndarray:
+    """The shell: for each station along the car, half a section from the sill over the belt line to the roof, and its mirror image."""
+    control = np.array(_SHAPES[shape])
+    control = control + rng.normal(0, 0.008, control.shape) * [length < 8, 1]
+    control[0, 0], control[-1, 0] = 0.0, 1.0
+    count = 34 if length < 8 else 48
+    t = np.unique(np.concatenate([0.5 - 0.5 * np.cos(np.linspace(0, np.pi, count)), control[:, 0].clip(0, 1)]))
+    top = height * np.interp(t, np.sort(control[:, 0]), control[:, 1])
+    top[1:-1] = 0.25 * top[:-2] + 0.5 * top[1:-1] + 0.25 * top[2:]  # creases become curves
+    x = (t - 0.5) * length
+    end = np.abs(2 * t - 1) ** 7
+    belt = np.minimum(top - 0.05 * height * (1 - 0.5 * end), rng.uniform(0.58, 0.64) * height)
+    half = 0.5 * width * (1 - 0.22 * end)
+    lean = rng.uniform(0.15, 0.3) if length < 7 else 0.06
+    crown = half * (1 - lean * np.clip((top - belt) / (0.4 * height), 0, 1) - 0.08)
+    sill = np.full_like(x, 0.55 * radius) + 0.12 * height * end
+    arch = np.sqrt(np.maximum((1.18 * radius) ** 2 - (x[:, None] - wheels) ** 2, 0.0)).max(axis=1) + radius * 0.9
+    low = np.where(np.abs(x[:, None] - wheels).min(axis=1) < 1.18 * radius, np.maximum(sill, np.minimum(arch, 0.95 * belt)), sill)
+    y = np.stack([0 * half, 0.7 * half, half * 0.97, half, 0.985 * half, 0.5 * (half * 0.96 + crown), crown, 0.6 * crown, 0 * crown], axis=1)
+    z = np.stack(
+        [sill, sill, low, 0.5 * (low + belt), belt, 0.45 * belt + 0.55 * top, top - 0.04 * height, top - 0.01 * height, top], axis=1
+    )
+    side = np.stack([np.broadcast_to(x[:, None], y.shape), y, z], axis=-1)  # (S, 9, 3)
+    ring = np.concatenate([side, side[:, -2:0:-1] * [1, -1, 1]], axis=1)
+    return joined([surface(ring, close=True), fan(ring[0]), fan(ring[-1])])
+
+
+def _wheels(x: np.ndarray, width: float, radius: float) -> np.ndarray:
+    angle = np.arange(12) * (2 * np.pi / 12)
+    rings = [(0.55, 0.06), (0.9, 0.0), (1.0, 0.04), (1.0, 0.2), (0.9, 0.24)]  # share of the radius, metres inwards
+    wheel = np.stack([np.stack([s * radius * np.cos(angle), np.full(12, d), s * radius * np.sin(angle)], axis=1) for s, d in rings])
+    one = joined([surface(wheel, close=True), fan(wheel[0])]) + [0, 0, radius]
+    both = joined([one - [0, width / 2, 0], one * [1, -1, 1] + [0, width / 2, 0]])
+    return joined([both + [v, 0, 0] for v in x])
+
+
+def vehicle(rng: np.random.Generator, kind: str) -> Vehicle:
+    """One of saloon, hatch, estate, van, bus, truck."""
+    if kind == "truck":
+        return _truck(rng)
+    length, width, height = (rng.uniform(*r) for r in _SIZES[kind])
+    radius = rng.uniform(0.29, 0.36) if kind != "bus" else 0.48
+    wheels = length * np.array([-rng.uniform(0.28, 0.33), rng.uniform(0.29, 0.33)])
+    mirrors = turned(ellipsoid((0.08, 0.12, 0.1), 8, 4), 0.0)
+    at = [0.2 * length if kind != "bus" else 0.47 * length, width / 2 + 0.08, 0.63 * height]
+    parts = [_body(rng, kind, length, width, height, wheels, radius), _wheels(wheels, width, radius)]
+    parts += [mirrors + at, mirrors * [1, -1, 1] + np.multiply(at, [1, -1, 1])]
+    if kind in ("estate", "van") and rng.random() < 0.4:  # a rack
+        bars = np.linspace(-0.3, 0.1, 3)[:, None] * [length, 0, 0] + [0, 0, height + 0.06]
+        parts.append(boxes(bars, [0.06, 0.75 * width, 0.06]))
+    return Vehicle(joined(parts), length, width)
+
+
+def _truck(rng: np.random.Generator) -> Vehicle:
+    """A cab before a box, a tank or an open bed."""
+    cab_length, width, height = (rng.uniform(*r) for r in _SIZES["cab"])
+    load, radius = rng.uniform(3.5, 7.5), 0.48
+    length = cab_length + load + 0.3
+    front = length / 2 - cab_length / 2
+    middle = -length / 2 + load / 2
+    cab = _body(rng, "cab", cab_length, width, height, np.array([0.0]), radius) + [front, 0, 0]
+    wheels = _wheels(np.array([front, -length / 2 + 1.1, -length / 2 + 2.3]), width, radius)
+    frame = boxes([[middle, 0, 0.85]], [load + 0.6, 0.8 * width, 0.25])
+    style = rng.choice(["box", "tank", "bed"])
+    if style == "box":
+        tall = rng.uniform(1.8, 2.6)
+        body = boxes([[middle, 0, 1.0 + tall / 2]], [load, width, tall])
+        ribs = boxes([[v, 0, 1.0 + tall / 2] for v in np.arange(middle - load / 2 + 0.3, middle + load / 2, 0.6)], [0.06, width + 0.06, tall])
+        body = joined([body, ribs])
+    elif style == "tank":
+        r = rng.uniform(0.8, 1.1)
+        angle = np.linspace(0, 2 * np.pi, 21)[:-1]
+        ends = [(-0.5, 0.5), (-0.48, 0.85), (-0.45, 1.0), (0.45, 1.0), (0.48, 0.85), (0.5, 0.5)]
+        rings = np.stack(
+            [np.stack([np.full(20, middle + e * load), s * r * np.cos(angle), 1.05 + r + s * r * np.sin(angle)], 1) for e, s in ends]
+        )
+        body = joined([surface(rings, close=True), fan(rings[0]), fan(rings[-1])])
+    else:
+        walls = [[middle, 0, 1.1], [middle, width / 2, 1.4], [middle, -width / 2, 1.4], [-length / 2, 0, 1.4]]
+        body = boxes(np.array(walls), np.array([[load, width, 0.15], [load, 0.06, 0.7], [load, 0.06, 0.7], [0.06, width, 0.7]]))
+        heap = ellipsoid((0.42 * load, 0.42 * width, rng.uniform(0.4, 0.9)), 14, 8) + [middle, 0, 1.2]
+        body = joined([body, heap])
+    return Vehicle(joined([cab, wheels, frame, body]), length, width)
+
+
+def fleet(rng: np.random.Generator, count: int, heavy: float = 0.15) -> list[Vehicle]:
+    """Different vehicles; a share of them vans, buses and trucks."""
+    light, large = ["saloon", "hatch", "estate"], ["van", "van", "truck", "bus"]
+    return [vehicle(rng, str(rng.choice(large if rng.random() < heavy else light))) for _ in range(count)]

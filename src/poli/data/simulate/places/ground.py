@@ -1,0 +1,91 @@
+"""The ground of a place: one height field cut into carriageway, pavement and grass, with the steps between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.data.simulate.places.cells import graded_cells
+from poli.data.simulate.places.clipping import split
+from poli.data.simulate.places.paving import Paving
+from poli.data.simulate.places.place import Label
+from poli.data.simulate.places.solids import from_quads
+from poli.data.simulate.places.waves import Waves, ramp
+
+Heights = Callable[[np.ndarray], np.ndarray]  # (N, 2) -> (N,)
+_REACH = (7.0, 14.0, 32.0)  # the metres from the route within which cells have one, two and four times the finest size
+
+
+def flat(xy: np.ndarray) -> np.ndarray:
+    return np.zeros(len(xy))
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Roads follow `base`, which is smooth; all else is added beside them, so nothing can poke through a road."""
+
+    paving: Paving
+    base: Heights
+    beside: Heights  # added off the pavement at once: banks, walls, islands
+    relief: Waves  # added off the pavement gradually
+    wear: Waves  # of the road's surface
+    kerb: float
+    camber: float  # how much higher the middle of the road is
+    roughness: float  # of grass
+    gap: Heights | None = None  # negative where the ground is left without a road, because a bridge carries it
+
+    def layers(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N, 5)
+        """Heights of road, pavement and grass, whichever is there, and the distances to the edges of road and pavement."""
+        to_road, to_paved = self.paving.distances(xy)
+        base = self.base(xy)
+        inward = np.clip(-to_road / 4.0, 0.0, 1.0)
+        road = base + self.camber * inward * (2.0 - inward) + self.wear(xy)
+        lowered = ramp(np.sin(0.23 * xy[:, 0] + 1.7 * np.sin(0.11 * xy[:, 1])), 0.75, 0.95)  # kerbs dip at crossings and driveways
+        pavement = base + self.kerb * (1.0 - 0.75 * lowered) + 0.02 * np.clip(to_road, 0.0, 4.0)
+        grass = pavement + 0.02 + self.beside(xy) + self.relief(xy) * ramp(to_paved, 0.0, 18.0)
+        if self.gap is not None:
+            outside = -self.gap(xy)
+            to_road, to_paved = np.maximum(to_road, outside), np.maximum(to_paved, outside)
+        return np.stack([road, pavement, grass, to_road, to_paved], axis=1)
+
+    def height(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
+        road, pavement, grass, to_road, to_paved = self.layers(np.atleast_2d(xy)).T
+        return np.where(to_road < 0, road, np.where(to_paved < 0, pavement, grass))
+
+    def road_height(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
+        """Of the carriageway, on bridges too."""
+        return self.layers(np.atleast_2d(xy))[:, 0]
+
+
+def ground_triangles(
+    ground: Ground, rng: np.random.Generator, low: np.ndarray, high: np.ndarray, finest: float, distance: Heights
+) -> list[tuple[np.ndarray, Label]]:
+    """Everything that is ground, with its labels; `distance` is how far from the route the mesh takes a point to be."""
+    cells = graded_cells(low, high, finest, _REACH, distance)
+    values = np.column_stack([cells.xy, ground.layers(cells.xy)])  # columns x, y, road, pavement, grass, to road, to pavement
+    grown = ramp(values[:, 6], 0.0, 1.0) * (0.4 + 0.6 * ramp(np.sin(0.13 * cells.xy[:, 0]) * np.sin(0.17 * cells.xy[:, 1]), -0.5, 0.5))
+    values[:, 4] += rng.normal(0.0, ground.roughness, len(values)) * grown
+    values[:, 2:4] += rng.normal(0.0, 0.003, (len(values), 1))
+    values[:, 5:] = np.where(np.abs(values[:, 5:]) < 1e-3, 1e-3, values[:, 5:])  # no vertex on an edge: its triangles would vanish
+    corners = cells.settled(values)[cells.faces]
+    paved, grass, outer_edge = split(corners, 6)
+    road, pavement, inner_edge = split(paved, 5)
+    outer, inner = _steps(outer_edge, 3, 4), _steps(inner_edge, 2, 3)
+    tall = np.ptp(outer[:, :, 2], axis=1) > 0.6  # a drop like that is a wall and not a kerb
+    return [
+        (grass[..., [0, 1, 4]], Label.GROUND),
+        (road[..., [0, 1, 2]], Label.ROAD),
+        (pavement[..., [0, 1, 3]], Label.GROUND),
+        (outer[~tall], Label.GROUND),
+        (outer[tall], Label.STRUCTURE),
+        (inner, Label.GROUND),
+    ]
+
+
+def _steps(edge: np.ndarray, one: int, other: int) -> np.ndarray:  # (S, 2, A)
+    """Upright faces over the segments of a cut, between the two heights that meet there."""
+    a, b = edge[:, 0], edge[:, 1]
+    corners = [a[:, [0, 1, one]], b[:, [0, 1, one]], b[:, [0, 1, other]], a[:, [0, 1, other]]]
+    return from_quads(np.stack(corners, axis=1))

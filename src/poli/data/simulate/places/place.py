@@ -1,0 +1,39 @@
+"""A place: one world of triangles, what each of them belongs to, where a vehicle can drive through it, and who else drives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+
+class Label(IntEnum):
+    GROUND = 0
+    ROAD = 1
+    BUILDING = 2
+    VEHICLE = 3
+    THIN = 4  # poles, signs, fences, railings
+    TRUNK = 5
+    LEAVES = 6
+    STRUCTURE = 7  # bridges, tunnels, walls, everything indoors
+
+
+@dataclass(frozen=True)
+class Mover:
+    """A vehicle on its way. Its route never crosses the place's route; it may share it (a car ahead), starting farther along."""
+
+    triangles: np.ndarray  # (F, 3, 3) float32 in its own frame: x forward, z up, the origin on the ground below its centre
+    route: np.ndarray  # (K, 3) float64, points about 1 m apart
+    speed: float  # m/s
+    start: float  # m along the route at time zero
+
+
+@dataclass(frozen=True)
+class Place:
+    kind: str
+    seed: int
+    triangles: np.ndarray  # (F, 3, 3) float32, metres, z up
+    labels: np.ndarray  # (F,) uint8, values of Label
+    route: np.ndarray  # (K, 3) float64 on the ground, points about 1 m apart, nothing in a vehicle's way
+    movers: tuple[Mover, ...]

@@ -1,0 +1,129 @@
+"""A site under construction outdoors: its ground, its route, what space is taken, and the triangles so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from poli.data.simulate.places.ground import Ground, ground_triangles
+from poli.data.simulate.places.place import Label, Mover, Place
+from poli.data.simulate.places.solids import copies, turned
+
+_CELL = 0.5  # of the map of taken space
+_WIDEST = 340.0  # metres that a site may extend, if its route allows
+CLEAR_BESIDE, CLEAR_ABOVE = 1.7, 3.4  # what a vehicle on a route needs, with some to spare
+
+
+class Site:
+    def __init__(self, rng: np.random.Generator, ground: Ground, route: np.ndarray, margin: float) -> None:  # (K, 2)
+        self.rng, self.ground = rng, ground
+        spare = np.clip(0.5 * (_WIDEST - np.ptp(route, axis=0)), 25.0, margin)
+        self.low, self.high = route.min(axis=0) - spare, route.max(axis=0) + spare
+        self.route = np.column_stack([route, ground.road_height(route)])
+        self._near_route = cKDTree(self.route[:, :2])
+        self.parts: list[tuple[np.ndarray, Label]] = []
+        self.movers: list[Mover] = []
+        shape = np.ceil((self.high - self.low) / _CELL).astype(int) + 1
+        self._to_road, self._to_paved = self._edges(tuple(shape))
+        self._taken = np.zeros(tuple(shape), bool)
+        self.keep_clear(self.route)
+
+    # -- where things may stand --------------------------------------------------------------------------------------------------
+
+    def keep_clear(self, path: np.ndarray, beside: float = 2.2) -> None:  # (K, 2 or 3)
+        """Nothing is put on this path from now on."""
+        offsets = np.arange(-beside, beside + 0.1, 0.4)
+        around = path[:, None, None, :2] + np.stack(np.meshgrid(offsets, offsets), axis=-1)[None]
+        self._taken[self._index(around.reshape(-1, 2))] = True
+
+    def claim(
+        self, centre: Sequence[float], yaw: float, size: Sequence[float], off: str = "paved", spare: float = 0.3
+    ) -> bool:
+        """Takes a rectangle if it is free, inside the site and off the pavement (`paved`), the carriageway (`road`) or nothing."""
+        half = 0.5 * np.asarray(size[:2], float) + 0.25
+        steps = [np.linspace(-h, h, int(2 * h / 0.6) + 2) for h in half]
+        points = np.stack(np.meshgrid(*steps), axis=-1).reshape(-1, 2)
+        points = turned(np.column_stack([points, np.zeros(len(points))]), yaw)[:, :2] + np.asarray(centre)[:2]
+        if (points < self.low + 1.0).any() or (points > self.high - 1.0).any():
+            return False
+        index = self._index(points)
+        edge = {"paved": self._to_paved, "road": self._to_road, "nothing": None}[off]
+        if self._taken[index].any() or (edge is not None and (edge[index] < spare).any()):
+            return False
+        self._taken[index] = True
+        return True
+
+    def claim_discs(self, centres: np.ndarray, radius: float, off: str = "road", spare: float = 0.4) -> np.ndarray:  # (N, 2)
+        """Which of the spots could be taken, one after the other."""
+        return np.array([self.claim(c, 0.0, (2 * radius, 2 * radius), off, spare) for c in centres], bool)
+
+    def _index(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        i = np.clip(((points - self.low) / _CELL + 0.5).astype(int), 0, np.array(self._taken.shape) - 1)
+        return i[:, 0], i[:, 1]
+
+    def _edges(self, shape: tuple[int, int]) -> list[np.ndarray]:
+        """Distances to the edges of carriageway and pavement on the map; asked for at every fourth cell and interpolated."""
+        coarse = [np.arange(0, n + 4, 4) for n in shape]
+        spots = self.low + _CELL * np.stack(np.meshgrid(*coarse, indexing="ij"), axis=-1)
+        layers = self.ground.layers(spots.reshape(-1, 2)).reshape(*spots.shape[:2], 5)
+        (i, fi), (j, fj) = ((np.arange(n) // 4, (np.arange(n) % 4) / 4.0) for n in shape)
+        maps = []
+        for field in (layers[..., 3], layers[..., 4]):
+            rows = field[i] + fi[:, None] * (field[i + 1] - field[i])
+            maps.append(rows[:, j] + fj * (rows[:, j + 1] - rows[:, j]))
+        return maps
+
+    def from_route(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
+        return self._near_route.query(xy)[0]
+
+    # -- putting things there ----------------------------------------------------------------------------------------------------
+
+    def add(self, triangles: np.ndarray, label: Label) -> None:
+        self.parts.append((triangles, label))
+
+    def put(self, part: np.ndarray, label: Label, xy: np.ndarray, yaw: np.ndarray | float = 0.0, scale: np.ndarray | float = 1.0) -> None:
+        """Copies of a part (F, 3, 3), standing on the ground at the spots (N, 2)."""
+        xy = np.atleast_2d(np.asarray(xy, float))[:, :2]
+        if len(xy):
+            self.add(copies(part, np.column_stack([xy, self.ground.height(xy)]), yaw, scale), label)
+
+    def finished(self, kind: str, seed: int, finest: float = 0.5, indoors: bool = False) -> Place:
+        """The place; indoors the floor has been added like everything else."""
+        def distance(xy: np.ndarray) -> np.ndarray:
+            roads = 10.0 + np.maximum(self.ground.layers(xy)[:, 3], 0.0)  # side roads need cells that show their kerbs
+            return np.minimum(self.from_route(xy), roads)
+
+        below = [] if indoors else ground_triangles(self.ground, self.rng, self.low, self.high, finest, distance)
+        triangles, labels = soup(self.parts + below)
+        leaves = np.flatnonzero(labels == Label.LEAVES)
+        blocked = leaves[in_the_way(triangles[leaves], self.route)]  # branches over the road are cut back
+        triangles, labels = np.delete(triangles, blocked, axis=0), np.delete(labels, blocked)
+        return Place(kind, seed, triangles, labels, self.route, tuple(self.movers))
+
+
+def soup(parts: list[tuple[np.ndarray, Label]]) -> tuple[np.ndarray, np.ndarray]:
+    """All triangles that have an area, (F, 3, 3) float32, and their labels (F,) uint8."""
+    triangles = np.concatenate([t.astype(np.float32) for t, _ in parts])
+    labels = np.concatenate([np.full(len(t), label, np.uint8) for t, label in parts])
+    a, b = triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]
+    solid = (np.cross(a, b) ** 2).sum(axis=1) > 1e-12
+    return triangles[solid], labels[solid]
+
+
+def in_the_way(triangles: np.ndarray, route: np.ndarray, beside: float = CLEAR_BESIDE, above: float = CLEAR_ABOVE) -> np.ndarray:
+    """Which triangles (F, 3, 3) a vehicle on the route (K, 3) would touch, by their bounding boxes: (F,)."""
+    low, high = triangles.min(axis=1), triangles.max(axis=1)
+    tree = cKDTree(route[:, :2])
+    middle, reach = 0.5 * (low + high)[:, :2], 0.5 * np.linalg.norm((high - low)[:, :2], axis=1)
+    hits = np.zeros(len(triangles), bool)
+    close = np.flatnonzero(tree.query(middle)[0] < reach + beside + 1.0)
+    for start in range(0, len(close), 4096):
+        f = close[start : start + 4096]
+        near = tree.query(middle[f], k=min(12, len(route)))[1]  # (n, k) points of the route
+        p = route[near]
+        gap = np.maximum(np.maximum(low[f][:, None] - p, p - high[f][:, None]), 0.0)[..., :2]
+        level = (low[f][:, None, 2] < p[..., 2] + above) & (high[f][:, None, 2] > p[..., 2] + 0.05)
+        hits[f] = ((np.linalg.norm(gap, axis=2) < beside) & level).any(axis=1)
+    return hits

@@ -1,0 +1,191 @@
+"""Filling the land along roads: houses on plots, parked cars, trees, lamps and signs, gardens behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from poli.data.simulate.places import furniture
+from poli.data.simulate.places.buildings import building
+from poli.data.simulate.places.cars import Vehicle, fleet
+from poli.data.simulate.places.curves import headings, lefts, lengths, resampled, shifted
+from poli.data.simulate.places.fences import FENCES, fence
+from poli.data.simulate.places.place import Label, Mover
+from poli.data.simulate.places.site import Site
+from poli.data.simulate.places.solids import turned
+from poli.data.simulate.places.trees import Tree, bush, grove, hedge
+
+HouseMaker = Callable[[np.random.Generator], tuple[float, float, Callable[[bool], np.ndarray]]]  # width, depth, triangles if plain
+
+
+def put_building(site: Site, triangles: np.ndarray, centre: np.ndarray, yaw: float, width: float, depth: float) -> None:
+    """On the ground's mean height under the footprint, sunk a little."""
+    corners = turned(np.array([[x * width, y * depth, 0] for x in (-0.5, 0, 0.5) for y in (-0.5, 0.5)]), yaw)[:, :2] + centre
+    level = np.quantile(site.ground.height(corners), 0.7)
+    site.add(turned(triangles, yaw) + np.array([*centre, level + 0.05]), Label.BUILDING)
+
+
+def row_of_houses(
+    site: Site, line: np.ndarray, edge: float, setback: tuple[float, float], gap: tuple[float, float], make: HouseMaker, chance: float = 0.9
+) -> None:
+    """Houses on both sides of a road's line (K, 2), facing it, `setback` metres from the pavement's outer edge."""
+    rng = site.rng
+    along, heading, left = lengths(line), headings(line), lefts(line)[:, :2]
+    for side in (-1.0, 1.0):
+        s = rng.uniform(0.0, 6.0)
+        while s < along[-1]:
+            if rng.random() > chance:
+                s += rng.uniform(6.0, 18.0)
+                continue
+            width, depth, build = make(rng)
+            k = min(int(s + width / 2), len(line) - 1)
+            away = edge + rng.uniform(*setback) + depth / 2
+            centre = line[k] + side * away * left[k]
+            yaw = heading[k] + (np.pi if side > 0 else 0.0) + rng.normal(0, 0.015)
+            if site.claim(centre, yaw, (width, depth), spare=0.0):
+                plain = bool(site.from_route(centre[None])[0] > 45.0)
+                put_building(site, build(plain), centre, yaw, width, depth)
+                s += width + rng.uniform(*gap)
+            else:
+                s += 2.5
+
+
+def parked_cars(site: Site, line: np.ndarray, offset: float, cars: list[Vehicle], chance: float) -> None:
+    """Along a line (K, 2), `offset` metres to its left, where no one drives."""
+    rng = site.rng
+    s, along = rng.uniform(2, 6), lengths(line)
+    heading, left = headings(line), lefts(line)[:, :2]
+    while s < along[-1] - 4:
+        car = cars[int(rng.integers(len(cars)))]
+        k = min(int(s + car.length / 2), len(line) - 1)
+        centre = line[k] + (offset + rng.normal(0, 0.08)) * left[k]
+        yaw = heading[k] + (np.pi if offset > 0 else 0.0) + rng.normal(0, 0.025)
+        if rng.random() < chance and car.length < 7 and site.claim(centre, yaw, (car.length, car.width), off="nothing"):
+            park(site, car, centre, yaw)
+        s += car.length + rng.uniform(0.6, 1.6)
+
+
+def park(site: Site, car: Vehicle, centre: np.ndarray, yaw: float) -> None:
+    """A car on the slope where it stands: its wheels touch the ground."""
+    ahead, aside = np.array([np.cos(yaw), np.sin(yaw)]), np.array([-np.sin(yaw), np.cos(yaw)])
+    feet = centre + np.array([0.3 * car.length * ahead, -0.3 * car.length * ahead, 0.4 * car.width * aside, -0.4 * car.width * aside])
+    z = site.ground.height(feet)
+    climb, bank = (z[0] - z[1]) / (0.6 * car.length), (z[2] - z[3]) / (0.8 * car.width)
+    tilted = car.triangles.copy()
+    tilted[..., 2] += climb * tilted[..., 0] + bank * tilted[..., 1]
+    site.add(turned(tilted, yaw) + np.array([*centre, z.mean()]), Label.VEHICLE)
+
+
+def along_road(site: Site, line: np.ndarray, offset: float, every: float, parts: list[np.ndarray], label: Label, keep: float = 0.85) -> None:
+    """Copies of the parts at near equal steps beside the road, facing it."""
+    rng, left, heading = site.rng, lefts(line)[:, :2], headings(line)
+    for k in np.arange(rng.uniform(0, every), len(line) - 1, every):
+        i = min(int(k + rng.normal(0, 0.06 * every)), len(line) - 1) if k > 1 else 0
+        spot = line[i] + offset * left[i]
+        if rng.random() < keep and site.claim(spot, 0.0, (0.1, 0.1), off="road", spare=0.15):
+            yaw = heading[i] + (-np.pi / 2 if offset > 0 else np.pi / 2)
+            site.put(parts[int(rng.integers(len(parts)))], label, spot, yaw)
+
+
+def plant(site: Site, spots: np.ndarray, near: list[Tree], far: list[Tree], off: str = "road", radius: float = 0.7) -> None:
+    """Trees at those of the spots (N, 2) that are free; the leafier ones near the route."""
+    rng = site.rng
+    spots = spots[site.claim_discs(spots, radius, off, 0.5)]
+    if not len(spots):
+        return
+    distance = site.from_route(spots)
+    for spot, away in zip(spots, distance, strict=True):
+        trees = near if away < 25 else far
+        tree = trees[int(rng.integers(len(trees)))]
+        yaw, scale = rng.uniform(0, 2 * np.pi), rng.uniform(0.75, 1.2)
+        for part, label in ((tree.wood, Label.TRUNK), (tree.leaves, Label.LEAVES)):
+            if len(part):
+                site.put(part, label, spot, yaw, scale)
+
+
+def groves(rng: np.random.Generator) -> tuple[list[Tree], list[Tree]]:
+    """Trees of this place for near and for far."""
+    conifers, bare = rng.uniform(0, 0.5), rng.uniform(0, 0.25)
+    return grove(rng, 6, int(rng.integers(550, 900)), conifers, bare), grove(rng, 4, 300, conifers, bare)
+
+
+def scatter(site: Site, count: int, within: float = np.inf) -> np.ndarray:
+    """Random spots on the site, (count, 2), more of them near the route; all within some metres of it."""
+    rng = site.rng
+    if np.isfinite(within):
+        start = site.route[rng.integers(len(site.route), size=count), :2]
+        return start + rng.normal(0, 0.5 * within, (count, 2))
+    return rng.uniform(site.low, site.high, (count, 2))
+
+
+def boundaries(site: Site, line: np.ndarray, edge: float, share: float) -> None:
+    """Fences, walls and hedges between gardens and pavement, in stretches."""
+    rng = site.rng
+    for side in (-1.0, 1.0):
+        s = rng.uniform(0, 10)
+        while s < len(line) - 8:
+            n = int(rng.uniform(6, 22))
+            if rng.random() < share:
+                path = resampled(shifted(line, side * (edge + rng.uniform(0.4, 1.2)))[int(s) : int(s) + n], 0.5)
+                free = site.claim_discs(path, 0.15, "paved", 0.15)
+                for stretch in np.split(np.arange(len(path)), np.flatnonzero(np.diff(free.astype(int))) + 1):
+                    if free[stretch[0]] and len(stretch) > 5:
+                        _boundary(site, path[stretch])
+            s += n + rng.uniform(1, 8)
+
+
+def _boundary(site: Site, path: np.ndarray) -> None:  # (K, 2)
+    grounded = np.column_stack([path, site.ground.height(path)])
+    if site.rng.random() < 0.35:
+        site.add(hedge(site.rng, grounded), Label.LEAVES)
+        return
+    kind = str(site.rng.choice(FENCES))
+    site.add(fence(site.rng, grounded, kind), Label.STRUCTURE if kind == "wall" else Label.THIN)
+
+
+def bushes(site: Site, count: int, within: float = 25.0) -> None:
+    kinds = [bush(site.rng) for _ in range(4)]
+    spots = scatter(site, count, within)
+    for spot in spots[site.claim_discs(spots, 0.5, "paved", 0.3)]:
+        site.put(kinds[int(site.rng.integers(4))].leaves, Label.LEAVES, spot, site.rng.uniform(0, 6.3), site.rng.uniform(0.7, 1.4))
+
+
+def street_things(site: Site, line: np.ndarray, half: float, pavement: float) -> None:
+    """Lamps, signs, bins, bollards, people and the like on the pavements of a road."""
+    rng = site.rng
+    kerbside, back = half + 0.6, half + max(0.9, pavement - 0.5)
+    lamps = [furniture.lamp(rng)]
+    signs = [furniture.sign(rng) for _ in range(4)] + [furniture.signal(rng)]
+    small = [furniture.bin_(rng), furniture.bollard(rng), furniture.cabinet(rng), furniture.bench(rng), furniture.planter(rng)]
+    people = [furniture.person(rng) for _ in range(3)]
+    for side in (-1, 1):
+        along_road(site, line, side * kerbside, rng.uniform(18, 35), lamps, Label.THIN)
+        along_road(site, line, side * kerbside, rng.uniform(14, 40), signs, Label.THIN, 0.6)
+        along_road(site, line, side * back, rng.uniform(8, 25), small, Label.STRUCTURE, 0.6)
+        along_road(site, line, side * back, rng.uniform(10, 40), people, Label.STRUCTURE, 0.6)
+    if rng.random() < 0.4:
+        along_road(site, line, rng.choice([-1, 1]) * kerbside, 1.8, [small[1]], Label.THIN, 0.5)
+    for part in (furniture.shelter(rng), furniture.bicycle_rack(rng)):
+        along_road(site, line, rng.choice([-1, 1]) * (half + pavement + 1.0), 70.0, [part], Label.STRUCTURE)
+
+
+def make_house(storeys: tuple[int, int], width: tuple[float, float], depth: tuple[float, float], roofs: tuple[str, ...], grand: float,
+               balconies: float) -> HouseMaker:  # fmt: skip
+    def make(rng: np.random.Generator) -> tuple[float, float, Callable[[bool], np.ndarray]]:
+        w, d = rng.uniform(*width), rng.uniform(*depth)
+        count, top = int(rng.integers(storeys[0], storeys[1] + 1)), str(rng.choice(roofs))
+        return w, d, lambda plain: building(rng, w, d, count, top, grand, balconies, plain)
+
+    return make
+
+
+def drive(site: Site, cars: list[Vehicle], path: np.ndarray, speed: float, start: float) -> None:  # (K, 2)
+    """A moving car along a path."""
+    path = resampled(path, 1.0)
+    car = cars[int(site.rng.integers(len(cars)))]
+    site.movers.append(Mover(car.triangles.astype(np.float32), np.column_stack([path, site.ground.road_height(path)]), speed, start))
+
+
+def new_fleet(rng: np.random.Generator) -> list[Vehicle]:
+    return fleet(rng, 7, rng.uniform(0.0, 0.35))

@@ -1,0 +1,106 @@
+"""One turn of a sensor through a world: what real scans suffer from is in it, and the truth is kept beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from poli.data.simulate.places.place import Label
+from poli.data.simulate.sensor import Sensor
+from poli.data.simulate.world import Hits, World
+from poli.scan import Scan
+from poli.se3 import check_pose, inverse
+
+# What comes back from a surface that is met head on, by label; a guess good enough to lose the right returns first.
+_REFLECTIVITY = np.full(256, 0.35)
+for _label, _value in {Label.ROAD: 0.15, Label.GROUND: 0.3, Label.LEAVES: 0.5, Label.VEHICLE: 0.3, Label.BUILDING: 0.4}.items():
+    _REFLECTIVITY[_label] = _value
+_MIXING = 1.5  # metres: two surfaces nearer to each other than a pulse is long give one return in between
+
+
+def sweep(
+    world: World,
+    sensor: Sensor,
+    poses: Callable[[np.ndarray], np.ndarray],  # (M,) seconds -> (M, 4, 4) T_world_sensor
+    start: float = 0.0,  # seconds
+    seed: int = 0,
+    deskewed: bool = True,
+    movers: bool = True,
+) -> Scan:
+    """Fields: `ring`, `time` (s from the start), `intensity`, and the truth: `normal` (N, 3), `label`, `moving`, and `mixed`
+    for returns between two surfaces, which lie on neither.
+
+    Points are in the sensor's frame at the start of the turn or, not `deskewed`, each in the frame at its own time, as a sensor
+    gives them. Normals are in the same frame as the points.
+    """
+    rng = np.random.default_rng([seed, 1])
+    shape = (sensor.steps, len(sensor.elevations))
+    local = sensor.directions.reshape(-1, 3)
+    columns, rings = (a.ravel() for a in np.indices(shape))
+    T = poses(start + sensor.times)  # (steps, 4, 4)
+    R, at = T[columns, :3, :3], T[columns, :3, 3]
+    directions = np.einsum("mij,mj->mi", R, local)
+    times = start + sensor.times[columns] if movers else None
+    hits = world.cast(at, directions, sensor.farthest, times)
+    hits, mixed = _with_beam_width(world, sensor, hits, at, directions, times, rng)
+    distance = hits.distance
+    seen = np.isfinite(distance) & (distance > sensor.nearest)
+    intensity = _REFLECTIVITY[hits.labels] * np.abs(np.einsum("mi,mi->m", hits.normals, directions))
+    # Power falls with the square of the range and the incidence; rough surfaces keep some of it at grazing angles, so the reach
+    # falls with the fourth root only.
+    reach = 1.2 * sensor.farthest * intensity**0.25
+    seen &= distance < reach * rng.uniform(0.85, 1.0, len(reach))
+    seen &= rng.random(len(reach)) >= sensor.dropout
+    distance = distance[seen] + rng.normal(0.0, sensor.noise, int(seen.sum()))
+    points, normals = local[seen] * distance[:, None], np.einsum("mji,mj->mi", R[seen], hits.normals[seen])
+    if deskewed:
+        home = inverse(T[0])
+        turn = np.einsum("ij,mjk->mik", home[:3, :3], R[seen])
+        points = np.einsum("mij,mj->mi", turn, points) + at[seen] @ home[:3, :3].T + home[:3, 3]
+        normals = np.einsum("mij,mj->mi", turn, normals)
+    fields = {
+        "ring": rings[seen].astype(np.uint16),
+        "time": sensor.times[columns[seen]].astype(np.float32),
+        "intensity": (255.0 * intensity[seen]).astype(np.float32),
+        "normal": normals.astype(np.float32),
+        "label": hits.labels[seen],
+        "moving": hits.moving[seen].astype(np.uint8),
+        "mixed": mixed[seen].astype(np.uint8),
+    }
+    return Scan(points.astype(np.float32), fields, stamp=round(start * 1e9))
+
+
+def simulate_scan(world: World, sensor: Sensor, T_world_sensor: np.ndarray, seed: int = 0) -> Scan:  # (4, 4)
+    """One turn of a sensor that stands still."""
+    T = check_pose(T_world_sensor, "T_world_sensor")
+    return sweep(world, sensor, lambda times: np.tile(T, (len(times), 1, 1)), seed=seed, movers=False)
+
+
+def _with_beam_width(
+    world: World, sensor: Sensor, hits: Hits, at: np.ndarray, directions: np.ndarray, times: np.ndarray | None, rng: np.random.Generator
+) -> tuple[Hits, np.ndarray]:
+    """What beams with a width return, and which returns are of no surface: a second ray within the beam may meet something else.
+    Then the return is one or the other, or, if they are near each other, anything in between; on one surface, their mean."""
+    if sensor.divergence == 0.0:
+        return hits, np.zeros(len(at), bool)
+    aside = directions + rng.normal(0.0, 0.25 * sensor.divergence, directions.shape)
+    other = world.cast(at, aside / np.linalg.norm(aside, axis=1, keepdims=True), sensor.farthest, times)
+    first, second = hits.distance, other.distance
+    with np.errstate(invalid="ignore"):  # two misses
+        step = second - first
+    both = np.isfinite(step)
+    gap = np.where(both, np.abs(step), np.inf)
+    cosine = np.maximum(np.abs(np.einsum("mi,mi->m", hits.normals, directions)), 0.01)
+    slant = np.where(both, first, 0.0) * sensor.divergence * np.sqrt(1.0 - np.minimum(cosine, 1.0) ** 2) / cosine
+    edge = gap > 0.03 + 2.0 * slant  # more than a slanted surface explains
+    mixed = edge & (gap < _MIXING) & (rng.random(len(gap)) < 0.5)
+    swap = edge & ~mixed & (rng.random(len(gap)) < 0.5)
+    distance = np.where(swap, second, first)
+    distance[mixed] += rng.random(int(mixed.sum())) * step[mixed]
+    distance[both & ~edge] += 0.5 * step[both & ~edge]
+    normals, labels, moving = (
+        np.where(swap.reshape(-1, *[1] * (a.ndim - 1)), b, a)
+        for a, b in ((hits.normals, other.normals), (hits.labels, other.labels), (hits.moving, other.moving))
+    )
+    return Hits(distance, normals, labels, moving), mixed

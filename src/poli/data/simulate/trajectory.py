@@ -1,0 +1,74 @@
+"""How a vehicle drives along a route: smooth in all six degrees of freedom, and known at every instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.ndimage import gaussian_filter1d
+
+from poli.errors import InputError
+
+_SMOOTHING = 3.0  # metres: the route's corners are rounded by this much
+_WAVES = 5
+
+
+@dataclass(frozen=True)
+class Ride:
+    """How the vehicle moves, and where on it the sensor sits."""
+
+    speed: float = 8.0  # m/s
+    height: float = 1.8  # of the sensor above the ground, metres
+    sway: float = 0.6  # degrees, one sigma of roll and pitch about the ground's own
+    heave: float = 0.02  # metres, one sigma
+    mount: tuple[float, float] = (0.0, 0.0)  # roll and pitch of the sensor on the vehicle, degrees
+    start: float = 0.0  # metres along the route
+
+
+class Trajectory:
+    """`poses(times)`: T_world_sensor at any instant of the ride, until the route's end (`duration`)."""
+
+    def __init__(self, route: np.ndarray, ride: Ride = Ride(), seed: int = 0) -> None:  # (K, 3)  # noqa: B008
+        route = np.asarray(route, dtype=np.float64)
+        along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(route, axis=0), axis=1))])
+        if not 0.0 <= ride.start < along[-1] or not ride.speed > 0.0:
+            raise InputError(f"ride: start must be between 0 and {along[-1]:.0f} m, speed positive")
+        even = np.arange(0.0, along[-1], 0.5)
+        resampled = np.stack([np.interp(even, along, route[:, a]) for a in range(3)], axis=1)
+        smooth = gaussian_filter1d(resampled, _SMOOTHING / 0.5, axis=0, mode="nearest")
+        self._path = CubicSpline(even, smooth)
+        self._ride = ride
+        self.duration = (even[-1] - ride.start) / ride.speed
+        rng = np.random.default_rng([seed, 77])
+        self._frequency = rng.uniform(0.2, 2.0, (3, _WAVES))  # hertz, of roll, pitch and heave
+        self._phase = rng.uniform(0.0, 2.0 * np.pi, (3, _WAVES))
+        sigma = np.array([np.deg2rad(ride.sway), np.deg2rad(ride.sway), ride.heave])
+        self._amplitude = rng.rayleigh(1.0, (3, _WAVES)) * sigma[:, None] / np.sqrt(_WAVES)
+
+    def poses(self, times: np.ndarray) -> np.ndarray:  # (M,) -> (M, 4, 4)
+        times = np.asarray(times, dtype=np.float64)
+        if times.min(initial=0.0) < 0.0 or times.max(initial=0.0) > self.duration + 1e-9:
+            raise InputError(f"the ride lasts {self.duration:.1f} s, but its pose at {times.max():.1f} s was asked for")
+        s = self._ride.start + self._ride.speed * times
+        at, ahead = self._path(s), self._path(s, 1)
+        turns = 2.0 * np.pi * self._frequency[:, None] * times[:, None] + self._phase[:, None]  # (3, M, waves)
+        roll, pitch, heave = (self._amplitude[:, None] * np.sin(turns)).sum(axis=2)
+        slope = -np.arctan2(ahead[:, 2], np.hypot(ahead[:, 0], ahead[:, 1]))  # nose down is positive about y
+        mount_roll, mount_pitch = np.deg2rad(self._ride.mount)
+        R = _rotation(np.arctan2(ahead[:, 1], ahead[:, 0]), slope + pitch + mount_pitch, roll + mount_roll)
+        T = np.tile(np.eye(4), (len(times), 1, 1))
+        T[:, :3, :3] = R
+        T[:, :3, 3] = at + (self._ride.height + heave)[:, None] * np.array([0.0, 0.0, 1.0])
+        return T
+
+
+def _rotation(yaw: np.ndarray, pitch: np.ndarray, roll: np.ndarray) -> np.ndarray:  # (M,) each -> (M, 3, 3)
+    """About z, then y, then x of the vehicle."""
+    cy, sy, cp, sp, cr, sr = np.cos(yaw), np.sin(yaw), np.cos(pitch), np.sin(pitch), np.cos(roll), np.sin(roll)
+    rows = [
+        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+        [-sp, cp * sr, cp * cr],
+    ]
+    return np.stack([np.stack(row, axis=1) for row in rows], axis=1)

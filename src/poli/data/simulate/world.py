@@ -1,0 +1,67 @@
+"""A place that can be looked at: rays meet its surfaces and its moving cars; the distance to the true surface is exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.data.simulate.places.place import Label, Mover, Place
+from poli.data.simulate.triangles import TriangleIndex
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Where rays ended, in the frame of the world."""
+
+    distance: np.ndarray  # (M,) infinite: nowhere
+    normals: np.ndarray  # (M, 3) unit, towards the ray's origin
+    labels: np.ndarray  # (M,) uint8
+    moving: np.ndarray  # (M,) did it hit a moving car?
+
+
+class World:
+    """The triangles of a place, indexed. Surfaces that stand still are what `distance` and `nearest` know of."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.surface = TriangleIndex(place.triangles)
+        self._movers = tuple((mover, TriangleIndex(mover.triangles)) for mover in place.movers)
+
+    def cast(self, origins: np.ndarray, directions: np.ndarray, farthest: float, times: np.ndarray | None = None) -> Hits:
+        """The first surface along each unit ray (M, 3). Moving cars are where they are at `times` (M,) seconds; none without."""
+        distance, hit = self.surface.cast(origins, directions, farthest)
+        found = hit >= 0
+        normals = np.where(found[:, None], self.surface.normals[hit], 0.0)
+        labels = np.where(found, self.place.labels[hit], 0).astype(np.uint8)
+        moving = np.zeros(len(origins), bool)
+        for mover, index in self._movers if times is not None else ():
+            assert times is not None
+            R, at = _mover_poses(mover, times)
+            local = np.einsum("mji,mj->mi", R, origins - at), np.einsum("mji,mj->mi", R, directions)
+            near, which = index.cast(*local, farthest)
+            closer = near < distance
+            distance[closer] = near[closer]
+            normals[closer] = np.einsum("mij,mj->mi", R[closer], index.normals[which[closer]])
+            labels[closer], moving[closer] = Label.VEHICLE, True
+        away = np.einsum("mi,mi->m", normals, directions) > 0
+        normals[away] *= -1.0
+        return Hits(distance.astype(np.float64), normals, labels, moving)
+
+    def distance(self, points: np.ndarray) -> np.ndarray:  # (M, 3) -> (M,)
+        """From points of the world's frame to the nearest surface."""
+        return self.surface.nearest(points)[0]
+
+
+def _mover_poses(mover: Mover, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (M, 3, 3), (M, 3)
+    """Along its route and back to its start, level, looking ahead."""
+    steps = np.linalg.norm(np.diff(mover.route, axis=0), axis=1)
+    along = np.concatenate([[0.0], np.cumsum(steps)])
+    s = (mover.start + mover.speed * times) % along[-1]
+    at = np.stack([np.interp(s, along, mover.route[:, a]) for a in range(3)], axis=1)
+    piece = np.clip(np.searchsorted(along, s, side="right") - 1, 0, len(steps) - 1)
+    heading = np.diff(mover.route, axis=0)[piece]
+    yaw = np.arctan2(heading[:, 1], heading[:, 0])
+    R = np.zeros((len(times), 3, 3))
+    R[:, 0, 0], R[:, 0, 1], R[:, 1, 0], R[:, 1, 1], R[:, 2, 2] = np.cos(yaw), -np.sin(yaw), np.sin(yaw), np.cos(yaw), 1.0
+    return R, at

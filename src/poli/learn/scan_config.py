@@ -1,0 +1,50 @@
+"""What a LiDAR run is trained on: simulated worlds, recorded datasets, or both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poli.data.simulate.places import PLACES
+from poli.data.simulate.sensor import SENSORS
+from poli.errors import InputError
+
+WORLDS_A_SEED = 10_000  # a run's worlds are those from seed * 10,000 on
+
+
+@dataclass(frozen=True)
+class ScanConfig:
+    """Simulated worlds to drive through, and how pairs are made of scans."""
+
+    worlds: int = 80
+    stations: int = 4  # spots in each world
+    sensors_each: int = 2  # sensors that take a pair at each spot
+    places: tuple[str, ...] = ()  # kinds of place; all if empty
+    sensors: tuple[str, ...] = (*SENSORS, "any")  # `any`: a random table of beams
+    validation_worlds: int = 10
+    datasets: tuple[str, ...] = ()  # recorded sequences with poses, of any kind that poli.dataset knows
+    voxels: tuple[float, ...] = (0.2, 2.0)  # metres: the least and the largest, drawn evenly in logarithm
+    raw_share: float = 0.1  # of the pairs are not voxelised
+    points: int = 4096  # of a cloud at most: a sector of the scan
+    clouds: int = 1  # a step
+    partner_voxel: float = 0.45  # voxels of the partner while shapes are learned, in voxels of the cloud
+    partner_least: float = 0.12  # metres, no smaller than this
+    rotation_noise: float = 0.1  # of the measured pose, degrees an axis
+    translation_noise: float = 0.02  # metres an axis
+    gate: float = 2.0  # metres, or as many voxels if that is more: farther points are no match
+    blind: float = 0.06  # share of the clouds that are not told where the sensor is; as many not which way is up, nor either
+
+    def __post_init__(self) -> None:
+        for kind in self.places:
+            if kind not in PLACES:
+                raise InputError(f"scans.places: {kind!r}; known are {', '.join(PLACES)}")
+        for name in self.sensors:
+            if name not in SENSORS and name != "any":
+                raise InputError(f"scans.sensors: {name!r}; known are {', '.join(SENSORS)} and any")
+        if not 0 <= self.worlds <= WORLDS_A_SEED or self.worlds + len(self.datasets) < 1:
+            raise InputError("scans: ask for worlds or name datasets; there is nothing to train on")
+        if min(self.stations, self.sensors_each, self.clouds) < 1 or self.points < 64 or not self.sensors:
+            raise InputError("scans: stations, sensors_each and clouds must be at least 1, points at least 64; name a sensor")
+        if not self.voxels or not all(v > 0 for v in self.voxels) or min(self.partner_voxel, self.partner_least, self.gate) <= 0:
+            raise InputError("scans: voxels, partner_voxel, partner_least and gate must be positive")
+        if min(self.rotation_noise, self.translation_noise) < 0 or not (0 <= self.raw_share <= 1 and 0 <= self.blind <= 0.3):
+            raise InputError("scans: noise must be at least 0, raw_share between 0 and 1, blind between 0 and 0.3")

@@ -1,0 +1,183 @@
+"""Training pairs of scans: a voxelised sector of one scan, its partner, a measured pose, and nearest-neighbour matches.
+
+While shapes are learned, the partner of a simulated scan is a survey of the same spot, denser than the scan and without noise: it
+lies on the surface and says where it runs. When sizes are learned it is the sensor's next sweep, as sparse and noisy, with its
+occlusions, mixed returns and moving cars: that is what covariances are to predict. Recorded scans have the next sweep only.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from poli.data.datasets import dataset
+from poli.data.scan_pairs import VALIDATION_SEEDS, ScanPair, load_pairs, save_pairs, simulated_pairs
+from poli.data.simulate.places import PLACES
+from poli.data.simulate.places.place import Label
+from poli.errors import InputError, MissingExtra
+from poli.estimation.architecture import Architecture
+from poli.estimation.grouping import Sight, group
+from poli.estimation.neighbours import NeighbourIndex
+from poli.learn.config import resolve
+from poli.learn.groups import GroupBatch
+from poli.learn.losses import Matches
+from poli.learn.pairs import PairBatch
+from poli.learn.scan_config import WORLDS_A_SEED, ScanConfig
+from poli.scan import Scan
+from poli.se3 import inverse, so3_exp
+from poli.threads import thread_count
+from poli.voxels import VoxelPick, voxel_downsample
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("poli.learn", "train") from None
+
+_VALIDATION_SEED = 7
+
+
+class ScanSource:
+    def __init__(
+        self,
+        config: ScanConfig,
+        architecture: Architecture,
+        seed: int,
+        beside: Path,
+        out: Path,
+        made: Callable[[int, int], None],
+    ) -> None:
+        self._config, self._architecture = config, architecture
+        first, total = seed * WORLDS_A_SEED, config.worlds + config.validation_worlds
+        seeds = [first + i for i in range(config.worlds)] + [VALIDATION_SEEDS + i for i in range(config.validation_worlds)]
+        recorded = _record(config, seeds, out / "worlds", lambda n: made(n, total))
+        self._pairs = [pair for world in recorded[: config.worlds] for pair in world]
+        self._held_out = [pair for world in recorded[config.worlds :] for pair in world]
+        for name in config.datasets:
+            self._pairs += _dataset_pairs(resolve(name, beside))
+        if not self._pairs:
+            raise InputError("scans: no pair of scans was found to train on")
+
+    def draw(self, rng: np.random.Generator, settling: bool) -> PairBatch:
+        chosen = [self._pairs[int(rng.integers(len(self._pairs)))] for _ in range(self._config.clouds)]
+        return draw_scans(chosen, self._config, self._architecture, rng, settling)
+
+    def held_out(self, draws: int) -> Iterator[PairBatch]:
+        for number, pair in enumerate(self._held_out):
+            for draw in range(draws):
+                rng = np.random.default_rng([_VALIDATION_SEED, number, draw])
+                yield draw_scans([pair], self._config, self._architecture, rng, settling=True)
+
+    @property
+    def growth(self) -> float:
+        return -2.0 * math.log(self._config.partner_voxel)
+
+
+def draw_scans(
+    pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, settling: bool
+) -> PairBatch:
+    clouds = []
+    for pair in pairs:
+        low, high = math.log(min(config.voxels)), math.log(max(config.voxels))
+        voxel = 0.0 if rng.random() < config.raw_share else math.exp(rng.uniform(low, high))
+        pick: VoxelPick = "mean" if settling or rng.random() < 0.75 else "first"
+        q = voxel_downsample(pair.q, voxel, pick) if voxel else pair.q
+        clouds.append((pair, voxel, pick, q))
+    count = min(config.points, *(len(q) for *_, q in clouds))
+    groupings, normals, columns = [], [], []
+    for pair, voxel, pick, scan in clouds:
+        q = sector(scan, count, rng)
+        points = q.points.astype(np.float64)
+        p, T_true = _partner(pair, voxel, pick, config, settling)
+        T_measured = T_true.copy()
+        T_measured[:3, :3] = T_true[:3, :3] @ so3_exp(np.deg2rad(config.rotation_noise) * rng.standard_normal(3))
+        T_measured[:3, 3] += config.translation_noise * rng.standard_normal(3)
+        seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
+        nearest, distance = NeighbourIndex(seen).nearest(1, points)
+        weights = (distance[:, 0] <= max(config.gate, config.gate * voxel)).astype(float)
+        columns.append((p[nearest[:, 0]], points, weights, T_measured, T_true))
+        groupings.append(group(points, architecture, _sight(config, rng)))
+        normals.append(_true_normals(q))
+    stacked = [torch.from_numpy(np.stack(c)) for c in list(zip(*columns, strict=True))[:4]]
+    coverage = float(np.mean([c[2].mean() for c in columns]))
+    return PairBatch(GroupBatch.of(groupings), 1, Matches(*stacked), np.stack([c[4] for c in columns]), np.stack(normals), coverage)
+
+
+def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
+    """`count` points side by side in azimuth, from a random direction on: a narrower scan with its whole depth."""
+    if len(scan) <= count:
+        return scan
+    around = np.arctan2(scan.points[:, 1], scan.points[:, 0])
+    order = np.argsort((around - rng.uniform(-np.pi, np.pi)) % (2.0 * np.pi))
+    return scan.select(np.sort(order[:count]))
+
+
+def _partner(
+    pair: ScanPair, voxel: float, pick: VoxelPick, config: ScanConfig, settling: bool
+) -> tuple[np.ndarray, np.ndarray]:  # (P, 3), (4, 4)
+    if settling or pair.survey is None:
+        p = voxel_downsample(pair.p, voxel, pick) if voxel else pair.p
+        return p.points.astype(np.float64), pair.T_q_p
+    assert pair.T_q_survey is not None
+    size = max(config.partner_voxel * voxel, config.partner_least)
+    return voxel_downsample(pair.survey, size, "first").points.astype(np.float64), pair.T_q_survey
+
+
+def _sight(config: ScanConfig, rng: np.random.Generator) -> Sight:
+    """Mostly all is known; some clouds are not told where the sensor is, or which way is up, or neither."""
+    viewpoint, up = np.zeros(3), np.array([0.0, 0.0, 1.0])
+    draw = rng.random() / max(config.blind, 1e-12)
+    return Sight(None if draw < 2.0 else viewpoint, None if 1.0 < draw < 3.0 else up)
+
+
+def _true_normals(scan: Scan) -> np.ndarray:  # (N, 3)
+    """NaN where there is none: between two surfaces, on leaves, and in recorded scans."""
+    if "normal" not in scan.fields:
+        return np.full((len(scan), 3), np.nan)
+    none = (scan.fields["mixed"] > 0) | (scan.fields["label"] == Label.LEAVES)
+    return np.where(none[:, None], np.nan, scan.fields["normal"])
+
+
+def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable[[int], None]) -> list[list[ScanPair]]:
+    """Drive through all worlds, one process a core. What was recorded is kept, for when the run goes on."""
+    keep.mkdir(parents=True, exist_ok=True)
+    kinds = config.places or PLACES
+    jobs = [(keep, kinds[seed % len(kinds)], seed, config.stations, config.sensors, config.sensors_each) for seed in seeds]
+    worlds: list[list[ScanPair]] = []
+    with ProcessPoolExecutor(thread_count(), get_context("spawn"), _one_thread) as pool:
+        for pairs in pool.map(_record_world, jobs):
+            worlds.append(pairs)
+            made(len(worlds))
+    return worlds
+
+
+def _one_thread() -> None:
+    os.environ["POLI_NUM_THREADS"] = "1"
+
+
+def _record_world(job: tuple[Path, str, int, int, tuple[str, ...], int]) -> list[ScanPair]:
+    keep, kind, seed, stations, sensors, each = job
+    path, about = keep / f"{kind}_{seed}.npz", f"{stations} stations, {each} each of {', '.join(sensors)}"
+    pairs = load_pairs(path, about)
+    if pairs is None:
+        truth = ("normal", "label", "mixed") if seed >= VALIDATION_SEEDS else ()
+        made = simulated_pairs(kind, seed, stations, sensors, each)
+        pairs = [ScanPair(pair.q.keep(*truth), pair.p.keep(), pair.T_q_p, pair.survey, pair.T_q_survey) for pair in made]
+        save_pairs(path, pairs, about)
+    return pairs
+
+
+def _dataset_pairs(path: str) -> list[ScanPair]:
+    """Consecutive scans of a recorded sequence."""
+    sequence = dataset("auto", path)
+    if sequence.poses is None:
+        raise InputError(f"{path}: this sequence has no poses; training needs measured poses")
+    scans = [(sequence[i].clean().keep(), T) for i, T in enumerate(sequence.poses)]
+    scans = [(scan, T) for scan, T in scans if len(scan) >= 64]
+    return [ScanPair(q, p, inverse(T_q) @ T_p) for (q, T_q), (p, T_p) in pairwise(scans)]

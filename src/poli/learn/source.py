@@ -1,0 +1,67 @@
+"""Where the batches of a run come from: objects, or scans."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from poli.data.shapes import Mesh
+from poli.learn.config import TrainConfig
+from poli.learn.pairs import PairBatch, PairConfig, draw_pairs
+from poli.learn.scans import ScanSource
+from poli.learn.surfaces import training_surfaces, validation_surfaces
+
+_VALIDATION_SEED = 7
+
+
+class Source(Protocol):
+    def draw(self, rng: np.random.Generator, settling: bool) -> PairBatch:
+        """A step's batch; the same generator state gives the same batch. Settling: partners as dense as the clouds."""
+
+    def held_out(self, draws: int) -> Iterator[PairBatch]:
+        """One cloud a batch with a partner as dense, of surfaces that are not trained on; the same every time."""
+
+    @property
+    def growth(self) -> float:
+        """By how much squared distances between matches grow, about, when partners become as sparse as the clouds."""
+
+
+def open_source(config: TrainConfig, beside: Path, out: Path, made: Callable[[int, int], None]) -> Source:
+    """File names in the configuration count from `beside`; what is worth keeping is kept in `out`; `made` hears how far it is."""
+    if config.scans is not None:
+        return ScanSource(config.scans, config.architecture, config.seed, beside, out, made)
+    return ObjectSource(config, beside, made)
+
+
+class ObjectSource:
+    def __init__(self, config: TrainConfig, beside: Path, made: Callable[[int, int], None]) -> None:
+        self._config = config
+        self._surfaces = training_surfaces(config.data, config.seed, beside, lambda n: made(n, config.data.procedural))
+        self._held_out = validation_surfaces(config.data, beside)
+
+    def draw(self, rng: np.random.Generator, settling: bool) -> PairBatch:
+        pairs = replace(self._config.pairs, partner_density=1.0) if settling else self._config.pairs
+        return draw_pairs(self._surfaces.pick, pairs, self._config.architecture, rng)
+
+    def held_out(self, draws: int) -> Iterator[PairBatch]:
+        pairs = self._config.pairs
+        for m, mesh in enumerate(self._held_out):
+            for points in pairs.points:
+                one = PairConfig(points=(points,), max_rotation=pairs.max_rotation, gate=pairs.gate)
+                for draw in range(draws):
+                    rng = np.random.default_rng([_VALIDATION_SEED, m, points, draw])
+                    yield draw_pairs(partial(_always, mesh), one, self._config.architecture, rng)
+
+    @property
+    def growth(self) -> float:
+        return math.log(self._config.pairs.partner_density)
+
+
+def _always(mesh: Mesh, _: np.random.Generator) -> Mesh:
+    return mesh

@@ -1,0 +1,111 @@
+"""The likelihood of matches, and PCA tuned to it."""
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import poli
+from poli.bench.likelihood import Matches, _in_axes, _mean_nll, gate_for, match, nll, squared, tuned_pca
+from poli.errors import DegenerateError, InputError
+from poli.se3 import exp
+
+
+def covariances(rng, count):
+    factors = rng.normal(size=(count, 3, 3)) * [0.02, 0.1, 0.3]
+    return factors @ np.swapaxes(factors, 1, 2) + 1e-4 * np.eye(3)
+
+
+def draw(rng, C):
+    """Residuals that are what the covariances say: N(0, 2C)."""
+    return (np.linalg.cholesky(2.0 * C) @ rng.normal(size=(len(C), 3, 1)))[:, :, 0]
+
+
+def rough_plane(rng, count=600):
+    points = rng.uniform(-5.0, 5.0, (count, 3))
+    points[:, 2] = 0.05 * rng.normal(size=count)
+    return points
+
+
+def test_nll_is_that_of_the_mixture():
+    rng = np.random.default_rng(0)
+    C, d = covariances(rng, 20), 0.3 * rng.normal(size=(20, 3))
+    inlier = [multivariate_normal(cov=2.0 * c).pdf(x) for c, x in zip(C, d, strict=True)]
+    expected = -np.log(0.9 * np.array(inlier) + 0.1 * multivariate_normal(cov=np.eye(3)).pdf(d))
+    np.testing.assert_allclose(nll(d, C), expected, rtol=1e-9)
+
+
+def test_nll_survives_matches_that_no_ellipsoid_explains():
+    d = np.array([[2.0, 0.0, 0.0]])
+    assert nll(d, 1e-8 * np.eye(3)[None]) == pytest.approx(-np.log(0.1) + 1.5 * np.log(2 * np.pi) + 2.0)
+
+
+def test_squared_distances_of_true_covariances_are_chi_square():
+    rng = np.random.default_rng(1)
+    C = covariances(rng, 20_000)
+    values = squared(draw(rng, C), C)
+    assert values.mean() == pytest.approx(3.0, abs=0.06)
+    assert np.median(values) == pytest.approx(2.366, abs=0.06)
+
+
+def test_the_true_covariances_have_the_least_nll():
+    rng = np.random.default_rng(2)
+    C = covariances(rng, 5_000)
+    d = draw(rng, C)
+    means = [nll(d, scale * C).mean() for scale in (0.25, 1.0, 4.0)]
+    assert means[1] < min(means[0], means[2]) - 0.1
+
+
+def test_covariances_must_be_of_the_matched_rows_and_have_volume():
+    with pytest.raises(InputError, match="matched rows"):
+        nll(np.zeros((3, 3)), np.tile(np.eye(3), (4, 1, 1)))
+    with pytest.raises(DegenerateError, match="floor"):
+        squared(np.ones((1, 3)), np.diag([1.0, 1.0, 0.0])[None])
+
+
+def test_matches_are_nearest_points_under_the_pose_within_the_gate():
+    rng = np.random.default_rng(3)
+    q, p = rng.uniform(-5.0, 5.0, (200, 3)), rng.uniform(-5.0, 5.0, (150, 3))
+    T = exp(np.array([0.1, -0.2, 0.3, 0.5, 0.1, -0.4]))
+    offsets = q[:, None] - (p @ T[:3, :3].T + T[:3, 3])
+    distances = np.linalg.norm(offsets, axis=2)
+    rows, d = match(q, p, T, gate=0.8)
+    np.testing.assert_array_equal(rows, np.flatnonzero(distances.min(axis=1) <= 0.8))
+    assert 0 < len(rows) < len(q)
+    np.testing.assert_allclose(d, offsets[rows, distances[rows].argmin(axis=1)], atol=1e-12)
+    assert gate_for(0.5) == 2.0
+    assert gate_for(1.5) == 3.0
+
+
+def test_tuned_pca_recovers_neighbours_scale_and_floor():
+    rng = np.random.default_rng(4)
+    pairs = []
+    for _ in range(4):
+        points = rough_plane(rng, 2_000)
+        d = draw(rng, 0.2 * poli.pca(points, k=10).covariances + 0.03**2 * np.eye(3))
+        outliers = rng.choice(len(d), len(d) // 10, replace=False)
+        d[outliers] = rng.normal(size=(len(outliers), 3))
+        pairs.append(Matches(points, np.arange(len(points)), d))
+    tuned = tuned_pca(pairs, ks=(6, 10, 24))
+    assert tuned.k == 10
+    assert tuned.scale == pytest.approx(0.2, rel=0.1)
+    assert tuned.floor == pytest.approx(0.03, rel=0.1)
+    C = np.concatenate([tuned.covariances(pair.points)[pair.rows] for pair in pairs])
+    d = np.concatenate([pair.d for pair in pairs])
+    assert tuned.nll == pytest.approx(nll(d, C).mean())
+    assert tuned.median_squared == pytest.approx(np.median(squared(d, C)))
+    assert tuned.mean_squared == pytest.approx(squared(d, C).mean())
+
+
+def test_tuning_climbs_the_right_gradient():
+    rng = np.random.default_rng(5)
+    points = rough_plane(rng)
+    shape = _in_axes(Matches(points, np.arange(0, 600, 2), 0.2 * rng.normal(size=(300, 3))), 8)
+    at, step = np.log([0.3, 0.05]), 1e-6
+    numeric = [(_mean_nll(at + step * e, *shape)[0] - _mean_nll(at - step * e, *shape)[0]) / (2 * step) for e in np.eye(2)]
+    np.testing.assert_allclose(_mean_nll(at, *shape)[1], numeric, rtol=1e-5)
+
+
+def test_nothing_to_tune_on_is_an_error():
+    empty = Matches(np.zeros((5, 3)), np.empty(0, int), np.empty((0, 3)))
+    with pytest.raises(InputError, match="no matches"):
+        tuned_pca([empty])

@@ -1,0 +1,89 @@
+"""Pairs of real scans, tried on a sequence made here."""
+
+import numpy as np
+import pytest
+
+import poli
+from poli.bench.real_sequences import (
+    RealConfiguration,
+    evenly_spaced,
+    real_configurations,
+    real_pairs,
+    refined_pose,
+    thin_beams,
+)
+from poli.errors import InputError
+from poli.se3 import exp
+
+
+def room(rng, count=6_000):
+    """Floor and walls, in the world's frame."""
+    points = rng.uniform([-10.0, -8.0, 0.0], [10.0, 8.0, 4.0], (count, 3))
+    face = rng.integers(5, size=count)
+    points[face == 0, 2] = 0.0
+    points[face == 1, 0], points[face == 2, 0] = -10.0, 10.0
+    points[face == 3, 1], points[face == 4, 1] = -8.0, 8.0
+    return points
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Three scans of a room in KITTI's layout; the second scan's pose is 4 cm off."""
+    root, rng = tmp_path_factory.mktemp("real"), np.random.default_rng(6)
+    (root / "sequences/room/velodyne").mkdir(parents=True)
+    (root / "poses").mkdir()
+    rows = []
+    for i in range(3):
+        T = exp(np.array([0.0, 0.0, 0.05 * i, 0.5 * i, 0.1 * i, 1.5]))
+        points = (room(rng) - T[:3, 3]) @ T[:3, :3] + 0.005 * rng.normal(size=(6_000, 3))
+        car = rng.uniform(-0.5, 0.5, (50, 3))
+        scan = poli.Scan(np.concatenate([points, car]).astype(np.float32))
+        poli.write(scan, root / f"sequences/room/velodyne/{i:06d}.bin")
+        given = T.copy()
+        given[:3, 3] += [0.0, 0.04, 0.0] if i == 1 else 0.0
+        rows.append(given[:3].ravel())
+    np.savetxt(root / "poses/room.txt", rows)
+    return root
+
+
+def test_poses_are_refined_where_that_helps(folder):
+    pytest.importorskip("small_gicp")
+    first = refined_pose(folder, "room", 0, 1.0)
+    assert first.refined
+    assert first.after < first.before
+    assert first.shift == pytest.approx(0.04, abs=0.01)
+
+
+def test_real_pairs_are_voxelised_cropped_and_matched(folder):
+    pytest.importorskip("small_gicp")
+    pairs = real_pairs(folder, RealConfiguration("room", 0.5, nearest=1.0), 8)
+    assert [pair.row for pair in pairs] == [0, 1]
+    for pair in pairs:
+        assert np.linalg.norm(pair.q, axis=1).min() > 1.0
+        assert len(pair.q) < 4_000
+        found = pair.matches(0.5)
+        assert len(found.rows) > 0.9 * len(pair.q)
+        assert np.median(np.linalg.norm(found.d, axis=1)) < 0.5
+
+
+def test_a_folder_of_another_layout_is_named(folder):
+    with pytest.raises(InputError, match="nowhere"):
+        real_pairs(folder, RealConfiguration("nowhere", 0.5))
+
+
+def test_beams_are_thinned_by_elevation():
+    elevation = np.radians(-24.8 + 26.8 / 63 * np.arange(64))
+    points = 20.0 * np.stack([np.cos(elevation), np.zeros(64), np.sin(elevation)], axis=1)
+    np.testing.assert_array_equal(thin_beams(points, 16), points[::4])
+    np.testing.assert_array_equal(thin_beams(points, 32), points[::2])
+    assert len(thin_beams(np.array([[1.0, 0.0, 1.0]]), 16)) == 0  # above the sensor's topmost row
+    with pytest.raises(InputError, match="8, 16 or 32"):
+        thin_beams(points, 5)
+
+
+def test_pairs_are_spread_over_the_sequence():
+    assert evenly_spaced(50, 3) == [0, 24, 49]
+    assert evenly_spaced(2, 8) == [0, 1]
+    labels = [configuration.label for configuration in real_configurations((0.5,))]
+    assert labels[0] == "kitti_raw_0013, 16 beams, 0.5 m"
+    assert len(set(labels)) == len(labels) == 5

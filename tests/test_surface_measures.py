@@ -1,0 +1,88 @@
+"""Normals, samples and coverage against surfaces that are known."""
+
+import numpy as np
+import pytest
+
+from poli.bench.surface_measures import (
+    BANDS,
+    AngleErrors,
+    angles,
+    by_band,
+    coverage,
+    normal_errors,
+    normal_errors_by_band,
+    sample_distances,
+)
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+
+RNG = np.random.default_rng(0)
+
+
+def tilted(degrees):
+    radians = np.radians(degrees)
+    return np.stack([np.sin(radians), np.zeros_like(radians), np.cos(radians)], axis=1)
+
+
+def up(count):
+    return np.tile([0.0, 0.0, 1.0], (count, 1))
+
+
+def test_angles_forget_the_sign_and_keep_small_ones():
+    degrees = np.array([0.0, 1e-7, 5.0, 89.0, 91.0, 180.0])
+    np.testing.assert_allclose(angles(tilted(degrees), up(6)), [0.0, 1e-7, 5.0, 89.0, 89.0, 0.0], atol=1e-12)
+
+
+def test_normal_errors():
+    errors = normal_errors(tilted(np.array([0.0, 6.0, 8.0, 30.0])), up(4))
+    assert errors.rmse == pytest.approx(np.sqrt((36 + 64 + 900) / 4))
+    assert errors.median == pytest.approx(7.0)
+    assert errors.close == 0.75
+    assert errors.count == 4
+    with pytest.raises(InputError, match="row by row"):
+        normal_errors(up(3), up(4))
+
+
+def test_bands_sum_up_to_the_whole():
+    degrees, ranges = RNG.uniform(0.0, 90.0, 500), np.append(RNG.uniform(0.0, 80.0, 496), [0.0, 10.0, 25.0, 50.0])
+    whole, parts = normal_errors(tilted(degrees), up(500)), normal_errors_by_band(tilted(degrees), up(500), ranges)
+    assert list(parts) == ["0-10 m", "10-25 m", "25-50 m", "50+ m"]
+    assert sum(part.count for part in parts.values()) == whole.count
+    assert sum(part.count * part.rmse**2 for part in parts.values()) == pytest.approx(whole.count * whole.rmse**2)
+    assert sum(part.count * part.close for part in parts.values()) == pytest.approx(whole.count * whole.close)
+    assert (np.sum(list(by_band(ranges).values()), axis=0) == 1).all()
+    assert len(BANDS) == 4
+
+
+def test_an_empty_band_has_no_errors_but_no_figures_either():
+    far = normal_errors_by_band(up(3), up(3), np.full(3, 5.0))["50+ m"]
+    assert far.count == 0
+    assert np.isnan([far.rmse, far.median, far.close]).all()
+    assert AngleErrors.of(np.empty(0)).count == 0
+    with pytest.raises(InputError, match="one for each normal"):
+        normal_errors_by_band(up(3), up(3), np.zeros(2))
+
+
+def test_samples_of_a_slab_are_as_far_from_its_plane_as_it_is_thick():
+    means = np.column_stack([RNG.uniform(-1.0, 1.0, (2_000, 2)), np.zeros(2_000)])
+    field = Ellipsoids(means, np.tile(np.diag([1.0, 1.0, 0.1**2]), (2_000, 1, 1)))
+    half, one = (sample_distances(field, sigma, lambda x: x[:, 2], np.random.default_rng(1)) for sigma in (0.5, 1.0))
+    assert one.count == 8_000
+    assert one.mean == pytest.approx(0.1 * 3 / 8, rel=0.03)  # the mean of |z| in a unit ball is 3/8
+    assert half.mean == pytest.approx(one.mean / 2)
+    assert half.median < one.median
+    flat = sample_distances(Ellipsoids(means, np.tile(np.diag([1.0, 1.0, 0.0]), (2_000, 1, 1))), 1.0, lambda x: x[:, 2], RNG)
+    assert flat.mean == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_distance_of_the_wrong_shape_is_named():
+    with pytest.raises(InputError, match="distance returned shape"):
+        sample_distances(Ellipsoids(np.zeros((1, 3)), np.eye(3)[None]), 1.0, lambda x: x, RNG)
+
+
+def test_coverage_is_the_share_within_reach():
+    surface = np.column_stack([np.linspace(0.0, 10.0, 101), np.zeros(101), np.zeros(101)])
+    samples = np.array([[0.0, 0.0, 0.0], [10.0, 0.0, 0.0]])
+    assert coverage(surface, samples, 1.05) == pytest.approx(22 / 101)
+    assert coverage(surface, samples, 100.0) == 1.0
+    assert coverage(surface, samples + [0.0, 0.0, 5.0], 1.0) == 0.0
