@@ -13,7 +13,7 @@ from oracles import random_pose
 from poli.data.shapes import procedural_mesh
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import group
+from poli.estimation.grouping import Sight, group
 from poli.estimation.inference import load_model, model_card, shipped_models
 from poli.estimation.model import read_model
 
@@ -25,10 +25,15 @@ from poli.learn.losses import LossConfig, PoseNoise, pair_loss  # noqa: E402
 from poli.learn.network import Network  # noqa: E402
 from poli.learn.pairs import PairConfig, draw_pairs  # noqa: E402
 
+SIGHT = Sight(np.zeros(3), np.array([0.0, 0.0, 1.0]))
 ARCHITECTURES = [
     Architecture(),
     Architecture(neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), log_scale=True, rounds=3),
-]
+    Architecture(
+        neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), thinning="leaves", log_scale=True,
+        sensor=True, size=10,
+    ),
+]  # fmt: skip
 
 
 def cloud(seed: int, count: int = 150) -> np.ndarray:
@@ -47,7 +52,7 @@ def network(architecture: Architecture, seed: int = 0) -> Network:
 
 
 def covariances(made: Network, points: np.ndarray) -> np.ndarray:
-    batch = GroupBatch.of([group(points, made.architecture)])
+    batch = GroupBatch.of([group(points, made.architecture, SIGHT)])
     with torch.no_grad():
         L, frames = made.sized(batch)
         factor = (frames.double() @ L.double()).numpy()
@@ -67,7 +72,7 @@ def test_inference_without_torch_equals_the_reference(tmp_path, architecture):
         points = cloud(count, count)
         expected = 1.25**2 * covariances(network(architecture), points)
         size = np.abs(expected).max(axis=(1, 2), keepdims=True)
-        np.testing.assert_allclose(model.covariances(points) / size, expected / size, atol=2e-4)
+        np.testing.assert_allclose(model.covariances(points, SIGHT) / size, expected / size, atol=2e-4)
 
 
 @given(st.integers(0, 1000))

@@ -8,10 +8,11 @@ import numpy as np
 
 from poli.arrays import real_number
 from poli.errors import InputError
+from poli.kernel import kernel
 from poli.scan import Scan, ScanLike
 
 VoxelPick = Literal["mean", "first"]
-_CELLS = 2**20  # a side; three of them in one 64-bit key
+_CELLS = 2**20  # from the middle to a side; three sides in one 64-bit key
 
 
 def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> Scan:
@@ -27,22 +28,55 @@ def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> S
     scan = scan.clean()
     if not len(scan):
         return scan
-    cells = np.floor(scan.points.astype(np.float64) / size)
-    cells -= cells.min(axis=0)
-    if cells.max() >= _CELLS:
-        raise InputError(f"voxels of {size} m: the scan is more than {_CELLS} voxels wide; take larger voxels or crop it")
-    keys = cells.astype(np.int64) @ np.array([_CELLS * _CELLS, _CELLS, 1])
-    _, first, voxel = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
+    reach = np.abs(scan.points).max() / size
+    if not reach < _CELLS:
+        raise InputError(f"voxels of {size} m: the scan reaches {reach:.0f} voxels far, more than {_CELLS}; take larger voxels or crop it")
+    voxels, first = _voxels(scan.points, size)
     if pick == "first":
-        return scan.select(first[order])
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    voxel = rank[voxel]
-    counts = np.bincount(voxel)
-    means = np.stack([np.bincount(voxel, scan.points[:, axis]) for axis in range(3)], axis=1) / counts[:, None]
-    far = ((scan.points - means[voxel]) ** 2).sum(axis=1)
-    by_voxel = np.lexsort((far, voxel))
-    nearest = by_voxel[np.concatenate([[0], np.cumsum(counts)[:-1]])]
-    chosen = scan.select(nearest)
-    return Scan(means.astype(scan.points.dtype), chosen.fields, scan.stamp, scan.dropped)
+        return scan.select(first)
+    means, nearest = _means(scan.points, voxels, len(first))
+    return Scan(means.astype(scan.points.dtype), scan.select(nearest).fields, scan.stamp, scan.dropped)
+
+
+@kernel
+def _voxels(points, size):
+    """The voxel of each point, numbered as they first appear, and their first points. By hashing: one pass, no sorting."""
+    slots = 16
+    while slots < 2 * len(points):
+        slots *= 2
+    keys, numbers = np.empty(slots, np.int64), np.full(slots, -1, np.int32)
+    voxels, first = np.empty(len(points), np.int32), np.empty(len(points), np.int32)
+    count = 0
+    for i in range(len(points)):
+        key = np.int64(0)
+        for a in range(3):
+            key = key * (2 * _CELLS) + np.int64(np.floor(np.float64(points[i, a]) / size)) + _CELLS
+        slot = ((key ^ (key >> 29)) * np.int64(-7046029254386353131)) >> 20 & (slots - 1)
+        while numbers[slot] >= 0 and keys[slot] != key:
+            slot = (slot + 1) & (slots - 1)
+        if numbers[slot] < 0:
+            keys[slot], numbers[slot] = key, count
+            first[count] = i
+            count += 1
+        voxels[i] = numbers[slot]
+    return voxels, first[:count].copy()
+
+
+@kernel
+def _means(points, voxels, count):
+    """The mean of each voxel's points, and which of them is nearest to it."""
+    means, members = np.zeros((count, 3)), np.zeros(count, np.int32)
+    for i in range(len(points)):
+        members[voxels[i]] += 1
+        for a in range(3):
+            means[voxels[i], a] += points[i, a]
+    for v in range(count):
+        for a in range(3):
+            means[v, a] /= members[v]
+    nearest, least = np.empty(count, np.int32), np.full(count, np.inf)
+    for i in range(len(points)):
+        v = voxels[i]
+        squared = (points[i, 0] - means[v, 0]) ** 2 + (points[i, 1] - means[v, 1]) ** 2 + (points[i, 2] - means[v, 2]) ** 2
+        if squared < least[v]:
+            least[v], nearest[v] = squared, i
+    return means, nearest

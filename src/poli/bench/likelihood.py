@@ -27,7 +27,7 @@ _OUTLIER_SIGMA = 1.0  # metres
 _LEAST_GATE = 2.0  # metres
 _LOG_2PI = np.log(2.0 * np.pi)
 
-# Where the tuning of PCA may go: (log scale, log floor in metres). The edges are far from any answer that makes sense.
+# Where the tuning of PCA may go: (log scale, log floor in metres). A floor at its lower edge is none: the scale alone does best.
 _BOUNDS = ((np.log(1e-6), np.log(1e3)), (np.log(1e-4), np.log(1.0)))
 _GRID_SCALES = np.log([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0])
 _GRID_FLOORS = np.log([0.003, 0.01, 0.03, 0.1, 0.3])
@@ -87,6 +87,13 @@ def nll(d: np.ndarray, covariances: np.ndarray) -> np.ndarray:  # (M, 3), (M, 3,
     d, covariances = _checked(d, covariances)
     inlier = gaussian.log_likelihood(np.zeros_like(d), 2.0 * covariances, d)
     return -np.logaddexp(np.log(1.0 - OUTLIERS) + inlier, _log_outlier((d**2).sum(axis=1)))
+
+
+def right(d: np.ndarray, covariances: np.ndarray) -> np.ndarray:  # (M, 3), (M, 3, 3) -> (M,)
+    """How probable it is that each match is none of the outliers."""
+    d, covariances = _checked(d, covariances)
+    inlier = np.log(1.0 - OUTLIERS) + gaussian.log_likelihood(np.zeros_like(d), 2.0 * covariances, d)
+    return np.exp(inlier - np.logaddexp(inlier, _log_outlier((d**2).sum(axis=1))))
 
 
 def squared(d: np.ndarray, covariances: np.ndarray) -> np.ndarray:  # (M, 3), (M, 3, 3) -> (M,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +61,7 @@ def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str],
         survey_points = voxel_downsample(survey.points, _SURVEY_VOXEL, "first").points
         T_world_survey = trajectory.poses(np.array([survey_time]))[0]
         for name in rng.choice(np.array(sensors), min(each, len(sensors)), replace=False):
-            sensor = random_sensor(rng) if name == "any" else SENSORS[str(name)]
+            sensor = random_sensor(rng) if name == "any" else _copy_of(SENSORS[str(name)], rng)
             # Consecutive sweeps, or keyframes about a metre apart.
             apart = 1.0 / sensor.rate if rng.random() < 0.7 else max(1.0 / sensor.rate, rng.uniform(0.7, 2.0) / ride.speed)
             seeds = rng.integers(2**31, size=2)
@@ -124,6 +124,11 @@ def random_sensor(rng: np.random.Generator) -> Sensor:
         divergence=rng.uniform(0.001, 0.006),
         rate=float(rng.choice([10.0, 20.0])),
     )
+
+
+def _copy_of(sensor: Sensor, rng: np.random.Generator) -> Sensor:
+    """As another copy of it would be: data sheets give the noise of a bad day."""
+    return replace(sensor, noise=sensor.noise * rng.uniform(0.3, 1.1), dropout=rng.uniform(0.0, 0.05))
 
 
 def _standing(trajectory: Trajectory, time: float):

@@ -37,6 +37,7 @@ class Architecture:
     thinning: Thinning = "farthest"
     log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
     sensor: bool = False  # is it told where the sensor stands and which way is up?
+    size: int = 0  # width of the layer that finds the sizes from all that is known of a point; 0: from the head's hidden layer alone
     floor: float = 0.01  # the least diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:
@@ -45,7 +46,7 @@ class Architecture:
             raise InputError(f"architecture: neighbours, edge and scalars need one number a level, {levels} each")
         numbers = [*self.neighbours, *self.edge, *self.scalars, self.interpolated]
         numbers += [self.head, self.reach, self.attention, self.heads, self.rounds]
-        if not all(isinstance(n, int) for n in [*numbers, self.stride, self.vectors]):
+        if not all(isinstance(n, int) for n in [*numbers, self.stride, self.vectors, self.size]):
             raise InputError("architecture: sizes must be whole numbers")
         if self.reach < self.neighbours[0]:
             raise InputError(f"architecture: reach is {self.reach}; it must cover the {self.neighbours[0]} neighbours of level 0")
@@ -53,7 +54,7 @@ class Architecture:
             raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {levels - 1}")
         if self.thinning not in get_args(Thinning):
             raise InputError(f"architecture: thinning is {self.thinning!r}; expected one of {', '.join(get_args(Thinning))}")
-        if min(numbers) < 1 or self.stride < 2 or self.vectors < 0 or not self.floor > 0:
+        if min(numbers) < 1 or self.stride < 2 or min(self.vectors, self.size) < 0 or not self.floor > 0:
             raise InputError("architecture: sizes must be positive, stride at least 2, floor above 0")
 
     @property
@@ -104,7 +105,9 @@ class Architecture:
             shapes[f"up{level}.place"] = (3 + turned, fine)
             shapes[f"up{level}.node"] = (2 * fine + turned, fine + (turned if level else 0))
         shapes["head.hidden"] = (self.scalars[0], self.head)
-        shapes["size.out"] = (self.head, 3)
+        if self.size:
+            shapes["size.hidden"] = (self.scalars[0] + self.context + 3, self.size)
+        shapes["size.out"] = (self.size or self.head, 3)
         for r in range(self.rounds):
             shapes[f"shape{r}.out"] = (self.head, 6 + self.heads)
             shapes[f"attend{r}.place"] = (9 + (2 if r else 0), self.attention)

@@ -38,9 +38,13 @@ class Model:
     def covariances(self, points: np.ndarray, sight: Sight = Sight()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
         """Calibrated: matched points of two clouds of this density differ by N(0, 2 C)."""
         grouping = group(points, self.architecture, sight)
-        L, hidden = self._ellipsoids(grouping.levels[0], self._features(grouping))
+        scalars = self._features(grouping)
+        L, hidden = self._ellipsoids(grouping.levels[0], scalars)
         variances, axes = eigh3(L @ np.swapaxes(L, 1, 2))
         variances = np.maximum(variances, self.architecture.floor**4)  # rounding may take away what is far smaller than the rest
+        if self.architecture.size:
+            known = np.concatenate([scalars, grouping.context, np.log(variances).astype(np.float32)], axis=1)
+            hidden = _relu(self._map("size.hidden", known))
         variances *= np.exp(self._map("size.out", hidden).astype(np.float64))  # sizes; the directions stay
         variances[:, 0] = np.minimum(variances[:, 0], THINNEST * variances[:, 1:].min(axis=1))
         variances *= (self.calibration * grouping.spacing[:, None]) ** 2

@@ -70,7 +70,7 @@ class LossTerms:
     total: torch.Tensor  # ()
     correspondence: float  # 1/2 [log|2C| + d'(2C)^-1 d], a match
     pose: float  # 1/2 [log|H| + xi' Gamma^-1 xi + log|Gamma|], a match
-    nees: float  # mean of d'(2C)^-1 d: 3 when calibrated
+    nees: float  # mean of d'(2C)^-1 d of the matches, as far as they are believed: 3 when calibrated
     certified: float  # fraction of the problems; the others were skipped
 
 
@@ -135,8 +135,8 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
         each = data + pose
     total = (each[kept] if config.kind == "release" else each[kept] / count[kept]).mean() + 0.0 * noise.log_sigma.sum()
     with torch.no_grad():
-        squared_sum = (matches.weights * squared).sum(1)
-        data_mean, pose_mean, nees = ((value[kept] / count[kept]).mean().item() for value in (data, pose, squared_sum))
+        data_mean, pose_mean = ((value[kept] / count[kept]).mean().item() for value in (data, pose))
+        nees = ((weights * squared).sum(1)[kept] / weights.sum(1)[kept].clamp_min(1e-9)).mean().item()
     return LossTerms(total, data_mean, pose_mean, nees, kept.double().mean().item())
 
 

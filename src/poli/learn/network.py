@@ -51,11 +51,15 @@ class Network(nn.Module):
         """L and frames of the stretched ellipsoids, C = (F L)(F L)': the frames are their axes, L is diagonal. A gradient flows
         to the stretch alone. The thinnest axis stays the thinnest, so normals do not change."""
         with torch.no_grad():
-            L, hidden = self._ellipsoids(batch, self._features(batch))
+            scalars = self._features(batch)
+            L, hidden = self._ellipsoids(batch, scalars)
             if not torch.isfinite(L).all():  # no axes to find; whoever reads L will see
                 return L, batch.frames[0]
             variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
-        stretched = variances.to(hidden) * self._map("size_out", hidden).exp()
+            variances = variances.clamp_min(self.architecture.floor**4).to(hidden)
+        if self.architecture.size:
+            hidden = functional.relu(self._map("size_hidden", torch.cat([scalars, batch.context, variances.log()], dim=1)))
+        stretched = variances * self._map("size_out", hidden).exp()
         thinnest = torch.minimum(stretched[:, :1], THINNEST * stretched[:, 1:].amin(dim=1, keepdim=True))
         scales = torch.cat([thinnest, stretched[:, 1:]], dim=1).sqrt()
         return torch.diag_embed(scales) * batch.spacing[:, None, None], batch.frames[0] @ axes.to(batch.frames[0])

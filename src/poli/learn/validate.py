@@ -23,7 +23,7 @@ class Validation:
     loss: float  # T-Q-C at the true pose, a match: one yardstick for every loss
     normal_rmse: float  # degrees, without regard to sign
     normal_median: float
-    nees: float  # mean of d'(2C)^-1 d at the true pose: 3 when calibrated
+    nees: float  # mean of d'(2C)^-1 d of believed matches at the true pose: 3 when calibrated
 
 
 def validate(model: TrainingModel, held_out: Iterable[PairBatch]) -> Validation | None:

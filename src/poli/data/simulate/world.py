@@ -10,6 +10,9 @@ from poli.data.simulate.places.place import Label, Mover, Place
 from poli.data.simulate.triangles import TriangleIndex
 
 
+_ROOM = 7.0  # metres: moving cars do not see the sensor, so those that come too near are not there
+
+
 @dataclass(frozen=True)
 class Hits:
     """Where rays ended, in the frame of the world."""
@@ -38,6 +41,8 @@ class World:
         for mover, index in self._movers if times is not None else ():
             assert times is not None
             R, at = _mover_poses(mover, times)
+            if np.linalg.norm(at[0] - origins[0]) < _ROOM:
+                continue
             local = np.einsum("mji,mj->mi", R, origins - at), np.einsum("mji,mj->mi", R, directions)
             near, which = index.cast(*local, farthest)
             closer = near < distance

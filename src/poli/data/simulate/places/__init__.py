@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from poli.data.simulate.places.corridor import corridor
 from poli.data.simulate.places.districts import apartments, campus
+from poli.data.simulate.places.hall import hall
 from poli.data.simulate.places.lots import parking
 from poli.data.simulate.places.place import Label, Mover, Place
 from poli.data.simulate.places.roundabout import roundabout
@@ -24,6 +26,8 @@ _MAKERS: dict[str, Callable[[np.random.Generator, str, int], Place]] = {
     "bridge": bridge,
     "parking": parking,
     "tunnel": tunnel,
+    "corridor": corridor,
+    "hall": hall,
 }
 PLACES: tuple[str, ...] = tuple(_MAKERS)
 

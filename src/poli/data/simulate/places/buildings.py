@@ -10,7 +10,7 @@ from poli.data.simulate.places.facades import Style, facade
 from poli.data.simulate.places.roofs import roof
 from poli.data.simulate.places.solids import beams, boxes, joined, surface, tube, turned
 
-_BELOW = 2.5  # how far walls go under the floor, so that slopes show no gap
+_BELOW = 4.0  # how far walls go under the floor, so that slopes show no gap
 
 
 def building(
@@ -30,7 +30,8 @@ def building(
     parts = []
     for side in range(4):
         wide, out = (width, depth / 2) if side % 2 == 0 else (depth, width / 2)
-        wall, bays = facade(rng, style, wide, storeys, door=side == 0 or rng.random() < 0.2, below=_BELOW)
+        look = replace(style, mullion=False, pilaster=0.0) if side == 2 else style  # backs are plain
+        wall, bays = facade(rng, look, wide, storeys, door=side == 0 or rng.random() < 0.2, below=_BELOW)
         things = [wall]
         if side != 1 and rng.random() < balconies:
             things.append(_balconies(rng, style, bays, wide / len(bays), storeys))
@@ -60,7 +61,9 @@ def _balconies(rng: np.random.Generator, style: Style, bays: np.ndarray, bay: fl
         rim = base + corners
         sheets = [surface(np.stack([r, r + [0, 0, 0.95]])) for r in rim]
         return joined([slabs, *sheets, *[s * [0.97, 0.98, 1.0] + s.mean(axis=(0, 1)) * [0.03, 0, 0] for s in sheets[:4]]])
-    feet = [np.linspace(a, b, max(2, int(np.linalg.norm(b - a) / 0.16)))[:-1] for a, b in zip(corners[:-1], corners[1:], strict=True)]
+    feet = [
+        np.linspace(a, b, max(2, int(np.linalg.norm(b - a) / 0.16)))[:-1] for a, b in zip(corners[:-1], corners[1:], strict=True)
+    ]
     feet_all = (base + np.concatenate([*feet, corners[-1:]])).reshape(-1, 3)
     rails_from, rails_to = (base + corners[:-1] + [0, 0, 0.95]).reshape(-1, 3), (base + corners[1:] + [0, 0, 0.95]).reshape(-1, 3)
     return joined([slabs, beams(feet_all, feet_all + [0, 0, 0.95], 0.03, 3), beams(rails_from, rails_to, 0.06)])
@@ -97,6 +100,8 @@ def _bay_window(rng: np.random.Generator, width: float, depth: float, top: float
     levels = np.array([-1.5, 0.6, 0.65, top - 0.3, top - 0.25, top])
     swell = np.array([1.0, 1.0, 0.94, 0.94, 1.08, 1.08])
     middle = np.array([x, depth / 2])
-    rings = np.stack([np.column_stack([middle + s * (rim - middle), np.full(len(rim), z)]) for s, z in zip(swell, levels, strict=True)])
+    rings = np.stack(
+        [np.column_stack([middle + s * (rim - middle), np.full(len(rim), z)]) for s, z in zip(swell, levels, strict=True)]
+    )
     peak = np.broadcast_to([x, depth / 2, top + 0.5 * radius], rings[-1].shape)
     return joined([surface(rings), surface(np.stack([rings[-1], peak]))])

@@ -10,8 +10,28 @@ from poli.data.simulate.places.solids import boxes, ellipsoid, fan, joined, surf
 
 # Outlines of the roof line from rear to front: (share of length, share of height).
 _SHAPES = {
-    "saloon": [(0.0, 0.5), (0.02, 0.62), (0.17, 0.67), (0.32, 0.97), (0.42, 1.0), (0.55, 0.98), (0.72, 0.65), (0.95, 0.52), (1.0, 0.38)],
-    "hatch": [(0.0, 0.45), (0.02, 0.62), (0.1, 0.9), (0.2, 0.98), (0.45, 1.0), (0.58, 0.96), (0.75, 0.64), (0.96, 0.52), (1.0, 0.36)],
+    "saloon": [
+        (0.0, 0.5),
+        (0.02, 0.62),
+        (0.17, 0.67),
+        (0.32, 0.97),
+        (0.42, 1.0),
+        (0.55, 0.98),
+        (0.72, 0.65),
+        (0.95, 0.52),
+        (1.0, 0.38),
+    ],
+    "hatch": [
+        (0.0, 0.45),
+        (0.02, 0.62),
+        (0.1, 0.9),
+        (0.2, 0.98),
+        (0.45, 1.0),
+        (0.58, 0.96),
+        (0.75, 0.64),
+        (0.96, 0.52),
+        (1.0, 0.36),
+    ],
     "estate": [(0.0, 0.5), (0.02, 0.7), (0.06, 0.93), (0.3, 1.0), (0.58, 0.97), (0.74, 0.66), (0.96, 0.54), (1.0, 0.36)],
     "van": [(0.0, 0.5), (0.01, 0.93), (0.05, 1.0), (0.6, 1.0), (0.74, 0.94), (0.86, 0.58), (0.97, 0.47), (1.0, 0.3)],
     "bus": [(0.0, 0.5), (0.005, 0.95), (0.02, 1.0), (0.96, 1.0), (0.985, 0.9), (1.0, 0.4)],
@@ -34,12 +54,14 @@ class Vehicle:
     width: float
 
 
-def _body(rng: np.random.Generator, shape: str, length: float, width: float, height: float, wheels: np.ndarray, radius: float) -> np.ndarray:
+def _body(
+    rng: np.random.Generator, shape: str, length: float, width: float, height: float, wheels: np.ndarray, radius: float
+) -> np.ndarray:
     """The shell: for each station along the car, half a section from the sill over the belt line to the roof, and its mirror image."""
     control = np.array(_SHAPES[shape])
     control = control + rng.normal(0, 0.008, control.shape) * [length < 8, 1]
     control[0, 0], control[-1, 0] = 0.0, 1.0
-    count = 34 if length < 8 else 48
+    count = 26 if length < 8 else 48
     t = np.unique(np.concatenate([0.5 - 0.5 * np.cos(np.linspace(0, np.pi, count)), control[:, 0].clip(0, 1)]))
     top = height * np.interp(t, np.sort(control[:, 0]), control[:, 1])
     top[1:-1] = 0.25 * top[:-2] + 0.5 * top[1:-1] + 0.25 * top[2:]  # creases become curves
@@ -52,13 +74,23 @@ def _body(rng: np.random.Generator, shape: str, length: float, width: float, hei
     sill = np.full_like(x, 0.55 * radius) + 0.12 * height * end
     arch = np.sqrt(np.maximum((1.18 * radius) ** 2 - (x[:, None] - wheels) ** 2, 0.0)).max(axis=1) + radius * 0.9
     low = np.where(np.abs(x[:, None] - wheels).min(axis=1) < 1.18 * radius, np.maximum(sill, np.minimum(arch, 0.95 * belt)), sill)
-    y = np.stack([0 * half, 0.7 * half, half * 0.97, half, 0.985 * half, 0.5 * (half * 0.96 + crown), crown, 0.6 * crown, 0 * crown], axis=1)
+    y = np.stack(
+        [0 * half, 0.7 * half, half * 0.97, half, 0.985 * half, 0.5 * (half * 0.96 + crown), crown, 0.6 * crown, 0 * crown], axis=1
+    )
     z = np.stack(
         [sill, sill, low, 0.5 * (low + belt), belt, 0.45 * belt + 0.55 * top, top - 0.04 * height, top - 0.01 * height, top], axis=1
     )
-    side = np.stack([np.broadcast_to(x[:, None], y.shape), y, z], axis=-1)  # (S, 9, 3)
+    y, z = _rounded(y), _rounded(z)
+    side = np.stack([np.broadcast_to(x[:, None], y.shape), y, z], axis=-1)  # (S, 13, 3)
     ring = np.concatenate([side, side[:, -2:0:-1] * [1, -1, 1]], axis=1)
     return joined([surface(ring, close=True), fan(ring[0]), fan(ring[-1])])
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:  # (S, 9) -> (S, 13)
+    """Corners from the belt line to the roof cut twice, as by a plane: flanks and roof pass into each other."""
+    edges = 0.25 * values[:, 3:-1] + 0.75 * values[:, 4:], 0.75 * values[:, 3:-1] + 0.25 * values[:, 4:]
+    cut = np.stack([edges[1], edges[0]], axis=2).reshape(len(values), -1)  # (S, 10)
+    return np.concatenate([values[:, :3], cut[:, 1:], values[:, -1:]], axis=1)
 
 
 def _wheels(x: np.ndarray, width: float, radius: float) -> np.ndarray:
@@ -101,14 +133,19 @@ def _truck(rng: np.random.Generator) -> Vehicle:
     if style == "box":
         tall = rng.uniform(1.8, 2.6)
         body = boxes([[middle, 0, 1.0 + tall / 2]], [load, width, tall])
-        ribs = boxes([[v, 0, 1.0 + tall / 2] for v in np.arange(middle - load / 2 + 0.3, middle + load / 2, 0.6)], [0.06, width + 0.06, tall])
+        ribs = boxes(
+            [[v, 0, 1.0 + tall / 2] for v in np.arange(middle - load / 2 + 0.3, middle + load / 2, 0.6)], [0.06, width + 0.06, tall]
+        )
         body = joined([body, ribs])
     elif style == "tank":
         r = rng.uniform(0.8, 1.1)
         angle = np.linspace(0, 2 * np.pi, 21)[:-1]
         ends = [(-0.5, 0.5), (-0.48, 0.85), (-0.45, 1.0), (0.45, 1.0), (0.48, 0.85), (0.5, 0.5)]
         rings = np.stack(
-            [np.stack([np.full(20, middle + e * load), s * r * np.cos(angle), 1.05 + r + s * r * np.sin(angle)], 1) for e, s in ends]
+            [
+                np.stack([np.full(20, middle + e * load), s * r * np.cos(angle), 1.05 + r + s * r * np.sin(angle)], 1)
+                for e, s in ends
+            ]
         )
         body = joined([surface(rings, close=True), fan(rings[0]), fan(rings[-1])])
     else:

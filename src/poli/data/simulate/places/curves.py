@@ -52,7 +52,9 @@ def by_heading(heading: np.ndarray, spacing: float = 1.0) -> np.ndarray:  # (K,)
     return np.concatenate([np.zeros((1, 2)), np.cumsum(steps[:-1], axis=0)])
 
 
-def winding(rng: np.random.Generator, length: float, swing: float, corners: tuple[tuple[float, float, float], ...] = ()) -> np.ndarray:
+def winding(
+    rng: np.random.Generator, length: float, swing: float, corners: tuple[tuple[float, float, float], ...] = ()
+) -> np.ndarray:
     """A path (K, 2) that swings to both sides by up to `swing` radians; each corner is (metres along, turn in radians, radius)."""
     s = np.arange(0.0, length)
     waves = rng.uniform(90.0, 260.0, 2)

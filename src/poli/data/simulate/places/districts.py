@@ -100,7 +100,9 @@ def _green(site: Site, road: Road, near: list, far: list, share: float) -> None:
     street_things(site, road.line, road.half, road.pavement)
     steps = np.arange(5, len(road.line) - 5, int(rng.integers(8, 15)))
     for side in (-1, 1):
-        plant(site, (road.line + side * (road.edge + rng.uniform(0.8, 2.5)) * lefts(road.line)[:, :2])[steps], near, far, "paved", 0.4)
+        plant(
+            site, (road.line + side * (road.edge + rng.uniform(0.8, 2.5)) * lefts(road.line)[:, :2])[steps], near, far, "paved", 0.4
+        )
     boundaries(site, road.line, road.edge, share)
     plant(site, scatter(site, int(rng.integers(15, 50)), 30.0), near, far, "paved")
     plant(site, scatter(site, int(rng.integers(20, 60))), near, far, "paved")

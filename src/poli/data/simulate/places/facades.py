@@ -80,7 +80,9 @@ class Style:
         )
 
 
-def facade(rng: np.random.Generator, style: Style, width: float, storeys: int, door: bool, below: float) -> tuple[np.ndarray, np.ndarray]:
+def facade(
+    rng: np.random.Generator, style: Style, width: float, storeys: int, door: bool, below: float
+) -> tuple[np.ndarray, np.ndarray]:
     """A wall facing +y, centred on x = 0, from `below` metres under the floor; and the middles of its bays (n,)."""
     bays = max(1, round(width / style.bay))
     bay = width / bays
@@ -120,6 +122,8 @@ def facade(rng: np.random.Generator, style: Style, width: float, storeys: int, d
         depth = np.where(wide, -style.recess - 0.1, depth)
     if door:
         at = int(rng.integers(bays))
-        opening = open_column & (bay_of == at)[:, None] & (floors == 0)[None] & (r != COURSE) & (r != CORNICE) & (up[1:] < 2.7)[None]
+        opening = (
+            open_column & (bay_of == at)[:, None] & (floors == 0)[None] & (r != COURSE) & (r != CORNICE) & (up[1:] < 2.7)[None]
+        )
         depth = np.where(opening, -style.recess - 0.05, depth)
     return relief_wall(across, up, depth), (np.arange(bays) + 0.5) * bay - width / 2

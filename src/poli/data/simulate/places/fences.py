@@ -23,8 +23,19 @@ def fence(rng: np.random.Generator, path: np.ndarray, kind: str) -> np.ndarray: 
     if kind == "wall":
         tall, thick = rng.uniform(0.5, 1.9), rng.uniform(0.12, 0.2)
         cap = thick + 0.05
-        profile = np.array([[-thick, -0.6], [-thick, tall - 0.1], [-cap, tall - 0.1], [-cap, tall], [0, tall + 0.04],
-                            [cap, tall], [cap, tall - 0.1], [thick, tall - 0.1], [thick, -0.6]])
+        profile = np.array(
+            [
+                [-thick, -0.6],
+                [-thick, tall - 0.1],
+                [-cap, tall - 0.1],
+                [-cap, tall],
+                [0, tall + 0.04],
+                [cap, tall],
+                [cap, tall - 0.1],
+                [thick, tall - 0.1],
+                [thick, -0.6],
+            ]
+        )
         piers = _at(path, rng.uniform(2.5, 5.0))
         return joined([swept(path, lefts(path), profile), boxes(piers + up * (tall / 2 - 0.2), [0.42, 0.42, tall + 0.7])])
     if kind == "barrier":  # the bent sheet of a crash barrier

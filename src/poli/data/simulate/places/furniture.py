@@ -35,7 +35,9 @@ def sign(rng: np.random.Generator) -> np.ndarray:
 
 
 def signal(rng: np.random.Generator) -> np.ndarray:
-    head = joined([box((0, 0, 0), (0.25, 0.3, 0.9)), *[tube(np.array([[0.1, 0, z], [0.32, 0, z]]), 0.11, 8) for z in (-0.28, 0, 0.28)]])
+    head = joined(
+        [box((0, 0, 0), (0.25, 0.3, 0.9)), *[tube(np.array([[0.1, 0, z], [0.32, 0, z]]), 0.11, 8) for z in (-0.28, 0, 0.28)]]
+    )
     tall = rng.uniform(2.4, 3.2)
     parts = [post(tall + 0.6, 0.06, sides=8), head + [0.2, 0, tall]]
     if rng.random() < 0.4:
@@ -52,8 +54,15 @@ def bollard(rng: np.random.Generator) -> np.ndarray:
 def bin_(rng: np.random.Generator) -> np.ndarray:
     if rng.random() < 0.5:  # a wheeled one
         wide, tall = rng.uniform(0.45, 1.2), rng.uniform(0.9, 1.2)
-        rings = [np.array([[-a, -b, z], [a, -b, z], [a, b, z], [-a, b, z]]) for a, b, z in
-                 ((0.25, 0.42 * wide, -0.1), (0.3, 0.5 * wide, tall), (0.34, 0.53 * wide, tall + 0.03), (0.2, 0.5 * wide, tall + 0.13))]
+        rings = [
+            np.array([[-a, -b, z], [a, -b, z], [a, b, z], [-a, b, z]])
+            for a, b, z in (
+                (0.25, 0.42 * wide, -0.1),
+                (0.3, 0.5 * wide, tall),
+                (0.34, 0.53 * wide, tall + 0.03),
+                (0.2, 0.5 * wide, tall + 0.13),
+            )
+        ]
         return joined([surface(np.stack(rings), close=True), fan(rings[-1])])
     r = rng.uniform(0.18, 0.3)
     return lathe(np.array([[0.8 * r, -0.1], [r, 0.75], [1.1 * r, 0.8], [0.7 * r, 0.95], [0.02, 1.0]]), 12)
@@ -102,12 +111,20 @@ def person(rng: np.random.Generator) -> np.ndarray:
     tall, step, wide = rng.uniform(1.5, 1.9), rng.uniform(-0.35, 0.35), rng.uniform(0.17, 0.23)
     hip, shoulder = 0.52 * tall, 0.82 * tall
     parts = [ellipsoid((0.1, 0.09, 0.13), 10, 6) + [0, 0, 0.93 * tall]]
-    body = np.array([[0.9, hip - 0.05], [1.0, hip + 0.1], [0.85, 0.65 * tall], [1.15, shoulder - 0.08], [0.9, shoulder], [0.3, shoulder + 0.05]])
+    body = np.array(
+        [[0.9, hip - 0.05], [1.0, hip + 0.1], [0.85, 0.65 * tall], [1.15, shoulder - 0.08], [0.9, shoulder], [0.3, shoulder + 0.05]]
+    )
     parts.append(lathe(body * [wide, 1.0], 12) * [0.65, 1.0, 1.0])
     for side in (-1, 1):
         swing = side * step
         leg = np.array([[0, side * 0.1, hip], [0.4 * swing + 0.03, side * 0.1, 0.5 * hip], [swing, side * 0.1, 0.0]])
-        arm = np.array([[0, side * wide * 1.15, shoulder - 0.05], [-0.3 * swing, side * wide * 1.4, 0.66 * tall], [-swing + 0.1, side * wide * 1.3, hip]])
+        arm = np.array(
+            [
+                [0, side * wide * 1.15, shoulder - 0.05],
+                [-0.3 * swing, side * wide * 1.4, 0.66 * tall],
+                [-swing + 0.1, side * wide * 1.3, hip],
+            ]
+        )
         parts += [tube(leg, np.array([0.09, 0.07, 0.05]), 8), tube(arm, np.array([0.06, 0.05, 0.035]), 7)]
     return joined(parts)
 

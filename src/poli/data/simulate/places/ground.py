@@ -44,6 +44,8 @@ class Ground:
         road = base + self.camber * inward * (2.0 - inward) + self.wear(xy)
         lowered = ramp(np.sin(0.23 * xy[:, 0] + 1.7 * np.sin(0.11 * xy[:, 1])), 0.75, 0.95)  # kerbs dip at crossings and driveways
         pavement = base + self.kerb * (1.0 - 0.75 * lowered) + 0.02 * np.clip(to_road, 0.0, 4.0)
+        if self.gap is not None:  # where the road ends before a bridge nothing stands higher than it
+            pavement = np.where((to_road < -0.05) & (np.abs(self.gap(xy)) < 3.0), road - 0.03, pavement)
         grass = pavement + 0.02 + self.beside(xy) + self.relief(xy) * ramp(to_paved, 0.0, 18.0)
         if self.gap is not None:
             outside = -self.gap(xy)
@@ -65,7 +67,9 @@ def ground_triangles(
     """Everything that is ground, with its labels; `distance` is how far from the route the mesh takes a point to be."""
     cells = graded_cells(low, high, finest, _REACH, distance)
     values = np.column_stack([cells.xy, ground.layers(cells.xy)])  # columns x, y, road, pavement, grass, to road, to pavement
-    grown = ramp(values[:, 6], 0.0, 1.0) * (0.4 + 0.6 * ramp(np.sin(0.13 * cells.xy[:, 0]) * np.sin(0.17 * cells.xy[:, 1]), -0.5, 0.5))
+    grown = ramp(values[:, 6], 0.0, 1.0) * (
+        0.4 + 0.6 * ramp(np.sin(0.13 * cells.xy[:, 0]) * np.sin(0.17 * cells.xy[:, 1]), -0.5, 0.5)
+    )
     values[:, 4] += rng.normal(0.0, ground.roughness, len(values)) * grown
     values[:, 2:4] += rng.normal(0.0, 0.003, (len(values), 1))
     values[:, 5:] = np.where(np.abs(values[:, 5:]) < 1e-3, 1e-3, values[:, 5:])  # no vertex on an edge: its triangles would vanish

@@ -7,13 +7,23 @@ import numpy as np
 from poli.data.simulate.places import furniture
 from poli.data.simulate.places.cars import Vehicle
 from poli.data.simulate.places.curves import line, resampled, shifted, smoothed
-from poli.data.simulate.places.fences import fence
 from poli.data.simulate.places.outdoors import drawn_ground
 from poli.data.simulate.places.paving import Lot, Strip
 from poli.data.simulate.places.place import Label, Place
 from poli.data.simulate.places.site import Site
 from poli.data.simulate.places.solids import box, turned
-from poli.data.simulate.places.streets import bushes, drive, groves, make_house, new_fleet, park, plant, put_building, scatter
+from poli.data.simulate.places.streets import (
+    bushes,
+    drive,
+    enclose,
+    groves,
+    make_house,
+    new_fleet,
+    park,
+    plant,
+    put_building,
+    scatter,
+)
 
 
 def _spots(lot: Lot, local: np.ndarray) -> np.ndarray:  # (N, 2) in the lot's frame -> world
@@ -28,7 +38,7 @@ def car_row(site: Site, lot: Lot, y: float, reach: float, cars: list[Vehicle], s
     for spot in _spots(lot, local)[rng.random(len(x)) < share]:
         car = cars[int(rng.integers(len(cars)))]
         yaw = lot.yaw + np.pi / 2 * nose * (1 if rng.random() < 0.8 else -1) + rng.normal(0, 0.03)
-        if car.length < 6 and site.claim(spot, yaw, (car.length, car.width - 0.3), off="nothing"):
+        if car.length < 6 and site.claim(spot, yaw, (car.length - 0.5, car.width - 0.9), off="nothing"):
             park(site, car, spot, yaw)
 
 
@@ -61,12 +71,9 @@ def parking(rng: np.random.Generator, kind: str, seed: int) -> Place:
         for side in (-1.0, 1.0):
             car_row(site, lot, y + side * (pitch / 2 - 2.75), length / 2 - 4.0, cars, share, side)
     _store(site, lot, size)
-    verge = _spots(lot, np.column_stack([np.arange(-size[0] / 2, size[0] / 2), np.full(int(size[0]) + 1, size[1] / 2 + 3.0)[: len(np.arange(-size[0] / 2, size[0] / 2))]]))
-    free = site.claim_discs(verge, 0.2, "paved", 0.0)
-    if free.sum() > 10:
-        stretch = verge[: int(np.argmin(free))] if not free.all() else verge
-        grounded = np.column_stack([stretch, site.ground.height(stretch)]) if len(stretch) > 3 else np.zeros((0, 3))
-        site.add(fence(rng, grounded, str(rng.choice(["mesh", "rails", "bars", "picket"]))), Label.THIN)
+    x, y = size[0] / 2 + lot.pavement, size[1] / 2 + lot.pavement
+    border = np.array([[-x, -y], [x, -y], [x, y], [-x, y], [-x, -y]]) * rng.uniform(1.01, 1.04)
+    enclose(site, resampled(_spots(lot, border), 0.5))
     plant(site, scatter(site, int(rng.integers(25, 70))), near, far, "paved")
     plant(site, scatter(site, int(rng.integers(15, 40)), 45.0), near, far, "paved")
     bushes(site, int(rng.integers(20, 60)), 60.0)

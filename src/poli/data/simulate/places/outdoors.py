@@ -40,12 +40,17 @@ def drawn_road(rng: np.random.Generator, path: np.ndarray, parking: bool) -> Roa
 
 
 def drawn_ground(
-    rng: np.random.Generator, parts: tuple[Strip | Lot, ...], hills: float = 1.0, beside: Heights = flat, gap: Heights | None = None
+    rng: np.random.Generator,
+    parts: tuple[Strip | Lot, ...],
+    hills: float = 1.0,
+    beside: Heights = flat,
+    gap: Heights | None = None,
+    corner: tuple[float, float] = (4.0, 8.0),
 ) -> Ground:
     waves = Waves(rng, hills * rng.uniform(0.3, 1.6), 110.0, 320.0)
     tilt = rng.normal(0, 0.012, 2) * hills
     return Ground(
-        paving=Paving(parts, corner=rng.uniform(4.0, 8.0)),
+        paving=Paving(parts, corner=rng.uniform(*corner)),
         base=lambda xy: waves(xy) + xy @ tilt,
         beside=beside,
         relief=Waves(rng, hills * rng.uniform(0.15, 0.9), 14.0, 70.0),
@@ -97,4 +102,3 @@ def side_roads(rng: np.random.Generator, road: Road, count: int, both: float = 0
 def side_lane(strip: Strip, before: float) -> np.ndarray:  # -> (K, 2)
     """The lane towards the main road, up to `before` metres from its line."""
     return shifted(strip.line[::-1], -0.5 * strip.half)[: max(0, len(strip.line) - int(before))]
-

@@ -55,7 +55,9 @@ def _chimneys(rng: np.random.Generator, reach: float, depth: float, rise: float)
     n = int(rng.integers(0, 3))
     at = np.column_stack([rng.uniform(-0.8, 0.8, n) * reach, rng.uniform(-0.2, 0.2, n) * depth, np.full(n, rise - 0.1)])
     size = np.column_stack([rng.uniform(0.4, 1.1, n), rng.uniform(0.4, 0.7, n), rng.uniform(1.8, 3.4, n)])
-    pots = [turned(lathe(np.array([[0.13, 0.0], [0.12, 0.5]]), 8), 0.0) + a + [0, 0, s[2] / 2] for a, s in zip(at, size, strict=True)]
+    pots = [
+        turned(lathe(np.array([[0.13, 0.0], [0.12, 0.5]]), 8), 0.0) + a + [0, 0, s[2] / 2] for a, s in zip(at, size, strict=True)
+    ]
     caps = boxes(at + [0, 0, 1.0] * size / 2, size * [1, 1, 0] + [0.15, 0.15, 0.12]) if n else NOTHING
     return joined([boxes(at, size), caps, *pots]) if n else NOTHING
 

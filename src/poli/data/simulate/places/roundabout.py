@@ -43,7 +43,7 @@ def roundabout(rng: np.random.Generator, kind: str, seed: int) -> Place:
     entry, leave = 0, int(rng.integers(1, arms))
     site = Site(
         rng,
-        drawn_ground(rng, (ring, *roads), rng.uniform(0.2, 0.9), island),
+        drawn_ground(rng, (ring, *roads), rng.uniform(0.2, 0.9), island, corner=(10.0, 15.0)),
         _through(roads[entry], roads[leave], angles[entry], angles[leave], radius, lane, ring_half),
         rng.uniform(40, 65),
     )
@@ -85,7 +85,7 @@ def _through(entry: Strip, leave: Strip, a: float, b: float, radius: float, lane
     around = (radius + 0.3) * np.stack([np.cos(arc), np.sin(arc)], axis=1)
     start = int(half + 5.0)
     inwards, outwards = shifted(entry.line, lane)[start:150][::-1], shifted(leave.line, -lane)[start:150]
-    return resampled(smoothed(resampled(np.concatenate([inwards, around, outwards]), 0.5), 9), 1.0)
+    return resampled(smoothed(resampled(np.concatenate([inwards, around, outwards]), 0.5), 8), 1.0)
 
 
 def _decorate(site: Site, core: float, trees: list) -> None:

@@ -17,7 +17,14 @@ CLEAR_BESIDE, CLEAR_ABOVE = 1.7, 3.4  # what a vehicle on a route needs, with so
 
 
 class Site:
-    def __init__(self, rng: np.random.Generator, ground: Ground, route: np.ndarray, margin: float) -> None:  # (K, 2)
+    def __init__(
+        self,
+        rng: np.random.Generator,
+        ground: Ground,
+        route: np.ndarray,  # (K, 2)
+        margin: float,
+        clear: float = 2.2,  # metres beside the route where nothing is put
+    ) -> None:
         self.rng, self.ground = rng, ground
         spare = np.clip(0.5 * (_WIDEST - np.ptp(route, axis=0)), 25.0, margin)
         self.low, self.high = route.min(axis=0) - spare, route.max(axis=0) + spare
@@ -25,10 +32,12 @@ class Site:
         self._near_route = cKDTree(self.route[:, :2])
         self.parts: list[tuple[np.ndarray, Label]] = []
         self.movers: list[Mover] = []
+        self.built = 0  # triangles of buildings
         shape = np.ceil((self.high - self.low) / _CELL).astype(int) + 1
         self._to_road, self._to_paved = self._edges(tuple(shape))
         self._taken = np.zeros(tuple(shape), bool)
-        self.keep_clear(self.route)
+        self.inside = (self.low + 1.0, self.high - 1.0)  # where things may stand
+        self.keep_clear(self.route, clear)
 
     # -- where things may stand --------------------------------------------------------------------------------------------------
 
@@ -38,15 +47,13 @@ class Site:
         around = path[:, None, None, :2] + np.stack(np.meshgrid(offsets, offsets), axis=-1)[None]
         self._taken[self._index(around.reshape(-1, 2))] = True
 
-    def claim(
-        self, centre: Sequence[float], yaw: float, size: Sequence[float], off: str = "paved", spare: float = 0.3
-    ) -> bool:
+    def claim(self, centre: Sequence[float], yaw: float, size: Sequence[float], off: str = "paved", spare: float = 0.3) -> bool:
         """Takes a rectangle if it is free, inside the site and off the pavement (`paved`), the carriageway (`road`) or nothing."""
         half = 0.5 * np.asarray(size[:2], float) + 0.25
         steps = [np.linspace(-h, h, int(2 * h / 0.6) + 2) for h in half]
         points = np.stack(np.meshgrid(*steps), axis=-1).reshape(-1, 2)
         points = turned(np.column_stack([points, np.zeros(len(points))]), yaw)[:, :2] + np.asarray(centre)[:2]
-        if (points < self.low + 1.0).any() or (points > self.high - 1.0).any():
+        if (points < self.inside[0]).any() or (points > self.inside[1]).any():
             return False
         index = self._index(points)
         edge = {"paved": self._to_paved, "road": self._to_road, "nothing": None}[off]
@@ -58,6 +65,15 @@ class Site:
     def claim_discs(self, centres: np.ndarray, radius: float, off: str = "road", spare: float = 0.4) -> np.ndarray:  # (N, 2)
         """Which of the spots could be taken, one after the other."""
         return np.array([self.claim(c, 0.0, (2 * radius, 2 * radius), off, spare) for c in centres], bool)
+
+    def claim_path(self, path: np.ndarray, off: str = "road", spare: float = 0.1) -> np.ndarray:  # (K, 2) -> (K,)
+        """Which points of a path are free for something thin; these are taken."""
+        index = self._index(path)
+        edge = {"paved": self._to_paved, "road": self._to_road}[off]
+        inside = (path > self.inside[0]).all(axis=1) & (path < self.inside[1]).all(axis=1)
+        free = inside & ~self._taken[index] & (edge[index] > spare)
+        self._taken[index[0][free], index[1][free]] = True
+        return free
 
     def _index(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         i = np.clip(((points - self.low) / _CELL + 0.5).astype(int), 0, np.array(self._taken.shape) - 1)
@@ -83,7 +99,9 @@ class Site:
     def add(self, triangles: np.ndarray, label: Label) -> None:
         self.parts.append((triangles, label))
 
-    def put(self, part: np.ndarray, label: Label, xy: np.ndarray, yaw: np.ndarray | float = 0.0, scale: np.ndarray | float = 1.0) -> None:
+    def put(
+        self, part: np.ndarray, label: Label, xy: np.ndarray, yaw: np.ndarray | float = 0.0, scale: np.ndarray | float = 1.0
+    ) -> None:
         """Copies of a part (F, 3, 3), standing on the ground at the spots (N, 2)."""
         xy = np.atleast_2d(np.asarray(xy, float))[:, :2]
         if len(xy):
@@ -91,6 +109,7 @@ class Site:
 
     def finished(self, kind: str, seed: int, finest: float = 0.5, indoors: bool = False) -> Place:
         """The place; indoors the floor has been added like everything else."""
+
         def distance(xy: np.ndarray) -> np.ndarray:
             roads = 10.0 + np.maximum(self.ground.layers(xy)[:, 3], 0.0)  # side roads need cells that show their kerbs
             return np.minimum(self.from_route(xy), roads)

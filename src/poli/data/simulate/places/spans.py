@@ -53,7 +53,9 @@ def piers(site: Site, middle: np.ndarray, edge: float, every: float) -> None:  #
             centre = np.array([*middle[k, :2], (low + top) / 2])
             site.add(boxes(centre[None], [0.9, 1.1 * edge, top - low], heading[k]), Label.STRUCTURE)
         else:
-            feet = np.array([[*(middle[k] + s * 0.5 * edge * left[k])[:2], low] for s in (-1, 0, 1)][:: 2 if rng.random() < 0.5 else 1])
+            feet = np.array(
+                [[*(middle[k] + s * 0.5 * edge * left[k])[:2], low] for s in (-1, 0, 1)][:: 2 if rng.random() < 0.5 else 1]
+            )
             site.add(beams(feet, feet + (top - low) * _UP, rng.uniform(0.7, 1.3), 14), Label.STRUCTURE)
 
 
@@ -106,7 +108,9 @@ def overpass(site: Site, line: np.ndarray, at: int, edge: float) -> None:  # (K,
     if not all(site.claim(s, yaw, (width, 8.5)) for s in spots):
         return
     x, y, bank = width / 2, reach + 9.5, reach + 0.9
-    slab = np.array([[-x, clear], [-x, clear + 0.9], [x, clear + 0.9], [x, clear], [0.5 * x, clear - 0.35], [-0.5 * x, clear - 0.35]])
+    slab = np.array(
+        [[-x, clear], [-x, clear + 0.9], [x, clear + 0.9], [x, clear], [0.5 * x, clear - 0.35], [-0.5 * x, clear - 0.35]]
+    )
     path = np.array([[0.0, v, 0.0] for v in np.linspace(-y, y, 14)]) + _UP * 0.25 * np.cos(np.linspace(-1.5, 1.5, 14))[:, None]
     body = [swept(path, np.tile([-1.0, 0, 0], (14, 1)), slab, close=True)]
     for side in (-1, 1):

@@ -16,6 +16,7 @@ from poli.data.simulate.places.site import Site
 from poli.data.simulate.places.solids import turned
 from poli.data.simulate.places.trees import Tree, bush, grove, hedge
 
+_MOST_BUILT = 120_000  # triangles of buildings on a site; towards that number they get plainer
 HouseMaker = Callable[[np.random.Generator], tuple[float, float, Callable[[bool], np.ndarray]]]  # width, depth, triangles if plain
 
 
@@ -24,10 +25,17 @@ def put_building(site: Site, triangles: np.ndarray, centre: np.ndarray, yaw: flo
     corners = turned(np.array([[x * width, y * depth, 0] for x in (-0.5, 0, 0.5) for y in (-0.5, 0.5)]), yaw)[:, :2] + centre
     level = np.quantile(site.ground.height(corners), 0.7)
     site.add(turned(triangles, yaw) + np.array([*centre, level + 0.05]), Label.BUILDING)
+    site.built += len(triangles)
 
 
 def row_of_houses(
-    site: Site, line: np.ndarray, edge: float, setback: tuple[float, float], gap: tuple[float, float], make: HouseMaker, chance: float = 0.9
+    site: Site,
+    line: np.ndarray,
+    edge: float,
+    setback: tuple[float, float],
+    gap: tuple[float, float],
+    make: HouseMaker,
+    chance: float = 0.9,
 ) -> None:
     """Houses on both sides of a road's line (K, 2), facing it, `setback` metres from the pavement's outer edge."""
     rng = site.rng
@@ -44,7 +52,9 @@ def row_of_houses(
             centre = line[k] + side * away * left[k]
             yaw = heading[k] + (np.pi if side > 0 else 0.0) + rng.normal(0, 0.015)
             if site.claim(centre, yaw, (width, depth), spare=0.0):
-                plain = bool(site.from_route(centre[None])[0] > 45.0)
+                if site.built > _MOST_BUILT:
+                    return
+                plain = bool(site.from_route(centre[None])[0] > 40.0) or site.built > 0.6 * _MOST_BUILT
                 put_building(site, build(plain), centre, yaw, width, depth)
                 s += width + rng.uniform(*gap)
             else:
@@ -69,7 +79,9 @@ def parked_cars(site: Site, line: np.ndarray, offset: float, cars: list[Vehicle]
 def park(site: Site, car: Vehicle, centre: np.ndarray, yaw: float) -> None:
     """A car on the slope where it stands: its wheels touch the ground."""
     ahead, aside = np.array([np.cos(yaw), np.sin(yaw)]), np.array([-np.sin(yaw), np.cos(yaw)])
-    feet = centre + np.array([0.3 * car.length * ahead, -0.3 * car.length * ahead, 0.4 * car.width * aside, -0.4 * car.width * aside])
+    feet = centre + np.array(
+        [0.3 * car.length * ahead, -0.3 * car.length * ahead, 0.4 * car.width * aside, -0.4 * car.width * aside]
+    )
     z = site.ground.height(feet)
     climb, bank = (z[0] - z[1]) / (0.6 * car.length), (z[2] - z[3]) / (0.8 * car.width)
     tilted = car.triangles.copy()
@@ -77,7 +89,9 @@ def park(site: Site, car: Vehicle, centre: np.ndarray, yaw: float) -> None:
     site.add(turned(tilted, yaw) + np.array([*centre, z.mean()]), Label.VEHICLE)
 
 
-def along_road(site: Site, line: np.ndarray, offset: float, every: float, parts: list[np.ndarray], label: Label, keep: float = 0.85) -> None:
+def along_road(
+    site: Site, line: np.ndarray, offset: float, every: float, parts: list[np.ndarray], label: Label, keep: float = 0.85
+) -> None:
     """Copies of the parts at near equal steps beside the road, facing it."""
     rng, left, heading = site.rng, lefts(line)[:, :2], headings(line)
     for k in np.arange(rng.uniform(0, every), len(line) - 1, every):
@@ -128,11 +142,16 @@ def boundaries(site: Site, line: np.ndarray, edge: float, share: float) -> None:
             n = int(rng.uniform(6, 22))
             if rng.random() < share:
                 path = resampled(shifted(line, side * (edge + rng.uniform(0.4, 1.2)))[int(s) : int(s) + n], 0.5)
-                free = site.claim_discs(path, 0.15, "paved", 0.15)
-                for stretch in np.split(np.arange(len(path)), np.flatnonzero(np.diff(free.astype(int))) + 1):
-                    if free[stretch[0]] and len(stretch) > 5:
-                        _boundary(site, path[stretch])
+                enclose(site, path)
             s += n + rng.uniform(1, 8)
+
+
+def enclose(site: Site, path: np.ndarray) -> None:  # (K, 2), half a metre apart
+    """A fence, wall or hedge along the free parts of the path."""
+    free = site.claim_path(path, "paved", 0.1)
+    for stretch in np.split(np.arange(len(path)), np.flatnonzero(np.diff(free.astype(int))) + 1):
+        if free[stretch[0]] and len(stretch) > 5:
+            _boundary(site, path[stretch])
 
 
 def _boundary(site: Site, path: np.ndarray) -> None:  # (K, 2)
@@ -182,9 +201,22 @@ def make_house(storeys: tuple[int, int], width: tuple[float, float], depth: tupl
 
 def drive(site: Site, cars: list[Vehicle], path: np.ndarray, speed: float, start: float) -> None:  # (K, 2)
     """A moving car along a path."""
+    inside = ((path > site.low) & (path < site.high)).all(axis=1)
+    first = int(np.argmax(inside))
+    path = path[first : first + int(np.argmin(np.append(inside[first:], False)))]  # no farther than there is ground
+    if len(path) < 25:
+        return
     path = resampled(path, 1.0)
+    site.keep_clear(path, 1.5)
     car = cars[int(site.rng.integers(len(cars)))]
-    site.movers.append(Mover(car.triangles.astype(np.float32), np.column_stack([path, site.ground.road_height(path)]), speed, start))
+    site.movers.append(
+        Mover(
+            car.triangles.astype(np.float32),
+            np.column_stack([path, site.ground.road_height(path)]),
+            speed,
+            min(start, len(path) - 15.0),
+        )
+    )
 
 
 def new_fleet(rng: np.random.Generator) -> list[Vehicle]:

@@ -45,7 +45,7 @@ def town(rng: np.random.Generator, kind: str, seed: int) -> Place:
         for offset in (-1, 1):
             parked_cars(site, road.line, offset * (road.half - 1.05), cars, rng.uniform(0.3, 0.9))
     for side in sides:
-        parked_cars(site, side.line, side.half - 1.0, cars, 0.4)
+        parked_cars(site, side.line, 1.0 - side.half, cars, 0.4)
     street_things(site, road.line, road.half, road.pavement)
     boundaries(site, road.line, road.edge, rng.uniform(0.3, 0.9))
     if road.pavement > 2.0 and rng.random() < 0.6:  # an avenue
@@ -56,4 +56,3 @@ def town(rng: np.random.Generator, kind: str, seed: int) -> Place:
     plant(site, scatter(site, int(rng.integers(10, 40))), near, far, "paved")
     bushes(site, int(rng.integers(10, 60)))
     return site.finished(kind, seed)
-

@@ -57,7 +57,7 @@ def broadleaf(rng: np.random.Generator, leaves: int) -> Tree:
     radii = reach * rng.uniform(0.4, 0.75, (len(blobs), 1)) * np.array([1, 1, rng.uniform(0.7, 1.2)])
     centres = _in_blobs(rng, blobs, radii, leaves)
     centres = centres[centres[:, 2] > 0.7 * bare]
-    return Tree(joined(wood), leaf_clusters(rng, centres, rng.uniform(0.1, 0.3, len(centres))))
+    return Tree(joined(wood), leaf_clusters(rng, centres, rng.uniform(0.13, 0.32, len(centres))))
 
 
 def conifer(rng: np.random.Generator, leaves: int) -> Tree:
@@ -99,7 +99,9 @@ def hedge(rng: np.random.Generator, path: np.ndarray) -> np.ndarray:  # (K, 3) o
     forward = np.gradient(path, axis=0)
     left = np.column_stack([-forward[:, 1], forward[:, 0], np.zeros(len(path))])
     left /= np.linalg.norm(left, axis=1, keepdims=True)
-    profile = np.array([[-1.0, -0.1], [-1.0, 0.3], [-0.95, 0.7], [-0.7, 1.0], [0.0, 1.03], [0.7, 1.0], [0.95, 0.7], [1.0, 0.3], [1.0, -0.1]])
+    profile = np.array(
+        [[-1.0, -0.1], [-1.0, 0.3], [-0.95, 0.7], [-0.7, 1.0], [0.0, 1.03], [0.7, 1.0], [0.95, 0.7], [1.0, 0.3], [1.0, -0.1]]
+    )
     skin = path[:, None] + wide * profile[None, :, :1] * left[:, None] + tall * profile[None, :, 1:] * np.array([0, 0, 1.0])
     skin = skin + rng.normal(0, 0.05, skin.shape)
     spots = skin[:-1][rng.random(skin[:-1].shape[:2]) < 0.8] + rng.normal(0, 0.12, 3)
@@ -109,4 +111,6 @@ def hedge(rng: np.random.Generator, path: np.ndarray) -> np.ndarray:  # (K, 3) o
 def grove(rng: np.random.Generator, count: int, leaves: int, conifers: float = 0.2, bare: float = 0.1) -> list[Tree]:
     """Different trees."""
     draws = rng.random(count)
-    return [conifer(rng, leaves) if d < conifers else bare_tree(rng) if d < conifers + bare else broadleaf(rng, leaves) for d in draws]
+    return [
+        conifer(rng, leaves) if d < conifers else bare_tree(rng) if d < conifers + bare else broadleaf(rng, leaves) for d in draws
+    ]

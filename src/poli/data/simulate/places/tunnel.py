@@ -51,7 +51,9 @@ def _vault(site: Site, line: np.ndarray, road: Road, crown: float, hill: float) 
     wall, half = rng.uniform(0.8, 3.0), road.edge - 0.15
     angle = np.linspace(0, np.pi, 25)
     power = rng.uniform(0.6, 1.0)  # from a round vault to a boxy one
-    arch = np.column_stack([half * np.sign(np.cos(angle)) * np.abs(np.cos(angle)) ** power, wall + (crown - wall) * np.sin(angle) ** power])
+    arch = np.column_stack(
+        [half * np.sign(np.cos(angle)) * np.abs(np.cos(angle)) ** power, wall + (crown - wall) * np.sin(angle) ** power]
+    )
     profile = np.concatenate([[[half, -0.3]], arch, [[-half, -0.3]]])  # (27, 2), from left to right
 
     rough = rng.uniform(0.03, 0.14) if rng.random() < 0.5 else rng.uniform(0.002, 0.01)  # bare rock, or lined
@@ -74,14 +76,20 @@ def _vault(site: Site, line: np.ndarray, road: Road, crown: float, hill: float) 
         across = np.linspace(half + 2.2, -half - 2.2, 27)
         top = base[k] + across[:, None] * left[k] + np.array([0, 0, hill + 0.9])
         face = np.stack([inner[k], top]) + 0.4 * forward
-        rim = np.stack([inner[k] + 0.35 * outward[k], inner[k] + 0.35 * outward[k] + 0.6 * forward, inner[k] + 0.6 * forward, inner[k]])
-        site.add(joined([surface(face), surface(rim), surface(np.stack([top + 0.4 * forward, top - 0.2 * forward]))]), Label.STRUCTURE)
+        rim = np.stack(
+            [inner[k] + 0.35 * outward[k], inner[k] + 0.35 * outward[k] + 0.6 * forward, inner[k] + 0.6 * forward, inner[k]]
+        )
+        site.add(
+            joined([surface(face), surface(rim), surface(np.stack([top + 0.4 * forward, top - 0.2 * forward]))]), Label.STRUCTURE
+        )
     lid = base[:, None] + np.array([half + 0.6, 0.0, -half - 0.6])[None, :, None] * left[:, None] + np.array([0, 0, hill])
     site.add(surface(lid), Label.GROUND)
     _fittings(site, base, left, half, wall, crown, power)
 
 
-def _fittings(site: Site, base: np.ndarray, left: np.ndarray, half: float, wall: float, crown: float, power: float) -> None:  # (K, 3)
+def _fittings(
+    site: Site, base: np.ndarray, left: np.ndarray, half: float, wall: float, crown: float, power: float
+) -> None:  # (K, 3)
     """Lamps and fans under the crown, pipes and cabinets on the walls."""
     rng, n, up = site.rng, len(base), np.array([0.0, 0.0, 1.0])
     heading = headings(base)

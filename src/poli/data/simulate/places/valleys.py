@@ -41,8 +41,8 @@ def bridge(rng: np.random.Generator, kind: str, seed: int) -> Place:
         return np.abs(along(xy)[0] - middle) - span / 2
 
     def valley(xy: np.ndarray) -> np.ndarray:
-        inside = -1.0 - beyond(xy)
-        return -deep * ramp(inside, 0.0, 2.2 * deep) + 0.35 * wobble(xy) * ramp(inside, 1.0, 8.0)
+        inside = -beyond(xy)  # the bridge's ends stand on walls, below which the slope begins
+        return -1.6 * ramp(inside, -0.6, 0.0) - deep * ramp(inside, 0.5, 2.2 * deep) + 0.35 * wobble(xy) * ramp(inside, 2.0, 9.0)
 
     ground = drawn_ground(rng, (road.strip(_EXTRA),), rng.uniform(0.2, 0.8), valley, beyond)
     site = opened(rng, ground, road)
@@ -61,8 +61,9 @@ def bridge(rng: np.random.Generator, kind: str, seed: int) -> Place:
         street_things(site, end, road.half, road.pavement)
         boundaries(site, end, road.edge, 0.6)
         barrier = resampled(shifted(end, rng.choice([-1, 1]) * (road.half + 0.45)), 1.0)
-        free = site.claim_discs(barrier, 0.05, "road", 0.0)
-        if free.all():
+        free = site.claim_path(barrier, "road", 0.0)
+        if free.mean() > 0.7:
+            barrier = barrier[free]
             site.add(fence(rng, np.column_stack([barrier, ground.height(barrier)]), "barrier"), Label.THIN)
         if rng.random() < 0.3 and len(end) > 40:
             overpass(site, end, len(end) // 2, road.edge)

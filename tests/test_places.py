@@ -1,0 +1,100 @@
+"""Every kind of place: drivable, whole, the same for the same seed."""
+
+import numpy as np
+import pytest
+from scipy.spatial import cKDTree
+
+from poli.data.simulate.places import PLACES, Label, Place, make_place
+from poli.errors import InputError
+
+INDOORS = ("corridor", "hall")
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def place(request: pytest.FixtureRequest) -> Place:
+    return make_place(request.param, 0)
+
+
+def touched(place: Place, beside: float, above: float) -> np.ndarray:
+    """Triangles other than ground with a point in the space that a vehicle needs, found by points spread over each of them."""
+    solid = place.triangles[~np.isin(place.labels, [Label.GROUND, Label.ROAD])].astype(float)
+    route = np.concatenate([place.route[:-1], 0.5 * (place.route[:-1] + place.route[1:])])
+    tree = cKDTree(route[:, :2])
+    middle = solid[..., :2].mean(axis=1)
+    reach = np.linalg.norm(solid[..., :2] - middle[:, None], axis=2).max(axis=1)
+    solid = solid[tree.query(middle)[0] < reach + beside]
+    weights = np.concatenate([np.eye(3), np.random.default_rng(0).dirichlet([0.7] * 3, 25)])  # (28, 3)
+    points = np.einsum("wc,fcx->fwx", weights, solid)
+    distance, nearest = tree.query(points[..., :2])
+    height = points[..., 2] - route[nearest, 2]
+    return solid[((distance < beside) & (height > 0.05) & (height < above)).any(axis=1)]
+
+
+def test_triangles_are_finite_and_have_an_area(place: Place) -> None:
+    assert place.triangles.dtype == np.float32
+    assert place.triangles.shape[1:] == (3, 3)
+    assert place.labels.shape == (len(place.triangles),)
+    assert place.labels.dtype == np.uint8
+    assert np.isfinite(place.triangles).all()
+    a, b = place.triangles[:, 1] - place.triangles[:, 0], place.triangles[:, 2] - place.triangles[:, 0]
+    assert (np.linalg.norm(np.cross(a.astype(float), b.astype(float)), axis=1) > 0).all()
+    assert (10_000 if place.kind in INDOORS else 80_000) < len(place.triangles) < 450_000
+
+
+def test_the_route_is_long_and_evenly_spaced(place: Place) -> None:
+    steps = np.linalg.norm(np.diff(place.route, axis=0), axis=1)
+    assert steps.sum() > (60.0 if place.kind in INDOORS else 250.0)
+    assert steps.min() > 0.8
+    assert steps.max() < 1.2
+    way = np.diff(place.route[:, :2], axis=0) / np.linalg.norm(np.diff(place.route[:, :2], axis=0), axis=1, keepdims=True)
+    assert (way[1:] * way[:-1]).sum(axis=1).min() > np.cos(0.4)  # no sharper than a car can turn
+
+
+def test_nothing_is_in_the_way(place: Place) -> None:
+    assert len(touched(place, 1.3, 3.0)) == 0
+
+
+def test_the_route_lies_on_ground(place: Place) -> None:
+    """Below most points of the route a vertex of ground or road is near, at the route's height."""
+    floor = place.triangles[np.isin(place.labels, [Label.GROUND, Label.ROAD])].reshape(-1, 3).astype(float)
+    distance = cKDTree(floor).query(place.route)[0]
+    assert np.quantile(distance, 0.98) < 1.0
+
+
+def test_places_hold_many_kinds_of_things(place: Place) -> None:
+    found = {Label(v) for v in np.unique(place.labels)}
+    assert Label.GROUND in found
+    assert Label.STRUCTURE in found
+    assert Label.THIN in found
+    if place.kind not in INDOORS:
+        assert {Label.ROAD, Label.TRUNK, Label.LEAVES} <= found
+        assert 2 <= len(place.movers) <= 5
+
+
+def test_movers_have_room(place: Place) -> None:
+    for mover in place.movers:
+        assert mover.triangles.dtype == np.float32
+        assert np.isfinite(mover.triangles).all()
+        assert abs(mover.triangles[..., 2].min()) < 0.05  # the wheels stand on the ground
+        steps = np.linalg.norm(np.diff(mover.route, axis=0), axis=1)
+        assert np.abs(steps - 1.0).max() < 0.2
+        assert 0.0 <= mover.start < steps.sum()
+        assert mover.speed > 0
+        gap = cKDTree(place.route[:, :2]).query(mover.route[:, :2])[0]
+        assert gap.min() > 2.5 or gap.max() < 0.1  # another lane, or the same one ahead
+
+
+def test_the_same_seed_gives_the_same_place_and_another_another() -> None:
+    first, again, other = make_place("bridge", 3), make_place("bridge", 3), make_place("bridge", 4)
+    np.testing.assert_array_equal(first.triangles, again.triangles)
+    np.testing.assert_array_equal(first.labels, again.labels)
+    np.testing.assert_array_equal(first.route, again.route)
+    for a, b in zip(first.movers, again.movers, strict=True):
+        np.testing.assert_array_equal(a.triangles, b.triangles)
+        np.testing.assert_array_equal(a.route, b.route)
+    assert first.triangles.shape != other.triangles.shape
+
+
+def test_an_unknown_kind_is_named_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="moon.*town.*hall"):
+        make_place("moon", 0)
