@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 import poli
 from oracles import random_pose, seeds
 from poli import Scan
-from poli.data.simulate import SENSORS, simulate_scan, small_street
+from poli.data.simulate import SENSORS, scan_of
 from poli.errors import InputError
 
 
@@ -91,9 +91,7 @@ def test_plane_regularisation_and_floor(rng):
 
 def test_normals_of_a_simulated_wall_are_right():
     """On the dense part of a scan, PCA finds the true normals, towards the sensor."""
-    T = np.eye(4)
-    T[2, 3] = 1.8
-    scan = simulate_scan(small_street(1), SENSORS["hdl64e"], T)
+    scan = scan_of("town", SENSORS["hdl64e"])
     field = poli.pca(scan, k=24)
     cosine = np.einsum("ij,ij->i", field.normals, scan.fields["normal"])
     assert np.median(np.degrees(np.arccos(np.clip(cosine, -1, 1)))) < 5.0

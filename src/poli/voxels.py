@@ -31,7 +31,7 @@ def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> S
     reach = np.abs(scan.points).max() / size
     if not reach < _CELLS:
         raise InputError(f"voxels of {size} m: the scan reaches {reach:.0f} voxels far, more than {_CELLS}; take larger voxels or crop it")
-    voxels, first = _voxels(scan.points, size)
+    voxels, first = voxel_numbers(scan.points, size)
     if pick == "first":
         return scan.select(first)
     means, nearest = _means(scan.points, voxels, len(first))
@@ -39,8 +39,8 @@ def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> S
 
 
 @kernel
-def _voxels(points, size):
-    """The voxel of each point, numbered as they first appear, and their first points. By hashing: one pass, no sorting."""
+def voxel_numbers(points, size):
+    """The voxel of each point (N,), numbered as they first appear, and their first points. By hashing: one pass, no sorting."""
     slots = 16
     while slots < 2 * len(points):
         slots *= 2

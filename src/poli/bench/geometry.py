@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from poli.bench.held_out import HeldOut, has_normal, held_out_pairs
+from poli.bench.held_out import HeldOut, held_out_pairs
 from poli.bench.likelihood import NEIGHBOURS, Matches, nll, right, squared, tuned_pca
 from poli.bench.real_sequences import RealConfiguration, real_configurations, real_pairs
 from poli.bench.report import Report, publish
@@ -77,20 +77,20 @@ def judge(scans: Sequence[HeldOut], voxel: float, model: str) -> dict[str, Any]:
     """POLI, PCA with the k that has the least normal RMSE here, radius PCA with the best radius, and PCA tuned for likelihood."""
     if not scans:
         raise InputError("no scans of this sensor")
-    clouds = [s.cloud(voxel) for s in scans]
+    clouds = [(s.cloud(voxel), s.normals(voxel)) for s in scans]
     matches = [s.matches(voxel) for s in scans]
-    by_k = {k: _angles(clouds, [pca(c, k=k) for c in clouds]) for k in NEIGHBOURS}
-    by_radius = {r: _angles(clouds, [pca(c, radius=r * voxel) for c in clouds]) for r in RADII}
+    by_k = {k: normal_angles(clouds, [pca(c, k=k) for c, _ in clouds]) for k in NEIGHBOURS}
+    by_radius = {r: normal_angles(clouds, [pca(c, radius=r * voxel) for c, _ in clouds]) for r in RADII}
     best_k = min(by_k, key=lambda k: AngleErrors.of(by_k[k][0]).rmse)
     best_radius = min(by_radius, key=lambda r: AngleErrors.of(by_radius[r][0]).rmse)
     median_k = min(by_k, key=lambda k: AngleErrors.of(by_k[k][0]).median)
     far_k = min(by_k, key=lambda k: AngleErrors.of(by_k[k][0][by_k[k][1] >= FAR]).rmse)
     tuned = tuned_pca(matches)
-    poli = [estimate(cloud, model) for cloud in clouds]
-    degrees, ranges = _angles(clouds, poli)
+    poli = [estimate(cloud, model) for cloud, _ in clouds]
+    degrees, ranges = normal_angles(clouds, poli)
     rival = [Ellipsoids.trusted(m.points, tuned.covariances(m.points)) for m in matches]
     return {
-        "points": float(np.mean([len(c) for c in clouds])),
+        "points": float(np.mean([len(c) for c, _ in clouds])),
         "poli": asdict(_judged(scans, degrees, ranges, poli, matches)),
         "pca": asdict(_judged(scans, *by_k[best_k], rival, matches)),
         "pca_k": best_k,
@@ -107,7 +107,7 @@ def judge_real(root: Path, configuration: RealConfiguration, count: int, model: 
     pairs = real_pairs(root, configuration, count)
     matches = [pair.matches(configuration.voxel) for pair in pairs]
     tuned = tuned_pca(matches)
-    losses, squares = _likelihoods(matches, [estimate(m.points, model) for m in matches])
+    losses, squares = likelihoods(matches, [estimate(m.points, model) for m in matches])
     return {
         "points": float(np.mean([len(m.points) for m in matches])),
         "refined": sum(pair.refined for pair in pairs),
@@ -119,12 +119,12 @@ def judge_real(root: Path, configuration: RealConfiguration, count: int, model: 
     }
 
 
-def _angles(clouds: Sequence[Scan], fields: Sequence[Ellipsoids]) -> tuple[np.ndarray, np.ndarray]:
+def normal_angles(clouds: Sequence[tuple[Scan, np.ndarray]], fields: Sequence[Ellipsoids]) -> tuple[np.ndarray, np.ndarray]:
     """Degrees between estimated and true normals where there are any, and the points' ranges."""
     degrees, ranges = [], []
-    for cloud, field in zip(clouds, fields, strict=True):
-        valid = has_normal(cloud)
-        degrees.append(angles(field.axes[:, :, 0][valid], cloud.fields["normal"][valid]))
+    for (cloud, normals), field in zip(clouds, fields, strict=True):
+        valid = np.isfinite(normals[:, 0])
+        degrees.append(angles(field.axes[:, :, 0][valid], normals[valid]))
         ranges.append(np.linalg.norm(cloud.points[valid], axis=1))
     return np.concatenate(degrees), np.concatenate(ranges)
 
@@ -132,7 +132,7 @@ def _angles(clouds: Sequence[Scan], fields: Sequence[Ellipsoids]) -> tuple[np.nd
 def _judged(
     scans: Sequence[HeldOut], degrees: np.ndarray, ranges: np.ndarray, fields: Sequence[Ellipsoids], matches: Sequence[Matches]
 ) -> Judged:
-    losses, squares = _likelihoods(matches, fields)
+    losses, squares = likelihoods(matches, fields)
     trust = _trust(matches, fields)
     distances, covered = {}, {}
     for sigma in _SIGMAS:
@@ -155,7 +155,7 @@ def _judged(
     )
 
 
-def _likelihoods(matches: Sequence[Matches], fields: Sequence[Ellipsoids]) -> tuple[np.ndarray, np.ndarray]:
+def likelihoods(matches: Sequence[Matches], fields: Sequence[Ellipsoids]) -> tuple[np.ndarray, np.ndarray]:
     both = [(m.d, f.covariances[m.rows]) for m, f in zip(matches, fields, strict=True)]
     return np.concatenate([nll(*b) for b in both]), np.concatenate([squared(*b) for b in both])
 
@@ -191,8 +191,8 @@ def _held_out_report(held_out: dict[str, Any], command: str, config: GeometryBen
             ]
         )
     notes = [
-        f"six held-out places, {config.spots} spots each; RMSE / median of normals in degrees, without regard to sign; leaves and mixed "
-        "returns, which have no normal, are left out",
+        f"six held-out places, {config.spots} spots each; RMSE / median of normals in degrees, without regard to sign; a voxel's true normal is "
+        "the mean of its returns'; leaves and mixed returns have none and are left out",
         f"PCA has the best k of {', '.join(map(str, NEIGHBOURS))} for each figure of each row: for RMSE, for the median, for the far band "
         f"({FAR:g} m and beyond); radius PCA the best of {', '.join(f'{r:g}' for r in RADII)} voxels",
         "NLL, samples and coverage of PCA: k, scale and floor tuned for the likelihood on these very scans; columns of two are POLI, PCA",

@@ -10,7 +10,8 @@ import numpy as np
 from poli.bench.likelihood import Matches, gate_for
 from poli.data.scan_pairs import HELD_OUT_SEEDS
 from poli.data.simulate import SENSORS, Ride, Sensor, Trajectory, World, sweep
-from poli.data.simulate.places import Label, make_place
+from poli.data.simulate.places import make_place
+from poli.data.simulate.truth import true_normals
 from poli.scan import Scan
 from poli.se3 import inverse
 from poli.voxels import voxel_downsample
@@ -40,16 +41,14 @@ class HeldOut:
     def cloud(self, voxel: float) -> Scan:
         return voxel_downsample(self.q, voxel)
 
+    def normals(self, voxel: float) -> np.ndarray:  # (N, 3), NaN where there is none
+        return true_normals(self.q, voxel)
+
     def matches(self, voxel: float) -> Matches:
         return Matches.of(self.cloud(voxel), voxel_downsample(self.p, voxel), self.T_q_p, gate_for(voxel))
 
     def distance(self, points: np.ndarray) -> np.ndarray:  # (M, 3) in q's frame -> (M,)
         return self.world.distance(points @ self.T_world_q[:3, :3].T + self.T_world_q[:3, 3])
-
-
-def has_normal(scan: Scan) -> np.ndarray:  # (N,)
-    """Leaves point everywhere, and a return between two surfaces lies on neither: they have no normal to be compared with."""
-    return (scan.fields["mixed"] == 0) & (scan.fields["label"] != Label.LEAVES)
 
 
 def held_out_pairs(

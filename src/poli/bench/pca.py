@@ -10,7 +10,7 @@ import numpy as np
 
 from poli.bench.report import Report, publish
 from poli.data import read
-from poli.data.simulate import SENSORS, simulate_scan, small_street
+from poli.data.simulate import SENSORS, scan_of
 from poli.errors import InputError, MissingExtra, PoliError
 from poli.estimation import pca
 from poli.show.figure import pyplot, save_figure
@@ -22,7 +22,7 @@ _SIZES = (1_000, 10_000, 30_000, 100_000)
 
 
 def run(out: Path, json_path: Path | None, scan: Path | None, repeats: int) -> None:
-    points = read(scan).points.astype(np.float64) if scan else _street()
+    points = read(scan).points.astype(np.float64) if scan else scan_of("town", SENSORS["os2_128"]).points.astype(np.float64)
     sizes = [n for n in _SIZES if n <= len(points)]
     if not sizes:
         raise InputError(f"{scan}: {len(points)} points; at least {_SIZES[0]} are needed")
@@ -37,18 +37,12 @@ def run(out: Path, json_path: Path | None, scan: Path | None, repeats: int) -> N
         figures[f"ratio_small_gicp_{n}"] = times[n]["poli"] / times[n]["small_gicp"]
     names = ("poli", "poli with normals", "open3d", "small_gicp")
     rows = [[str(n), *(f"{t[name]:.2f}" for name in names), f"{t['poli'] / t['open3d']:.2f}"] for n, t in times.items()]
-    source = "the given scan" if scan else "a simulated street, OS2-128"
+    source = "the given scan" if scan else "a simulated town, OS2-128"
     notes = [f"{_NEIGHBOURS} neighbours, {thread_count()} threads, median of {repeats} runs; points drawn from {source}"]
     columns = ["points", "poli ms", "poli with normals ms", "open3d ms", "small_gicp ms", "poli / open3d"]
     command = f"poli bench pca --repeats {repeats}" + (" --scan SCAN" if scan else "")
     publish(Report("PCA against Open3D and small_gicp", command, columns, rows, notes, figures), "pca", out, json_path)
     _plot(times, out / "pca.png")
-
-
-def _street() -> np.ndarray:
-    T = np.eye(4)
-    T[2, 3] = 1.8
-    return simulate_scan(small_street(1), SENSORS["os2_128"], T).points.astype(np.float64)
 
 
 def _contestants(points: np.ndarray) -> dict[str, Callable[[], object]]:

@@ -33,7 +33,7 @@ def layer(
 def pca(
     out: _Out = Path("results"),
     json_path: _Json = None,
-    scan: Annotated[Path | None, typer.Option(help="A scan file to thin to each size; a simulated street if not given.")] = None,
+    scan: Annotated[Path | None, typer.Option(help="A scan file to thin to each size; a simulated town if not given.")] = None,
     repeats: Annotated[int, typer.Option(help="Runs of each; the median counts.")] = 21,
 ) -> None:
     """PCA of 24 neighbours against Open3D and small_gicp, on the same points with the same threads.
@@ -118,6 +118,51 @@ def step(
     from poli.bench.step import run
 
     run(points, repeats, out, json_path)
+
+
+@bench.command()
+def geometry(
+    out: _Out = Path("results"),
+    json_path: _Json = None,
+    model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "lidar",
+    real: Annotated[
+        Path | None, typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, held-out worlds only.")
+    ] = None,
+    spots: Annotated[int, typer.Option(min=1, help="Spots in each of the six held-out places.")] = 2,
+    pictures: Annotated[bool, typer.Option(help="Draw raw scan, PCA, POLI and truth side by side, and every sensor.")] = True,
+) -> None:
+    """Normals, samples and likelihood of scans by sensor, voxel size and range, against PCA with its best settings.
+
+    Example: poli bench geometry --real sequences
+    """
+    from poli.bench.geometry import GeometryBench, run
+    from poli.bench.geometry_pictures import draw
+
+    command = f"poli bench geometry --model {Path(model).name} --spots {spots}" + (" --real SEQUENCES" if real else "")
+    run(GeometryBench(model, spots, real=real), out, json_path, command)
+    if pictures:
+        draw(model, out)
+
+
+@bench.command()
+def generalisation(
+    config: Annotated[Path, typer.Argument(help="The configuration of the one model.")] = Path("configs/lidar.toml"),
+    out: _Out = Path("results"),
+    json_path: _Json = None,
+    model: Annotated[str, typer.Option(help="The one model: a shipped one's name or the path of a .safetensors file.")] = "lidar",
+    steps: Annotated[int, typer.Option(min=1, help="Of each specialist's training.")] = 2500,
+    worlds: Annotated[int, typer.Option(min=1, help="That each specialist is trained in.")] = 30,
+    runs: Annotated[Path, typer.Option(help="Folder for the training runs; they resume.")] = Path("runs/generalisation"),
+) -> None:
+    """The one LiDAR model against models trained for one sensor and voxel size only, in and out of their domain.
+
+    Example: poli bench generalisation configs/lidar.toml
+    """
+    from poli.bench.generalisation import GeneralisationBench, run
+    from poli.learn.config import read_config
+
+    command = f"poli bench generalisation {config.name} --model {Path(model).name} --steps {steps} --worlds {worlds}"
+    run(GeneralisationBench(read_config(config), model, worlds=worlds, steps=steps), runs, out, json_path, command)
 
 
 def _command(verb: str, meshes: list[Path] | None, options: str) -> str:

@@ -24,7 +24,9 @@ def estimate(
     out: Annotated[Path, typer.Argument(help="The .npz or .ply file to write.")],
     model: Annotated[
         str, typer.Option(help="pca, a shipped model (see `poli models`), or the path of a .safetensors file.")
-    ] = "pca",
+    ] = "lidar",
+    voxel: Annotated[float, typer.Option(min=0.0, help="Voxels of this many metres first, one point each; 0: every point.")] = 0.0,
+    merged: Annotated[bool, typer.Option("--merged", help="The points were not all seen from the origin.")] = False,
     k: Annotated[int, typer.Option(help="PCA: neighbours of each point, itself included.")] = 24,
     radius: Annotated[float | None, typer.Option(help="PCA: take all neighbours within this many metres instead of k.")] = None,
     regularize: Annotated[Regularize, typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = Regularize.none,
@@ -34,13 +36,15 @@ def estimate(
     """Estimate an ellipsoid for every point of a scan, by principal component analysis or by a trained network.
 
     Examples: poli estimate scan.pcd field.npz
+              poli estimate scan.bin splats.ply --voxel 0.5 --output splat
               poli estimate part.ply field.npz --model objects
-              poli estimate scan.bin splats.ply --output splat --radius 0.5
+              poli estimate scan.bin field.npz --model pca --radius 0.5
     """
     from poli.data import read
     from poli.errors import FormatError
     from poli.estimation import estimate as by_network
     from poli.estimation import pca
+    from poli.voxels import voxel_downsample
 
     kind = output.value if output is not Output.auto else out.suffix.lower().lstrip(".")
     if kind not in ("npz", "ply", "splat") or (kind == "npz") != (out.suffix.lower() == ".npz"):
@@ -48,10 +52,12 @@ def estimate(
     points = read(scan)
     if points.dropped.total:
         typer.echo(f"{scan}: dropped {points.dropped.nonfinite} non-finite points and {points.dropped.zero} zero returns")
+    if voxel:
+        points = voxel_downsample(points, voxel)
     if model == "pca":
         field = pca(points, k=k, radius=radius, regularize=regularize.value, floor=floor)
     else:
-        field = by_network(points, model=model).with_floor(floor)
+        field = by_network(points, model=model, merged=merged).with_floor(floor)
         field = field.as_planes() if regularize is Regularize.plane else field
     {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](out)
     typer.echo(f"{out}: {len(field)} ellipsoids")

@@ -24,6 +24,8 @@ try:
 except ImportError:
     raise MissingExtra("poli.learn", "train") from None
 
+_GRAZING = 0.05  # added to the squared cosine: a surface may be seen at any angle, and the ground far away is
+
 LossKind = Literal["ttqc", "ttqc-map", "tqc", "release"]
 
 
@@ -39,6 +41,9 @@ class LossConfig:
     # A share of the matches may be wrong: d ~ (1 - outliers) N(0, 2C) + outliers N(0, outlier_sigma^2 I). Real matches have heavy tails.
     outliers: float = 0.0
     outlier_sigma: float = 1.0  # metres
+    # What is seen faces the sensor: normals n of points seen along v are as probable as |n'v|, before any match is looked at. Weight of
+    # that prior while shapes are learned; it decides where matches cannot, on poles and wires. Scans only: the sensor is at the origin.
+    visibility: float = 0.0
     release_correspondence: float = 1e-6
     release_log_determinant: float = 1e-8
 
@@ -49,6 +54,8 @@ class LossConfig:
             raise InputError("loss.rotation_sigma and loss.translation_sigma must be positive")
         if not (0.0 <= self.outliers < 1.0 and self.outlier_sigma > 0):
             raise InputError("loss.outliers must be in [0, 1), loss.outlier_sigma positive")
+        if not self.visibility >= 0.0:
+            raise InputError("loss.visibility must be at least 0")
         if self.kind == "release" and self.outliers:
             raise InputError("loss.outliers: the kind `release` knows none; set it to 0")
 
@@ -123,6 +130,7 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
     if config.outliers:
         likelihood = -torch.logaddexp(math.log(1.0 - config.outliers) - likelihood, _outlier_log_density(config, d))
     data = (matches.weights * likelihood).sum(1)
+    seen = (matches.weights * _visibility(matches, A)).sum(1) if config.visibility else 0.0
     pose = torch.zeros_like(data)
     if config.kind in ("ttqc", "ttqc-map"):
         pose = _pose_likelihood(T, matches, information, noise)
@@ -132,7 +140,7 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
         residual = (matches.weights * squared).sum(1)
         each = error + config.release_correspondence * residual + config.release_log_determinant * spread
     else:
-        each = data + pose
+        each = data + pose + config.visibility * seen
     total = (each[kept] if config.kind == "release" else each[kept] / count[kept]).mean() + 0.0 * noise.log_sigma.sum()
     with torch.no_grad():
         data_mean, pose_mean = ((value[kept] / count[kept]).mean().item() for value in (data, pose))
@@ -151,6 +159,13 @@ def _squared(A: torch.Tensor, d: torch.Tensor) -> torch.Tensor:  # (B, N), d'(2C
 def _outlier_log_density(config: LossConfig, d: torch.Tensor) -> torch.Tensor:  # (B, N)
     """Of wrong matches with their share, without the constant 3/2 log 2 pi that the others leave out as well."""
     return math.log(config.outliers) - 3.0 * math.log(config.outlier_sigma) - 0.5 * (d / config.outlier_sigma).square().sum(-1)
+
+
+def _visibility(matches: Matches, A: torch.Tensor) -> torch.Tensor:  # (B, N)
+    """-log |n'v|, with the squared cosine of every axis weighed by its share of the precision: of a plate, that is the normal."""
+    view = torch.nn.functional.normalize(matches.target, dim=-1)
+    cosine2 = (A @ view[..., None]).square().sum((-2, -1)) / A.square().sum((-2, -1))
+    return -0.5 * (cosine2 + _GRAZING).log()
 
 
 def _trust(config: LossConfig, matches: Matches, A: torch.Tensor, log_2c: torch.Tensor) -> torch.Tensor | float:  # (B, N)

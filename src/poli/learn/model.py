@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from poli.errors import MissingExtra
 from poli.estimation.architecture import Architecture
@@ -36,7 +37,8 @@ class TrainingModel(torch.nn.Module):
         m = batch.matches
         matches = Matches(*(t.to(device) for t in (m.source, m.target, m.weights, m.T_measured)))
         points = matches.weights.shape[1]
-        terms = pair_loss(self.loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
+        loss = replace(self.loss, visibility=0.0) if settling else self.loss  # it speaks of directions, and those are settled
+        terms = pair_loss(loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
         self.seconds = (middle - start, time.perf_counter() - middle)
         return terms
 

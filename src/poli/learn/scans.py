@@ -11,16 +11,17 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
-from poli.data.datasets import dataset
+from poli.data.datasets import dataset, occupied
 from poli.data.scan_pairs import VALIDATION_SEEDS, ScanPair, load_pairs, save_pairs, simulated_pairs
 from poli.data.simulate.places import PLACES
-from poli.data.simulate.places.place import Label
+from poli.data.simulate.truth import true_normals
 from poli.errors import InputError, MissingExtra
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight, group
@@ -82,31 +83,47 @@ class ScanSource:
 def draw_scans(
     pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, settling: bool
 ) -> PairBatch:
-    clouds = []
-    for pair in pairs:
-        low, high = math.log(min(config.voxels)), math.log(max(config.voxels))
-        voxel = 0.0 if rng.random() < config.raw_share else math.exp(rng.uniform(low, high))
-        pick: VoxelPick = "mean" if settling or rng.random() < 0.75 else "first"
-        q = voxel_downsample(pair.q, voxel, pick) if voxel else pair.q
-        clouds.append((pair, voxel, pick, q))
-    count = min(config.points, *(len(q) for *_, q in clouds))
+    clouds = [_cloud(pair, config, rng, settling) for pair in pairs]
+    count = min(config.points, *(len(cloud.scan) for cloud in clouds))
     groupings, normals, columns = [], [], []
-    for pair, voxel, pick, scan in clouds:
-        q = sector(scan, count, rng)
+    for cloud in clouds:
+        q = sector(cloud.scan, count, rng)
         points = q.points.astype(np.float64)
-        p, T_true = _partner(pair, voxel, pick, config, settling)
+        # While shapes are learned, a voxel is matched by its return nearest to the mean: that one lies on the surface, while the
+        # mean of a bent piece does not, and would teach that the surface is thickest where it bends.
+        targets = points if settling else cloud.pair.q.points[q.fields["row"]].astype(np.float64)
+        p, T_true = _partner(cloud, config, settling)
         T_measured = T_true.copy()
         T_measured[:3, :3] = T_true[:3, :3] @ so3_exp(np.deg2rad(config.rotation_noise) * rng.standard_normal(3))
         T_measured[:3, 3] += config.translation_noise * rng.standard_normal(3)
         seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
-        nearest, distance = NeighbourIndex(seen).nearest(1, points)
-        weights = (distance[:, 0] <= max(config.gate, config.gate * voxel)).astype(float)
-        columns.append((p[nearest[:, 0]], points, weights, T_measured, T_true))
+        nearest, distance = NeighbourIndex(seen).nearest(1, targets)
+        weights = (distance[:, 0] <= config.gate * max(1.0, cloud.voxel)).astype(float)
+        columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true))
         groupings.append(group(points, architecture, _sight(config, rng)))
-        normals.append(_true_normals(q))
+        normals.append(q.fields["true"])
     stacked = [torch.from_numpy(np.stack(c)) for c in list(zip(*columns, strict=True))[:4]]
     coverage = float(np.mean([c[2].mean() for c in columns]))
     return PairBatch(GroupBatch.of(groupings), 1, Matches(*stacked), np.stack([c[4] for c in columns]), np.stack(normals), coverage)
+
+
+@dataclass(frozen=True)
+class _Cloud:
+    pair: ScanPair
+    scan: Scan  # Q, voxelised; fields: `row` of the return that stands for each point, `true` normals
+    voxel: float  # metres; 0: none
+    pick: VoxelPick
+
+
+def _cloud(pair: ScanPair, config: ScanConfig, rng: np.random.Generator, settling: bool) -> _Cloud:
+    low, high = math.log(min(config.voxels)), math.log(max(config.voxels))
+    voxel = 0.0 if rng.random() < config.raw_share else math.exp(rng.uniform(low, high))
+    pick: VoxelPick = "mean" if settling or rng.random() < 0.75 else "first"
+    scan = Scan(pair.q.points, {"row": np.arange(len(pair.q))})
+    if voxel:
+        scan = voxel_downsample(scan, voxel, pick)
+    truth = true_normals(pair.q, voxel) if "normal" in pair.q.fields else np.full((len(scan), 3), np.nan)
+    return _Cloud(pair, Scan(scan.points, {**scan.fields, "true": truth}), voxel, pick)
 
 
 def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
@@ -118,14 +135,13 @@ def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
     return scan.select(np.sort(order[:count]))
 
 
-def _partner(
-    pair: ScanPair, voxel: float, pick: VoxelPick, config: ScanConfig, settling: bool
-) -> tuple[np.ndarray, np.ndarray]:  # (P, 3), (4, 4)
+def _partner(cloud: _Cloud, config: ScanConfig, settling: bool) -> tuple[np.ndarray, np.ndarray]:  # (P, 3), (4, 4)
+    pair = cloud.pair
     if settling or pair.survey is None:
-        p = voxel_downsample(pair.p, voxel, pick) if voxel else pair.p
+        p = voxel_downsample(pair.p, cloud.voxel, cloud.pick) if cloud.voxel else pair.p
         return p.points.astype(np.float64), pair.T_q_p
     assert pair.T_q_survey is not None
-    size = max(config.partner_voxel * voxel, config.partner_least)
+    size = max(config.partner_voxel * cloud.voxel, config.partner_least)
     return voxel_downsample(pair.survey, size, "first").points.astype(np.float64), pair.T_q_survey
 
 
@@ -134,14 +150,6 @@ def _sight(config: ScanConfig, rng: np.random.Generator) -> Sight:
     viewpoint, up = np.zeros(3), np.array([0.0, 0.0, 1.0])
     draw = rng.random() / max(config.blind, 1e-12)
     return Sight(None if draw < 2.0 else viewpoint, None if 1.0 < draw < 3.0 else up)
-
-
-def _true_normals(scan: Scan) -> np.ndarray:  # (N, 3)
-    """NaN where there is none: between two surfaces, on leaves, and in recorded scans."""
-    if "normal" not in scan.fields:
-        return np.full((len(scan), 3), np.nan)
-    none = (scan.fields["mixed"] > 0) | (scan.fields["label"] == Label.LEAVES)
-    return np.where(none[:, None], np.nan, scan.fields["normal"])
 
 
 def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable[[int], None]) -> list[list[ScanPair]]:
@@ -178,6 +186,6 @@ def _dataset_pairs(path: str) -> list[ScanPair]:
     sequence = dataset("auto", path)
     if sequence.poses is None:
         raise InputError(f"{path}: this sequence has no poses; training needs measured poses")
-    scans = [(sequence[i].clean().keep(), T) for i, T in enumerate(sequence.poses)]
-    scans = [(scan, T) for scan, T in scans if len(scan) >= 64]
-    return [ScanPair(q, p, inverse(T_q) @ T_p) for (q, T_q), (p, T_p) in pairwise(scans)]
+    poses = sequence.poses
+    found = pairwise((i, scan.clean().keep()) for i, scan in occupied(sequence, least=64))
+    return [ScanPair(q, p, inverse(poses[i]) @ poses[j]) for (i, q), (j, p) in found if j == i + 1]

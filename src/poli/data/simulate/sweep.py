@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from poli.data.simulate.places import make_place
 from poli.data.simulate.places.place import Label
 from poli.data.simulate.sensor import Sensor
+from poli.data.simulate.trajectory import Trajectory
 from poli.data.simulate.world import Hits, World
 from poli.scan import Scan
 from poli.se3 import check_pose, inverse
@@ -75,6 +77,13 @@ def simulate_scan(world: World, sensor: Sensor, T_world_sensor: np.ndarray, seed
     """One turn of a sensor that stands still."""
     T = check_pose(T_world_sensor, "T_world_sensor")
     return sweep(world, sensor, lambda times: np.tile(T, (len(times), 1, 1)), seed=seed, movers=False)
+
+
+def scan_of(kind: str, sensor: Sensor, seed: int = 0, along: float = 0.3) -> Scan:
+    """One scan from a sensor 1.8 m above the route of a place, at a share of its length: for examples and measurements."""
+    world = World(make_place(kind, seed))
+    trajectory = Trajectory(world.place.route)
+    return simulate_scan(world, sensor, trajectory.poses(np.array([along * trajectory.duration]))[0], seed)
 
 
 def _with_beam_width(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from zlib import crc32
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def make_place(kind: str, seed: int) -> Place:
     """The same place for the same kind and seed."""
     if kind not in _MAKERS:
         raise InputError(f"unknown kind of place {kind!r}; known are {', '.join(PLACES)}")
-    return _MAKERS[kind](np.random.default_rng([list(_MAKERS).index(kind), seed]), kind, seed)
+    return _MAKERS[kind](np.random.default_rng([crc32(kind.encode()), seed]), kind, seed)
 
 
 __all__ = ["PLACES", "Label", "Mover", "Place", "make_place"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -61,9 +62,7 @@ def _balconies(rng: np.random.Generator, style: Style, bays: np.ndarray, bay: fl
         rim = base + corners
         sheets = [surface(np.stack([r, r + [0, 0, 0.95]])) for r in rim]
         return joined([slabs, *sheets, *[s * [0.97, 0.98, 1.0] + s.mean(axis=(0, 1)) * [0.03, 0, 0] for s in sheets[:4]]])
-    feet = [
-        np.linspace(a, b, max(2, int(np.linalg.norm(b - a) / 0.16)))[:-1] for a, b in zip(corners[:-1], corners[1:], strict=True)
-    ]
+    feet = [np.linspace(a, b, max(2, int(np.linalg.norm(b - a) / 0.16)))[:-1] for a, b in pairwise(corners)]
     feet_all = (base + np.concatenate([*feet, corners[-1:]])).reshape(-1, 3)
     rails_from, rails_to = (base + corners[:-1] + [0, 0, 0.95]).reshape(-1, 3), (base + corners[1:] + [0, 0, 0.95]).reshape(-1, 3)
     return joined([slabs, beams(feet_all, feet_all + [0, 0, 0.95], 0.03, 3), beams(rails_from, rails_to, 0.06)])

@@ -1,4 +1,4 @@
-"""Vehicles: bodies lofted through cross-sections, wheels in their arches. x forward, z up, the origin on the ground below the centre."""
+"""Vehicles: bodies lofted through cross-sections, wheels in arches. x forward, z up, the origin on the ground below the centre."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Vehicle:
 def _body(
     rng: np.random.Generator, shape: str, length: float, width: float, height: float, wheels: np.ndarray, radius: float
 ) -> np.ndarray:
-    """The shell: for each station along the car, half a section from the sill over the belt line to the roof, and its mirror image."""
+    """The shell: for each station along the car, half a section from the sill to the roof, and its mirror image."""
     control = np.array(_SHAPES[shape])
     control = control + rng.normal(0, 0.008, control.shape) * [length < 8, 1]
     control[0, 0], control[-1, 0] = 0.0, 1.0

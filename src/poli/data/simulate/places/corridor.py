@@ -1,4 +1,4 @@
-"""A corridor with turns: walls with doors, niches, side rooms and columns, a ceiling with beams, panels or a vault, pipes, furniture."""
+"""A corridor with turns: walls with doors, niches and side rooms, a ceiling with beams, panels or a vault, pipes, furniture."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from poli.data.simulate.places.trees import bush
 
 
 def corridor(rng: np.random.Generator, kind: str, seed: int) -> Place:
-    half, tall = rng.uniform(2.3, 3.9), rng.uniform(3.25, 4.6)
+    half, tall = rng.uniform(2.5, 3.9), rng.uniform(3.25, 4.6)
     corners = _plan(rng, half)
     route = resampled(corners, 0.5)[3:-3]
-    site = indoor_site(rng, resampled(smoothed(route, 5), 1.0), half + 8.0, clear=1.35)
+    site = indoor_site(rng, resampled(smoothed(route, 7), 1.0), half + 8.0, clear=1.35)
     rims = {side: _offset(corners, side * half) for side in (-1, 1)}
     style = str(rng.choice(["beams", "panels", "vault"]))
     for a, b, p, q in zip(rims[1][:-1], rims[1][1:], rims[-1][:-1], rims[-1][1:], strict=True):
@@ -56,7 +56,7 @@ def _offset(corners: np.ndarray, offset: float) -> np.ndarray:  # (K, 2), positi
 
 
 def _upright(rng: np.random.Generator, a: np.ndarray, b: np.ndarray, facing: int, tall: float) -> np.ndarray:
-    """A wall from a to b (2,) in relief, facing its left (+1) or right: a row of doors, niches, panels, side rooms and plain parts."""
+    """A wall from a to b (2,) in relief, facing its left (+1) or right: doors, niches, panels, side rooms and plain parts."""
     length = float(np.linalg.norm(b - a))
     edges, depth_low, depth_high, door_top = [0.0], [], [], min(2.1, tall - 0.6)
     limit = max(length - 0.8, 0.5)

@@ -24,6 +24,7 @@ from poli.data.simulate.places.streets import (
     scatter,
     street_things,
 )
+from poli.data.simulate.places.trees import Tree
 
 
 def campus(rng: np.random.Generator, kind: str, seed: int) -> Place:
@@ -94,7 +95,7 @@ def _lots(rng: np.random.Generator, road: Road, count: int) -> list[Lot]:
     return lots
 
 
-def _green(site: Site, road: Road, near: list, far: list, share: float) -> None:
+def _green(site: Site, road: Road, near: list[Tree], far: list[Tree], share: float) -> None:
     """Trees in rows and at random, hedges and fences, bushes, things on the pavement."""
     rng = site.rng
     street_things(site, road.line, road.half, road.pavement)

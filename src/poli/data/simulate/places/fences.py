@@ -45,8 +45,8 @@ def fence(rng: np.random.Generator, path: np.ndarray, kind: str) -> np.ndarray: 
     tall = {"picket": 1.0, "mesh": 1.9, "bars": 1.2, "rails": 1.05}[kind] * rng.uniform(0.85, 1.25)
     posts = _at(path, {"picket": 2.2, "mesh": 2.5, "bars": 2.0, "rails": 1.8}[kind])
     parts = [beams(posts - 0.5 * up, posts + (tall + 0.06) * up, 0.09, 6)]
-    levels = {"picket": [0.25, 0.8], "mesh": np.linspace(0.05, 1.0, 9), "bars": [0.12, 1.0], "rails": [0.35, 0.65, 1.0]}[kind]
-    for level in levels:
+    levels = {"picket": (0.25, 0.8), "mesh": (0.05, 0.17, 0.29, 0.41, 0.53, 0.65, 0.77, 0.89, 1.0), "bars": (0.12, 1.0)}
+    for level in levels.get(kind, (0.35, 0.65, 1.0)):
         rail = path + up * (tall * level)
         parts.append(beams(rail[:-1], rail[1:], 0.015 if kind == "mesh" else 0.055, 3 if kind == "mesh" else 4))
     if kind == "picket":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from poli.data.simulate.places.solids import beams, box, boxes, copies, ellipsoid, joined, lathe, tube
@@ -86,15 +88,13 @@ def rack(rng: np.random.Generator, wide: float, deep: float, tall: float) -> np.
     feet = np.array([[x, v, 0.0] for v in y for x in (-deep / 2, deep / 2)])
     parts = [beams(feet, feet + [0, 0, tall], 0.11)]
     front, back = feet[1::2], feet[::2]
-    for low in np.arange(0.2, tall - 0.6, 0.8):
-        parts.append(beams(front + [0, 0, low], back + [0, 0, low + 0.6], 0.05))
+    parts += [beams(front + [0, 0, low], back + [0, 0, low + 0.6], 0.05) for low in np.arange(0.2, tall - 0.6, 0.8)]
     step = np.diff(levels, append=tall)
     for level, room in zip(levels, step, strict=True):
-        for x in (-deep / 2, deep / 2):
-            parts.append(beams([[x, y[0], level]], [[x, y[-1], level]], 0.1))
+        parts += [beams([[x, y[0], level]], [[x, y[-1], level]], 0.1) for x in (-deep / 2, deep / 2)]
         if rng.random() < 0.5:
             parts.append(box((0, 0, level), (deep, wide, 0.03)))
-        for a, b in zip(y[:-1], y[1:], strict=True):
+        for a, b in pairwise(y):
             if rng.random() < 0.85:
                 parts.append(goods(rng, b - a - 0.15, deep, min(room - 0.1, 1.3)) + [0, (a + b) / 2, level + 0.04])
     return joined(parts)
@@ -139,10 +139,10 @@ def duct(rng: np.random.Generator, path: np.ndarray, radius: float) -> np.ndarra
         corners += list((1 - t) ** 2 * p + 2 * t * (1 - t) * b + t * t * q)
     smooth = np.array([*corners, path[-1]])
     rings = []
-    for a, b in zip(path[:-1], path[1:], strict=True):
+    for a, b in pairwise(path):
         way = (b - a) / np.linalg.norm(b - a)
-        for s in np.arange(3.0 * radius + 0.3, np.linalg.norm(b - a) - 3.0 * radius, rng.uniform(1.5, 3.5)):
-            rings.append(tube(np.stack([a + s * way, a + (s + 0.06) * way]), 1.1 * radius, 14, caps=True))
+        spots = np.arange(3.0 * radius + 0.3, np.linalg.norm(b - a) - 3.0 * radius, rng.uniform(1.5, 3.5))
+        rings += [tube(np.stack([a + s * way, a + (s + 0.06) * way]), 1.1 * radius, 14, caps=True) for s in spots]
     return joined([tube(smooth, radius, 14), *rings])
 
 

@@ -1,4 +1,4 @@
-"""What stands in streets: lamps, signs, signals, bollards, bins, benches, shelters, bicycles, people. Each stands on z = 0, facing +x."""
+"""What stands in streets: lamps, signs, bins, benches, shelters, bicycles, people. Each stands on z = 0, facing +x."""
 
 from __future__ import annotations
 

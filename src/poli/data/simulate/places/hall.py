@@ -1,4 +1,4 @@
-"""A hall: walls in relief, pillars, roof trusses, racks in rows, machines, ducts, a gallery, vehicles; the route goes round the aisles."""
+"""A hall: walls in relief, pillars, roof trusses, rows of racks, machines, ducts, a gallery; the route goes round the aisles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def hall(rng: np.random.Generator, kind: str, seed: int) -> Place:
     loop = np.array([[-x, -y], [x, -y], [x, middle], [-x + 7, middle], [-x + 7, y], [x, y]])
     if rng.random() < 0.5:
         loop = np.array([[-x, middle], [-x, -y], [x, -y], [x, y], [-x + 6, y]])
-    route = resampled(smoothed(resampled(loop * rng.choice([-1, 1], 2), 0.5), 5), 1.0)
+    route = resampled(smoothed(resampled(loop * rng.choice([-1, 1], 2), 0.5), 8), 1.0)
     site = indoor_site(rng, route, float(inset.max()) + 1.0)
     site.inside = (-size / 2, size / 2)
     _shell(site, size, tall)
@@ -97,7 +97,7 @@ def _pillars(site: Site, size: np.ndarray, tall: float) -> None:
 def _racks(site: Site, size: np.ndarray, tall: float) -> None:
     """Rows along y, as many as there is room for; no two alike."""
     rng = site.rng
-    share, step = rng.uniform(0.2, 0.9), rng.uniform(3.0, 6.0)
+    share, step = rng.uniform(0.4, 1.0), rng.uniform(2.4, 4.8)
     for x in np.arange(-size[0] / 2 + 1.5, size[0] / 2 - 1.0, step):
         y = -size[1] / 2 + 1.0
         while y < size[1] / 2 - 3.0:
@@ -148,9 +148,9 @@ def _overhead(site: Site, size: np.ndarray, tall: float) -> None:
         path = np.array([[-size[0] / 2, y, z], [x, y, z], [x, np.sign(y + 0.01) * size[1] / 2, z]])
         site.add(fittings.duct(rng, path, r), Label.STRUCTURE)
     spots = np.stack(np.meshgrid(*(np.arange(-s / 2 + 3, s / 2 - 2, rng.uniform(4, 8)) for s in size)), axis=-1).reshape(-1, 2)
-    z = np.full((len(spots), 1), tall - 1.8)
-    site.add(boxes(np.concatenate([spots, z], axis=1), [0.3, 1.4, 0.12]), Label.STRUCTURE)
-    site.add(beams(np.concatenate([spots, z], axis=1), np.concatenate([spots, z + 1.4], axis=1), 0.03, 3), Label.THIN)
+    lamps = np.column_stack([spots, np.full(len(spots), tall - 1.8)])
+    site.add(boxes(lamps, [0.3, 1.4, 0.12]), Label.STRUCTURE)
+    site.add(beams(lamps, lamps + [0, 0, 1.4], 0.03, 3), Label.THIN)
     if rng.random() < 0.6:
         x = rng.uniform(-0.3, 0.3) * size[0]
         crane = [box((x, 0, tall - 1.2), (0.6, size[1] - 1.0, 0.7)), box((x, 0.2 * size[1], tall - 1.8), (1.0, 1.2, 0.7))]

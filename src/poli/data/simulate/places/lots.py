@@ -24,6 +24,7 @@ from poli.data.simulate.places.streets import (
     put_building,
     scatter,
 )
+from poli.data.simulate.places.trees import Tree
 
 
 def _spots(lot: Lot, local: np.ndarray) -> np.ndarray:  # (N, 2) in the lot's frame -> world
@@ -66,7 +67,7 @@ def parking(rng: np.random.Generator, kind: str, seed: int) -> Place:
         for start in rng.uniform(20, 220, int(rng.integers(1, 3))):
             drive(site, cars, path, float(rng.uniform(6, 13)), float(start))
     _islands(site, lot, rows, length, near)
-    share = rng.uniform(0.35, 0.95)
+    share = min(rng.uniform(0.35, 0.95), 90.0 / (aisles * 2 * (length - 8.0) / 2.6))  # some 90 cars at most
     for y in rows:
         for side in (-1.0, 1.0):
             car_row(site, lot, y + side * (pitch / 2 - 2.75), length / 2 - 4.0, cars, share, side)
@@ -80,7 +81,7 @@ def parking(rng: np.random.Generator, kind: str, seed: int) -> Place:
     return site.finished(kind, seed)
 
 
-def _islands(site: Site, lot: Lot, rows: np.ndarray, length: float, trees: list) -> None:
+def _islands(site: Site, lot: Lot, rows: np.ndarray, length: float, trees: list[Tree]) -> None:
     """Kerbed islands between the rows with lamps, trees, trolley shelters, people beside cars."""
     rng = site.rng
     between = np.concatenate([[rows[0] - (rows[1] - rows[0])], rows]) + (rows[1] - rows[0]) / 2

@@ -79,7 +79,7 @@ def traffic(site: Site, road: Road, cars: list[Vehicle], sides: list[np.ndarray]
     if rng.random() < 0.6:
         drive(site, cars, site.route[:, :2], rng.uniform(7, 12), float(rng.uniform(22, 60)))
     for side in (sides or [])[:2]:
-        if len(side) > 25:
+        if len(side) > 25 and len(site.movers) < 5:
             drive(site, cars, side, rng.uniform(4, 10), float(rng.uniform(0, len(side) - 20)))
     if len(site.movers) < 2:
         drive(site, cars, oncoming, rng.uniform(6, 14), float(rng.uniform(60, 160)))
@@ -94,8 +94,8 @@ def side_roads(rng: np.random.Generator, road: Road, count: int, both: float = 0
         angle = heading[k] + np.pi / 2 + rng.normal(0, 0.18)
         half, pavement = rng.uniform(2.4, 4.0), rng.uniform(1.0, 2.5)
         first = rng.choice([0.0, np.pi])
-        for turn in [first, first + np.pi] if rng.random() < both else [first]:
-            strips.append(Strip(line(road.line[k], angle + turn, rng.uniform(60, 130)), half, pavement))
+        turns = [first, first + np.pi] if rng.random() < both else [first]
+        strips += [Strip(line(road.line[k], angle + turn, rng.uniform(60, 130)), half, pavement) for turn in turns]
     return strips
 
 

@@ -1,10 +1,10 @@
-"""Roofs over a rectangle centred on the origin, eaves at height zero: gabled, hipped, shed and flat, with tiles, gutters, chimneys."""
+"""Roofs over a rectangle centred on the origin, eaves at height zero: gabled, hipped and flat, with tiles, gutters, chimneys."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from poli.data.simulate.places.solids import NOTHING, boxes, fan, joined, lathe, surface, tube, turned
+from poli.data.simulate.places.solids import NOTHING, boxes, copies, fan, joined, lathe, surface, tube, turned
 
 
 def _slope(eave: np.ndarray, ridge: np.ndarray, tile: float, period: float) -> np.ndarray:  # (2, 3), (2, 3)
@@ -55,11 +55,11 @@ def _chimneys(rng: np.random.Generator, reach: float, depth: float, rise: float)
     n = int(rng.integers(0, 3))
     at = np.column_stack([rng.uniform(-0.8, 0.8, n) * reach, rng.uniform(-0.2, 0.2, n) * depth, np.full(n, rise - 0.1)])
     size = np.column_stack([rng.uniform(0.4, 1.1, n), rng.uniform(0.4, 0.7, n), rng.uniform(1.8, 3.4, n)])
-    pots = [
-        turned(lathe(np.array([[0.13, 0.0], [0.12, 0.5]]), 8), 0.0) + a + [0, 0, s[2] / 2] for a, s in zip(at, size, strict=True)
-    ]
-    caps = boxes(at + [0, 0, 1.0] * size / 2, size * [1, 1, 0] + [0.15, 0.15, 0.12]) if n else NOTHING
-    return joined([boxes(at, size), caps, *pots]) if n else NOTHING
+    if n == 0:
+        return NOTHING
+    top = at + 0.5 * size * np.array([0.0, 0.0, 1.0])
+    pots = copies(lathe(np.array([[0.13, 0.0], [0.12, 0.5]]), 8), top)
+    return joined([boxes(at, size), boxes(top, size * [1, 1, 0] + [0.15, 0.15, 0.12]), pots])
 
 
 def _dormers(rng: np.random.Generator, reach: float, depth: float, rise: float, slope: float) -> np.ndarray:

@@ -23,6 +23,7 @@ from poli.data.simulate.places.streets import (
     scatter,
     street_things,
 )
+from poli.data.simulate.places.trees import Tree
 from poli.data.simulate.places.waves import ramp
 
 
@@ -88,19 +89,19 @@ def _through(entry: Strip, leave: Strip, a: float, b: float, radius: float, lane
     return resampled(smoothed(resampled(np.concatenate([inwards, around, outwards]), 0.5), 8), 1.0)
 
 
-def _decorate(site: Site, core: float, trees: list) -> None:
+def _decorate(site: Site, core: float, trees: list[Tree]) -> None:
     """The island: trees, bushes, or a monument; chevron signs at its edge."""
     rng = site.rng
     if rng.random() < 0.5:
         stone = [lathe(np.array([[1.6, -0.5], [1.6, 0.4], [1.1, 0.5], [0.8, 2.0], [1.0, 2.1], [0.1, 2.2]]), 14)]
-        for k in range(int(rng.integers(2, 5))):
-            stone.append(ellipsoid(rng.uniform(0.4, 1.1, 3), 14, 8) + [*rng.normal(0, 0.3, 2), 2.5 + 0.8 * k])
+        heights = 2.5 + 0.8 * np.arange(rng.integers(2, 5))
+        stone += [ellipsoid(rng.uniform(0.4, 1.1, 3), 14, 8) + [*rng.normal(0, 0.3, 2), z] for z in heights]
         if site.claim((0.0, 0.0), 0.0, (3.2, 3.2), off="nothing"):
             site.put(joined(stone), Label.STRUCTURE, np.zeros((1, 2)), rng.uniform(0, 6.3))
     angle = rng.uniform(0, 2 * np.pi, int(rng.integers(1, 7)))
     r = core * rng.uniform(0.2, 0.8, len(angle))
     plant(site, np.column_stack([r * np.cos(angle), r * np.sin(angle)]), trees, trees, "paved", 0.5)
-    angle = np.arange(5) * (2 * np.pi / 5) + rng.random()
-    spots = (core - 0.6) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    around = np.arange(5) * (2 * np.pi / 5) + rng.random()
+    spots = (core - 0.6) * np.stack([np.cos(around), np.sin(around)], axis=1)
     ok = site.claim_discs(spots, 0.1, "paved", 0.0)
-    site.put(furniture.sign(rng), Label.THIN, spots[ok], angle[ok])
+    site.put(furniture.sign(rng), Label.THIN, spots[ok], around[ok])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from poli.data.simulate.places.ground import Ground, ground_triangles
@@ -47,9 +46,9 @@ class Site:
         around = path[:, None, None, :2] + np.stack(np.meshgrid(offsets, offsets), axis=-1)[None]
         self._taken[self._index(around.reshape(-1, 2))] = True
 
-    def claim(self, centre: Sequence[float], yaw: float, size: Sequence[float], off: str = "paved", spare: float = 0.3) -> bool:
+    def claim(self, centre: ArrayLike, yaw: float, size: tuple[float, float], off: str = "paved", spare: float = 0.3) -> bool:
         """Takes a rectangle if it is free, inside the site and off the pavement (`paved`), the carriageway (`road`) or nothing."""
-        half = 0.5 * np.asarray(size[:2], float) + 0.25
+        half = 0.5 * np.asarray(size, float) + 0.25
         steps = [np.linspace(-h, h, int(2 * h / 0.6) + 2) for h in half]
         points = np.stack(np.meshgrid(*steps), axis=-1).reshape(-1, 2)
         points = turned(np.column_stack([points, np.zeros(len(points))]), yaw)[:, :2] + np.asarray(centre)[:2]

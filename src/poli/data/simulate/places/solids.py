@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 _CUBE = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
 _CUBE_FACES = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])
@@ -19,7 +20,7 @@ def from_quads(quads: np.ndarray) -> np.ndarray:  # (N, 4, 3), corners in order 
     return quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3, 3)
 
 
-def boxes(centres: np.ndarray, sizes: np.ndarray, yaws: np.ndarray | float = 0.0) -> np.ndarray:  # (N, 3), (N, 3) or (3,), (N,)
+def boxes(centres: ArrayLike, sizes: ArrayLike, yaws: ArrayLike = 0.0) -> np.ndarray:  # (N, 3), (N, 3) or (3,), (N,)
     """Boxes of full extents `sizes`, turned about z."""
     centres = np.atleast_2d(np.asarray(centres, float))
     corners = _CUBE * np.broadcast_to(np.asarray(sizes, float), centres.shape)[:, None]  # (N, 8, 3)
@@ -27,8 +28,8 @@ def boxes(centres: np.ndarray, sizes: np.ndarray, yaws: np.ndarray | float = 0.0
     return from_quads(corners[:, _CUBE_FACES].reshape(-1, 4, 3))
 
 
-def box(centre: Sequence[float], size: Sequence[float], yaw: float = 0.0) -> np.ndarray:
-    return boxes(np.array([centre]), np.array([size]), yaw)
+def box(centre: ArrayLike, size: ArrayLike, yaw: float = 0.0) -> np.ndarray:
+    return boxes(np.array([centre], float), np.array([size], float), yaw)
 
 
 def turned(points: np.ndarray, yaw: np.ndarray | float) -> np.ndarray:  # (..., 3), yaw broadcasts against (...)
@@ -98,7 +99,7 @@ def prism(outline: np.ndarray, low: float, high: float) -> np.ndarray:  # (B, 2)
     return joined([surface(np.stack([lower, upper]), close=True), fan(lower), fan(upper)])
 
 
-def ellipsoid(radii: Sequence[float], sides: int = 10, rings: int = 6) -> np.ndarray:
+def ellipsoid(radii: ArrayLike, sides: int = 10, rings: int = 6) -> np.ndarray:
     angle = np.linspace(-np.pi / 2, np.pi / 2, rings + 1)
     ball = lathe(np.stack([np.maximum(np.cos(angle), 1e-3), np.sin(angle)], axis=1), sides)
     return ball * np.asarray(radii, float)
@@ -110,7 +111,7 @@ def swept(path: np.ndarray, left: np.ndarray, profile: np.ndarray, close: bool =
     return surface(sections, close)
 
 
-def beams(starts: np.ndarray, ends: np.ndarray, thickness: np.ndarray | float, sides: int = 4) -> np.ndarray:  # (N, 3), (N, 3)
+def beams(starts: ArrayLike, ends: ArrayLike, thickness: ArrayLike, sides: int = 4) -> np.ndarray:  # (N, 3), (N, 3)
     """Straight bars of a regular cross-section, open at their ends."""
     starts, ends = np.atleast_2d(np.asarray(starts, float)), np.atleast_2d(np.asarray(ends, float))
     along = ends - starts

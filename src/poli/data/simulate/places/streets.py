@@ -16,7 +16,7 @@ from poli.data.simulate.places.site import Site
 from poli.data.simulate.places.solids import turned
 from poli.data.simulate.places.trees import Tree, bush, grove, hedge
 
-_MOST_BUILT = 120_000  # triangles of buildings on a site; towards that number they get plainer
+_MOST_BUILT = 105_000  # triangles of buildings on a site; towards that number they get plainer
 HouseMaker = Callable[[np.random.Generator], tuple[float, float, Callable[[bool], np.ndarray]]]  # width, depth, triangles if plain
 
 
@@ -189,8 +189,14 @@ def street_things(site: Site, line: np.ndarray, half: float, pavement: float) ->
         along_road(site, line, rng.choice([-1, 1]) * (half + pavement + 1.0), 70.0, [part], Label.STRUCTURE)
 
 
-def make_house(storeys: tuple[int, int], width: tuple[float, float], depth: tuple[float, float], roofs: tuple[str, ...], grand: float,
-               balconies: float) -> HouseMaker:  # fmt: skip
+def make_house(
+    storeys: tuple[int, int],
+    width: tuple[float, float],
+    depth: tuple[float, float],
+    roofs: tuple[str, ...],
+    grand: float,
+    balconies: float,
+) -> HouseMaker:
     def make(rng: np.random.Generator) -> tuple[float, float, Callable[[bool], np.ndarray]]:
         w, d = rng.uniform(*width), rng.uniform(*depth)
         count, top = int(rng.integers(storeys[0], storeys[1] + 1)), str(rng.choice(roofs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from poli.data.simulate.places.curves import lefts, winding
+from poli.data.simulate.places.curves import shifted, winding
 from poli.data.simulate.places.outdoors import drawn_ground, drawn_road, opened, side_lane, side_roads, traffic
 from poli.data.simulate.places.place import Place
 from poli.data.simulate.places.streets import (
@@ -22,7 +22,7 @@ from poli.data.simulate.places.streets import (
 
 
 def town(rng: np.random.Generator, kind: str, seed: int) -> Place:
-    corners = ()
+    corners: tuple[tuple[float, float, float], ...] = ()
     if rng.random() < 0.55:
         corners = ((rng.uniform(90, 200), rng.choice([-1, 1]) * rng.uniform(1.0, 1.6), rng.uniform(9, 16)),)
     path = winding(rng, rng.uniform(265, 320), rng.uniform(0.05, 0.5), corners)
@@ -50,8 +50,8 @@ def town(rng: np.random.Generator, kind: str, seed: int) -> Place:
     boundaries(site, road.line, road.edge, rng.uniform(0.3, 0.9))
     if road.pavement > 2.0 and rng.random() < 0.6:  # an avenue
         steps = np.arange(5, len(road.line) - 5, int(rng.integers(9, 16)))
-        for side in (-1, 1):
-            plant(site, (road.line + side * (road.half + 0.8) * lefts(road.line)[:, :2])[steps], near, far, radius=0.3)
+        for sign in (-1, 1):
+            plant(site, shifted(road.line, sign * (road.half + 0.8))[steps], near, far, radius=0.3)
     plant(site, scatter(site, int(rng.integers(20, 60)), 30.0), near, far, "paved")
     plant(site, scatter(site, int(rng.integers(10, 40))), near, far, "paved")
     bushes(site, int(rng.integers(10, 60)))

@@ -1,4 +1,4 @@
-"""Trees, conifers, bushes and hedges: wood as tapered tubes, foliage as many small folded leaf clusters that rays can pass between."""
+"""Trees, conifers, bushes and hedges: wood as tapered tubes, foliage as small folded leaf clusters that rays pass between."""
 
 from __future__ import annotations
 

@@ -1,0 +1,220 @@
+"""Training pairs of scans: from simulated worlds and from datasets, voxelised, gated, with a measured pose."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poli.data.datasets import write_folder
+from poli.data.scan_pairs import load_pairs, random_sensor, save_pairs, simulated_pairs
+from poli.data.simulate.truth import true_normals
+from poli.errors import InputError
+from poli.estimation.architecture import Architecture
+from poli.scan import Scan
+from poli.voxels import voxel_downsample
+
+torch = pytest.importorskip("torch")
+from poli.learn.config import TrainConfig, read_config  # noqa: E402
+from poli.learn.losses import LossConfig, Matches, PoseNoise, pair_loss  # noqa: E402
+from poli.learn.scan_config import ScanConfig  # noqa: E402
+from poli.learn.scans import ScanSource, draw_scans, sector  # noqa: E402
+from poli.learn.trainer import train  # noqa: E402
+
+SMALL = Architecture(
+    neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), thinning="leaves", log_scale=True,
+    sensor=True, size=10,
+)  # fmt: skip
+CONFIG = ScanConfig(worlds=1, stations=1, sensors_each=1, sensors=("vlp16",), places=("tunnel",), validation_worlds=1, points=600)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return next(simulated_pairs("tunnel", 3, 1, ("vlp16",), 1))
+
+
+def moved(source, T):
+    return source @ T[:, :3, :3].transpose(1, 2) + T[:, None, :3, 3]
+
+
+def test_scans_of_a_spot_lie_on_each_other_and_on_the_survey(pair):
+    p = pair.p.transform(pair.T_q_p)
+    survey = pair.survey @ pair.T_q_survey[:3, :3].T + pair.T_q_survey[:3, 3]
+    from scipy.spatial import cKDTree
+
+    still = pair.q.select((pair.q.fields["moving"] == 0) & (np.linalg.norm(pair.q.points, axis=1) < 15))
+    assert np.median(cKDTree(p.points).query(still.points)[0]) < 0.3
+    assert np.median(cKDTree(survey).query(still.points)[0]) < 0.15
+
+
+@pytest.mark.parametrize("settling", [False, True])
+def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, settling):
+    config = replace(CONFIG, clouds=2)
+    batch = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), settling)
+    assert batch.matches.source.shape == (2, 600, 3)
+    T_true = torch.from_numpy(batch.T_true)
+    d = (batch.matches.target - moved(batch.matches.source, T_true)).norm(dim=2)
+    believed = batch.matches.weights > 0
+    assert d[believed].median() < 0.5
+    assert d[believed].max() < 2.2 * 2.0
+    off = (batch.matches.T_measured - T_true)[:, :3, 3].abs()
+    assert 0.0 < off.max() < 0.1
+    assert batch.coverage > 0.8
+    again = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), settling)
+    assert torch.equal(again.matches.target, batch.matches.target)
+
+
+def test_while_shapes_are_learned_voxels_are_matched_by_a_return(pair):
+    """Their means lie off a bent surface; the return that stands for them was measured."""
+    config = replace(CONFIG, voxels=(1.0,), raw_share=0.0)
+    shaping = draw_scans([pair], config, SMALL, np.random.default_rng(1), settling=False).matches.target[0].numpy()
+    measured = {tuple(p) for p in pair.q.points.astype(np.float64).tolist()}
+    assert all(tuple(p) in measured for p in shaping.tolist())
+    settling = draw_scans([pair], config, SMALL, np.random.default_rng(1), settling=True).matches.target[0].numpy()
+    assert np.mean([tuple(p) in measured for p in settling.tolist()]) < 0.5
+
+
+def test_sectors_are_contiguous_in_azimuth(rng):
+    around = rng.uniform(-np.pi, np.pi, 2000)
+    scan = Scan(np.stack([np.cos(around), np.sin(around), np.zeros(2000)], axis=1))
+    part = sector(scan, 500, rng)
+    assert len(part) == 500
+    kept = np.sort(np.arctan2(part.points[:, 1], part.points[:, 0]))
+    gaps = np.sort(np.diff(np.concatenate([kept, [kept[0] + 2 * np.pi]])))
+    assert gaps[-1] > 3.0
+    assert gaps[-2] < 0.05
+    assert sector(scan, 5000, rng) is scan
+
+
+def test_true_normals_of_voxels_are_those_of_their_returns(pair):
+    normals = true_normals(pair.q, 0.5)
+    assert len(normals) == len(voxel_downsample(pair.q, 0.5))
+    known = np.isfinite(normals[:, 0])
+    assert known.mean() > 0.5
+    np.testing.assert_allclose(np.linalg.norm(normals[known], axis=1), 1.0, atol=1e-9)
+    flat = Scan(
+        np.array([[1.0, 0, 0], [1.1, 0, 0], [5.0, 0, 0]]),
+        {"normal": np.array([[0, 0, 1.0], [0, 1.0, 0], [0, 0, 1.0]]), "label": np.zeros(3, np.uint8), "mixed": np.array([0, 0, 1])},
+    )
+    found = true_normals(flat, 1.0)
+    np.testing.assert_allclose(found[0], [0, 0.5**0.5, 0.5**0.5])
+    assert np.isnan(found[1]).all()
+
+
+def test_recorded_pairs_come_back_and_others_do_not(tmp_path, pair):
+    save_pairs(tmp_path / "w.npz", [pair, pair], "two of a tunnel")
+    again = load_pairs(tmp_path / "w.npz", "two of a tunnel")
+    assert again is not None
+    np.testing.assert_array_equal(again[1].q.points, pair.q.points)
+    np.testing.assert_array_equal(again[1].q.fields["normal"], pair.q.fields["normal"])
+    np.testing.assert_array_equal(again[0].survey, pair.survey)
+    assert load_pairs(tmp_path / "w.npz", "something else") is None
+    assert load_pairs(tmp_path / "none.npz", "") is None
+
+
+def test_pairs_of_a_dataset_are_its_consecutive_scans(tmp_path, pair):
+    poses = np.stack([np.eye(4), pair.T_q_p, pair.T_q_p, pair.T_q_p])
+    scans = [replace(pair.q, stamp=1), replace(pair.p, stamp=2), Scan(np.zeros((0, 3)), stamp=3), replace(pair.p, stamp=4)]
+    write_folder(tmp_path / "drive", "drive", scans, poses)
+    config = replace(CONFIG, worlds=0, validation_worlds=0, datasets=("drive",))
+    with pytest.warns(UserWarning, match="1 "):  # the empty scan is named and counted
+        source = ScanSource(replace(config, datasets=(str(tmp_path / "drive"),)), SMALL, 0, Path(), tmp_path, lambda n, m: None)
+    batch = source.draw(np.random.default_rng(0), settling=False)
+    np.testing.assert_allclose(batch.T_true[0], pair.T_q_p, atol=1e-12)
+    assert list(source.held_out(1)) == []
+
+
+def test_a_run_on_scans_trains_keeps_its_worlds_and_goes_on(tmp_path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(
+        """
+name = "tiny"
+[scans]
+worlds = 1
+stations = 1
+sensors_each = 1
+sensors = ["vlp16"]
+places = ["tunnel"]
+validation_worlds = 1
+points = 400
+[loss]
+outliers = 0.1
+visibility = 0.3
+[architecture]
+neighbours = [8, 6]
+edge = [8, 8]
+scalars = [8, 8]
+reach = 8
+wide = [6]
+thinning = "leaves"
+log_scale = true
+sensor = true
+size = 8
+[schedule]
+steps = 4
+settle = 0.5
+validate_every = 4
+checkpoint_every = 2
+"""
+    )
+    config = read_config(path)
+    model = train(config, tmp_path / "run")
+    assert model.is_file()
+    kept = sorted(p.name for p in (tmp_path / "run" / "worlds").iterdir())
+    assert kept == ["tunnel_0.npz", "tunnel_1000000.npz"]
+    assert TrainConfig.from_json(config.to_json()) == config
+
+
+def test_random_sensors_are_sensors(rng):
+    made = [random_sensor(rng) for _ in range(20)]
+    assert len({s.elevations for s in made}) == 20
+
+
+def test_outliers_do_not_count_and_sound_matches_do(rng):
+    """A tenth of the matches is far off: with the mixture, the pose and the sizes are those of the others."""
+    N = 400
+    q = rng.standard_normal((1, N, 3)) * 5
+    d = 0.1 * rng.standard_normal((1, N, 3))
+    d[0, :40] += 2.0
+    matches = Matches(*(torch.from_numpy(a) for a in (q - d, q, np.ones((1, N)), np.eye(4)[None])))
+    L = 0.1 / 2**0.5 * torch.eye(3, dtype=torch.float64).expand(1, N, 3, 3)
+    frames = torch.eye(3, dtype=torch.float64).expand(1, N, 3, 3)
+    robust, plain = LossConfig(outliers=0.1), LossConfig()
+    assert pair_loss(robust, PoseNoise(robust), matches, L, frames).nees == pytest.approx(3.0, abs=0.4)
+    assert pair_loss(plain, PoseNoise(plain), matches, L, frames).nees > 30.0
+    tqc = LossConfig(kind="tqc", outliers=0.1)
+    squares = (d**2).sum(2)[0] / 0.01
+    normal = np.log(0.9) - 0.5 * (squares + 3 * np.log(0.01))
+    wide = np.log(0.1) - 0.5 * (d**2).sum(2)[0]
+    expected = -np.logaddexp(normal, wide).mean()
+    assert pair_loss(tqc, PoseNoise(tqc), matches, L, frames).correspondence == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_visibility_prior_prefers_normals_along_the_ray():
+    q = torch.tensor([[[10.0, 0.0, 0.0]]], dtype=torch.float64).expand(1, 8, 3)
+    matches = Matches(q, q, torch.ones(1, 8, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None])
+    config = LossConfig(kind="tqc", visibility=1.0)
+    losses = []
+    for thin in range(3):
+        scales = torch.full((3,), 0.2, dtype=torch.float64)
+        scales[thin] = 0.01
+        L = torch.diag(scales).expand(1, 8, 3, 3)
+        losses.append(float(pair_loss(config, PoseNoise(config), matches, L, torch.eye(3, dtype=torch.float64).expand(1, 8, 3, 3)).total))
+    assert losses[0] < losses[1] - 0.5
+    assert losses[1] == pytest.approx(losses[2])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"places": ("moon",)}, "places"),
+        ({"sensors": ("eye",)}, "sensors"),
+        ({"worlds": 0}, "nothing to train on"),
+        ({"points": 3}, "points"),
+        ({"voxels": (0.0,)}, "voxels"),
+        ({"blind": 0.9}, "blind"),
+    ],
+)
+def test_configurations_that_make_no_sense_are_refused(change, says):
+    with pytest.raises(InputError, match=says):
+        ScanConfig(**change)
