@@ -37,6 +37,9 @@ class TrainingModel(torch.nn.Module):
         m = batch.matches
         matches = Matches(*(t.to(device) for t in (m.source, m.target, m.weights, m.T_measured)))
         points = matches.weights.shape[1]
+        if batch.shrink is not None:
+            clouds = torch.from_numpy(batch.shrink[:: batch.partners].astype("float32")).to(device)
+            L = L / clouds.repeat_interleave(points)[:, None, None]
         loss = replace(self.loss, visibility=0.0) if settling else self.loss  # it speaks of directions, and those are settled
         terms = pair_loss(loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
         self.seconds = (middle - start, time.perf_counter() - middle)

@@ -58,6 +58,9 @@ class PairBatch:
     T_true: np.ndarray  # (clouds * partners, 4, 4)
     normals: np.ndarray  # (clouds, N, 3), of the surface at Q: for validation, never for training
     coverage: float  # fraction of the points of Q that have a match
+    # By how much residuals are smaller than those of a partner as sparse as the cloud, of each row. L is divided by it before it is
+    # compared with them, so that it is always of the size that it has to be in the end.
+    shrink: np.ndarray | None = None  # (clouds * partners,); None: not at all
 
 
 def draw_pairs(

@@ -26,8 +26,7 @@ class ScanConfig:
     raw_share: float = 0.1  # of the pairs are not voxelised
     points: int = 4096  # of a cloud at most: a sector of the scan
     clouds: int = 1  # a step
-    partner_voxel: float = 0.45  # voxels of the partner while shapes are learned, in voxels of the cloud
-    partner_least: float = 0.12  # metres, no smaller than this
+    survey_voxel: float = 0.2  # metres, of the survey that is the partner while shapes are learned
     rotation_noise: float = 0.1  # of the measured pose, degrees an axis
     translation_noise: float = 0.02  # metres an axis
     gate: float = 2.0  # metres, or as many voxels if that is more: farther points are no match
@@ -44,7 +43,7 @@ class ScanConfig:
             raise InputError("scans: ask for worlds or name datasets; there is nothing to train on")
         if min(self.stations, self.sensors_each, self.clouds) < 1 or self.points < 64 or not self.sensors:
             raise InputError("scans: stations, sensors_each and clouds must be at least 1, points at least 64; name a sensor")
-        if not self.voxels or not all(v > 0 for v in self.voxels) or min(self.partner_voxel, self.partner_least, self.gate) <= 0:
-            raise InputError("scans: voxels, partner_voxel, partner_least and gate must be positive")
+        if not self.voxels or not all(v > 0 for v in self.voxels) or min(self.survey_voxel, self.gate) <= 0:
+            raise InputError("scans: voxels, survey_voxel and gate must be positive")
         if min(self.rotation_noise, self.translation_noise) < 0 or not (0 <= self.raw_share <= 1 and 0 <= self.blind <= 0.3):
             raise InputError("scans: noise must be at least 0, raw_share between 0 and 1, blind between 0 and 0.3")

@@ -77,7 +77,7 @@ class ScanSource:
 
     @property
     def growth(self) -> float:
-        return -2.0 * math.log(self._config.partner_voxel)
+        return 0.0  # `PairBatch.shrink` takes care of it
 
 
 def draw_scans(
@@ -92,19 +92,19 @@ def draw_scans(
         # While shapes are learned, a voxel is matched by its return nearest to the mean: that one lies on the surface, while the
         # mean of a bent piece does not, and would teach that the surface is thickest where it bends.
         targets = points if settling else cloud.pair.q.points[q.fields["row"]].astype(np.float64)
-        p, T_true = _partner(cloud, config, settling)
+        p, T_true, shrink = _partner(cloud, config, settling)
         T_measured = T_true.copy()
         T_measured[:3, :3] = T_true[:3, :3] @ so3_exp(np.deg2rad(config.rotation_noise) * rng.standard_normal(3))
         T_measured[:3, 3] += config.translation_noise * rng.standard_normal(3)
         seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
         nearest, distance = NeighbourIndex(seen).nearest(1, targets)
         weights = (distance[:, 0] <= config.gate * max(1.0, cloud.voxel)).astype(float)
-        columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true))
+        columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         groupings.append(group(points, architecture, _sight(config, rng)))
         normals.append(q.fields["true"])
-    stacked = [torch.from_numpy(np.stack(c)) for c in list(zip(*columns, strict=True))[:4]]
-    coverage = float(np.mean([c[2].mean() for c in columns]))
-    return PairBatch(GroupBatch.of(groupings), 1, Matches(*stacked), np.stack([c[4] for c in columns]), np.stack(normals), coverage)
+    source, target, weight, measured, true, shrinks = (np.stack(column) for column in zip(*columns, strict=True))
+    matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, measured)))
+    return PairBatch(GroupBatch.of(groupings), 1, matches, true, np.stack(normals), float(weight.mean()), shrinks)
 
 
 @dataclass(frozen=True)
@@ -135,14 +135,15 @@ def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
     return scan.select(np.sort(order[:count]))
 
 
-def _partner(cloud: _Cloud, config: ScanConfig, settling: bool) -> tuple[np.ndarray, np.ndarray]:  # (P, 3), (4, 4)
+def _partner(cloud: _Cloud, config: ScanConfig, settling: bool) -> tuple[np.ndarray, np.ndarray, float]:  # (P, 3), (4, 4)
+    """The partner's points, the pose from it to the cloud, and how much denser it is."""
     pair = cloud.pair
     if settling or pair.survey is None:
         p = voxel_downsample(pair.p, cloud.voxel, cloud.pick) if cloud.voxel else pair.p
-        return p.points.astype(np.float64), pair.T_q_p
+        return p.points.astype(np.float64), pair.T_q_p, 1.0
     assert pair.T_q_survey is not None
-    size = max(config.partner_voxel * cloud.voxel, config.partner_least)
-    return voxel_downsample(pair.survey, size, "first").points.astype(np.float64), pair.T_q_survey
+    survey = voxel_downsample(pair.survey, config.survey_voxel, "first").points.astype(np.float64)
+    return survey, pair.T_q_survey, max(1.0, cloud.voxel / config.survey_voxel)
 
 
 def _sight(config: ScanConfig, rng: np.random.Generator) -> Sight:
