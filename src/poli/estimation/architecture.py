@@ -13,6 +13,9 @@ THINNEST = 0.9
 DISTANCE_PRIOR = 1.0  # attention to wide neighbours starts with weights (1 + squared distance in radii)^-1
 
 
+# What a point's frame is: the principal axes of its neighbours, or, for scans whose sensor and upright are known, the horizontal
+# direction away from the sensor, the one across it, and up.
+Frames = Literal["neighbours", "sensor"]
 # How a level is thinned for the next: by farthest point sampling, which evens the density out, or by every so many points in the order
 # of the k-d tree's leaves, which keeps it and costs nothing.
 Thinning = Literal["farthest", "leaves"]
@@ -35,6 +38,7 @@ class Architecture:
     heads: int = 4  # sets of weights
     rounds: int = 2  # the second round weighs again, knowing the ellipsoids of the first
     thinning: Thinning = "farthest"
+    frames: Frames = "neighbours"
     log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
     sensor: bool = False  # is it told where the sensor stands and which way is up?
     size: int = 0  # width of the layer that finds the sizes from all that is known of a point; 0: from the head's hidden layer alone
@@ -54,6 +58,8 @@ class Architecture:
             raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {levels - 1}")
         if self.thinning not in get_args(Thinning):
             raise InputError(f"architecture: thinning is {self.thinning!r}; expected one of {', '.join(get_args(Thinning))}")
+        if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
+            raise InputError("architecture: frames must be `neighbours`, or `sensor` if sensor is true")
         if min(numbers) < 1 or self.stride < 2 or min(self.vectors, self.size) < 0 or not self.floor > 0:
             raise InputError("architecture: sizes must be positive, stride at least 2, floor above 0")
 

@@ -72,7 +72,10 @@ def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()
     neighbours = np.ascontiguousarray(found[:, 1:])  # without the point itself, of which a group learns nothing
     coarse = _coarse(positions, index, architecture)
     wide = [_among(positions, level, count) for level, count in zip(coarse, architecture.wide, strict=False)]
-    frames = _frames(positions, np.concatenate([neighbours[:, :_FRAME_NEIGHBOURS], *wide], axis=1))
+    if architecture.frames == "sensor" and sight.viewpoint is not None and sight.up is not None:
+        frames = _sensor_frames(points - sight.viewpoint, sight.up)
+    else:
+        frames = _frames(positions, np.concatenate([neighbours[:, :_FRAME_NEIGHBOURS], *wide], axis=1))
     neighbours = np.concatenate([neighbours, *wide], axis=1)
     levels = [_level(positions, positions, everyone, frames, neighbours, k, smallest)]
     interpolations = []
@@ -155,6 +158,15 @@ def _interpolation(fine, frames, radius, coarse: NeighbourIndex, count: int) -> 
     weights /= weights.sum(axis=1, keepdims=True)
     offsets = np.einsum("mkd,mde->mke", coarse.points[neighbours] - fine[:, None], frames) / radius[:, None, None]
     return Interpolation(neighbours, weights.astype(np.float32), offsets.astype(np.float32))
+
+
+def _sensor_frames(rays: np.ndarray, up: np.ndarray) -> np.ndarray:  # (N, 3), (3,) -> (N, 3, 3)
+    """Away from the sensor in the horizontal, across, and up; straight above or below it, the first is any horizontal direction."""
+    across = np.cross(up, rays)
+    length = np.linalg.norm(across, axis=1, keepdims=True)
+    spare = np.cross(up, np.eye(3)[np.abs(up).argmin()])
+    across = np.where(length > 1e-6, across / np.maximum(length, 1e-6), spare / np.linalg.norm(spare))
+    return np.stack([np.cross(across, up), across, np.broadcast_to(up, across.shape)], axis=2)
 
 
 def _frames(points: np.ndarray, neighbours: np.ndarray) -> np.ndarray:  # (N, 3), (N, k) -> (N, 3, 3)
