@@ -41,7 +41,9 @@ def test_demo_writes_what_it_names(tmp_path):
     assert len(poli.read(tmp_path / "out" / "vlp16.pcd").fields) >= 3
 
 
-@pytest.mark.parametrize(("out", "options"), [("f.npz", []), ("f.ply", ["--model", "pca", "--radius", "1"]), ("f.ply", ["--output", "splat"])])
+@pytest.mark.parametrize(
+    ("out", "options"), [("f.npz", []), ("f.ply", ["--model", "pca", "--radius", "1"]), ("f.ply", ["--output", "splat"])]
+)
 def test_estimate(tmp_path, out, options):
     points = np.random.default_rng(0).standard_normal((100, 3))
     points[3] = 0.0

@@ -55,7 +55,7 @@ def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, settling):
     T_true = torch.from_numpy(batch.T_true)
     d = (batch.matches.target - moved(batch.matches.source, T_true)).norm(dim=2)
     believed = batch.matches.weights > 0
-    assert d[believed].median() < 0.5
+    assert d[believed].median() < 1.0
     assert d[believed].max() < 2.2 * 2.0
     off = (batch.matches.T_measured - T_true)[:, :3, 3].abs()
     assert 0.0 < off.max() < 0.1
@@ -199,7 +199,9 @@ def test_the_visibility_prior_prefers_normals_along_the_ray():
         scales = torch.full((3,), 0.2, dtype=torch.float64)
         scales[thin] = 0.01
         L = torch.diag(scales).expand(1, 8, 3, 3)
-        losses.append(float(pair_loss(config, PoseNoise(config), matches, L, torch.eye(3, dtype=torch.float64).expand(1, 8, 3, 3)).total))
+        losses.append(
+            float(pair_loss(config, PoseNoise(config), matches, L, torch.eye(3, dtype=torch.float64).expand(1, 8, 3, 3)).total)
+        )
     assert losses[0] < losses[1] - 0.5
     assert losses[1] == pytest.approx(losses[2])
 

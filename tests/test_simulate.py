@@ -1,5 +1,7 @@
 """Simulated scans lie on the surfaces that the world says."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -43,7 +45,11 @@ def test_rays_and_nearest_surfaces_equal_a_search_through_all_triangles(rng):
     origins, directions = rng.uniform(-6, 6, (200, 3)), rng.standard_normal((200, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     distance, hit = index.cast(origins, directions, 50.0)
-    a, u, v = triangles[:, 0].astype(float), (triangles[:, 1] - triangles[:, 0]).astype(float), (triangles[:, 2] - triangles[:, 0]).astype(float)
+    a, u, v = (
+        triangles[:, 0].astype(float),
+        (triangles[:, 1] - triangles[:, 0]).astype(float),
+        (triangles[:, 2] - triangles[:, 0]).astype(float),
+    )
     for o, d, far, which in zip(origins, directions, distance, hit, strict=True):
         p, t = np.cross(d, v), o - a
         det = (u * p).sum(1)
@@ -158,7 +164,7 @@ def test_rides_are_smooth_and_follow_the_ground():
     np.testing.assert_allclose(T[:, 2, 3] - 0.1 * T[:, 0, 3], 2.0, atol=0.4)
     nose = T[500:1500, 2, 0].mean()  # the x axis points up the hill
     assert nose == pytest.approx(0.1 / np.hypot(1, 0.1), abs=0.02)
-    steps = [np.linalg.norm(inverse(a)[:3, :3] @ b[:3, :3] - np.eye(3)) for a, b in zip(T, T[1:], strict=False)]
+    steps = [np.linalg.norm(inverse(a)[:3, :3] @ b[:3, :3] - np.eye(3)) for a, b in itertools.pairwise(T)]
     assert max(steps) < 0.01
     with pytest.raises(InputError, match="lasts"):
         trajectory.poses(np.array([1e3]))

@@ -30,7 +30,9 @@ def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> S
         return scan
     reach = np.abs(scan.points).max() / size
     if not reach < _CELLS:
-        raise InputError(f"voxels of {size} m: the scan reaches {reach:.0f} voxels far, more than {_CELLS}; take larger voxels or crop it")
+        raise InputError(
+            f"voxels of {size} m: the scan reaches {reach:.0f} voxels far, more than {_CELLS}; take larger voxels or crop it"
+        )
     voxels, first = voxel_numbers(scan.points, size)
     if pick == "first":
         return scan.select(first)

@@ -1,4 +1,4 @@
-"""`poli bench generalisation`: one model for every sensor and voxel size against models trained for one of them, at home and abroad."""
+"""`poli bench generalisation`: one model for every sensor and voxel size against models for one of them, at home and abroad."""
 
 from __future__ import annotations
 
@@ -23,10 +23,19 @@ Domain = tuple[str, float]  # sensor, voxel in metres
 
 @dataclass(frozen=True)
 class GeneralisationBench:
-    config: TrainConfig  # of the one model; specialists have its architecture, loss and schedule, on their own sensor and voxel size
+    config: (
+        TrainConfig  # of the one model; specialists have its architecture, loss and schedule, on their own sensor and voxel size
+    )
     model: str = "lidar"
     specialists: tuple[Domain, ...] = (("vlp16", 0.5), ("os2_128", 1.0))
-    domains: tuple[Domain, ...] = (("vlp16", 0.5), ("os2_128", 1.0), ("vlp16", 0.2), ("hdl32e", 0.5), ("hdl64e", 1.0), ("os2_128", 2.0))
+    domains: tuple[Domain, ...] = (
+        ("vlp16", 0.5),
+        ("os2_128", 1.0),
+        ("vlp16", 0.2),
+        ("hdl32e", 0.5),
+        ("hdl64e", 1.0),
+        ("os2_128", 2.0),
+    )
     worlds: int = 30
     steps: int = 2500
     spots: int = 2
@@ -40,7 +49,9 @@ def run(bench: GeneralisationBench, runs: Path, out: Path, json_path: Path | Non
     models: dict[str, str] = {"one model": bench.model}
     for domain in bench.specialists:
         Console().print(f"training for {_name(domain)} only: {bench.steps} steps")
-        models[f"only {_name(domain)}"] = str(train(_specialist(bench, domain), runs / _name(domain).replace(", ", "_"), Listener()))
+        models[f"only {_name(domain)}"] = str(
+            train(_specialist(bench, domain), runs / _name(domain).replace(", ", "_"), Listener())
+        )
     scans = list(held_out_pairs(list(dict.fromkeys(sensor for sensor, _ in bench.domains)), bench.spots))
     figures: dict[str, Any] = {}
     for domain in bench.domains:
@@ -56,8 +67,8 @@ def run(bench: GeneralisationBench, runs: Path, out: Path, json_path: Path | Non
         rows.append([domain_name, *cells])
     notes = [
         "normal RMSE / median in degrees / NLL in nats a match (one in ten an outlier), in six held-out places",
-        f"specialists: trained from nothing for {bench.steps} steps on {bench.worlds} worlds, one sensor and one voxel size, with the "
-        "architecture and loss of the one model",
+        f"specialists: trained from nothing for {bench.steps} steps on {bench.worlds} worlds, one sensor and one voxel size, "
+        "with the architecture and loss of the one model",
     ]
     title = "One model against models for one configuration"
     publish(Report(title, command, ["sensor, voxel", *models], rows, notes, {"domains": figures}), "generalisation", out, json_path)
@@ -67,7 +78,13 @@ def _specialist(bench: GeneralisationBench, domain: Domain) -> TrainConfig:
     assert bench.config.scans is not None
     sensor, voxel = domain
     scans = replace(
-        bench.config.scans, sensors=(sensor,), sensors_each=1, voxels=(voxel,), raw_share=0.0, worlds=bench.worlds, validation_worlds=4
+        bench.config.scans,
+        sensors=(sensor,),
+        sensors_each=1,
+        voxels=(voxel,),
+        raw_share=0.0,
+        worlds=bench.worlds,
+        validation_worlds=4,
     )
     schedule = replace(bench.config.schedule, steps=bench.steps, validate_every=bench.steps)
     return replace(bench.config, name=_name(domain), initial="", scans=scans, schedule=schedule)

@@ -1,4 +1,4 @@
-"""`poli bench geometry`: ellipsoids of scans against the true surface in held-out worlds, and against the next scan in real ones."""
+"""`poli bench geometry`: ellipsoids of scans against the true surface in held-out worlds, and against the next real scan."""
 
 from __future__ import annotations
 
@@ -140,7 +140,9 @@ def _judged(
         for scan, field in zip(scans, fields, strict=True):
             rng = np.random.default_rng(0)
             off.append(sample_distances(field, sigma, scan.distance, rng).mean)
-            share.append(coverage(scan.surface, np.concatenate([field.means, field.sample(_PER_POINT, within=sigma, seed=0)]), _REACH))
+            share.append(
+                coverage(scan.surface, np.concatenate([field.means, field.sample(_PER_POINT, within=sigma, seed=0)]), _REACH)
+            )
         distances[f"{sigma:g}"], covered[f"{sigma:g}"] = float(np.mean(off)), float(np.mean(share))
     return Judged(
         AngleErrors.of(degrees),
@@ -167,7 +169,7 @@ def _trust(matches: Sequence[Matches], fields: Sequence[Ellipsoids]) -> np.ndarr
 
 def _held_out_report(held_out: dict[str, Any], command: str, config: GeometryBench) -> Report:
     columns = ["sensor, voxel", "points", "POLI", "PCA (k)", "lower", "far POLI", "far PCA", "lower", "radius PCA", "within 10°"]
-    columns += ["NLL POLI", "NLL PCA", "NEES mean / believed / median", "off at 0.5 / 1 σ, cm", "covered at 0.5 / 1 σ, %"]
+    columns += ["NLL POLI", "NLL PCA", "NEES mean / believed / median", "off at 0.5 / 1 sigma, cm", "covered at 0.5 / 1 sigma, %"]
     rows = []
     for name, r in held_out.items():
         a, b = r["poli"], r["pca"]
@@ -191,14 +193,15 @@ def _held_out_report(held_out: dict[str, Any], command: str, config: GeometryBen
             ]
         )
     notes = [
-        f"six held-out places, {config.spots} spots each; RMSE / median of normals in degrees, without regard to sign; a voxel's true normal is "
-        "the mean of its returns'; leaves and mixed returns have none and are left out",
-        f"PCA has the best k of {', '.join(map(str, NEIGHBOURS))} for each figure of each row: for RMSE, for the median, for the far band "
-        f"({FAR:g} m and beyond); radius PCA the best of {', '.join(f'{r:g}' for r in RADII)} voxels",
-        "NLL, samples and coverage of PCA: k, scale and floor tuned for the likelihood on these very scans; columns of two are POLI, PCA",
+        f"six held-out places, {config.spots} spots each; RMSE / median of normals in degrees, without regard to sign; a voxel's "
+        "true normal is the mean of its returns'; leaves and mixed returns have none and are left out",
+        f"PCA has the best k of {', '.join(map(str, NEIGHBOURS))} for each figure of each row: for RMSE, for the median, for the "
+        f"far band ({FAR:g} m and beyond); radius PCA the best of {', '.join(f'{r:g}' for r in RADII)} voxels",
+        "NLL, samples and coverage of PCA: k, scale and floor tuned for the likelihood on these scans; of two, POLI's is first",
         "NLL in nats a match, one match in ten an outlier; NEES: d'(2C)^-1 d, its mean over all matches, its mean weighted by the "
         "probability that a match is right, and its median (3, 3 and 2.37 when calibrated)",
-        f"off: mean distance of samples from the true surface; covered: share of the visible surface within {100 * _REACH:.0f} cm of a sample",
+        "off: mean distance of samples from the true surface; covered: share of the visible surface that has a sample within "
+        f"{100 * _REACH:.0f} cm",
     ]
     return Report("Geometry of scans in held-out worlds", command, columns, rows, notes, {"configurations": held_out})
 

@@ -1,4 +1,4 @@
-"""Pictures of `poli bench geometry`: a scan, its ellipsoids by PCA and by POLI, and the truth, side by side; and sensor by sensor."""
+"""Pictures of `poli bench geometry`: a scan, its ellipsoids by PCA and POLI, and the truth, side by side; and each sensor."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +12,15 @@ import numpy as np
 from poli.bench.cvxpy_layer import CvxpyPose
 from poli.bench.problems import random_problem
 from poli.bench.report import Report, publish
+from poli.data.scan_pairs import simulated_pairs
 from poli.data.shapes import procedural_mesh
+from poli.errors import InputError
 from poli.estimation.architecture import Architecture
+from poli.learn.config import TrainConfig
 from poli.learn.losses import LossConfig
 from poli.learn.model import TrainingModel
-from poli.learn.pairs import PairConfig, draw_pairs
+from poli.learn.pairs import PairBatch, PairConfig, draw_pairs
+from poli.learn.scans import draw_scans
 from poli.show.figure import pyplot, save_figure
 
 import torch  # isort: skip  (after poli.learn, which says which extra is missing)
@@ -28,8 +34,9 @@ _RIVALS = {
 _TURNS = 3
 
 
-def run(points: int, repeats: int, out: Path, json_path: Path | None) -> None:
-    step = _Step(points)
+def run(points: int, repeats: int, out: Path, json_path: Path | None, lidar: TrainConfig | None = None) -> None:
+    """Of an object, or of a scan as the LiDAR configuration has them."""
+    step = _of_scans(points, lidar) if lidar else _of_objects(points)
     rivals = {name: CvxpyPose(size, solver) for name, (size, solver) in _RIVALS.items()}  # type: ignore[arg-type]
     parts: list[tuple[float, ...]] = []
     passes: dict[str, list[float]] = {name: [] for name in rivals}
@@ -45,28 +52,45 @@ def run(points: int, repeats: int, out: Path, json_path: Path | None) -> None:
     rows += [[f"{name}, forward + backward", f"{ms:.2f}", f"{100 * ms / total:.0f} %"] for name, ms in passed.items()]
     ratios = {name: total / ms for name, ms in passed.items()}
     notes = [
-        f"one cloud of {points} points, one partner, T-T-Q-C, the default network; in training, grouping runs beside the rest",
+        f"one cloud of {points} points, one partner, T-T-Q-C, {step.about}; in training, grouping runs beside the rest",
         *(f"a step takes as long as {ratio:.1f} passes of {name}" for name, ratio in ratios.items()),
     ]
     figures = {"parts_ms": medians, "step_ms": total, "passes_ms": passed, "passes_a_step": ratios}
-    command = f"poli bench step --points {points} --repeats {repeats}"
-    columns = ["", "ms", "of a step"]
-    publish(Report("A training step and its parts", command, columns, rows, notes, figures), "step", out, json_path)
-    _plot(medians, passed, out / "step.png")
+    command = f"poli bench step --points {points} --repeats {repeats}" + (f" --lidar {lidar.name}.toml" if lidar else "")
+    columns, name = ["", "ms", "of a step"], "step_lidar" if lidar else "step"
+    publish(Report("A training step and its parts", command, columns, rows, notes, figures), name, out, json_path)
+    _plot(medians, passed, out / f"{name}.png")
+
+
+def _of_objects(points: int) -> _Step:
+    mesh, pairs, architecture = procedural_mesh(0), PairConfig(points=(points,)), Architecture()
+    return _Step(
+        lambda rng: draw_pairs(lambda _: mesh, pairs, architecture, rng), architecture, LossConfig(), "the default network"
+    )
+
+
+def _of_scans(points: int, config: TrainConfig) -> _Step:
+    if config.scans is None:
+        raise InputError(f"the configuration '{config.name}' is not one of scans; give configs/lidar.toml")
+    scans, architecture = replace(config.scans, points=points, raw_share=1.0, clouds=1), config.architecture
+    pair = next(simulated_pairs("town", 0, 1, ("os2_128",), 1))
+    about = "the network of the LiDAR model, OS2-128, not voxelised"
+    return _Step(lambda rng: draw_scans([pair], scans, architecture, rng, False), architecture, config.loss, about)
 
 
 class _Step:
-    def __init__(self, points: int) -> None:
-        self.architecture, self.pairs = Architecture(), PairConfig(points=(points,))
-        self.mesh = procedural_mesh(0)
-        self.model = TrainingModel(self.architecture, LossConfig(kind="ttqc"))
+    def __init__(
+        self, draw: Callable[[np.random.Generator], PairBatch], architecture: Architecture, loss: LossConfig, about: str
+    ) -> None:
+        self.draw, self.about = draw, about
+        self.model = TrainingModel(architecture, loss)
         self.average = {name: t.clone() for name, t in self.model.network.state_dict().items()}
         self.optimizer = torch.optim.AdamW([p for p in self.model.parameters() if p.requires_grad], 1e-3)
 
     def once(self, seed: int) -> tuple[float, ...]:
         """Seconds of each part."""
         start = time.perf_counter()
-        batch = draw_pairs(lambda _: self.mesh, self.pairs, self.architecture, np.random.default_rng(seed))
+        batch = self.draw(np.random.default_rng(seed))
         grouped = time.perf_counter()
         terms = self.model(batch)
         forward = time.perf_counter()

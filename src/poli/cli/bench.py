@@ -110,14 +110,17 @@ def step(
     json_path: _Json = None,
     points: Annotated[int, typer.Option(min=16, help="Points of the cloud.")] = 1000,
     repeats: Annotated[int, typer.Option(min=1, help="Steps and passes in each of three turns.")] = 15,
+    lidar: Annotated[Path | None, typer.Option(help="A configuration of scans: a step of that instead of one of objects.")] = None,
 ) -> None:
     """Where the time of a training step goes, against forward and backward passes of cvxpylayers.
 
-    Example: poli bench step --points 1000
+    Examples: poli bench step --points 1000
+              poli bench step --points 16000 --lidar configs/lidar.toml
     """
     from poli.bench.step import run
+    from poli.learn.config import read_config
 
-    run(points, repeats, out, json_path)
+    run(points, repeats, out, json_path, read_config(lidar) if lidar else None)
 
 
 @bench.command()
@@ -126,7 +129,8 @@ def geometry(
     json_path: _Json = None,
     model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "lidar",
     real: Annotated[
-        Path | None, typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, held-out worlds only.")
+        Path | None,
+        typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, held-out worlds only."),
     ] = None,
     spots: Annotated[int, typer.Option(min=1, help="Spots in each of the six held-out places.")] = 2,
     pictures: Annotated[bool, typer.Option(help="Draw raw scan, PCA, POLI and truth side by side, and every sensor.")] = True,

@@ -14,15 +14,21 @@ class Layout(StrEnum):
 
 def simulate(
     out: Annotated[Path, typer.Argument(help="The folder to write; it must not exist yet.")],
-    place: Annotated[str, typer.Option(help="Kind of place: town, campus, apartments, bridge, ...; an unknown one lists all.")] = "town",
+    place: Annotated[
+        str, typer.Option(help="Kind of place: town, campus, apartments, bridge, ...; an unknown one lists all.")
+    ] = "town",
     seed: Annotated[
         int, typer.Option(min=0, help="Which world of that kind. From 2,000,000 on: kept for evaluation, never trained on.")
     ] = 0,
-    sensor: Annotated[str, typer.Option(help="vlp16, hdl32e, hdl64e, os1_64, os2_128, or a text file of beam elevations.")] = "vlp16",
+    sensor: Annotated[
+        str, typer.Option(help="vlp16, hdl32e, hdl64e, os1_64, os2_128, or a text file of beam elevations.")
+    ] = "vlp16",
     scans: Annotated[int, typer.Option(min=1, help="Consecutive turns of the sensor.")] = 50,
     speed: Annotated[float, typer.Option(help="Metres a second.")] = 8.0,
     height: Annotated[float, typer.Option(help="Of the sensor above the ground, metres.")] = 1.8,
-    layout: Annotated[Layout, typer.Option(help="poli: scans with true normals and labels; kitti: as KITTI odometry.")] = Layout.poli,
+    layout: Annotated[
+        Layout, typer.Option(help="poli: scans with true normals and labels; kitti: as KITTI odometry.")
+    ] = Layout.poli,
     skewed: Annotated[bool, typer.Option("--skewed", help="Leave the ego-motion of each turn in its points.")] = False,
     movers: Annotated[bool, typer.Option(help="Other cars drive about.")] = True,
     rotation_noise: Annotated[float, typer.Option(help="Of the measured poses, degrees an axis.")] = 0.1,
@@ -48,7 +54,14 @@ def simulate(
     if layout is Layout.kitti:
         write_kitti(out, "00", sweeps, drive.poses)
     else:
-        about = {"place": place, "seed": seed, "sensor": Path(sensor).name, "speed": speed, "height": height, "deskewed": not skewed}
+        about = {
+            "place": place,
+            "seed": seed,
+            "sensor": Path(sensor).name,
+            "speed": speed,
+            "height": height,
+            "deskewed": not skewed,
+        }
         about |= {"rotation_noise_deg": rotation_noise, "translation_noise_m": translation_noise}
         write_folder(out, f"{place} {seed}", sweeps, drive.poses, drive.measured, about)
     typer.echo(f"{out}: {scans} scans; read them with poli.dataset({layout.value!r}, {str(out)!r})")

@@ -16,8 +16,8 @@ DISTANCE_PRIOR = 1.0  # attention to wide neighbours starts with weights (1 + sq
 # What a point's frame is: the principal axes of its neighbours, or, for scans whose sensor and upright are known, the horizontal
 # direction away from the sensor, the one across it, and up.
 Frames = Literal["neighbours", "sensor"]
-# How a level is thinned for the next: by farthest point sampling, which evens the density out, or by every so many points in the order
-# of the k-d tree's leaves, which keeps it and costs nothing.
+# How a level is thinned for the next: by farthest point sampling, which evens the density out, or by every so many points in the
+# order of the k-d tree's leaves, which keeps it and costs nothing.
 Thinning = Literal["farthest", "leaves"]
 
 
@@ -41,7 +41,9 @@ class Architecture:
     frames: Frames = "neighbours"
     log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
     sensor: bool = False  # is it told where the sensor stands and which way is up?
-    size: int = 0  # width of the layer that finds the sizes from all that is known of a point; 0: from the head's hidden layer alone
+    size: int = (
+        0  # width of the layer that finds the sizes from all that is known of a point; 0: from the head's hidden layer alone
+    )
     floor: float = 0.01  # the least diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:

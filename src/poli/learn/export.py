@@ -25,7 +25,7 @@ except ImportError:
 
 
 def calibrate(model: TrainingModel, held_out: Iterable[PairBatch]) -> float:
-    """The factor for L that makes the mean of d'(2C)^-1 d three on held-out pairs of clouds of equal density; one, if there are none."""
+    """The factor for L that makes the mean of d'(2C)^-1 d three on held-out pairs of equal density; one, if there are none."""
     result = validate(model, held_out)
     if result is None:
         return 1.0

@@ -38,11 +38,12 @@ class LossConfig:
     rotation_sigma: float = 0.01  # Gamma = diag(rotation^2 I, translation^2 I): radians and units of the cloud
     translation_sigma: float = 0.01
     learn_gamma: bool = False
-    # A share of the matches may be wrong: d ~ (1 - outliers) N(0, 2C) + outliers N(0, outlier_sigma^2 I). Real matches have heavy tails.
+    # A share of the matches may be wrong: d ~ (1 - outliers) N(0, 2C) + outliers N(0, outlier_sigma^2 I), a heavy tail.
     outliers: float = 0.0
     outlier_sigma: float = 1.0  # metres
-    # What is seen faces the sensor: normals n of points seen along v are as probable as |n'v|, before any match is looked at. Weight of
-    # that prior while shapes are learned; it decides where matches cannot, on poles and wires. Scans only: the sensor is at the origin.
+    # What is seen faces the sensor: normals n of points seen along v are as probable as |n'v|, before any match is looked at. The
+    # weight of that prior while shapes are learned; it decides where matches cannot, on poles and wires. For scans, seen from the
+    # origin.
     visibility: float = 0.0
     release_correspondence: float = 1e-6
     release_log_determinant: float = 1e-8

@@ -34,7 +34,7 @@ from poli.learn.scan_config import WORLDS_A_SEED, ScanConfig
 from poli.scan import Scan
 from poli.se3 import inverse, so3_exp
 from poli.threads import thread_count
-from poli.voxels import VoxelPick, voxel_downsample
+from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 
 try:
     import torch
@@ -89,9 +89,10 @@ def draw_scans(
     for cloud in clouds:
         q = sector(cloud.scan, count, rng)
         points = q.points.astype(np.float64)
-        # While shapes are learned, a voxel is matched by its return nearest to the mean: that one lies on the surface, while the
-        # mean of a bent piece does not, and would teach that the surface is thickest where it bends.
-        targets = points if settling else cloud.pair.q.points[q.fields["row"]].astype(np.float64)
+        # While shapes are learned, a voxel is matched where one of its beams met the surface, without noise. The mean of a bent piece
+        # lies off the surface, and noise and mixed returns are wrong along the ray: poles and edges would seem thick where they are
+        # thinnest. How large all that is, sizes learn afterwards.
+        targets = points if settling else cloud.returns[q.fields["row"]].astype(np.float64)
         p, T_true, shrink = _partner(cloud, config, settling)
         T_measured = T_true.copy()
         T_measured[:3, :3] = T_true[:3, :3] @ so3_exp(np.deg2rad(config.rotation_noise) * rng.standard_normal(3))
@@ -111,6 +112,7 @@ def draw_scans(
 class _Cloud:
     pair: ScanPair
     scan: Scan  # Q, voxelised; fields: `row` of the return that stands for each point, `true` normals
+    returns: np.ndarray  # (R, 3) of the whole scan, exact if they are known
     voxel: float  # metres; 0: none
     pick: VoxelPick
 
@@ -119,11 +121,12 @@ def _cloud(pair: ScanPair, config: ScanConfig, rng: np.random.Generator, settlin
     low, high = math.log(min(config.voxels)), math.log(max(config.voxels))
     voxel = 0.0 if rng.random() < config.raw_share else math.exp(rng.uniform(low, high))
     pick: VoxelPick = "mean" if settling or rng.random() < 0.75 else "first"
-    scan = Scan(pair.q.points, {"row": np.arange(len(pair.q))})
+    scan, rows = Scan(pair.q.points), np.arange(len(pair.q))
     if voxel:
-        scan = voxel_downsample(scan, voxel, pick)
+        scan, rows = voxel_downsample(scan, voxel, pick), voxel_numbers(pair.q.points, voxel)[1]
     truth = true_normals(pair.q, voxel) if "normal" in pair.q.fields else np.full((len(scan), 3), np.nan)
-    return _Cloud(pair, Scan(scan.points, {**scan.fields, "true": truth}), voxel, pick)
+    returns = pair.q.fields.get("exact", pair.q.points)
+    return _Cloud(pair, Scan(scan.points, {"row": rows, "true": truth}), returns, voxel, pick)
 
 
 def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
@@ -172,10 +175,10 @@ def _one_thread() -> None:
 
 def _record_world(job: tuple[Path, str, int, int, tuple[str, ...], int]) -> list[ScanPair]:
     keep, kind, seed, stations, sensors, each = job
-    path, about = keep / f"{kind}_{seed}.npz", f"{stations} stations, {each} each of {', '.join(sensors)}"
+    path, about = keep / f"{kind}_{seed}.npz", f"exact; {stations} stations, {each} each of {', '.join(sensors)}"
     pairs = load_pairs(path, about)
     if pairs is None:
-        truth = ("normal", "label", "mixed") if seed >= VALIDATION_SEEDS else ()
+        truth = ("normal", "label", "mixed") if seed >= VALIDATION_SEEDS else ("exact",)
         made = simulated_pairs(kind, seed, stations, sensors, each)
         pairs = [ScanPair(pair.q.keep(*truth), pair.p.keep(), pair.T_q_p, pair.survey, pair.T_q_survey) for pair in made]
         save_pairs(path, pairs, about)

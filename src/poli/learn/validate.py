@@ -38,7 +38,9 @@ def validate(model: TrainingModel, held_out: Iterable[PairBatch]) -> Validation 
                 return Validation(*[float("nan")] * len(fields(Validation)))
             m = batch.matches
             at_truth = Matches(m.source, m.target, m.weights, torch.from_numpy(batch.T_true))
-            terms = pair_loss(yardstick, model.noise.cpu(), at_truth, *(repeated(t, batch, m.weights.shape[1]) for t in (L, frames)))
+            terms = pair_loss(
+                yardstick, model.noise.cpu(), at_truth, *(repeated(t, batch, m.weights.shape[1]) for t in (L, frames))
+            )
             losses.append(terms.correspondence)
             nees.append(terms.nees)
             axes = frames.double() @ L.double()

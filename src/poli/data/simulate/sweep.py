@@ -30,8 +30,8 @@ def sweep(
     deskewed: bool = True,
     movers: bool = True,
 ) -> Scan:
-    """Fields: `ring`, `time` (s from the start), `intensity`, and the truth: `normal` (N, 3), `label`, `moving`, and `mixed`
-    for returns between two surfaces, which lie on neither.
+    """Fields: `ring`, `time` (s from the start), `intensity`, and the truth: `normal` (N, 3), `exact` (N, 3), where the middle of the
+    beam met a surface, `label`, `moving`, and `mixed` for returns between two surfaces, which lie on neither.
 
     Points are in the sensor's frame at the start of the turn or, not `deskewed`, each in the frame at its own time, as a sensor
     gives them. Normals are in the same frame as the points.
@@ -44,8 +44,8 @@ def sweep(
     R, at = T[columns, :3, :3], T[columns, :3, 3]
     directions = np.einsum("mij,mj->mi", R, local)
     times = start + sensor.times[columns] if movers else None
-    hits = world.cast(at, directions, sensor.farthest, times)
-    hits, mixed = _with_beam_width(world, sensor, hits, at, directions, times, rng)
+    central = world.cast(at, directions, sensor.farthest, times)
+    hits, mixed = _with_beam_width(world, sensor, central, at, directions, times, rng)
     distance = hits.distance
     seen = np.isfinite(distance) & (distance > sensor.nearest)
     intensity = _REFLECTIVITY[hits.labels] * np.abs(np.einsum("mi,mi->m", hits.normals, directions))
@@ -54,23 +54,26 @@ def sweep(
     reach = 1.2 * sensor.farthest * intensity**0.25
     seen &= distance < reach * rng.uniform(0.85, 1.0, len(reach))
     seen &= rng.random(len(reach)) >= sensor.dropout
+    exact = np.where(np.isfinite(central.distance), central.distance, distance)[seen]
     distance = distance[seen] + rng.normal(0.0, sensor.noise, int(seen.sum()))
-    points, normals = local[seen] * distance[:, None], np.einsum("mji,mj->mi", R[seen], hits.normals[seen])
+    rays, normals = local[seen], np.einsum("mji,mj->mi", R[seen], hits.normals[seen])
+    origins = np.zeros(3)
     if deskewed:
         home = inverse(T[0])
         turn = np.einsum("ij,mjk->mik", home[:3, :3], R[seen])
-        points = np.einsum("mij,mj->mi", turn, points) + at[seen] @ home[:3, :3].T + home[:3, 3]
-        normals = np.einsum("mij,mj->mi", turn, normals)
+        rays, normals = np.einsum("mij,mj->mi", turn, rays), np.einsum("mij,mj->mi", turn, normals)
+        origins = at[seen] @ home[:3, :3].T + home[:3, 3]
     fields = {
         "ring": rings[seen].astype(np.uint16),
         "time": sensor.times[columns[seen]].astype(np.float32),
         "intensity": (255.0 * intensity[seen]).astype(np.float32),
         "normal": normals.astype(np.float32),
+        "exact": (origins + exact[:, None] * rays).astype(np.float32),
         "label": hits.labels[seen],
         "moving": hits.moving[seen].astype(np.uint8),
         "mixed": mixed[seen].astype(np.uint8),
     }
-    return Scan(points.astype(np.float32), fields, stamp=round(start * 1e9))
+    return Scan((origins + distance[:, None] * rays).astype(np.float32), fields, stamp=round(start * 1e9))
 
 
 def simulate_scan(world: World, sensor: Sensor, T_world_sensor: np.ndarray, seed: int = 0) -> Scan:  # (4, 4)
@@ -87,7 +90,13 @@ def scan_of(kind: str, sensor: Sensor, seed: int = 0, along: float = 0.3) -> Sca
 
 
 def _with_beam_width(
-    world: World, sensor: Sensor, hits: Hits, at: np.ndarray, directions: np.ndarray, times: np.ndarray | None, rng: np.random.Generator
+    world: World,
+    sensor: Sensor,
+    hits: Hits,
+    at: np.ndarray,
+    directions: np.ndarray,
+    times: np.ndarray | None,
+    rng: np.random.Generator,
 ) -> tuple[Hits, np.ndarray]:
     """What beams with a width return, and which returns are of no surface: a second ray within the beam may meet something else.
     Then the return is one or the other, or, if they are near each other, anything in between; on one surface, their mean."""

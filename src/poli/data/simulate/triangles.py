@@ -26,7 +26,9 @@ class TriangleIndex:
         self._order = np.arange(len(triangles), dtype=np.int32)
         most = 2 * len(triangles) + 1
         self._boxes = np.empty((most, 6), np.float32)
-        self._links = np.empty((most, 2), np.int32)  # inner: the left child (right: the next) and -1; leaf: first triangle and count
+        self._links = np.empty(
+            (most, 2), np.int32
+        )  # inner: the left child (right: the next) and -1; leaf: first triangle and count
         nodes = _build(lows, highs, self._order, self._boxes, self._links)
         self._boxes, self._links = self._boxes[:nodes].copy(), self._links[:nodes].copy()
         self._corners = np.ascontiguousarray(triangles[self._order])  # in the order of the leaves
@@ -119,7 +121,7 @@ def _build(lows, highs, order, boxes, links):
                     cost = number * _half_area(box) + right_cost[b + 1]
                     if cost < best:
                         best, best_axis, best_bin = cost, a, b
-        if best_axis < 0 and size <= 4 * _LEAF or top + 2 > _STACK:
+        if (best_axis < 0 and size <= 4 * _LEAF) or top + 2 > _STACK:
             links[node, 0], links[node, 1] = begin, size
             continue
         if best_axis < 0:  # all in one place: by halves

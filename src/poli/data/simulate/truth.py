@@ -12,8 +12,8 @@ from poli.voxels import voxel_numbers
 def true_normals(scan: Scan, voxel: float = 0.0) -> np.ndarray:  # -> (N, 3), row by row as in voxel_downsample(scan, voxel)
     """Unit normals towards the sensor. A voxel's point stands for all of its returns, and its normal is their mean's direction.
 
-    NaN where there is none: leaves point everywhere, and returns between two surfaces lie on neither. A voxel has one if half of its
-    returns have.
+    NaN where there is none: leaves point everywhere, and returns between two surfaces lie on neither. A voxel has one if half
+    of its returns have.
     """
     sound = (scan.fields["mixed"] == 0) & (scan.fields["label"] != Label.LEAVES)
     normals = np.where(sound[:, None], scan.fields["normal"].astype(np.float64), 0.0)

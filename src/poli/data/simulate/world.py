@@ -9,7 +9,6 @@ import numpy as np
 from poli.data.simulate.places.place import Label, Mover, Place
 from poli.data.simulate.triangles import TriangleIndex
 
-
 _ROOM = 7.0  # metres: moving cars do not see the sensor, so those that come too near are not there
 
 
@@ -40,15 +39,17 @@ class World:
         moving = np.zeros(len(origins), bool)
         for mover, index in self._movers if times is not None else ():
             assert times is not None
-            R, at = _mover_poses(mover, times)
-            if np.linalg.norm(at[0] - origins[0]) < _ROOM:
+            aimed = _aimed(mover, origins, directions, times)
+            if not len(aimed):
                 continue
-            local = np.einsum("mji,mj->mi", R, origins - at), np.einsum("mji,mj->mi", R, directions)
+            R, at = _mover_poses(mover, times[aimed])
+            local = np.einsum("mji,mj->mi", R, origins[aimed] - at), np.einsum("mji,mj->mi", R, directions[aimed])
             near, which = index.cast(*local, farthest)
-            closer = near < distance
-            distance[closer] = near[closer]
-            normals[closer] = np.einsum("mij,mj->mi", R[closer], index.normals[which[closer]])
-            labels[closer], moving[closer] = Label.VEHICLE, True
+            closer = near < distance[aimed]
+            rows = aimed[closer]
+            distance[rows] = near[closer]
+            normals[rows] = np.einsum("mij,mj->mi", R[closer], index.normals[which[closer]])
+            labels[rows], moving[rows] = Label.VEHICLE, True
         away = np.einsum("mi,mi->m", normals, directions) > 0
         normals[away] *= -1.0
         return Hits(distance.astype(np.float64), normals, labels, moving)
@@ -56,6 +57,19 @@ class World:
     def distance(self, points: np.ndarray) -> np.ndarray:  # (M, 3) -> (M,)
         """From points of the world's frame to the nearest surface."""
         return self.surface.nearest(points)[0]
+
+
+def _aimed(mover: Mover, origins: np.ndarray, directions: np.ndarray, times: np.ndarray) -> np.ndarray:  # -> (A,)
+    """Rays that may hit the car: those that pass its middle within its reach. None if it is too near to be there."""
+    ends = _mover_poses(mover, np.array([times.min(), times.max()]))[1]
+    middle, moved = ends.mean(axis=0), float(np.linalg.norm(ends[1] - ends[0]))
+    if np.linalg.norm(middle - origins[0]) < _ROOM:
+        return np.empty(0, np.int64)
+    towards = middle - origins
+    along = np.einsum("mi,mi->m", towards, directions)
+    aside = np.einsum("mi,mi->m", towards, towards) - along * along
+    reach = float(np.linalg.norm(mover.triangles.reshape(-1, 3), axis=1).max()) + moved
+    return np.flatnonzero((aside < reach**2) & (along > -reach))
 
 
 def _mover_poses(mover: Mover, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (M, 3, 3), (M, 3)

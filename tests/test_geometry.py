@@ -1,0 +1,48 @@
+"""`poli bench geometry` on one held-out spot: the measures agree with what is known of it."""
+
+import numpy as np
+import pytest
+
+from poli.bench.geometry import judge, normal_angles
+from poli.bench.held_out import held_out_pairs
+from poli.bench.likelihood import right
+from poli.ellipsoids import Ellipsoids
+
+
+@pytest.fixture(scope="module")
+def spot():
+    return next(held_out_pairs(["vlp16"], spots=1, places=("tunnel",)))
+
+
+def test_scans_lie_on_the_surface_and_the_survey_is_part_of_it(spot):
+    off = spot.distance(spot.q.points.astype(float))
+    assert np.median(off) < 0.03
+    assert spot.distance(spot.surface).max() < 1e-3
+
+
+def test_true_normals_have_no_error(spot):
+    cloud, normals = spot.cloud(0.5), spot.normals(0.5)
+    filled = np.where(np.isfinite(normals), normals, [0.0, 0.0, 1.0])
+    flat = np.eye(3) - 0.99 * filled[:, :, None] * filled[:, None, :]
+    degrees, ranges = normal_angles([(cloud, normals)], [Ellipsoids(cloud.points.astype(float), flat)])
+    assert degrees.max() < 0.01
+    assert len(ranges) == np.isfinite(normals[:, 0]).sum()
+
+
+def test_a_configuration_is_judged_in_full(spot):
+    result = judge([spot], 1.0, "objects")
+    assert result["pca"]["all"]["rmse"] <= 90.0
+    assert result["pca_far_rmse"] <= result["pca"]["far"]["rmse"] + 1e-9
+    counts = [band["count"] for band in result["poli"]["bands"].values()]
+    assert sum(counts) == result["poli"]["all"]["count"] == result["pca"]["all"]["count"]
+    for method in ("poli", "pca"):
+        assert 0.0 < result[method]["sample_distance"]["0.5"] <= result[method]["sample_distance"]["1"]
+        assert 0.0 < result[method]["covered"]["0.5"] <= 1.0
+        assert result[method]["believed_mean"] <= result[method]["mean"] + 1e-9
+
+
+def test_far_matches_are_not_believed():
+    d = np.array([[0.05, 0.0, 0.0], [1.5, 0.0, 0.0]])
+    trust = right(d, np.tile(0.01 * np.eye(3), (2, 1, 1)))
+    assert trust[0] > 0.99
+    assert trust[1] < 0.01
