@@ -171,10 +171,10 @@ def test_gradients_are_the_same_every_time_with_several_threads():
 
 
 def test_shipped_models_are_cheap_and_have_cards():
-    assert "objects" in shipped_models()
+    assert {"lidar", "objects"} <= set(shipped_models())
     for name in shipped_models():
         model = load_model(name)
-        assert model.architecture.multiply_adds() <= 60_000
+        assert model.architecture.multiply_adds() <= 80_000
         assert 0.5 < model.calibration < 2.0
         card = model_card(name)
         for word in ("Data", "Config", "Steps", "Calibration", "Results", "Licence"):

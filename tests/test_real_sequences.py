@@ -12,7 +12,8 @@ from poli.bench.real_sequences import (
     refined_pose,
     thin_beams,
 )
-from poli.errors import InputError
+from poli.data.datasets import write_kitti
+from poli.errors import InputError, PoliError
 from poli.se3 import exp
 
 
@@ -30,19 +31,15 @@ def room(rng, count=6_000):
 def folder(tmp_path_factory):
     """Three scans of a room in KITTI's layout; the second scan's pose is 4 cm off."""
     root, rng = tmp_path_factory.mktemp("real"), np.random.default_rng(6)
-    (root / "sequences/room/velodyne").mkdir(parents=True)
-    (root / "poses").mkdir()
-    rows = []
+    scans, poses = [], []
     for i in range(3):
         T = exp(np.array([0.0, 0.0, 0.05 * i, 0.5 * i, 0.1 * i, 1.5]))
         points = (room(rng) - T[:3, 3]) @ T[:3, :3] + 0.005 * rng.normal(size=(6_000, 3))
         car = rng.uniform(-0.5, 0.5, (50, 3))
-        scan = poli.Scan(np.concatenate([points, car]).astype(np.float32))
-        poli.write(scan, root / f"sequences/room/velodyne/{i:06d}.bin")
-        given = T.copy()
-        given[:3, 3] += [0.0, 0.04, 0.0] if i == 1 else 0.0
-        rows.append(given[:3].ravel())
-    np.savetxt(root / "poses/room.txt", rows)
+        scans.append(poli.Scan(np.concatenate([points, car]).astype(np.float32)))
+        T[:3, 3] += [0.0, 0.04, 0.0] if i == 1 else 0.0
+        poses.append(T)
+    write_kitti(root, "room", scans, np.stack(poses))
     return root
 
 
@@ -67,7 +64,7 @@ def test_real_pairs_are_voxelised_cropped_and_matched(folder):
 
 
 def test_a_folder_of_another_layout_is_named(folder):
-    with pytest.raises(InputError, match="nowhere"):
+    with pytest.raises(PoliError, match="nowhere"):
         real_pairs(folder, RealConfiguration("nowhere", 0.5))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from poli.bench.likelihood import Matches, gate_for
-from poli.data import read
+from poli.data.datasets import Dataset, dataset
 from poli.errors import InputError, MissingExtra
 from poli.estimation import pca
 from poli.estimation.neighbours import NeighbourIndex
@@ -79,7 +79,7 @@ def real_configurations(voxels: Iterable[float] = (0.2, 0.5, 1.0)) -> tuple[Real
 def real_pairs(root: Path, configuration: RealConfiguration, count: int = 8) -> list[RealPair]:
     """`count` pairs of consecutive scans, evenly spaced over the sequence. Poses are refined on the full scans, so that every
     thinning and voxel size of a sequence is judged under the same ones."""
-    scans = len(_scan_paths(root, configuration.sequence))
+    scans = len(_sequence(root, configuration.sequence, configuration.nearest))
     pairs = []
     for row in evenly_spaced(scans - 1, count):
         pose = refined_pose(root, configuration.sequence, row, configuration.nearest)
@@ -105,7 +105,8 @@ def thin_beams(points: np.ndarray, beams: int) -> np.ndarray:  # (N, 3) -> (M, 3
 @lru_cache(maxsize=256)
 def refined_pose(root: Path, sequence: str, row: int, nearest: float = 0.0) -> Refinement:
     """The pose of scan `row` + 1 in the frame of scan `row`: the sequence's own, refined by GICP on the full scans."""
-    poses = read_poses(root, sequence)
+    poses = _sequence(root, sequence, nearest).poses
+    assert poses is not None
     T_given = inverse(poses[row]) @ poses[row + 1]
     q, p = (_returns(root, sequence, index, nearest) for index in (row, row + 1))
     return refine(q, p, T_given)
@@ -151,33 +152,16 @@ def _median_residuals(q: np.ndarray, p: np.ndarray, *poses: np.ndarray) -> list[
     return medians
 
 
-def read_poses(root: Path, sequence: str) -> np.ndarray:  # (scans, 4, 4)
-    """T_world_scan of every scan."""
-    path = root / "poses" / f"{sequence}.txt"
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; the folder must hold poses/NAME.txt and sequences/NAME/velodyne/*.bin")
-    rows = np.loadtxt(path, ndmin=2)
-    if rows.shape[1] != 12:
-        raise InputError(f"{path}: rows of {rows.shape[1]} numbers; a KITTI pose has 12")
-    poses = np.tile(np.eye(4), (len(rows), 1, 1))
-    poses[:, :3] = rows.reshape(-1, 3, 4)
-    scans = len(_scan_paths(root, sequence))
-    if len(poses) != scans:
-        raise InputError(f"{path}: {len(poses)} poses of {scans} scans; every scan needs one")
-    return poses
+@lru_cache(maxsize=8)
+def _sequence(root: Path, name: str, nearest: float) -> Dataset:
+    sequence = dataset("kitti", root, sequence=name, near=nearest)
+    if sequence.poses is None or len(sequence) < 2:
+        raise InputError(f"{root}: sequence {name} has {len(sequence)} scans and needs two, and a file poses/{name}.txt")
+    return sequence
 
 
-def _scan_paths(root: Path, sequence: str) -> list[Path]:
-    folder = root / "sequences" / sequence / "velodyne"
-    paths = sorted(folder.glob("*.bin"))
-    if len(paths) < 2:
-        raise InputError(f"{folder}: {len(paths)} scans (*.bin); a pair needs two")
-    return paths
-
-
-def _returns(root: Path, sequence: str, index: int, nearest: float) -> np.ndarray:  # (N, 3), float64
-    points = read(_scan_paths(root, sequence)[index]).clean().points.astype(np.float64)
-    return points[(points**2).sum(axis=1) > nearest**2]
+def _returns(root: Path, name: str, index: int, nearest: float) -> np.ndarray:  # (N, 3), float64
+    return _sequence(root, name, nearest)[index].clean().points.astype(np.float64)
 
 
 def _prepared(root: Path, configuration: RealConfiguration, index: int) -> np.ndarray:  # (N, 3)

@@ -56,8 +56,8 @@ def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str],
             start=min(start, length - 20.0),
         )
         trajectory = Trajectory(world.place.route, ride, int(rng.integers(2**31)))
-        # From where the sensor is, so that it sees what the sensor sees: what only one of two can see has no partner, and a wrong one
-        # is wrong along the ray, just where surfaces are thin.
+        # From where the sensor is, so that it sees what the sensor sees: what only one of two can see has no partner, and a wrong
+        # one is wrong along the ray, just where surfaces are thin.
         survey = sweep(world, _SURVEY, _standing(trajectory, 0.0), movers=False)
         survey_points = voxel_downsample(survey.points, _SURVEY_VOXEL, "first").points
         for name in rng.choice(np.array(sensors), min(each, len(sensors)), replace=False):

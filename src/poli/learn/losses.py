@@ -41,6 +41,9 @@ class LossConfig:
     # A share of the matches may be wrong: d ~ (1 - outliers) N(0, 2C) + outliers N(0, outlier_sigma^2 I), a heavy tail.
     outliers: float = 0.0
     outlier_sigma: float = 1.0  # metres
+    # While shapes are learned, residuals may follow Student's t of so many degrees of freedom instead (0: as above). Near edges the
+    # nearest point is often of another surface, at any distance; what most matches say must outweigh what a few shout.
+    tail: float = 0.0
     # What is seen faces the sensor: normals n of points seen along v are as probable as |n'v|, before any match is looked at. The
     # weight of that prior while shapes are learned; it decides where matches cannot, on poles and wires. For scans, seen from the
     # origin.
@@ -55,10 +58,10 @@ class LossConfig:
             raise InputError("loss.rotation_sigma and loss.translation_sigma must be positive")
         if not (0.0 <= self.outliers < 1.0 and self.outlier_sigma > 0):
             raise InputError("loss.outliers must be in [0, 1), loss.outlier_sigma positive")
-        if not self.visibility >= 0.0:
-            raise InputError("loss.visibility must be at least 0")
-        if self.kind == "release" and self.outliers:
-            raise InputError("loss.outliers: the kind `release` knows none; set it to 0")
+        if not min(self.visibility, self.tail) >= 0.0:
+            raise InputError("loss.visibility and loss.tail must be at least 0")
+        if self.kind == "release" and (self.outliers or self.tail):
+            raise InputError("loss.outliers, loss.tail: the kind `release` knows none; set them to 0")
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,9 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
     d = _residuals(matches, T)
     squared = _squared(A, d)
     likelihood = 0.5 * (log_2c + squared)
-    if config.outliers:
+    if config.tail:
+        likelihood = 0.5 * (log_2c + (config.tail + 3.0) * (squared / config.tail).log1p())
+    elif config.outliers:
         likelihood = -torch.logaddexp(math.log(1.0 - config.outliers) - likelihood, _outlier_log_density(config, d))
     data = (matches.weights * likelihood).sum(1)
     seen = (matches.weights * _visibility(matches, A)).sum(1) if config.visibility else 0.0
@@ -170,12 +175,14 @@ def _visibility(matches: Matches, A: torch.Tensor) -> torch.Tensor:  # (B, N)
 
 
 def _trust(config: LossConfig, matches: Matches, A: torch.Tensor, log_2c: torch.Tensor) -> torch.Tensor | float:  # (B, N)
-    """How probable it is, under the measured pose, that each match is right: the E-step of EM, so that the certified pose, its
+    """How probable it is, under the measured pose, that each match is right (or what it weighs under a t): the E-step of EM, so that the certified pose, its
     M-step, is that of the matches that can be believed. A number, not a path for gradients."""
-    if not config.outliers:
+    if not (config.outliers or config.tail):
         return 1.0
     with torch.no_grad():
         d = _residuals(matches, matches.T_measured)
+        if config.tail:
+            return (config.tail + 3.0) / (config.tail + _squared(A, d))
         right = math.log(1.0 - config.outliers) - 0.5 * (log_2c + _squared(A, d))
         return torch.sigmoid(right - _outlier_log_density(config, d))
 

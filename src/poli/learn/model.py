@@ -40,7 +40,8 @@ class TrainingModel(torch.nn.Module):
         if batch.shrink is not None:
             clouds = torch.from_numpy(batch.shrink[:: batch.partners].astype("float32")).to(device)
             L = L / clouds.repeat_interleave(points)[:, None, None]
-        loss = replace(self.loss, visibility=0.0) if settling else self.loss  # it speaks of directions, and those are settled
+        # These two are for directions, and those are settled.
+        loss = replace(self.loss, visibility=0.0, tail=0.0) if settling else self.loss
         terms = pair_loss(loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
         self.seconds = (middle - start, time.perf_counter() - middle)
         return terms

@@ -89,9 +89,9 @@ def draw_scans(
     for cloud in clouds:
         q = sector(cloud.scan, count, rng)
         points = q.points.astype(np.float64)
-        # While shapes are learned, a voxel is matched where one of its beams met the surface, without noise. The mean of a bent piece
-        # lies off the surface, and noise and mixed returns are wrong along the ray: poles and edges would seem thick where they are
-        # thinnest. How large all that is, sizes learn afterwards.
+        # While shapes are learned, a voxel is matched where one of its beams met the surface, without noise. The mean of a bent
+        # piece lies off the surface, and noise and mixed returns are wrong along the ray: poles and edges would seem thick where
+        # they are thinnest. How large all that is, sizes learn afterwards.
         targets = points if settling else cloud.returns[q.fields["row"]].astype(np.float64)
         p, T_true, shrink = _partner(cloud, config, settling)
         T_measured = T_true.copy()

@@ -30,8 +30,8 @@ def sweep(
     deskewed: bool = True,
     movers: bool = True,
 ) -> Scan:
-    """Fields: `ring`, `time` (s from the start), `intensity`, and the truth: `normal` (N, 3), `exact` (N, 3), where the middle of the
-    beam met a surface, `label`, `moving`, and `mixed` for returns between two surfaces, which lie on neither.
+    """Fields: `ring`, `time` (s from the start), `intensity`, and the truth: `normal` (N, 3), `exact` (N, 3), where the middle of
+    the beam met a surface, `label`, `moving`, and `mixed` for returns between two surfaces, which lie on neither.
 
     Points are in the sensor's frame at the start of the turn or, not `deskewed`, each in the frame at its own time, as a sensor
     gives them. Normals are in the same frame as the points.
