@@ -175,8 +175,8 @@ def _visibility(matches: Matches, A: torch.Tensor) -> torch.Tensor:  # (B, N)
 
 
 def _trust(config: LossConfig, matches: Matches, A: torch.Tensor, log_2c: torch.Tensor) -> torch.Tensor | float:  # (B, N)
-    """How probable it is, under the measured pose, that each match is right (or what it weighs under a t): the E-step of EM, so that the certified pose, its
-    M-step, is that of the matches that can be believed. A number, not a path for gradients."""
+    """How probable it is, under the measured pose, that each match is right, or what it weighs under a t: the E-step of EM, so that
+    the certified pose, its M-step, is that of the matches that can be believed. A number, not a path for gradients."""
     if not (config.outliers or config.tail):
         return 1.0
     with torch.no_grad():
