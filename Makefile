@@ -26,6 +26,7 @@ bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/resul
 	$(BIN)/poli bench pca --out docs/results
 	$(BIN)/poli bench step --out docs/results
 	$(BIN)/poli bench relaxation --out docs/results
+	$(BIN)/poli bench geometry --out docs/results
 
 clean:  ## remove the environment and everything made
 	rm -rf $(VENV) demo_output runs results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -190,6 +190,30 @@ def test_outliers_do_not_count_and_sound_matches_do(rng):
     assert pair_loss(tqc, PoseNoise(tqc), matches, L, frames).correspondence == pytest.approx(expected, abs=1e-9)
 
 
+def test_a_heavy_tail_listens_to_most_matches_and_not_to_the_loudest(rng):
+    """A plate whose residuals lie in it, but for a fifth that are far off it: a t still wants it thin, a Gaussian does not."""
+    N = 500
+    d = rng.standard_normal((1, N, 3)) * [0.1, 0.1, 0.005]
+    d[0, :100, 2] += 0.5 * rng.standard_normal(100)
+    q = rng.standard_normal((1, N, 3))
+    matches = Matches(*(torch.from_numpy(a) for a in (q - d, q, np.ones((1, N)), np.eye(4)[None])))
+    frames = torch.eye(3, dtype=torch.float64).expand(1, N, 3, 3)
+
+    def losses(**options):
+        config = LossConfig(kind="tqc", **options)
+        plates = (torch.diag(torch.tensor([0.07, 0.07, z], dtype=torch.float64)).expand(1, N, 3, 3) for z in (0.005, 0.2))
+        return [float(pair_loss(config, PoseNoise(config), matches, L, frames).total) for L in plates]
+
+    thin, thick = losses(tail=0.5)
+    assert thin < thick
+    thin, thick = losses()
+    assert thick < thin
+    squares = (d**2 / (2 * np.array([0.07, 0.07, 0.005]) ** 2)).sum(2)[0]
+    log_2c = 3 * np.log(2) + 2 * np.log([0.07, 0.07, 0.005]).sum()
+    expected = 0.5 * (log_2c + 3.5 * np.log1p(squares / 0.5)).mean()
+    assert losses(tail=0.5)[0] == pytest.approx(expected, abs=1e-9)
+
+
 def test_the_visibility_prior_prefers_normals_along_the_ray():
     q = torch.tensor([[[10.0, 0.0, 0.0]]], dtype=torch.float64).expand(1, 8, 3)
     matches = Matches(q, q, torch.ones(1, 8, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None])

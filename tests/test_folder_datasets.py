@@ -1,0 +1,112 @@
+"""Folders: this project's own datasets, and plain folders of scan files."""
+
+import json
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import poli
+from poli import Scan, se3
+from poli.data.datasets import (
+    write_folder,
+)
+from poli.errors import FormatError, InputError
+
+
+def floats(rows) -> bytes:
+    return b"".join(struct.pack("<4f", *row) for row in rows)
+
+
+def random_poses(count: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.stack([se3.exp(rng.normal(size=6) * [0.3, 0.3, 0.3, 9, 9, 9]) for _ in range(count)])
+
+
+# --- our own folders
+
+
+def stamped_scans(rng, count=4):
+    for i in range(count):
+        n = 5 * (i != 2)  # one of them is empty
+        fields = {"normal": rng.normal(size=(n, 3)), "label": np.arange(n, dtype=np.uint8), "time": np.zeros(n, np.float32)}
+        yield Scan(rng.normal(size=(n, 3)).astype(np.float32), fields, stamp=10**18 + 3 * i)
+
+
+def test_a_folder_comes_back_exactly(tmp_path, rng):
+    poses, measured = random_poses(4), random_poses(4, seed=1)
+    scans = list(stamped_scans(rng))
+    write_folder(tmp_path / "out", "street 1", iter(scans), poses, measured, {"sensor": "vlp16", "seed": 3})
+    again = poli.dataset(None, tmp_path / "out")
+    assert (again.name, again.about) == ("street 1", {"sensor": "vlp16", "seed": 3})
+    np.testing.assert_array_equal(again.poses, poses)
+    np.testing.assert_array_equal(again.measured, measured)
+    for mine, its in zip(again, scans, strict=True):
+        assert mine.stamp == its.stamp
+        np.testing.assert_array_equal(mine.points, its.points)
+        assert list(mine.fields) == list(its.fields)
+        for name, values in its.fields.items():
+            np.testing.assert_array_equal(mine.fields[name], values)
+            assert mine.fields[name].dtype == values.dtype
+
+
+def test_a_folder_that_fails_leaves_nothing(tmp_path, rng):
+    scans = list(stamped_scans(rng))
+    cases = [
+        (scans, random_poses(3), {}, "3 poses for 4 scans"),
+        ([scans[0], scans[0]], random_poses(2), {}, "a stamp that an earlier one has"),
+        ([replace(scans[0], stamp=None)], random_poses(1), {}, "each needs one"),
+        (scans, np.zeros((4, 4, 4)), {}, r"poses\[0\] is not a rigid motion"),
+        (scans, random_poses(4), {"made": object()}, "JSON cannot hold it"),
+    ]
+    for given, poses, about, message in cases:
+        with pytest.raises(InputError, match=message):
+            write_folder(tmp_path / "out", "x", given, poses, about=about)
+        assert list(tmp_path.iterdir()) == []
+    (tmp_path / "out").mkdir()
+    write_folder(tmp_path / "out", "x", scans, random_poses(4))
+    with pytest.raises(FormatError, match="exists already"):
+        write_folder(tmp_path / "out", "x", scans, random_poses(4))
+
+
+def test_an_incomplete_folder_is_refused(tmp_path, rng):
+    out = tmp_path / "out"
+    write_folder(out, "x", stamped_scans(rng), random_poses(4))
+    rows = (out / "poses.txt").read_text().splitlines()
+    (out / "poses.txt").write_text("\n".join(rows[:3]))
+    with pytest.raises(FormatError, match="3 poses for 4 scans"):
+        poli.dataset("poli", out)
+    (out / "poses.txt").write_text("\n".join([*rows[:3], "7 " + rows[3].split(" ", 1)[1]]))
+    with pytest.raises(FormatError, match="no pose with the stamp"):
+        poli.dataset("poli", out)
+    (out / "scans" / f"{10**18}.npz").unlink()
+    with pytest.raises(FormatError, match="promises 4 scans, there are 3"):
+        poli.dataset("poli", out)
+    manifest = json.loads((out / "dataset.json").read_text())
+    for changed in ({**manifest, "version": 2}, {**manifest, "format": "?"}, {**manifest, "scans": "4"}, [1]):
+        (out / "dataset.json").write_text(json.dumps(changed))
+        with pytest.raises(FormatError, match=r"dataset\.json"):
+            poli.dataset("poli", out)
+    (out / "dataset.json").write_text("{")
+    with pytest.raises(FormatError, match="JSON"):
+        poli.dataset("poli", out)
+
+
+# --- folders of files
+
+
+def test_a_plain_folder_sorts_naturally(tmp_path):
+    for n in (10, 2, 1):
+        (tmp_path / f"scan{n}.bin").write_bytes(floats([(n, 0, 0, 0)]))
+    (tmp_path / "scan11.bin").write_bytes(b"")
+    (tmp_path / "times.txt").write_text("0 1 2")
+    scans = poli.dataset("auto", tmp_path)
+    assert [len(scan) and int(scan.points[0, 0]) for scan in scans] == [1, 2, 10, 0]
+    assert scans.poses is None
+    (tmp_path / "a.ply").write_text("ply")
+    with pytest.raises(FormatError, match=r"4 \.bin, 1 \.ply.*ending="):
+        poli.dataset("folder", tmp_path)
+    assert len(poli.dataset("folder", tmp_path, ending=".bin")) == 4
+    with pytest.raises(InputError, match="ending"):
+        poli.dataset("folder", tmp_path, ending=".png")
