@@ -64,14 +64,27 @@ def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, settling):
     assert torch.equal(again.matches.target, batch.matches.target)
 
 
-def test_while_shapes_are_learned_voxels_are_matched_by_a_return(pair):
-    """Their means lie off a bent surface; the return that stands for them was measured."""
+def test_while_shapes_are_learned_voxels_are_matched_where_a_beam_met_the_surface(pair):
+    """Their means lie off a bent surface, and returns are noisy."""
     config = replace(CONFIG, voxels=(1.0,), raw_share=0.0)
     shaping = draw_scans([pair], config, SMALL, np.random.default_rng(1), settling=False).matches.target[0].numpy()
-    measured = {tuple(p) for p in pair.q.points.astype(np.float64).tolist()}
-    assert all(tuple(p) in measured for p in shaping.tolist())
+    exact = {tuple(p) for p in pair.q.fields["exact"].astype(np.float64).tolist()}
+    assert all(tuple(p) in exact for p in shaping.tolist())
     settling = draw_scans([pair], config, SMALL, np.random.default_rng(1), settling=True).matches.target[0].numpy()
-    assert np.mean([tuple(p) in measured for p in settling.tolist()]) < 0.5
+    assert np.mean([tuple(p) in exact for p in settling.tolist()]) < 0.1
+
+
+def test_faults_move_points_along_their_rays_and_only_when_sizes_are_learned(pair):
+    faulty = replace(CONFIG, voxels=(0.2,), raw_share=1.0, points=10**6, beam_bias=0.05, extra_noise=0.02)
+    for settling in (False, True):
+        plain = draw_scans([pair], replace(faulty, beam_bias=0.0, extra_noise=0.0), SMALL, np.random.default_rng(3), settling)
+        worse = draw_scans([pair], faulty, SMALL, np.random.default_rng(3), settling)
+        a, b = plain.matches.target[0].numpy(), worse.matches.target[0].numpy()
+        moved = np.linalg.norm(a - b, axis=1)
+        assert (moved.max() > 0.01) == settling
+        if settling:
+            assert np.median(moved) < 0.3
+            np.testing.assert_allclose(np.cross(a, b) / np.linalg.norm(a, axis=1, keepdims=True) ** 2, 0.0, atol=1e-5)
 
 
 def test_sectors_are_contiguous_in_azimuth(rng):

@@ -29,6 +29,10 @@ class ScanConfig:
     survey_voxel: float = 0.2  # metres, of the survey that is the partner while shapes are learned
     rotation_noise: float = 0.1  # of the measured pose, degrees an axis
     translation_noise: float = 0.02  # metres an axis
+    # One sigma of the faults that no simulated sensor has, when sizes are learned; each cloud draws its own share of them. Real
+    # beams are off by a constant each, and real ranges scatter more than data sheets say.
+    beam_bias: float = 0.0  # metres
+    extra_noise: float = 0.0  # metres
     gate: float = 2.0  # metres, or as many voxels if that is more: farther points are no match
     blind: float = 0.06  # share of the clouds that are not told where the sensor is; as many not which way is up, nor either
 
@@ -45,5 +49,7 @@ class ScanConfig:
             raise InputError("scans: stations, sensors_each and clouds must be at least 1, points at least 64; name a sensor")
         if not self.voxels or not all(v > 0 for v in self.voxels) or min(self.survey_voxel, self.gate) <= 0:
             raise InputError("scans: voxels, survey_voxel and gate must be positive")
-        if min(self.rotation_noise, self.translation_noise) < 0 or not (0 <= self.raw_share <= 1 and 0 <= self.blind <= 0.3):
+        if min(self.rotation_noise, self.translation_noise, self.beam_bias, self.extra_noise) < 0 or not (
+            0 <= self.raw_share <= 1 and 0 <= self.blind <= 0.3
+        ):
             raise InputError("scans: noise must be at least 0, raw_share between 0 and 1, blind between 0 and 0.3")

@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,6 +42,7 @@ except ImportError:
     raise MissingExtra("poli.learn", "train") from None
 
 _VALIDATION_SEED = 7
+_ELEVATION_BINS = 512  # over all elevations: a third of a degree near the horizon
 
 
 class ScanSource:
@@ -83,6 +84,8 @@ class ScanSource:
 def draw_scans(
     pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, settling: bool
 ) -> PairBatch:
+    if settling:
+        pairs = [_with_faults(pair, config, rng) for pair in pairs]
     clouds = [_cloud(pair, config, rng, settling) for pair in pairs]
     count = min(config.points, *(len(cloud.scan) for cloud in clouds))
     groupings, normals, columns = [], [], []
@@ -127,6 +130,22 @@ def _cloud(pair: ScanPair, config: ScanConfig, rng: np.random.Generator, settlin
     truth = true_normals(pair.q, voxel) if "normal" in pair.q.fields else np.full((len(scan), 3), np.nan)
     returns = pair.q.fields.get("exact", pair.q.points)
     return _Cloud(pair, Scan(scan.points, {"row": rows, "true": truth}), returns, voxel, pick)
+
+
+def _with_faults(pair: ScanPair, config: ScanConfig, rng: np.random.Generator) -> ScanPair:
+    """Both scans as a worse copy of the sensor would have taken them: beams, told apart by elevation, with errors of their own."""
+    if not (config.beam_bias or config.extra_noise):
+        return pair
+    bias = abs(rng.normal(0.0, config.beam_bias)) * rng.standard_normal(_ELEVATION_BINS)
+    noise = abs(rng.normal(0.0, config.extra_noise))
+    return replace(pair, q=_stretched(pair.q, bias, noise, rng), p=_stretched(pair.p, bias, noise, rng))
+
+
+def _stretched(scan: Scan, bias: np.ndarray, noise: float, rng: np.random.Generator) -> Scan:
+    length = np.maximum(np.linalg.norm(scan.points, axis=1), 1e-3)
+    bins = ((scan.points[:, 2] / length + 1.0) * 0.5 * (len(bias) - 1)).astype(np.int64)  # of the elevation's sine
+    longer = 1.0 + (bias[bins] + noise * rng.standard_normal(len(length))) / length
+    return replace(scan, points=(scan.points * longer[:, None]).astype(scan.points.dtype))
 
 
 def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
