@@ -166,6 +166,8 @@ def test_rides_are_smooth_and_follow_the_ground():
     assert nose == pytest.approx(0.1 / np.hypot(1, 0.1), abs=0.02)
     steps = [np.linalg.norm(inverse(a)[:3, :3] @ b[:3, :3] - np.eye(3)) for a, b in itertools.pairwise(T)]
     assert max(steps) < 0.01
+    speeds = np.linalg.norm(np.diff(T[:, :2, 3], axis=0), axis=1) / np.diff(times)
+    np.testing.assert_allclose(speeds * np.hypot(1, 0.1), 10.0, rtol=0.02)  # at the ends as well
     with pytest.raises(InputError, match="lasts"):
         trajectory.poses(np.array([1e3]))
 

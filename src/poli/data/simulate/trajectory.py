@@ -36,8 +36,7 @@ class Trajectory:
             raise InputError(f"ride: start must be between 0 and {along[-1]:.0f} m, speed positive")
         even = np.arange(0.0, along[-1], 0.5)
         resampled = np.stack([np.interp(even, along, route[:, a]) for a in range(3)], axis=1)
-        smooth = gaussian_filter1d(resampled, _SMOOTHING / 0.5, axis=0, mode="nearest")
-        self._path = CubicSpline(even, smooth)
+        self._path = CubicSpline(even, _smoothed(resampled, _SMOOTHING / 0.5))
         self._ride = ride
         self.duration = (even[-1] - ride.start) / ride.speed
         rng = np.random.default_rng([seed, 77])
@@ -61,6 +60,13 @@ class Trajectory:
         T[:, :3, :3] = R
         T[:, :3, 3] = at + (self._ride.height + heave)[:, None] * np.array([0.0, 0.0, 1.0])
         return T
+
+
+def _smoothed(points: np.ndarray, sigma: float) -> np.ndarray:  # (M, 3) -> (M, 3)
+    """The route goes on at its ends as it came, so that the vehicle does not slow down there."""
+    beyond = min(int(4.0 * sigma), len(points) - 1)
+    longer = np.pad(points, ((beyond, beyond), (0, 0)), mode="reflect", reflect_type="odd")
+    return gaussian_filter1d(longer, sigma, axis=0, mode="nearest")[beyond : beyond + len(points)]
 
 
 def _rotation(yaw: np.ndarray, pitch: np.ndarray, roll: np.ndarray) -> np.ndarray:  # (M,) each -> (M, 3, 3)
