@@ -20,22 +20,9 @@ from poli.data.datasets import (
     write_kitti,
 )
 from poli.errors import FormatError, InputError, MissingExtra
+from tiny_sequences import POINTS, floats, line, random_poses
 
-POINTS = [(1.5, -2.0, 0.25, 7.0), (4.0, 5.0, -6.0, 8.0), (0.5, 0.5, 0.5, 9.0)]
 T_CAMERA_VELO = np.array([[0, -1, 0, 0.1], [0, 0, -1, -0.2], [1, 0, 0, -0.3], [0, 0, 0, 1.0]])
-
-
-def floats(rows) -> bytes:
-    return b"".join(struct.pack("<4f", *row) for row in rows)
-
-
-def line(T) -> str:
-    return " ".join(f"{v:.17g}" for v in T[:3].ravel())
-
-
-def random_poses(count: int, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return np.stack([se3.exp(rng.normal(size=6) * [0.3, 0.3, 0.3, 9, 9, 9]) for _ in range(count)])
 
 
 def make_kitti(root, poses, name="07", scans=None, tr=T_CAMERA_VELO):

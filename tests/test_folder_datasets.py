@@ -1,28 +1,18 @@
 """Folders: this project's own datasets, and plain folders of scan files."""
 
 import json
-import struct
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import poli
-from poli import Scan, se3
+from poli import Scan
 from poli.data.datasets import (
     write_folder,
 )
 from poli.errors import FormatError, InputError
-
-
-def floats(rows) -> bytes:
-    return b"".join(struct.pack("<4f", *row) for row in rows)
-
-
-def random_poses(count: int, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return np.stack([se3.exp(rng.normal(size=6) * [0.3, 0.3, 0.3, 9, 9, 9]) for _ in range(count)])
-
+from tiny_sequences import floats, random_poses
 
 # --- our own folders
 

@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 import poli
 from oracles import random_pose
 from poli.data.shapes import procedural_mesh
+from poli.data.simulate import SENSORS, scan_of
+from poli.data.simulate.truth import true_normals
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight, group
 from poli.estimation.inference import load_model, model_card, shipped_models
 from poli.estimation.model import read_model
+from poli.voxels import voxel_downsample
 
 torch = pytest.importorskip("torch")
 from poli.learn.config import TrainConfig  # noqa: E402
@@ -206,6 +209,47 @@ def test_estimate_refuses_what_it_cannot_do(tmp_path):
         damaged.write_bytes(content)
         with pytest.raises(FormatError, match="damaged"):
             read_model(damaged)
+
+
+def test_scans_are_estimated_whatever_is_known_of_the_sensor(rng):
+    points = rng.standard_normal((300, 3)) * [20.0, 20.0, 2.0]
+    odd = {
+        "all alike": np.ones((50, 3)),
+        "on the sensor": np.zeros((50, 3)),
+        "on a line": np.outer(np.arange(60.0), [1.0, 0.0, 0.0]),
+        "straight above": np.outer(np.arange(1.0, 60.0), [0.0, 0.0, 1.0]),
+    }
+    fields = [poli.estimate(cloud) for cloud in odd.values()]
+    fields += [poli.estimate(points, merged=True), poli.estimate(points, up=None), poli.estimate(points, viewpoint=points + 5.0)]
+    for field in fields:
+        assert np.isfinite(field.covariances).all()
+        assert np.linalg.eigvalsh(field.covariances).min() > 0
+    with pytest.raises(InputError, match="up is"):
+        poli.estimate(points, up=np.zeros(3))
+    with pytest.raises(InputError, match="viewpoint"):
+        poli.estimate(points, viewpoint=np.zeros(4))
+
+
+def test_the_lidar_model_does_not_care_where_the_sensor_stands(rng):
+    """No precision is lost to an offset of thousands of kilometres, as maps have."""
+    points, there = rng.standard_normal((400, 3)) * [20.0, 20.0, 2.0], np.array([1e6, 5e6, 300.0])
+    here, moved = poli.estimate(points).covariances, poli.estimate(points + there, viewpoint=there).covariances
+    size = np.abs(here).max(axis=(1, 2), keepdims=True)
+    np.testing.assert_allclose(moved / size, here / size, atol=1e-3)
+
+
+def test_the_lidar_model_beats_pca_on_a_held_out_scan():
+    raw = scan_of("town", SENSORS["vlp16"], 2_000_003)
+    scan, truth = voxel_downsample(raw, 0.5), true_normals(raw, 0.5)
+    known = np.isfinite(truth[:, 0])
+
+    def error(field):
+        cosine = np.abs(np.einsum("ni,ni->n", field.normals[known], truth[known]))
+        return np.degrees(np.arccos(np.minimum(cosine, 1.0)))
+
+    mine, rivals = error(poli.estimate(scan)), [error(poli.pca(scan, k=k)) for k in (8, 12, 16, 24)]
+    assert np.median(mine) < 0.8 * min(np.median(rival) for rival in rivals)
+    assert np.sqrt(np.mean(mine**2)) < 0.97 * min(np.sqrt(np.mean(rival**2)) for rival in rivals)
 
 
 def test_models_whose_tensors_do_not_fit_are_refused(tmp_path):

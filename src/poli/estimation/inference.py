@@ -37,10 +37,10 @@ def estimate(
     """
     points = points_of(scan).copy()
     network = load_model(model)
-    return Ellipsoids.trusted(points, network.covariances(points, _sight(viewpoint, up, merged)), viewpoint)
+    return Ellipsoids.trusted(points, network.covariances(points, _sight(viewpoint, up, merged, len(points))), viewpoint)
 
 
-def _sight(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool) -> Sight:
+def _sight(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, count: int) -> Sight:
     direction = None
     if up is not None:
         direction = real_array(up, "up")
@@ -50,7 +50,10 @@ def _sight(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool) ->
         direction = direction / length
     if merged:
         return Sight(None, direction)
-    return Sight(np.zeros(3) if viewpoint is None else real_array(viewpoint, "viewpoint"), direction)
+    place = np.zeros(3) if viewpoint is None else real_array(viewpoint, "viewpoint")
+    if place.shape not in ((3,), (count, 3)) or not np.isfinite(place).all():
+        raise InputError(f"viewpoint has shape {place.shape}; expected finite numbers of shape (3,) or ({count}, 3)")
+    return Sight(place, direction)
 
 
 def load_model(model: str | os.PathLike[str]) -> Model:
