@@ -62,7 +62,7 @@ def _progress(folder: Path) -> "Iterator[Listener]":
 
         class Screen(Listener):
             def shapes(self, made: int, total: int) -> None:
-                show("shapes", made, total, "shapes")
+                show("shapes", made, total, "surfaces")
 
             def step(self, report: StepReport, total: int) -> None:
                 text = f"loss {report.loss:.3f}  NEES {report.nees:.2f}  certified {report.certified:.2f}"
