@@ -81,6 +81,16 @@ def inverse(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (4, 4)
     return out
 
 
+def measured(
+    T: np.ndarray, rotation_noise: float, translation_noise: float, rng: np.random.Generator
+) -> np.ndarray:  # (4, 4) -> (4, 4)
+    """The pose as an instrument gives it: turned by `rotation_noise` degrees and moved by `translation_noise`, one sigma an axis."""
+    out = T.copy()
+    out[:3, :3] = T[:3, :3] @ so3_exp(np.deg2rad(rotation_noise) * rng.standard_normal(3))
+    out[:3, 3] += translation_noise * rng.standard_normal(3)
+    return out
+
+
 def adjoint(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (6, 6)
     """Moves a tangent vector through `T`: `T Exp(xi) T^-1 = Exp(adjoint(T) xi)`."""
     R = T[:3, :3]

@@ -28,6 +28,11 @@ def thread_count() -> int:
     return os.cpu_count() or 1
 
 
+def use_one_thread() -> None:
+    """For the processes of a pool that has one for every core."""
+    os.environ["POLI_NUM_THREADS"] = "1"
+
+
 def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 256) -> None:
     """Call `work(begin, end)` on ranges that cover `range(total)`, in parallel where that pays."""
     threads = thread_count() if total >= 2 * smallest else 1

@@ -6,7 +6,6 @@ up to 60 degrees; success is a rotation error of at most 10 degrees.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from poli.estimation import estimate, pca
 from poli.estimation.neighbours import NeighbourIndex
 from poli.se3 import so3_exp
 from poli.show.figure import pyplot, save_figure
-from poli.threads import thread_count
+from poli.threads import thread_count, use_one_thread
 
 _CLOUDS = 20  # of each object and N, for normals and calibration
 
@@ -133,16 +132,12 @@ def _success_rates(objects: dict[str, Mesh], config: ObjectsBench) -> dict[str, 
     """By object, contestant and N. Every process takes one object and N at a time, with one thread."""
     jobs = [(name, n) for name in objects for n in config.sizes]
     rates: dict[str, dict[str, dict[int, float]]] = {name: {contestant: {} for contestant in CONTESTANTS} for name in objects}
-    with ProcessPoolExecutor(thread_count(), get_context("spawn"), _one_thread) as pool:
+    with ProcessPoolExecutor(thread_count(), get_context("spawn"), use_one_thread) as pool:
         answers = pool.map(_rates, (objects[name] for name, _ in jobs), (n for _, n in jobs), repeat(config))
         for (name, n), by_contestant in zip(jobs, track(answers, "registering", len(jobs)), strict=True):
             for contestant, rate in by_contestant.items():
                 rates[name][contestant][n] = rate
     return rates
-
-
-def _one_thread() -> None:
-    os.environ["POLI_NUM_THREADS"] = "1"
 
 
 def _rates(mesh: Mesh, count: int, config: ObjectsBench) -> dict[str, float]:

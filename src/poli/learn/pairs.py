@@ -18,7 +18,7 @@ from poli.estimation.grouping import LEAST_POINTS, group
 from poli.estimation.neighbours import NeighbourIndex
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
-from poli.se3 import so3_exp
+from poli.se3 import measured, so3_exp
 
 try:
     import torch
@@ -71,7 +71,7 @@ def draw_pairs(
 ) -> PairBatch:
     """A step's batch; the same generator state gives the same batch."""
     count = int(rng.choice(config.points))
-    groupings, normals, sources, targets, weights, measured, true = [], [], [], [], [], [], []
+    groupings, normals, sources, targets, weights, noisy, true = [], [], [], [], [], [], []
     for _ in range(max(1, round(config.clouds * max(config.points) / count))):
         mesh = pick(rng)
         q, q_normals = mesh.sample(count, rng)
@@ -86,9 +86,9 @@ def draw_pairs(
             sources.append(p[nearest[:, 0]])
             targets.append(q)
             weights.append(np.ones(count) if config.gate is None else (distance[:, 0] <= config.gate).astype(float))
-            measured.append(T_measured)
+            noisy.append(T_measured)
             true.append(T_true)
-    stacked = [torch.from_numpy(np.stack(a)) for a in (sources, targets, weights, measured)]
+    stacked = [torch.from_numpy(np.stack(a)) for a in (sources, targets, weights, noisy)]
     coverage = float(np.mean(weights))
     return PairBatch(GroupBatch.of(groupings), config.partners, Matches(*stacked), np.stack(true), np.stack(normals), coverage)
 
@@ -98,7 +98,4 @@ def _poses(config: PairConfig, rng: np.random.Generator) -> tuple[np.ndarray, np
     axis = rng.standard_normal(3)
     T_true = np.eye(4)
     T_true[:3, :3] = so3_exp(np.deg2rad(config.max_rotation) * rng.random() * axis / np.linalg.norm(axis))
-    T_measured = T_true.copy()
-    T_measured[:3, :3] = T_true[:3, :3] @ so3_exp(np.deg2rad(config.rotation_noise) * rng.standard_normal(3))
-    T_measured[:3, 3] += config.translation_noise * rng.standard_normal(3)
-    return T_true, T_measured
+    return T_true, measured(T_true, config.rotation_noise, config.translation_noise, rng)

@@ -8,7 +8,6 @@ occlusions, mixed returns and moving cars: that is what covariances are to predi
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -32,8 +31,8 @@ from poli.learn.losses import Matches
 from poli.learn.pairs import PairBatch
 from poli.learn.scan_config import WORLDS_A_SEED, ScanConfig
 from poli.scan import Scan
-from poli.se3 import inverse, so3_exp
-from poli.threads import thread_count
+from poli.se3 import inverse, measured
+from poli.threads import thread_count, use_one_thread
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 
 try:
@@ -97,17 +96,15 @@ def draw_scans(
         # they are thinnest. How large all that is, sizes learn afterwards.
         targets = points if settling else cloud.returns[q.fields["row"]].astype(np.float64)
         p, T_true, shrink = _partner(cloud, config, settling)
-        T_measured = T_true.copy()
-        T_measured[:3, :3] = T_true[:3, :3] @ so3_exp(np.deg2rad(config.rotation_noise) * rng.standard_normal(3))
-        T_measured[:3, 3] += config.translation_noise * rng.standard_normal(3)
+        T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
         seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
         nearest, distance = NeighbourIndex(seen).nearest(1, targets)
         weights = (distance[:, 0] <= config.gate * max(1.0, cloud.voxel)).astype(float)
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         groupings.append(group(points, architecture, _sight(config, rng)))
         normals.append(q.fields["true"])
-    source, target, weight, measured, true, shrinks = (np.stack(column) for column in zip(*columns, strict=True))
-    matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, measured)))
+    source, target, weight, noisy, true, shrinks = (np.stack(column) for column in zip(*columns, strict=True))
+    matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, noisy)))
     return PairBatch(GroupBatch.of(groupings), 1, matches, true, np.stack(normals), float(weight.mean()), shrinks)
 
 
@@ -181,15 +178,11 @@ def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable
     kinds = config.places or PLACES
     jobs = [(keep, kinds[seed % len(kinds)], seed, config.stations, config.sensors, config.sensors_each) for seed in seeds]
     worlds: list[list[ScanPair]] = []
-    with ProcessPoolExecutor(thread_count(), get_context("spawn"), _one_thread) as pool:
+    with ProcessPoolExecutor(thread_count(), get_context("spawn"), use_one_thread) as pool:
         for pairs in pool.map(_record_world, jobs):
             worlds.append(pairs)
             made(len(worlds))
     return worlds
-
-
-def _one_thread() -> None:
-    os.environ["POLI_NUM_THREADS"] = "1"
 
 
 def _record_world(job: tuple[Path, str, int, int, tuple[str, ...], int]) -> list[ScanPair]:

@@ -13,7 +13,7 @@ from poli.data.simulate.trajectory import Ride, Trajectory
 from poli.data.simulate.world import World
 from poli.errors import InputError
 from poli.scan import Scan
-from poli.se3 import so3_exp
+from poli.se3 import measured
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,7 @@ class Drive:
     def measured(self) -> np.ndarray:  # (count, 4, 4)
         """The poses with noise, independent from scan to scan."""
         rng = np.random.default_rng([self.seed, 3])
-        poses = self.poses
-        for T in poses:
-            T[:3, :3] = T[:3, :3] @ so3_exp(np.deg2rad(self.rotation_noise) * rng.standard_normal(3))
-            T[:3, 3] += self.translation_noise * rng.standard_normal(3)
-        return poses
+        return np.stack([measured(T, self.rotation_noise, self.translation_noise, rng) for T in self.poses])
 
     def __iter__(self) -> Iterator[Scan]:
         trajectory = self.trajectory
