@@ -33,7 +33,7 @@ ARCHITECTURES = [
     Architecture(),
     Architecture(neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), log_scale=True, rounds=3),
     Architecture(
-        neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), thinning="leaves", log_scale=True,
+        neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
         sensor=True, size=10,
     ),
 ]  # fmt: skip

@@ -6,27 +6,25 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from poli.errors import InputError
+from poli.estimation.neighbourhoods import CELL
 
 # The variance across the surface is at most this share of those along it, however the sizes are learned: where points are so sparse
 # that nothing is thin, the direction found is still the best guess of the normal, and must not drown in a tie.
 THINNEST = 0.9
+_CANDIDATES = 8  # nearest points of a coarse level, of which the points of a cell choose those to interpolate
 DISTANCE_PRIOR = 1.0  # attention to wide neighbours starts with weights (1 + squared distance in radii)^-1
 
 
 # What a point's frame is: the principal axes of its neighbours, or, for scans whose sensor and upright are known, the horizontal
 # direction away from the sensor, the one across it, and up.
 Frames = Literal["neighbours", "sensor"]
-# How a level is thinned for the next: by farthest point sampling, which evens the density out, or by every so many points in the
-# order of the k-d tree's leaves, which keeps it and costs nothing.
-Thinning = Literal["farthest", "leaves"]
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A PointNet++-like network. Level 0 is every point; each further level keeps one point in `stride`."""
+    """A PointNet++-like network. Level 0 is every point; each further level keeps one point in CELL."""
 
     neighbours: tuple[int, ...] = (16, 16)  # of each level's groups, in the level below; of level 0, in the cloud itself
-    stride: int = 4
     edge: tuple[int, ...] = (24, 48)  # width of the shared MLP, by level
     scalars: tuple[int, ...] = (32, 64)  # features of a point that do not turn with the cloud, by level
     vectors: int = 4  # features of a point that turn with the cloud, at every level
@@ -37,7 +35,6 @@ class Architecture:
     attention: int = 16  # width of the MLP that weighs them
     heads: int = 4  # sets of weights
     rounds: int = 2  # the second round weighs again, knowing the ellipsoids of the first
-    thinning: Thinning = "farthest"
     frames: Frames = "neighbours"
     log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
     sensor: bool = False  # is it told where the sensor stands and which way is up?
@@ -52,18 +49,16 @@ class Architecture:
             raise InputError(f"architecture: neighbours, edge and scalars need one number a level, {levels} each")
         numbers = [*self.neighbours, *self.edge, *self.scalars, self.interpolated]
         numbers += [self.head, self.reach, self.attention, self.heads, self.rounds]
-        if not all(isinstance(n, int) for n in [*numbers, self.stride, self.vectors, self.size]):
+        if not all(isinstance(n, int) for n in [*numbers, self.vectors, self.size]):
             raise InputError("architecture: sizes must be whole numbers")
-        if self.reach < self.neighbours[0]:
-            raise InputError(f"architecture: reach is {self.reach}; it must cover the {self.neighbours[0]} neighbours of level 0")
+        if self.reach < max(self.neighbours[:2]):
+            raise InputError(f"architecture: reach is {self.reach}; it must cover the {max(self.neighbours[:2])} neighbours of a group")
         if len(self.wide) >= levels or not all(isinstance(n, int) and n > 0 for n in self.wide):
             raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {levels - 1}")
-        if self.thinning not in get_args(Thinning):
-            raise InputError(f"architecture: thinning is {self.thinning!r}; expected one of {', '.join(get_args(Thinning))}")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
             raise InputError("architecture: frames must be `neighbours`, or `sensor` if sensor is true")
-        if min(numbers) < 1 or self.stride < 2 or min(self.vectors, self.size) < 0 or not self.floor > 0:
-            raise InputError("architecture: sizes must be positive, stride at least 2, floor above 0")
+        if min(numbers) < 1 or min(self.vectors, self.size) < 0 or not self.floor > 0:
+            raise InputError("architecture: sizes must be positive, floor above 0")
 
     @property
     def levels(self) -> int:
@@ -89,6 +84,16 @@ class Architecture:
             raise InputError(f"architecture: unknown {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}")
         settings: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return Architecture(**settings)
+
+    def searches(self, count: int) -> list[tuple[int, bool]]:
+        """By level, how many nearest others are searched in a cloud of so many points, and whether their order matters: it does
+        where somebody takes only the first of them."""
+        searches = []
+        for level in range(self.levels):
+            users = [*self.wide[level - 1 : level], *self.neighbours[level + 1 : level + 2]] if level else [self.reach, *self.neighbours[:2]]
+            k = max([_CANDIDATES, *users]) if level else self.reach
+            searches.append((min(k, -(-count // CELL**level) - 1), min([k, *users]) < k))
+        return searches
 
     def linear_shapes(self) -> dict[str, tuple[int, int]]:
         """Every linear map of the network: its name, and how many numbers go in and come out."""
@@ -130,18 +135,18 @@ class Architecture:
         for name, (inputs, outputs) in self.linear_shapes().items():
             part, kind = name.split(".")
             level = int(part[-1]) if part[-1].isdigit() else 0
-            rows = float(self.stride) ** -level if not part.startswith(("attend", "shape")) else 1.0
+            rows = float(CELL) ** -level if not part.startswith(("attend", "shape")) else 1.0
             if part.startswith("down"):
-                rows *= self.neighbours[level] if kind in ("place", "edge") else self.stride if kind == "feature" else 1
+                rows *= self.neighbours[level] if kind in ("place", "edge") else CELL if kind == "feature" else 1
             elif part.startswith("attend"):
                 rows *= self.weighed if kind in ("place", "out") else 1
             elif kind == "place":
                 rows *= self.interpolated
             elif kind == "feature":
-                rows /= self.stride
+                rows /= CELL
             total += rows * inputs * outputs
         # Turning the vectors from the common frame into that of their reader: nine a vector.
         for level in range(1, self.levels):
-            total += 9.0 * self.vectors * (self.neighbours[level] + 1) * float(self.stride) ** -level
-            total += 9.0 * self.vectors * self.interpolated * float(self.stride) ** -(level - 1)
+            total += 9.0 * self.vectors * (self.neighbours[level] + 1) * float(CELL) ** -level
+            total += 9.0 * self.vectors * self.interpolated * float(CELL) ** -(level - 1)
         return total + (9.0 * self.heads * self.rounds + 18.0 * (self.rounds - 1)) * self.weighed  # the moments

@@ -30,6 +30,7 @@ class GroupBatch:
     up_weights: tuple[torch.Tensor, ...]  # (M, 3)
     up_offsets: tuple[torch.Tensor, ...]  # (M, 3, 3)
     spacing: torch.Tensor  # (N,)
+    size: int  # of the groups of level 0; the head reaches for more neighbours
 
     @staticmethod
     def of(groupings: Sequence[Grouping]) -> GroupBatch:
@@ -55,11 +56,15 @@ class GroupBatch:
             tuple(joined(g.interpolations[i].weights for g in groupings) for i in ups),
             tuple(joined(g.interpolations[i].offsets for g in groupings) for i in ups),
             joined(g.spacing.astype(np.float32) for g in groupings),
+            groupings[0].levels[0].size,
         )
 
     def to(self, device: torch.device) -> GroupBatch:
         moved: dict[str, Any] = {}
         for f in fields(self):
             value = getattr(self, f.name)
-            moved[f.name] = value.to(device) if isinstance(value, torch.Tensor) else tuple(t.to(device) for t in value)
+            if isinstance(value, tuple):
+                moved[f.name] = tuple(t.to(device) for t in value)
+            else:
+                moved[f.name] = value.to(device) if isinstance(value, torch.Tensor) else value
         return GroupBatch(**moved)

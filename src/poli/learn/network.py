@@ -85,7 +85,7 @@ class Network(nn.Module):
         name, frames, neighbours, place = f"down{level}", batch.frames[level], batch.neighbours[level], batch.offsets[level]
         own: list[torch.Tensor] = []
         if below is None:
-            hidden = self._map(f"{name}_place", _squares(place[:, : self.architecture.neighbours[0]]))
+            hidden = self._map(f"{name}_place", _squares(place[:, : batch.size]))
             if self.architecture.context:
                 hidden = hidden + self._map(f"{name}_context", batch.context)[:, None]
             own = [batch.context]
@@ -112,7 +112,7 @@ class Network(nn.Module):
     def _split(self, node: torch.Tensor, frames: torch.Tensor, level: int) -> tuple[torch.Tensor, torch.Tensor]:
         """A point's new scalars and vectors; vectors come out in its own frame and are kept in the common one."""
         width = self.architecture.scalars[level]
-        return functional.relu(node[:, :width]), node[:, width:].reshape(len(node), -1, 3) @ frames.transpose(1, 2)
+        return functional.relu(node[:, :width]), node[:, width:].reshape(len(node), (node.shape[1] - width) // 3, 3) @ frames.transpose(1, 2)
 
     def _ellipsoids(self, batch: GroupBatch, scalars: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N, head)
         """L in the own frame and in local spacings, and the features that its size hangs on."""

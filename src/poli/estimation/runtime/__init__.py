@@ -1,0 +1,190 @@
+"""The trained network on a CPU, torch-free: points to covariances.
+
+Everything runs in the order of the k-d tree's leaves, where the neighbours of a point stand close to it in memory, and in tiles that
+lie in the cache: gathered, multiplied, pooled, and nothing large written. It computes what `learn.network` computes; a test holds the
+two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.errors import InputError
+from poli.estimation.architecture import Architecture
+from poli.estimation.frames import group_radii, principal_frames, sensor_frames, tell_context
+from poli.estimation.grouping import LEAST_POINTS, SMALLEST_RADIUS, Sight
+from poli.estimation.neighbourhoods import CELL
+from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.runtime.arithmetic import TILE
+from poli.estimation.runtime.attention import attend, invert
+from poli.estimation.runtime.encoding import encode_level, encode_points
+from poli.estimation.runtime.reading import read_level
+from poli.estimation.runtime.sizes import size
+from poli.threads import run_chunks
+
+Weights = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class _Level:
+    """A level of the cloud, in leaf order."""
+
+    points: np.ndarray  # (M, 3)
+    near: np.ndarray  # (M, k) int32, others of the same level
+    frames: np.ndarray  # (M, 3, 3) float32
+
+
+@dataclass
+class _Features:
+    scalars: np.ndarray  # (M, s) float32
+    vectors: np.ndarray  # (M, v, 3) float32, in the common frame
+    mapped: np.ndarray  # (M, m) float32: the scalars through the map that their readers want
+
+
+def covariances(  # (N, 3) -> (N, 3, 3)
+    points: np.ndarray,
+    architecture: Architecture,
+    weights: Weights,
+    calibration: float,
+    sight: Sight,
+    watch: Callable[[str], None] = lambda stage: None,
+) -> np.ndarray:
+    """Calibrated covariances. `watch` is called when a stage ends: sampling, neighbours, network, interpolation or network again."""
+    if len(points) < LEAST_POINTS:
+        raise InputError(f"{len(points)} points; the network needs at least {LEAST_POINTS}")
+    index = NeighbourIndex(points - points.mean(axis=0))
+    order = index.leaf_order
+    watch("sampling")
+    near = [index.neighbourhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
+    watch("neighbours")
+    positions = np.ascontiguousarray(index.tree[2].T)
+    smallest = SMALLEST_RADIUS * float(np.sqrt((positions**2).sum(axis=1).mean())) or 1.0
+    rays = None if sight.viewpoint is None else (points - sight.viewpoint)[order]
+    first = min(architecture.neighbours[0], near[0].shape[1])
+    wide = [min(count, near[level].shape[1]) for level, count in enumerate(architecture.wide, 1)]
+    if architecture.frames == "sensor" and rays is not None and sight.up is not None:
+        frames = sensor_frames(rays, sight.up)
+    else:
+        far = [np.repeat(near[n][:, :count] * CELL**n, CELL**n, axis=0)[: len(points)] for n, count in enumerate(wide, 1)]
+        frames = principal_frames(positions, np.concatenate([near[0][:, :first], *far], axis=1))
+    radius = group_radii(positions, positions, near[0], first, smallest)
+    context = tell_context(radius, frames, rays, sight.up, architecture.log_scale, architecture.sensor)
+    frames = frames.astype(np.float32)
+    steps = [CELL**level for level in range(architecture.levels)]
+    levels = [_Level(np.ascontiguousarray(positions[::s]), n, np.ascontiguousarray(frames[::s])) for s, n in zip(steps, near, strict=True)]
+
+    radii = [radius]
+    features = [_encode_points(levels[0], first, radius, context, architecture, weights)]
+    for number in range(1, architecture.levels):
+        below = levels[number - 1]
+        k = min(architecture.neighbours[number], below.near.shape[1])
+        radii.append(group_radii(levels[number].points, below.points, below.near[::CELL], k, smallest))
+        features.append(_encode_level(number, levels, k, radii[-1], features[-1], architecture, weights))
+    watch("network")
+    known = features[-1]
+    for number in reversed(range(architecture.levels - 1)):
+        known = _read_level(number, levels, radii[number], features[number], known, architecture, weights)
+    watch("interpolation")
+    moments = _attend(levels, wide, radius, known, architecture, weights)
+    # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
+    lengths = calibration * np.sqrt(2.0 * np.pi / (first + 1)) * radius
+    result = _size(moments, levels[0].frames, lengths, known.scalars, context, order, architecture, weights)
+    watch("network")
+    return result
+
+
+def _encode_points(level: _Level, k, radius, context, architecture: Architecture, weights: Weights) -> _Features:
+    place, edge, node = (_map(weights, f"down0.{name}") for name in ("place", "edge", "node"))
+    width = len(place[1])
+    told = _map(weights, "down0.context") if architecture.context else (np.empty((width, 0), np.float32), np.zeros(width, np.float32))
+    following = _following(architecture, weights, 0, going_up=False)
+    features = _room(len(level.points), architecture, 0, following)
+    args = (level.points, level.near, k, level.frames, radius, context, _flat([place, told, edge, node]), following)
+    _run(encode_points, args, len(level.points), features)
+    return features
+
+
+def _encode_level(number, levels, k, radius, below: _Features, architecture: Architecture, weights: Weights) -> _Features:
+    maps = _flat([_map(weights, f"down{number}.{name}") for name in ("place", "edge", "node")])
+    following = _following(architecture, weights, number, going_up=False)
+    fine, level = levels[number - 1], levels[number]
+    features = _room(len(level.points), architecture, number, following)
+    args = (fine.points, fine.near, k, CELL, level.frames, radius, below.scalars, below.mapped, below.vectors, maps, following)
+    _run(encode_level, args, len(level.points), features)
+    return features
+
+
+def _read_level(number, levels, radius, own: _Features, coarse: _Features, architecture: Architecture, weights: Weights) -> _Features:
+    maps = _flat([_map(weights, f"up{number}.{name}") for name in ("place", "node")])
+    following = _following(architecture, weights, number, going_up=True)
+    level, above = levels[number], levels[number + 1]
+    features = _room(len(level.points), architecture, number, following)
+    if number == 0:  # nobody reads vectors from here on
+        features.vectors = features.vectors[:, :0]
+    read = min(architecture.interpolated, 1 + above.near.shape[1])
+    args = (level.points, above.points, above.near, read, level.frames, radius, own.scalars, own.vectors, coarse.mapped, coarse.vectors)
+    _run(read_level, (*args, maps, following), len(level.points), features)
+    return features
+
+
+def _attend(levels, wide, radius, known: _Features, architecture: Architecture, weights: Weights) -> np.ndarray:  # (N, 6) float32
+    count, level, width = len(levels[0].points), levels[0], architecture.attention
+    moments, floor = np.empty((count, 6), np.float32), np.float32(architecture.floor)
+    nobody = np.empty((1, 0), np.int32)
+    (near1, wide1), (near2, wide2) = [(levels[n].near, wide[n - 1]) if n <= len(wide) else (nobody, 0) for n in (1, 2)]
+    before = tuple(np.empty((0, n), np.float32) for n in (6, 6, 9))
+    for r in range(architecture.rounds):
+        names = (f"attend{r}.place", f"attend{r}.reader", f"attend{r}.out", "head.hidden", f"shape{r}.out")
+        maps = _flat([_map(weights, name) for name in names])
+        args = (level.points, level.frames, radius, level.near, near1, wide1, near2, wide2, known.scalars, known.mapped, r * width)
+        args = (*args, before, maps, floor)
+        run_chunks(lambda b, e, args=args: attend(*args, b, e, moments), -(-count // TILE), _LEAST_TILES)
+        if r + 1 < architecture.rounds:
+            before = tuple(np.empty((count, n), np.float32) for n in (6, 6, 9))
+            run_chunks(lambda b, e, before=before: invert(moments, level.frames, floor, b, e, *before), count)
+    return moments
+
+
+def _size(moments, frames, lengths, scalars, context, order, architecture: Architecture, weights: Weights) -> np.ndarray:
+    maps = _flat([_map(weights, "size.hidden" if architecture.size else "head.hidden"), _map(weights, "size.out")])
+    result = np.empty((len(moments), 3, 3))
+    args = (moments, frames, lengths, scalars, context, maps, architecture.size > 0, architecture.floor, order)
+    run_chunks(lambda begin, end: size(*args, begin, end, result), -(-len(moments) // TILE), _LEAST_TILES)
+    return result
+
+
+def _following(architecture: Architecture, weights: Weights, number: int, going_up: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The map that the readers of a level's scalars want: those of the next level down, of the next level up, or of the head."""
+    if not going_up and number + 1 < architecture.levels:
+        return _map(weights, f"down{number + 1}.feature")
+    if number > 0:
+        return _map(weights, f"up{number - 1}.feature")
+    maps = [_map(weights, f"attend{r}.neighbour") for r in range(architecture.rounds)]
+    return np.concatenate([w for w, _ in maps]), np.concatenate([b for _, b in maps])
+
+
+def _room(count: int, architecture: Architecture, number: int, following: tuple[np.ndarray, np.ndarray]) -> _Features:
+    return _Features(
+        np.empty((count, architecture.scalars[number]), np.float32),
+        np.empty((count, architecture.vectors, 3), np.float32),
+        np.empty((count, len(following[1])), np.float32),
+    )
+
+
+def _run(kernel: Callable, args: tuple, count: int, features: _Features) -> None:
+    out = (features.scalars, features.vectors, features.mapped)
+    run_chunks(lambda begin, end: kernel(*args, begin, end, *out), -(-count // TILE), _LEAST_TILES)
+
+
+_LEAST_TILES = 4
+
+
+def _map(weights: Weights, name: str) -> tuple[np.ndarray, np.ndarray]:
+    return weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+
+def _flat(maps) -> tuple[np.ndarray, ...]:
+    return tuple(array for pair in maps for array in pair)

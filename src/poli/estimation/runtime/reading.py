@@ -1,0 +1,59 @@
+"""The way up: what the coarser level knows, read by distance, beside what this level knew."""
+
+import numpy as np
+
+from poli.estimation.neighbourhoods import CELL, choose
+from poli.estimation.runtime.arithmetic import FAST, TILE, fill, larger, multiply
+from poli.estimation.runtime.encoding import finish
+from poli.estimation.runtime.places import (
+    gather_features,
+    gather_offsets,
+    gather_vectors,
+    load_points,
+    own_features,
+    own_vectors,
+    turn_offsets,
+)
+from poli.kernel import kernel
+
+
+@kernel(fastmath=FAST)
+def read_level(
+    points, coarse, near, read, frames, radius, known, own, gathered, heard_vectors, weights, next_map, begin, end, scalars, vectors,
+    mapped,
+):  # fmt: skip
+    """`known` and `own` are the scalars and vectors of this level, `gathered` the mapped scalars of the coarser one and
+    `heard_vectors` its vectors; each point reads the `read` nearest of its cell's lead and the lead's neighbours."""
+    place_weight, place_bias, node_weight, node_bias = weights
+    count, width, turned, columns = len(points), known.shape[1], 3 * heard_vectors.shape[1], read * TILE
+    rows, at, frame = np.empty(TILE, np.int32), np.empty((3, TILE)), np.empty((9, TILE), np.float32)
+    inverse, offsets = np.empty(TILE, np.float32), np.empty((3, columns), np.float32)
+    place, hidden = np.empty((3 + turned, columns), np.float32), np.empty((width, columns), np.float32)
+    chosen, lanes = np.empty((TILE, read), np.int32), np.arange(TILE).astype(np.int32)
+    distances, shares, bias = np.empty(read), np.empty((read, TILE), np.float32), np.empty((width, TILE), np.float32)
+    inputs = np.empty((2 * width + 3 * own.shape[1], TILE), np.float32)
+    node, following = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
+    fill(bias, place_bias, TILE)
+    for tile in range(begin, end):
+        load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
+        for p in range(TILE):
+            i = rows[p]
+            choose(points, i, i // CELL, coarse, near, radius[i], chosen[p], distances)
+            for j in range(read):
+                shares[j, p] = distances[j]
+        gather_offsets(coarse, chosen, lanes, at, read, offsets)
+        turn_offsets(offsets, frame, inverse, read, place)
+        gather_vectors(heard_vectors, chosen, lanes, read, frame, place, 3)
+        gather_features(gathered, 0, chosen, lanes, read, bias, hidden)
+        multiply(place_weight, place, hidden, columns)
+        for o in range(width):
+            out = inputs[o]
+            for p in range(TILE):
+                out[p] = np.float32(0.0)
+            for j in range(read):
+                strip, share = hidden[o, j * TILE : (j + 1) * TILE], shares[j]
+                for p in range(TILE):
+                    out[p] += share[p] * larger(strip[p], np.float32(0.0))
+        own_features(known, rows, inputs, width)
+        own_vectors(own, rows, frame, inputs, 2 * width)
+        finish(inputs, node_weight, node_bias, next_map, tile, count, frames, node, following, scalars, vectors, mapped)
