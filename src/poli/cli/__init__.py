@@ -7,6 +7,7 @@ import typer
 from poli.cli.bench import bench
 from poli.cli.demo import demo
 from poli.cli.estimate import estimate
+from poli.cli.export import export
 from poli.cli.models import models
 from poli.cli.register import register
 from poli.cli.simulate import simulate
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(estimate)
+app.command()(export)
 app.command()(models)
 app.command()(register)
 app.command()(simulate)

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from poli.errors import InputError
+
 bench = typer.Typer(help="Measure against rivals in the same run; tables, plots and JSON.", no_args_is_help=True)
 
 _Out = Annotated[Path, typer.Option(help="Folder for the table and the plot; made if needed.")]
@@ -169,5 +171,55 @@ def generalisation(
     run(GeneralisationBench(read_config(config), model, worlds=worlds, steps=steps), runs, out, json_path, command)
 
 
+@bench.command()
+def runtime(
+    out: _Out = Path("results"),
+    json_path: _Json = None,
+    model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "lidar",
+    sizes: Annotated[str | None, typer.Option(help="Numbers of points, as 5000,10000; from 5,000 to 120,000 if not given.")] = None,
+    real: Annotated[
+        Path | None,
+        typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, a simulated town only."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")] = 11,
+    first_call: Annotated[bool, typer.Option(help="Also time a first call, compiling everything anew: a minute or so.")] = True,
+) -> None:
+    """Time and memory of an estimate by number of points, stage by stage, against our PCA, Open3D's and small_gicp's.
+
+    Example: poli bench runtime --real sequences --json runtime.json
+    """
+    from poli.bench.runtime import SIZES, RuntimeBench, run
+
+    chosen = _numbers(sizes, "sizes") if sizes else SIZES
+    command = f"poli bench runtime --model {Path(model).name} --repeats {repeats}" + (f" --sizes {sizes}" if sizes else "")
+    command += (" --real SEQUENCES" if real else "") + ("" if first_call else " --no-first-call")
+    run(RuntimeBench(model, chosen, repeats, real, first_call), out, json_path, command)
+
+
+@bench.command()
+def engines(
+    out: _Out = Path("results"),
+    json_path: _Json = None,
+    model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "lidar",
+    sizes: Annotated[str, typer.Option(help="Numbers of points, with commas between them.")] = "10000,30000",
+    repeats: Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")] = 11,
+) -> None:
+    """The same trained network on the same clouds by our kernels, eager torch, ONNX Runtime and OpenVINO.
+
+    Example: poli bench engines --repeats 21
+    """
+    from poli.bench.engines import run
+
+    command = f"poli bench engines --model {Path(model).name} --sizes {sizes} --repeats {repeats}"
+    run(model, _numbers(sizes, "sizes"), repeats, out, json_path, command)
+
+
 def _command(verb: str, meshes: list[Path] | None, options: str) -> str:
     return " ".join(["poli bench", verb, *(f"--mesh {path.name}" for path in meshes or ()), options]).strip()
+
+
+def _numbers(text: str, name: str) -> tuple[int, ...]:
+    words = text.split(",")
+    if not all(word.strip().isdecimal() for word in words):
+        raise InputError(f"{name} is {text!r}; expected whole numbers with commas between them, as 5000,10000")
+    return tuple(int(word) for word in words)

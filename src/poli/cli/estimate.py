@@ -31,6 +31,9 @@ def estimate(
     radius: Annotated[float | None, typer.Option(help="PCA: take all neighbours within this many metres instead of k.")] = None,
     regularize: Annotated[Regularize, typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = Regularize.none,
     floor: Annotated[float, typer.Option(help="Thicken every ellipsoid by this many metres.")] = 0.0,
+    device: Annotated[
+        str | None, typer.Option(help="Networks: run on this device of torch, such as cuda. Not given: a CPU, without torch.")
+    ] = None,
     output: Annotated[Output, typer.Option(help="What to write; auto goes by the ending of OUT.")] = Output.auto,
 ) -> None:
     """Estimate an ellipsoid for every point of a scan, by principal component analysis or by a trained network.
@@ -39,9 +42,10 @@ def estimate(
               poli estimate scan.bin splats.ply --voxel 0.5 --output splat
               poli estimate part.ply field.npz --model objects
               poli estimate scan.bin field.npz --model pca --radius 0.5
+              poli estimate scan.bin field.npz --device cuda
     """
     from poli.data import read
-    from poli.errors import FormatError
+    from poli.errors import FormatError, InputError
     from poli.estimation import estimate as by_network
     from poli.estimation import pca
     from poli.voxels import voxel_downsample
@@ -55,9 +59,17 @@ def estimate(
     if voxel:
         points = voxel_downsample(points, voxel)
     if model == "pca":
+        if device is not None:
+            raise InputError(f"--device {device}: PCA runs on the CPU; leave it out, or choose a network by --model")
         field = pca(points, k=k, radius=radius, regularize=regularize.value, floor=floor)
     else:
-        field = by_network(points, model=model, merged=merged).with_floor(floor)
+        if device is None:
+            field = by_network(points, model=model, merged=merged)
+        else:
+            from poli.learn.inference import estimate as on_device
+
+            field = on_device(points, model=model, merged=merged, device=device)
+        field = field.with_floor(floor)
         field = field.as_planes() if regularize is Regularize.plane else field
     {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](out)
     typer.echo(f"{out}: {len(field)} ellipsoids")

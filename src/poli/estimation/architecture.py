@@ -34,7 +34,7 @@ class Architecture:
     wide: tuple[int, ...] = ()  # and as many nearest points of each coarser level: a scan's nearest are often of one ring only
     attention: int = 16  # width of the MLP that weighs them
     heads: int = 4  # sets of weights
-    rounds: int = 2  # the second round weighs again, knowing the ellipsoids of the first
+    rounds: int = 2  # the second round weighs again, knowing the ellipsoid of the first
     frames: Frames = "neighbours"
     log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
     sensor: bool = False  # is it told where the sensor stands and which way is up?
@@ -123,9 +123,10 @@ class Architecture:
         shapes["size.out"] = (self.size or self.head, 3)
         for r in range(self.rounds):
             shapes[f"shape{r}.out"] = (self.head, 6 + self.heads)
-            shapes[f"attend{r}.place"] = (9 + (2 if r else 0), self.attention)
-            shapes[f"attend{r}.reader"] = (self.scalars[0] + (6 if r else 0), self.attention)
-            shapes[f"attend{r}.neighbour"] = (self.scalars[0], self.attention)
+            shapes[f"attend{r}.place"] = (1 if r else 9, self.attention)
+            shapes[f"attend{r}.reader"] = (6 if r else self.scalars[0], self.attention)
+            if r == 0:
+                shapes["attend0.neighbour"] = (self.scalars[0], self.attention)
             shapes[f"attend{r}.out"] = (self.attention, self.heads)
         return shapes
 
@@ -149,4 +150,4 @@ class Architecture:
         for level in range(1, self.levels):
             total += 9.0 * self.vectors * (self.neighbours[level] + 1) * float(CELL) ** -level
             total += 9.0 * self.vectors * self.interpolated * float(CELL) ** -(level - 1)
-        return total + (9.0 * self.heads * self.rounds + 18.0 * (self.rounds - 1)) * self.weighed  # the moments
+        return total + (9.0 * self.heads * self.rounds + 9.0 * (self.rounds - 1)) * self.weighed  # the moments

@@ -16,15 +16,15 @@ from poli.estimation.model import Model, read_model
 from poli.scan import ScanLike, points_of
 
 _SHIPPED = Path(__file__).parent / "models"
-_UP = np.array([0.0, 0.0, 1.0])
-_UP.flags.writeable = False
+UP = np.array([0.0, 0.0, 1.0])
+UP.flags.writeable = False
 
 
 def estimate(
     scan: ScanLike,  # (N, 3), N >= 16
     model: str | os.PathLike[str] = "lidar",
     viewpoint: np.ndarray | None = None,  # (3,) or (N, 3); the origin if not given
-    up: np.ndarray | None = _UP,  # (3,)
+    up: np.ndarray | None = UP,  # (3,)
     merged: bool = False,
 ) -> Ellipsoids:
     """An ellipsoid for every point, by a network that has learned from pairs of clouds how surfaces run between points.
@@ -37,10 +37,11 @@ def estimate(
     """
     points = points_of(scan).copy()
     network = load_model(model)
-    return Ellipsoids.trusted(points, network.covariances(points, _sight(viewpoint, up, merged, len(points))), viewpoint)
+    return Ellipsoids.trusted(points, network.covariances(points, sight_of(viewpoint, up, merged, len(points))), viewpoint)
 
 
-def _sight(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, count: int) -> Sight:
+def sight_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, count: int) -> Sight:
+    """What `estimate` was told of the sensor of a scan of so many points, checked."""
     direction = None
     if up is not None:
         direction = real_array(up, "up")

@@ -6,8 +6,8 @@ frame and every reader turns them into its own. So a group hears in which direct
 
 The head makes an ellipsoid in rounds. A round weighs the neighbours by attention, several times over, and sums their moments; six
 numbers more make a lower-triangular matrix with a positive diagonal, and L is the Cholesky factor of it all. The second round knows
-the ellipsoids of the first: how far each neighbour is out of this point's, and this point out of the neighbour's, in standard
-deviations. That tells the sheets of a thin part apart, where distance cannot.
+the ellipsoid of the first: how far each neighbour is out of it, in standard deviations. So whoever does not belong to the surface
+that the others agree on is heard less, as a robust estimator would.
 
 Directions are best learned from dense partners, sizes must be those of partners as dense as the cloud. So a last map stretches the
 axes of the ellipsoids and leaves their directions alone (`sized`); it is trained on its own, when all the rest is done.
@@ -45,26 +45,21 @@ class Network(nn.Module):
 
     def forward(self, batch: GroupBatch) -> torch.Tensor:  # (N, 3, 3)
         """L in the frame of each point (`batch.frames[0]`) and in units of the cloud: C = (F L)(F L)'. Not stretched yet."""
-        return self._ellipsoids(batch, self._features(batch))[0] * batch.spacing[:, None, None]
+        return self.ellipsoids(batch, self.features(batch))[0] * batch.spacing[:, None, None]
 
     def sized(self, batch: GroupBatch) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N, 3, 3)
         """L and frames of the stretched ellipsoids, C = (F L)(F L)': the frames are their axes, L is diagonal. A gradient flows
         to the stretch alone. The thinnest axis stays the thinnest, so normals do not change."""
         with torch.no_grad():
-            scalars = self._features(batch)
-            L, hidden = self._ellipsoids(batch, scalars)
+            scalars = self.features(batch)
+            L, hidden = self.ellipsoids(batch, scalars)
             if not torch.isfinite(L).all():  # no axes to find; whoever reads L will see
                 return L, batch.frames[0]
             variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
-            variances = variances.clamp_min(self.architecture.floor**4).to(hidden)
-        if self.architecture.size:
-            hidden = functional.relu(self._map("size_hidden", torch.cat([scalars, batch.context, variances.log()], dim=1)))
-        stretched = variances * self._map("size_out", hidden).exp()
-        thinnest = torch.minimum(stretched[:, :1], THINNEST * stretched[:, 1:].amin(dim=1, keepdim=True))
-        scales = torch.cat([thinnest, stretched[:, 1:]], dim=1).sqrt()
+        scales = self.scales(batch, scalars, hidden, variances)
         return torch.diag_embed(scales) * batch.spacing[:, None, None], batch.frames[0] @ axes.to(batch.frames[0])
 
-    def _features(self, batch: GroupBatch) -> torch.Tensor:  # (N, scalars)
+    def features(self, batch: GroupBatch) -> torch.Tensor:  # (N, scalars)
         """What every point knows, after the way down and up."""
         scalars: list[torch.Tensor] = []  # by level: (M, scalars)
         vectors: list[torch.Tensor] = []  # (M, vectors, 3), in the common frame
@@ -112,25 +107,24 @@ class Network(nn.Module):
     def _split(self, node: torch.Tensor, frames: torch.Tensor, level: int) -> tuple[torch.Tensor, torch.Tensor]:
         """A point's new scalars and vectors; vectors come out in its own frame and are kept in the common one."""
         width = self.architecture.scalars[level]
-        return functional.relu(node[:, :width]), node[:, width:].reshape(len(node), (node.shape[1] - width) // 3, 3) @ frames.transpose(1, 2)
+        vectors = node[:, width:].unflatten(1, ((node.shape[1] - width) // 3, 3))
+        return functional.relu(node[:, :width]), vectors @ frames.transpose(1, 2)
 
-    def _ellipsoids(self, batch: GroupBatch, scalars: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N, head)
+    def ellipsoids(self, batch: GroupBatch, scalars: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N, head)
         """L in the own frame and in local spacings, and the features that its size hangs on."""
         a = self.architecture
-        x, near, frames = batch.offsets[0], batch.neighbours[0], batch.frames[0]
-        place = squares = _squares(_drawn_in(x) if a.wide else x)
+        x, near = batch.offsets[0], batch.neighbours[0]
+        squares = _squares(_drawn_in(x) if a.wide else x)
         # Neighbours of the whole region start with the weight that their distance gives them in the frames (`grouping`).
         prior = -DISTANCE_PRIOR * (x * x).sum(2, keepdim=True).log1p() if a.wide else 0.0
-        reader = scalars
         hidden = functional.relu(self._map("head_hidden", scalars))
-        L = x.new_zeros(len(x), 3, 3)
+        known = self._map("attend0_place", squares) + self._map("attend0_reader", scalars)[:, None]
+        known = edge = known + _gather(self._map("attend0_neighbour", scalars), near)
+        L = x.new_zeros(x.shape[0], 3, 3)  # (len(x) would fix the number of points in an exported graph)
         for r in range(a.rounds):
             if r > 0:
-                mine, theirs = _deviations(x, near, frames, L)
-                place = torch.cat([squares, torch.stack([mine, theirs], dim=2).log1p()], dim=2)
-                reader = torch.cat([scalars, _logarithm(L)], dim=1)
-            edge = self._map(f"attend{r}_place", place) + self._map(f"attend{r}_reader", reader)[:, None]
-            edge = edge + _gather(self._map(f"attend{r}_neighbour", scalars), near)
+                out_of_it = ((x @ triangular.inverse(L).transpose(1, 2)) ** 2).sum(2, keepdim=True).log1p()
+                edge = known + self._map(f"attend{r}_place", out_of_it) + self._map(f"attend{r}_reader", _logarithm(L))[:, None]
             attention = (self._map(f"attend{r}_out", functional.relu(edge)) + prior).softmax(dim=1)  # (N, k, heads)
             out = self._map(f"shape{r}_out", hidden)
             share = functional.softplus(out[:, 6:] - 4.0)  # (N, heads), of each head in the sum
@@ -141,6 +135,17 @@ class Network(nn.Module):
             B = triangular.lower(out[:, :6], a.floor)
             L = triangular.cholesky(moments + B @ B.transpose(1, 2), a.floor)
         return L, hidden
+
+    def scales(  # (N, 3)
+        self, batch: GroupBatch, scalars: torch.Tensor, hidden: torch.Tensor, variances: torch.Tensor
+    ) -> torch.Tensor:
+        """Standard deviations along the axes, in local spacings, stretched; from the variances before that, ascending."""
+        variances = variances.clamp_min(self.architecture.floor**4).to(hidden)
+        if self.architecture.size:
+            hidden = functional.relu(self._map("size_hidden", torch.cat([scalars, batch.context, variances.log()], dim=1)))
+        stretched = variances * self._map("size_out", hidden).exp()
+        thinnest = torch.minimum(stretched[:, :1], THINNEST * stretched[:, 1:].amin(dim=1, keepdim=True))
+        return torch.cat([thinnest, stretched[:, 1:]], dim=1).sqrt()
 
     def _map(self, name: str, values: torch.Tensor) -> torch.Tensor:
         return self.maps[name](values)
@@ -166,15 +171,6 @@ def _turn(vectors: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (M, k
     """Vectors of the common frame as the readers see them."""
     m, k, v, _ = vectors.shape
     return (vectors.reshape(m, k * v, 3) @ frames).reshape(m, k, 3 * v)
-
-
-def _deviations(x: torch.Tensor, near: torch.Tensor, frames: torch.Tensor, L: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Squared distances in standard deviations, (N, k) each: of a neighbour in this point's ellipsoid, and the other way round."""
-    A = triangular.inverse(L)
-    mine = ((x @ A.transpose(1, 2)) ** 2).sum(2)
-    common = x @ frames.transpose(1, 2)
-    theirs = ((_gather(A @ frames.transpose(1, 2), near) @ common[..., None])[..., 0] ** 2).sum(2)
-    return mine, theirs
 
 
 def _logarithm(L: torch.Tensor) -> torch.Tensor:  # (N, 3, 3) -> (N, 6)

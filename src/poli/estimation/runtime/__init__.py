@@ -7,7 +7,7 @@ two together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from poli.estimation.grouping import LEAST_POINTS, SMALLEST_RADIUS, Sight
 from poli.estimation.neighbourhoods import CELL
 from poli.estimation.neighbours import NeighbourIndex
 from poli.estimation.runtime.arithmetic import TILE
-from poli.estimation.runtime.attention import attend, invert
+from poli.estimation.runtime.attention import attend
 from poli.estimation.runtime.encoding import encode_level, encode_points
 from poli.estimation.runtime.reading import read_level
 from poli.estimation.runtime.sizes import size
@@ -131,20 +131,16 @@ def _read_level(number, levels, radius, own: _Features, coarse: _Features, archi
 
 
 def _attend(levels, wide, radius, known: _Features, architecture: Architecture, weights: Weights) -> np.ndarray:  # (N, 6) float32
-    count, level, width = len(levels[0].points), levels[0], architecture.attention
-    moments, floor = np.empty((count, 6), np.float32), np.float32(architecture.floor)
-    nobody = np.empty((1, 0), np.int32)
+    count, level = len(levels[0].points), levels[0]
+    moments, nobody = np.empty((count, 6), np.float32), np.empty((1, 0), np.int32)
     (near1, wide1), (near2, wide2) = [(levels[n].near, wide[n - 1]) if n <= len(wide) else (nobody, 0) for n in (1, 2)]
-    before = tuple(np.empty((0, n), np.float32) for n in (6, 6, 9))
-    for r in range(architecture.rounds):
-        names = (f"attend{r}.place", f"attend{r}.reader", f"attend{r}.out", "head.hidden", f"shape{r}.out")
-        maps = _flat([_map(weights, name) for name in names])
-        args = (level.points, level.frames, radius, level.near, near1, wide1, near2, wide2, known.scalars, known.mapped, r * width)
-        args = (*args, before, maps, floor)
-        run_chunks(lambda b, e, args=args: attend(*args, b, e, moments), -(-count // TILE), _LEAST_TILES)
-        if r + 1 < architecture.rounds:
-            before = tuple(np.empty((count, n), np.float32) for n in (6, 6, 9))
-            run_chunks(lambda b, e, before=before: invert(moments, level.frames, floor, b, e, *before), count)
+    first = _flat(_map(weights, name) for name in ("attend0.place", "attend0.reader", "head.hidden"))
+    rounds = range(architecture.rounds)
+    maps = [_stacked(weights, [f"attend{r}.out" for r in rounds]), _stacked(weights, [f"shape{r}.out" for r in rounds])]
+    place, reader = (_stacked(weights, [f"attend{r}.{part}" for r in rounds[1:]]) for part in ("place", "reader"))
+    args = (level.points, level.frames, radius, level.near, near1, wide1, near2, wide2, known.scalars, known.mapped, first)
+    args = (*args, (*_flat(maps), place[0], reader[0], place[1] + reader[1]), np.float32(architecture.floor))
+    run_chunks(lambda begin, end: attend(*args, begin, end, moments), -(-count // TILE), _LEAST_TILES)
     return moments
 
 
@@ -162,8 +158,7 @@ def _following(architecture: Architecture, weights: Weights, number: int, going_
         return _map(weights, f"down{number + 1}.feature")
     if number > 0:
         return _map(weights, f"up{number - 1}.feature")
-    maps = [_map(weights, f"attend{r}.neighbour") for r in range(architecture.rounds)]
-    return np.concatenate([w for w, _ in maps]), np.concatenate([b for _, b in maps])
+    return _map(weights, "attend0.neighbour")
 
 
 def _room(count: int, architecture: Architecture, number: int, following: tuple[np.ndarray, np.ndarray]) -> _Features:
@@ -186,5 +181,12 @@ def _map(weights: Weights, name: str) -> tuple[np.ndarray, np.ndarray]:
     return weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
-def _flat(maps) -> tuple[np.ndarray, ...]:
+def _flat(maps: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, ...]:
     return tuple(array for pair in maps for array in pair)
+
+
+def _stacked(weights: Weights, names: list[str]) -> tuple[np.ndarray, np.ndarray]:  # (rounds, out, in), (rounds, out)
+    maps = [_map(weights, name) for name in names]
+    if not maps:
+        return np.empty((0, 0, 0), np.float32), np.empty((0, 0), np.float32)
+    return np.stack([w for w, _ in maps]), np.stack([b for _, b in maps])

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from poli.estimation.lanes import LANES, gather_eight, transpose_eight
 from poli.estimation.runtime.arithmetic import FAST, TILE
 from poli.kernel import kernel
 
@@ -24,42 +25,41 @@ def load_points(tile, count, step, points, frames, radius, rows, at, frame, inve
 def gather_offsets(below, near, rows, at, k, offsets):
     """Neighbours less points, in the common frame. Subtracted in float64: clouds may be far off."""
     for j in range(k):
-        strip = slice(j * TILE, (j + 1) * TILE)
-        X, Y, Z = offsets[0, strip], offsets[1, strip], offsets[2, strip]
+        X, Y, Z = offsets[j, 0], offsets[j, 1], offsets[j, 2]
         for p in range(TILE):
             n = near[rows[p], j]
             X[p], Y[p], Z[p] = below[n, 0] - at[0, p], below[n, 1] - at[1, p], below[n, 2] - at[2, p]
 
 
 @kernel(fastmath=FAST)
-def turn_offsets(offsets, frame, inverse, k, place):
-    """F' d / radius: rows 0 to 2."""
-    for j in range(k):
-        strip = slice(j * TILE, (j + 1) * TILE)
-        X, Y, Z = offsets[0, strip], offsets[1, strip], offsets[2, strip]
+def turn_offsets(offsets, frame, inverse, place):
+    """F' d / radius: channels 0 to 2."""
+    for j in range(len(offsets)):
+        X, Y, Z = offsets[j, 0], offsets[j, 1], offsets[j, 2]
         for a in range(3):
-            out, f, g, h = place[a, strip], frame[a], frame[3 + a], frame[6 + a]
+            out, f, g, h = place[j, a], frame[a], frame[3 + a], frame[6 + a]
             for p in range(TILE):
                 out[p] = (f[p] * X[p] + g[p] * Y[p] + h[p] * Z[p]) * inverse[p]
 
 
 @kernel(fastmath=FAST)
-def squares(place, columns):
-    """Rows 3 to 8 from rows 0 to 2: squares and products. Pooled, they are the moments of the group."""
-    for a in range(3):
-        x, y, square, product = place[a], place[(a + 2) % 3], place[3 + a], place[6 + a]
-        for c in range(columns):
-            square[c] = x[c] * x[c]
-            product[c] = x[c] * y[c]
+def squares(place):
+    """Channels 3 to 8 from 0 to 2: squares and products. Pooled, they are the moments of the group."""
+    for j in range(len(place)):
+        X, Y, Z, XX, YY, ZZ = place[j, 0], place[j, 1], place[j, 2], place[j, 3], place[j, 4], place[j, 5]
+        for p in range(TILE):
+            XX[p], YY[p], ZZ[p] = X[p] * X[p], Y[p] * Y[p], Z[p] * Z[p]
+        XZ, YX, ZY = place[j, 6], place[j, 7], place[j, 8]
+        for p in range(TILE):
+            XZ[p], YX[p], ZY[p] = X[p] * Z[p], Y[p] * X[p], Z[p] * Y[p]
 
 
 @kernel(fastmath=FAST)
 def gather_vectors(vectors, near, rows, k, frame, place, first):
-    """The neighbours' vectors, from the common frame into those of their readers: rows `first` and on."""
+    """The neighbours' vectors, from the common frame into those of their readers: channels `first` and on."""
     for v in range(vectors.shape[1]):
         for j in range(k):
-            strip = slice(j * TILE, (j + 1) * TILE)
-            U, V, W = place[first + 3 * v, strip], place[first + 3 * v + 1, strip], place[first + 3 * v + 2, strip]
+            U, V, W = place[j, first + 3 * v], place[j, first + 3 * v + 1], place[j, first + 3 * v + 2]
             for p in range(TILE):
                 n = near[rows[p], j]
                 x, y, z = vectors[n, v, 0], vectors[n, v, 1], vectors[n, v, 2]
@@ -79,24 +79,42 @@ def own_vectors(vectors, rows, frame, tile, first):
                 out[p] = frame[a, p] * vectors[i, v, 0] + frame[3 + a, p] * vectors[i, v, 1] + frame[6 + a, p] * vectors[i, v, 2]
 
 
-@kernel(fastmath=FAST)
+@kernel
 def own_features(table, rows, tile, first):
     """Columns of a table, as rows `first` and on."""
+    width = table.shape[1]
     for p in range(TILE):
-        i = rows[p]
-        for c in range(table.shape[1]):
-            tile[first + c, p] = table[i, c]
+        row = table[rows[p]]
+        for c in range(width):
+            tile[first + c, p] = row[c]
 
 
-@kernel(fastmath=FAST)
-def gather_features(table, first, near, rows, k, own, out):
-    """The neighbours' features, columns `first` and on of the table, and the readers' own."""
-    flat, stride, starts = table.reshape(-1), np.uint32(table.shape[1]), np.empty(TILE, np.uint32)
+@kernel
+def gather_features(table, near, rows, k, own, out):
+    """The neighbours' features and the readers' own."""
+    width = len(own)
+    flat, mine, into, starts = table.reshape(-1), own.reshape(-1), out.reshape(-1), np.empty(TILE, np.int64)
+    whole = width - width % LANES
     for j in range(k):
-        strip = slice(j * TILE, (j + 1) * TILE)
         for p in range(TILE):
-            starts[p] = np.uint32(near[rows[p], j]) * stride + np.uint32(first)
-        for o in range(len(own)):
-            row, mine = out[o, strip], own[o]
+            starts[p] = near[rows[p], j] * width
+        target = j * width * TILE
+        for p in range(0, TILE, LANES):
+            for o in range(0, whole, LANES):
+                gather_eight(flat, starts, p, o, mine, o * TILE + p, into, target + o * TILE + p, TILE)
+        for o in range(whole, width):
             for p in range(TILE):
-                row[p] = flat[starts[p] + np.uint32(o)] + mine[p]
+                out[j, o, p] = flat[starts[p] + o] + own[o, p]
+
+
+@kernel
+def keep_features(tile, count, table, first):
+    """The first rows of a tile, as rows `first` and on of a table; the tile's first `count` points."""
+    width = table.shape[1]
+    whole, values, into = (width - width % LANES if count == TILE else 0), tile.reshape(-1), table.reshape(-1)
+    for p in range(0, TILE, LANES):
+        for c in range(0, whole, LANES):
+            transpose_eight(values, c * TILE + p, TILE, into, (first + p) * width + c, width)
+    for p in range(count):
+        for c in range(whole, width):
+            table[first + p, c] = tile[c, p]

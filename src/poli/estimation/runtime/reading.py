@@ -3,7 +3,7 @@
 import numpy as np
 
 from poli.estimation.neighbourhoods import CELL, choose
-from poli.estimation.runtime.arithmetic import FAST, TILE, fill, larger, multiply
+from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, linear
 from poli.estimation.runtime.encoding import finish
 from poli.estimation.runtime.places import (
     gather_features,
@@ -25,15 +25,15 @@ def read_level(
     """`known` and `own` are the scalars and vectors of this level, `gathered` the mapped scalars of the coarser one and
     `heard_vectors` its vectors; each point reads the `read` nearest of its cell's lead and the lead's neighbours."""
     place_weight, place_bias, node_weight, node_bias = weights
-    count, width, turned, columns = len(points), known.shape[1], 3 * heard_vectors.shape[1], read * TILE
+    count, width, turned = len(points), known.shape[1], 3 * heard_vectors.shape[1]
     rows, at, frame = np.empty(TILE, np.int32), np.empty((3, TILE)), np.empty((9, TILE), np.float32)
-    inverse, offsets = np.empty(TILE, np.float32), np.empty((3, columns), np.float32)
-    place, hidden = np.empty((3 + turned, columns), np.float32), np.empty((width, columns), np.float32)
+    inverse, offsets = np.empty(TILE, np.float32), np.empty((read, 3, TILE), np.float32)
+    place, hidden = np.empty((read, 3 + turned, TILE), np.float32), np.empty((read, width, TILE), np.float32)
     chosen, lanes = np.empty((TILE, read), np.int32), np.arange(TILE).astype(np.int32)
-    distances, shares, bias = np.empty(read), np.empty((read, TILE), np.float32), np.empty((width, TILE), np.float32)
+    distances, shares = np.empty(read), np.empty((read, TILE), np.float32)
     inputs = np.empty((2 * width + 3 * own.shape[1], TILE), np.float32)
     node, following = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
-    fill(bias, place_bias, TILE)
+    place_begin, node_begin, next_begin = bias_tile(place_bias), bias_tile(node_bias), bias_tile(next_map[1])
     for tile in range(begin, end):
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
         for p in range(TILE):
@@ -42,18 +42,18 @@ def read_level(
             for j in range(read):
                 shares[j, p] = distances[j]
         gather_offsets(coarse, chosen, lanes, at, read, offsets)
-        turn_offsets(offsets, frame, inverse, read, place)
+        turn_offsets(offsets, frame, inverse, place)
         gather_vectors(heard_vectors, chosen, lanes, read, frame, place, 3)
-        gather_features(gathered, 0, chosen, lanes, read, bias, hidden)
-        multiply(place_weight, place, hidden, columns)
+        gather_features(gathered, chosen, lanes, read, place_begin, hidden)
+        linear(place_weight, place, 0, hidden, hidden, True)
         for o in range(width):
             out = inputs[o]
             for p in range(TILE):
                 out[p] = np.float32(0.0)
             for j in range(read):
-                strip, share = hidden[o, j * TILE : (j + 1) * TILE], shares[j]
+                strip, share = hidden[j, o], shares[j]
                 for p in range(TILE):
-                    out[p] += share[p] * larger(strip[p], np.float32(0.0))
+                    out[p] += share[p] * strip[p]
         own_features(known, rows, inputs, width)
         own_vectors(own, rows, frame, inputs, 2 * width)
-        finish(inputs, node_weight, node_bias, next_map, tile, count, frames, node, following, scalars, vectors, mapped)
+        finish(inputs, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped)

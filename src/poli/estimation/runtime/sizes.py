@@ -3,7 +3,7 @@
 import numpy as np
 
 from poli.estimation.architecture import THINNEST
-from poli.estimation.runtime.arithmetic import FAST, TILE, exponential, fill, logarithm, multiply, rectify
+from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
 from poli.kernel import kernel
 
 _SWEEPS = 5  # of Jacobi rotations: the last changes nothing that float32 moments could tell
@@ -18,6 +18,7 @@ def size(moments, frames, lengths, scalars, context, weights, own_width, floor, 
     inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
     stretch = np.empty((3, TILE), np.float32)
     matrix, axes = np.empty((6, TILE)), np.empty((9, TILE))
+    hidden_begin, out_begin = bias_tile(hidden_bias), bias_tile(out_bias)
     for tile in range(begin, end):
         start = tile * TILE
         filled = min(TILE, count - start)
@@ -40,14 +41,11 @@ def size(moments, frames, lengths, scalars, context, weights, own_width, floor, 
                 row = inputs[known + told + a]
                 for p in range(TILE):
                     row[p] = matrix[a, p]
-                logarithm(row, TILE)
-        fill(hidden, hidden_bias, TILE)
-        multiply(hidden_weight, inputs, hidden, TILE)
-        rectify(hidden, len(hidden_bias), TILE)
-        fill(stretch, out_bias, TILE)
-        multiply(out_weight, hidden, stretch, TILE)
+                logarithm(row)
+        linear(hidden_weight, inputs, 0, hidden_begin, hidden, True)
+        linear(out_weight, hidden, 0, out_begin, stretch, False)
         for a in range(3):
-            exponential(stretch[a], TILE)
+            exponential(stretch[a])
         for p in range(filled):
             i = start + p
             scale = lengths[i] * lengths[i]

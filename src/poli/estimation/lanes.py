@@ -1,0 +1,146 @@
+"""Eight floats at once, in LLVM's own terms: what a compiler makes of short loops is not vector code. Every CPU gets what it has."""
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 8
+_FLOATS, _NUMBER = ir.VectorType(ir.FloatType(), LANES), types.intp
+
+
+def _data(context, builder, kind, array):
+    return context.make_array(kind)(context, builder, array).data
+
+
+def _vector_at(builder, data, index):
+    return builder.bitcast(builder.gep(data, [index]), _FLOATS.as_pointer())
+
+
+def load(builder, data, index):
+    return builder.load(_vector_at(builder, data, index), align=4)
+
+
+def store(builder, vector, data, index):
+    builder.store(vector, _vector_at(builder, data, index), align=4)
+
+
+def spread(builder, number):
+    """The same number in all lanes."""
+    nothing = ir.Constant(_FLOATS, ir.Undefined)
+    single = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(single, nothing, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+
+def transpose(builder, rows):
+    """Eight vectors of eight: the perfect shuffle, three times."""
+    places = range(LANES // 2)
+    kind = ir.VectorType(ir.IntType(32), LANES)
+    low = ir.Constant(kind, [i + part for i in places for part in (0, LANES)])
+    high = ir.Constant(kind, [LANES // 2 + i + part for i in places for part in (0, LANES)])
+    for _ in range(3):
+        pairs = [(rows[i], rows[i + LANES // 2]) for i in places]
+        rows = [builder.shuffle_vector(a, b, half) for a, b in pairs for half in (low, high)]
+    return rows
+
+
+def offset(builder, start, step, times):
+    return builder.add(start, builder.mul(step, ir.Constant(step.type, times)))
+
+
+@intrinsic
+def larger(_context, a, b):
+    """The larger of two numbers in one instruction. A condition becomes, where it is stored, a masked store, slow on some CPUs."""
+
+    def generate(_context, builder, signature, arguments):
+        kind = arguments[0].type
+        function = builder.module.declare_intrinsic("llvm.maxnum", [kind], ir.FunctionType(kind, [kind, kind]))
+        return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+
+    return (a(a, a), generate) if a == b else None
+
+
+@intrinsic
+def gather_eight(_context, table, starts, first, channel, own, own_start, out, out_start, stride):
+    """For eight points p and eight channels c, out[c, p] = table[starts[p] + c] + own[c, p]. Arrays are flat; `starts` from `first` on,
+    channels from `channel` on, rows of `own` and `out` are `stride` apart."""
+
+    def generate(context, builder, signature, arguments):
+        table, starts, own, out = (_data(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 4, 6))
+        first, channel, own_start, out_start, stride = (arguments[n] for n in (2, 3, 5, 7, 8))
+        rows = []
+        for p in range(LANES):
+            start = builder.load(builder.gep(starts, [builder.add(first, ir.Constant(first.type, p))]))
+            rows.append(load(builder, table, builder.add(start, channel)))
+        for c, row in enumerate(transpose(builder, rows)):
+            mine = load(builder, own, offset(builder, own_start, stride, c))
+            store(builder, builder.fadd(row, mine), out, offset(builder, out_start, stride, c))
+        return context.get_dummy_value()
+
+    return types.void(table, starts, _NUMBER, _NUMBER, own, _NUMBER, out, _NUMBER, _NUMBER), generate
+
+
+@intrinsic
+def transpose_eight(_context, source, start, stride, target, target_start, target_stride):
+    """Eight rows of eight numbers become eight columns: target[j, i] = source[i, j]. Arrays are flat."""
+
+    def generate(context, builder, signature, arguments):
+        source, target = (_data(context, builder, signature.args[n], arguments[n]) for n in (0, 3))
+        start, stride, target_start, target_stride = (arguments[n] for n in (1, 2, 4, 5))
+        rows = [load(builder, source, offset(builder, start, stride, i)) for i in range(LANES)]
+        for j, row in enumerate(transpose(builder, rows)):
+            store(builder, row, target, offset(builder, target_start, target_stride, j))
+        return context.get_dummy_value()
+
+    return types.void(source, _NUMBER, _NUMBER, target, _NUMBER, _NUMBER), generate
+
+
+@intrinsic
+def squared_distances(_context, X, Y, Z, first, x, y, z, out, place):
+    """out[place : place + 8] = squared distances of (x, y, z) to the points first to first + 7."""
+
+    def generate(context, builder, signature, arguments):
+        first, out, place = arguments[3], _data(context, builder, signature.args[7], arguments[7]), arguments[8]
+        total = None
+        for axis in range(3):
+            row = load(builder, _data(context, builder, signature.args[axis], arguments[axis]), first)
+            away = builder.fsub(row, spread(builder, arguments[4 + axis]))
+            square = builder.fmul(away, away, flags=("contract",))
+            total = square if total is None else builder.fadd(total, square, flags=("contract",))
+        store(builder, total, out, place)
+        return context.get_dummy_value()
+
+    return types.void(X, Y, Z, _NUMBER, types.float32, types.float32, types.float32, out, _NUMBER), generate
+
+
+@intrinsic
+def not_above(_context, values, place, limit):
+    """Bit i is set if values[place + i] <= limit."""
+
+    def generate(context, builder, signature, arguments):
+        data = _data(context, builder, signature.args[0], arguments[0])
+        below = builder.fcmp_ordered("<=", load(builder, data, arguments[1]), spread(builder, arguments[2]))
+        return builder.zext(builder.bitcast(below, ir.IntType(LANES)), ir.IntType(64))
+
+    return _NUMBER(values, _NUMBER, types.float32), generate
+
+
+@intrinsic
+def count_bits(_context, bits):
+    def generate(context, builder, signature, arguments):
+        kind = ir.IntType(64)
+        return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), "llvm.ctpop.i64"), arguments)
+
+    return _NUMBER(_NUMBER), generate
+
+
+@intrinsic
+def lowest_bit(_context, bits):
+    """Which one it is, of a number that is not zero."""
+
+    def generate(context, builder, signature, arguments):
+        kind, flag = ir.IntType(64), ir.IntType(1)
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind, flag]), "llvm.cttz.i64")
+        return builder.call(function, [arguments[0], ir.Constant(flag, 1)])
+
+    return _NUMBER(_NUMBER), generate

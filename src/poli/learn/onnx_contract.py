@@ -1,0 +1,67 @@
+"""What an exported model asks of its caller and what it gives: names, shapes, meanings. The file carries it as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from poli.estimation.architecture import Architecture
+from poli.estimation.model import Model
+from poli.estimation.neighbourhoods import CELL
+
+ONNX_FORMAT = "poli onnx 1"
+_MANY = 1 << 40  # points: a cloud so large that no level has too few to search
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An input or output of the file."""
+
+    name: str
+    shape: tuple[str | int, ...]  # letters are free: N points, M1 of the next level, and so on
+    type: str
+    meaning: str
+
+
+OUTPUT = Argument("covariances", ("N", 3, 3), "float32", "square metres, calibrated, in the frame of the points")
+
+
+def contract(model: Model) -> dict[str, Any]:
+    """All that a caller has to know."""
+    counts = neighbour_counts(model.architecture)
+    return {
+        "format": ONNX_FORMAT,
+        "model": model.name,
+        "calibration": model.calibration,  # for information: the covariances have it already
+        "cell": CELL,
+        "near": counts,
+        "least_points": max(k * CELL**level for level, k in enumerate(counts)) + 1,
+        "origin": "sensor" if model.architecture.sensor else "centroid",
+        "inputs": [asdict(argument) for argument in inputs(model.architecture)],
+        "outputs": [asdict(OUTPUT)],
+    }
+
+
+def neighbour_counts(architecture: Architecture) -> list[int]:
+    """By level, how many nearest others every point needs."""
+    return [k for k, _ in architecture.searches(_MANY)]
+
+
+def inputs(architecture: Architecture) -> list[Argument]:
+    counts = neighbour_counts(architecture)
+    origin = "the sensor" if architecture.sensor else "their centroid"
+    arguments = [Argument("points", ("N", 3), "float32", f"metres, relative to {origin}: subtract it in double precision")]
+    if architecture.sensor:
+        arguments.append(Argument("up", (3,), "float32", "unit vector, upwards, in the frame of the points"))
+    arguments.append(Argument("near0", ("N", counts[0]), "int64", "the nearest other points of every point, nearest first"))
+    for level in range(1, architecture.levels):
+        here, below = f"M{level}", f"M{level - 1}" if level > 1 else "N"
+        kept = f"which points of level {level - 1} level {level} keeps: one in {CELL}, spread evenly"
+        lead = f"for every point of level {level - 1}, the point of level {level} that leads its cell"
+        near = f"the nearest other points within level {level}, nearest first"
+        arguments += [
+            Argument(f"centres{level}", (here,), "int64", kept),
+            Argument(f"lead{level}", (below,), "int64", lead),
+            Argument(f"near{level}", (here, counts[level]), "int64", near),
+        ]
+    return arguments

@@ -1,0 +1,113 @@
+"""A trained model as one ONNX file: given points and who is near whom, calibrated covariances. For runtimes in other languages.
+
+The file is a trace of the reference network, which stays the only definition of it. Thinning and searching stay outside, since no
+graph holds a tree; all that is arithmetic is inside. docs/export.md describes the contract, and the file carries it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from poli.errors import FormatError, MissingExtra
+from poli.estimation.model import Model
+from poli.estimation.neighbourhoods import CELL
+from poli.files.atomic import atomic_path
+from poli.learn.jacobi import eigh3
+from poli.learn.onnx_contract import OUTPUT, contract, inputs
+from poli.learn.tensor_grouping import Hierarchy, group_tensors
+from poli.learn.trained import network_of
+
+try:
+    import onnx
+    import onnxscript  # noqa: F401  (torch.onnx needs it, and would say so in its own words)
+    import torch
+except ImportError:
+    raise MissingExtra("poli.learn.onnx_export", "export") from None
+
+_OPSET = 18
+
+
+def export_onnx(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write the model for clouds of any size; the contract is in the file's metadata, as JSON under `contract`."""
+    path = Path(path)
+    if path.suffix.lower() != ".onnx":
+        raise FormatError(f"{path}: an ONNX file is written; let its name end in .onnx")
+    with atomic_path(path) as temporary:
+        proto = _traced(model)
+        onnx.helper.set_model_props(proto, {"contract": json.dumps(contract(model))})
+        onnx.checker.check_model(proto, full_check=True)
+        temporary.write_bytes(proto.SerializeToString())
+
+
+class _Graph(torch.nn.Module):
+    """All that stands between the inputs of the file and its output: what `Model.covariances` computes."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.network, self.calibration = network_of(model), model.calibration
+        self.names = [argument.name for argument in inputs(model.architecture)]
+
+    def forward(self, *tensors: torch.Tensor) -> torch.Tensor:  # (N, 3, 3)
+        given = dict(zip(self.names, tensors, strict=True))
+        architecture = self.network.architecture
+        near, centres, leads = (
+            tuple(given[f"{name}{level}"] for level in range(first, architecture.levels))
+            for name, first in (("near", 0), ("centres", 1), ("lead", 1))
+        )
+        batch = group_tensors(given["points"], given.get("up"), Hierarchy(near, centres, leads), architecture)
+        scalars = self.network.features(batch)
+        L, hidden = self.network.ellipsoids(batch, scalars)
+        variances, axes = eigh3(L @ L.transpose(1, 2))
+        scales = self.calibration * batch.spacing[:, None] * self.network.scales(batch, scalars, hidden, variances)
+        factor = batch.frames[0] @ axes.to(scales) * scales[:, None]
+        return factor @ factor.transpose(1, 2)
+
+
+def _traced(model: Model) -> onnx.ModelProto:
+    arguments = inputs(model.architecture)
+    # Any sizes do for a trace, as long as no two agree by chance.
+    sizes = {f"M{level}" if level else "N": 400 // CELL**level + level for level in range(model.architecture.levels)}
+    free = {letter: torch.export.Dim(letter, min=2) for letter in sizes}
+    examples, dynamic = [], []
+    for argument in arguments:
+        shape = [sizes[n] if isinstance(n, str) else n for n in argument.shape]
+        examples.append(torch.zeros(shape, dtype=getattr(torch, argument.type)))
+        dynamic.append({axis: free[n] for axis, n in enumerate(argument.shape) if isinstance(n, str)})
+    shapes = {"tensors": tuple(dynamic)}
+    with _quiet():
+        # Exported first: left to do it itself, torch.onnx writes a file for clouds of one size rather than say what is in the way.
+        graph = torch.export.export(_Graph(model).eval(), tuple(examples), dynamic_shapes=shapes, strict=False)
+        program = torch.onnx.export(
+            graph,
+            input_names=[argument.name for argument in arguments],
+            output_names=[OUTPUT.name],
+            dynamic_shapes=shapes,  # once more, for their letters
+            opset_version=_OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    proto = program.model_proto
+    for node in proto.graph.node:  # no notes on where in the source a node comes from: they name folders of this machine
+        node.ClearField("metadata_props")
+        node.ClearField("doc_string")
+    return proto
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter speaks of its own affairs; what goes wrong, it raises."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

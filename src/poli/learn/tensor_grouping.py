@@ -1,0 +1,129 @@
+"""What `estimation.grouping` makes of a cloud, in torch operations that a graph can hold; who is kept and who is near, it is told.
+
+Offsets are float32, as the points are; frames, whose axes a rounding may turn, are found in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from poli.errors import MissingExtra
+from poli.estimation.architecture import Architecture
+from poli.estimation.grouping import SMALLEST_RADIUS
+from poli.learn.groups import GroupBatch
+from poli.learn.jacobi import eigh3
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("poli.learn", "train") from None
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """The levels of a cloud: which points each keeps of the level below, and who is near whom."""
+
+    near: tuple[torch.Tensor, ...]  # by level: (M, k) int64, the nearest others of the level itself, nearest first
+    centres: tuple[torch.Tensor, ...]  # from level 1 on: (M,) int64, into the level below
+    leads: tuple[torch.Tensor, ...]  # from level 1 on: int64, for every point of the level below, who of this one leads its cell
+
+
+def group_tensors(
+    points: torch.Tensor,  # (N, 3) float32, seen from the sensor if the architecture is told of one
+    up: torch.Tensor | None,  # (3,) unit
+    hierarchy: Hierarchy,
+    architecture: Architecture,
+) -> GroupBatch:
+    near, centres = hierarchy.near, hierarchy.centres
+    levels, sizes = range(architecture.levels), architecture.neighbours
+    itself = torch.arange(points.shape[0], device=points.device)
+    origins, led = [itself], itself  # which points of the cloud a level keeps; who of the level leads a point of the cloud
+    wide = []  # points of the cloud that all points of a cell hear of through their lead: (N, count) by level
+    for level in levels[1:]:
+        origins.append(origins[-1][centres[level - 1]])
+        led = hierarchy.leads[level - 1][led]
+        wide += [origins[level][near[level][:, :count]][led] for count in architecture.wide[level - 1 : level]]
+    positions = [points[rows] for rows in origins]
+    neighbours = [torch.cat([near[0], *wide], dim=1)]
+    neighbours += [near[level - 1][:, : sizes[level]][centres[level - 1]] for level in levels[1:]]
+
+    metric = [positions[max(level - 1, 0)][neighbours[level]] - positions[level][:, None] for level in levels]  # (M, k, 3) metres
+    smallest = _smallest_radius(points)
+    radii = [torch.maximum(x[:, :size].square().sum(2).mean(1).sqrt(), smallest) for x, size in zip(metric, sizes, strict=True)]
+    if architecture.frames == "sensor" and up is not None:
+        frame = _sensor_frames(points.double(), up.double()).float()
+    else:
+        frame = _principal_frames(torch.cat([metric[0][:, : sizes[0]], metric[0][:, near[0].shape[1] :]], dim=1).double()).float()
+    frames = [frame[rows] for rows in origins]
+    read = [_interpolation(hierarchy, positions, radii, level, architecture.interpolated) for level in levels[:-1]]
+    return GroupBatch(
+        frames=tuple(frames),
+        centres=(itself, *centres),
+        neighbours=tuple(neighbours),
+        offsets=tuple(_seen(x, f, r) for x, f, r in zip(metric, frames, radii, strict=True)),
+        context=_context(radii[0], frame, points, up, architecture),
+        up_neighbours=tuple(chosen for chosen, _, _ in read),
+        up_weights=tuple(weights for _, weights, _ in read),
+        up_offsets=tuple(_seen(x, f, r) for (_, _, x), f, r in zip(read, frames[:-1], radii[:-1], strict=True)),
+        # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
+        spacing=radii[0] * math.sqrt(2.0 * math.pi / (sizes[0] + 1)),
+        size=sizes[0],
+    )
+
+
+def _seen(x: torch.Tensor, frames: torch.Tensor, radii: torch.Tensor) -> torch.Tensor:  # (M, k, 3), (M, 3, 3), (M,) -> (M, k, 3)
+    """Offsets in the frames and radii of those who see them."""
+    return x @ frames / radii[:, None, None]
+
+
+def _smallest_radius(points: torch.Tensor) -> torch.Tensor:  # () float32
+    exact = points.double()
+    spread = (exact - exact.mean(dim=0)).square().sum(dim=1).mean().sqrt()
+    return torch.where(spread > 0.0, SMALLEST_RADIUS * spread, torch.ones_like(spread)).float()
+
+
+def _sensor_frames(rays: torch.Tensor, up: torch.Tensor) -> torch.Tensor:  # (N, 3), (3,) -> (N, 3, 3)
+    """Away from the sensor in the horizontal, across, and up; straight above or below it, the first is any horizontal direction."""
+    flattest = torch.arange(3, device=up.device) == up.abs().argmin()  # the axis, as a vector
+    spare = torch.linalg.cross(up, flattest.to(up))
+    upright = up.expand_as(rays)
+    across = torch.linalg.cross(upright, rays)
+    length = across.square().sum(dim=1, keepdim=True).sqrt()
+    across = torch.where(length > 1e-6, across / length.clamp_min(1e-6), spare / spare.square().sum().sqrt())
+    return torch.stack([torch.linalg.cross(across, upright), across, upright], dim=2)
+
+
+def _principal_frames(offsets: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N, 3, 3)
+    """Principal axes of these neighbours, thinnest last; weights and moments as in `estimation.frames`."""
+    squared = offsets.square().sum(dim=2)  # (N, k)
+    spread = squared.mean(dim=1, keepdim=True)
+    weights = (squared / torch.where(spread > 0.0, spread, torch.ones_like(spread)) + 1e-3) ** -1.5
+    weights = (weights / weights.sum(dim=1, keepdim=True))[:, :, None]
+    means = (weights * offsets).sum(dim=1)  # (N, 3)
+    _, axes = eigh3((weights * offsets).transpose(1, 2) @ offsets - 0.75 * means[:, :, None] * means[:, None])
+    x, z = (axis * torch.where((means * axis).sum(1, keepdim=True) < 0.0, -1.0, 1.0) for axis in (axes[:, :, 2], axes[:, :, 0]))
+    return torch.stack([x, torch.linalg.cross(z, x), z], dim=2)
+
+
+def _context(  # (N, c)
+    radii: torch.Tensor, frames: torch.Tensor, rays: torch.Tensor, up: torch.Tensor | None, architecture: Architecture
+) -> torch.Tensor:
+    """What a point is told beside its group, as in `estimation.frames`."""
+    told = [radii.log()[:, None]] if architecture.log_scale else []
+    if up is not None:
+        length = rays.square().sum(dim=1, keepdim=True).sqrt().clamp_min(1e-3)
+        told += [-(rays[:, None] @ frames)[:, 0] / length, up @ frames, length.log() - 2.5, (rays @ up)[:, None].asinh()]
+    return torch.cat(told, dim=1) if told else radii.new_zeros(radii.shape[0], 0)
+
+
+def _interpolation(
+    hierarchy: Hierarchy, positions: list[torch.Tensor], radii: list[torch.Tensor], level: int, count: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # (M, count), (M, count), (M, count, 3) metres
+    """The nearest of a point's lead and of that one's neighbours, their weights, by inverse distance, and where they are."""
+    lead, near = hierarchy.leads[level], hierarchy.near[level + 1]
+    candidates = torch.cat([lead[:, None], near[lead]], dim=1)
+    x = positions[level + 1][candidates] - positions[level][:, None]
+    squared, which = x.square().sum(dim=2).topk(min(count, candidates.shape[1]), dim=1, largest=False)
+    weights = 1.0 / (squared.sqrt() + 0.1 * radii[level][:, None])
+    return candidates.gather(1, which), weights / weights.sum(1, keepdim=True), x.gather(1, which[:, :, None].expand(-1, -1, 3))

@@ -1,0 +1,166 @@
+"""The runtime benchmarks, on clouds small enough for a test."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from poli.bench.fresh_process import peak_mb
+from poli.bench.sized_clouds import real_cloud, simulated_cloud, vlp16_sweep
+from poli.bench.stages import STAGES, stage_times
+from poli.bench.turns import medians, same_threads, stopwatch
+from poli.cli import app
+from poli.data.datasets import write_kitti
+from poli.errors import FormatError, InputError
+from poli.scan import Scan
+from poli.se3 import exp
+from poli.threads import thread_count
+
+torch = pytest.importorskip("torch")
+from poli.estimation.architecture import Architecture  # noqa: E402
+from poli.learn.config import TrainConfig  # noqa: E402
+from poli.learn.export import export_model  # noqa: E402
+from poli.learn.network import Network  # noqa: E402
+
+SIZES = (200, 400)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    """A small one for scans, untrained: what it costs does not hang on what it knows."""
+    path = tmp_path_factory.mktemp("model") / "small.safetensors"
+    architecture = Architecture(
+        neighbours=(8, 6), edge=(8, 12), scalars=(12, 16), reach=8, wide=(6,), rounds=1, frames="sensor", log_scale=True,
+        sensor=True, size=10,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    export_model(path, Network(architecture), TrainConfig(architecture=architecture), 7, 1.0)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """Two sequences of two scans, the second the larger; the sensor moves by 3 m between them."""
+    root, rng = tmp_path_factory.mktemp("real"), np.random.default_rng(1)
+    poses = np.stack([exp(np.array([0.0, 0.0, 0.0, 3.0 * i, 0.0, 0.0])) for i in range(2)])
+    for name, count in (("small", 150), ("large", 300)):
+        scans = [Scan((rng.standard_normal((count, 3)) + [10.0, 0.0, 0.0]).astype(np.float32)) for _ in poses]
+        write_kitti(root, name, scans, poses)
+    return root
+
+
+def test_contestants_run_as_often_as_asked_and_take_turns():
+    runs = []
+    found = medians({name: stopwatch(lambda name=name: runs.append(name)) for name in "ab"}, 5)
+    assert set(found) == {"a", "b"}
+    assert found["a"]["total"] >= 0.0
+    assert "".join(runs) == "aaabbbaaaabbbbaaaabbbb"  # two of each burst do not count
+
+
+def test_everyone_gets_the_same_threads(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("POLI_NUM_THREADS", "1")
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    if before:
+        with same_threads() as threads:
+            assert (threads, os.environ["OMP_NUM_THREADS"], len(os.sched_getaffinity(0))) == (1, "1", 1)
+        assert os.sched_getaffinity(0) == before
+        assert "OMP_NUM_THREADS" not in os.environ
+    monkeypatch.setenv("POLI_NUM_THREADS", "4096")
+    with pytest.raises(InputError, match="POLI_NUM_THREADS is 4096"), same_threads():
+        pass
+
+
+def test_simulated_clouds_have_the_size_that_was_asked_for():
+    cloud = simulated_cloud(1000)
+    assert cloud.points.shape == (1000, 3)
+    assert len(np.unique(cloud.points, axis=0)) == 1000
+    assert "1024 columns" in cloud.source
+    assert "2048 columns" in simulated_cloud(125_000).source
+    assert 28_000 < len(vlp16_sweep()) < 32_000
+
+
+def test_real_clouds_are_merged_where_one_scan_is_too_small(real, tmp_path):
+    one, two = real_cloud(real, 250), real_cloud(real, 500)
+    assert (len(one.points), len(two.points)) == (250, 500)
+    assert "large, one scan (300 returns)" in one.source
+    assert "large, 2 scans merged by their poses (600 returns)" in two.source
+    assert one.points[:, 0].mean() == pytest.approx(10.0, abs=0.3)
+    assert two.points[:, 0].mean() == pytest.approx(11.5, abs=0.3)  # the second scan stands where the first has it
+    with pytest.raises(InputError, match="601 points wanted of sequence large, 600 found"):
+        real_cloud(real, 601)
+    with pytest.raises(FormatError, match="no scans"):
+        real_cloud(tmp_path, 10)
+
+
+def test_stages_are_timed(model):
+    spent = stage_times(simulated_cloud(400).points, model)
+    assert tuple(spent) == STAGES
+    assert min(spent.values()) > 0.0
+
+
+def test_the_peak_counts_what_the_estimate_holds(model):
+    peak = peak_mb(simulated_cloud(20_000).points, model)
+    assert peak is not None
+    assert 20_000 * 12 * 8e-6 < peak < 500.0  # a point and a covariance each in float64, at the least
+
+
+def test_runtime_writes_table_figures_and_plot(tmp_path, model, real):
+    pytest.importorskip("open3d")
+    pytest.importorskip("small_gicp")
+    sizes = ",".join(map(str, SIZES))
+    options = ["--sizes", sizes, "--repeats", "1", "--model", model, "--real", str(real), "--no-first-call", "--out", str(tmp_path)]
+    result = CliRunner().invoke(
+        app, ["bench", "runtime", *options, "--json", str(tmp_path / "figures.json")], catch_exceptions=False
+    )
+    assert result.exit_code == 0
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    for prefix in ("", "real_"):
+        for n in SIZES:
+            times = figures[f"{prefix}times_ms"][str(n)]
+            assert figures[f"{prefix}ratio_open3d_{n}"] == pytest.approx(times["poli"] / times["open3d"])
+            assert set(times) == {"poli", "pca", "open3d", "small_gicp"}
+            assert set(figures[f"{prefix}stages_ms"][str(n)]) == set(STAGES)
+            assert figures[f"{prefix}peak_mb_{n}"] == figures[f"{prefix}peak_mb"][str(n)]
+        first, second = (figures[f"{prefix}times_ms"][str(n)]["poli"] for n in SIZES)
+        assert figures[f"{prefix}exponent"] == pytest.approx(np.log2(second / first))  # twice the points
+        assert figures[f"{prefix}exponents"]["poli"] == figures[f"{prefix}exponent"]
+    assert figures["vlp16_ms"] > 0.0
+    assert figures["threads"] == thread_count()
+    table = (tmp_path / "runtime.md").read_text()
+    assert (
+        "| N | POLI ms | sampling | neighbours | network | interpolation | our PCA | Open3D | small_gicp | POLI / Open3D |" in table
+    )
+    assert "| 400, real |" in table
+    assert str(tmp_path) not in table  # no folders of this machine in what is published
+    assert (tmp_path / "runtime.png").stat().st_size > 10_000
+
+
+def test_runtime_refuses_sizes_that_no_exponent_can_be_fitted_to():
+    from poli.bench.runtime import RuntimeBench
+
+    for sizes in ((400,), (400, 400), (10, 400)):
+        with pytest.raises(InputError, match="sizes are"):
+            RuntimeBench(sizes=sizes)
+    with pytest.raises(InputError, match="sizes is '400;500'"):
+        CliRunner().invoke(app, ["bench", "runtime", "--sizes", "400;500"], catch_exceptions=False)
+
+
+def test_engines_agree_on_the_covariances(tmp_path, model):
+    options = ["--sizes", "600", "--repeats", "1", "--model", model, "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, ["bench", "engines", *options], catch_exceptions=False)
+    assert result.exit_code == 0
+    figures = json.loads((tmp_path / "engines.json").read_text())
+    engines = figures["engines"]["600"]
+    assert {"our kernels", "torch"} <= set(engines)
+    assert engines["our kernels"]["ratio"] == 1.0
+    assert engines["torch"]["deviation"] == 0.0
+    for name, engine in engines.items():
+        assert engine["ms"] > 0.0
+        assert engine["deviation"] < 1e-3, name
+        assert figures["installed_mb"][name] > 1.0
+    table = (tmp_path / "engines.md").read_text()
+    for name in {"ONNX Runtime", "OpenVINO"} - set(engines):
+        assert f"{name}" in table.split("\n\n")[-1]  # the note that it is left out
