@@ -14,27 +14,28 @@ import onnxruntime
 from scipy.spatial import cKDTree
 
 
-def thinned(points: np.ndarray, cell: int) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> (M,), (N,)
-    """One point in `cell`: who is kept, and for every point, which of the kept ones leads its cell.
+def leaf_order(points: np.ndarray, cell: int) -> np.ndarray:  # (N, 3) -> (N,)
+    """The points in an order in which `cell` points that follow each other are a cell, led by the one nearest to its mean.
 
-    Points are halved along the longest side of their box, whole cells to the left, until a cell is left (std::nth_element in C++).
-    A cell is led by the point nearest to its mean. This thins dense and sparse regions alike, which a voxel grid would not.
+    Points are halved along the longest side of their box (std::nth_element in C++), whole leaves of cell * cell points to the left,
+    then whole cells. So only the last cell may be smaller; every cell-th point is a thinned cloud, in dense regions and in sparse
+    ones, which a voxel grid would not give; and every cell-th of those is one again.
     """
-    centres, lead = [], np.empty(len(points), np.int64)
+    order: list[np.ndarray] = []
     waiting = [np.arange(len(points))]
     while waiting:
         rows = waiting.pop()
         if len(rows) > cell:
-            cells = -(-len(rows) // cell)
-            middle = cell * ((cells + 1) // 2)
+            unit = cell * cell if len(rows) > cell * cell else cell
+            units = -(-len(rows) // unit)  # rounded up
+            middle = unit * ((units + 1) // 2)
             along = points[rows, np.ptp(points[rows], axis=0).argmax()]
-            order = np.argpartition(along, middle)
-            waiting += [rows[order[middle:]], rows[order[:middle]]]
+            halves = np.argpartition(along, middle)
+            waiting += [rows[halves[middle:]], rows[halves[:middle]]]  # the left one is taken first
         else:
             away = ((points[rows] - points[rows].mean(axis=0)) ** 2).sum(axis=1)
-            lead[rows] = len(centres)
-            centres.append(rows[away.argmin()])
-    return np.array(centres, np.int64), lead
+            order.append(np.roll(rows, -away.argmin()))
+    return np.concatenate(order)
 
 
 def nearest_others(points: np.ndarray, k: int) -> np.ndarray:  # (N, 3) -> (N, k)
@@ -46,7 +47,7 @@ def nearest_others(points: np.ndarray, k: int) -> np.ndarray:  # (N, 3) -> (N, k
 
 
 def inputs(points: np.ndarray, up: np.ndarray, contract: dict) -> dict[str, np.ndarray]:  # (N, 3), (3,)
-    """What the file asks for. Level 0 is every point; each further level thins the one below it."""
+    """What the file asks for. Level 0 is every point, in the caller's order; each further level keeps one in `cell` of them."""
     if len(points) < contract["least_points"]:
         sys.exit(f"{len(points)} points; this model needs at least {contract['least_points']}")
     if contract["origin"] == "centroid":
@@ -54,10 +55,14 @@ def inputs(points: np.ndarray, up: np.ndarray, contract: dict) -> dict[str, np.n
     feeds = {"points": points.astype(np.float32)}
     if contract["origin"] == "sensor":
         feeds["up"] = up.astype(np.float32)
+    order = leaf_order(points, contract["cell"])
     for level, k in enumerate(contract["near"]):
         if level > 0:
-            feeds[f"centres{level}"], feeds[f"lead{level}"] = thinned(points, contract["cell"])
+            feeds[f"centres{level}"] = order[:: contract["cell"]]
+            feeds[f"lead{level}"] = np.empty(len(order), np.int64)
+            feeds[f"lead{level}"][order] = np.arange(len(order)) // contract["cell"]
             points = points[feeds[f"centres{level}"]]
+            order = np.arange(len(points))  # from here on, points stand in leaf order
         feeds[f"near{level}"] = nearest_others(points, k)
     return feeds
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -138,14 +139,30 @@ def test_runtime_writes_table_figures_and_plot(tmp_path, model, real):
     assert (tmp_path / "runtime.png").stat().st_size > 10_000
 
 
-def test_runtime_refuses_sizes_that_no_exponent_can_be_fitted_to():
+def test_sizes_that_nothing_can_be_measured_at_are_refused():
     from poli.bench.runtime import RuntimeBench
 
     for sizes in ((400,), (400, 400), (10, 400)):
         with pytest.raises(InputError, match="sizes are"):
             RuntimeBench(sizes=sizes)
+    with pytest.raises(InputError, match="at least 500"):
+        CliRunner().invoke(app, ["bench", "engines", "--sizes", "400,1000"], catch_exceptions=False)
     with pytest.raises(InputError, match="sizes is '400;500'"):
         CliRunner().invoke(app, ["bench", "runtime", "--sizes", "400;500"], catch_exceptions=False)
+
+
+def test_engines_that_are_not_installed_are_left_out(tmp_path, model, monkeypatch):
+    pytest.importorskip("onnxscript")
+    import poli.learn.onnx_export
+    from poli.bench.engines import _onnx_engines
+    from poli.estimation.model import read_model
+
+    monkeypatch.setattr(poli.learn.onnx_export, "export_onnx", lambda model, path: None)  # takes its time
+    for name in ("onnxruntime", "openvino"):
+        monkeypatch.setitem(sys.modules, name, None)
+    engines, missing = _onnx_engines(read_model(model), 1, tmp_path)
+    assert not engines
+    assert [note.split(" is left out")[0] for note in missing] == ["ONNX Runtime", "OpenVINO"]
 
 
 def test_engines_agree_on_the_covariances(tmp_path, model):
@@ -163,4 +180,4 @@ def test_engines_agree_on_the_covariances(tmp_path, model):
         assert figures["installed_mb"][name] > 1.0
     table = (tmp_path / "engines.md").read_text()
     for name in {"ONNX Runtime", "OpenVINO"} - set(engines):
-        assert f"{name}" in table.split("\n\n")[-1]  # the note that it is left out
+        assert name in table.split("\n\n")[-1]  # the note that it is left out

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from poli.errors import InputError
 
-_CHUNKS_PER_THREAD = 4
+_CHUNKS_PER_THREAD = 2
 
 _pool: tuple[int, ThreadPoolExecutor] | None = None  # and how many threads it has
 
@@ -42,15 +42,27 @@ def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 2
     # A whole number of chunks a thread; a few more than one, since neighbourhoods differ in cost.
     chunks = threads * min(_CHUNKS_PER_THREAD, max(1, total // (threads * smallest)))
     edges = [total * i // chunks for i in range(chunks + 1)]
-    for done in [_executor(threads).submit(work, begin, end) for begin, end in pairwise(edges)]:
-        done.result()
+    waiting = iter(list(pairwise(edges)))  # next() of a list's iterator is atomic: whoever is free takes the next
+
+    def help_out() -> None:
+        for begin, end in waiting:
+            work(begin, end)
+
+    # The caller works too: waking one thread less is worth more than the work of small loops.
+    helpers = [_executor(threads).submit(help_out) for _ in range(threads - 1)]
+    try:
+        help_out()
+    finally:
+        for helper in helpers:
+            if not helper.cancel():  # not begun, in a pool that is busy: nothing is left for it
+                helper.result()
 
 
 def _executor(threads: int) -> ThreadPoolExecutor:
     global _pool
     pool = _pool
     if pool is None or pool[0] != threads:
-        pool = _pool = (threads, ThreadPoolExecutor(threads, thread_name_prefix="poli"))
+        pool = _pool = (threads, ThreadPoolExecutor(threads - 1, thread_name_prefix="poli"))
     return pool[1]
 
 

@@ -18,7 +18,7 @@ from poli.bench.report import Report, publish
 from poli.bench.sized_clouds import simulated_cloud
 from poli.bench.stages import UPRIGHT, stage_times
 from poli.bench.turns import medians, same_threads, stopwatch
-from poli.errors import MissingExtra
+from poli.errors import InputError, MissingExtra
 from poli.estimation.grouping import group
 from poli.estimation.inference import load_model
 from poli.estimation.model import Model
@@ -29,7 +29,7 @@ from poli.learn.trained import network_of
 
 import torch  # isort: skip  (after poli.learn, which says which extra is missing)
 
-SIZES = (10_000, 30_000)
+_LEAST_SIZE = 500  # points: the ONNX file wants as many neighbours at every level as a large cloud has
 # What has to be installed for each, beside numpy.
 _PACKAGES = {
     "our kernels": ("numba", "llvmlite"),
@@ -68,6 +68,8 @@ class Cloud:
 
 
 def run(model: str, sizes: tuple[int, ...], repeats: int, out: Path, json_path: Path | None, command: str) -> None:
+    if min(sizes) < _LEAST_SIZE:
+        raise InputError(f"sizes are {sizes}; give at least {_LEAST_SIZE} points each")
     before = torch.get_num_threads()
     with same_threads() as threads, tempfile.TemporaryDirectory() as folder:
         try:
@@ -98,7 +100,14 @@ def run(model: str, sizes: tuple[int, ...], repeats: int, out: Path, json_path: 
         "MB: the files of the engine's own package, for our kernels numba and llvmlite; OpenVINO is told to compute in float32",
         *missing,
     ]
-    figures = {"engines": {str(n): engines for n, engines in found.items()}, "installed_mb": installed, "threads": threads}
+    versions = {package: importlib.metadata.version(package) for name in installed for package in _PACKAGES[name]}
+    notes.append("versions: " + ", ".join(f"{package} {version}" for package, version in versions.items()))
+    figures = {
+        "engines": {str(n): engines for n, engines in found.items()},
+        "installed_mb": installed,
+        "versions": versions,
+        "threads": threads,
+    }
     columns = ["N", "engine", "ms", "to our kernels", "largest deviation", "99.9 %", "MB"]
     publish(Report("The trained network by four engines", command, columns, rows, notes, figures), "engines", out, json_path)
 

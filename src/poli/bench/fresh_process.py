@@ -55,7 +55,8 @@ def _in_a_process(code: str, points: np.ndarray, model: str, folder: Path, cache
     command = [sys.executable, "-c", code, str(folder / "points.npy"), model]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise PoliError(f"a fresh process could not estimate with model {model!r}: {done.stderr.strip().splitlines()[-1:]}")
+        reason = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+        raise PoliError(f"a fresh process could not estimate with model {model!r}: {reason}")
     return done.stdout
 
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from poli.errors import InputError
-from poli.estimation.neighbourhoods import CELL
+from poli.estimation.neighbourhoods import CANDIDATES, CELL
 
 # The variance across the surface is at most this share of those along it, however the sizes are learned: where points are so sparse
 # that nothing is thin, the direction found is still the best guess of the normal, and must not drown in a tie.
 THINNEST = 0.9
-_CANDIDATES = 8  # nearest points of a coarse level, of which the points of a cell choose those to interpolate
 DISTANCE_PRIOR = 1.0  # attention to wide neighbours starts with weights (1 + squared distance in radii)^-1
 
 
@@ -90,9 +89,9 @@ class Architecture:
         where somebody takes only the first of them."""
         searches = []
         for level in range(self.levels):
-            users = [*self.wide[level - 1 : level], *self.neighbours[level + 1 : level + 2]] if level else [self.reach, *self.neighbours[:2]]
-            k = max([_CANDIDATES, *users]) if level else self.reach
-            searches.append((min(k, -(-count // CELL**level) - 1), min([k, *users]) < k))
+            users = [CANDIDATES, *self.wide[level - 1 : level], *self.neighbours[level + 1 : level + 2]] if level else [self.reach, *self.neighbours[:2]]
+            k = max(users) if level else self.reach
+            searches.append((min(k, -(-count // CELL**level) - 1), min(users) < k))
         return searches
 
     def linear_shapes(self) -> dict[str, tuple[int, int]]:

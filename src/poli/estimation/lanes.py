@@ -1,5 +1,7 @@
 """Eight floats at once, in LLVM's own terms: what a compiler makes of short loops is not vector code. Every CPU gets what it has."""
 
+from __future__ import annotations
+
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -9,7 +11,7 @@ LANES = 8
 _FLOATS, _NUMBER = ir.VectorType(ir.FloatType(), LANES), types.intp
 
 
-def _data(context, builder, kind, array):
+def data_of(context, builder, kind, array):
     return context.make_array(kind)(context, builder, array).data
 
 
@@ -30,6 +32,41 @@ def spread(builder, number):
     nothing = ir.Constant(_FLOATS, ir.Undefined)
     single = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(single, nothing, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+
+class Vector:
+    """Eight floats with operators, so that what is built reads like what is computed."""
+
+    def __init__(self, builder, value) -> None:
+        self.builder, self.value = builder, value
+
+    def _with(self, other, operation) -> Vector:
+        other = other.value if isinstance(other, Vector) else ir.Constant(_FLOATS, [other] * LANES)
+        return Vector(self.builder, getattr(self.builder, operation)(self.value, other, flags=("contract", "nsz", "nnan")))
+
+    def __add__(self, other) -> Vector:
+        return self._with(other, "fadd")
+
+    def __sub__(self, other) -> Vector:
+        return self._with(other, "fsub")
+
+    def __mul__(self, other) -> Vector:
+        return self._with(other, "fmul")
+
+    def __truediv__(self, other) -> Vector:
+        return self._with(other, "fdiv")
+
+    def __lt__(self, other):
+        other = other.value if isinstance(other, Vector) else ir.Constant(_FLOATS, [other] * LANES)
+        return self.builder.fcmp_ordered("<", self.value, other)
+
+    def root(self) -> Vector:
+        kind = ir.FunctionType(_FLOATS, [_FLOATS])
+        return Vector(self.builder, self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, "llvm.sqrt.v8f32"), [self.value]))
+
+    def where(self, condition, other: Vector) -> Vector:
+        """This one where the condition holds, the other elsewhere."""
+        return Vector(self.builder, self.builder.select(condition, self.value, other.value))
 
 
 def transpose(builder, rows):
@@ -66,7 +103,7 @@ def gather_eight(_context, table, starts, first, channel, own, own_start, out, o
     channels from `channel` on, rows of `own` and `out` are `stride` apart."""
 
     def generate(context, builder, signature, arguments):
-        table, starts, own, out = (_data(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 4, 6))
+        table, starts, own, out = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 4, 6))
         first, channel, own_start, out_start, stride = (arguments[n] for n in (2, 3, 5, 7, 8))
         rows = []
         for p in range(LANES):
@@ -85,7 +122,7 @@ def transpose_eight(_context, source, start, stride, target, target_start, targe
     """Eight rows of eight numbers become eight columns: target[j, i] = source[i, j]. Arrays are flat."""
 
     def generate(context, builder, signature, arguments):
-        source, target = (_data(context, builder, signature.args[n], arguments[n]) for n in (0, 3))
+        source, target = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3))
         start, stride, target_start, target_stride = (arguments[n] for n in (1, 2, 4, 5))
         rows = [load(builder, source, offset(builder, start, stride, i)) for i in range(LANES)]
         for j, row in enumerate(transpose(builder, rows)):
@@ -100,10 +137,10 @@ def squared_distances(_context, X, Y, Z, first, x, y, z, out, place):
     """out[place : place + 8] = squared distances of (x, y, z) to the points first to first + 7."""
 
     def generate(context, builder, signature, arguments):
-        first, out, place = arguments[3], _data(context, builder, signature.args[7], arguments[7]), arguments[8]
+        first, out, place = arguments[3], data_of(context, builder, signature.args[7], arguments[7]), arguments[8]
         total = None
         for axis in range(3):
-            row = load(builder, _data(context, builder, signature.args[axis], arguments[axis]), first)
+            row = load(builder, data_of(context, builder, signature.args[axis], arguments[axis]), first)
             away = builder.fsub(row, spread(builder, arguments[4 + axis]))
             square = builder.fmul(away, away, flags=("contract",))
             total = square if total is None else builder.fadd(total, square, flags=("contract",))
@@ -118,7 +155,7 @@ def not_above(_context, values, place, limit):
     """Bit i is set if values[place + i] <= limit."""
 
     def generate(context, builder, signature, arguments):
-        data = _data(context, builder, signature.args[0], arguments[0])
+        data = data_of(context, builder, signature.args[0], arguments[0])
         below = builder.fcmp_ordered("<=", load(builder, data, arguments[1]), spread(builder, arguments[2]))
         return builder.zext(builder.bitcast(below, ir.IntType(LANES)), ir.IntType(64))
 

@@ -15,6 +15,7 @@ from poli.kernel import kernel
 from poli.threads import run_chunks
 
 CELL = 4  # points that stand together in a leaf; the first of them is the one that is left of them in a thinned cloud
+CANDIDATES = 8  # nearest points of a coarse level, of which, with their lead, the points of a cell choose those to interpolate
 _SECANTS = 6  # guesses that trust distances to be evenly spread, before halving
 _NOWHERE = np.float32(1e18)  # coordinates, and squared distances, of points that are none
 
@@ -180,7 +181,7 @@ def _sort(distances, indices, count):
 def choose(fine, i, lead, coarse, near, radius, chosen, weights):
     """The nearest of a point's lead and of that one's neighbours, and their weights, by inverse distance."""
     count, filled = len(chosen), 0
-    for j in range(-1, near.shape[1]):
+    for j in range(-1, min(near.shape[1], CANDIDATES)):
         n = lead if j < 0 else near[lead, j]
         d = (coarse[n, 0] - fine[i, 0]) ** 2 + (coarse[n, 1] - fine[i, 1]) ** 2 + (coarse[n, 2] - fine[i, 2]) ** 2
         if filled < count or d < weights[count - 1]:

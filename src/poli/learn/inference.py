@@ -29,7 +29,7 @@ def estimate(
     device: str | torch.device = "cpu",
 ) -> Ellipsoids:
     """What `poli.estimate` gives. Neighbours are found on the CPU; the network and the axes run on `device`, whose memory has to
-    hold the whole cloud: some 30 kB a point."""
+    hold the whole cloud: some 12 kB a point."""
     place = _device(device)
     points = points_of(scan).copy()
     trained = load_model(model)

@@ -5,7 +5,7 @@ import numpy as np
 from poli.estimation.lanes import larger
 from poli.estimation.neighbourhoods import CELL
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
-from poli.estimation.runtime.places import gather_features, gather_offsets, load_points, own_features, squares, turn_offsets
+from poli.estimation.runtime.places import gather_features, gather_offsets, list_near, load_points, own_features, squares, turn_offsets
 from poli.kernel import kernel
 
 LEAF = CELL * CELL
@@ -20,7 +20,8 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
     out_weight, out_bias, shape_weight, shape_bias, again_weight, log_weight, again_bias = maps
     count, width, heads, k = len(points), len(place_bias), out_bias.shape[1], near.shape[1]
     rounds, wide, total = len(out_bias), wide1 + wide2 > 0, k + wide1 + wide2
-    rows, at, frame = np.empty(TILE, np.int32), np.empty((3, TILE)), np.empty((9, TILE), np.float32)
+    rows, who = np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
+    at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
     inverse, offsets, x = np.empty(TILE, np.float32), np.empty((total, 3, TILE), np.float32), np.empty((total, 3, TILE), np.float32)
     place, known = np.empty((total, 9, TILE), np.float32), np.empty((total, width, TILE), np.float32)
     edge, attention = np.empty((total, width, TILE), np.float32), np.empty((total, heads, TILE), np.float32)
@@ -33,18 +34,17 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
     for tile in range(begin, end):
         start = tile * TILE
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
-        gather_offsets(points, near, rows, at, k, offsets)
-        _gather_shared(points, near1, wide1, CELL, start, at, k, offsets)
-        _gather_shared(points, near2, wide2, LEAF, start, at, k + wide1, offsets)
+        list_near(near, rows, k, who)
+        _list_shared(near1, wide1, CELL, start, k, who)
+        _list_shared(near2, wide2, LEAF, start, k + wide1, who)
+        gather_offsets(points, who, at, offsets)
         turn_offsets(offsets, frame, inverse, x)
         _draw_in(x, wide, place, prior, scratch)
         squares(place)
         own_features(scalars, rows, inputs, 0)
         linear(hidden_weight, inputs, 0, hidden_begin, hidden, True)
         linear(reader_weight, inputs, 0, reader_begin, reader, False)
-        gather_features(table, near, rows, k, reader, known)
-        _share_features(table, near1, wide1, CELL, start, reader, k, known)
-        _share_features(table, near2, wide2, LEAF, start, reader, k + wide1, known)
+        gather_features(table, who, reader, known)
         linear(place_weight, place, 0, known, known, False)
         for r in range(rounds):
             if r > 0:
@@ -62,36 +62,15 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
                 moments[start + p, m] = sums[m, p]
 
 
-@kernel(fastmath=FAST)
-def _gather_shared(points, near, wide, step, start, at, first, offsets):
+@kernel
+def _list_shared(near, wide, step, start, first, who):
     """The neighbours of those who lead these points: `step` points have the same."""
     for j in range(wide):
-        X, Y, Z = offsets[first + j, 0], offsets[first + j, 1], offsets[first + j, 2]
+        names = who[first + j]
         for cell in range(0, TILE, step):
             n = near[min((start + cell) // step, len(near) - 1), j] * step
-            x, y, z = points[n, 0], points[n, 1], points[n, 2]
             for p in range(cell, cell + step):
-                X[p], Y[p], Z[p] = x - at[0, p], y - at[1, p], z - at[2, p]
-
-
-@kernel(fastmath=FAST)
-def _share_features(table, near, wide, step, start, own, first, out):
-    """The features of these neighbours, and the readers' own."""
-    leads = TILE // step
-    values, spread = np.empty((len(own), leads), np.float32), np.empty(TILE, np.float32)
-    for j in range(wide):
-        for lead in range(leads):
-            n = near[min(start // step + lead, len(near) - 1), j] * step
-            for o in range(len(own)):
-                values[o, lead] = table[n, o]
-        for o in range(len(own)):
-            row, mine, theirs = out[first + j, o], own[o], values[o]
-            for lead in range(leads):
-                value = theirs[lead]
-                for p in range(lead * step, lead * step + step):
-                    spread[p] = value
-            for p in range(TILE):
-                row[p] = spread[p] + mine[p]
+                names[p] = n
 
 
 @kernel(fastmath=FAST)
@@ -103,13 +82,16 @@ def _draw_in(x, wide, place, prior, scratch):
         X, Y, Z, start = x[j, 0], x[j, 1], x[j, 2], prior[j]
         if wide:
             for p in range(TILE):
-                square = X[p] * X[p] + Y[p] * Y[p] + Z[p] * Z[p]
-                start[p] = np.float32(1.0) / (np.float32(1.0) + square)
-                length[p] = np.sqrt(square) + np.float32(1e-6)
+                start[p] = X[p] * X[p] + Y[p] * Y[p] + Z[p] * Z[p]
+            for p in range(TILE):
+                length[p] = np.sqrt(start[p]) + np.float32(1e-6)
+            for p in range(TILE):
                 ratio[p] = length[p] + np.sqrt(length[p] * length[p] + np.float32(1.0))
             logarithm(ratio)
             for p in range(TILE):
                 ratio[p] /= length[p]
+            for p in range(TILE):
+                start[p] = np.float32(1.0) / (np.float32(1.0) + start[p])
         else:
             for p in range(TILE):
                 start[p], ratio[p] = np.float32(1.0), np.float32(1.0)
@@ -188,42 +170,45 @@ def _weigh(attention, shares, x, shape, sums, scratch):
     for p in range(TILE):
         xx[p], yx[p], yy[p] = a[p] * a[p], a[p] * b[p], b[p] * b[p] + c[p] * c[p]
         zx[p], zy[p], zz[p] = a[p] * d[p], b[p] * d[p] + c[p] * e[p], d[p] * d[p] + e[p] * e[p] + f[p] * f[p]
-    mx, my, mz, weight = scratch[0], scratch[1], scratch[2], scratch[3]
+    mean, weight = scratch[:3], scratch[3]
     for h in range(len(shares)):
-        for p in range(TILE):
-            mx[p], my[p], mz[p] = np.float32(0.0), np.float32(0.0), np.float32(0.0)
-        for j in range(len(x)):
-            attended, X, Y, Z = attention[j, h], x[j, 0], x[j, 1], x[j, 2]
+        for a in range(3):
+            m = mean[a]
             for p in range(TILE):
-                mx[p] += attended[p] * X[p]
-                my[p] += attended[p] * Y[p]
-                mz[p] += attended[p] * Z[p]
+                m[p] = np.float32(0.0)
+        for j in range(len(x)):
+            attended = attention[j, h]
+            for a in range(3):
+                m, row = mean[a], x[j, a]
+                for p in range(TILE):
+                    m[p] += attended[p] * row[p]
         of_head, share = shape[6 + h], shares[h]
         for p in range(TILE):
             share[p] *= of_head[p]
-            w = np.float32(-0.75) * share[p] * share[p] / of_head[p]
-            xx[p] += w * mx[p] * mx[p]
-            yx[p] += w * my[p] * mx[p]
-            yy[p] += w * my[p] * my[p]
-            zx[p] += w * mz[p] * mx[p]
-            zy[p] += w * mz[p] * my[p]
-            zz[p] += w * mz[p] * mz[p]
+        for p in range(TILE):
+            weight[p] = np.float32(-0.75) * share[p] * share[p] / of_head[p]
+        _add_products(mean, weight, sums)
     for j in range(len(x)):
-        X, Y, Z = x[j, 0], x[j, 1], x[j, 2]
         for p in range(TILE):
             weight[p] = np.float32(0.0)
         for h in range(len(shares)):
             attended, share = attention[j, h], shares[h]
             for p in range(TILE):
                 weight[p] += share[p] * attended[p]
-        for p in range(TILE):
-            u, v, w = weight[p] * X[p], weight[p] * Y[p], weight[p] * Z[p]
-            xx[p] += u * X[p]
-            yx[p] += v * X[p]
-            yy[p] += v * Y[p]
-            zx[p] += w * X[p]
-            zy[p] += w * Y[p]
-            zz[p] += w * Z[p]
+        _add_products(x[j], weight, sums)
+
+
+@kernel(fastmath=FAST)
+def _add_products(x, weight, sums):
+    """sums += weight x x', as xx, yx, yy, zx, zy, zz. One array is written at a time: LLVM gives up on loops in which too many could
+    overlap."""
+    m = 0
+    for a in range(3):
+        for b in range(a + 1):
+            out, u, v = sums[m], x[a], x[b]
+            for p in range(TILE):
+                out[p] += weight[p] * u[p] * v[p]
+            m += 1
 
 
 @kernel(fastmath=FAST)

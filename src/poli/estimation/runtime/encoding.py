@@ -9,6 +9,7 @@ from poli.estimation.runtime.places import (
     gather_offsets,
     gather_vectors,
     keep_features,
+    list_near,
     load_points,
     own_features,
     own_vectors,
@@ -23,7 +24,8 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
     """Level 0. `begin` and `end` count tiles. `scalars`, `vectors` and `mapped`, the scalars through `next_map`, are written."""
     place_weight, place_bias, context_weight, context_bias, edge_weight, edge_bias, node_weight, node_bias = weights
     count, width, told = len(points), len(edge_bias), context.shape[1]
-    rows, at, frame = np.empty(TILE, np.int32), np.empty((3, TILE)), np.empty((9, TILE), np.float32)
+    rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
+    at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
     inverse, offsets, place = np.empty(TILE, np.float32), np.empty((k, 3, TILE), np.float32), np.empty((k, 9, TILE), np.float32)
     first, second = np.empty((k, width, TILE), np.float32), np.empty((k, width, TILE), np.float32)
     pooled = np.empty((2 * width + told, TILE), np.float32)
@@ -32,7 +34,8 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
     node, following = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
     for tile in range(begin, end):
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
-        gather_offsets(points, near, rows, at, k, offsets)
+        list_near(near, rows, k, who)
+        gather_offsets(points, who, at, offsets)
         turn_offsets(offsets, frame, inverse, place)
         squares(place)
         own_features(context, rows, pooled, 2 * width)
@@ -53,7 +56,8 @@ def encode_level(
     place_weight, place_bias, edge_weight, edge_bias, node_weight, node_bias = weights
     count, width, own = len(frames), len(edge_bias), known.shape[1]
     turned = 3 * heard_vectors.shape[1]
-    rows, at, frame = np.empty(TILE, np.int32), np.empty((3, TILE)), np.empty((9, TILE), np.float32)
+    rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
+    at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
     inverse, offsets = np.empty(TILE, np.float32), np.empty((k, 3, TILE), np.float32)
     place = np.empty((k, 3 + turned, TILE), np.float32)
     first, second = np.empty((k, width, TILE), np.float32), np.empty((k, width, TILE), np.float32)
@@ -63,10 +67,11 @@ def encode_level(
     node_begin, next_begin = bias_tile(node_bias), bias_tile(next_map[1])
     for tile in range(begin, end):
         load_points(tile, count, step, below, frames, radius, rows, at, frame, inverse)
-        gather_offsets(below, near, rows, at, k, offsets)
+        list_near(near, rows, k, who)
+        gather_offsets(below, who, at, offsets)
         turn_offsets(offsets, frame, inverse, place)
-        gather_vectors(heard_vectors, near, rows, k, frame, place, 3)
-        gather_features(gathered, near, rows, k, place_begin, first)
+        gather_vectors(heard_vectors, who, frame, place, 3)
+        gather_features(gathered, who, place_begin, first)
         linear(place_weight, place, 0, first, first, True)
         linear(edge_weight, first, 0, edge_begin, second, False)
         _pool(second, width, k, pooled)

@@ -21,13 +21,22 @@ def load_points(tile, count, step, points, frames, radius, rows, at, frame, inve
                 frame[3 * a + b, p] = frames[i, a, b]
 
 
+@kernel
+def list_near(near, rows, k, who):
+    """Who the first k neighbours are."""
+    for p in range(TILE):
+        row = near[rows[p]]
+        for j in range(k):
+            who[j, p] = row[j]
+
+
 @kernel(fastmath=FAST)
-def gather_offsets(below, near, rows, at, k, offsets):
+def gather_offsets(below, who, at, offsets):
     """Neighbours less points, in the common frame. Subtracted in float64: clouds may be far off."""
-    for j in range(k):
-        X, Y, Z = offsets[j, 0], offsets[j, 1], offsets[j, 2]
+    for j in range(len(who)):
+        X, Y, Z, names = offsets[j, 0], offsets[j, 1], offsets[j, 2], who[j]
         for p in range(TILE):
-            n = near[rows[p], j]
+            n = names[p]
             X[p], Y[p], Z[p] = below[n, 0] - at[0, p], below[n, 1] - at[1, p], below[n, 2] - at[2, p]
 
 
@@ -46,22 +55,22 @@ def turn_offsets(offsets, frame, inverse, place):
 def squares(place):
     """Channels 3 to 8 from 0 to 2: squares and products. Pooled, they are the moments of the group."""
     for j in range(len(place)):
-        X, Y, Z, XX, YY, ZZ = place[j, 0], place[j, 1], place[j, 2], place[j, 3], place[j, 4], place[j, 5]
-        for p in range(TILE):
-            XX[p], YY[p], ZZ[p] = X[p] * X[p], Y[p] * Y[p], Z[p] * Z[p]
-        XZ, YX, ZY = place[j, 6], place[j, 7], place[j, 8]
-        for p in range(TILE):
-            XZ[p], YX[p], ZY[p] = X[p] * Z[p], Y[p] * X[p], Z[p] * Y[p]
+        for a in range(3):
+            x, y, square, product = place[j, a], place[j, (a + 2) % 3], place[j, 3 + a], place[j, 6 + a]
+            for p in range(TILE):  # one array written at a time: LLVM gives up on loops in which too many could overlap
+                square[p] = x[p] * x[p]
+            for p in range(TILE):
+                product[p] = x[p] * y[p]
 
 
 @kernel(fastmath=FAST)
-def gather_vectors(vectors, near, rows, k, frame, place, first):
+def gather_vectors(vectors, who, frame, place, first):
     """The neighbours' vectors, from the common frame into those of their readers: channels `first` and on."""
     for v in range(vectors.shape[1]):
-        for j in range(k):
-            U, V, W = place[j, first + 3 * v], place[j, first + 3 * v + 1], place[j, first + 3 * v + 2]
+        for j in range(len(who)):
+            U, V, W, names = place[j, first + 3 * v], place[j, first + 3 * v + 1], place[j, first + 3 * v + 2], who[j]
             for p in range(TILE):
-                n = near[rows[p], j]
+                n = names[p]
                 x, y, z = vectors[n, v, 0], vectors[n, v, 1], vectors[n, v, 2]
                 U[p] = frame[0, p] * x + frame[3, p] * y + frame[6, p] * z
                 V[p] = frame[1, p] * x + frame[4, p] * y + frame[7, p] * z
@@ -90,15 +99,15 @@ def own_features(table, rows, tile, first):
 
 
 @kernel
-def gather_features(table, near, rows, k, own, out):
+def gather_features(table, who, own, out):
     """The neighbours' features and the readers' own."""
     width = len(own)
     flat, mine, into, starts = table.reshape(-1), own.reshape(-1), out.reshape(-1), np.empty(TILE, np.int64)
     whole = width - width % LANES
-    for j in range(k):
+    for j in range(len(who)):
+        names, target = who[j], j * width * TILE
         for p in range(TILE):
-            starts[p] = near[rows[p], j] * width
-        target = j * width * TILE
+            starts[p] = names[p] * width
         for p in range(0, TILE, LANES):
             for o in range(0, whole, LANES):
                 gather_eight(flat, starts, p, o, mine, o * TILE + p, into, target + o * TILE + p, TILE)

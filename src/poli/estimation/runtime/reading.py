@@ -29,7 +29,7 @@ def read_level(
     rows, at, frame = np.empty(TILE, np.int32), np.empty((3, TILE)), np.empty((9, TILE), np.float32)
     inverse, offsets = np.empty(TILE, np.float32), np.empty((read, 3, TILE), np.float32)
     place, hidden = np.empty((read, 3 + turned, TILE), np.float32), np.empty((read, width, TILE), np.float32)
-    chosen, lanes = np.empty((TILE, read), np.int32), np.arange(TILE).astype(np.int32)
+    chosen, who = np.empty(read, np.int32), np.empty((read, TILE), np.int32)
     distances, shares = np.empty(read), np.empty((read, TILE), np.float32)
     inputs = np.empty((2 * width + 3 * own.shape[1], TILE), np.float32)
     node, following = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
@@ -38,13 +38,13 @@ def read_level(
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
         for p in range(TILE):
             i = rows[p]
-            choose(points, i, i // CELL, coarse, near, radius[i], chosen[p], distances)
+            choose(points, i, i // CELL, coarse, near, radius[i], chosen, distances)
             for j in range(read):
-                shares[j, p] = distances[j]
-        gather_offsets(coarse, chosen, lanes, at, read, offsets)
+                who[j, p], shares[j, p] = chosen[j], distances[j]
+        gather_offsets(coarse, who, at, offsets)
         turn_offsets(offsets, frame, inverse, place)
-        gather_vectors(heard_vectors, chosen, lanes, read, frame, place, 3)
-        gather_features(gathered, chosen, lanes, read, place_begin, hidden)
+        gather_vectors(heard_vectors, who, frame, place, 3)
+        gather_features(gathered, who, place_begin, hidden)
         linear(place_weight, place, 0, hidden, hidden, True)
         for o in range(width):
             out = inputs[o]
