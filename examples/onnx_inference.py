@@ -38,6 +38,12 @@ def leaf_order(points: np.ndarray, cell: int) -> np.ndarray:  # (N, 3) -> (N,)
     return np.concatenate(order)
 
 
+def in_own_axes(points: np.ndarray) -> np.ndarray:  # (N, 3), seen from their centroid -> (N, 3)
+    """Turned into the principal axes of the cloud, pointing to where points are farther out: so a turned cloud is thinned alike."""
+    turned = points @ np.linalg.eigh(points.T @ points)[1]
+    return turned * np.where((turned**3).sum(axis=0) < 0.0, -1.0, 1.0)
+
+
 def nearest_others(points: np.ndarray, k: int) -> np.ndarray:  # (N, 3) -> (N, k)
     """The k nearest of every point but itself, nearest first; nanoflann or any other k-d tree does it in C++."""
     _, found = cKDTree(points).query(points, k + 1)
@@ -50,12 +56,13 @@ def inputs(points: np.ndarray, up: np.ndarray, contract: dict) -> dict[str, np.n
     """What the file asks for. Level 0 is every point, in the caller's order; each further level keeps one in `cell` of them."""
     if len(points) < contract["least_points"]:
         sys.exit(f"{len(points)} points; this model needs at least {contract['least_points']}")
-    if contract["origin"] == "centroid":
-        points = points - points.mean(axis=0)
-    feeds = {"points": points.astype(np.float32)}
     if contract["origin"] == "sensor":
-        feeds["up"] = up.astype(np.float32)
-    order = leaf_order(points, contract["cell"])
+        feeds = {"points": points.astype(np.float32), "up": up.astype(np.float32)}
+        order = leaf_order(points, contract["cell"])
+    else:
+        points = points - points.mean(axis=0)
+        feeds = {"points": points.astype(np.float32)}
+        order = leaf_order(in_own_axes(points), contract["cell"])
     for level, k in enumerate(contract["near"]):
         if level > 0:
             feeds[f"centres{level}"] = order[:: contract["cell"]]

@@ -13,9 +13,9 @@ import poli
 from poli.data.simulate import SENSORS, scan_of
 from poli.errors import FormatError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Sight
+from poli.estimation.grouping import Sight, index_of
 from poli.estimation.model import Model, read_model
-from poli.estimation.neighbours import CELL, NeighbourIndex
+from poli.estimation.neighbourhoods import CELL
 from poli.voxels import voxel_downsample
 from test_cli import run
 
@@ -30,7 +30,7 @@ from test_network import cloud, exported  # noqa: E402
 EXAMPLE = Path(__file__).parents[1] / "examples" / "onnx_inference.py"
 ARCHITECTURES = {
     "sensor": Architecture(
-        neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), frames="sensor", log_scale=True,
+        neighbours=(8, 8, 12), edge=(8, 12, 16), scalars=(12, 16, 20), reach=10, wide=(6, 4), frames="sensor", log_scale=True,
         sensor=True, size=10,
     ),
     "default": Architecture(),
@@ -48,7 +48,7 @@ def pair(request, tmp_path_factory) -> tuple[Model, Path]:
 
 def feeds(points: np.ndarray, up: np.ndarray, architecture: Architecture) -> dict[str, np.ndarray]:  # (N, 3), (3,)
     """Levels and neighbours as the package itself finds them."""
-    index = NeighbourIndex(points - points.mean(axis=0))
+    index = index_of(points - points.mean(axis=0), architecture)
     rows = index.leaf_order.astype(np.int64)
     given = {"points": points.astype(np.float32)} | ({"up": up.astype(np.float32)} if architecture.sensor else {})
     for level, (k, _) in enumerate(architecture.searches(len(points))):

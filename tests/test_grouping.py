@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from oracles import random_pose
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.farthest import farthest_points
 from poli.estimation.grouping import group
 
 ARCHITECTURE = Architecture()
@@ -20,19 +19,21 @@ def cloud(seed: int, count: int = 200) -> np.ndarray:
     return points / np.linalg.norm(points, axis=1, keepdims=True) * (1.0 + 0.2 * np.sin(5.0 * points[:, :1]))
 
 
-def test_farthest_points_are_far_apart_and_start_far_from_the_centroid():
-    points = cloud(0)
-    chosen = farthest_points(points, 50)
-    assert len(set(chosen.tolist())) == 50
-    assert chosen[0] == np.linalg.norm(points - points.mean(axis=0), axis=1).argmax()
-    for i in range(1, 50):  # each is the farthest of all from those before it
-        gaps = np.linalg.norm(points[:, None] - points[chosen[:i]], axis=2).min(axis=1)
-        assert gaps[chosen[i]] == pytest.approx(gaps.max())
+def test_levels_keep_one_point_in_four_and_spread_them_evenly():
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (1600, 3)) * [1.0, 1.0, 0.0]
+    centres = group(points, ARCHITECTURE).levels[1].centres
+    assert len(set(centres.tolist())) == 400
+    gaps = np.linalg.norm(points[:, None] - points[centres], axis=2).min(axis=1)
+    assert gaps.max() < 4.0 * np.sqrt(4.0 / 400)  # spacings of the kept points
 
 
-def test_farthest_points_never_repeat_even_among_duplicates():
-    points = np.repeat(cloud(1, 8), 4, axis=0)
-    assert sorted(farthest_points(points, 32).tolist()) == list(range(32))
+def test_interpolation_reads_the_nearest_kept_points():
+    points = cloud(1, 800)
+    grouping = group(points, ARCHITECTURE)
+    kept = points[grouping.levels[1].centres]
+    distances = np.linalg.norm(points[:, None] - kept, axis=2)
+    read = np.take_along_axis(distances, grouping.interpolations[0].neighbours, axis=1).max(axis=1)
+    assert (read == np.sort(distances, axis=1)[:, ARCHITECTURE.interpolated - 1]).mean() > 0.85  # those of the lead are not all of them
 
 
 @given(st.integers(0, 10_000))

@@ -119,3 +119,24 @@ def test_a_senseless_thread_count_is_named(monkeypatch):
     monkeypatch.setenv("POLI_NUM_THREADS", "many")
     with pytest.raises(InputError, match="POLI_NUM_THREADS is 'many'"):
         NeighbourIndex(np.random.default_rng(0).standard_normal((3000, 3))).nearest(3)
+
+
+@given(points=clouds(), k=st.sampled_from([1, 2, 5, 16, 36]), thinning=st.sampled_from([0, 1, 2]))
+def test_neighbourhoods_of_all_points_at_once(points, k, thinning):
+    """In leaf order, of the cloud and of its thinned versions; far from the origin as well as near it."""
+    index = NeighbourIndex(points + np.array([4e5, -5e6, 100.0]))
+    kept = points[index.leaf_order][:: 4**thinning]
+    k = min(k, len(kept) - 1)
+    found = index.neighbourhoods(k, thinning, ordered=True)
+    assert found.shape == (len(kept), k)
+    assert (found != np.arange(len(kept))[:, None]).all()  # nobody is his own neighbour
+    assert all(len(set(row)) == k for row in found.tolist())
+    distances = np.linalg.norm(kept[found] - kept[:, None], axis=2)
+    if k:
+        expected = np.sort(np.linalg.norm(kept[:, None] - kept, axis=2), axis=1)[:, 1 : k + 1]
+        np.testing.assert_allclose(distances, expected, atol=1e-6 * (1.0 + np.ptp(points, axis=0).max()))
+
+
+def test_neighbourhoods_as_a_set_are_those_in_order(rng):
+    index = NeighbourIndex(rng.standard_normal((3000, 3)) * [10.0, 10.0, 0.1])
+    np.testing.assert_array_equal(np.sort(index.neighbourhoods(16), axis=1), np.sort(index.neighbourhoods(16, ordered=True), axis=1))

@@ -19,11 +19,10 @@ from poli.bench.sized_clouds import simulated_cloud
 from poli.bench.stages import UPRIGHT, stage_times
 from poli.bench.turns import medians, same_threads, stopwatch
 from poli.errors import InputError, MissingExtra
-from poli.estimation.grouping import group
+from poli.estimation.grouping import group, index_of
 from poli.estimation.inference import load_model
 from poli.estimation.model import Model
 from poli.estimation.neighbourhoods import CELL
-from poli.estimation.neighbours import NeighbourIndex
 from poli.learn.groups import GroupBatch
 from poli.learn.trained import network_of
 
@@ -50,21 +49,24 @@ class Cloud:
     @staticmethod
     def of(points: np.ndarray, model: Model) -> Cloud:
         architecture = model.architecture
-        index = NeighbourIndex(points - points.mean(axis=0))
-        near = [index.neighbourhoods(k, level, True) for level, (k, _) in enumerate(architecture.searches(len(points)))]
-        points = points[index.leaf_order]
+        points = points[index_of(points - points.mean(axis=0), architecture).leaf_order]
+        batch = GroupBatch.of([group(points, architecture, UPRIGHT)])
+        index = index_of(points - points.mean(axis=0), architecture)
         origin = np.zeros(3) if architecture.sensor else points.mean(axis=0)
-        inputs = {"points": (points - origin).astype(np.float32), "near0": near[0].astype(np.int64)}
+        inputs = {"points": (points - origin).astype(np.float32)}
         if architecture.sensor:
             inputs["up"] = np.array([0.0, 0.0, 1.0], np.float32)
-        for level in range(1, architecture.levels):
-            below = np.arange(len(near[level - 1]))
-            inputs |= {
-                f"centres{level}": below[::CELL],
-                f"lead{level}": below // CELL,
-                f"near{level}": near[level].astype(np.int64),
-            }
-        return Cloud(points, GroupBatch.of([group(points, architecture, UPRIGHT)]), inputs)
+        rows = index.leaf_order.astype(np.int64)  # where the points of a level, in leaf order, stand in its arrays
+        for level, (k, _) in enumerate(architecture.searches(len(points))):
+            near = index.neighbourhoods(k, level, True)
+            if level:
+                leads = np.empty_like(rows)
+                leads[rows] = np.arange(len(rows)) // CELL
+                inputs |= {f"centres{level}": rows[::CELL], f"lead{level}": leads}
+                rows = np.arange(len(near))
+            inputs[f"near{level}"] = np.empty(near.shape, np.int64)
+            inputs[f"near{level}"][rows] = rows[near]
+        return Cloud(points, batch, inputs)
 
 
 def run(model: str, sizes: tuple[int, ...], repeats: int, out: Path, json_path: Path | None, command: str) -> None:

@@ -41,8 +41,8 @@ def peak_mb(points: np.ndarray, model: str) -> float | None:
 
 
 def first_call_seconds(points: np.ndarray, model: str) -> tuple[float, float]:
-    """Of `import poli` and one `poli.estimate`: in a first process, which compiles everything, and in a second one, which finds
-    what the first has compiled. The start of Python itself does not count."""
+    """Of `import poli` and one `poli.estimate`: in a first process, whose cache of kernels is empty, and in a second one, which
+    finds what the first has kept. The start of Python itself does not count."""
     with tempfile.TemporaryDirectory() as folder:
         cold, warm = (float(_in_a_process(_FIRST_CALL, points, model, Path(folder), cache=True)) for _ in range(2))
     return cold, warm

@@ -33,7 +33,7 @@ class RuntimeBench:
     sizes: tuple[int, ...] = SIZES
     repeats: int = 11
     real: Path | None = None  # a folder of real sequences, as `real_sequences` has them
-    first_call: bool = True  # is it timed? That compiles everything anew
+    first_call: bool = True  # is it timed?
 
     def __post_init__(self) -> None:
         if len(set(self.sizes)) < 2 or min(self.sizes) < _LEAST_SIZE:
@@ -114,9 +114,7 @@ def run(bench: RuntimeBench, out: Path, json_path: Path | None, command: str) ->
     if first_call:
         cold, warm = first_call
         figures |= {"first_call_cold_s": cold, "first_call_warm_s": warm}
-        notes.append(
-            f"`import poli` and an estimate of {FIRST_POINTS} points: {cold:.1f} s where nothing is compiled, later {warm:.2f} s"
-        )
+        notes.append(f"`import poli` and an estimate of {FIRST_POINTS} points: {cold:.1f} s with an empty cache, then {warm:.2f} s")
     columns = ["N", "POLI ms", *STAGES, *(name for name in _NAMES.values() if name != "POLI"), "POLI / Open3D", "peak MB"]
     publish(Report("Runtime and memory of an estimate", command, columns, rows, notes, figures), "runtime", out, json_path)
     _plot({"simulated": simulated} | ({"real": real} if real else {}), out / "runtime.png")

@@ -182,7 +182,7 @@ def runtime(
         typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, a simulated town only."),
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")] = 11,
-    first_call: Annotated[bool, typer.Option(help="Also time a first call, compiling everything anew: a minute or so.")] = True,
+    first_call: Annotated[bool, typer.Option(help="Also time a first call, with an empty cache of kernels.")] = True,
 ) -> None:
     """Time and memory of an estimate by number of points, stage by stage, against our PCA, Open3D's and small_gicp's.
 

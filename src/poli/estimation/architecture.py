@@ -11,6 +11,7 @@ from poli.estimation.neighbourhoods import CANDIDATES, CELL
 # The variance across the surface is at most this share of those along it, however the sizes are learned: where points are so sparse
 # that nothing is thin, the direction found is still the best guess of the normal, and must not drown in a tie.
 THINNEST = 0.9
+LEAST_POINTS = 16  # of a cloud
 DISTANCE_PRIOR = 1.0  # attention to wide neighbours starts with weights (1 + squared distance in radii)^-1
 
 
@@ -52,8 +53,10 @@ class Architecture:
             raise InputError("architecture: sizes must be whole numbers")
         if self.reach < max(self.neighbours[:2]):
             raise InputError(f"architecture: reach is {self.reach}; it must cover the {max(self.neighbours[:2])} neighbours of a group")
-        if len(self.wide) >= levels or not all(isinstance(n, int) and n > 0 for n in self.wide):
-            raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {levels - 1}")
+        if self.interpolated > CANDIDATES + 1:
+            raise InputError(f"architecture: interpolated is {self.interpolated}; a point chooses among {CANDIDATES + 1} coarse points")
+        if len(self.wide) >= levels or len(self.wide) > 2 or not all(isinstance(n, int) and n > 0 for n in self.wide):
+            raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {min(2, levels - 1)}")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
             raise InputError("architecture: frames must be `neighbours`, or `sensor` if sensor is true")
         if min(numbers) < 1 or min(self.vectors, self.size) < 0 or not self.floor > 0:
@@ -67,6 +70,11 @@ class Architecture:
     def context(self) -> int:
         """Numbers that a point is told beside its group (`grouping.context`)."""
         return int(self.log_scale) + 8 * int(self.sensor)
+
+    @property
+    def least_points(self) -> int:
+        """A cloud must have as many: sixteen, and enough that the level below the coarsest has two points."""
+        return max(LEAST_POINTS, CELL ** (self.levels - 2) + 1) if self.levels > 1 else LEAST_POINTS
 
     @property
     def weighed(self) -> int:

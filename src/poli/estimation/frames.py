@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from poli.ahead import bind
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
 
-def group_radii(centres, below, neighbours, k: int, smallest: float) -> np.ndarray:  # (M, 3), (N, 3), (M, >= k) -> (M,)
-    """Root mean square distance of the k first neighbours, at least `smallest`."""
+def group_radii(centres, below, neighbours, k: int, smallest: float, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
+    """Root mean square distance of the k first neighbours, at least `smallest`. Those of centre i are in row i `step`."""
     radii = np.empty(len(centres))
-    run_chunks(lambda begin, end: _radii(centres, below, neighbours, k, smallest, begin, end, radii), len(centres))
+    run_chunks(bind(_radii, centres, below, neighbours, k, smallest, step, radii), len(centres))
     return radii
 
 
@@ -21,14 +22,14 @@ def sensor_frames(rays: np.ndarray, up: np.ndarray) -> np.ndarray:  # (N, 3), (3
     frames = np.empty((len(rays), 3, 3))
     spare = np.cross(up, np.eye(3)[np.abs(up).argmin()])
     spare /= np.linalg.norm(spare)
-    run_chunks(lambda begin, end: _sensor_frames(rays, up, spare, begin, end, frames), len(rays))
+    run_chunks(bind(_sensor_frames, rays, up, spare, frames), len(rays))
     return frames
 
 
 def principal_frames(points: np.ndarray, neighbours: np.ndarray) -> np.ndarray:  # (N, 3), (N, k) -> (N, 3, 3)
     """Principal axes of these neighbours, thinnest last; the first and the last point to where the neighbours are on average."""
     covariances, means = np.empty((len(points), 3, 3)), np.empty((len(points), 3))
-    run_chunks(lambda begin, end: _moments(points, neighbours, begin, end, covariances, means), len(points))
+    run_chunks(bind(_moments, points, neighbours, covariances, means), len(points))
     axes = eigh3(covariances)[1][:, :, ::-1]  # longest first
     x, z = axes[:, :, 0], axes[:, :, 2]
     x = x * np.where(np.einsum("ni,ni->n", means, x) < 0, -1.0, 1.0)[:, None]
@@ -45,19 +46,18 @@ def tell_context(  # -> (N, log_scale + 8 sensor) float32
     if log_scale:
         context[:, 0] = np.log(radii)
     if sensor:
-        told = context[:, int(log_scale) :]
         sight = (frames, np.zeros((1, 3)) if rays is None else rays, rays is not None, np.zeros(3) if up is None else up, up is not None)
-        run_chunks(lambda begin, end: _tell_sight(*sight, begin, end, told), len(radii))
+        run_chunks(bind(_tell_sight, *sight, int(log_scale), context), len(radii))
     return context
 
 
 @kernel
-def _radii(centres, below, neighbours, k, smallest, begin, end, radii):
+def _radii(centres, below, neighbours, k, smallest, step, begin, end, radii):
     for i in range(begin, end):
         x, y, z = centres[i, 0], centres[i, 1], centres[i, 2]
         total = 0.0
         for j in range(k):
-            n = neighbours[i, j]
+            n = neighbours[i * step, j]
             total += (below[n, 0] - x) ** 2 + (below[n, 1] - y) ** 2 + (below[n, 2] - z) ** 2
         radii[i] = max(np.sqrt(total / max(k, 1)), smallest)
 
@@ -78,19 +78,20 @@ def _sensor_frames(rays, up, spare, begin, end, frames):
 
 
 @kernel
-def _tell_sight(frames, rays, seen, up, upright, begin, end, told):
+def _tell_sight(frames, rays, seen, up, upright, first, begin, end, context):
+    """Columns `first` and on."""
     for i in range(begin, end):
         x, y, z = 0.0, 0.0, 0.0
         if seen:
             x, y, z = rays[i, 0], rays[i, 1], rays[i, 2]
             length = max(np.sqrt(x * x + y * y + z * z), 1e-3)
             for a in range(3):
-                told[i, a] = -(frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z) / length
-            told[i, 6] = np.log(length) - 2.5
+                context[i, first + a] = -(frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z) / length
+            context[i, first + 6] = np.log(length) - 2.5
         if upright:
             for a in range(3):
-                told[i, 3 + a] = frames[i, 0, a] * up[0] + frames[i, 1, a] * up[1] + frames[i, 2, a] * up[2]
-            told[i, 7] = np.arcsinh(x * up[0] + y * up[1] + z * up[2])
+                context[i, first + 3 + a] = frames[i, 0, a] * up[0] + frames[i, 1, a] * up[1] + frames[i, 2, a] * up[2]
+            context[i, first + 7] = np.arcsinh(x * up[0] + y * up[1] + z * up[2])
 
 
 @kernel

@@ -19,7 +19,6 @@ from poli.estimation.neighbours import CELL, NeighbourIndex
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
-LEAST_POINTS = 16
 SMALLEST_RADIUS = 1e-6  # of the cloud's own: groups of duplicates have none
 
 
@@ -61,11 +60,10 @@ class Sight:
 
 
 def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()) -> Grouping:  # (N, 3)  # noqa: B008
-    if len(points) < LEAST_POINTS:
-        raise InputError(f"{len(points)} points; the network needs at least {LEAST_POINTS}")
+    check_count(points, architecture)
     positions = np.ascontiguousarray(points - points.mean(axis=0))
     smallest = SMALLEST_RADIUS * float(np.sqrt((positions**2).sum(axis=1).mean())) or 1.0
-    index = NeighbourIndex(positions)
+    index = index_of(positions, architecture)
     near = [index.neighbourhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
     rows = index.leaf_order  # where the points of a level, in leaf order, stand in its arrays
     # In leaf order, the cell of point i is led by point i // CELL of the next level, and so on.
@@ -96,6 +94,21 @@ def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()
     rays = None if sight.viewpoint is None else points - sight.viewpoint
     told = tell_context(levels[0].radius, levels[0].frames, rays, sight.up, architecture.log_scale, architecture.sensor)
     return Grouping(tuple(levels), tuple(interpolations), spacing, told)
+
+
+def check_count(points: np.ndarray, architecture: Architecture) -> None:
+    if len(points) < architecture.least_points:
+        raise InputError(f"{len(points)} points; the network needs at least {architecture.least_points}")
+
+
+def index_of(positions: np.ndarray, architecture: Architecture) -> NeighbourIndex:  # (N, 3), centred
+    """The tree that a cloud is thinned by. That of a model without a sensor stands in the principal axes of the cloud, pointing to
+    where its points are farther out: so that the points it keeps are the same when the cloud is turned."""
+    if architecture.sensor:
+        return NeighbourIndex(positions)
+    axes = np.linalg.eigh(positions.T @ positions)[1]
+    turned = positions @ axes
+    return NeighbourIndex(turned * np.where((turned**3).sum(axis=0) < 0.0, -1.0, 1.0))
 
 
 def _level(positions, below, centres, frames, neighbours, k, smallest) -> Level:

@@ -98,23 +98,23 @@ def larger(_context, a, b):
 
 
 @intrinsic
-def gather_eight(_context, table, starts, first, channel, own, own_start, out, out_start, stride):
+def gather_eight(_context, table, starts, first, channel, own, own_start, own_stride, out, out_start, stride):
     """For eight points p and eight channels c, out[c, p] = table[starts[p] + c] + own[c, p]. Arrays are flat; `starts` from `first` on,
-    channels from `channel` on, rows of `own` and `out` are `stride` apart."""
+    channels from `channel` on, rows of `own` and `out` are a stride apart."""
 
     def generate(context, builder, signature, arguments):
-        table, starts, own, out = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 4, 6))
-        first, channel, own_start, out_start, stride = (arguments[n] for n in (2, 3, 5, 7, 8))
+        table, starts, own, out = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 4, 7))
+        first, channel, own_start, own_stride, out_start, stride = (arguments[n] for n in (2, 3, 5, 6, 8, 9))
         rows = []
         for p in range(LANES):
             start = builder.load(builder.gep(starts, [builder.add(first, ir.Constant(first.type, p))]))
             rows.append(load(builder, table, builder.add(start, channel)))
         for c, row in enumerate(transpose(builder, rows)):
-            mine = load(builder, own, offset(builder, own_start, stride, c))
+            mine = load(builder, own, offset(builder, own_start, own_stride, c))
             store(builder, builder.fadd(row, mine), out, offset(builder, out_start, stride, c))
         return context.get_dummy_value()
 
-    return types.void(table, starts, _NUMBER, _NUMBER, own, _NUMBER, out, _NUMBER, _NUMBER), generate
+    return types.void(table, starts, _NUMBER, _NUMBER, own, _NUMBER, _NUMBER, out, _NUMBER, _NUMBER), generate
 
 
 @intrinsic

@@ -15,7 +15,7 @@ from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight
 from poli.estimation.runtime import covariances
 
-MODEL_FORMAT = "poli model 1"
+MODEL_FORMAT = "poli model 2"
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
+            if metadata.get("format") == "poli model 1":
+                raise FormatError(f"{path}: of an earlier version, whose networks were others; train it again with `poli train`")
             if metadata.get("format") != MODEL_FORMAT:
                 raise FormatError(f"{path}: not a model; `poli train` writes one as model.safetensors")
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

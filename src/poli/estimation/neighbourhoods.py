@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from poli.estimation.lanes import LANES, count_bits, lowest_bit, not_above, squared_distances
+from poli.ahead import bind
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
@@ -24,9 +25,10 @@ def neighbourhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarr
     """Of a tree as `NeighbourIndex.tree` gives it; k must be less than the number of points."""
     count, first = xyz.shape[1], (1 << depth) - 1
     found = np.empty((count, k), np.int32)
+    centre = 0.5 * (boxes[0, :3] + boxes[0, 3:])  # float32 is fine near the origin
     padded = np.full((3, count + LANES), _NOWHERE)  # whole vectors can be read from the last point on
-    padded[:, :count] = xyz
-    rounded = boxes.astype(np.float32)
+    np.subtract(xyz, centre[:, None], out=padded[:, :count], casting="same_kind")
+    rounded = (boxes - np.tile(centre, 2)).astype(np.float32)
 
     def search(begin: int, end: int) -> None:
         room = 2 * LANES * (first + 2) + count
@@ -34,7 +36,7 @@ def neighbourhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarr
         bounds, distances = np.empty(count, np.float32), np.empty(room, np.float32)
         indices, nearest = np.empty(room // LANES + 1, np.int32), np.empty(k, np.float32)
         scratch = (leaves, stack, bounds, distances, indices, nearest)
-        _neighbourhoods(ranges, rounded, padded, depth, k, ordered, first + begin, first + end, *scratch, found)
+        bind(_neighbourhoods, ranges, rounded, padded, depth, k, ordered, *scratch, found)(first + begin, first + end)
 
     if k:
         run_chunks(search, first + 1, smallest=16)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from poli.ahead import bind
 from poli.arrays import real_number, whole_number
 from poli.errors import InputError
 from poli.estimation.neighbourhoods import CELL, neighbourhoods, thinned
@@ -37,18 +38,12 @@ class NeighbourIndex:
         self._ranges = np.zeros((nodes, 2), np.int32)
         self._boxes = np.empty((nodes, 6))
         self._ranges[0] = 0, count
-        self._build(0, 0)
-        if self._depth:  # two levels one by one, then their subtrees in parallel
-            top = min(2, self._depth)
-            for level in range(1, top):
-                for node in range((1 << level) - 1, (2 << level) - 1):
-                    self._build(node, 0)
-            first = (1 << top) - 1
-            run_chunks(
-                lambda begin, end: self._build_all(range(first + begin, first + end), self._depth - top),
-                1 << top,
-                smallest=1 if count > 2048 else 1 << top,
-            )
+        top = min(2, self._depth)
+        self._split(max(top - 1, 0), 0, 1)  # two levels one by one, then their subtrees in parallel
+        if self._depth:
+            first, levels = (1 << top) - 1, self._depth - top
+            smallest = 1 if count > 2048 else 1 << top
+            run_chunks(lambda begin, end: self._split(levels, first + begin, first + end), 1 << top, smallest)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -62,7 +57,7 @@ class NeighbourIndex:
         found, squared = self.nearest_in_leaf_order(k) if queries is None else self._search(k, _columns(queries))
         indices, distances = np.empty_like(found), np.empty_like(squared)
         rows = self._order if queries is None else np.arange(len(found), dtype=np.int32)
-        run_chunks(lambda begin, end: _unsort(rows, self._order, found, squared, begin, end, indices, distances), len(found), 4096)
+        run_chunks(bind(_unsort, rows, self._order, found, squared, indices, distances), len(found), 4096)
         return indices, distances
 
     def within(self, radius: float, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M + 1,), (total,)
@@ -73,10 +68,10 @@ class NeighbourIndex:
         tree = (self._order, *self.tree, radius * radius, columns)
         counts = np.zeros(columns.shape[1] + 1, np.int64)
         nothing = np.empty(0, np.int32)
-        run_chunks(lambda begin, end: _ball(*tree, begin, end, counts, nothing, False), columns.shape[1])
+        run_chunks(bind(_ball, *tree, counts, nothing, False), columns.shape[1])
         starts = np.cumsum(counts)
         indices = np.empty(starts[-1], np.int32)
-        run_chunks(lambda begin, end: _ball(*tree, begin, end, starts, indices, True), columns.shape[1])
+        run_chunks(bind(_ball, *tree, starts, indices, True), columns.shape[1])
         return starts, indices
 
     # The point order of the leaves is what keeps kernels in the cache; those that can work in it do.
@@ -103,16 +98,11 @@ class NeighbourIndex:
     def _search(self, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = np.empty((columns.shape[1], k), np.int32)
         squared = np.empty((columns.shape[1], k))
-        tree = (*self.tree, k, columns)
-        run_chunks(lambda begin, end: _nearest(*tree, begin, end, found, squared), columns.shape[1])
+        run_chunks(bind(_nearest, *self.tree, k, columns, found, squared), columns.shape[1])
         return found, squared
 
-    def _build_all(self, roots: range, levels: int) -> None:
-        for root in roots:
-            self._build(root, levels)
-
-    def _build(self, root: int, levels: int) -> None:
-        _split(self._xyz, self._order, self._ranges, self._boxes, self._depth, root, levels)
+    def _split(self, levels: int, begin: int, end: int) -> None:
+        bind(_split, self._xyz, self._order, self._ranges, self._boxes, self._depth, levels)(begin, end)
 
 
 def _columns(points: ScanLike) -> np.ndarray:  # (M, 3) -> (3, M)
@@ -120,22 +110,25 @@ def _columns(points: ScanLike) -> np.ndarray:  # (M, 3) -> (3, M)
 
 
 @kernel
-def _split(xyz, order, ranges, boxes, depth, root, levels):
-    """Box and split `root` and its descendants for `levels` levels; the children of node i are 2 i + 1 and 2 i + 2."""
-    first, count = root, 1
-    for _ in range(levels + 1):
-        for node in range(first, first + count):
-            lo, hi = ranges[node, 0], ranges[node, 1]
-            axis = _box(xyz, lo, hi, boxes[node])
-            if node < (1 << depth) - 1:
-                mid = min(lo + LEAF * (((hi - lo + LEAF - 1) // LEAF + 1) // 2), hi)  # whole leaves to the left; at the right, maybe none
-                if mid < hi:
-                    _partition(xyz[axis], xyz, order, lo, hi - 1, mid)
-                ranges[2 * node + 1, 0], ranges[2 * node + 1, 1] = lo, mid
-                ranges[2 * node + 2, 0], ranges[2 * node + 2, 1] = mid, hi
-            else:
-                _cells(xyz, order, lo, hi, axis)
-        first, count = 2 * first + 1, 2 * count
+def _split(xyz, order, ranges, boxes, depth, levels, begin, end):
+    """Box and split the nodes of this range and, one after another, their descendants for `levels` levels; the children of node i
+    are 2 i + 1 and 2 i + 2."""
+    for root in range(begin, end):
+        first, count = root, 1
+        for _ in range(levels + 1):
+            for node in range(first, first + count):
+                lo, hi = ranges[node, 0], ranges[node, 1]
+                axis = _box(xyz, lo, hi, boxes[node])
+                if node < (1 << depth) - 1:
+                    # Whole leaves to the left; at the right, maybe none.
+                    mid = min(lo + LEAF * (((hi - lo + LEAF - 1) // LEAF + 1) // 2), hi)
+                    if mid < hi:
+                        _partition(xyz[axis], xyz, order, lo, hi - 1, mid)
+                    ranges[2 * node + 1, 0], ranges[2 * node + 1, 1] = lo, mid
+                    ranges[2 * node + 2, 0], ranges[2 * node + 2, 1] = mid, hi
+                else:
+                    _cells(xyz, order, lo, hi, axis)
+            first, count = 2 * first + 1, 2 * count
 
 
 @kernel(inline="always")
@@ -171,7 +164,8 @@ def _cells(xyz, order, lo, hi, axis):
         first, nearest = start, np.inf
         for s in range(start, end):
             d = (X[s] - x) ** 2 + (Y[s] - y) ** 2 + (Z[s] - z) ** 2
-            if d < nearest:
+            tie = abs(d - nearest) <= 1e-9 * d  # always of two points: then rounding must not decide
+            if X[s] < X[first] if tie else d < nearest:
                 first, nearest = s, d
         X[start], X[first] = X[first], X[start]
         Y[start], Y[first] = Y[first], Y[start]

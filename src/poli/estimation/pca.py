@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from poli.ahead import bind
 from poli.arrays import real_number, whole_number
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
@@ -52,15 +53,14 @@ def _nearest(index: NeighbourIndex, k: int) -> np.ndarray:  # -> (N, 3, 3)
         covariances[index.leaf_order] = spacing[:, None, None] * np.eye(3)
         return covariances
     found, _ = index.nearest_in_leaf_order(k)
-    args = (index.tree[2], index.leaf_order, found)
-    run_chunks(lambda begin, end: _covariances(*args, begin, end, covariances), len(index))
+    run_chunks(bind(_covariances, index.tree[2], index.leaf_order, found, covariances), len(index))
     return covariances
 
 
 def _within(index: NeighbourIndex, radius: float) -> np.ndarray:  # -> (N, 3, 3)
     radius = real_number(radius, "radius", "a positive number of metres", above=True)
     covariances = np.empty((len(index), 3, 3))
-    run_chunks(lambda begin, end: _ball_covariances(*index.tree, index.leaf_order, radius, begin, end, covariances), len(index))
+    run_chunks(bind(_ball_covariances, *index.tree, index.leaf_order, radius, covariances), len(index))
     return covariances
 
 
@@ -131,7 +131,10 @@ def _ball_covariances(ranges, boxes, xyz, depth, order, radius, begin, end, cova
                     count += 1
                     if j != s:
                         spacing = min(spacing, squared)
+        out = covariances[order[s]]
         if count < 3:
-            covariances[order[s]] = spacing * np.eye(3)
+            for a in range(3):
+                for b in range(3):
+                    out[a, b] = spacing if a == b else 0.0
         else:
-            _store(sums, count, covariances[order[s]])
+            _store(sums, count, out)

@@ -10,13 +10,12 @@ except ImportError:
     raise MissingExtra("poli.learn", "train") from None
 
 _SWEEPS = 4  # cyclic Jacobi converges quadratically: after four, to rounding; a fixed number, because a graph has no branches
-_NOTHING = 1e-30  # beside a matrix of size one: a rotation between equal values that no entry couples is none
 
 
 def eigh3(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3) -> (N, 3), (N, 3, 3), float64
     """Ascending eigenvalues, and eigenvectors as columns, of either handedness."""
     A = matrices.double()
-    size = A.abs().amax(dim=(1, 2)).clamp_min(1e-300)  # so that squares neither overflow nor vanish
+    size = _or_one(A.abs().amax(dim=(1, 2)))  # so that squares neither overflow nor vanish
     A = A / size[:, None, None]
     values = [A[:, i, i] for i in range(3)]
     beside = [A[:, 1, 2], A[:, 0, 2], A[:, 0, 1]]  # entry k couples the two other axes
@@ -25,7 +24,7 @@ def eigh3(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3
         for p, q, k in ((0, 1, 2), (0, 2, 1), (1, 2, 0)):
             entry, gap = beside[k], values[q] - values[p]
             twice = 2.0 * torch.where(gap < 0.0, -entry, entry)
-            t = twice / (gap.abs() + (gap * gap + twice * twice).sqrt() + _NOTHING)  # the tangent, at most one
+            t = twice / _or_one(gap.abs() + (gap * gap + twice * twice).sqrt())  # the tangent, at most one
             c = 1.0 / (t * t + 1.0).sqrt()
             s = t * c
             values[p], values[q] = values[p] - t * entry, values[q] + t * entry
@@ -34,3 +33,8 @@ def eigh3(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3
             axes[p], axes[q] = c * axes[p] - s * axes[q], s * axes[p] + c * axes[q]
     ascending, order = torch.stack(values, dim=1).sort(dim=1)
     return ascending * size[:, None], torch.stack(axes, dim=2).gather(2, order[:, None].expand(-1, 3, -1))
+
+
+def _or_one(values: torch.Tensor) -> torch.Tensor:
+    """To divide zeros by. A tiny number added would do as well, but exporters take it for zero and leave it out."""
+    return torch.where(values > 0.0, values, torch.ones_like(values))

@@ -112,7 +112,7 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
     information = 0.5 * weights[..., None, None] * (A.transpose(-1, -2) @ A)
     if config.kind == "tqc":
         T = matches.T_measured
-        kept = torch.ones(len(T), dtype=torch.bool)
+        kept = torch.ones(len(T), dtype=torch.bool, device=T.device)
     else:
         measured = config.kind == "ttqc-map"
         poses = certified_pose(

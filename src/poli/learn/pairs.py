@@ -13,8 +13,8 @@ import numpy as np
 
 from poli.data.shapes import Mesh
 from poli.errors import InputError, MissingExtra
-from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import LEAST_POINTS, group
+from poli.estimation.architecture import LEAST_POINTS, Architecture
+from poli.estimation.grouping import group
 from poli.estimation.neighbours import NeighbourIndex
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from poli.errors import MissingExtra
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import SMALLEST_RADIUS
+from poli.estimation.neighbourhoods import CANDIDATES
 from poli.learn.groups import GroupBatch
 from poli.learn.jacobi import eigh3
 
@@ -120,8 +121,8 @@ def _context(  # (N, c)
 def _interpolation(
     hierarchy: Hierarchy, positions: list[torch.Tensor], radii: list[torch.Tensor], level: int, count: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # (M, count), (M, count), (M, count, 3) metres
-    """The nearest of a point's lead and of that one's neighbours, their weights, by inverse distance, and where they are."""
-    lead, near = hierarchy.leads[level], hierarchy.near[level + 1]
+    """The nearest of a point's lead and of that one's neighbours, their weights, by inverse distance, and their offsets."""
+    lead, near = hierarchy.leads[level], hierarchy.near[level + 1][:, :CANDIDATES]
     candidates = torch.cat([lead[:, None], near[lead]], dim=1)
     x = positions[level + 1][candidates] - positions[level][:, None]
     squared, which = x.square().sum(dim=2).topk(min(count, candidates.shape[1]), dim=1, largest=False)

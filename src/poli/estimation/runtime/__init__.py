@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.errors import InputError
+from poli.ahead import bind
 from poli.estimation.architecture import Architecture
 from poli.estimation.frames import group_radii, principal_frames, sensor_frames, tell_context
-from poli.estimation.grouping import LEAST_POINTS, SMALLEST_RADIUS, Sight
+from poli.estimation.grouping import SMALLEST_RADIUS, Sight, check_count, index_of
 from poli.estimation.neighbourhoods import CELL
-from poli.estimation.neighbours import NeighbourIndex
 from poli.estimation.runtime.arithmetic import TILE
 from poli.estimation.runtime.attention import attend
 from poli.estimation.runtime.encoding import encode_level, encode_points
@@ -53,14 +52,14 @@ def covariances(  # (N, 3) -> (N, 3, 3)
     watch: Callable[[str], None] = lambda stage: None,
 ) -> np.ndarray:
     """Calibrated covariances. `watch` is called when a stage ends: sampling, neighbours, network, interpolation or network again."""
-    if len(points) < LEAST_POINTS:
-        raise InputError(f"{len(points)} points; the network needs at least {LEAST_POINTS}")
-    index = NeighbourIndex(points - points.mean(axis=0))
+    check_count(points, architecture)
+    centred = points - points.mean(axis=0)
+    index = index_of(centred, architecture)
     order = index.leaf_order
     watch("sampling")
     near = [index.neighbourhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
     watch("neighbours")
-    positions = np.ascontiguousarray(index.tree[2].T)
+    positions = centred[order]
     smallest = SMALLEST_RADIUS * float(np.sqrt((positions**2).sum(axis=1).mean())) or 1.0
     rays = None if sight.viewpoint is None else (points - sight.viewpoint)[order]
     first = min(architecture.neighbours[0], near[0].shape[1])
@@ -81,7 +80,7 @@ def covariances(  # (N, 3) -> (N, 3, 3)
     for number in range(1, architecture.levels):
         below = levels[number - 1]
         k = min(architecture.neighbours[number], below.near.shape[1])
-        radii.append(group_radii(levels[number].points, below.points, below.near[::CELL], k, smallest))
+        radii.append(group_radii(levels[number].points, below.points, below.near, k, smallest, step=CELL))
         features.append(_encode_level(number, levels, k, radii[-1], features[-1], architecture, weights))
     watch("network")
     known = features[-1]
@@ -140,7 +139,7 @@ def _attend(levels, wide, radius, known: _Features, architecture: Architecture, 
     place, reader = (_stacked(weights, [f"attend{r}.{part}" for r in rounds[1:]]) for part in ("place", "reader"))
     args = (level.points, level.frames, radius, level.near, near1, wide1, near2, wide2, known.scalars, known.mapped, first)
     args = (*args, (*_flat(maps), place[0], reader[0], place[1] + reader[1]), np.float32(architecture.floor))
-    run_chunks(lambda begin, end: attend(*args, begin, end, moments), -(-count // TILE), _LEAST_TILES)
+    run_chunks(bind(attend, *args, moments), -(-count // TILE), _LEAST_TILES)
     return moments
 
 
@@ -148,7 +147,7 @@ def _size(moments, frames, lengths, scalars, context, order, architecture: Archi
     maps = _flat([_map(weights, "size.hidden" if architecture.size else "head.hidden"), _map(weights, "size.out")])
     result = np.empty((len(moments), 3, 3))
     args = (moments, frames, lengths, scalars, context, maps, architecture.size > 0, architecture.floor, order)
-    run_chunks(lambda begin, end: size(*args, begin, end, result), -(-len(moments) // TILE), _LEAST_TILES)
+    run_chunks(bind(size, *args, result), -(-len(moments) // TILE), _LEAST_TILES)
     return result
 
 
@@ -170,8 +169,7 @@ def _room(count: int, architecture: Architecture, number: int, following: tuple[
 
 
 def _run(kernel: Callable, args: tuple, count: int, features: _Features) -> None:
-    out = (features.scalars, features.vectors, features.mapped)
-    run_chunks(lambda begin, end: kernel(*args, begin, end, *out), -(-count // TILE), _LEAST_TILES)
+    run_chunks(bind(kernel, *args, features.scalars, features.vectors, features.mapped), -(-count // TILE), _LEAST_TILES)
 
 
 _LEAST_TILES = 4

@@ -5,6 +5,8 @@ maxima over neighbours all run over points in vector registers. What every point
 row of an array from its first element on: those are the loops that LLVM turns into vector instructions.
 """
 
+from typing import Any
+
 import numpy as np
 
 from poli.estimation.lanes import larger
@@ -12,7 +14,7 @@ from poli.estimation.runtime.product import OUTPUTS, PANEL, plain_four, plain_on
 from poli.kernel import kernel
 
 TILE = 64
-FAST = {"contract", "reassoc", "nsz", "nnan", "arcp"}
+FAST: dict[str, Any] = {"fastmath": {"contract", "reassoc", "nsz", "nnan", "arcp"}, "error_model": "numpy"}
 
 
 @kernel
@@ -51,7 +53,7 @@ def linear(weight, x, first, before, out, rectified):
                     plain_one(weights, o * inputs, inputs, xs, at, starts, begin + row, ys, end + row, TILE)
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def exponential(row):
     """exp in place, to two units in the last place, of numbers above -87 (which stands for all below) and below 88."""
     for c in range(len(row)):
@@ -67,7 +69,7 @@ def exponential(row):
         row[c] = (y * r * r + r + np.float32(1.0)) * power
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def logarithm(row):
     """log in place, to two units in the last place, of positive normal numbers."""
     for c in range(len(row)):

@@ -11,7 +11,7 @@ from poli.kernel import kernel
 LEAF = CELL * CELL
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, table, first_maps, maps, floor, begin, end, moments):
     """Each point weighs its nearest neighbours (`near`), the first `wide1` neighbours of its cell's lead and the first `wide2` of its
     leaf's. `table` has everybody's scalars mapped for their readers; `maps` are those of every round, stacked. The covariance, in
@@ -73,7 +73,7 @@ def _list_shared(near, wide, step, start, first, who):
                 names[p] = n
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def _draw_in(x, wide, place, prior, scratch):
     """Channels 0 to 2: the same directions with lengths that grow as a logarithm, asinh, and the weights (1 + squared distance)^-1
     that neighbours of the whole region start with. If nobody is far, all as it is and one."""
@@ -101,7 +101,7 @@ def _draw_in(x, wide, place, prior, scratch):
                 drawn[p] = ratio[p] * row[p]
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def _ask(known, r, deviation, weights, reader, edge):
     """The hidden layer of a round: what the first asked, and, of the ellipsoid of the round before, how far out of it a neighbour is
     and what it looks like."""
@@ -119,7 +119,7 @@ def _ask(known, r, deviation, weights, reader, edge):
                 strip[p] = larger(row[p] + weight * far[p] + mine[p], zero)
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def _soften(attention, prior, shares, most):
     """Softmax over the neighbours, times their prior weights; not divided by the sum, whose inverse is written to `shares`."""
     for h in range(len(shares)):
@@ -142,7 +142,7 @@ def _soften(attention, prior, shares, most):
             total[p] = np.float32(1.0) / total[p]
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def _positive(shape, heads, floor, scratch):
     """In place: the diagonal of B (rows 0, 2, 5), half the softplus above the floor; the share of every head, its softplus."""
     for row in range(6 + heads):
@@ -162,7 +162,7 @@ def _positive(shape, heads, floor, scratch):
             values[p] = half * (larger(values[p], np.float32(0.0)) + scratch[p]) + least
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def _weigh(attention, shares, x, shape, sums, scratch):
     """xx, yx, yy, zx, zy, zz of: moments of the weighed neighbours, (x - m / 2)(x - m / 2)' on average, and B B'."""
     a, b, c, d, e, f = shape[0], shape[1], shape[2], shape[3], shape[4], shape[5]
@@ -184,9 +184,9 @@ def _weigh(attention, shares, x, shape, sums, scratch):
                     m[p] += attended[p] * row[p]
         of_head, share = shape[6 + h], shares[h]
         for p in range(TILE):
-            share[p] *= of_head[p]
+            weight[p] = np.float32(-0.75) * of_head[p] * share[p] * share[p]
         for p in range(TILE):
-            weight[p] = np.float32(-0.75) * share[p] * share[p] / of_head[p]
+            share[p] *= of_head[p]
         _add_products(mean, weight, sums)
     for j in range(len(x)):
         for p in range(TILE):
@@ -198,7 +198,7 @@ def _weigh(attention, shares, x, shape, sums, scratch):
         _add_products(x[j], weight, sums)
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def _add_products(x, weight, sums):
     """sums += weight x x', as xx, yx, yy, zx, zy, zz. One array is written at a time: LLVM gives up on loops in which too many could
     overlap."""
@@ -211,7 +211,7 @@ def _add_products(x, weight, sums):
             m += 1
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def _factor(sums, floor, factor, logs):
     """L^-1 of C = L L', and L as six numbers of moderate size (both xx, yx, yy, zx, zy, zz)."""
     for p in range(TILE):
@@ -227,7 +227,7 @@ def _factor(sums, floor, factor, logs):
         logarithm(logs[row])
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def _deviate(x, factor, deviation):
     """The logarithm of one and squared distances in standard deviations, |L^-1 x|^2."""
     for j in range(len(x)):

@@ -19,7 +19,7 @@ from poli.estimation.runtime.places import (
 from poli.kernel import kernel
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def encode_points(points, near, k, frames, radius, context, weights, next_map, begin, end, scalars, vectors, mapped):
     """Level 0. `begin` and `end` count tiles. `scalars`, `vectors` and `mapped`, the scalars through `next_map`, are written."""
     place_weight, place_bias, context_weight, context_bias, edge_weight, edge_bias, node_weight, node_bias = weights
@@ -47,7 +47,7 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
         finish(pooled, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped)
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def encode_level(
     below, near, k, step, frames, radius, known, gathered, heard_vectors, weights, next_map, begin, end, scalars, vectors, mapped
 ):
@@ -80,7 +80,7 @@ def encode_level(
         finish(pooled, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped)
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def _pool(values, width, k, pooled):
     """Maximum and mean over the neighbours, of the rectified values."""
     zero, share = np.float32(0.0), np.float32(1.0) / np.float32(k)
@@ -96,7 +96,7 @@ def _pool(values, width, k, pooled):
                 mean[p] += share * value
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def finish(
     inputs, weight, begin, next_weight, next_begin, tile, count, frames, node, following, scalars, vectors, mapped
 ):

@@ -30,7 +30,7 @@ def list_near(near, rows, k, who):
             who[j, p] = row[j]
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def gather_offsets(below, who, at, offsets):
     """Neighbours less points, in the common frame. Subtracted in float64: clouds may be far off."""
     for j in range(len(who)):
@@ -40,7 +40,7 @@ def gather_offsets(below, who, at, offsets):
             X[p], Y[p], Z[p] = below[n, 0] - at[0, p], below[n, 1] - at[1, p], below[n, 2] - at[2, p]
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def turn_offsets(offsets, frame, inverse, place):
     """F' d / radius: channels 0 to 2."""
     for j in range(len(offsets)):
@@ -51,7 +51,7 @@ def turn_offsets(offsets, frame, inverse, place):
                 out[p] = (f[p] * X[p] + g[p] * Y[p] + h[p] * Z[p]) * inverse[p]
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def squares(place):
     """Channels 3 to 8 from 0 to 2: squares and products. Pooled, they are the moments of the group."""
     for j in range(len(place)):
@@ -63,7 +63,7 @@ def squares(place):
                 product[p] = x[p] * y[p]
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def gather_vectors(vectors, who, frame, place, first):
     """The neighbours' vectors, from the common frame into those of their readers: channels `first` and on."""
     for v in range(vectors.shape[1]):
@@ -77,7 +77,7 @@ def gather_vectors(vectors, who, frame, place, first):
                 W[p] = frame[2, p] * x + frame[5, p] * y + frame[8, p] * z
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def own_vectors(vectors, rows, frame, tile, first):
     """The points' own vectors, from the common frame into theirs: rows `first` and on."""
     for v in range(vectors.shape[1]):
@@ -92,10 +92,16 @@ def own_vectors(vectors, rows, frame, tile, first):
 def own_features(table, rows, tile, first):
     """Columns of a table, as rows `first` and on."""
     width = table.shape[1]
+    flat, into, nothing, starts = table.reshape(-1), tile.reshape(-1), np.zeros(LANES * LANES, np.float32), np.empty(TILE, np.int64)
+    whole = width - width % LANES
     for p in range(TILE):
-        row = table[rows[p]]
-        for c in range(width):
-            tile[first + c, p] = row[c]
+        starts[p] = rows[p] * width
+    for p in range(0, TILE, LANES):
+        for c in range(0, whole, LANES):
+            gather_eight(flat, starts, p, c, nothing, 0, 0, into, (first + c) * TILE + p, TILE)
+    for c in range(whole, width):
+        for p in range(TILE):
+            tile[first + c, p] = flat[starts[p] + c]
 
 
 @kernel
@@ -110,7 +116,7 @@ def gather_features(table, who, own, out):
             starts[p] = names[p] * width
         for p in range(0, TILE, LANES):
             for o in range(0, whole, LANES):
-                gather_eight(flat, starts, p, o, mine, o * TILE + p, into, target + o * TILE + p, TILE)
+                gather_eight(flat, starts, p, o, mine, o * TILE + p, TILE, into, target + o * TILE + p, TILE)
         for o in range(whole, width):
             for p in range(TILE):
                 out[j, o, p] = flat[starts[p] + o] + own[o, p]

@@ -17,7 +17,7 @@ from poli.estimation.runtime.places import (
 from poli.kernel import kernel
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def read_level(
     points, coarse, near, read, frames, radius, known, own, gathered, heard_vectors, weights, next_map, begin, end, scalars, vectors,
     mapped,

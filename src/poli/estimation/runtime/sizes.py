@@ -10,7 +10,7 @@ from poli.estimation.runtime.places import own_features
 from poli.kernel import kernel
 
 
-@kernel(fastmath=FAST)
+@kernel(**FAST)
 def size(moments, frames, lengths, scalars, context, weights, own_width, floor, order, begin, end, covariances):
     """Axes from the moments; their variances stretched by what the size map says, in units of `lengths`. If `own_width`, the map
     hangs on all that is known of a point, else on its scalars alone."""

@@ -1,0 +1,163 @@
+"""The runtime: equal to the reference network on many clouds, and right or clear on odd ones."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import poli
+from oracles import seeds
+from poli.data.simulate import SENSORS, scan_of
+from poli.errors import InputError
+from poli.estimation.architecture import Architecture
+from poli.estimation.grouping import Sight, group
+from poli.estimation.inference import load_model
+from poli.estimation.runtime import covariances
+from poli.voxels import voxel_downsample
+
+UP = np.array([0.0, 0.0, 1.0])
+SIGHTS = [Sight(np.zeros(3), UP), Sight(None, UP), Sight(np.zeros(3), None), Sight()]
+SCANS = {"log_scale": True, "sensor": True, "frames": "sensor", "size": 12}
+ARCHITECTURES = [
+    Architecture(),
+    Architecture(neighbours=(12,), edge=(10,), scalars=(9,), vectors=0, reach=12, head=7, attention=5, heads=3, rounds=1),
+    Architecture(neighbours=(16, 16, 16), edge=(24, 32, 48), scalars=(32, 48, 64), vectors=0, reach=16, wide=(8, 8), **SCANS),
+    Architecture(neighbours=(9, 7, 5, 3), edge=(8, 9, 10, 11), scalars=(8, 13, 16, 20), vectors=2, reach=11, wide=(5,), rounds=3, **SCANS),
+]
+
+
+def cloud(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
+    points = rng.standard_normal((count, 3))
+    if kind == "plane":
+        points[:, 2] *= 1e-3
+    if kind == "rings":
+        angle, ring = rng.uniform(0, 2 * np.pi, count), rng.integers(1, 8, count)
+        points = np.stack([5.0 * ring * np.cos(angle), 5.0 * ring * np.sin(angle), -1.8 + 0.02 * points[:, 0]], axis=1)
+    if kind == "grid":
+        points = rng.permutation(np.stack(np.meshgrid(*[np.arange(13.0)] * 3), axis=-1).reshape(-1, 3))[:count]
+    if kind == "duplicates":
+        points = points[rng.integers(0, max(1, count // 5), count)]
+    return points
+
+
+def reference(architecture: Architecture, points: np.ndarray, sight: Sight, weights: dict[str, np.ndarray]) -> np.ndarray:
+    torch = pytest.importorskip("torch")
+    from poli.learn.groups import GroupBatch
+    from poli.learn.network import Network
+
+    network = Network(architecture)
+    network.load_state_dict({f"maps.{name.replace('.', '_', 1)}": torch.from_numpy(w) for name, w in weights.items()})
+    with torch.no_grad():
+        L, frames = network.sized(GroupBatch.of([group(points, architecture, sight)]))
+        factor = (frames.double() @ L.double()).numpy()
+    return factor @ np.swapaxes(factor, 1, 2)
+
+
+def random_weights(architecture: Architecture, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    weights = {}
+    for name, (inputs, outputs) in architecture.linear_shapes().items():
+        scale = 0.2 if name.startswith(("shape", "attend", "size")) else 1.4
+        weights[f"{name}.weight"] = (scale / np.sqrt(inputs) * rng.standard_normal((outputs, inputs))).astype(np.float32)
+        weights[f"{name}.bias"] = (0.1 * rng.standard_normal(outputs)).astype(np.float32)
+    return weights
+
+
+def assert_equal(found: np.ndarray, expected: np.ndarray) -> None:
+    size = np.abs(expected).max(axis=(1, 2), keepdims=True)
+    np.testing.assert_allclose(found / size, expected / size, atol=1e-4)
+
+
+@given(
+    seed=seeds,
+    kind=st.sampled_from(["volume", "plane", "rings", "grid", "duplicates"]),
+    count=st.sampled_from([16, 17, 31, 64, 65, 200, 1000]),
+    sight=st.sampled_from(SIGHTS),
+    architecture=st.sampled_from(ARCHITECTURES),
+)
+@settings(max_examples=60)
+def test_the_runtime_equals_the_reference_network(seed, kind, count, sight, architecture):
+    rng = np.random.default_rng(seed)
+    points, weights = cloud(kind, max(count, architecture.least_points), rng), random_weights(architecture, rng)
+    assert_equal(covariances(points, architecture, weights, 1.0, sight), reference(architecture, points, sight, weights))
+
+
+@pytest.mark.parametrize("name", ["lidar", "objects"])
+def test_shipped_models_equal_the_reference_network_on_a_scan(name):
+    model, points = load_model(name), voxel_downsample(scan_of("campus", SENSORS["hdl32e"], 7), 0.5).points.astype(np.float64)
+    expected = model.calibration**2 * reference(model.architecture, points, SIGHTS[0], model.weights)
+    assert_equal(model.covariances(points, SIGHTS[0]), expected)
+
+
+def test_odd_clouds_are_estimated(rng):
+    odd = {
+        "identical": np.full((500, 3), 3.0),
+        "collinear": np.outer(np.linspace(0.0, 50.0, 300), [1.0, 2.0, 0.5]),
+        "two places": np.repeat([[0.0, 0.0, 0.0], [100.0, 0.0, 0.0]], 40, axis=0),
+        "sixteen": rng.standard_normal((16, 3)),
+        "one far away": np.concatenate([rng.standard_normal((200, 3)), [[1e6, 0.0, 0.0]]]),
+        "tiny": 1e-6 * rng.standard_normal((100, 3)),
+        "float32": rng.standard_normal((100, 3)).astype(np.float32),
+    }
+    for name, points in odd.items():
+        for model in ("lidar", "objects"):
+            field = poli.estimate(points, model)
+            assert np.isfinite(field.covariances).all(), (name, model)
+            assert (np.linalg.eigvalsh(field.covariances)[:, 0] > 0.0).all(), (name, model)
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (np.empty((0, 3)), "point"),
+        (np.zeros((1, 3)), "at least 16"),
+        (np.zeros((15, 3)), "at least 16"),
+        (np.full((20, 3), np.nan), "finite"),
+        (np.zeros((20, 4)), "shape"),
+    ],
+)
+def test_clouds_that_cannot_be_estimated_are_named(points, message):
+    with pytest.raises(InputError, match=message):
+        poli.estimate(points)
+
+
+def test_a_far_origin_costs_no_precision(rng):
+    """Coordinates of maps are millions of metres; float64 holds them to a nanometre, and so must we."""
+    points, there = rng.standard_normal((2000, 3)) * [30.0, 30.0, 2.0], np.array([1e6, 5e6, 300.0])
+    here, moved = poli.estimate(points).covariances, poli.estimate(points + there, viewpoint=there).covariances
+    error = np.abs(moved - here).max(axis=(1, 2)) / np.abs(here).max(axis=(1, 2))
+    assert np.quantile(error, 0.99) < 1e-4  # a tie of neighbours may fall otherwise
+    assert np.median(error) < 1e-6
+
+
+def test_threads_calling_at_once_get_the_same_answers(rng):
+    clouds = [rng.standard_normal((800 + 100 * i, 3)) * [20.0, 20.0, 1.0] for i in range(6)]
+    alone = [poli.estimate(points).covariances for points in clouds]
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda points: poli.estimate(points).covariances, clouds * 3))
+    for found, expected in zip(together, alone * 3, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_the_number_of_threads_does_not_change_the_answer(rng, monkeypatch):
+    points = rng.standard_normal((3000, 3)) * [20.0, 20.0, 1.0]
+    many = poli.estimate(points).covariances
+    monkeypatch.setenv("POLI_NUM_THREADS", "1")
+    np.testing.assert_array_equal(poli.estimate(points).covariances, many)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="tells the resident memory only on Linux")
+def test_memory_does_not_grow_with_the_number_of_calls(rng):
+    points = rng.standard_normal((2000, 3)) * [20.0, 20.0, 1.0]
+
+    def resident() -> float:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+    for _ in range(20):
+        poli.estimate(points)
+    before = resident()
+    for _ in range(200):
+        poli.estimate(points)
+    assert resident() - before < 8.0  # MB; the answers alone would be 30 if they were kept
