@@ -11,6 +11,8 @@ from numba.core.registry import cpu_target
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import as_dtype
 
+from poli.ahead.layout import DATA_AT, SHAPE_AT
+
 _WORD = ir.IntType(64)
 _NUMBERS = {types.int64: "i8", types.float64: "f8", types.float32: "f4", types.boolean: "b1"}
 
@@ -64,13 +66,19 @@ def _value(context: Any, builder: ir.IRBuilder, kind: Any, take: Callable[[], ir
 
 
 def _array(context: Any, builder: ir.IRBuilder, kind: Any, take: Callable[[], ir.Value]) -> ir.Value:
-    element = context.get_data_type(kind.dtype)
-    data = builder.inttoptr(take(), element.as_pointer())
-    shape = [take() for _ in range(kind.ndim)]
+    element, numpy_object = context.get_data_type(kind.dtype), take()
+
+    def field(place: int, pointer: ir.Type) -> ir.Value:
+        address = builder.add(numpy_object, ir.Constant(_WORD, place))
+        return builder.load(builder.inttoptr(address, pointer.as_pointer()))
+
+    extents = field(SHAPE_AT, _WORD.as_pointer())
+    shape = [builder.load(builder.gep(extents, [ir.Constant(_WORD, axis)])) for axis in range(kind.ndim)]
     size = ir.Constant(_WORD, context.get_abi_sizeof(element))
     strides = [size]
     for extent in reversed(shape[1:]):
         strides.insert(0, builder.mul(strides[0], extent))
     array = context.make_array(kind)(context, builder)
+    data = field(DATA_AT, element.as_pointer())
     populate_array(array, data=data, shape=shape, strides=strides, itemsize=size, meminfo=None)
     return array._getvalue()

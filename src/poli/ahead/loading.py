@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from poli.ahead.header import Header
-from poli.ahead.layout import Layout
+from poli.ahead.layout import Layout, arrays_are_laid_out_as_expected
 
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)  # calls it without the GIL
 # Kernels allocate their scratch memory by these: they are in every process, and need no GIL either.
@@ -40,7 +40,7 @@ def native_kernels() -> Mapping[str, NativeKernel]:
 
 
 def _load() -> Mapping[str, NativeKernel]:
-    if sys.byteorder != "little" or ctypes.sizeof(ctypes.c_void_p) != 8:
+    if sys.byteorder != "little" or ctypes.sizeof(ctypes.c_void_p) != 8 or not arrays_are_laid_out_as_expected():
         return {}
     header = Header.read()
     if not header.is_current():

@@ -10,19 +10,18 @@ from pathlib import Path
 import numpy as np
 
 from poli.bench.fresh_process import FIRST_POINTS, first_call_seconds, peak_mb
+from poli.bench.pca_rivals import NEIGHBOURS, pca_rivals
 from poli.bench.report import Report, publish
 from poli.bench.sized_clouds import SizedCloud, real_cloud, simulated_cloud, vlp16_sweep
 from poli.bench.stages import STAGES, stage_times
 from poli.bench.turns import medians, same_threads, stopwatch
-from poli.errors import InputError, MissingExtra, PoliError
+from poli.errors import InputError
 from poli.estimation import estimate, pca
 from poli.show.figure import pyplot, save_figure
-from poli.threads import thread_count
 from poli.voxels import voxel_downsample
 
 SIZES = (5_000, 10_000, 15_000, 20_000, 25_000, 30_000, 60_000, 120_000)
 _LEAST_SIZE = 100
-_NEIGHBOURS = 24
 _VOXEL = 0.2  # metres
 _NAMES = {"poli": "POLI", "pca": "our PCA", "open3d": "Open3D", "small_gicp": "small_gicp"}
 
@@ -103,7 +102,7 @@ def run(bench: RuntimeBench, out: Path, json_path: Path | None, command: str) ->
         figures, rows, notes = {**figures, **real.figures("real_")}, rows + real.rows(", real"), notes + real.notes("real")
     notes = [
         f"milliseconds, medians of {bench.repeats} runs, {threads} threads for everyone, contestants in turns; points are not "
-        f"voxelised; model {Path(bench.model).name}; PCA of {_NEIGHBOURS} neighbours",
+        f"voxelised; model {Path(bench.model).name}; PCA of {NEIGHBOURS} neighbours",
         "the stages are of a second series of runs, so that their sum is not quite POLI's time, which is that of `poli.estimate`",
         "peak: resident memory of `poli.estimate` in a fresh process above what it held before, with model and kernels loaded; the "
         "input points do not count, the ellipsoids that come back do",
@@ -133,26 +132,7 @@ def _measure(bench: RuntimeBench, cloud_of: Callable[[int], SizedCloud]) -> Meas
 
 
 def _contestants(points: np.ndarray, model: str) -> dict[str, Callable[[], object]]:
-    try:
-        import open3d
-        import small_gicp
-    except ModuleNotFoundError:
-        raise MissingExtra("comparing with Open3D and small_gicp", "bench") from None
-    except (ImportError, OSError) as error:
-        raise PoliError(f"open3d is installed but does not load: {error}; it needs system libraries, see the README") from None
-    cloud = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(points))
-    other = small_gicp.PointCloud(points)
-
-    def by_open3d() -> None:
-        cloud.covariances = open3d.utility.Matrix3dVector()  # kept ones would be reused
-        cloud.estimate_covariances(open3d.geometry.KDTreeSearchParamKNN(_NEIGHBOURS))
-
-    return {
-        "poli": lambda: estimate(points, model),
-        "pca": lambda: pca(points, k=_NEIGHBOURS),
-        "open3d": by_open3d,
-        "small_gicp": lambda: small_gicp.estimate_covariances(other, num_neighbors=_NEIGHBOURS, num_threads=thread_count()),
-    }
+    return {"poli": lambda: estimate(points, model), "pca": lambda: pca(points, k=NEIGHBOURS), **pca_rivals(points)}
 
 
 def _vlp16(bench: RuntimeBench) -> dict[str, float]:

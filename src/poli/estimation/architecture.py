@@ -52,9 +52,13 @@ class Architecture:
         if not all(isinstance(n, int) for n in [*numbers, self.vectors, self.size]):
             raise InputError("architecture: sizes must be whole numbers")
         if self.reach < max(self.neighbours[:2]):
-            raise InputError(f"architecture: reach is {self.reach}; it must cover the {max(self.neighbours[:2])} neighbours of a group")
+            raise InputError(
+                f"architecture: reach is {self.reach}; it must cover the {max(self.neighbours[:2])} neighbours of a group"
+            )
         if self.interpolated > CANDIDATES + 1:
-            raise InputError(f"architecture: interpolated is {self.interpolated}; a point chooses among {CANDIDATES + 1} coarse points")
+            raise InputError(
+                f"architecture: interpolated is {self.interpolated}; a point chooses among {CANDIDATES + 1} coarse points"
+            )
         if len(self.wide) >= levels or len(self.wide) > 2 or not all(isinstance(n, int) and n > 0 for n in self.wide):
             raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {min(2, levels - 1)}")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
@@ -97,7 +101,11 @@ class Architecture:
         where somebody takes only the first of them."""
         searches = []
         for level in range(self.levels):
-            users = [CANDIDATES, *self.wide[level - 1 : level], *self.neighbours[level + 1 : level + 2]] if level else [self.reach, *self.neighbours[:2]]
+            users = (
+                [CANDIDATES, *self.wide[level - 1 : level], *self.neighbours[level + 1 : level + 2]]
+                if level
+                else [self.reach, *self.neighbours[:2]]
+            )
             k = max(users) if level else self.reach
             searches.append((min(k, -(-count // CELL**level) - 1), min(users) < k))
         return searches

@@ -10,7 +10,9 @@ from poli.kernel import kernel
 from poli.threads import run_chunks
 
 
-def group_radii(centres, below, neighbours, k: int, smallest: float, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
+def group_radii(
+    centres, below, neighbours, k: int, smallest: float, step: int = 1
+) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
     """Root mean square distance of the k first neighbours, at least `smallest`. Those of centre i are in row i `step`."""
     radii = np.empty(len(centres))
     run_chunks(bind(_radii, centres, below, neighbours, k, smallest, step, radii), len(centres))
@@ -46,7 +48,13 @@ def tell_context(  # -> (N, log_scale + 8 sensor) float32
     if log_scale:
         context[:, 0] = np.log(radii)
     if sensor:
-        sight = (frames, np.zeros((1, 3)) if rays is None else rays, rays is not None, np.zeros(3) if up is None else up, up is not None)
+        sight = (
+            frames,
+            np.zeros((1, 3)) if rays is None else rays,
+            rays is not None,
+            np.zeros(3) if up is None else up,
+            up is not None,
+        )
         run_chunks(bind(_tell_sight, *sight, int(log_scale), context), len(radii))
     return context
 

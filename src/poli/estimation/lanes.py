@@ -1,11 +1,13 @@
-"""Eight floats at once, in LLVM's own terms: what a compiler makes of short loops is not vector code. Every CPU gets what it has."""
+"""Eight floats at once, in LLVM's own terms: what a compiler makes of short loops is not vector code. Every CPU gets what it
+has."""
 
 from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+
+from poli.kernel import intrinsic
 
 LANES = 8
 _FLOATS, _NUMBER = ir.VectorType(ir.FloatType(), LANES), types.intp
@@ -62,7 +64,10 @@ class Vector:
 
     def root(self) -> Vector:
         kind = ir.FunctionType(_FLOATS, [_FLOATS])
-        return Vector(self.builder, self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, "llvm.sqrt.v8f32"), [self.value]))
+        return Vector(
+            self.builder,
+            self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, "llvm.sqrt.v8f32"), [self.value]),
+        )
 
     def where(self, condition, other: Vector) -> Vector:
         """This one where the condition holds, the other elsewhere."""
@@ -99,8 +104,8 @@ def larger(_context, a, b):
 
 @intrinsic
 def gather_eight(_context, table, starts, first, channel, own, own_start, own_stride, out, out_start, stride):
-    """For eight points p and eight channels c, out[c, p] = table[starts[p] + c] + own[c, p]. Arrays are flat; `starts` from `first` on,
-    channels from `channel` on, rows of `own` and `out` are a stride apart."""
+    """For eight points p and eight channels c, out[c, p] = table[starts[p] + c] + own[c, p]. Arrays are flat; `starts` from `first`
+    on, channels from `channel` on, rows of `own` and `out` are a stride apart."""
 
     def generate(context, builder, signature, arguments):
         table, starts, own, out = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 4, 7))
@@ -166,7 +171,9 @@ def not_above(_context, values, place, limit):
 def count_bits(_context, bits):
     def generate(context, builder, signature, arguments):
         kind = ir.IntType(64)
-        return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), "llvm.ctpop.i64"), arguments)
+        return builder.call(
+            cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), "llvm.ctpop.i64"), arguments
+        )
 
     return _NUMBER(_NUMBER), generate
 

@@ -1,17 +1,17 @@
 """The k nearest others of every point of a k-d tree at once.
 
 Queries of a leaf share their search. First each looks among the points of a common ancestor, which bounds the distance to its k-th
-neighbour; one walk through the tree then finds the leaves within the largest bound, and each query reads those within its own. Of the
-distances so gathered, the k smallest are found by counting those below a threshold, eight at a time, instead of sorting. Coordinates
-are float32: who is nearest is told to seven digits of the cloud's extent, and distances that matter are computed elsewhere.
-"""
+neighbour; one walk through the tree then finds the leaves within the largest bound, and each query reads those within its own. Of
+the distances so gathered, the k smallest are found by counting those below a threshold, eight at a time, instead of sorting.
+Coordinates are float32: who is nearest is told to seven digits of the cloud's extent, and distances that matter are computed
+elsewhere."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from poli.estimation.lanes import LANES, count_bits, lowest_bit, not_above, squared_distances
 from poli.ahead import bind
+from poli.estimation.lanes import LANES, count_bits, lowest_bit, not_above, squared_distances
 from poli.kernel import kernel
 from poli.threads import run_chunks
 

@@ -93,7 +93,8 @@ class NeighbourIndex:
     def neighbourhoods(self, k: int, thinning: int = 0, ordered: bool = False) -> np.ndarray:  # (M, k) int32
         """The k nearest others of every point, in leaf order, of the cloud thinned `thinning` times by CELL: a set each, or, if
         `ordered`, nearest first. Much faster than `nearest`, which takes queries one by one."""
-        return neighbourhoods(*thinned(self.tree, thinning), k, ordered)
+        ranges, boxes, xyz, depth = thinned(self.tree, thinning)
+        return neighbourhoods(ranges, boxes, xyz, depth, k, ordered)
 
     def _search(self, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = np.empty((columns.shape[1], k), np.int32)

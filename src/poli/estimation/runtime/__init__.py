@@ -1,9 +1,8 @@
 """The trained network on a CPU, torch-free: points to covariances.
 
-Everything runs in the order of the k-d tree's leaves, where the neighbours of a point stand close to it in memory, and in tiles that
-lie in the cache: gathered, multiplied, pooled, and nothing large written. It computes what `learn.network` computes; a test holds the
-two together.
-"""
+Everything runs in the order of the k-d tree's leaves, where the neighbours of a point stand close to it in memory, and in tiles
+that lie in the cache: gathered, multiplied, pooled, and nothing large written. It computes what `learn.network` computes; a test
+holds the two together."""
 
 from __future__ import annotations
 
@@ -51,7 +50,8 @@ def covariances(  # (N, 3) -> (N, 3, 3)
     sight: Sight,
     watch: Callable[[str], None] = lambda stage: None,
 ) -> np.ndarray:
-    """Calibrated covariances. `watch` is called when a stage ends: sampling, neighbours, network, interpolation or network again."""
+    """Calibrated covariances. `watch` is called when a stage ends: sampling, neighbours, network, interpolation or network
+    again."""
     check_count(points, architecture)
     centred = points - points.mean(axis=0)
     index = index_of(centred, architecture)
@@ -73,7 +73,9 @@ def covariances(  # (N, 3) -> (N, 3, 3)
     context = tell_context(radius, frames, rays, sight.up, architecture.log_scale, architecture.sensor)
     frames = frames.astype(np.float32)
     steps = [CELL**level for level in range(architecture.levels)]
-    levels = [_Level(np.ascontiguousarray(positions[::s]), n, np.ascontiguousarray(frames[::s])) for s, n in zip(steps, near, strict=True)]
+    levels = [
+        _Level(np.ascontiguousarray(positions[::s]), n, np.ascontiguousarray(frames[::s])) for s, n in zip(steps, near, strict=True)
+    ]
 
     radii = [radius]
     features = [_encode_points(levels[0], first, radius, context, architecture, weights)]
@@ -98,7 +100,9 @@ def covariances(  # (N, 3) -> (N, 3, 3)
 def _encode_points(level: _Level, k, radius, context, architecture: Architecture, weights: Weights) -> _Features:
     place, edge, node = (_map(weights, f"down0.{name}") for name in ("place", "edge", "node"))
     width = len(place[1])
-    told = _map(weights, "down0.context") if architecture.context else (np.empty((width, 0), np.float32), np.zeros(width, np.float32))
+    told = (
+        _map(weights, "down0.context") if architecture.context else (np.empty((width, 0), np.float32), np.zeros(width, np.float32))
+    )
     following = _following(architecture, weights, 0, going_up=False)
     features = _room(len(level.points), architecture, 0, following)
     args = (level.points, level.near, k, level.frames, radius, context, _flat([place, told, edge, node]), following)
@@ -116,7 +120,9 @@ def _encode_level(number, levels, k, radius, below: _Features, architecture: Arc
     return features
 
 
-def _read_level(number, levels, radius, own: _Features, coarse: _Features, architecture: Architecture, weights: Weights) -> _Features:
+def _read_level(
+    number, levels, radius, own: _Features, coarse: _Features, architecture: Architecture, weights: Weights
+) -> _Features:
     maps = _flat([_map(weights, f"up{number}.{name}") for name in ("place", "node")])
     following = _following(architecture, weights, number, going_up=True)
     level, above = levels[number], levels[number + 1]
@@ -124,7 +130,18 @@ def _read_level(number, levels, radius, own: _Features, coarse: _Features, archi
     if number == 0:  # nobody reads vectors from here on
         features.vectors = features.vectors[:, :0]
     read = min(architecture.interpolated, 1 + above.near.shape[1])
-    args = (level.points, above.points, above.near, read, level.frames, radius, own.scalars, own.vectors, coarse.mapped, coarse.vectors)
+    args = (
+        level.points,
+        above.points,
+        above.near,
+        read,
+        level.frames,
+        radius,
+        own.scalars,
+        own.vectors,
+        coarse.mapped,
+        coarse.vectors,
+    )
     _run(read_level, (*args, maps, following), len(level.points), features)
     return features
 
@@ -138,8 +155,8 @@ def _attend(levels, wide, radius, known: _Features, architecture: Architecture, 
     maps = [_stacked(weights, [f"attend{r}.out" for r in rounds]), _stacked(weights, [f"shape{r}.out" for r in rounds])]
     place, reader = (_stacked(weights, [f"attend{r}.{part}" for r in rounds[1:]]) for part in ("place", "reader"))
     args = (level.points, level.frames, radius, level.near, near1, wide1, near2, wide2, known.scalars, known.mapped, first)
-    args = (*args, (*_flat(maps), place[0], reader[0], place[1] + reader[1]), np.float32(architecture.floor))
-    run_chunks(bind(attend, *args, moments), -(-count // TILE), _LEAST_TILES)
+    looks = (*_flat(maps), place[0], reader[0], place[1] + reader[1])
+    run_chunks(bind(attend, *args, looks, np.float32(architecture.floor), moments), -(-count // TILE), _LEAST_TILES)
     return moments
 
 

@@ -1,9 +1,8 @@
 """Arithmetic on tiles of TILE points, in float32, small enough to lie in the cache.
 
-What every neighbour of every point has is (neighbours, channels, TILE): points stand side by side, so frames, attention, and sums and
-maxima over neighbours all run over points in vector registers. What every point has is (channels, TILE). Inner loops run over a whole
-row of an array from its first element on: those are the loops that LLVM turns into vector instructions.
-"""
+What every neighbour of every point has is (neighbours, channels, TILE): points stand side by side, so frames, attention, and sums
+and maxima over neighbours all run over points in vector registers. What every point has is (channels, TILE). Inner loops run over a
+whole row of an array from its first element on: those are the loops that LLVM turns into vector instructions."""
 
 from typing import Any
 

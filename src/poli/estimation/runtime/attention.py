@@ -5,7 +5,15 @@ import numpy as np
 from poli.estimation.lanes import larger
 from poli.estimation.neighbourhoods import CELL
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
-from poli.estimation.runtime.places import gather_features, gather_offsets, list_near, load_points, own_features, squares, turn_offsets
+from poli.estimation.runtime.places import (
+    gather_features,
+    gather_offsets,
+    list_near,
+    load_points,
+    own_features,
+    squares,
+    turn_offsets,
+)
 from poli.kernel import kernel
 
 LEAF = CELL * CELL
@@ -13,9 +21,9 @@ LEAF = CELL * CELL
 
 @kernel(**FAST)
 def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, table, first_maps, maps, floor, begin, end, moments):
-    """Each point weighs its nearest neighbours (`near`), the first `wide1` neighbours of its cell's lead and the first `wide2` of its
-    leaf's. `table` has everybody's scalars mapped for their readers; `maps` are those of every round, stacked. The covariance, in
-    the own frame and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. `begin` and `end` count tiles."""
+    """Each point weighs its nearest neighbours (`near`), the first `wide1` neighbours of its cell's lead and the first `wide2` of
+    its leaf's. `table` has everybody's scalars mapped for their readers; `maps` are those of every round, stacked. The covariance,
+    in the own frame and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. `begin` and `end` count tiles."""
     place_weight, place_bias, reader_weight, reader_bias, hidden_weight, hidden_bias = first_maps
     out_weight, out_bias, shape_weight, shape_bias, again_weight, log_weight, again_bias = maps
     count, width, heads, k = len(points), len(place_bias), out_bias.shape[1], near.shape[1]
@@ -103,8 +111,8 @@ def _draw_in(x, wide, place, prior, scratch):
 
 @kernel(**FAST)
 def _ask(known, r, deviation, weights, reader, edge):
-    """The hidden layer of a round: what the first asked, and, of the ellipsoid of the round before, how far out of it a neighbour is
-    and what it looks like."""
+    """The hidden layer of a round: what the first asked, and, of the ellipsoid of the round before, how far out of it a neighbour
+    is and what it looks like."""
     zero = np.float32(0.0)
     if r == 0:
         values, out = known.reshape(-1), edge.reshape(-1)
@@ -200,8 +208,8 @@ def _weigh(attention, shares, x, shape, sums, scratch):
 
 @kernel(**FAST)
 def _add_products(x, weight, sums):
-    """sums += weight x x', as xx, yx, yy, zx, zy, zz. One array is written at a time: LLVM gives up on loops in which too many could
-    overlap."""
+    """sums += weight x x', as xx, yx, yy, zx, zy, zz. One array is written at a time: LLVM gives up on loops in which too many
+    could overlap."""
     m = 0
     for a in range(3):
         for b in range(a + 1):

@@ -1,20 +1,19 @@
 """Eigenvalues and eigenvectors of eight symmetric 3x3 matrices at once, in LLVM's own terms."""
 
+from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from poli.estimation.lanes import LANES, Vector, data_of, load, offset, spread, store
 from poli.estimation.runtime.arithmetic import TILE
-from poli.kernel import kernel
-from llvmlite import ir
+from poli.kernel import intrinsic, kernel
 
 _SWEEPS = 4  # of Jacobi rotations, which converge quadratically: a fifth changes nothing that float32 could tell
 
 
 @kernel
 def diagonalise(matrices, axes):  # (6, TILE), (9, TILE) float32
-    """Matrices are given as xx, yx, yy, zx, zy, zz. Rows 0 to 2 become their eigenvalues, ascending, and rows 3 i to 3 i + 2 of `axes`
-    the i-th eigenvectors."""
+    """Matrices are given as xx, yx, yy, zx, zy, zz. Rows 0 to 2 become their eigenvalues, ascending, and rows 3 i to 3 i + 2 of
+    `axes` the i-th eigenvectors."""
     flat, into = matrices.reshape(-1), axes.reshape(-1)
     for p in range(0, TILE, LANES):
         _diagonalise_eight(flat, into, p, TILE)
@@ -23,7 +22,8 @@ def diagonalise(matrices, axes):  # (6, TILE), (9, TILE) float32
 @intrinsic
 def _diagonalise_eight(_context, matrices, axes, first, stride):
     def generate(context, builder, signature, arguments):
-        data, into, first, stride = (*(data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1)), *arguments[2:])
+        data, into = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1))
+        first, stride = arguments[2:]
 
         def number(value):
             return Vector(builder, spread(builder, ir.Constant(ir.FloatType(), value)))
@@ -41,7 +41,7 @@ def _diagonalise_eight(_context, matrices, axes, first, stride):
                 sine = tangent * cosine
                 diagonal[i], diagonal[j] = diagonal[i] - tangent * between, diagonal[j] + tangent * between
                 off[i, j] = number(0.0)
-                first_key, second_key = tuple(sorted((i, other))), tuple(sorted((j, other)))
+                first_key, second_key = (min(i, other), max(i, other)), (min(j, other), max(j, other))
                 u, v = off[first_key], off[second_key]
                 off[first_key], off[second_key] = cosine * u - sine * v, sine * u + cosine * v
                 for a in range(3):

@@ -44,7 +44,9 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
         linear(place_weight, place, 0, heard, first, True)
         linear(edge_weight, first, 0, edge_begin, second, False)
         _pool(second, width, k, pooled)
-        finish(pooled, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped)
+        finish(
+            pooled, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped
+        )
 
 
 @kernel(**FAST)
@@ -77,7 +79,9 @@ def encode_level(
         _pool(second, width, k, pooled)
         own_features(known, rows, pooled, 2 * width)
         own_vectors(heard_vectors, rows, frame, pooled, 2 * width + own)
-        finish(pooled, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped)
+        finish(
+            pooled, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped
+        )
 
 
 @kernel(**FAST)
@@ -97,9 +101,7 @@ def _pool(values, width, k, pooled):
 
 
 @kernel(**FAST)
-def finish(
-    inputs, weight, begin, next_weight, next_begin, tile, count, frames, node, following, scalars, vectors, mapped
-):
+def finish(inputs, weight, begin, next_weight, next_begin, tile, count, frames, node, following, scalars, vectors, mapped):
     """A tile's features from its inputs: scalars, rectified; vectors, into the common frame; scalars through the next map."""
     start, width = tile * TILE, scalars.shape[1]
     filled = min(TILE, count - start)
@@ -115,6 +117,4 @@ def finish(
         for v in range(vectors.shape[1]):
             x, y, z = node[width + 3 * v, p], node[width + 3 * v + 1, p], node[width + 3 * v + 2, p]
             for a in range(3):
-                vectors[start + p, v, a] = (
-                    frames[start + p, a, 0] * x + frames[start + p, a, 1] * y + frames[start + p, a, 2] * z
-                )
+                vectors[start + p, v, a] = frames[start + p, a, 0] * x + frames[start + p, a, 1] * y + frames[start + p, a, 2] * z

@@ -1,24 +1,23 @@
 """The inner loop of every linear map, in LLVM's own terms.
 
 Loops over arrays store and load every partial sum; a compiler does not keep them in registers across the loop over inputs. Here a
-panel of four outputs by sixteen points stays in eight vector registers while all inputs pass: two loads of points and four of weights
-for eight fused multiply-adds.
-"""
+panel of four outputs by sixteen points stays in eight vector registers while all inputs pass: two loads of points and four of
+weights for eight fused multiply-adds."""
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from poli.estimation.lanes import LANES, load, offset, spread, store
+from poli.kernel import intrinsic
 
 PANEL = 2 * LANES  # points
 OUTPUTS = 4
 
 
 def _panel(outputs: int, rectified: bool):
-    """An intrinsic: out = before + weight x on one panel, rectified or not. Arrays are flat float32, each with the index that it starts
-    at; weights of an output stand together, and `stride` is from one row of x, of before and of out to the next."""
+    """An intrinsic: out = before + weight x on one panel, rectified or not. Arrays are flat float32, each with the index that it
+    starts at; weights of an output stand together, and `stride` is from one row of x, of before and of out to the next."""
 
     @intrinsic
     def panel(_context, weight, weight_start, inputs, x, x_start, before, before_start, out, out_start, stride):
@@ -63,7 +62,9 @@ def _panel(outputs: int, rectified: bool):
         builder.position_at_end(after)
         if rectified:
             zero = ir.Constant(vector, [0.0] * LANES)
-            larger = cgutils.get_or_insert_function(builder.module, ir.FunctionType(vector, [vector, vector]), f"llvm.maxnum.v{LANES}f32")
+            larger = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(vector, [vector, vector]), f"llvm.maxnum.v{LANES}f32"
+            )
             last = [builder.call(larger, [value, zero], fastmath=("nnan", "nsz")) for value in last]
         for place, value in zip(places, last, strict=True):
             store(builder, value, sums, at(out_start, *place))

@@ -19,8 +19,8 @@ from poli.kernel import kernel
 
 @kernel(**FAST)
 def read_level(
-    points, coarse, near, read, frames, radius, known, own, gathered, heard_vectors, weights, next_map, begin, end, scalars, vectors,
-    mapped,
+    points, coarse, near, read, frames, radius, known, own, gathered, heard_vectors, weights, next_map, begin, end,
+    scalars, vectors, mapped,
 ):  # fmt: skip
     """`known` and `own` are the scalars and vectors of this level, `gathered` the mapped scalars of the coarser one and
     `heard_vectors` its vectors; each point reads the `read` nearest of its cell's lead and the lead's neighbours."""
@@ -56,4 +56,6 @@ def read_level(
                     out[p] += share[p] * strip[p]
         own_features(known, rows, inputs, width)
         own_vectors(own, rows, frame, inputs, 2 * width)
-        finish(inputs, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped)
+        finish(
+            inputs, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped
+        )

@@ -47,7 +47,11 @@ def size(moments, frames, lengths, scalars, context, weights, own_width, floor, 
         for p in range(filled):
             i = start + p
             scale = lengths[i] * lengths[i]
-            u, v, w = scale * matrix[0, p] * stretch[0, p], scale * matrix[1, p] * stretch[1, p], scale * matrix[2, p] * stretch[2, p]
+            u, v, w = (
+                scale * matrix[0, p] * stretch[0, p],
+                scale * matrix[1, p] * stretch[1, p],
+                scale * matrix[2, p] * stretch[2, p],
+            )
             u = min(u, THINNEST * min(v, w))
             C = covariances[order[i]]
             C[:] = 0.0
