@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint kernels bench clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -20,6 +20,9 @@ lint: $(VENV)/.dev  ## style, types, and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+kernels: $(VENV)/.core  ## compile ahead what estimate and pca run; needed when a kernel has changed
+	$(BIN)/python -m poli.ahead.build
 
 bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/results
 	$(BIN)/poli bench layer --out docs/results

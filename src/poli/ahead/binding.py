@@ -9,8 +9,8 @@ from poli.ahead.loading import native_kernels
 
 
 def bind(kernel: Callable, *args: Any) -> Callable[[int, int], None]:
-    """A function of (begin, end) that calls `kernel`. `args` are all others of its arguments, in order; they are looked at once, not
-    for every range. The name of a kernel stays that of numba's dispatcher: other kernels call it by that."""
+    """A function of (begin, end) that calls `kernel`. `args` are all others of its arguments, in order; they are looked at once,
+    not for every range. A kernel's own name stays that of numba's dispatcher: other kernels call it by that."""
     python = getattr(kernel, "py_func", None)
     place = (python or kernel).__code__.co_varnames.index("begin")
     before, after = args[:place], args[place:]

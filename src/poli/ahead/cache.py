@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -12,19 +13,14 @@ from secrets import token_hex
 def cached(key: str, make: Callable[[], bytes]) -> bytes:
     """What was made for this key before; else it is made now, and kept if there is a folder that can be written to."""
     name = f"poli-{sha256(key.encode()).hexdigest()[:32]}.o"
-    try:
-        path = _folder() / name
-        content = path.read_bytes()
+    with suppress(OSError, RuntimeError):  # not there yet, or no home to have a cache in
+        content = (_folder() / name).read_bytes()
         digest, code = content[:32], content[32:]
-        if sha256(code).digest() == digest:
+        if sha256(code).digest() == digest:  # LLVM trusts what it is given
             return code
-    except (OSError, RuntimeError):  # not there yet, or no home to have a cache in
-        pass
     code = make()
-    try:
+    with suppress(OSError, RuntimeError):
         _write(_folder() / name, sha256(code).digest() + code)
-    except (OSError, RuntimeError):
-        pass
     return code
 
 

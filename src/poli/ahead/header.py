@@ -10,7 +10,7 @@ from poli.ahead.fingerprint import PACKAGE, fingerprint
 
 FOLDER = PACKAGE / "ahead"
 BITCODE = "kernels.bc"
-OBJECT = "kernels.o"
+OBJECT = "kernels.x86-64-v3"
 _NAME = "kernels.json"
 
 

@@ -1,8 +1,8 @@
 """How arguments travel from Python to a kernel that was compiled ahead: as one row of 64-bit slots.
 
 A number takes one slot. So does an array: the address of numpy's object, in which the kernel finds the data and the shape, because
-asking each array for these in Python costs more than all the rest of a call. Strides follow, since arrays are contiguous. Tuples are
-nothing but their members. A layout is written as the types of its slots: `f4[2]` is a matrix of float32, `i8` a number.
+asking each array for these in Python costs more than all the rest of a call. Strides follow, since arrays are contiguous. Tuples
+are nothing but their members. A layout is written as the types of its slots: `f4[2]` is a matrix of float32, `i8` a number.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ DATA_AT, SHAPE_AT = 16, 32
 
 class Layout:
     def __init__(self, text: str) -> None:
-        self._types: list[tuple[np.dtype, int] | None] = []
-        form = "="
-        for word in text.split():
-            array = _ARRAY.fullmatch(word)
-            self._types.append((np.dtype(array[1]), int(array[2])) if array else None)
-            form += "q" if array else _NUMBERS[word]
-        self._form = Struct(form)
+        words = text.split()
+        arrays = [(place, _ARRAY.fullmatch(word)) for place, word in enumerate(words)]
+        self._count = len(words)
+        self._arrays = [(place, (np.dtype(array[1]), int(array[2]))) for place, array in arrays if array]
+        self._form = Struct("=" + "".join(_NUMBERS.get(word, "q") for word in words))
 
     def slots(self, args: tuple) -> bytes | None:
         """The slots, or None if these are arguments of other types. Whoever uses them keeps the arguments alive."""
@@ -39,14 +37,13 @@ class Layout:
                 values += arg
             else:
                 values.append(arg)
-        if len(values) != len(self._types):
+        if len(values) != self._count:
             return None
-        for place, expected in enumerate(self._types):
-            if expected is not None:
-                value = values[place]
-                if not isinstance(value, np.ndarray) or (value.dtype, value.ndim) != expected or value.flags.num & _USABLE != _USABLE:
-                    return None
-                values[place] = id(value)
+        for place, expected in self._arrays:
+            value = values[place]
+            if not isinstance(value, np.ndarray) or (value.dtype, value.ndim) != expected or value.flags.num & _USABLE != _USABLE:
+                return None
+            values[place] = id(value)
         try:
             return self._form.pack(*values)
         except error:  # not a number, or not a whole one
@@ -55,6 +52,8 @@ class Layout:
 
 def arrays_are_laid_out_as_expected() -> bool:
     """Other Pythons than the common one have other objects."""
+    if object.__basicsize__ != DATA_AT:
+        return False
     probe = np.zeros((5, 7))
     data, shape = (ctypes.c_void_p.from_address(id(probe) + place).value for place in (DATA_AT, SHAPE_AT))
-    return object.__basicsize__ == DATA_AT and data == probe.ctypes.data and (ctypes.c_int64 * 2).from_address(shape or 0)[:] == [5, 7]
+    return data == probe.ctypes.data and (ctypes.c_int64 * 2).from_address(shape or 0)[:] == [5, 7]

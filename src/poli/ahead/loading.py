@@ -40,7 +40,8 @@ def native_kernels() -> Mapping[str, NativeKernel]:
 
 
 def _load() -> Mapping[str, NativeKernel]:
-    if sys.byteorder != "little" or ctypes.sizeof(ctypes.c_void_p) != 8 or not arrays_are_laid_out_as_expected():
+    known = sys.platform in ("linux", "darwin") and sys.byteorder == "little" and ctypes.sizeof(ctypes.c_void_p) == 8
+    if not known or not arrays_are_laid_out_as_expected():
         return {}
     header = Header.read()
     if not header.is_current():

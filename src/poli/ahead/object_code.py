@@ -10,8 +10,8 @@ import llvmlite.binding as llvm
 from poli.ahead.cache import cached
 from poli.ahead.header import BITCODE, OBJECT, Header
 
-# The level of x86-64 that the kernels are vectorised for and the shipped object code is of. LLVM splits vectors that are too wide for
-# a CPU, so the bitcode runs everywhere.
+# The level of x86-64 that kernels are vectorised for and that the shipped object code is of. LLVM splits vectors that are too wide
+# for a CPU, so the bitcode runs everywhere.
 LEVEL = "x86-64-v3"
 _LEVEL_FEATURES = ("avx", "avx2", "bmi", "bmi2", "cx16", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "ssse3", "xsave")
 
@@ -20,7 +20,7 @@ def object_code(header: Header) -> bytes:
     if _runs_shipped_code():
         return zlib.decompress(header.content(OBJECT))
     if header.llvm > llvm.llvm_version_info[0]:
-        raise RuntimeError(f"{BITCODE} is of LLVM {header.llvm}; the one here is {llvm.llvm_version_info[0]}, which may not read it")
+        raise RuntimeError(f"{BITCODE} is of LLVM {header.llvm}; version {llvm.llvm_version_info[0]} may not read it")
     cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     triple = llvm.get_process_triple()
     key = (header.fingerprint, header.digests[BITCODE], triple, cpu, features, llvm.llvm_version_info)
@@ -31,8 +31,8 @@ def generate(bitcode: bytes, triple: str, cpu: str, features: str) -> bytes:
     """The bitcode is optimised already; what is left is to choose instructions and registers."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    relocation = "static" if triple.startswith("x86") else "default"  # as numba does for code that is made where it runs
-    options = {"cpu": cpu, "features": features, "opt": 3, "reloc": relocation, "codemodel": "jitdefault", "jit": True}
+    # Position independent and small, like a shared library's: what every linker knows how to place.
+    options = {"cpu": cpu, "features": features, "opt": 3, "reloc": "pic", "codemodel": "small"}
     machine = llvm.Target.from_triple(triple).create_target_machine(**options)
     module = llvm.parse_bitcode(bitcode)
     module.triple, module.data_layout = triple, str(machine.target_data)

@@ -92,7 +92,7 @@ class Network(nn.Module):
             centres = batch.centres[level]
             own = [_gather(scalars, centres), _turn(_gather(vectors, centres)[:, None], frames)[:, 0]]
         hidden = functional.relu(self._map(f"{name}_edge", functional.relu(hidden)))
-        return self._map(f"{name}_node", torch.cat([hidden.amax(dim=1), hidden.mean(dim=1), *own], dim=1))
+        return self._map(f"{name}_node", torch.cat([hidden.max(dim=1).values, hidden.mean(dim=1), *own], dim=1))
 
     def _interpolate(
         self, batch: GroupBatch, level: int, coarse: tuple[torch.Tensor, torch.Tensor], own: tuple[torch.Tensor, torch.Tensor]

@@ -64,7 +64,7 @@ out:
   ret void
 }
 
-; Strides of an array of another shape. Numba allows that for contiguous arrays only, where it is always possible.
+; Strides of an array of another shape. Kernels ask for that only of arrays that are contiguous in C's order, where it is always possible.
 define i32 @numba_attempt_nocopy_reshape(
     i64 %dims, ptr %shape, ptr %strides, i64 %new_dims, ptr %new_shape, ptr %new_strides, i64 %itemsize, i32 %fortran) {
 entry:

@@ -14,6 +14,7 @@ from numba.np.numpy_support import as_dtype
 from poli.ahead.layout import DATA_AT, SHAPE_AT
 
 _WORD = ir.IntType(64)
+_TUPLE: Any = types.BaseTuple
 _NUMBERS = {types.int64: "i8", types.float64: "f8", types.float32: "f4", types.boolean: "b1"}
 
 
@@ -23,7 +24,7 @@ def layout_of(arguments: Sequence[Any], begin: int, end: int) -> str:
 
 
 def _word(kind: Any) -> str:
-    if isinstance(kind, types.BaseTuple):
+    if isinstance(kind, _TUPLE):
         return " ".join(_word(member) for member in kind)
     if isinstance(kind, types.Array) and kind.layout == "C":
         return f"{as_dtype(kind.dtype).str[1:]}[{kind.ndim}]"
@@ -46,14 +47,14 @@ def add_entry(module: ir.Module, name: str, kernel: Any, begin: int, end: int) -
         taken += 1
         return builder.load(builder.gep(entry.args[0], [ir.Constant(_WORD, taken - 1)]))
 
-    ranges = {begin: entry.args[1], end: entry.args[2]}
-    values = [ranges[place] if place in ranges else _value(context, builder, kind, take) for place, kind in enumerate(kernel.argtypes)]
+    given = {begin: entry.args[1], end: entry.args[2]}
+    values = [given.get(place) or _value(context, builder, kind, take) for place, kind in enumerate(kernel.argtypes)]
     status, _ = context.call_conv.call_function(builder, compiled, kernel.restype, kernel.argtypes, values)
     builder.ret(status.code)
 
 
 def _value(context: Any, builder: ir.IRBuilder, kind: Any, take: Callable[[], ir.Value]) -> ir.Value:
-    if isinstance(kind, types.BaseTuple):
+    if isinstance(kind, _TUPLE):
         return context.make_tuple(builder, kind, [_value(context, builder, member, take) for member in kind])
     if isinstance(kind, types.Array):
         return _array(context, builder, kind, take)

@@ -25,6 +25,7 @@ def rehearse() -> None:
     for field in (estimation.pca(points, k=8), estimation.pca(points, radius=0.5)):
         field.normals  # noqa: B018
     index(points).nearest(4)
+    index(points).within(0.5)
 
 
 def _model(settings: dict[str, Any]) -> Any:

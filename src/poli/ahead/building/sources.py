@@ -16,7 +16,7 @@ from poli.ahead.fingerprint import PACKAGE
 
 _COMPILED_IN = (Dispatcher, _Intrinsic, bool, int, float, tuple, set, frozenset, np.ndarray, np.generic)
 # How kernels are compiled, and how they are entered.
-_ALWAYS = ("kernel.py", "ahead/entries.py", "ahead/layout.py", "ahead/support.ll")
+_ALWAYS = ("kernel.py", "ahead/layout.py", "ahead/building/entries.py", "ahead/building/support.ll")
 
 
 def sources_of(modules: Iterable[str]) -> list[str]:
