@@ -21,6 +21,7 @@ from poli.estimation.runtime.attention import attend
 from poli.estimation.runtime.encoding import encode_level, encode_points
 from poli.estimation.runtime.reading import read_level
 from poli.estimation.runtime.sizes import size
+from poli.estimation.runtime.workspace import room
 from poli.threads import run_chunks
 
 Weights = Mapping[str, np.ndarray]
@@ -104,7 +105,7 @@ def _encode_points(level: _Level, k, radius, context, architecture: Architecture
         _map(weights, "down0.context") if architecture.context else (np.empty((width, 0), np.float32), np.zeros(width, np.float32))
     )
     following = _following(architecture, weights, 0, going_up=False)
-    features = _room(len(level.points), architecture, 0, following)
+    features = _room(len(level.points), architecture, 0, following, "down")
     args = (level.points, level.near, k, level.frames, radius, context, _flat([place, told, edge, node]), following)
     _run(encode_points, args, len(level.points), features)
     return features
@@ -114,7 +115,7 @@ def _encode_level(number, levels, k, radius, below: _Features, architecture: Arc
     maps = _flat([_map(weights, f"down{number}.{name}") for name in ("place", "edge", "node")])
     following = _following(architecture, weights, number, going_up=False)
     fine, level = levels[number - 1], levels[number]
-    features = _room(len(level.points), architecture, number, following)
+    features = _room(len(level.points), architecture, number, following, "down")
     args = (fine.points, fine.near, k, CELL, level.frames, radius, below.scalars, below.mapped, below.vectors, maps, following)
     _run(encode_level, args, len(level.points), features)
     return features
@@ -126,7 +127,7 @@ def _read_level(
     maps = _flat([_map(weights, f"up{number}.{name}") for name in ("place", "node")])
     following = _following(architecture, weights, number, going_up=True)
     level, above = levels[number], levels[number + 1]
-    features = _room(len(level.points), architecture, number, following)
+    features = _room(len(level.points), architecture, number, following, "up")
     if number == 0:  # nobody reads vectors from here on
         features.vectors = features.vectors[:, :0]
     read = min(architecture.interpolated, 1 + above.near.shape[1])
@@ -148,7 +149,7 @@ def _read_level(
 
 def _attend(levels, wide, radius, known: _Features, architecture: Architecture, weights: Weights) -> np.ndarray:  # (N, 6) float32
     count, level = len(levels[0].points), levels[0]
-    moments, nobody = np.empty((count, 6), np.float32), np.empty((1, 0), np.int32)
+    moments, nobody = room("moments", (count, 6)), np.empty((1, 0), np.int32)
     (near1, wide1), (near2, wide2) = [(levels[n].near, wide[n - 1]) if n <= len(wide) else (nobody, 0) for n in (1, 2)]
     first = _flat(_map(weights, name) for name in ("attend0.place", "attend0.reader", "head.hidden"))
     rounds = range(architecture.rounds)
@@ -177,11 +178,11 @@ def _following(architecture: Architecture, weights: Weights, number: int, going_
     return _map(weights, "attend0.neighbour")
 
 
-def _room(count: int, architecture: Architecture, number: int, following: tuple[np.ndarray, np.ndarray]) -> _Features:
+def _room(count: int, architecture: Architecture, number: int, following: tuple[np.ndarray, np.ndarray], way: str) -> _Features:
     return _Features(
-        np.empty((count, architecture.scalars[number]), np.float32),
-        np.empty((count, architecture.vectors, 3), np.float32),
-        np.empty((count, len(following[1])), np.float32),
+        room(f"{way} {number} scalars", (count, architecture.scalars[number])),
+        room(f"{way} {number} vectors", (count, architecture.vectors, 3)),
+        room(f"{way} {number} mapped", (count, len(following[1]))),
     )
 
 
