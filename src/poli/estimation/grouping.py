@@ -14,8 +14,8 @@ import numpy as np
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.frames import group_radii, principal_frames, sensor_frames, tell_context
-from poli.estimation.neighbourhoods import choose
-from poli.estimation.neighbours import CELL, NeighbourIndex
+from poli.estimation.neighbourhoods import CELL, choose
+from poli.estimation.neighbours import NeighbourIndex
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
