@@ -33,7 +33,7 @@ def read_trajectory(path: Path, columns: int, separator: str | None = None) -> T
     Stamps are read as the integers they are. A stamp that comes twice must bring the same pose.
     """
     stamps, values, lines = [], [], []
-    for number, words in _rows(path, separator):
+    for number, words in text_rows(path, separator):
         try:
             stamp = int(words[0])
             if not 0 <= stamp < 1 << 63:
@@ -41,10 +41,10 @@ def read_trajectory(path: Path, columns: int, separator: str | None = None) -> T
         except ValueError:
             raise FormatError(f"{path}: line {number}: {words[0][:40]!r} is no stamp in whole nanoseconds") from None
         stamps.append(stamp)
-        values.append(_numbers(path, number, words[1:], columns))
+        values.append(finite_numbers(path, number, words[1:], columns))
         lines.append(number)
     array = np.array(values, np.float64).reshape(-1, columns)
-    poses = _from_quaternions(array, path, lines) if columns == 7 else rigid_poses(array, path, lines)
+    poses = poses_from_quaternions(array, path, lines) if columns == 7 else rigid_poses(array, path, lines)
     order = np.argsort(np.array(stamps, np.int64), kind="stable")
     sorted_stamps, poses = np.array(stamps, np.int64)[order], poses[order]
     again = np.flatnonzero(np.diff(sorted_stamps) == 0)
@@ -56,10 +56,10 @@ def read_trajectory(path: Path, columns: int, separator: str | None = None) -> T
     return Trajectory(sorted_stamps[kept], poses[kept])
 
 
-def read_pose_rows(path: Path) -> np.ndarray:  # (K, 4, 4)
+def read_pose_rows(path: Path, complete: bool = True) -> np.ndarray:  # (K, 4, 4)
     """Rows of 12 numbers (KITTI's): a pose each, 3x4 row by row."""
-    rows = list(_rows(path, None))
-    values = np.array([_numbers(path, number, words, 12) for number, words in rows], np.float64).reshape(-1, 12)
+    rows = text_rows(path, None, complete)
+    values = np.array([finite_numbers(path, number, words, 12) for number, words in rows], np.float64).reshape(-1, 12)
     return rigid_poses(values, path, [number for number, _ in rows])
 
 
@@ -83,7 +83,8 @@ def format_pose(T: np.ndarray) -> str:  # (4, 4)
     return " ".join(repr(float(v)) for v in T[:3].ravel())
 
 
-def _from_quaternions(values: np.ndarray, path: Path, lines: Sequence[int]) -> np.ndarray:  # (K, 7) -> (K, 4, 4)
+def poses_from_quaternions(values: np.ndarray, path: Path, lines: Sequence[int]) -> np.ndarray:  # (K, 7) -> (K, 4, 4)
+    """Rows x y z qx qy qz qw as rigid motions."""
     length = np.linalg.norm(values[:, 3:], axis=1)
     bad = np.flatnonzero(np.abs(length - 1.0) > _RIGID)
     if len(bad):
@@ -97,16 +98,23 @@ def _from_quaternions(values: np.ndarray, path: Path, lines: Sequence[int]) -> n
     return poses
 
 
-def _rows(path: Path, separator: str | None) -> list[tuple[int, list[str]]]:
+def text_rows(path: Path, separator: str | None, complete: bool = True) -> list[tuple[int, list[str]]]:
+    """The words of every line with its number, without comments and empty lines.
+
+    Of a file that is not `complete`, a last line without a newline is left out: whoever wrote it was interrupted.
+    """
     try:
         text = path.read_text("ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError(f"{path}: cannot be read as text: {error}") from None
+    if not complete:
+        text = text[: text.rfind("\n") + 1]
     lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), start=1))
     return [(number, line.split(separator)) for number, line in lines if line and not line.startswith("#")]
 
 
-def _numbers(path: Path, line: int, words: list[str], columns: int) -> list[float]:
+def finite_numbers(path: Path, line: int, words: list[str], columns: int) -> list[float]:
+    """The words of a line as the numbers of a pose."""
     if len(words) != columns:
         raise FormatError(f"{path}: line {line} has {len(words)} numbers of a pose, not {columns}; the file is cut off or damaged")
     try:

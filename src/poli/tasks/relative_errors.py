@@ -1,0 +1,78 @@
+"""Relative pose errors: how well the motion between two poses of a trajectory was estimated. This is what odometry answers for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from poli.arrays import real_number, whole_number
+from poli.errors import InputError
+from poli.tasks.trajectory_errors import PoseErrors, check_trajectories, motions_between, path_lengths, rotation_degrees, steps
+
+
+@dataclass(frozen=True, eq=False)
+class RelativeErrors(PoseErrors):
+    """Metres and degrees of a pair of poses each."""
+
+    rows: np.ndarray  # (K, 2) from which pose to which
+
+
+def relative_errors(
+    estimated: np.ndarray,  # (M, 4, 4)
+    truth: np.ndarray,  # (M, 4, 4)
+    delta: float = 1,
+    unit: Literal["frames", "metres"] = "frames",
+    pairs: Literal["consecutive", "all"] = "consecutive",
+    tolerance: float = 0.1,
+) -> RelativeErrors:
+    """RPE (Sturm et al., IROS 2012), with the pairs that evo takes: E = (Q_i^-1 Q_j)^-1 (P_i^-1 P_j), Q the truth.
+
+    A pair is `delta` frames apart, or `delta` metres of the estimated path. "consecutive" pairs share their ends: each begins where
+    the one before it ended, and in metres ends at the first pose no nearer than `delta`. With "all", every pose begins a pair;
+    in metres it ends at the pose nearest to `delta`, and is left out if it misses by more than the share `tolerance` of `delta`.
+    """
+    estimated, truth = check_trajectories(estimated, truth)
+    if pairs not in ("consecutive", "all"):
+        raise InputError(f'pairs is {pairs!r}; expected "consecutive" or "all"')
+    if unit == "frames":
+        rows = _pairs_by_frames(len(estimated), whole_number(delta, "delta", 1), pairs == "all")
+    elif unit == "metres":
+        apart = real_number(delta, "delta", "a positive number of metres", above=True)
+        share = real_number(tolerance, "tolerance", "a share of delta, 0 or more")
+        if pairs == "all":
+            rows = _all_pairs_by_path(path_lengths(estimated), apart, share)
+        else:
+            rows = _pairs_by_path(steps(estimated), apart)
+    else:
+        raise InputError(f'unit is {unit!r}; expected "frames" or "metres"')
+    first, last = rows.T
+    errors = motions_between(motions_between(truth[first], truth[last]), motions_between(estimated[first], estimated[last]))
+    return RelativeErrors(np.linalg.norm(errors[:, :3, 3], axis=1), rotation_degrees(errors[:, :3, :3]), rows)
+
+
+def _pairs_by_frames(count: int, delta: int, every: bool) -> np.ndarray:  # (K, 2)
+    first = np.arange(0, max(count - delta, 0), 1 if every else delta)
+    return np.stack([first, first + delta], axis=1)
+
+
+def _pairs_by_path(step_lengths: np.ndarray, delta: float) -> np.ndarray:  # (M - 1,) -> (K, 2)
+    # Summed anew from every cut, as evo does: differences of one long sum round otherwise, and steps that divide delta are common.
+    cuts, travelled = [0], 0.0
+    for row, length in enumerate(step_lengths.tolist(), start=1):
+        travelled += length
+        if travelled >= delta:
+            cuts.append(row)
+            travelled = 0.0
+    return np.stack([cuts[:-1], cuts[1:]], axis=1).astype(np.intp)
+
+
+def _all_pairs_by_path(travelled: np.ndarray, delta: float, tolerance: float) -> np.ndarray:  # (M,) -> (K, 2)
+    rows = []
+    for first in range(len(travelled) - 1):
+        misses = np.abs(travelled[first + 1 :] - travelled[first] - delta)
+        nearest = int(misses.argmin())
+        if misses[nearest] <= delta * tolerance:
+            rows.append((first, first + 1 + nearest))
+    return np.array(rows, np.intp).reshape(-1, 2)

@@ -1,0 +1,70 @@
+"""KITTI's odometry metric: errors over stretches of the path, as shares of their length (Geiger et al., CVPR 2012)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.arrays import real_array, whole_number
+from poli.errors import InputError
+from poli.tasks.trajectory_errors import PoseErrors, check_trajectories, motions_between, path_lengths, rotation_degrees
+
+KITTI_LENGTHS = (100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0)  # metres
+
+
+@dataclass(frozen=True)
+class LengthErrors:
+    """Means over the segments of one length."""
+
+    length: float  # metres
+    translation: float  # percent
+    rotation: float  # degrees per 100 m
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentErrors(PoseErrors):
+    """Of a segment each: `translation` in percent and `rotation` in degrees per 100 m. KITTI ranks by `mean`."""
+
+    rows: np.ndarray  # (K, 2) from which pose to which
+    lengths: np.ndarray  # (K,) metres
+
+    @property
+    def by_length(self) -> tuple[LengthErrors, ...]:
+        """A line for every length that has a segment, the shortest first."""
+        lines = []
+        for length in np.unique(self.lengths):
+            of_length = self.lengths == length
+            translation, rotation = self.translation[of_length].mean(), self.rotation[of_length].mean()
+            lines.append(LengthErrors(float(length), float(translation), float(rotation), int(of_length.sum())))
+        return tuple(lines)
+
+
+def segment_errors(
+    estimated: np.ndarray,  # (M, 4, 4)
+    truth: np.ndarray,  # (M, 4, 4)
+    lengths: Sequence[float] = KITTI_LENGTHS,
+    step: int = 10,
+) -> SegmentErrors:
+    """The segments begin at every `step`-th pose and end at the first that is more than a length of the true path away.
+
+    What the path is too short for is left out; if that is everything, `count` is 0 and the means are NaN.
+    """
+    estimated, truth = check_trajectories(estimated, truth)
+    metres = real_array(lengths, "lengths")
+    if metres.ndim != 1 or not len(metres) or not (np.isfinite(metres) & (metres > 0)).all():
+        raise InputError(f"lengths is {lengths!r}; expected one or more positive numbers of metres")
+    travelled = path_lengths(truth)
+    starts = np.arange(0, len(truth), whole_number(step, "step", 1))
+    ends = np.searchsorted(travelled, travelled[starts, None] + metres, side="right")  # (starts, lengths)
+    start_row, length_row = np.nonzero(ends < len(truth))
+    first, last, length = starts[start_row], ends[start_row, length_row], metres[length_row]
+    errors = motions_between(motions_between(truth[first], truth[last]), motions_between(estimated[first], estimated[last]))
+    return SegmentErrors(
+        translation=100.0 * np.linalg.norm(errors[:, :3, 3], axis=1) / length,
+        rotation=100.0 * rotation_degrees(errors[:, :3, :3]) / length,
+        rows=np.stack([first, last], axis=1),
+        lengths=length,
+    )

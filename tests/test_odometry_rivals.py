@@ -1,0 +1,174 @@
+"""Drives to judge odometry on, and the rivals that are judged on them."""
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+import poli
+from poli.bench.held_out import PLACES
+from poli.bench.odometry_rivals import METHODS, PAIRWISE, PairwiseSettings, run_genz, run_pairwise, settings_grid
+from poli.bench.odometry_sequences import REAL_SEQUENCES, RealSequence, real_sequences, simulated_sequences
+from poli.data.datasets import open_poli_folder, write_kitti
+from poli.data.scan_pairs import HELD_OUT_SEEDS
+from poli.data.simulate import Ride, World, find_sensor
+from poli.data.simulate.drive import Drive
+from poli.data.simulate.places import make_place
+from poli.errors import FormatError, InputError, MissingExtra, PoliError
+
+COUNT = 5
+
+
+@pytest.fixture(scope="module")
+def beams(tmp_path_factory):
+    """A sensor small enough for a test."""
+    path = tmp_path_factory.mktemp("beams") / "small.txt"
+    path.write_text("# steps 600\n" + "\n".join(str(e) for e in np.linspace(-15.0, 15.0, 16)))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def keep(tmp_path_factory):
+    return tmp_path_factory.mktemp("drives")
+
+
+@pytest.fixture(scope="module")
+def town(beams, keep):
+    return next(simulated_sequences((beams,), ("town",), COUNT, keep=keep))
+
+
+def largest_error(poses, true):
+    """Metres, over motions from scan to scan."""
+    found, wanted = (np.linalg.inv(T[:-1]) @ T[1:] for T in (poses, true))
+    return np.linalg.norm((np.linalg.inv(wanted) @ found)[:, :3, 3], axis=1).max()
+
+
+def test_a_recording_is_the_drive_bit_for_bit(town, beams, keep):
+    number = PLACES.index("town")
+    assert (town.name, town.place, town.sensor, town.rate, len(town)) == ("town small", "town", "small", 10.0, COUNT)
+    start = open_poli_folder(keep / "town_small").about["ride"]["start"]
+    assert start == 0.0  # what is asked for; the drive itself is in the middle of the route
+    world = World(make_place("town", HELD_OUT_SEEDS + number))
+    whole = Drive(world, find_sensor(beams), Ride(), COUNT, number).trajectory.duration
+    middle = 0.5 * Ride().speed * (whole - COUNT / town.rate) - 1e-3
+    drive = Drive(world, find_sensor(beams), Ride(start=middle), COUNT, number)
+    np.testing.assert_array_equal(town.poses, drive.poses)
+    for read, made in zip(town.scans, drive, strict=True):
+        assert read.dtype == np.float32
+        np.testing.assert_array_equal(read, made.points)
+
+
+def test_a_recording_is_read_again_and_made_anew_for_another_count(beams, tmp_path):
+    def modified():
+        return (tmp_path / "campus_small" / "dataset.json").stat().st_mtime_ns
+
+    first = next(simulated_sequences((beams,), ("campus",), 2, keep=tmp_path))
+    made = modified()
+    again = next(simulated_sequences((beams,), ("campus",), 2, keep=tmp_path))
+    assert modified() == made
+    np.testing.assert_array_equal(first.scans[1], again.scans[1])
+    longer = next(simulated_sequences((beams,), ("campus",), 3, keep=tmp_path))
+    assert modified() != made
+    assert len(longer.scans) == len(longer.poses) == 3
+
+
+def test_a_folder_of_someone_elses_is_not_removed(beams, tmp_path):
+    (tmp_path / "town_small").mkdir()
+    (tmp_path / "town_small" / "letter.txt").write_text("mine")
+    with pytest.raises(FormatError, match="exists already"):
+        simulated_sequences((beams,), ("town",), 2, keep=tmp_path)
+    assert (tmp_path / "town_small" / "letter.txt").read_text() == "mine"
+
+
+def test_a_route_too_short_gives_as_many_scans_as_it_has_room_for(tmp_path):
+    slow = tmp_path / "slow.txt"
+    slow.write_text("# steps 8\n# rate 0.1\n-10\n")
+    drives = simulated_sequences((str(slow),), ("bridge",), 9, keep=tmp_path)
+    with pytest.warns(UserWarning, match="bridge slow: the route has room for 3 of 9 scans"):
+        assert len(next(drives)) == 3
+
+
+def test_wrong_questions_are_answered_with_the_remedy(tmp_path):
+    with pytest.raises(InputError, match="two scans or more"):
+        simulated_sequences(count=1, keep=tmp_path)
+    with pytest.raises(InputError, match="'atlantis' is not held out; choose from bridge"):
+        simulated_sequences(places=("atlantis",), keep=tmp_path)
+    with pytest.raises(PoliError, match="sequences"):
+        real_sequences(tmp_path)
+    with pytest.raises(InputError, match="expected one of ICP"):
+        PairwiseSettings("NDT", 1.0)
+    with pytest.raises(InputError, match="metres, above 0"):
+        PairwiseSettings("GICP", 0.0)
+    with pytest.raises(InputError, match="5 or more"):
+        PairwiseSettings("GICP", 1.0, 3)
+
+
+def test_real_sequences_are_read_thinned_and_cropped(town, tmp_path):
+    write_kitti(tmp_path, "street", [poli.Scan(points) for points in town.scans], town.poses)
+    table = [RealSequence("street", "vlp16", 10.0, (0.5,), nearest=5.0), RealSequence("street", "vlp16", 10.0, (0.5,), beams=16)]
+    cropped, thinned = real_sequences(tmp_path, table)
+    assert (cropped.name, thinned.name) == ("street", "street, 16 beams")
+    np.testing.assert_allclose(cropped.poses, town.poses, atol=1e-9)
+    assert min(np.linalg.norm(points, axis=1).min() for points in cropped.scans) >= 5.0
+    assert all(0 < len(thin) < len(whole) for thin, whole in zip(thinned.scans, town.scans, strict=True))
+    assert len({real.name for real in REAL_SEQUENCES}) == len(REAL_SEQUENCES) == 5
+
+
+@pytest.mark.parametrize("method", PAIRWISE)
+def test_small_gicp_follows_the_drive(town, method):
+    pytest.importorskip("small_gicp")
+    track = run_pairwise(town.scans, 0.5, settings_grid(method, 0.5)[0])
+    assert track.poses.shape == (COUNT, 4, 4)
+    assert track.seconds.shape == (COUNT,)
+    assert (track.seconds > 0.0).all()
+    np.testing.assert_array_equal(track.poses[0], np.eye(4))
+    assert largest_error(track.poses, town.poses) < (0.7 if method == "ICP" else 0.15)  # the car does 0.8 m a scan
+
+
+@pytest.mark.parametrize(("package", "name", "way"), [("kiss_icp", "KISS-ICP", "defaults"), ("genz_icp", "GenZ-ICP", "outdoor")])
+def test_systems_follow_the_drive(town, package, name, way):
+    pytest.importorskip(package)
+    pytest.importorskip("yaml")
+    track = METHODS[name].ways(0.5)[way](town.scans)
+    assert track.poses.shape == (COUNT, 4, 4)
+    assert track.seconds.shape == (COUNT,)
+    np.testing.assert_allclose(track.poses[0], np.eye(4), atol=1e-12)
+    assert largest_error(track.poses, town.poses) < 0.4  # they are started without a motion, too
+
+
+def test_a_tuning_that_there_is_not_is_named(town):
+    pytest.importorskip("genz_icp")
+    pytest.importorskip("yaml")
+    with pytest.raises(InputError, match=r"'lunar'.*'outdoor'"):
+        run_genz(town.scans, "lunar")
+
+
+@pytest.mark.parametrize("voxel", [0.2, 0.5, 1.0])
+def test_every_method_has_a_few_ways(voxel):
+    for method in METHODS.values():
+        assert 1 <= len(method.ways(voxel)) <= 6
+    for method in PAIRWISE:
+        labels = [settings.label for settings in settings_grid(method, voxel)]
+        assert len(set(labels)) == len(labels)
+
+
+def test_scans_that_are_none_are_named(town):
+    pytest.importorskip("small_gicp")
+    settings = PairwiseSettings("GICP", 1.0)
+    with pytest.raises(InputError, match="there are none"):
+        run_pairwise([], 0.5, settings)
+    with pytest.raises(InputError, match=r"scans\[1\] has shape \(0, 3\)"):
+        run_pairwise([town.scans[0], np.zeros((0, 3))], 0.5, settings)
+    with pytest.raises(InputError, match=r"scans\[0\] has 4 voxels of 1000 m"):
+        run_pairwise([np.array([[1.0, 1, 1], [-1, 1, 1], [-1, -1, 1], [1, -1, 1]])], 1000, settings)
+
+
+@pytest.mark.parametrize(("package", "name"), [("small_gicp", "GICP"), ("kiss_icp", "KISS-ICP"), ("genz_icp", "GenZ-ICP")])
+def test_a_missing_package_is_named_with_its_extra(town, monkeypatch, package, name):
+    for module in [m for m in sys.modules if m.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    importlib.invalidate_caches()
+    with pytest.raises(MissingExtra, match=r"poli\[bench\]"):
+        next(iter(METHODS[name].ways(0.5).values()))(town.scans)
