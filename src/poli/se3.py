@@ -81,6 +81,15 @@ def inverse(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (4, 4)
     return out
 
 
+def nearest_rotation(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (4, 4)
+    """`T` with its rotation made orthonormal again. Products of many poses need it: `inverse` takes a rotation at its word, and an error
+    of rounding then doubles with every pose that is predicted from the two before."""
+    u, _, vt = np.linalg.svd(T[:3, :3])
+    out = T.copy()
+    out[:3, :3] = u @ vt
+    return out
+
+
 def measured(
     T: np.ndarray, rotation_noise: float, translation_noise: float, rng: np.random.Generator
 ) -> np.ndarray:  # (4, 4) -> (4, 4)

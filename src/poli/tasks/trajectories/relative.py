@@ -9,7 +9,14 @@ import numpy as np
 
 from poli.arrays import real_number, whole_number
 from poli.errors import InputError
-from poli.tasks.trajectory_errors import PoseErrors, check_trajectories, motions_between, path_lengths, rotation_degrees, steps
+from poli.tasks.trajectories.pose_errors import (
+    PoseErrors,
+    check_trajectories,
+    motions_between,
+    path_lengths,
+    rotation_degrees,
+    steps,
+)
 
 
 @dataclass(frozen=True, eq=False)

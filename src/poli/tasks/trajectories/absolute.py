@@ -10,7 +10,7 @@ import numpy as np
 from poli.arrays import real_array
 from poli.errors import DegenerateError, InputError
 from poli.se3 import inverse
-from poli.tasks.trajectory_errors import PoseErrors, check_trajectories, motions_between, rotation_degrees
+from poli.tasks.trajectories.pose_errors import PoseErrors, check_trajectories, motions_between, rotation_degrees
 
 # Second singular value of the points' covariance against the first, below which they lie on a line up to rounding.
 _LINE = 1e-12

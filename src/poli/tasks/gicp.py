@@ -1,0 +1,191 @@
+"""GICP on ellipsoids: the pose between two fields from a first guess, by nearest points, with the ellipsoids as weights.
+
+minimise over T   sum_i  w_i rho( d_i' (C_q + R C_p R')^-1 d_i ),   d_i = q_i - (R p_i + t)
+
+q_i is the nearest target mean to the moved p_i, C as `gicp_metric` makes them, rho Cauchy's kernel, whose scale starts wide (a
+guess may be half a metre off) and is halved with every step until it stands at the thickness of surfaces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from poli.arrays import real_number, whole_number
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+from poli.estimation.neighbours import NeighbourIndex
+from poli.se3 import check_pose, exp, nearest_rotation
+from poli.tasks.degeneracy import Degeneracy, degeneracy
+from poli.tasks.gicp_metric import Metric, Weighed
+from poli.tasks.gicp_sums import NormalEquations, linearise
+
+_STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and metres: a smaller step is the last
+_SAME_MATCHES = 5e-3  # metres: nothing is searched anew until some point has moved so far
+_FIT = 0.1  # metres across a surface, up to which a point lies on it
+_DAMPING = 1e-6
+_DAMPED_OUT = 1e3
+# Residuals of neighbouring matches err together. Against the true poses of simulated drives, so many
+# matches weigh like one.
+_MATCHES_PER_INDEPENDENT = 8.0
+
+
+@dataclass(frozen=True)
+class GicpConfig:
+    metric: Metric = field(default_factory=Metric)
+    gate: float = 2.0  # metres: farther points are no match
+    robust: float = 1.0  # scale of Cauchy's kernel, in standard deviations
+    start: float = 0.5  # metres: the kernel's first scale
+    iterations: int = 40
+
+    def __post_init__(self) -> None:
+        for name in ("gate", "robust"):
+            real_number(getattr(self, name), f"gicp: {name}", "a positive number", above=True)
+        real_number(self.start, "gicp: start", "a number of metres of at least 0")
+        whole_number(self.iterations, "gicp: iterations", least=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    T_target_source: np.ndarray  # (4, 4)
+    information: np.ndarray  # (6, 6) of the tangent (rotation, translation) of T Exp(xi), scaled by the residuals observed
+    matched: int
+    overlap: float  # share of the source with a match within the gate
+    fit: float  # share of the source that lies on a target surface, within 10 cm across it
+    residual: float  # metres: robust standard deviation across surfaces
+    iterations: int
+    converged: bool
+    degeneracy: Degeneracy
+
+    @property
+    def covariance(self) -> np.ndarray:  # (6, 6)
+        """Of the pose; directions that nothing holds are not told by it but by `degeneracy`."""
+        return np.linalg.inv(self.information + 1e-12 * np.trace(self.information) * np.eye(6))
+
+
+class Target:
+    """A field made ready for sources to be aligned to."""
+
+    def __init__(self, field: Ellipsoids | Weighed, metric: Metric | None = None) -> None:
+        weighed = field if isinstance(field, Weighed) else (metric or Metric())(field)
+        if not len(weighed):
+            raise InputError("target: no ellipsoids to align to")
+        self.index = NeighbourIndex(weighed.means)
+        self.weighed = weighed.ordered(self.index.leaf_order)
+
+    def __len__(self) -> int:
+        return len(self.weighed)
+
+
+def gicp(
+    source: Ellipsoids,
+    target: Ellipsoids,
+    guess: np.ndarray | None = None,  # (4, 4) T_target_source; the identity if not given
+    config: GicpConfig | None = None,
+) -> Alignment:
+    """The pose that lays `source` on `target`, near `guess`. To align many sources to one target, see `align`."""
+    config = config or GicpConfig()
+    if not len(source):
+        raise InputError("source: no ellipsoids to align")
+    T = np.eye(4) if guess is None else check_pose(guess, "guess")
+    return align(config.metric(source), Target(target, config.metric), T, config)
+
+
+def align(source: Weighed, target: Target, guess: np.ndarray, config: GicpConfig) -> Alignment:  # guess (4, 4)
+    """A direction that nothing holds stays as it was guessed."""
+    found = _minimise(source, target, guess, config, None)
+    if not found.degeneracy.any or not found.matched:
+        return found
+    held = found.degeneracy
+    again = _minimise(source, target, guess, config, held.free)
+    return replace(again, degeneracy=held)
+
+
+def _minimise(source: Weighed, target: Target, guess: np.ndarray, config: GicpConfig, free: np.ndarray | None) -> Alignment:
+    """Gauss-Newton with Levenberg's damping, in the span of the columns of `free` (6, k)."""
+    basis = np.eye(6) if free is None else free
+    extent = float(np.sqrt((source.means**2).sum(axis=1).mean())) if len(source) else 1.0
+    match = np.full(len(source), -1, np.int32)
+    target_side = (target.weighed.covariances, target.weighed.weights)
+    source_side = (np.ascontiguousarray(source.means), source.covariances, source.weights)
+    # A residual across two agreeing surfaces has the standard deviation sqrt(2) thickness, and that is the kernel's unit.
+    scale = max(config.robust, config.start / (np.sqrt(2.0) * config.metric.thickness))
+    T, best, damping, moved = guess, None, _DAMPING, np.inf
+    converged, iteration = False, 0
+    for iteration in range(1, config.iterations + 1):
+        search = moved > _SAME_MATCHES
+        moved = 0.0 if search else moved
+        equations = linearise(target.index.tree, target_side, source_side, T, config.gate, scale, match, search)
+        if not equations.matched or not basis.shape[1]:
+            best = (T, equations)
+            break
+        if best is not None and _mean_cost(equations) > _mean_cost(best[1]):  # at one scale: the step was too long
+            T, equations, damping = best[0], best[1], damping * 16.0
+            if damping > _DAMPED_OUT:
+                converged = True
+                break
+        else:
+            damping = max(damping / 4.0, _DAMPING)
+        step = _step(equations, basis, damping)
+        still = np.linalg.norm(step[:3]) < _STILL_ANGLE and np.linalg.norm(step[3:]) < _STILL_SHIFT
+        before, T = T, nearest_rotation(T @ exp(step))
+        moved += float(np.linalg.norm(step[:3])) * extent + float(np.linalg.norm(step[3:]))
+        if scale > config.robust:
+            scale, best = max(config.robust, 0.5 * scale), None
+            continue
+        best = (before, equations)
+        if still:
+            converged = True
+            break
+    assert best is not None or iteration == config.iterations
+    equations = (
+        best[1] if best is not None else linearise(target.index.tree, target_side, source_side, T, config.gate, scale, match, False)
+    )
+    return _summary(source, target, T, match, equations, config, iteration, converged)
+
+
+def _mean_cost(equations: NormalEquations) -> float:
+    return equations.cost / max(equations.weight, 1e-12)
+
+
+def _step(equations: NormalEquations, basis: np.ndarray, damping: float) -> np.ndarray:  # (6,)
+    H = basis.T @ equations.H @ basis
+    H = H + np.diag(damping * np.diag(H) + 1e-12 * np.trace(H) + 1e-300)
+    return basis @ np.linalg.solve(H, -(basis.T @ equations.g))
+
+
+def _summary(
+    source: Weighed,
+    target: Target,
+    T: np.ndarray,
+    match: np.ndarray,
+    equations: NormalEquations,
+    config: GicpConfig,
+    iterations: int,
+    converged: bool,
+) -> Alignment:
+    rows = np.flatnonzero(match >= 0)
+    R, t = T[:3, :3], T[:3, 3]
+    points, hits = source.means[rows], match[rows]
+    normals = target.weighed.normals[hits]
+    off = target.index.tree[2].T[hits] - (points @ R.T + t)
+    across = np.abs(np.einsum("ij,ij->i", off, normals))
+    count = max(len(source), 1)
+    residual = 1.4826 * float(np.median(across)) if len(rows) else float("inf")
+    weights = source.weights[rows] * target.weighed.weights[hits]
+    weights = weights / (1.0 + (across / (np.sqrt(2.0) * config.metric.thickness * config.robust)) ** 2)
+    observed = 1.0
+    if config.metric.kind == "surfaces" and len(rows):
+        observed = max(residual**2, 1e-8) / (2.0 * config.metric.thickness**2)
+    return Alignment(
+        T,
+        equations.H / (observed * _MATCHES_PER_INDEPENDENT),
+        len(rows),
+        len(rows) / count,
+        float((across < _FIT).sum()) / count,
+        residual,
+        iterations,
+        converged,
+        degeneracy(points, normals @ R, weights),
+    )

@@ -1,0 +1,66 @@
+"""How ellipsoids enter GICP: what becomes of a covariance before it weighs a match.
+
+A learned covariance says where the matched point of another scan will lie, and it is right about that: matched points differ by
+N(0, 2 C). Yet used as it is, it is a poor weight. Along a surface the nearest point of another scan is near wherever the scan was
+taken: that part of the residual is small because the nearest point was chosen, not because the pose is right, and a weight that
+believes it holds the pose back. Only what lies across a surface tells of the pose. So a point becomes a plane: its direction is
+the ellipsoid's, its variance across is one for all, along it is a metre (GICP's regularisation, with POLI's directions). What
+the network says of the size is kept as trust: a point whose ellipsoid is thick, in a bush or at an edge, counts for less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from poli.arrays import real_number
+from poli.ellipsoids import Ellipsoids
+from poli.ellipsoids.symmetric3 import eigh3
+from poli.errors import InputError
+
+MetricKind = Literal["surfaces", "raw"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """`surfaces`: variances (thickness^2, 1, 1) along the ellipsoid's axes, weight trust^2 / (trust^2 + its least variance).
+    `raw`: the covariance as it is, thickened by `thickness`, weight one; the paper's way."""
+
+    kind: MetricKind = "surfaces"
+    thickness: float = 0.01  # metres: one sigma across a surface, sensor noise included; no covariance is thinner
+    trust: float = 0.1  # metres: ellipsoids as thick as this count half
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(MetricKind):
+            raise InputError(f"metric: kind is {self.kind!r}; expected one of {', '.join(get_args(MetricKind))}")
+        real_number(self.thickness, "metric: thickness", "a positive number of metres", above=True)
+        real_number(self.trust, "metric: trust", "a positive number of metres", above=True)
+
+    def __call__(self, field: Ellipsoids) -> Weighed:
+        return self.weigh(field.means, field.covariances)
+
+    def weigh(self, means: np.ndarray, covariances: np.ndarray) -> Weighed:  # (N, 3), (N, 3, 3)
+        variances, axes = eigh3(covariances)
+        normals = np.ascontiguousarray(axes[:, :, 0])
+        if self.kind == "raw":
+            return Weighed(means, covariances + self.thickness**2 * np.eye(3), np.ones(len(means)), normals)
+        flat = np.eye(3) - (1.0 - self.thickness**2) * normals[:, :, None] * normals[:, None, :]
+        return Weighed(means, flat, self.trust**2 / (self.trust**2 + np.maximum(variances[:, 0], 0.0)), normals)
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """Points as GICP takes them."""
+
+    means: np.ndarray  # (N, 3)
+    covariances: np.ndarray  # (N, 3, 3)
+    weights: np.ndarray  # (N,)
+    normals: np.ndarray  # (N, 3)
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    def ordered(self, rows: np.ndarray) -> Weighed:
+        return Weighed(self.means[rows], self.covariances[rows], self.weights[rows], self.normals[rows])

@@ -1,0 +1,149 @@
+"""The world as ellipsoids: one in each cell of a grid, fused from all scans that saw it.
+
+What falls into a cell is averaged, means and covariances alike, each weighted by the inverse size of its ellipsoid: near views are
+finer and count for more. Within a cell the surface is one, so averaging removes noise and the beams' pattern; a limit on the weight
+lets the map follow a world that changes. Only cells that a scan touches are worked on; those far from the sensor are forgotten.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from poli.arrays import real_number
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+from poli.kernel import kernel
+from poli.tasks.gicp_metric import Metric, Weighed
+
+_CELLS = 2**20  # from the middle to a side; three sides in one 64-bit key
+_MEMORY = 20.0  # observations: an older average weighs no more than so many of the newest
+_FORGET_EVERY = 0.1  # of the radius: how far the sensor moves until what is too far is removed
+_FIRST = 1 << 14  # cells
+
+
+class EllipsoidMap:
+    def __init__(self, cell: float, radius: float, metric: Metric | None = None) -> None:
+        self.cell = real_number(cell, "cell", "a positive number of metres", above=True)
+        self.radius = real_number(radius, "radius", "a positive number of metres", above=True)
+        self._metric = metric or Metric()
+        self._centre = np.zeros(3)  # where far cells were last forgotten
+        self._count = 0
+        self._allocate(_FIRST)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def field(self) -> Ellipsoids:
+        """The map as a field, in the world's frame."""
+        n = self._count
+        return Ellipsoids.trusted(self._means[:n].copy(), self._covariances[:n].copy(), None)
+
+    @property
+    def weighed(self) -> Weighed:
+        """The map as GICP takes it. Views: they change with the map."""
+        n = self._count
+        return Weighed(self._means[:n], self._shaped[:n], self._weights[:n], self._normals[:n])
+
+    def add(self, field: Ellipsoids, T_world_scan: np.ndarray) -> None:  # (4, 4)
+        """Fuse a scan's ellipsoids, seen from this pose, and forget what is farther than the radius from it."""
+        moved = field.transform(T_world_scan)
+        at = T_world_scan[:3, 3]
+        if np.linalg.norm(at - self._centre) > _FORGET_EVERY * self.radius:
+            self._forget(at)
+        reach = np.abs(moved.means).max(initial=0.0) / self.cell
+        if not reach < _CELLS:
+            raise InputError(
+                f"the map's cells of {self.cell} m reach {_CELLS * self.cell / 1000:.0f} km from the first scan, no farther"
+            )
+        self._reserve(self._count + len(moved))
+        weights = 1.0 / np.maximum(np.trace(moved.covariances, axis1=1, axis2=2), 1e-12)
+        touched = np.empty(len(moved), np.int32)
+        self._count = _fuse(
+            self._keys, self._slots, self._means, self._covariances, self._mass, self._seen, self._count,
+            moved.means, moved.covariances, weights, self.cell, _MEMORY, touched,
+        )  # fmt: skip
+        self._refresh(np.unique(touched))
+
+    def _refresh(self, rows: np.ndarray) -> None:
+        shaped = self._metric.weigh(self._means[rows], self._covariances[rows])
+        self._shaped[rows], self._weights[rows], self._normals[rows] = shaped.covariances, shaped.weights, shaped.normals
+
+    def _forget(self, at: np.ndarray) -> None:
+        n = self._count
+        kept = np.flatnonzero(((self._means[:n] - at) ** 2).sum(axis=1) <= self.radius**2)
+        self._centre = at.copy()
+        if len(kept) == n:
+            return
+        arrays = [a[kept] for a in self._arrays()]
+        self._count = len(kept)
+        for array, values in zip(self._arrays(), arrays, strict=True):
+            array[: len(kept)] = values
+        self._rehash()
+
+    def _reserve(self, cells: int) -> None:
+        if cells <= len(self._means):
+            return
+        n, old = self._count, [a[: self._count].copy() for a in self._arrays()]
+        self._allocate(1 << int(np.ceil(np.log2(2 * cells))))
+        for array, values in zip(self._arrays(), old, strict=True):
+            array[:n] = values
+        self._rehash()
+
+    def _allocate(self, cells: int) -> None:
+        self._means, self._covariances = np.empty((cells, 3)), np.empty((cells, 3, 3))
+        self._mass, self._seen = np.empty(cells), np.empty(cells, np.int64)  # weight of the average, and its cell's key
+        self._shaped, self._weights, self._normals = np.empty((cells, 3, 3)), np.empty(cells), np.empty((cells, 3))
+        self._keys, self._slots = np.zeros(2 * cells, np.int64), np.full(2 * cells, -1, np.int32)
+
+    def _arrays(self) -> list[np.ndarray]:
+        return [self._means, self._covariances, self._mass, self._seen, self._shaped, self._weights, self._normals]
+
+    def _rehash(self) -> None:
+        self._slots[:] = -1
+        _enter(self._keys, self._slots, self._seen, self._count)
+
+
+@kernel(inline="always")
+def _slot_of(keys, slots, key):
+    """Where a key is, or where it belongs: open addressing, as in `voxels`."""
+    last = len(slots) - 1
+    slot = ((key ^ (key >> 29)) * np.int64(-7046029254386353131)) >> 20 & last
+    while slots[slot] >= 0 and keys[slot] != key:
+        slot = (slot + 1) & last
+    return slot
+
+
+@kernel
+def _enter(keys, slots, seen, count):
+    for row in range(count):
+        slot = _slot_of(keys, slots, seen[row])
+        keys[slot], slots[slot] = seen[row], row
+
+
+@kernel
+def _fuse(keys, slots, means, covariances, mass, seen, count, new_means, new_covariances, new_weights, cell, memory, touched):
+    for i in range(len(new_means)):
+        key = np.int64(0)
+        for a in range(3):
+            key = key * (2 * _CELLS) + np.int64(np.floor(new_means[i, a] / cell)) + _CELLS
+        slot = _slot_of(keys, slots, key)
+        row = slots[slot]
+        if row < 0:
+            row = count
+            count += 1
+            keys[slot], slots[slot], seen[row] = key, row, key
+            mass[row] = 0.0
+            for a in range(3):
+                means[row, a] = new_means[i, a]
+                for b in range(3):
+                    covariances[row, a, b] = new_covariances[i, a, b]
+        total = mass[row] + new_weights[i]
+        share = new_weights[i] / total
+        for a in range(3):
+            means[row, a] += share * (new_means[i, a] - means[row, a])
+            for b in range(3):
+                covariances[row, a, b] += share * (new_covariances[i, a, b] - covariances[row, a, b])
+        mass[row] = min(total, memory * new_weights[i])
+        touched[i] = row
+    return count

@@ -1,0 +1,204 @@
+"""Odometry: scans in, poses out, one at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+from poli.estimation import estimate, pca
+from poli.estimation.inference import UP
+from poli.scan import Scan, ScanLike
+from poli.se3 import exp, inverse, log, nearest_rotation
+from poli.tasks.gicp import Alignment, Target, align
+from poli.tasks.gicp_metric import Weighed
+from poli.tasks.odometry.config import OdometryConfig
+from poli.tasks.odometry.deskewing import deskew
+from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
+from poli.tasks.odometry.step import Status, Step, TrackingLost
+from poli.voxels import voxel_downsample, voxel_numbers
+
+_WANTED = 6000  # points after voxels, where the voxel is ours to choose
+_VOXELS = 0.05, 1.0  # metres: the finest and the coarsest that we choose
+_LEAST = 64  # points of a scan that can be aligned
+_PCA_NEIGHBOURS = 20
+_GAP = 1.8  # usual times between scans: more than this, and some are missing
+_FITS = 0.5  # of the usual fit, which a scan must reach to be believed
+_FITS_AT_LEAST = 0.2
+_USUAL = 20  # scans that tell what is usual
+_WIDER = 2.0  # metres: where the robust kernel starts when a scan is looked for farther away
+
+
+class Odometer:
+    """Poses of scans as they come: `add` each, in order. World is the frame of the first.
+
+    A scan is expected to go on as the last two did. Where it does not fit, it is looked for more widely; where it fits nowhere, the
+    odometer says so, and nothing is integrated.
+    """
+
+    def __init__(self, config: OdometryConfig | None = None) -> None:
+        self.config = config or OdometryConfig()
+        self.voxel = self.config.voxel
+        self.map: EllipsoidMap | None = None
+        self.steps: list[Step] = []
+        self._target: Target | None = None
+        self._T_world_target = np.eye(4)
+        self._velocity = np.zeros(6)  # tangent a second, or a scan where there are no stamps
+        self._periods: list[float] = []
+        self._fits: list[float] = []
+        self._missed = 0
+
+    @property
+    def poses(self) -> np.ndarray:  # (M, 4, 4)
+        return np.stack([step.T_world_scan for step in self.steps]) if self.steps else np.empty((0, 4, 4))
+
+    def add(self, scan: ScanLike) -> Step:
+        """The pose of the next scan. Raises `TrackingLost` where it cannot be told and the configuration says to stop."""
+        scan = scan if isinstance(scan, Scan) else Scan(scan)
+        seconds: dict[str, float] = {}
+        elapsed, gap = self._elapsed(scan)
+        T_expected = nearest_rotation(self.steps[-1].T_world_scan @ exp(elapsed * self._velocity)) if self.steps else np.eye(4)
+        with _clock(seconds, "prepare"):
+            points = self._prepare(scan)
+        if len(points) < _LEAST:
+            return self._predict(
+                scan, T_expected, f"only {len(points)} points are left of {len(scan)} returns", len(points), seconds
+            )
+        with _clock(seconds, "estimate"):
+            field = self._estimate(points)
+        with _clock(seconds, "align"):
+            weighed = self.config.gicp.metric(field)
+            found = self._align(weighed, T_expected) if self._target is not None else None
+        status, note = (Status.FIRST, "") if not self.steps else self._judge(found, gap)
+        if status is Status.RESTARTED and self.config.on_loss == "stop":
+            raise TrackingLost(len(self.steps), note, self.poses)
+        T = T_expected
+        if found is not None and status is not Status.RESTARTED:
+            T = nearest_rotation(self._T_world_target @ found.T_target_source)
+            self._fits = [*self._fits[1 - _USUAL :], found.fit]
+        with _clock(seconds, "map"):
+            self._remember(field, weighed, T, fresh=status in (Status.FIRST, Status.RESTARTED))
+        if self.steps and status is not Status.RESTARTED:
+            self._velocity = log(inverse(self.steps[-1].T_world_scan) @ T) / elapsed
+        self._missed = 0
+        return self._done(Step(len(self.steps), scan.stamp, T, status, note, len(points), found, seconds))
+
+    # --- a scan ------------------------------------------------------------------------------------------------------
+
+    def _prepare(self, scan: Scan) -> np.ndarray:  # (N, 3)
+        scan = scan.clean()
+        reach = (scan.points.astype(np.float64) ** 2).sum(axis=1)
+        within = (reach >= self.config.nearest**2) & (reach <= self.config.farthest**2)
+        scan = scan if within.all() else scan.select(within)
+        if not len(scan):
+            return np.empty((0, 3))
+        if self.config.deskew:
+            if scan.stamp is None:
+                raise InputError("deskewing needs stamps: this scan has none, so its motion a second is not known")
+            scan = deskew(scan, self._velocity)
+        self.voxel = self.voxel or _choose_voxel(scan.points)
+        return voxel_downsample(scan.points, self.voxel).points.astype(np.float64)
+
+    def _estimate(self, points: np.ndarray) -> Ellipsoids:
+        if self.config.model == "pca":
+            return pca(points, k=min(_PCA_NEIGHBOURS, len(points)))
+        return estimate(points, model=self.config.model, up=UP if self.config.upright else None)
+
+    def _elapsed(self, scan: Scan) -> tuple[float, int]:
+        """Time since the last scan in the unit of the velocity, and how many scans seem to be missing in between."""
+        last = self.steps[-1].stamp if self.steps else None
+        if last is None or scan.stamp is None:
+            return 1.0, 0
+        seconds = (scan.stamp - last) * 1e-9
+        if seconds <= 0.0:
+            raise InputError(
+                f"scan {len(self.steps)} has the stamp {scan.stamp}, not later than the one before, {last}; sort the scans"
+            )
+        usual = float(np.median(self._periods)) if self._periods else seconds
+        self._periods = [*self._periods[1 - _USUAL :], seconds]
+        return seconds, round(seconds / usual) - 1 if seconds > _GAP * usual else 0
+
+    # --- its pose ----------------------------------------------------------------------------------------------------
+
+    def _align(self, source: Weighed, T_expected: np.ndarray) -> Alignment:
+        """From where it is expected; where it does not fit there, also from where the last one was, and more widely."""
+        assert self._target is not None
+        to_target = inverse(self._T_world_target)
+        config = self.config.gicp
+        found = align(source, self._target, nearest_rotation(to_target @ T_expected), config)
+        if self._fits_well(found):
+            return found
+        wide = replace(config, start=max(config.start, _WIDER), gate=max(config.gate, 2.0 * _WIDER))
+        guesses = (T_expected, self.steps[-1].T_world_scan)
+        others = [align(source, self._target, nearest_rotation(to_target @ T), wide) for T in guesses]
+        return max([found, *others], key=lambda alignment: alignment.fit)
+
+    def _fits_well(self, found: Alignment) -> bool:
+        usual = float(np.median(self._fits)) if self._fits else 0.0
+        return found.fit >= max(_FITS_AT_LEAST, _FITS * usual)
+
+    def _judge(self, found: Alignment | None, gap: int) -> tuple[Status, str]:
+        missing = f"{gap} scans seem to be missing before it" if gap else ""
+        if found is None:
+            return Status.RESTARTED, "there is nothing to align it to"
+        if not self._fits_well(found):
+            why = f"only {100 * found.fit:.0f} % of its points lie on surfaces seen before"
+            return Status.RESTARTED, f"{why}; {missing}" if missing else why
+        if found.degeneracy.any:
+            return Status.DEGENERATE, f"{found.degeneracy}; {missing}" if missing else str(found.degeneracy)
+        return (Status.BRIDGED, missing) if gap else (Status.TRACKED, "")
+
+    def _predict(self, scan: Scan, T_expected: np.ndarray, why: str, points: int, seconds: dict[str, float]) -> Step:
+        if not self.steps or self._target is None:
+            raise InputError(f"scan {len(self.steps)}: {why}; odometry must begin with a scan of at least {_LEAST} points")
+        self._missed += 1
+        if self._missed > self.config.patience and self.config.on_loss == "stop":
+            raise TrackingLost(len(self.steps), f"{why}, as of the {self._missed - 1} before it", self.poses)
+        return self._done(Step(len(self.steps), scan.stamp, T_expected, Status.PREDICTED, why, points, None, seconds))
+
+    def _remember(self, field: Ellipsoids, weighed: Weighed, T: np.ndarray, fresh: bool) -> None:
+        if self.config.against == "scan":
+            self._target, self._T_world_target = Target(weighed), T
+            return
+        if self.map is None or fresh:
+            self.map = EllipsoidMap(self.config.cell or 0.5 * self.voxel, self.config.radius, self.config.gicp.metric)
+        self.map.add(field, T)
+        self._target = Target(self.map.weighed)
+
+    def _done(self, step: Step) -> Step:
+        self.steps.append(step)
+        return step
+
+
+def odometry(scans: Iterable[ScanLike], config: OdometryConfig | None = None) -> np.ndarray:  # (M, 4, 4)
+    """T_world_scan of every scan; world is the frame of the first. `Odometer` gives the same scan by scan, and tells more.
+
+    Scans that cannot be told where they are raise `TrackingLost`, which carries the poses before them.
+    """
+    odometer = Odometer(config)
+    for scan in scans:
+        odometer.add(scan)
+    return odometer.poses
+
+
+def _choose_voxel(points: np.ndarray) -> float:  # (N, 3)
+    """The voxel size that leaves about `_WANTED` points, to two digits."""
+    low, high = _VOXELS
+    if len(points) <= _WANTED:
+        return low
+    for _ in range(7):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if len(voxel_numbers(points, middle)[1]) > _WANTED else (low, middle)
+    return float(f"{high:.2g}")
+
+
+@contextmanager
+def _clock(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - begin
