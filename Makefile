@@ -32,6 +32,7 @@ bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/resul
 	$(BIN)/poli bench geometry --out docs/results
 	$(BIN)/poli bench runtime --out docs/results
 	$(BIN)/poli bench engines --out docs/results
+	$(BIN)/poli bench odometry --out docs/results
 
 clean:  ## remove the environment and everything made
 	rm -rf $(VENV) demo_output runs results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

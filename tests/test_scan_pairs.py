@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 from poli.learn.config import TrainConfig, read_config  # noqa: E402
 from poli.learn.losses import LossConfig, Matches, PoseNoise, pair_loss  # noqa: E402
 from poli.learn.scan_config import ScanConfig  # noqa: E402
-from poli.learn.scans import ScanSource, draw_scans, sector  # noqa: E402
+from poli.learn.scans import draw_scans, recorded_scans, sector  # noqa: E402
 from poli.learn.trainer import train  # noqa: E402
 
 SMALL = Architecture(
@@ -131,7 +131,7 @@ def test_pairs_of_a_dataset_are_its_consecutive_scans(tmp_path, pair):
     write_folder(tmp_path / "drive", "drive", scans, poses)
     config = replace(CONFIG, worlds=0, validation_worlds=0, datasets=("drive",))
     with pytest.warns(UserWarning, match="1 "):  # the empty scan is named and counted
-        source = ScanSource(replace(config, datasets=(str(tmp_path / "drive"),)), SMALL, 0, Path(), tmp_path, lambda n, m: None)
+        source = recorded_scans(replace(config, datasets=(str(tmp_path / "drive"),)), SMALL, 0, Path(), tmp_path, lambda n, m: None)
     batch = source.draw(np.random.default_rng(0), settling=False)
     np.testing.assert_allclose(batch.T_true[0], pair.T_q_p, atol=1e-12)
     assert list(source.held_out(1)) == []

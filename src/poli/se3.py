@@ -82,8 +82,8 @@ def inverse(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (4, 4)
 
 
 def nearest_rotation(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (4, 4)
-    """`T` with its rotation made orthonormal again. Products of many poses need it: `inverse` takes a rotation at its word, and an error
-    of rounding then doubles with every pose that is predicted from the two before."""
+    """`T` with its rotation made orthonormal again. Products of many poses need it: `inverse` takes a rotation at its word, and an
+    error of rounding then doubles with every pose that is predicted from the two before."""
     u, _, vt = np.linalg.svd(T[:3, :3])
     out = T.copy()
     out[:3, :3] = u @ vt

@@ -76,12 +76,12 @@ def real_configurations(voxels: Iterable[float] = (0.2, 0.5, 1.0)) -> tuple[Real
     return (*kitti, *nuscenes, *mulran)
 
 
-def real_pairs(root: Path, configuration: RealConfiguration, count: int = 8) -> list[RealPair]:
-    """`count` pairs of consecutive scans, evenly spaced over the sequence. Poses are refined on the full scans, so that every
-    thinning and voxel size of a sequence is judged under the same ones."""
+def real_pairs(root: Path, configuration: RealConfiguration, count: int = 8, first: int = 0) -> list[RealPair]:
+    """`count` pairs of consecutive scans, evenly spaced over the sequence from scan `first` on. Poses are refined on the full
+    scans, so that every thinning and voxel size of a sequence is judged under the same ones."""
     scans = len(_sequence(root, configuration.sequence, configuration.nearest))
     pairs = []
-    for row in evenly_spaced(scans - 1, count):
+    for row in (first + step for step in evenly_spaced(scans - 1 - first, count)):
         pose = refined_pose(root, configuration.sequence, row, configuration.nearest)
         q, p = (_prepared(root, configuration, index) for index in (row, row + 1))
         pairs.append(RealPair(q, p, pose.T_q_p, row, pose.refined))

@@ -4,11 +4,13 @@ from typing import Annotated
 
 import typer
 
+from poli.cli.adapt import adapt
 from poli.cli.bench import bench
 from poli.cli.demo import demo
 from poli.cli.estimate import estimate
 from poli.cli.export import export
 from poli.cli.models import models
+from poli.cli.odometry import odometry
 from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
@@ -21,10 +23,12 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(adapt)
 app.command()(demo)
 app.command()(estimate)
 app.command()(export)
 app.command()(models)
+app.command()(odometry)
 app.command()(register)
 app.command()(simulate)
 app.command()(train)

@@ -39,6 +39,8 @@ class ScanPair:
     T_q_p: np.ndarray  # (4, 4)
     survey: np.ndarray | None = None  # (S, 3)
     T_q_survey: np.ndarray | None = None  # (4, 4)
+    # (6, 6) of the tangent (rotation, translation) of T_q_p Exp(xi), where T_q_p was measured; None: it is exact
+    covariance: np.ndarray | None = None
 
 
 def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2) -> Iterator[ScanPair]:

@@ -72,6 +72,11 @@ class Matches:
     target: torch.Tensor  # (B, N, 3) float64, q
     weights: torch.Tensor  # (B, N) float64, 1 for a match and 0 for none
     T_measured: torch.Tensor  # (B, 4, 4) float64, T~_target_source
+    gamma: torch.Tensor | None = None  # (B, 6, 6) float64, Gamma of each; None: that of the configuration for all
+
+    def to(self, device: torch.device) -> Matches:
+        moved = (t.to(device) for t in (self.source, self.target, self.weights, self.T_measured))
+        return Matches(*moved, gamma=None if self.gamma is None else self.gamma.to(device))
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,7 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
     log_2c = 3.0 * math.log(2.0) + 2.0 * L.double().diagonal(dim1=-2, dim2=-1).log().sum(-1)  # (B, N)
     weights = matches.weights * _trust(config, matches, A, log_2c)
     information = 0.5 * weights[..., None, None] * (A.transpose(-1, -2) @ A)
+    gamma = noise.covariance() if matches.gamma is None else matches.gamma
     if config.kind == "tqc":
         T = matches.T_measured
         kept = torch.ones(len(T), dtype=torch.bool, device=T.device)
@@ -120,7 +126,7 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
             matches.target,
             information,
             matches.T_measured if measured else None,
-            noise.covariance() if measured else None,
+            gamma if measured else None,
             skip_degenerate=True,
         )
         T, kept = poses.T_target_source, poses.certified
@@ -139,7 +145,7 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
     seen = (matches.weights * _visibility(matches, A)).sum(1) if config.visibility else 0.0
     pose = torch.zeros_like(data)
     if config.kind in ("ttqc", "ttqc-map"):
-        pose = _pose_likelihood(T, matches, information, noise)
+        pose = _pose_likelihood(T, matches, information, gamma)
     if config.kind == "release":
         error = ((T - matches.T_measured) ** 2).sum((1, 2)).clamp_min(1e-24).sqrt()
         spread = (matches.weights * log_2c).sum(1)
@@ -187,9 +193,9 @@ def _trust(config: LossConfig, matches: Matches, A: torch.Tensor, log_2c: torch.
         return torch.sigmoid(right - _outlier_log_density(config, d))
 
 
-def _pose_likelihood(T: torch.Tensor, matches: Matches, information: torch.Tensor, noise: PoseNoise) -> torch.Tensor:  # (B,)
+def _pose_likelihood(T: torch.Tensor, matches: Matches, information: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:  # (B,)
     """1/2 [log|H| + xi' Gamma^-1 xi + log|Gamma|]; H by Gauss-Newton, positive definite (eq. 11-12)."""
-    gamma_inverse = torch.linalg.inv(noise.covariance())
+    gamma_inverse = torch.linalg.inv(gamma)
     xi = motion.log(motion.inverse(T) @ matches.T_measured)
     # d by a right perturbation (w, v) of T: R (p x w) - R v, so J' W J is made of R' W R and p alone.
     R = T[:, None, :3, :3]
@@ -203,5 +209,5 @@ def _pose_likelihood(T: torch.Tensor, matches: Matches, information: torch.Tenso
     H = torch.cat([torch.cat([rotation, cross.transpose(1, 2)], 2), torch.cat([cross, translation], 2)], 1)
     J = motion.left_jacobian_inverse(xi)
     H = H + J.transpose(1, 2) @ gamma_inverse @ J
-    log_gamma = 2.0 * noise.log_sigma.sum()
-    return 0.5 * (torch.logdet(H) + (xi * (xi @ gamma_inverse)).sum(1) + log_gamma)
+    squared = (xi * (gamma_inverse @ xi[..., None])[..., 0]).sum(1)
+    return 0.5 * (torch.logdet(H) + squared + torch.logdet(gamma))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from poli.errors import MissingExtra
 from poli.estimation.architecture import Architecture
-from poli.learn.losses import LossConfig, LossTerms, Matches, PoseNoise, pair_loss
+from poli.learn.losses import LossConfig, LossTerms, PoseNoise, pair_loss
 from poli.learn.network import Network
 from poli.learn.pairs import PairBatch
 
@@ -34,8 +34,7 @@ class TrainingModel(torch.nn.Module):
         groups = batch.groups.to(device)
         L, frames = self.network.sized(groups) if settling else (self.network(groups), groups.frames[0])
         middle = time.perf_counter()
-        m = batch.matches
-        matches = Matches(*(t.to(device) for t in (m.source, m.target, m.weights, m.T_measured)))
+        matches = batch.matches.to(device)
         points = matches.weights.shape[1]
         if batch.shrink is not None:
             clouds = torch.from_numpy(batch.shrink[:: batch.partners].astype("float32")).to(device)

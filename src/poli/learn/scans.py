@@ -45,23 +45,18 @@ _ELEVATION_BINS = 512  # over all elevations: a third of a degree near the horiz
 
 
 class ScanSource:
+    """Batches of given pairs. `growth` as in `Source`."""
+
     def __init__(
         self,
         config: ScanConfig,
         architecture: Architecture,
-        seed: int,
-        beside: Path,
-        out: Path,
-        made: Callable[[int, int], None],
+        pairs: Sequence[ScanPair],
+        held_out: Sequence[ScanPair] = (),
+        growth: float | None = 0.0,  # `PairBatch.shrink` takes care of it
     ) -> None:
         self._config, self._architecture = config, architecture
-        first, total = seed * WORLDS_A_SEED, config.worlds + config.validation_worlds
-        seeds = [first + i for i in range(config.worlds)] + [VALIDATION_SEEDS + i for i in range(config.validation_worlds)]
-        recorded = _record(config, seeds, out / "worlds", lambda n: made(n, total))
-        self._pairs = [pair for world in recorded[: config.worlds] for pair in world]
-        self._held_out = [pair for world in recorded[config.worlds :] for pair in world]
-        for name in config.datasets:
-            self._pairs += _dataset_pairs(resolve(name, beside))
+        self._pairs, self._held_out, self._growth = pairs, held_out, growth
         if not self._pairs:
             raise InputError("scans: no pair of scans was found to train on")
 
@@ -76,8 +71,21 @@ class ScanSource:
                 yield draw_scans([pair], self._config, self._architecture, rng, settling=True)
 
     @property
-    def growth(self) -> float:
-        return 0.0  # `PairBatch.shrink` takes care of it
+    def growth(self) -> float | None:
+        return self._growth
+
+
+def recorded_scans(
+    config: ScanConfig, architecture: Architecture, seed: int, beside: Path, out: Path, made: Callable[[int, int], None]
+) -> ScanSource:
+    """Of the worlds that the configuration asks for, recorded into `out`, and the datasets that it names."""
+    first, total = seed * WORLDS_A_SEED, config.worlds + config.validation_worlds
+    seeds = [first + i for i in range(config.worlds)] + [VALIDATION_SEEDS + i for i in range(config.validation_worlds)]
+    recorded = _record(config, seeds, out / "worlds", lambda n: made(n, total))
+    pairs = [pair for world in recorded[: config.worlds] for pair in world]
+    for name in config.datasets:
+        pairs += _dataset_pairs(resolve(name, beside))
+    return ScanSource(config, architecture, pairs, [pair for world in recorded[config.worlds :] for pair in world])
 
 
 def draw_scans(
@@ -96,7 +104,9 @@ def draw_scans(
         # they are thinnest. How large all that is, sizes learn afterwards.
         targets = points if settling else cloud.returns[q.fields["row"]].astype(np.float64)
         p, T_true, shrink = _partner(cloud, config, settling)
-        T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
+        T_measured = T_true
+        if cloud.pair.covariance is None:  # nobody measured it, so that it is ours to err
+            T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
         seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
         nearest, distance = NeighbourIndex(seen).nearest(1, targets)
         weights = (distance[:, 0] <= config.gate * max(1.0, cloud.voxel)).astype(float)
@@ -104,7 +114,13 @@ def draw_scans(
         groupings.append(group(points, architecture, _sight(config, rng)))
         normals.append(q.fields["true"])
     source, target, weight, noisy, true, shrinks = (np.stack(column) for column in zip(*columns, strict=True))
-    matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, noisy)))
+    gammas = [pair.covariance for pair in pairs if pair.covariance is not None]
+    if 0 < len(gammas) < len(pairs):
+        raise InputError(
+            "pairs of scans: some have a covariance of their pose and some have none; give it to all of a source, or none"
+        )
+    gamma = torch.from_numpy(np.stack(gammas)) if gammas else None
+    matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, noisy)), gamma=gamma)
     return PairBatch(GroupBatch.of(groupings), 1, matches, true, np.stack(normals), float(weight.mean()), shrinks)
 
 

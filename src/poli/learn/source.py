@@ -14,7 +14,7 @@ import numpy as np
 from poli.data.shapes import Mesh
 from poli.learn.config import TrainConfig
 from poli.learn.pairs import PairBatch, PairConfig, draw_pairs
-from poli.learn.scans import ScanSource
+from poli.learn.scans import recorded_scans
 from poli.learn.surfaces import training_surfaces, validation_surfaces
 
 _VALIDATION_SEED = 7
@@ -28,14 +28,15 @@ class Source(Protocol):
         """One cloud a batch with a partner as dense, of surfaces that are not trained on; the same every time."""
 
     @property
-    def growth(self) -> float:
-        """By how much squared distances between matches grow, about, when partners become as sparse as the clouds."""
+    def growth(self) -> float | None:
+        """By how much squared distances between matches grow, about, when partners become as sparse as the clouds; None: sizes are
+        about right already, and go on from where they are."""
 
 
 def open_source(config: TrainConfig, beside: Path, out: Path, made: Callable[[int, int], None]) -> Source:
     """File names in the configuration count from `beside`; what is worth keeping is kept in `out`; `made` hears how far it is."""
     if config.scans is not None:
-        return ScanSource(config.scans, config.architecture, config.seed, beside, out, made)
+        return recorded_scans(config.scans, config.architecture, config.seed, beside, out, made)
     return ObjectSource(config, beside, made)
 
 

@@ -71,15 +71,21 @@ class Listener:
 
 
 def train(
-    config: TrainConfig, out: Path, listener: Listener | None = None, fresh: bool = False, beside: Path | None = None
+    config: TrainConfig,
+    out: Path,
+    listener: Listener | None = None,
+    fresh: bool = False,
+    beside: Path | None = None,
+    source: Source | None = None,
 ) -> Path:
     """Train to the end of the schedule, from the folder's checkpoint if it has one, and return the path of the model.
 
-    File names in the configuration count from the folder `beside`, the current one if not given.
+    File names in the configuration count from the folder `beside`, the current one if not given. Batches come from `source`, or
+    from what the configuration names.
     """
     with process_group() as processes:
         heard = listener if listener is not None and processes.rank == 0 else Listener()
-        return Run(config, out, heard, fresh, processes, beside or Path()).finish()
+        return Run(config, out, heard, fresh, processes, beside or Path()).finish(source)
 
 
 @dataclass(frozen=True)
@@ -136,11 +142,11 @@ class Run:
         columns = ["step", *(f.name for f in fields(Validation))]
         self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
 
-    def finish(self) -> Path:
+    def finish(self, source: Source | None = None) -> Path:
         schedule = self.config.schedule
         if self.finished:
             return self.model_path
-        source = open_source(self.config, self.beside, self.out, self.listener.shapes)
+        source = source or open_source(self.config, self.beside, self.out, self.listener.shapes)
         with ThreadPoolExecutor(1) as ahead:  # the next batch is made while this one is learned from
             waiting = ahead.submit(self._batch, source, self.steps_done)
             while self.steps_done < schedule.steps:
@@ -171,12 +177,12 @@ class Run:
         batch = source.draw(rng, settling=step >= self.config.schedule.shaping_steps)
         return batch, time.perf_counter() - start
 
-    def _step(self, batch: PairBatch, grouping: float, growth: float) -> None:
+    def _step(self, batch: PairBatch, grouping: float, growth: float | None) -> None:
         schedule = self.config.schedule
         rate = learning_rate(schedule, self.steps_done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        if self.steps_done == schedule.shaping_steps:
+        if self.steps_done == schedule.shaping_steps and growth is not None:
             self._begin_settling(growth)
         terms: LossTerms = self.parallel(batch, settling=self.steps_done >= schedule.shaping_steps)
         start = time.perf_counter()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 _FACING = 0.5  # a surface resists a motion if it faces it within 60 degrees; what resists less is noise in its normal
+_AGREEING = 0.9  # cosine of the two normals of a match; where they differ more, one of them is wrong, and counts for no direction
 _LEVER = 1.0  # metres from the axis: nearer surfaces say little about a rotation
 _LEAST_SHARE = 0.01  # of the weight of all matches that must resist
 _LEAST_MATCHES = 10.0
@@ -46,11 +47,13 @@ class Degeneracy:
 
 def degeneracy(
     points: np.ndarray,  # (K, 3) matched source points
+    own_normals: np.ndarray,  # (K, 3) of theirs
     normals: np.ndarray,  # (K, 3) of the surfaces that they lie on, in the source's frame
     weights: np.ndarray,  # (K,)
 ) -> Degeneracy:
-    """The directions are the principal ones of the normals (translations) and of the levers p x n (rotations). As in X-ICP, it is not
-    their eigenvalues that decide, which noise in thousands of normals adds up to anything, but how much faces each direction."""
+    """The directions are the principal ones of the normals (translations) and of the levers p x n (rotations). As in X-ICP, not
+    their eigenvalues decide, which noise in thousands of normals adds up to anything, but how much faces each direction."""
+    weights = weights * (np.abs(np.einsum("ij,ij->i", own_normals, normals)) >= _AGREEING)
     levers = np.cross(points, normals)
     levers /= np.maximum(np.linalg.norm(levers, axis=1, keepdims=True), _LEVER)
     total = float(weights.sum())

@@ -72,7 +72,7 @@ class Target:
         if not len(weighed):
             raise InputError("target: no ellipsoids to align to")
         self.index = NeighbourIndex(weighed.means)
-        self.weighed = weighed.ordered(self.index.leaf_order)
+        self.weighed = weighed
 
     def __len__(self) -> int:
         return len(self.weighed)
@@ -107,13 +107,14 @@ def _minimise(source: Weighed, target: Target, guess: np.ndarray, config: GicpCo
     basis = np.eye(6) if free is None else free
     extent = float(np.sqrt((source.means**2).sum(axis=1).mean())) if len(source) else 1.0
     match = np.full(len(source), -1, np.int32)
-    target_side = (target.weighed.covariances, target.weighed.weights)
+    target_side = (target.index.leaf_order, target.weighed.covariances, target.weighed.weights)
     source_side = (np.ascontiguousarray(source.means), source.covariances, source.weights)
     # A residual across two agreeing surfaces has the standard deviation sqrt(2) thickness, and that is the kernel's unit.
     scale = max(config.robust, config.start / (np.sqrt(2.0) * config.metric.thickness))
     T, best, damping, moved = guess, None, _DAMPING, np.inf
     converged, iteration = False, 0
-    for iteration in range(1, config.iterations + 1):
+    while iteration < config.iterations:
+        iteration += 1
         search = moved > _SAME_MATCHES
         moved = 0.0 if search else moved
         equations = linearise(target.index.tree, target_side, source_side, T, config.gate, scale, match, search)
@@ -167,9 +168,9 @@ def _summary(
 ) -> Alignment:
     rows = np.flatnonzero(match >= 0)
     R, t = T[:3, :3], T[:3, 3]
-    points, hits = source.means[rows], match[rows]
+    points, hits = source.means[rows], target.index.leaf_order[match[rows]]
     normals = target.weighed.normals[hits]
-    off = target.index.tree[2].T[hits] - (points @ R.T + t)
+    off = target.weighed.means[hits] - (points @ R.T + t)
     across = np.abs(np.einsum("ij,ij->i", off, normals))
     count = max(len(source), 1)
     residual = 1.4826 * float(np.median(across)) if len(rows) else float("inf")
@@ -187,5 +188,5 @@ def _summary(
         residual,
         iterations,
         converged,
-        degeneracy(points, normals @ R, weights),
+        degeneracy(points, source.normals[rows], normals @ R, weights * source.flatness[rows] * target.weighed.flatness[hits]),
     )

@@ -30,7 +30,7 @@ class Metric:
 
     kind: MetricKind = "surfaces"
     thickness: float = 0.01  # metres: one sigma across a surface, sensor noise included; no covariance is thinner
-    trust: float = 0.1  # metres: ellipsoids as thick as this count half
+    trust: float = 0.15  # metres: ellipsoids as thick as this count half
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(MetricKind):
@@ -44,10 +44,12 @@ class Metric:
     def weigh(self, means: np.ndarray, covariances: np.ndarray) -> Weighed:  # (N, 3), (N, 3, 3)
         variances, axes = eigh3(covariances)
         normals = np.ascontiguousarray(axes[:, :, 0])
+        thin = np.maximum(variances[:, 0], 0.0)
+        flatness = 1.0 - thin / np.maximum(variances[:, 1], 1e-12)
         if self.kind == "raw":
-            return Weighed(means, covariances + self.thickness**2 * np.eye(3), np.ones(len(means)), normals)
+            return Weighed(means, covariances + self.thickness**2 * np.eye(3), np.ones(len(means)), normals, flatness)
         flat = np.eye(3) - (1.0 - self.thickness**2) * normals[:, :, None] * normals[:, None, :]
-        return Weighed(means, flat, self.trust**2 / (self.trust**2 + np.maximum(variances[:, 0], 0.0)), normals)
+        return Weighed(means, flat, self.trust**2 / (self.trust**2 + thin), normals, flatness)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +60,7 @@ class Weighed:
     covariances: np.ndarray  # (N, 3, 3)
     weights: np.ndarray  # (N,)
     normals: np.ndarray  # (N, 3)
+    flatness: np.ndarray  # (N,) from 0, where the thinnest axis might as well be another, to 1
 
     def __len__(self) -> int:
         return len(self.means)
-
-    def ordered(self, rows: np.ndarray) -> Weighed:
-        return Weighed(self.means[rows], self.covariances[rows], self.weights[rows], self.normals[rows])

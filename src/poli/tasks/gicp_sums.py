@@ -1,4 +1,4 @@
-"""One linearisation of GICP: for every source point its match, and the normal equations of the pose, in one pass over the points."""
+"""One linearisation of GICP: every source point's match, and the normal equations of the pose, in one pass over the points."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class NormalEquations:
 
 def linearise(
     tree: tuple[np.ndarray, np.ndarray, np.ndarray, int],  # of the target, see NeighbourIndex.tree
-    target: tuple[np.ndarray, np.ndarray],  # (M, 3, 3) covariances and (M,) weights, in leaf order
+    target: tuple[np.ndarray, np.ndarray, np.ndarray],  # (M,) row of each point in leaf order; (M, 3, 3) covariances, (M,) weights
     source: tuple[np.ndarray, np.ndarray, np.ndarray],  # (N, 3) points, (N, 3, 3) covariances, (N,) weights
     T: np.ndarray,  # (4, 4) T_target_source
     gate: float,  # metres
@@ -78,7 +78,7 @@ def _nearest_one(ranges, boxes, xyz, depth, x, y, z, limit, best, waiting, waiti
 
 @kernel
 def _linearise(
-    ranges, boxes, xyz, depth, C_q, weight_q, points, C_p, weight_p, T, gate2, scale2, search, match, begin, end, sums
+    ranges, boxes, xyz, depth, order, C_q, weight_q, points, C_p, weight_p, T, gate2, scale2, search, match, begin, end, sums
 ):  # fmt: skip
     """d = q - (R p + t) and J = dd/d(rotation, translation) = [R hat(p), -R] under T Exp(dx); its weight is the inverse of
     C_q + R C_p R', times the two points' weights, times Cauchy's 1 / (1 + d'Wd / scale^2)."""
@@ -104,15 +104,16 @@ def _linearise(
                 match[i] = m
             if m < 0:
                 continue
+            q = order[m]
             for a in range(3):
                 for b in range(3):
                     RC[a, b] = T[a, 0] * C_p[i, 0, b] + T[a, 1] * C_p[i, 1, b] + T[a, 2] * C_p[i, 2, b]
-            s00 = C_q[m, 0, 0] + RC[0, 0] * T[0, 0] + RC[0, 1] * T[0, 1] + RC[0, 2] * T[0, 2]
-            s01 = C_q[m, 0, 1] + RC[0, 0] * T[1, 0] + RC[0, 1] * T[1, 1] + RC[0, 2] * T[1, 2]
-            s02 = C_q[m, 0, 2] + RC[0, 0] * T[2, 0] + RC[0, 1] * T[2, 1] + RC[0, 2] * T[2, 2]
-            s11 = C_q[m, 1, 1] + RC[1, 0] * T[1, 0] + RC[1, 1] * T[1, 1] + RC[1, 2] * T[1, 2]
-            s12 = C_q[m, 1, 2] + RC[1, 0] * T[2, 0] + RC[1, 1] * T[2, 1] + RC[1, 2] * T[2, 2]
-            s22 = C_q[m, 2, 2] + RC[2, 0] * T[2, 0] + RC[2, 1] * T[2, 1] + RC[2, 2] * T[2, 2]
+            s00 = C_q[q, 0, 0] + RC[0, 0] * T[0, 0] + RC[0, 1] * T[0, 1] + RC[0, 2] * T[0, 2]
+            s01 = C_q[q, 0, 1] + RC[0, 0] * T[1, 0] + RC[0, 1] * T[1, 1] + RC[0, 2] * T[1, 2]
+            s02 = C_q[q, 0, 2] + RC[0, 0] * T[2, 0] + RC[0, 1] * T[2, 1] + RC[0, 2] * T[2, 2]
+            s11 = C_q[q, 1, 1] + RC[1, 0] * T[1, 0] + RC[1, 1] * T[1, 1] + RC[1, 2] * T[1, 2]
+            s12 = C_q[q, 1, 2] + RC[1, 0] * T[2, 0] + RC[1, 1] * T[2, 1] + RC[1, 2] * T[2, 2]
+            s22 = C_q[q, 2, 2] + RC[2, 0] * T[2, 0] + RC[2, 1] * T[2, 1] + RC[2, 2] * T[2, 2]
             w00, w01, w02 = s11 * s22 - s12 * s12, s02 * s12 - s01 * s22, s01 * s12 - s02 * s11
             inverse = 1.0 / (s00 * w00 + s01 * w01 + s02 * w02)
             w11, w12, w22 = (s00 * s22 - s02 * s02) * inverse, (s01 * s02 - s00 * s12) * inverse, (s00 * s11 - s01 * s01) * inverse
@@ -120,7 +121,7 @@ def _linearise(
             dx, dy, dz = xyz[0, m] - x, xyz[1, m] - y, xyz[2, m] - z
             wx, wy, wz = w00 * dx + w01 * dy + w02 * dz, w01 * dx + w11 * dy + w12 * dz, w02 * dx + w12 * dy + w22 * dz
             squared = dx * wx + dy * wy + dz * wz
-            both = weight_p[i] * weight_q[m]
+            both = weight_p[i] * weight_q[q]
             weight = both / (1.0 + squared / scale2)
             for a in range(3):
                 J[a, 0] = T[a, 1] * pz - T[a, 2] * py

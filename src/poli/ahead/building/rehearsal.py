@@ -26,6 +26,8 @@ def rehearse() -> None:
         field.normals  # noqa: B018
     index(points).nearest(4)
     index(points).within(0.5)
+    field = estimation.pca(points, k=8)
+    import_module("poli.tasks.gicp").gicp(field, field)
 
 
 def _model(settings: dict[str, Any]) -> Any:

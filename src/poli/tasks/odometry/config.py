@@ -16,14 +16,14 @@ OnLoss = Literal["stop", "restart"]
 @dataclass(frozen=True)
 class OdometryConfig:
     against: Against = "map"  # a scan is aligned to a map of all scans before it, or, as in the paper, to the one scan before it
-    voxel: float = 0.0  # metres; 0: chosen at the first scan, so that some 6,000 points are left of it
+    voxel: float = 0.0  # metres; 0: chosen at the first scan, so that some 5,000 points are left of it
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     upright: bool = True  # the sensor's z axis points up, which the network is told
     deskew: bool = False  # by the times of the points; the scans are then those of their stamps
     nearest: float = 0.0  # metres; returns nearer than this are dropped (the vehicle that carries the sensor)
     farthest: float = 120.0  # metres; returns farther than this are dropped
     radius: float = 120.0  # metres: how far from the sensor the map is kept
-    cell: float = 0.0  # metres, of the map; 0: half a voxel
+    cell: float = 0.0  # metres, of the map; 0: half a voxel, but no less than 0.3 m unless voxels are
     patience: int = 5  # scans in a row without enough returns that are bridged by going on as before
     on_loss: OnLoss = "stop"  # when a scan fits nowhere: stop there, or begin a new map where it is thought to be
     gicp: GicpConfig = field(default_factory=GicpConfig)

@@ -12,7 +12,7 @@ from poli.se3 import hat
 
 
 def deskew(scan: Scan, velocity: np.ndarray) -> Scan:  # (6,) rotation and translation a second, in the sensor's frame
-    """All points in the frame of the scan's stamp, if the sensor moved as `velocity` says. Needs the field `time`, in seconds from it.
+    """All points in the frame of the scan's stamp, if the sensor moved as `velocity` says. Needs `time`, in seconds from the stamp.
 
     A point of time s stands at Exp(s velocity) p. That is exact for a constant velocity of body and frame.
     """

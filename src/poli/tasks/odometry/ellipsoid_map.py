@@ -43,7 +43,7 @@ class EllipsoidMap:
     def weighed(self) -> Weighed:
         """The map as GICP takes it. Views: they change with the map."""
         n = self._count
-        return Weighed(self._means[:n], self._shaped[:n], self._weights[:n], self._normals[:n])
+        return Weighed(self._means[:n], self._shaped[:n], self._weights[:n], self._normals[:n], self._flatness[:n])
 
     def add(self, field: Ellipsoids, T_world_scan: np.ndarray) -> None:  # (4, 4)
         """Fuse a scan's ellipsoids, seen from this pose, and forget what is farther than the radius from it."""
@@ -67,7 +67,8 @@ class EllipsoidMap:
 
     def _refresh(self, rows: np.ndarray) -> None:
         shaped = self._metric.weigh(self._means[rows], self._covariances[rows])
-        self._shaped[rows], self._weights[rows], self._normals[rows] = shaped.covariances, shaped.weights, shaped.normals
+        self._shaped[rows], self._weights[rows] = shaped.covariances, shaped.weights
+        self._normals[rows], self._flatness[rows] = shaped.normals, shaped.flatness
 
     def _forget(self, at: np.ndarray) -> None:
         n = self._count
@@ -93,11 +94,12 @@ class EllipsoidMap:
     def _allocate(self, cells: int) -> None:
         self._means, self._covariances = np.empty((cells, 3)), np.empty((cells, 3, 3))
         self._mass, self._seen = np.empty(cells), np.empty(cells, np.int64)  # weight of the average, and its cell's key
-        self._shaped, self._weights, self._normals = np.empty((cells, 3, 3)), np.empty(cells), np.empty((cells, 3))
+        self._shaped, self._weights = np.empty((cells, 3, 3)), np.empty(cells)
+        self._normals, self._flatness = np.empty((cells, 3)), np.empty(cells)
         self._keys, self._slots = np.zeros(2 * cells, np.int64), np.full(2 * cells, -1, np.int32)
 
     def _arrays(self) -> list[np.ndarray]:
-        return [self._means, self._covariances, self._mass, self._seen, self._shaped, self._weights, self._normals]
+        return [self._means, self._covariances, self._mass, self._seen, self._shaped, self._weights, self._normals, self._flatness]
 
     def _rehash(self) -> None:
         self._slots[:] = -1

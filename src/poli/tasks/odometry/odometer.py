@@ -23,14 +23,16 @@ from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
 from poli.tasks.odometry.step import Status, Step, TrackingLost
 from poli.voxels import voxel_downsample, voxel_numbers
 
-_WANTED = 6000  # points after voxels, where the voxel is ours to choose
+_WANTED = 5000  # points after voxels, where the voxel is ours to choose
 _VOXELS = 0.05, 1.0  # metres: the finest and the coarsest that we choose
+_CELL = 0.3  # metres: cells of the map are half a voxel, but not smaller than this unless voxels are
 _LEAST = 64  # points of a scan that can be aligned
 _PCA_NEIGHBOURS = 20
 _GAP = 1.8  # usual times between scans: more than this, and some are missing
 _FITS = 0.5  # of the usual fit, which a scan must reach to be believed
 _FITS_AT_LEAST = 0.2
 _USUAL = 20  # scans that tell what is usual
+_DESKEW_ROUNDS = 1
 _WIDER = 2.0  # metres: where the robust kernel starts when a scan is looked for farther away
 
 
@@ -52,6 +54,7 @@ class Odometer:
         self._periods: list[float] = []
         self._fits: list[float] = []
         self._missed = 0
+        self._first: Scan | None = None  # as it came, until its motion is known and it can be deskewed
 
     @property
     def poses(self) -> np.ndarray:  # (M, 4, 4)
@@ -64,16 +67,16 @@ class Odometer:
         elapsed, gap = self._elapsed(scan)
         T_expected = nearest_rotation(self.steps[-1].T_world_scan @ exp(elapsed * self._velocity)) if self.steps else np.eye(4)
         with _clock(seconds, "prepare"):
-            points = self._prepare(scan)
-        if len(points) < _LEAST:
-            return self._predict(
-                scan, T_expected, f"only {len(points)} points are left of {len(scan)} returns", len(points), seconds
-            )
-        with _clock(seconds, "estimate"):
-            field = self._estimate(points)
-        with _clock(seconds, "align"):
-            weighed = self.config.gicp.metric(field)
-            found = self._align(weighed, T_expected) if self._target is not None else None
+            cloud = self._prepare(scan)
+        if len(cloud) < _LEAST:
+            why = f"only {len(cloud)} points are left of {len(scan)} returns"
+            return self._predict(scan, T_expected, why, len(cloud), seconds)
+        field, weighed, found = self._locate(cloud, T_expected, elapsed, seconds)
+        if self._first is not None and found is not None and self._fits_well(found):
+            T_expected = self._deskew_first(self._first, found, elapsed)
+            self._first = None
+            field, weighed, found = self._locate(cloud, T_expected, elapsed, seconds)
+        self._first = cloud if self.config.deskew and not self.steps else None
         status, note = (Status.FIRST, "") if not self.steps else self._judge(found, gap)
         if status is Status.RESTARTED and self.config.on_loss == "stop":
             raise TrackingLost(len(self.steps), note, self.poses)
@@ -86,23 +89,25 @@ class Odometer:
         if self.steps and status is not Status.RESTARTED:
             self._velocity = log(inverse(self.steps[-1].T_world_scan) @ T) / elapsed
         self._missed = 0
-        return self._done(Step(len(self.steps), scan.stamp, T, status, note, len(points), found, seconds))
+        return self._done(Step(len(self.steps), scan.stamp, T, status, note, len(cloud), found, seconds))
 
     # --- a scan ------------------------------------------------------------------------------------------------------
 
-    def _prepare(self, scan: Scan) -> np.ndarray:  # (N, 3)
+    def _prepare(self, scan: Scan) -> Scan:
+        """One point a voxel, each with the time of one of its returns if there is to be deskewing."""
         scan = scan.clean()
         reach = (scan.points.astype(np.float64) ** 2).sum(axis=1)
         within = (reach >= self.config.nearest**2) & (reach <= self.config.farthest**2)
         scan = scan if within.all() else scan.select(within)
         if not len(scan):
-            return np.empty((0, 3))
-        if self.config.deskew:
-            if scan.stamp is None:
-                raise InputError("deskewing needs stamps: this scan has none, so its motion a second is not known")
-            scan = deskew(scan, self._velocity)
+            return scan
+        if self.config.deskew and scan.stamp is None:
+            raise InputError("deskewing needs stamps: this scan has none, so its motion a second is not known")
         self.voxel = self.voxel or _choose_voxel(scan.points)
-        return voxel_downsample(scan.points, self.voxel).points.astype(np.float64)
+        return voxel_downsample(scan.keep("time") if self.config.deskew else scan.keep(), self.voxel)
+
+    def _still(self, cloud: Scan, velocity: np.ndarray) -> np.ndarray:  # (6,) -> (N, 3)
+        return (deskew(cloud, velocity) if self.config.deskew else cloud).points.astype(np.float64)
 
     def _estimate(self, points: np.ndarray) -> Ellipsoids:
         if self.config.model == "pca":
@@ -123,7 +128,36 @@ class Odometer:
         self._periods = [*self._periods[1 - _USUAL :], seconds]
         return seconds, round(seconds / usual) - 1 if seconds > _GAP * usual else 0
 
+    def _deskew_first(self, first: Scan, found: Alignment, elapsed: float) -> np.ndarray:  # (4, 4)
+        """The motion during the first scan is known only now. Begin again with it, or every later scan, deskewed, would be aligned
+        to one that is not. The pose between two scans that are skewed alike is right enough to start from."""
+        self._velocity = log(found.T_target_source) / elapsed
+        field = self._estimate(self._still(first, self._velocity))
+        self._remember(field, self.config.gicp.metric(field), np.eye(4), fresh=True)
+        return found.T_target_source
+
     # --- its pose ----------------------------------------------------------------------------------------------------
+
+    def _locate(
+        self, cloud: Scan, T_expected: np.ndarray, elapsed: float, seconds: dict[str, float]
+    ) -> tuple[Ellipsoids, Weighed, Alignment | None]:
+        with _clock(seconds, "estimate"):
+            field = self._estimate(self._still(cloud, self._velocity))
+        with _clock(seconds, "align"):
+            weighed = self.config.gicp.metric(field)
+            found = self._align(weighed, T_expected) if self._target is not None else None
+            beginning = self._first is not None
+            if not self.config.deskew or beginning or self._target is None or found is None or not self._fits_well(found):
+                return field, weighed, found
+            # The velocity that a scan was deskewed by and the one that its pose implies must agree. Otherwise an error of the one
+            # moves the other by half of it, the other way, and from scan to scan that dies out slowly or not at all.
+            for _ in range(_DESKEW_ROUNDS):
+                T = self._T_world_target @ found.T_target_source
+                means = self._still(cloud, log(inverse(self.steps[-1].T_world_scan) @ T) / elapsed)
+                field = Ellipsoids.trusted(means, field.covariances, field.viewpoint)
+                weighed = replace(weighed, means=means)
+                found = align(weighed, self._target, found.T_target_source, self.config.gicp)
+            return field, weighed, found
 
     def _align(self, source: Weighed, T_expected: np.ndarray) -> Alignment:
         """From where it is expected; where it does not fit there, also from where the last one was, and more widely."""
@@ -166,7 +200,8 @@ class Odometer:
             self._target, self._T_world_target = Target(weighed), T
             return
         if self.map is None or fresh:
-            self.map = EllipsoidMap(self.config.cell or 0.5 * self.voxel, self.config.radius, self.config.gicp.metric)
+            cell = self.config.cell or min(self.voxel, max(0.5 * self.voxel, _CELL))
+            self.map = EllipsoidMap(cell, self.config.radius, self.config.gicp.metric)
         self.map.add(field, T)
         self._target = Target(self.map.weighed)
 

@@ -44,4 +44,4 @@ class TrackingLost(PoliError):
         super().__init__(
             f"scan {index}: {why}; the {len(poses)} poses before it stand. To go on with a new map from there: on_loss='restart'"
         )
-        self.index, self.poses = index, poses  # (index, 4, 4)
+        self.index, self.why, self.poses = index, why, poses  # (index, 4, 4)

@@ -1,0 +1,154 @@
+"""`poli bench odometry`: from scan to scan against ICP's variants, and on a map against KISS-ICP and GenZ-ICP.
+
+Most of it is settings of scan-to-scan rivals, of which only the errors are published. Those run first, a process a core with one
+thread each. What is timed runs afterwards in this process with every thread, one after another: the systems on every drive; the
+scan-to-scan methods, at the settings that turned out best, on one drive of each sensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from rich.progress import track
+
+from poli.bench.held_out import PLACES
+from poli.bench.odometry_contestants import CHOSEN, OURS, Contestant, contestants
+from poli.bench.odometry_figures import Judged, at_best_settings, judge
+from poli.bench.odometry_plots import plot_errors, plot_trajectories
+from poli.bench.odometry_rivals import METHODS
+from poli.bench.odometry_runs import DriveSource, Kept, RealDrive, SimulatedDrive, ThinnedScans
+from poli.bench.odometry_sequences import REAL_SEQUENCES, RealSequence, RecordedDrive, simulated_sequences
+from poli.bench.odometry_system_tables import real_report, systems_report
+from poli.bench.odometry_tables import by_drive_report, by_sensor_report, times_report
+from poli.bench.report import publish
+from poli.bench.turns import same_threads
+from poli.errors import InputError
+from poli.threads import thread_count, use_one_thread
+
+TIMED_SCANS = 41  # of a drive, for scan-to-scan methods: their time does not grow with the drive
+_TIMED_PLACE = "town"
+
+
+@dataclass(frozen=True)
+class OdometryBench:
+    model: str = "lidar"
+    sensors: tuple[str, ...] = ("vlp16", "os2_128")  # names, or files of beams
+    places: tuple[str, ...] = PLACES
+    scans: int = 121  # of each simulated drive
+    drives: Path = Path("runs/odometry_drives")  # where simulated drives are kept
+    real: Path | None = None  # a folder in the layout of KITTI odometry with the real sequences
+    sequences: tuple[RealSequence, ...] = REAL_SEQUENCES
+    rivals: tuple[str, ...] = tuple(METHODS)
+    runs: Path = Path("runs/odometry_bench")  # where outcomes are kept
+    fresh: str | None = None  # which outcomes are forgotten first, "poli" or "all"
+    processes: int = 0  # for what is not timed; 0: one a core, 1: none beside this one
+
+    def __post_init__(self) -> None:
+        if self.fresh not in (None, "poli", "all"):
+            raise InputError(f"fresh is {self.fresh!r}; expected 'poli' (our own runs) or 'all'")
+        if self.processes < 0:
+            raise InputError(f"processes is {self.processes}; expected 1 or more, or 0 for one a core")
+        strange = [name for name in self.rivals if name not in METHODS]
+        if strange:
+            raise InputError(f"rivals: {strange[0]!r} is unknown; choose from {', '.join(METHODS)}")
+
+    def sources(self) -> list[DriveSource]:
+        """Simulated drives first; missing ones are recorded now."""
+        simulated_sequences(self.sensors, self.places, self.scans, keep=self.drives)
+        simulated = [SimulatedDrive(s, p, self.scans, self.drives) for s in self.sensors for p in self.places]
+        return [*simulated, *(RealDrive(self.real, sequence) for sequence in self.sequences if self.real is not None)]
+
+
+def run(bench: OdometryBench, out: Path, json_path: Path | None, command: str) -> None:
+    sources, kept = bench.sources(), Kept(bench.runs)
+    if bench.fresh is not None:
+        kept.forget([*OURS, *(METHODS if bench.fresh == "all" else ())])
+    _run_ahead(bench, sources)
+    with same_threads():
+        everything, truths = _judge_all(bench, sources, kept)
+        times, kiss = _time_all(bench, everything, kept)
+    publish(by_sensor_report(everything, command), "odometry", out, json_path)
+    publish(by_drive_report(everything, command), "odometry_drives", out, None)
+    publish(systems_report(everything, command), "odometry_systems", out, None)
+    publish(times_report(times, kiss, TIMED_SCANS, command), "odometry_times", out, None)
+    if bench.real is not None:
+        publish(real_report(everything, command), "odometry_real", out, None)
+    best = at_best_settings(everything)
+    plot_errors(best, out / "odometry.png")
+    plot_trajectories(best, truths, out / "odometry_trajectories.png")
+
+
+def _run_ahead(bench: OdometryBench, sources: Sequence[DriveSource]) -> None:
+    """All that is not timed, into the folder of outcomes."""
+    processes = bench.processes or thread_count()
+    if processes == 1:
+        return
+    with ProcessPoolExecutor(min(processes, len(sources)), get_context("spawn"), use_one_thread) as pool:
+        jobs = [pool.submit(_run_untimed, bench, source) for source in sources]
+        try:
+            for job in track(as_completed(jobs), "drives, not timed", total=len(jobs)):
+                job.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # what is kept by then is where the next run goes on
+            raise
+
+
+def _run_untimed(bench: OdometryBench, source: DriveSource) -> None:
+    kept, drive = Kept(bench.runs), source.open()
+    if isinstance(source, RealDrive):
+        kept.reference(source)
+    thinned = ThinnedScans(drive)
+    for contestant in contestants(drive.voxels, bench.model, bench.rivals):
+        if not contestant.timed:
+            kept.outcome(drive, contestant, thinned)
+
+
+def _judge_all(
+    bench: OdometryBench, sources: Sequence[DriveSource], kept: Kept
+) -> tuple[list[Judged], dict[str, np.ndarray]]:  # and the true poses by drive, (M, 4, 4)
+    everything: list[Judged] = []
+    truths: dict[str, np.ndarray] = {}
+    for source in track(sources, "drives, timed"):
+        drive = source.open()
+        thinned = ThinnedScans(drive)
+        reference = kept.reference(source) if isinstance(source, RealDrive) else None
+        truths[drive.name] = drive.poses
+        everyone = contestants(drive.voxels, bench.model, bench.rivals)
+        everything += [judge(drive, c, kept.outcome(drive, c, thinned), reference) for c in everyone]
+    return everything, truths
+
+
+def _time_all(
+    bench: OdometryBench, everything: Sequence[Judged], kept: Kept
+) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """Milliseconds by case and method on one drive of each sensor, and KISS-ICP's on that drive by case."""
+    times: dict[str, dict[str, float]] = {}
+    kiss: dict[str, float] = {}
+    best = at_best_settings(everything)
+    place = _TIMED_PLACE if _TIMED_PLACE in bench.places else bench.places[0]
+    for sensor in track(bench.sensors, "times"):
+        drive = SimulatedDrive(sensor, place, bench.scans, bench.drives).open()
+        start = _beginning(drive)
+        chosen = [j for j in best if j.drive == drive.name]
+        for contestant in contestants(drive.voxels, bench.model, bench.rivals):
+            mine = [j for j in chosen if (j.method, j.setting, j.voxel) == _named(contestant)]
+            if mine and not contestant.timed:
+                seconds = kept.outcome(start, contestant).seconds
+                times.setdefault(mine[0].case, {})[contestant.method] = 1e3 * float(np.median(seconds))
+        theirs = [j.milliseconds for j in chosen if j.method == "KISS-ICP" and j.voxel == CHOSEN]
+        kiss |= {j.case: theirs[0] for j in chosen if theirs and j.case in times}
+    return times, kiss
+
+
+def _beginning(drive: RecordedDrive) -> RecordedDrive:
+    """Under another name, so that its runs are kept apart from those of one thread."""
+    return replace(drive, name=f"{drive.name}, timed", scans=drive.scans[:TIMED_SCANS], poses=drive.poses[:TIMED_SCANS])
+
+
+def _named(contestant: Contestant) -> tuple[str, str, float]:
+    return contestant.method, contestant.setting, contestant.voxel

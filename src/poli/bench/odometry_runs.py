@@ -1,0 +1,153 @@
+"""Where the drives of `poli bench odometry` come from, and what contestants made of them: kept, so that nothing is run twice.
+
+A run is a JSON file `DRIVE/METHOD/HASH.json`; the hash is of everything that decides its result, so that a changed setting, drive
+or model is another run. It knows nothing of changes to the odometry's code: those are what `Kept.forget` is for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poli import __version__
+from poli.bench.odometry_contestants import PCA, Contestant, Outcome
+from poli.bench.odometry_sequences import RealSequence, RecordedDrive, real_sequences, simulated_sequences
+from poli.bench.real_sequences import refined_pose
+from poli.estimation.inference import load_model
+from poli.files.atomic import atomic_path
+from poli.voxels import voxel_downsample
+
+# The sizes at which the paper judges these sensors; drives of other sensors, and real ones, name their own.
+VOXELS = {"vlp16": (0.2, 0.5, 1.0), "os2_128": (1.0, 1.5, 2.0)}  # metres
+
+
+@dataclass(frozen=True)
+class SimulatedDrive:
+    sensor: str
+    place: str
+    count: int
+    keep: Path
+
+    def open(self) -> RecordedDrive:
+        drive = next(simulated_sequences((self.sensor,), (self.place,), self.count, keep=self.keep))
+        return replace(drive, voxels=VOXELS.get(drive.sensor, drive.voxels))
+
+
+@dataclass(frozen=True)
+class RealDrive:
+    root: Path
+    sequence: RealSequence
+
+    def open(self) -> RecordedDrive:
+        return next(real_sequences(self.root, (self.sequence,)))
+
+
+DriveSource = SimulatedDrive | RealDrive
+
+
+class ThinnedScans(dict[float, list[np.ndarray]]):
+    """A drive's scans by voxel size, made when asked for. Voxels of voxels are the same voxels, so that a rival does the same with
+    these as with the raw scans, only sooner."""
+
+    def __init__(self, drive: RecordedDrive) -> None:
+        super().__init__()
+        self._scans = drive.scans
+
+    def __missing__(self, voxel: float) -> list[np.ndarray]:
+        self[voxel] = [voxel_downsample(points.astype(np.float64), voxel).points for points in self._scans]
+        return self[voxel]
+
+
+class Kept:
+    """Outcomes in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def outcome(self, drive: RecordedDrive, contestant: Contestant, thinned: ThinnedScans | None = None) -> Outcome:
+        """As it was kept, or from a run now; rivals whose time does not count may be given `thinned` scans."""
+        key = {"drive": _identity(drive), **contestant.about, **_version(contestant)}
+        path = self._path(drive.name, contestant.method, key)
+        found = _read(path)
+        if found is None:
+            thin = thinned is not None and contestant.ours is None and not contestant.timed
+            found = contestant.run(thinned[contestant.voxel] if thin and thinned is not None else drive.scans)
+            _write(path, key, found)
+        return found
+
+    def reference(self, source: RealDrive) -> np.ndarray:  # (M, 4, 4)
+        """The sequence's own poses, each motion from scan to scan refined by GICP on the full scans."""
+        real = source.sequence
+        drive = RealDrive(source.root, replace(real, beams=None)).open()
+        key = {"drive": _identity(drive), "reference": "refined"}
+        path = self._path(real.sequence, "reference", key)
+        found = _read(path)
+        if found is None:
+            poses = [drive.poses[0]]
+            for row in range(len(drive) - 1):
+                poses.append(poses[-1] @ refined_pose(source.root, real.sequence, row, real.nearest).T_q_p)
+            found = Outcome(np.stack(poses), np.empty(0))
+            _write(path, key, found)
+        return found.poses
+
+    def forget(self, methods: Iterable[str]) -> None:
+        for method in methods:
+            for path in self.folder.glob(f"*/{_plain(method)}/*.json"):
+                path.unlink()
+
+    def _path(self, drive: str, method: str, key: dict[str, Any]) -> Path:
+        name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+        return self.folder / _plain(drive) / _plain(method) / f"{name}.json"
+
+
+def _identity(drive: RecordedDrive) -> dict[str, Any]:
+    digest = hashlib.sha256(np.ascontiguousarray(drive.poses).tobytes())
+    for points in (drive.scans[0], drive.scans[-1]):  # a drive's first and last scan tell it from one of another sensor or noise
+        digest.update(np.ascontiguousarray(points).tobytes())
+    return {"name": drive.name, "scans": len(drive), "digest": digest.hexdigest()}
+
+
+def _version(contestant: Contestant) -> dict[str, str]:
+    if contestant.ours is None:
+        return {}
+    weights = "" if contestant.method == PCA else _weights(contestant.ours.model)
+    return {"version": __version__, "weights": weights}
+
+
+@lru_cache(maxsize=8)
+def _weights(model: str) -> str:
+    """A digest of a model's numbers, whatever its file is called."""
+    network = load_model(model)
+    digest = hashlib.sha256(repr(network.calibration).encode())
+    for name, array in sorted(network.weights.items()):
+        digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _plain(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in name)
+
+
+def _read(path: Path) -> Outcome | None:
+    try:
+        kept = json.loads(path.read_text())
+        poses = np.tile(np.eye(4), (len(kept["poses"]), 1, 1))
+        poses[:, :3] = np.array(kept["poses"]).reshape(-1, 3, 4)
+        return Outcome(poses, np.array(kept["seconds"]), kept["restarts"], kept["degenerate"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # a damaged one is made anew
+        return None
+
+
+def _write(path: Path, key: dict[str, Any], outcome: Outcome) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    poses = outcome.poses[:, :3].reshape(-1, 12).tolist()
+    counted = {"restarts": outcome.restarts, "degenerate": outcome.degenerate}
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps({"key": key, **counted, "seconds": outcome.seconds.tolist(), "poses": poses}))

@@ -1,0 +1,105 @@
+"""`poli adapt`: a log of one's own sensor in, a model tuned to it out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from poli.data.datasets import Dataset
+    from poli.learn.tracked_log import TrackedLog
+    from poli.scan import Scan
+    from poli.tasks.odometry import OdometryConfig
+
+
+def adapt(
+    data: Annotated[Path, typer.Argument(help="A dataset, a folder of scan files, or a ROS bag. Poses are not needed.")],
+    dataset: Annotated[
+        str, typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.")
+    ] = "auto",
+    sequence: Annotated[str | None, typer.Option(help="Of a dataset that has several.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Another option of the dataset, such as topic=/points; repeatable."),
+    ] = None,
+    model: Annotated[str, typer.Option(help="The model to begin from: lidar, or the path of a .safetensors file.")] = "lidar",
+    out: Annotated[Path | None, typer.Option(help="Folder for the model and its card; runs/adapt/NAME if not given.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Of training; 400 take about a minute.")] = 2000,
+    nearest: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
+    farthest: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
+    voxel: Annotated[float, typer.Option(min=0.0, help="Metres, of odometry; 0: chosen at the first scan.")] = 0.0,
+    scans: Annotated[int | None, typer.Option(min=1, help="At most so many scans, from the first.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=99)] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start anew, even if the folder has a run or a model.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write the model even if it is no better on the scans held out.")] = False,
+) -> None:
+    """Tune a model to a sensor by a log of it, without ground truth.
+
+    Odometry gives the poses; the sizes of the ellipsoids then learn from pairs
+    of scans, and their directions stay. The last fifth of the log judges: a model
+    is written only if it explains those scans better. About five minutes.
+
+    Examples: poli adapt drive.bag --option topic=/points --nearest 2
+              poli adapt kitti --sequence 07 --out runs/my_sensor
+    """
+    from poli.cli.odometry import _dataset_options, _file_name, _open
+    from poli.cli.train import _progress
+    from poli.estimation.inference import load_model
+    from poli.learn.adapt import AdaptConfig, check_free
+    from poli.learn.adapt import adapt as tune
+    from poli.tasks.odometry import OdometryConfig
+
+    opened = _open(data, dataset, _dataset_options(option or [], sequence))
+    folder = out or Path("runs") / "adapt" / _file_name(opened.name)
+    check_free(folder, fresh)
+    load_model(model)  # before odometry takes its time
+    settings = AdaptConfig(steps, seed=seed)
+    log = track(opened, OdometryConfig(voxel=voxel, model=model, nearest=nearest, farthest=farthest, on_loss="restart"), scans)
+    with _progress(folder) as listener:
+        result = tune(log, folder, model, settings, listener, fresh, force)
+    before, after = result.before, result.after
+    typer.echo(
+        f"{log.name}: {len(log.scans)} scans, {log.metres:.0f} m; {result.learned_pairs} pairs learned from, "
+        f"{result.held_out_pairs} held out; {result.minutes:.1f} minutes\n"
+        f"held out, before and after: NLL {before.nll:.3f} {after.nll:.3f}; mean of d'(2C)^-1 d {before.nees:.2f} {after.nees:.2f} "
+        "(3 when calibrated)"
+    )
+    if not result.kept:
+        remedy = "a longer log may help" if result.model is None else "written all the same, as --force asks"
+        typer.secho(f"no better than {model} on the scans held out: {remedy}", fg=typer.colors.YELLOW)
+    if result.model is not None:
+        typer.echo(f"{result.model}: use it with poli.estimate(points, model={str(result.model)!r})")
+    elif not result.kept:
+        typer.echo(f"no model was written; go on with --model {model}, or have it anyway with --force --fresh")
+
+
+def track(opened: "Dataset", config: "OdometryConfig", most: int | None = None) -> "TrackedLog":
+    """Odometry over a dataset, with a progress bar: what is known of the pose of each scan."""
+    from rich.progress import track as bar
+
+    from poli.learn.tracked_log import TrackedLog
+    from poli.tasks.odometry import Odometer
+
+    odometer = Odometer(config)
+    count = min(len(opened), most or len(opened))
+    for number in bar(range(count), f"odometry of {opened.name}"):
+        odometer.add(opened[number])
+    return TrackedLog.of(opened.name, Returns(opened, count, config.nearest, config.farthest), odometer.steps)
+
+
+class Returns(Sequence["Scan"]):
+    """The scans of a dataset, read when they are needed, with the returns that odometry takes."""
+
+    def __init__(self, opened: "Dataset", count: int, nearest: float, farthest: float) -> None:
+        self._opened, self._count, self._nearest, self._farthest = opened, count, nearest, farthest
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, row):
+        import numpy as np
+
+        scan = self._opened[row].clean()
+        distance = np.linalg.norm(scan.points.astype(np.float64), axis=1)
+        return scan.select((distance >= self._nearest) & (distance <= self._farthest))

@@ -1,0 +1,191 @@
+"""`poli odometry`: scans in, a folder with their poses, a summary and a picture out."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from poli.data.datasets import Dataset
+    from poli.tasks.odometry import OdometryConfig
+
+
+class Against(StrEnum):
+    map = "map"
+    scan = "scan"
+
+
+class OnLoss(StrEnum):
+    stop = "stop"
+    restart = "restart"
+
+
+def odometry(
+    data: Annotated[Path, typer.Argument(help="A dataset, a folder of scan files, or a ROS bag.")],
+    dataset: Annotated[
+        str, typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.")
+    ] = "auto",
+    sequence: Annotated[str | None, typer.Option(help="Of a dataset that has several.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Another option of the dataset, such as topic=/points; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A new folder; results/odometry/NAME/DATE_TIME if not given, with a link `latest` beside.")
+    ] = None,
+    against: Annotated[Against, typer.Option(help="Align a scan to a map of those before, or to the one before.")] = Against.map,
+    voxel: Annotated[float, typer.Option(min=0.0, help="Metres; 0: chosen at the first scan.")] = 0.0,
+    model: Annotated[str, typer.Option(help="lidar, pca, or the path of a .safetensors file.")] = "lidar",
+    deskew: Annotated[bool, typer.Option("--deskew", help="Take the motion out of each scan, by the times of its points.")] = False,
+    nearest: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
+    farthest: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
+    radius: Annotated[float, typer.Option(help="Metres from the sensor within which the map is kept.")] = 120.0,
+    on_loss: Annotated[OnLoss, typer.Option(help="Where a scan fits nowhere: stop, or begin a new map.")] = OnLoss.stop,
+    patience: Annotated[int, typer.Option(min=0, help="Scans in a row without enough returns that are bridged.")] = 5,
+    tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
+    first: Annotated[int, typer.Option(min=0, help="Number of the scan to begin with.")] = 0,
+    scans: Annotated[int | None, typer.Option(min=1, help="At most so many scans.")] = None,
+    save_map: Annotated[bool, typer.Option("--save-map", help="Write map.ply: the ellipsoids kept at the end.")] = False,
+) -> None:
+    """Estimate where every scan of a recording was taken.
+
+    Poses are written scan by scan in the formats of TUM and KITTI, beside a
+    table of how each scan went, a summary and a picture. Ctrl-C ends a run early
+    and keeps all of it. Where the data have true poses, errors are told.
+
+    Examples: poli odometry kitti --sequence 07
+              poli odometry drive.bag --option topic=/ouster/points --deskew
+              poli odometry Roundabout01 --option sensor=ouster --voxel 0.5
+              poli odometry scans --model pca --against scan --scans 50
+    """
+    import time
+
+    from poli.cli.odometry_screen import draw, print_summary, progress, stop_requests
+    from poli.errors import InputError, PoliError
+    from poli.tasks.odometry import Odometer, OdometryConfig, TrackingLost
+    from poli.tasks.odometry.recording import Recording, dated_folder, link_latest
+    from poli.tasks.odometry.summary import Ending, summarise
+
+    if save_map and against is not Against.map:
+        raise InputError("--save-map: there is no map with --against scan; leave one of the two out")
+    settings = OdometryConfig(
+        against=against.value, voxel=voxel, model=model, upright=not tilted, deskew=deskew, nearest=nearest, farthest=farthest,
+        radius=radius, patience=patience, on_loss=on_loss.value,
+    )  # fmt: skip
+    options = _dataset_options(option or [], sequence)
+    opened = _open(data, dataset, options)
+    if first >= len(opened):
+        raise InputError(f"--first {first}: {opened.name} has {len(opened)} scans, the last is number {len(opened) - 1}")
+    asked = min(len(opened) - first, scans or len(opened))
+    about = _about(settings, opened, {"path": str(data), "dataset": dataset, "options": options, "first": first, "scans": asked})
+    truth = None if opened.poses is None else opened.poses[first : first + asked]  # (asked, 4, 4)
+
+    begin, odometer, ending, trouble = time.perf_counter(), Odometer(settings), Ending(), None
+    folder = out or dated_folder(Path("results") / "odometry" / _file_name(opened.name))
+    with Recording(folder, about, first) as recording:
+        if out is None:
+            link_latest(folder)
+        with stop_requests() as stop, progress(opened.name, asked) as show:
+            try:
+                for number in range(first, first + asked):
+                    if stop.signal:
+                        raise KeyboardInterrupt
+                    step = odometer.add(opened[number])
+                    recording.append(step)
+                    show(step)
+            except KeyboardInterrupt:
+                ending = Ending(interrupted=True)
+            except PoliError as error:
+                ending, trouble = Ending(reason=str(error)), error
+        summary = summarise(recording.steps, asked, first, odometer.voxel, truth, ending, time.perf_counter() - begin)
+        recording.finish(summary, truth)
+    if save_map and odometer.map is not None:
+        odometer.map.field.write_ply(folder / "map.ply")
+    print_summary(summary, opened)
+    draw(folder, summary)
+    if isinstance(trouble, TrackingLost):
+        where = f" (number {first + trouble.index} of the data)" if first else ""
+        typer.secho(f"poli: tracking lost{where}: {_in_options(str(trouble))}", fg=typer.colors.RED, err=True)
+        raise typer.Exit(1)
+    if trouble is not None:
+        raise trouble
+    if ending.interrupted:
+        typer.secho(f"poli: interrupted after {summary.scans_done} of {asked} scans", fg=typer.colors.YELLOW, err=True)
+        raise typer.Exit(128 + (stop.signal or 2))
+
+
+# --- what is asked for
+
+
+def _dataset_options(given: list[str], sequence: str | None) -> dict[str, Any]:
+    from poli.errors import InputError
+
+    words = {} if sequence is None else {"sequence": sequence}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError(f"--option {text}: expected KEY=VALUE, such as topic=/points")
+        if key in words:
+            raise InputError(f"--option {text}: {key} is given twice; leave one out")
+        words[key] = value
+    return {key: value if key == "sequence" else _value(value) for key, value in words.items()}
+
+
+def _value(text: str) -> bool | int | float | str:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _open(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
+    import warnings
+
+    from poli.data.datasets import SkippedWarning
+    from poli.data.datasets import dataset as open_dataset
+    from poli.errors import FormatError, InputError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SkippedWarning)  # told at the end, with all else
+            return open_dataset(name, data, **options)
+    except (InputError, FormatError) as error:
+        raise type(error)(_in_options(str(error))) from None
+
+
+def _in_options(message: str) -> str:
+    """What the library calls an argument, as the option of this command."""
+    import re
+
+    message = re.sub(r"(?<= )sequence=", "--sequence", message).replace(" on_loss='restart'", " --on-loss restart")
+    return re.sub(r"(?<= )(?=(topic|ending|poses|stamps|time_unit)=)", "--option ", message)
+
+
+def _about(settings: "OdometryConfig", opened: "Dataset", data: dict[str, Any]) -> dict[str, Any]:
+    """For config.json. Loads the model: if that fails, nothing has been written."""
+    from dataclasses import asdict
+    from datetime import datetime
+    from hashlib import sha256
+
+    import poli
+    from poli.estimation.inference import load_model, shipped_models
+
+    model: dict[str, Any] = {"name": settings.model}
+    if settings.model != "pca":
+        load_model(settings.model)
+        if settings.model not in shipped_models():
+            model["sha256"] = sha256(Path(settings.model).read_bytes()).hexdigest()
+    known = {"name": opened.name, "truth": opened.poses is not None, "skipped": [asdict(skip) for skip in opened.skipped]}
+    began = datetime.now().astimezone().isoformat(timespec="seconds")
+    return {"poli": poli.__version__, "began": began, "data": {**data, **known}, "model": model, "odometry": asdict(settings)}
+
+
+def _file_name(name: str) -> str:
+    import re
+
+    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "data"

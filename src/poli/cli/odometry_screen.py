@@ -1,0 +1,122 @@
+"""What `poli odometry` shows while it runs and at its end, and how it is asked to stop."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from poli.data.datasets import Dataset
+    from poli.tasks.odometry import Step
+    from poli.tasks.odometry.summary import Summary
+
+_LISTED = 5  # scans that are named on the screen; the files have all
+_ROW = "{:<29} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}"
+
+
+class StopRequests:
+    signal: int | None = None
+
+
+@contextmanager
+def stop_requests() -> "Iterator[StopRequests]":
+    """Ctrl-C and kill are obeyed between scans, so that no scan is written by half; a second time, at once."""
+    import os
+    import signal
+
+    stop = StopRequests()
+
+    def request(number: int, _: object) -> None:
+        if stop.signal:
+            raise KeyboardInterrupt
+        stop.signal = number
+        os.write(2, b"\nstopping after this scan; again to stop at once\n")  # safe wherever the signal came
+
+    try:
+        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread, which alone gets signals
+        before = {}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def progress(name: str, total: int) -> "Iterator[Callable[[Step], None]]":
+    import time
+    from collections import Counter, deque
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from poli.tasks.odometry.summary import SIMPLY_TRACKED
+
+    columns = (TextColumn("{task.completed}/{task.total}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    # On stderr, so that what is told at the end can be kept by itself.
+    with Progress(*columns, TextColumn("{task.description}", markup=False), console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=total)
+        recent, others = deque([time.perf_counter()], maxlen=20), Counter[str]()
+
+        def show(step: "Step") -> None:
+            recent.append(time.perf_counter())
+            if step.status not in SIMPLY_TRACKED:
+                others[step.status.value] += 1
+            rate = (len(recent) - 1) / max(recent[-1] - recent[0], 1e-9)
+            bar.update(task, advance=1, description=", ".join([f"{rate:.1f} scans/s", *(f"{n} {s}" for s, n in others.items())]))
+
+        yield show
+
+
+def print_summary(summary: "Summary", opened: "Dataset") -> None:
+    for skip in opened.skipped[:_LISTED]:
+        typer.secho(f"warning: left out of the data: {skip.what}: {skip.why}", fg=typer.colors.YELLOW)
+    _more(len(opened.skipped), "config.json")
+    for odd in summary.not_tracked[:_LISTED]:
+        typer.secho(f"warning: scan {odd.scan} {odd.status}: {odd.note}", fg=typer.colors.YELLOW)
+    _more(len(summary.not_tracked), "summary.json")
+    if not summary.scans_done:
+        return
+    rate = f"{summary.scans_per_second:.1f}" if summary.scans_per_second else "-"
+    stages = ", ".join(f"{name} {1e3 * t.median:.0f}" for name, t in summary.seconds.items())
+    counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
+    typer.echo(f"{opened.name}: {summary.scans_done} of {summary.scans_asked} scans, path {summary.path_length:.1f} m")
+    typer.echo(f"status: {counts}")
+    typer.echo(f"time: {rate} scans/s; median ms a scan: {stages}; voxel {summary.voxel:g} m")
+    if summary.evaluation is None:
+        return
+    typer.echo(f"{'translation':>53}{'rotation':>27}")  # above the columns of `_ROW`
+    typer.echo(_ROW.format("against the truth", "count", "RMSE", "mean", "max", "RMSE", "mean"))
+    for name, measure in summary.evaluation.items():
+        if not measure.count:
+            continue
+        title = f"{measure.title} ({', '.join(measure.units)})"
+        moves = [f"{s['translation']:.4f}" for s in (measure.rmse, measure.mean, measure.max)]
+        turns = [f"{s['rotation']:.4f}" for s in (measure.rmse, measure.mean)]
+        if name == "ape_umeyama":  # it fits positions alone: along a straight way its rotation is any
+            turns = ["-", "-"]
+        typer.echo(_ROW.format(title, measure.count, *moves, *turns))
+    for measure in summary.evaluation.values():
+        if measure.none_because:
+            typer.echo(f"{measure.title}: none, {measure.none_because}")
+
+
+def _more(count: int, file: str) -> None:
+    if count > _LISTED:
+        typer.secho(f"warning: and {count - _LISTED} more ({count} in all; {file} has them)", fg=typer.colors.YELLOW)
+
+
+def draw(folder: Path, summary: "Summary") -> None:
+    from poli.errors import MissingExtra
+
+    if summary.scans_done:
+        try:
+            from poli.show.trajectory import draw_trajectory
+
+            draw_trajectory(folder)
+        except MissingExtra as error:
+            typer.echo(f"no picture drawn: {error}")
+    typer.echo(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")

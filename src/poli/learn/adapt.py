@@ -1,0 +1,159 @@
+"""Tuning a trained model to one sensor, from a log without ground truth (`tracked_log`).
+
+Only the sizes of the ellipsoids learn: consecutive scans are as sparse as each other, and directions that learn from such partners
+blur. So normals, and odometry by them, stay what they were. The last fifth of the log judges whether it was worth it.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from poli.errors import FormatError, InputError, MissingExtra
+from poli.estimation.inference import load_model
+from poli.estimation.model import Model
+from poli.files.atomic import atomic_path
+from poli.learn.adapt_card import write_card
+from poli.learn.config import ScheduleConfig, TrainConfig
+from poli.learn.export import import_model
+from poli.learn.losses import LossConfig
+from poli.learn.model import TrainingModel
+from poli.learn.scan_config import ScanConfig
+from poli.learn.scans import ScanSource
+from poli.learn.tracked_log import LEAST_PAIRS, TrackedLog
+from poli.learn.trainer import Listener, train
+from poli.learn.validate import validate
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("poli.learn", "train") from None
+
+_DRAWS = 6  # sectors and voxel sizes at which each held-out pair is judged
+_CALIBRATING = 24  # pairs at most
+_WELL_CALIBRATED = 0.1  # a mean of d'(2C)^-1 d within 10 % of three is as good as any nearer to it
+_CONSTANT = 1.5 * math.log(2.0 * math.pi)  # of the density, which losses leave out
+
+
+@dataclass(frozen=True)
+class AdaptConfig:
+    steps: int = 2000
+    learning_rate: float = 2e-3  # at its peak
+    pairs: int = 200  # scans that begin a pair, at most
+    reach: float = 1.0  # metres: partners to learn from are the next scan and some of those no farther; consecutive ones are judged
+    voxels: tuple[float, ...] = (0.2, 2.0)  # metres: the least and the largest, drawn evenly in logarithm
+    points: int = 2560  # of a cloud at most: a sector of the scan
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or not self.reach >= 0.0 or self.pairs < LEAST_PAIRS:
+            raise InputError(f"adapt: steps must be at least 1, reach at least 0, pairs at least {LEAST_PAIRS}")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a model makes of the pairs held out, at many voxel sizes."""
+
+    nll: float  # nats a match, one match in ten an outlier
+    nees: float  # mean of d'(2C)^-1 d of believed matches: 3 when calibrated
+
+    def better_than(self, other: Judged) -> bool:
+        """The matches are more probable, and sizes are no farther off, or not worth mentioning."""
+        return self.nll < other.nll and self._off() <= max(other._off(), math.log1p(_WELL_CALIBRATED))
+
+    def _off(self) -> float:
+        return abs(math.log(self.nees / 3.0)) if 0.0 < self.nees < math.inf else math.inf
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    before: Judged
+    after: Judged
+    kept: bool  # whether it is better
+    model: Path | None  # None: none was written
+    learned_pairs: int
+    held_out_pairs: int
+    calibration: float
+    minutes: float
+
+
+def adapt(
+    log: TrackedLog,
+    out: Path,
+    base: str = "lidar",
+    config: AdaptConfig | None = None,
+    listener: Listener | None = None,
+    fresh: bool = False,
+    force: bool = False,
+) -> Adaptation:
+    """Tune the model `base` to the log's sensor; if that explains the pairs held out better, write `out`/model.safetensors and .md.
+
+    With `force` they are written anyway. The training run is kept in `out`/run; started again after it was killed, it goes on.
+    """
+    config, start = config or AdaptConfig(), time.perf_counter()
+    target, card = out / "model.safetensors", out / "model.md"
+    check_free(out, fresh)
+    model = load_model(base)
+    settings, scans = _settings(log, model, base, config)
+    learned, held_out = log.pairs(config.pairs, config.reach)
+    # Calibrated on what it learns from, because what judges it must be new to it.
+    calibrating = learned[:: math.ceil(len(learned) / _CALIBRATING)]
+    source = ScanSource(scans, model.architecture, learned, calibrating, growth=None)
+    judging = ScanSource(scans, model.architecture, held_out, held_out)
+    before = judge(model, judging, settings.loss)
+    out.mkdir(parents=True, exist_ok=True)
+    for old in (target, card):
+        old.unlink(missing_ok=True)
+    trained = train(settings, out / "run", listener, fresh, source=source)
+    found = load_model(trained)
+    after = judge(found, judging, settings.loss)
+    kept = after.better_than(before)
+    result = Adaptation(
+        before, after, kept, target if kept or force else None, len(learned), len(held_out), found.calibration,
+        (time.perf_counter() - start) / 60.0,
+    )  # fmt: skip
+    if result.model is not None:
+        write_card(card, log, _shown(base), settings, result)
+        with atomic_path(target) as temporary:
+            shutil.copyfile(trained, temporary)
+    return result
+
+
+def check_free(out: Path, fresh: bool) -> None:
+    """That no model would be overwritten unasked."""
+    target = out / "model.safetensors"
+    if target.exists() and not fresh:
+        raise FormatError(f"{target}: exists already; give another folder (--out), or make it anew (--fresh)")
+
+
+def judge(model: Model, source: ScanSource, loss: LossConfig) -> Judged:
+    """A model, calibrated as it is, on the source's held-out pairs."""
+    judged = TrainingModel(model.architecture, loss)
+    import_model(model, judged.network)
+    with torch.no_grad():  # variances are multiplied by its exponential
+        judged.network.maps["size_out"].bias.add_(2.0 * math.log(model.calibration))  # type: ignore[operator]
+    result = validate(judged, source.held_out(_DRAWS))
+    assert result is not None
+    return Judged(result.loss + _CONSTANT, result.nees)
+
+
+def _settings(log: TrackedLog, model: Model, base: str, config: AdaptConfig) -> tuple[TrainConfig, ScanConfig]:
+    # What the pairs are of, so that a run does not go on with others.
+    about = f"{log.name}: {len(log.scans)} scans, {log.metres:.3f} m; {config.pairs} of {len(log.steps)}, {config.reach:g} m"
+    scans = ScanConfig(worlds=0, validation_worlds=0, datasets=(about,), voxels=config.voxels, points=config.points)
+    schedule = ScheduleConfig(
+        config.steps, config.learning_rate, warmup=min(50, config.steps), settle=1.0, average=0.99, validate_every=config.steps
+    )
+    loss = LossConfig("ttqc", outliers=0.1, outlier_sigma=1.0)
+    settings = TrainConfig(
+        f"{model.name}, adapted", config.seed, base, scans=scans, loss=loss, architecture=model.architecture, schedule=schedule
+    )
+    return settings, scans
+
+
+def _shown(base: str) -> str:
+    """A file by its name alone: folders are nobody's business."""
+    return Path(base).name

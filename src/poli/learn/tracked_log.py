@@ -1,0 +1,148 @@
+"""A log without ground truth as pairs to learn from: odometry says where the scans were taken, and how surely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from poli.arrays import real_array
+from poli.data.scan_pairs import ScanPair
+from poli.errors import InputError
+from poli.scan import Scan
+from poli.se3 import adjoint, inverse
+
+LEAST_PAIRS = 10
+_FARTHEST_ON = 5  # scans from one to its partner
+_LEAST_POINTS = 64  # of a scan that is learned from
+_HELD_OUT = 0.2  # of the pairs, the last
+# What the covariances of odometry do not know of (motion within a scan, the timing of beams): one sigma an axis.
+_ROTATION_FLOOR = math.radians(0.02)
+_TRANSLATION_FLOOR = 0.003  # metres
+
+
+class _Uncertain(Protocol):
+    @property
+    def covariance(self) -> np.ndarray: ...  # (6, 6)
+
+
+class TrackedScan(Protocol):
+    """What odometry tells of a scan. `tasks.odometry.Step` is one."""
+
+    @property
+    def T_world_scan(self) -> np.ndarray: ...  # (4, 4)
+    @property
+    def trusted(self) -> bool: ...
+    @property
+    def alignment(self) -> _Uncertain | None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedLog:
+    """Scans in their own frames, and what odometry says of them."""
+
+    name: str
+    scans: Sequence[Scan]  # M of them; read when they are needed
+    poses: np.ndarray  # (M, 4, 4) T_world_scan
+    covariances: np.ndarray  # (M, 6, 6) of the tangents (rotation, translation) of T_world_scan Exp(xi)
+    trusted: np.ndarray  # (M,) bool
+
+    @staticmethod
+    def of(name: str, scans: Sequence[Scan], steps: Sequence[TrackedScan]) -> TrackedLog:
+        # Where the first scan is, is the world, and that is no error of its own.
+        covariances = [np.zeros((6, 6)) if step.alignment is None else step.alignment.covariance for step in steps]
+        poses = np.array([step.T_world_scan for step in steps]).reshape(-1, 4, 4)
+        return TrackedLog(
+            name, scans, poses, np.array(covariances).reshape(-1, 6, 6), np.array([step.trusted for step in steps], bool)
+        )
+
+    def __post_init__(self) -> None:
+        count = len(self.scans)
+        for name, shape in (("poses", (count, 4, 4)), ("covariances", (count, 6, 6)), ("trusted", (count,))):
+            values = np.asarray(getattr(self, name), bool) if name == "trusted" else real_array(getattr(self, name), name)
+            if values.shape != shape:
+                raise InputError(f"{self.name}: {name} have shape {values.shape}; {count} scans need {shape}")
+            if not np.isfinite(values).all():
+                raise InputError(f"{self.name}: {name} have a non-finite entry; mark such scans as not trusted and give zeros")
+            object.__setattr__(self, name, values)
+
+    @property
+    def steps(self) -> np.ndarray:  # (K,)
+        """Rows of the scans that are trusted, as the next one is."""
+        return np.flatnonzero(self.trusted[:-1] & self.trusted[1:])
+
+    @property
+    def metres(self) -> float:
+        """Driven from one trusted scan to the next."""
+        return float(np.linalg.norm(np.diff(self.poses[:, :3, 3], axis=0), axis=1)[self.steps].sum())
+
+    def pairs(self, most: int, reach: float) -> tuple[list[ScanPair], list[ScanPair]]:
+        """Pairs to learn from, both ways round, and consecutive scans of the log's last fifth to judge by; no scan is in both.
+
+        `most` scans at most begin a pair, evenly spaced. Their partners are the next scan and, of the four after it, those no
+        farther than `reach` metres: a sensor that hardly moved sees the very same spots again, and that alone says little.
+        """
+        steps = self.steps
+        if len(steps) < LEAST_PAIRS:
+            raise InputError(
+                f"{self.name}: odometry trusts {len(steps)} pairs of consecutive scans, of {len(self.scans)} scans; "
+                f"{LEAST_PAIRS} are needed: give a longer log, drop the vehicle's own returns (--nearest), or choose another --voxel"
+            )
+        steps = steps[np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))]
+        count = round(_HELD_OUT * len(steps))
+        first = int(steps[-count])
+        chosen = [(int(q), p) for q in steps[:-count] for p in self._partners(int(q), reach) if p < first]
+        read = _Reader(self)
+        learned = read.pairs(both for q, p in chosen for both in ((q, p), (p, q)))
+        held_out = read.pairs((int(q), int(q) + 1) for q in steps[-count:])
+        if not learned or not held_out:
+            raise InputError(f"{self.name}: hardly any scan has {_LEAST_POINTS} points; see what is in the data, and --nearest")
+        return learned, held_out
+
+    def _partners(self, q: int, reach: float) -> Iterator[int]:
+        for p in range(q + 1, min(q + _FARTHEST_ON, len(self.scans) - 1) + 1):
+            if not self.trusted[p]:  # what comes after may be in a world of its own
+                return
+            if p == q + 1 or np.linalg.norm(self.poses[p, :3, 3] - self.poses[q, :3, 3]) <= reach:
+                yield p
+
+
+class _Reader:
+    """A scan that is in several pairs is read once."""
+
+    def __init__(self, log: TrackedLog) -> None:
+        self._log = log
+        self._scans: dict[int, Scan] = {}
+
+    def pairs(self, rows: Iterable[tuple[int, int]]) -> list[ScanPair]:
+        return [pair for q, p in rows if (pair := self._pair(q, p)) is not None]
+
+    def _pair(self, q: int, p: int) -> ScanPair | None:
+        both = self._scan(q), self._scan(p)
+        if min(map(len, both)) < _LEAST_POINTS:
+            return None
+        poses, covariances = self._log.poses, self._log.covariances
+        T_q_p, gamma = relative_pose(poses[q], poses[p], covariances[q], covariances[p])
+        return ScanPair(*both, T_q_p, covariance=gamma)
+
+    def _scan(self, row: int) -> Scan:
+        if row not in self._scans:
+            self._scans[row] = self._log.scans[row].clean().keep()
+        return self._scans[row]
+
+
+def relative_pose(
+    T_world_q: np.ndarray,  # (4, 4)
+    T_world_p: np.ndarray,  # (4, 4)
+    covariance_q: np.ndarray,  # (6, 6)
+    covariance_p: np.ndarray,  # (6, 6)
+) -> tuple[np.ndarray, np.ndarray]:  # (4, 4), (6, 6)
+    """T_q_p and its Gamma: each scan errs by itself, and no pose is known better than to 0.02 degrees and 3 mm an axis."""
+    T_q_p = inverse(T_world_q) @ T_world_p
+    moved = adjoint(inverse(T_q_p))  # Exp(-a) T = T Exp(-Ad(T^-1) a)
+    gamma = moved @ covariance_q @ moved.T + covariance_p
+    gamma = gamma + np.diag([_ROTATION_FLOOR**2] * 3 + [_TRANSLATION_FLOOR**2] * 3)
+    return T_q_p, 0.5 * (gamma + gamma.T)

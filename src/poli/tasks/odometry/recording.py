@@ -1,0 +1,164 @@
+"""What a run of odometry leaves on disk.
+
+    config.json      at the start: what was run on what
+    poses_tum.txt    a line a scan, as they come: stamp x y z qx qy qz qw, T_world_scan; world is the frame of the first scan
+    poses_kitti.txt  the same as 3x4 numbers, row by row
+    steps.csv        a line a scan, as they come: how it went and how long it took
+    summary.json     at the end, whatever ended it
+    truth_tum.txt, truth_kitti.txt   at the end, where the truth is known: for the same scans, in the frame of the first
+
+A line is one write to the operating system, so whatever ends the run, every scan before is there.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from poli.data.trajectory_files import TrajectoryWriter
+from poli.errors import FormatError
+from poli.files.atomic import atomic_path
+from poli.se3 import inverse
+from poli.tasks.odometry.step import Step
+from poli.tasks.odometry.summary import STAGES, Summary, total_seconds
+
+LATEST = "latest"
+STAMP_RULE = (
+    "nanoseconds of the scans; in poses_tum.txt a scan without a stamp stands 0.1 s after the one before it, the first at 0 s"
+)
+_STAMP_STEP = 10**8  # nanoseconds: what a sensor at 10 Hz takes
+_COLUMNS = (
+    "index", "scan", "stamp", "status", "note", "points", "fit", "overlap", "residual", "iterations", "converged",
+    *(f"{stage}_seconds" for stage in STAGES), "total_seconds",
+)  # fmt: skip
+
+
+class Recording:
+    """Writes a run to `folder`, which must be new or empty: `append` every step, then `finish`."""
+
+    def __init__(self, folder: Path, about: Mapping[str, Any], first: int = 0) -> None:
+        """`about` is for config.json; `first` is the number of the first scan in the data."""
+        self.folder, self.first = folder, first
+        self.steps: list[Step] = []
+        self._stamps: list[int] = []  # as they were written
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise FormatError(f"{folder}: exists already; give another folder, or remove it first")
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_json(folder / "config.json", {**about, "stamps": STAMP_RULE})
+        self._tum = TrajectoryWriter(folder / "poses_tum.txt", "tum")
+        self._kitti = TrajectoryWriter(folder / "poses_kitti.txt", "kitti")
+        self._csv = FileIO(folder / "steps.csv", "x")
+        self._write_row(_COLUMNS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for file in (self._tum, self._kitti, self._csv):
+            file.close()
+
+    def append(self, step: Step) -> None:
+        stamp = step.stamp
+        if stamp is None:
+            stamp = self._stamps[-1] + _STAMP_STEP if self._stamps else 0
+        self._tum.append(step.T_world_scan, stamp)
+        self._kitti.append(step.T_world_scan)
+        found = step.alignment
+        aligned: tuple[str, ...] = ("",) * 5
+        if found is not None:
+            numbers = (f"{number:.6g}" for number in (found.fit, found.overlap, found.residual))
+            aligned = (*numbers, str(found.iterations), str(found.converged).lower())
+        seconds = [f"{step.seconds[stage]:.6f}" if stage in step.seconds else "" for stage in STAGES]
+        number = self.first + step.index
+        known = (step.index, number, "" if step.stamp is None else step.stamp, step.status.value, step.note, step.points)
+        self._write_row((*known, *aligned, *seconds, f"{total_seconds(step):.6f}"))
+        self.steps.append(step)
+        self._stamps.append(stamp)
+
+    def finish(self, summary: Summary, truth: np.ndarray | None) -> None:  # (M, 4, 4) T_world_sensor, M >= the number of steps
+        _write_json(self.folder / "summary.json", summary.as_json())
+        if truth is None or not self.steps:
+            return
+        # In the frame of the first scan, as the estimate is: the two compare as they are.
+        T_first_world = inverse(truth[0])
+        with (
+            TrajectoryWriter(self.folder / "truth_tum.txt", "tum") as tum,
+            TrajectoryWriter(self.folder / "truth_kitti.txt", "kitti") as kitti,
+        ):
+            for stamp, T in zip(self._stamps, truth, strict=False):
+                tum.append(T_first_world @ T, stamp)
+                kitti.append(T_first_world @ T)
+
+    def _write_row(self, row: tuple[Any, ...]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(row)
+        line = text.getvalue().encode()
+        with _named(self.folder / "steps.csv"):
+            if self._csv.write(line) != len(line):
+                raise OSError("only a part of a line could be written; is the disk full?")
+
+
+def dated_folder(parent: Path) -> Path:
+    """A new folder named by date and time."""
+    name = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    with _named(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 1000):  # runs that begin in the same second
+            folder = parent / (name if number == 1 else f"{name}_{number}")
+            with suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+    raise FormatError(f"{parent}: a thousand runs of the same second are there; give another folder")
+
+
+def link_latest(folder: Path) -> None:
+    """Let the link `latest` beside `folder` name it. Where links are not possible, or a file has that name, nothing is done."""
+    temporary = folder.with_name(f".{secrets.token_hex(8)}")
+    with suppress(OSError, NotImplementedError):
+        temporary.symlink_to(folder.name, target_is_directory=True)
+        try:
+            if folder.with_name(LATEST).is_symlink() or not folder.with_name(LATEST).exists():
+                os.replace(temporary, folder.with_name(LATEST))
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def read_steps(folder: Path) -> list[dict[str, str]]:
+    """The rows of steps.csv; a last line that is cut off is left out."""
+    path = folder / "steps.csv"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
+    rows = list(csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1])))
+    if rows and not set(_COLUMNS) <= set(rows[0]):
+        raise FormatError(f"{path}: not written by `poli odometry`")
+    return rows
+
+
+def _write_json(path: Path, content: Any) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,212 @@
+"""GICP on ellipsoids: its normal equations against finite differences, its poses, and what it says where nothing holds a pose."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from oracles import random_covariances, random_field, seeds
+from poli import se3
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+from poli.estimation import pca
+from poli.tasks.degeneracy import degeneracy
+from poli.tasks.gicp import GicpConfig, Target, align, gicp
+from poli.tasks.gicp_metric import Metric
+from poli.tasks.gicp_sums import linearise
+
+
+def room(rng: np.random.Generator, count: int = 4000, noise: float = 0.005) -> np.ndarray:  # (count, 3)
+    """Floor, two walls and a slanted roof: every direction is held."""
+    u, v = rng.uniform(-5, 5, (2, count))
+    kind = rng.integers(4, size=count)
+    planes = [
+        np.stack([u, v, np.full(count, -1.0)], 1),
+        np.stack([u, np.full(count, 4.0), 0.4 * v], 1),
+        np.stack([np.full(count, 6.0), u, 0.4 * v], 1),
+        np.stack([u, v, 3.0 + 0.5 * v], 1),
+    ]
+    return np.choose(kind[:, None], planes) + noise * rng.standard_normal((count, 3))
+
+
+def corridor(rng: np.random.Generator, count: int = 4000, ends: bool = False) -> np.ndarray:
+    x, u = rng.uniform(-20, 20, count), rng.uniform(-1, 1, count)
+    kind = rng.integers(4, size=count)
+    walls = [np.stack([x, np.full(count, s * 1.5), 1.2 * u], 1) for s in (-1, 1)]
+    walls += [np.stack([x, 1.5 * u, np.full(count, s * 1.2)], 1) for s in (-1, 1)]
+    points = np.choose(kind[:, None], walls) + 0.01 * rng.standard_normal((count, 3))
+    if ends:
+        y, z = rng.uniform(-1.2, 1.2, (2, count // 10))
+        points = np.concatenate([points, np.stack([np.full(count // 10, 20.0), y, z], 1)])
+    return points
+
+
+def motion(rotation: float = 2.0, shift: float = 0.3) -> np.ndarray:
+    return se3.exp(np.concatenate([np.deg2rad(rotation) * np.array([0.2, -0.3, 0.9]), shift * np.array([0.8, 0.5, -0.1])]))
+
+
+@given(seeds)
+def test_normal_equations_are_those_of_the_cost(seed):
+    rng = np.random.default_rng(seed)
+    source, target = random_field(rng, 40), random_field(rng, 60)
+    metric = Metric("raw", thickness=0.05)
+    p, aim = metric(source), Target(target, metric)
+    T = se3.exp(0.1 * rng.standard_normal(6))
+    match = np.full(40, -1, np.int32)
+    sides = (aim.index.leaf_order, aim.weighed.covariances, aim.weighed.weights), (p.means, p.covariances, p.weights)
+    found = linearise(aim.index.tree, *sides, T, 3.0, 1e6, match, True)
+
+    def cost(xi):
+        """With the weights of T: GICP holds them still within a step."""
+        U = T @ se3.exp(xi)
+        total = 0.0
+        for i in np.flatnonzero(match >= 0):
+            q = aim.index.leaf_order[match[i]]
+            W = np.linalg.inv(aim.weighed.covariances[q] + T[:3, :3] @ p.covariances[i] @ T[:3, :3].T)
+            d = target.means[q] - (U[:3, :3] @ p.means[i] + U[:3, 3])
+            total += d @ W @ d
+        return total
+
+    assert found.matched == (match >= 0).sum()
+    assert found.cost == pytest.approx(cost(np.zeros(6)), rel=1e-6)
+    step = 1e-6
+    slope = np.array([(cost(step * e) - cost(-step * e)) / (2 * step) for e in np.eye(6)])
+    np.testing.assert_allclose(2.0 * found.g, slope, rtol=1e-4, atol=1e-4 * np.abs(slope).max())
+
+
+@given(seeds)
+def test_matches_are_the_nearest_within_the_gate(seed):
+    rng = np.random.default_rng(seed)
+    source, target = random_field(rng, 30), random_field(rng, 50)
+    aim, T = Target(target), se3.exp(0.3 * rng.standard_normal(6))
+    p = Metric()(source)
+    match = rng.integers(-1, 50, 30).astype(np.int32)  # whatever was matched before
+    sides = (aim.index.leaf_order, aim.weighed.covariances, aim.weighed.weights), (p.means, p.covariances, p.weights)
+    linearise(aim.index.tree, *sides, T, 2.0, 1.0, match, True)
+    distance = np.linalg.norm(target.means[None] - (source.means @ T[:3, :3].T + T[:3, 3])[:, None], axis=2)
+    expected = np.where(distance.min(axis=1) < 2.0, distance.argmin(axis=1), -1)
+    np.testing.assert_array_equal(np.where(match >= 0, aim.index.leaf_order[match], -1), expected)
+
+
+def test_finds_the_motion_between_two_samples_of_a_room(rng):
+    T = motion()
+    target, source = pca(room(rng), k=16), pca(room(rng) @ T[:3, :3] - T[:3, 3] @ T[:3, :3], k=16)
+    found = gicp(source, target)
+    error = se3.log(se3.inverse(T) @ found.T_target_source)
+    assert np.linalg.norm(error[3:]) < 2e-3
+    assert np.degrees(np.linalg.norm(error[:3])) < 0.02
+    assert found.converged
+    assert not found.degeneracy.any
+    assert found.fit > 0.95
+    assert found.overlap > 0.99
+    assert found.residual < 0.02
+
+
+def test_the_order_of_points_and_the_threads_do_not_matter(rng, monkeypatch):
+    target, source = pca(room(rng), k=16), pca(room(rng) @ motion()[:3, :3], k=16)
+    rows = rng.permutation(len(source))
+    once = gicp(source, target).T_target_source
+    np.testing.assert_allclose(gicp(source.select(rows), target).T_target_source, once, atol=1e-7)
+    monkeypatch.setenv("POLI_NUM_THREADS", "1")
+    np.testing.assert_array_equal(gicp(source, target).T_target_source, once)
+
+
+def test_follows_the_frame_of_the_target(rng):
+    """Equivariance: a moved target moves the pose with it."""
+    target, source, T = pca(room(rng), k=16), pca(room(rng), k=16), se3.exp(np.array([0.3, -0.2, 1.0, 4.0, -2.0, 1.0]))
+    still = gicp(source, target, motion(1.0, 0.1))
+    moved = gicp(source, target.transform(T), T @ motion(1.0, 0.1))
+    np.testing.assert_allclose(moved.T_target_source, T @ still.T_target_source, atol=2e-5)
+
+
+def test_outliers_do_not_pull(rng):
+    T = motion(1.0, 0.2)
+    clean = room(rng) @ T[:3, :3] - T[:3, 3] @ T[:3, :3]
+    clean[:1200] += rng.uniform(0.1, 0.8, (1200, 1)) * np.array([0.0, 0.0, 1.0])  # three in ten lie off, all to one side
+    error = se3.log(se3.inverse(T) @ gicp(pca(clean, k=16), pca(room(rng), k=16)).T_target_source)
+    assert np.linalg.norm(error[3:]) < 0.01
+
+
+def test_information_is_that_of_the_errors(rng):
+    """Over many draws, errors of the pose agree with the information within a factor: it is meant for weights, not for proofs."""
+    T, nees = motion(1.0, 0.1), []
+    for _ in range(12):
+        target, source = pca(room(rng), k=16), pca(room(rng) @ T[:3, :3] - T[:3, 3] @ T[:3, :3], k=16)
+        found = gicp(source, target)
+        xi = se3.log(se3.inverse(T) @ found.T_target_source)
+        nees.append(xi @ found.information @ xi)
+    assert 0.02 * 6 < np.mean(nees) < 5 * 6
+    np.testing.assert_allclose(found.covariance @ found.information, np.eye(6), atol=1e-5)
+
+
+def test_a_corridor_holds_nothing_along_its_axis(rng):
+    guess = se3.exp(np.array([0, 0, 0, 0.4, 0.02, 0.01]))
+    found = gicp(pca(corridor(rng), k=16), pca(corridor(rng), k=16), guess)
+    weak = found.degeneracy.directions[found.degeneracy.weak]
+    assert any(abs(direction[3]) > 0.99 for direction in weak)
+    assert "moving along (+1.00" in str(found.degeneracy)
+    # Along the axis it stays as guessed; across it, it is found.
+    assert found.T_target_source[0, 3] == pytest.approx(0.4, abs=1e-3)
+    np.testing.assert_allclose(found.T_target_source[1:3, 3], 0.0, atol=3e-3)
+
+
+def test_a_corridor_with_an_end_is_held(rng):
+    found = gicp(pca(corridor(rng, ends=True), k=16), pca(corridor(rng, ends=True), k=16), se3.exp([0, 0, 0, 0.2, 0.0, 0.0]))
+    assert not found.degeneracy.weak[3:].any()
+    assert found.T_target_source[0, 3] == pytest.approx(0.0, abs=0.02)
+
+
+def test_a_plane_leaves_three_motions_open(rng):
+    ground = np.concatenate([rng.uniform(-20, 20, (3000, 2)), 0.01 * rng.standard_normal((3000, 1))], 1) - [0, 0, 1.8]
+    normals = np.tile([0.0, 0.0, 1.0], (3000, 1))
+    open_motions = degeneracy(ground, normals, normals, np.ones(3000))
+    assert open_motions.weak.sum() == 3
+    assert open_motions.free.shape == (6, 3)
+
+
+def test_normals_that_disagree_hold_nothing(rng):
+    points, normals = room(rng), np.tile([1.0, 0.0, 0.0], (4000, 1))
+    assert degeneracy(points, np.tile([0.0, 1.0, 0.0], (4000, 1)), normals, np.ones(4000)).weak.all()
+
+
+def test_what_lies_far_apart_is_not_matched(rng):
+    source, target = pca(room(rng), k=16), pca(room(rng) + [100.0, 0.0, 0.0], k=16)
+    found = gicp(source, target)
+    assert found.matched == 0
+    assert found.fit == 0.0
+    assert not found.converged
+    np.testing.assert_array_equal(found.T_target_source, np.eye(4))
+
+
+def test_metric_keeps_directions_and_trusts_thin_ellipsoids(rng):
+    field = Ellipsoids(rng.standard_normal((50, 3)), random_covariances(rng, 50))
+    weighed = Metric(thickness=0.02, trust=0.1)(field)
+    values = np.linalg.eigvalsh(weighed.covariances)
+    np.testing.assert_allclose(values, np.tile([0.02**2, 1.0, 1.0], (50, 1)), atol=1e-12)
+    across = np.einsum("ni,nij,nj->n", weighed.normals, field.covariances, weighed.normals)
+    np.testing.assert_allclose(weighed.weights, 0.01 / (0.01 + across))
+    raw = Metric("raw", thickness=0.02)(field)
+    np.testing.assert_allclose(raw.covariances, field.covariances + 4e-4 * np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("bad", "name"),
+    [
+        (lambda: Metric("flat"), "kind"),
+        (lambda: Metric(thickness=0.0), "thickness"),
+        (lambda: GicpConfig(gate=-1.0), "gate"),
+        (lambda: GicpConfig(iterations=0), "iterations"),
+        (lambda: gicp(random_field(np.random.default_rng(0)), random_field(np.random.default_rng(0), 0)), "target"),
+        (lambda: gicp(random_field(np.random.default_rng(0), 0), random_field(np.random.default_rng(0))), "source"),
+        (lambda: gicp(*[random_field(np.random.default_rng(0))] * 2, guess=np.ones((4, 4))), "guess"),
+    ],
+)
+def test_refuses(bad, name):
+    with pytest.raises(InputError, match=name):
+        bad()
+
+
+def test_identical_and_tiny_fields_do_not_fail(rng):
+    for points in (np.zeros((5, 3)), np.tile([[1.0, 2.0, 3.0]], (20, 1)), rng.standard_normal((3, 3))):
+        field = Ellipsoids(points, np.tile(np.eye(3), (len(points), 1, 1)))
+        found = align(Metric()(field), Target(field), np.eye(4), GicpConfig())
+        assert np.isfinite(found.T_target_source).all()

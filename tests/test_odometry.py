@@ -1,0 +1,232 @@
+"""Odometry: it follows a drive, and where it cannot it says so."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import poli
+from poli import se3
+from poli.data.simulate import Ride, Sensor, World
+from poli.data.simulate.drive import Drive
+from poli.data.simulate.places import make_place
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+from poli.estimation import pca
+from poli.scan import Scan
+from poli.tasks.odometry import EllipsoidMap, Odometer, OdometryConfig, Status, TrackingLost, deskew
+from poli.tasks.trajectories import relative_errors
+from test_gicp import corridor
+
+SENSOR = Sensor(tuple(np.linspace(-20.0, 15.0, 24)), steps=360, farthest=80.0, noise=0.01)
+COARSE = OdometryConfig(voxel=0.5)
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World(make_place("town", 1_000_123))
+
+
+@pytest.fixture(scope="module")
+def drive(world) -> Drive:
+    return Drive(world, SENSOR, Ride(start=20.0), 24)
+
+
+@pytest.fixture(scope="module")
+def scans(drive) -> list[Scan]:
+    return [replace(scan, stamp=10**9 + i * 10**8) for i, scan in enumerate(drive)]
+
+
+def without_stamps(scans):
+    return [replace(scan, stamp=None) for scan in scans]
+
+
+@pytest.mark.parametrize("against", ["map", "scan"])
+def test_follows_a_drive(drive, scans, against):
+    odometer = Odometer(replace(COARSE, against=against))
+    for scan in scans:
+        step = odometer.add(scan)
+        assert step.trusted
+    errors = relative_errors(odometer.poses, drive.poses)
+    assert errors.rmse.translation < 0.015  # of 0.8 m a scan
+    assert errors.rmse.rotation < 0.1
+    assert set(odometer.steps[-1].seconds) == {"prepare", "estimate", "align", "map"}
+    assert odometer.steps[0].status is Status.FIRST
+    np.testing.assert_array_equal(odometer.poses[0], np.eye(4))
+
+
+def test_the_function_gives_the_poses(scans):
+    poses = poli.odometry(without_stamps(scans[:4]), COARSE)
+    assert poses.shape == (4, 4, 4)
+    arrays = poli.odometry([scan.points for scan in scans[:4]], COARSE)
+    np.testing.assert_allclose(arrays, poses, atol=1e-9)
+    assert poli.odometry([]).shape == (0, 4, 4)
+
+
+def test_pca_and_tilted_sensors_run_too(drive, scans):
+    for config in (replace(COARSE, model="pca"), replace(COARSE, upright=False)):
+        errors = relative_errors(poli.odometry(scans[:6], config), drive.poses[:6])
+        assert errors.rmse.translation < 0.05
+
+
+def test_chooses_a_voxel(scans):
+    odometer = Odometer()
+    odometer.add(scans[0])
+    assert 0.05 <= odometer.voxel <= 1.0
+    assert 2000 < odometer.steps[0].points < 8000
+
+
+def test_an_empty_scan_is_predicted_and_said(drive, scans):
+    for hole in (np.empty((0, 3)), np.full((50, 3), np.nan)):
+        with_hole = [*scans[:5], Scan(hole, stamp=scans[5].stamp), *scans[6:9]]
+        odometer = Odometer(COARSE)
+        steps = [odometer.add(scan) for scan in with_hole]
+        assert [step.status for step in steps[4:7]] == [Status.TRACKED, Status.PREDICTED, Status.TRACKED]
+        assert "0 points" in steps[5].note
+        assert not steps[5].trusted
+        assert steps[5].alignment is None
+        assert relative_errors(odometer.poses, drive.poses[:9]).max.translation < 0.1
+
+
+def test_patience_ends(scans):
+    odometer = Odometer(replace(COARSE, patience=2))
+    for scan in scans[:3]:
+        odometer.add(scan)
+    empty = [Scan(np.empty((0, 3)), stamp=scan.stamp) for scan in scans[3:6]]
+    odometer.add(empty[0])
+    odometer.add(empty[1])
+    with pytest.raises(TrackingLost, match="scan 5") as lost:
+        odometer.add(empty[2])
+    assert lost.value.poses.shape == (5, 4, 4)
+
+
+def test_a_gap_with_stamps_is_bridged_and_said(drive, scans):
+    odometer = Odometer(COARSE)
+    kept = [*range(6), *range(16, 20)]
+    steps = [odometer.add(scans[i]) for i in kept]
+    assert steps[6].status is Status.BRIDGED
+    assert "10 scans seem to be missing" in steps[6].note
+    truth = se3.inverse(drive.poses[0]) @ drive.poses[16]
+    assert np.linalg.norm(steps[6].T_world_scan[:3, 3] - truth[:3, 3]) < 0.2
+    assert all(step.status is Status.TRACKED for step in steps[7:])
+
+
+def test_a_gap_that_cannot_be_bridged_stops(world):
+    long = Drive(world, SENSOR, Ride(start=20.0), 92)  # 73 m
+    scans = [scan.points for i, scan in enumerate(long) if i in (0, 1, 91)]
+    for against in ("map", "scan"):
+        odometer = Odometer(replace(COARSE, against=against))
+        odometer.add(scans[0])
+        odometer.add(scans[1])
+        with pytest.raises(TrackingLost, match=r"scan 2: only .* lie on surfaces") as lost:
+            odometer.add(scans[-1])
+        assert lost.value.index == len(lost.value.poses) == 2
+
+
+def test_garbage_is_refused_or_begun_anew(rng, scans):
+    garbage = Scan(rng.uniform(-100, 100, (5000, 3)), stamp=scans[5].stamp)
+    odometer = Odometer(COARSE)
+    for scan in scans[:5]:
+        odometer.add(scan)
+    with pytest.raises(TrackingLost, match="scan 5"):
+        odometer.add(garbage)
+    assert len(odometer.poses) == 5
+    step = odometer.add(scans[6])  # who catches the error may go on: nothing of the garbage was kept
+    assert step.status in (Status.TRACKED, Status.BRIDGED)
+    anew = Odometer(replace(COARSE, on_loss="restart"))
+    steps = [anew.add(scan) for scan in [*scans[:5], garbage]]
+    assert steps[5].status is Status.RESTARTED
+    assert not steps[5].trusted
+
+
+def test_a_corridor_is_reported_as_degenerate(rng):
+    odometer = Odometer(replace(COARSE, voxel=0.2, model="pca"))
+    steps = [odometer.add(corridor(rng, 6000) - [0.0, 0.0, 0.0]) for _ in range(3)]
+    assert all(step.status is Status.DEGENERATE for step in steps[1:])
+    assert "moving along" in steps[1].note
+
+
+def test_poses_stay_rotations_over_many_predictions(scans):
+    odometer = Odometer(replace(COARSE, patience=10_000))
+    for scan in scans[:3]:
+        odometer.add(scan)
+    for i in range(300):
+        odometer.add(Scan(np.empty((0, 3)), stamp=scans[3].stamp + i * 10**8))
+    R = odometer.poses[-1][:3, :3]
+    np.testing.assert_allclose(R @ R.T, np.eye(3), atol=1e-12)
+
+
+def test_bad_beginnings_and_stamps(scans):
+    with pytest.raises(InputError, match="must begin with"):
+        Odometer(COARSE).add(np.zeros((0, 3)))
+    odometer = Odometer(COARSE)
+    odometer.add(scans[1])
+    with pytest.raises(InputError, match="sort the scans"):
+        odometer.add(scans[0])
+    with pytest.raises(InputError, match="against"):
+        OdometryConfig(against="past")
+    with pytest.raises(InputError, match="nearest"):
+        OdometryConfig(nearest=50.0, farthest=20.0)
+    with pytest.raises(InputError, match="stamps"):
+        Odometer(OdometryConfig(deskew=True)).add(scans[0].points)
+
+
+# --- deskewing -------------------------------------------------------------------------------------------------------------------
+
+
+def test_deskewing_undoes_a_constant_velocity(rng):
+    velocity = np.array([0.1, -0.2, 0.8, 9.0, 0.5, -0.3])
+    times, still = rng.uniform(-0.05, 0.1, 200), 20.0 * rng.standard_normal((200, 3))
+    seen = np.stack([(se3.inverse(se3.exp(s * velocity)) @ [*p, 1.0])[:3] for s, p in zip(times, still, strict=True)])
+    np.testing.assert_allclose(deskew(Scan(seen, {"time": times}), velocity).points, still, atol=1e-9)
+    straight = np.array([0, 0, 0, 9.0, 0.5, -0.3])
+    np.testing.assert_allclose(deskew(Scan(seen, {"time": times}), straight).points, seen + times[:, None] * straight[3:])
+    with pytest.raises(InputError, match="time"):
+        deskew(Scan(seen), velocity)
+
+
+def test_deskewing_helps(world):
+    skewed = Drive(world, SENSOR, Ride(start=20.0, speed=15.0), 16, deskewed=False)
+    scans = [replace(scan, stamp=10**9 + i * 10**8) for i, scan in enumerate(skewed)]
+    for against in ("map", "scan"):
+        tracks = [poli.odometry(scans, replace(COARSE, against=against, deskew=on)) for on in (False, True)]
+        ends = [relative_errors(track, skewed.poses, delta=15).rmse for track in tracks]
+        assert ends[1].translation < 0.6 * ends[0].translation
+        steps = [relative_errors(track, skewed.poses).rmse for track in tracks]
+        assert steps[1].rotation < 0.85 * steps[0].rotation
+
+
+# --- the map ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_map_fuses_what_falls_into_a_cell():
+    means = np.array([[0.1, 0.1, 0.1], [0.3, 0.1, 0.1], [5.0, 5.0, 5.0]])
+    covariances = np.stack([np.eye(3), 3.0 * np.eye(3), np.diag([1.0, 2.0, 3.0])])
+    field = EllipsoidMap(1.0, 100.0)
+    field.add(Ellipsoids(means, covariances), np.eye(4))
+    assert len(field) == 2
+    # Weighted by the inverse size: three parts of the first, one of the second.
+    np.testing.assert_allclose(field.field.means[0], [0.15, 0.1, 0.1])
+    np.testing.assert_allclose(field.field.covariances[0], 1.5 * np.eye(3))
+    np.testing.assert_allclose(field.field.means[1], means[2])
+    np.testing.assert_allclose(field.weighed.weights, 0.15**2 / (0.15**2 + np.array([1.5, 1.0])))
+
+
+def test_the_map_grows_forgets_and_stays_consistent(rng):
+    field, T = EllipsoidMap(0.5, 30.0), np.eye(4)
+    for step in range(8):
+        T[0, 3] = 10.0 * step
+        cloud = rng.uniform(-20, 20, (9000, 3))
+        field.add(pca(cloud, k=8), T)
+        assert (np.linalg.norm(field.field.means - T[:3, 3], axis=1) <= 30.0 + 40.0).all()
+    cells = np.floor(field.field.means / 0.5).astype(int)
+    assert len(np.unique(cells, axis=0)) == len(field)  # never two ellipsoids in a cell, through growing and forgetting
+    again = len(field)
+    field.add(pca(cloud, k=8), T)
+    assert len(field) == again
+    assert len(field.weighed) == again
+
+
+def test_the_map_has_an_end():
+    with pytest.raises(InputError, match="km"):
+        EllipsoidMap(0.01, 10.0).add(Ellipsoids(np.full((1, 3), 1e5), np.eye(3)[None]), np.eye(4))
