@@ -12,6 +12,7 @@ from poli.data.simulate.drive import Drive
 from poli.data.simulate.places import make_place
 from poli.errors import FormatError, InputError
 from poli.estimation import estimate
+from poli.estimation.inference import load_model
 from poli.scan import Scan
 from poli.voxels import voxel_downsample
 
@@ -20,6 +21,8 @@ torch = pytest.importorskip("torch")
 from poli.cli import app  # noqa: E402
 from poli.learn import adapt as adapting  # noqa: E402
 from poli.learn.adapt import AdaptConfig, Judged, adapt  # noqa: E402
+from poli.learn.scan_config import ScanConfig  # noqa: E402
+from poli.learn.scans import draw_scans  # noqa: E402
 from poli.learn.tracked_log import TrackedLog, relative_pose  # noqa: E402
 
 COUNT = 14
@@ -132,6 +135,17 @@ def test_pairs_hold_out_the_end_and_respect_what_is_not_trusted(log):
     assert len(cut) < len(log.pairs(200, reach=100.0)[0])
 
 
+def test_measured_poses_are_taken_as_they_are_with_their_gamma(log, rng):
+    pairs = log.pairs(200, reach=0.0)[0][:2]
+    architecture = load_model("lidar").architecture
+    config = ScanConfig(worlds=0, validation_worlds=0, datasets=("a town",), points=256, clouds=2)
+    batch = draw_scans(pairs, config, architecture, rng, settling=True)
+    np.testing.assert_array_equal(batch.matches.T_measured.numpy(), [pair.T_q_p for pair in pairs])
+    np.testing.assert_array_equal(batch.matches.gamma.numpy(), [pair.covariance for pair in pairs])
+    with pytest.raises(InputError, match="some have none"):
+        draw_scans([pairs[0], replace(pairs[1], covariance=None)], config, architecture, rng, settling=True)
+
+
 def test_gamma_of_a_pair_is_that_of_both_scans(rng):
     T_q, T_p = (se3.exp(rng.normal(size=6) * [0.3, 0.3, 0.3, 2, 2, 2]) for _ in range(2))
     roots = rng.normal(size=(2, 6, 6)) * 1e-3
@@ -160,6 +174,8 @@ def test_what_cannot_be_adapted_to_is_told(tmp_path, log):
         TrackedLog("odd", log.scans, log.poses[:8], log.covariances, log.trusted)
     with pytest.raises(InputError, match="non-finite"):
         replace(log, covariances=np.full((COUNT, 6, 6), np.nan))
+    with pytest.raises(InputError, match="trusts 0 pairs of consecutive scans on the move"):
+        adapt(replace(log, poses=np.tile(np.eye(4), (COUNT, 1, 1))), tmp_path, config=FEW)
     with pytest.raises(InputError, match="64 points"):
         adapt(replace(log, scans=[Scan(np.ones((5, 3)))] * COUNT), tmp_path, config=FEW)
     with pytest.raises(InputError, match="expected one of"):

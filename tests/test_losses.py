@@ -1,5 +1,7 @@
 """The losses against formulas written out in numpy, and their gradients against finite differences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,19 @@ def test_gradients_are_those_of_finite_differences(kind):
             high = terms(kind, matches, L + step * direction, frames, **options).total.item()
             low = terms(kind, matches, L - step * direction, frames, **options).total.item()
         assert (variable.grad * direction).sum().item() == pytest.approx((high - low) / (2 * step), rel=2e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["ttqc", "ttqc-map"])
+def test_each_problem_may_have_a_gamma_of_its_own(kind):
+    matches, L, frames = problem(6)
+    sigmas = ((0.02, 0.05), (0.1, 0.01))
+    each = []
+    for b, (r, t) in enumerate(sigmas):
+        alone = Matches(*(part[b : b + 1] for part in (matches.source, matches.target, matches.weights, matches.T_measured)))
+        each.append(terms(kind, alone, L[b : b + 1], frames[b : b + 1], rotation_sigma=r, translation_sigma=t))
+    gamma = torch.stack([torch.diag(torch.tensor([r] * 3 + [t] * 3, dtype=torch.float64) ** 2) for r, t in sigmas])
+    both = terms(kind, replace(matches, gamma=gamma), L, frames)
+    assert both.total.item() == pytest.approx(np.mean([one.total.item() for one in each]), rel=1e-9)
 
 
 def test_gated_matches_do_not_count():

@@ -17,11 +17,11 @@ import numpy as np
 from rich.progress import track
 
 from poli.bench.held_out import PLACES
-from poli.bench.odometry_contestants import CHOSEN, OURS, Contestant, contestants
+from poli.bench.odometry_contestants import CHOSEN, Contestant, contestants
 from poli.bench.odometry_figures import Judged, at_best_settings, judge
 from poli.bench.odometry_plots import plot_errors, plot_trajectories
 from poli.bench.odometry_rivals import METHODS
-from poli.bench.odometry_runs import DriveSource, Kept, RealDrive, SimulatedDrive, ThinnedScans
+from poli.bench.odometry_runs import FORGETTABLE, TIMED, DriveSource, Kept, RealDrive, SimulatedDrive, ThinnedScans
 from poli.bench.odometry_sequences import REAL_SEQUENCES, RealSequence, RecordedDrive, simulated_sequences
 from poli.bench.odometry_system_tables import real_report, systems_report
 from poli.bench.odometry_tables import by_drive_report, by_sensor_report, times_report
@@ -45,12 +45,12 @@ class OdometryBench:
     sequences: tuple[RealSequence, ...] = REAL_SEQUENCES
     rivals: tuple[str, ...] = tuple(METHODS)
     runs: Path = Path("runs/odometry_bench")  # where outcomes are kept
-    fresh: str | None = None  # which outcomes are forgotten first, "poli" or "all"
+    fresh: str | None = None  # which outcomes are forgotten first, of `FORGETTABLE`
     processes: int = 0  # for what is not timed; 0: one a core, 1: none beside this one
 
     def __post_init__(self) -> None:
-        if self.fresh not in (None, "poli", "all"):
-            raise InputError(f"fresh is {self.fresh!r}; expected 'poli' (our own runs) or 'all'")
+        if self.fresh is not None and self.fresh not in FORGETTABLE:
+            raise InputError(f"fresh is {self.fresh!r}; expected one of {', '.join(FORGETTABLE)}")
         if self.processes < 0:
             raise InputError(f"processes is {self.processes}; expected 1 or more, or 0 for one a core")
         strange = [name for name in self.rivals if name not in METHODS]
@@ -67,7 +67,7 @@ class OdometryBench:
 def run(bench: OdometryBench, out: Path, json_path: Path | None, command: str) -> None:
     sources, kept = bench.sources(), Kept(bench.runs)
     if bench.fresh is not None:
-        kept.forget([*OURS, *(METHODS if bench.fresh == "all" else ())])
+        kept.forget(bench.fresh)
     _run_ahead(bench, sources)
     with same_threads():
         everything, truths = _judge_all(bench, sources, kept)
@@ -147,7 +147,7 @@ def _time_all(
 
 def _beginning(drive: RecordedDrive) -> RecordedDrive:
     """Under another name, so that its runs are kept apart from those of one thread."""
-    return replace(drive, name=f"{drive.name}, timed", scans=drive.scans[:TIMED_SCANS], poses=drive.poses[:TIMED_SCANS])
+    return replace(drive, name=drive.name + TIMED, scans=drive.scans[:TIMED_SCANS], poses=drive.poses[:TIMED_SCANS])
 
 
 def _named(contestant: Contestant) -> tuple[str, str, float]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from poli import __version__
-from poli.bench.odometry_contestants import PCA, Contestant, Outcome
+from poli.bench.odometry_contestants import CHOSEN, OURS, PCA, Contestant, Outcome
 from poli.bench.odometry_sequences import RealSequence, RecordedDrive, real_sequences, simulated_sequences
 from poli.bench.real_sequences import refined_pose
 from poli.estimation.inference import load_model
@@ -26,6 +25,9 @@ from poli.voxels import voxel_downsample
 
 # The sizes at which the paper judges these sensors; drives of other sensors, and real ones, name their own.
 VOXELS = {"vlp16": (0.2, 0.5, 1.0), "os2_128": (1.0, 1.5, 2.0)}  # metres
+
+FORGETTABLE = ("poli", "times", "all")
+TIMED = ", timed"  # ends the name of a drive that is run again for its time
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,12 @@ class Kept:
             _write(path, key, found)
         return found.poses
 
-    def forget(self, methods: Iterable[str]) -> None:
-        for method in methods:
-            for path in self.folder.glob(f"*/{_plain(method)}/*.json"):
+    def forget(self, which: str) -> None:
+        """`which`, of `FORGETTABLE`: our own outcomes, those that carry a published time, or everything."""
+        for path in self.folder.glob("*/*/*.json"):
+            key = _read_json(path).get("key", {})
+            timed = key.get("voxel") == CHOSEN or key.get("drive", {}).get("name", "").endswith(TIMED)
+            if which == "all" or (which == "poli" and key.get("method") in OURS) or (which == "times" and timed):
                 path.unlink()
 
     def _path(self, drive: str, method: str, key: dict[str, Any]) -> Path:
@@ -135,13 +140,22 @@ def _plain(name: str) -> str:
     return "".join(letter if letter.isalnum() else "_" for letter in name)
 
 
-def _read(path: Path) -> Outcome | None:
+def _read_json(path: Path) -> dict[str, Any]:
+    """Nothing from a file that there is not, or a damaged one, which is made anew."""
     try:
         kept = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _read(path: Path) -> Outcome | None:
+    kept = _read_json(path)
+    try:
         poses = np.tile(np.eye(4), (len(kept["poses"]), 1, 1))
         poses[:, :3] = np.array(kept["poses"]).reshape(-1, 3, 4)
         return Outcome(poses, np.array(kept["seconds"]), kept["restarts"], kept["degenerate"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):  # a damaged one is made anew
+    except (ValueError, KeyError, TypeError):
         return None
 
 

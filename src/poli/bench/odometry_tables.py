@@ -34,7 +34,8 @@ def by_sensor_report(everything: Sequence[Judged], command: str) -> Report:
             places = {m: float(np.std([j.rpe[frames].metres for j in drives])) for m, drives in by_method.items()}
             turns = {m: mean([j.rpe[frames].degrees for j in drives]) for m, drives in by_method.items()}
             cells = {m: f"{centimetres(rpe[m])} ± {centimetres(places[m])} ({degrees(turns[m])})" for m in by_method}
-            bold = bold_lowest(rpe, cells if not math.isnan(mean(rpe.values())) else dict.fromkeys(by_method, NONE))
+            competing = {m: math.nan if m == MAP else x for m, x in rpe.items()}
+            bold = bold_lowest(competing, cells if not math.isnan(mean(rpe.values())) else dict.fromkeys(by_method, NONE))
             restarts = sum(j.restarts for j in by_method.get(SCAN, []))
             rows.append([name, str(frames), *(bold.get(m, NONE) for m in methods), percent(below(rpe)), str(restarts)])
             flat = f"{name}, {frames} frames"
@@ -54,8 +55,9 @@ def by_sensor_report(everything: Sequence[Judged], command: str) -> Report:
         "the mean over the places ± the standard deviation over them (the mean of the rotation errors' RMSE, in degrees)",
         _drives_note(simulated),
         SETTINGS_NOTE.format(drives="places of a sensor"),
-        f"lower: {SCAN} against the best of small_gicp's four; {MAP} at the same voxels, {PCA} (the ellipsoids of PCA, all else as "
-        f"{SCAN}) and {RAW} (the paper's way) are for information; restarts: scans that {SCAN} could not place, over all drives",
+        f"lower: {SCAN} against the best of small_gicp's four; bold: the lowest from scan to scan; {PCA} (the ellipsoids of PCA, "
+        f"all else as {SCAN}), {RAW} (the paper's way) and {MAP} at the same voxels are for information",
+        f"restarts: scans that {SCAN} could not place, over all drives",
         *_worst_notes(compared),
     ]
     figures = {
@@ -63,7 +65,7 @@ def by_sensor_report(everything: Sequence[Judged], command: str) -> Report:
         "poli_below_best_icp_percent": lower,
         "spread": spreads,
         "settings": {name: {m: drives[0].setting for m, drives in by.items()} for name, by in by_case(best).items()},
-        "worst_drive": compared[0] if compared else None,
+        "worst_drive": _without_nan(compared[0]) if compared else None,
         "grid": [judged.flat() for judged in simulated],
     }
     columns = ["sensor, voxel", "frames", *methods, "lower", "restarts"]
@@ -94,7 +96,7 @@ def by_drive_report(everything: Sequence[Judged], command: str) -> Report:
         "real sequences: against the given poses; in the last column against refined ones, at the same settings",
         *_worst_notes(compared),
     ]
-    figures = {"drives": [{name: number(x) if isinstance(x, float) else x for name, x in c.items()} for c in compared]}
+    figures = {"drives": [_without_nan(c) for c in compared]}
     return Report("Odometry from scan to scan, drive by drive", command, columns, rows, notes, figures)
 
 
@@ -163,6 +165,10 @@ def by_case(best: Iterable[Judged]) -> dict[str, dict[str, list[Judged]]]:
 def present(judged: Iterable[Judged], methods: Sequence[str]) -> list[str]:
     there = {j.method for j in judged}
     return [method for method in methods if method in there]
+
+
+def _without_nan(figures: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: number(x) if isinstance(x, float) else x for name, x in figures.items()}
 
 
 def _drives_note(simulated: Sequence[Judged]) -> str:

@@ -25,7 +25,7 @@ def adapt(
     ] = None,
     model: Annotated[str, typer.Option(help="The model to begin from: lidar, or the path of a .safetensors file.")] = "lidar",
     out: Annotated[Path | None, typer.Option(help="Folder for the model and its card; runs/adapt/NAME if not given.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Of training; 400 take about a minute.")] = 2000,
+    steps: Annotated[int, typer.Option(min=1, help="Of training; 400 take about a minute.")] = 1500,
     nearest: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
     farthest: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres, of odometry; 0: chosen at the first scan.")] = 0.0,

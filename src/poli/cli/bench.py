@@ -233,7 +233,10 @@ def odometry(
         "runs/odometry_bench"
     ),
     fresh: Annotated[
-        str | None, typer.Option(help="Forget kept outcomes first: 'poli' our own (needed when our code has changed), or 'all'.")
+        str | None,
+        typer.Option(
+            help="Forget kept outcomes first: 'poli' our own (when our code has changed), 'times' what is timed, or 'all'."
+        ),
     ] = None,
     processes: Annotated[int, typer.Option(min=0, help="For all that is not timed; 0: one a core.")] = 0,
 ) -> None:

@@ -11,7 +11,7 @@ def adapt(
     out: Annotated[Path, typer.Option(help="Folder for the table; made if needed.")] = Path("results"),
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")] = None,
     model: Annotated[str, typer.Option(help="The model to begin from: lidar, or the path of a .safetensors file.")] = "lidar",
-    steps: Annotated[int, typer.Option(min=1, help="Of training, for each sequence.")] = 2000,
+    steps: Annotated[int, typer.Option(min=1, help="Of training, for each sequence.")] = 1500,
     runs: Annotated[Path, typer.Option(help="Folder for the adapted models; made anew each time.")] = Path("runs/bench_adapt"),
 ) -> None:
     """Tune a model to the first half of real sequences without ground truth, and judge it on the second half.

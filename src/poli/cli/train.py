@@ -69,8 +69,10 @@ def _progress(folder: Path) -> "Iterator[Listener]":
                 show("steps", report.step, total, text)
 
             def validated(self, step: int, result: Validation) -> None:
-                text = f"normals {result.normal_rmse:.1f} / {result.normal_median:.1f} deg (RMSE / median), NEES {result.nees:.2f}"
-                bar.console.print(f"{folder.name} step {step}: held out {text}")
+                # Recorded scans have no true normals.
+                known = result.normal_rmse == result.normal_rmse
+                normals = f"normals {result.normal_rmse:.1f} / {result.normal_median:.1f} deg (RMSE / median), " if known else ""
+                bar.console.print(f"{folder.name} step {step}: held out {normals}NEES {result.nees:.2f}")
 
             def warning(self, text: str) -> None:
                 bar.console.print(f"[yellow]warning:[/yellow] {text}")

@@ -75,8 +75,8 @@ class Matches:
     gamma: torch.Tensor | None = None  # (B, 6, 6) float64, Gamma of each; None: that of the configuration for all
 
     def to(self, device: torch.device) -> Matches:
-        moved = (t.to(device) for t in (self.source, self.target, self.weights, self.T_measured))
-        return Matches(*moved, gamma=None if self.gamma is None else self.gamma.to(device))
+        gamma = None if self.gamma is None else self.gamma.to(device)
+        return Matches(self.source.to(device), self.target.to(device), self.weights.to(device), self.T_measured.to(device), gamma)
 
 
 @dataclass(frozen=True)

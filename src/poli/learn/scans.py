@@ -119,8 +119,9 @@ def draw_scans(
         raise InputError(
             "pairs of scans: some have a covariance of their pose and some have none; give it to all of a source, or none"
         )
-    gamma = torch.from_numpy(np.stack(gammas)) if gammas else None
-    matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, noisy)), gamma=gamma)
+    matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, noisy)))
+    if gammas:
+        matches = replace(matches, gamma=torch.from_numpy(np.stack(gammas)))
     return PairBatch(GroupBatch.of(groupings), 1, matches, true, np.stack(normals), float(weight.mean()), shrinks)
 
 

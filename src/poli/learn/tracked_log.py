@@ -18,6 +18,7 @@ from poli.se3 import adjoint, inverse
 LEAST_PAIRS = 10
 _FARTHEST_ON = 5  # scans from one to its partner
 _LEAST_POINTS = 64  # of a scan that is learned from
+_STANDING = 0.02  # metres between scans: from one place, a sensor sees the same spots again, and all surfaces seem thin
 _HELD_OUT = 0.2  # of the pairs, the last
 # What the covariances of odometry do not know of (motion within a scan, the timing of beams): one sigma an axis.
 _ROTATION_FLOOR = math.radians(0.02)
@@ -52,8 +53,10 @@ class TrackedLog:
 
     @staticmethod
     def of(name: str, scans: Sequence[Scan], steps: Sequence[TrackedScan]) -> TrackedLog:
-        # Where the first scan is, is the world, and that is no error of its own.
-        covariances = [np.zeros((6, 6)) if step.alignment is None else step.alignment.covariance for step in steps]
+        # Where the first scan is, is the world, and that is no error of its own. What is not trusted is not asked.
+        covariances = [
+            step.alignment.covariance if step.trusted and step.alignment is not None else np.zeros((6, 6)) for step in steps
+        ]
         poses = np.array([step.T_world_scan for step in steps]).reshape(-1, 4, 4)
         return TrackedLog(
             name, scans, poses, np.array(covariances).reshape(-1, 6, 6), np.array([step.trusted for step in steps], bool)
@@ -71,25 +74,29 @@ class TrackedLog:
 
     @property
     def steps(self) -> np.ndarray:  # (K,)
-        """Rows of the scans that are trusted, as the next one is."""
-        return np.flatnonzero(self.trusted[:-1] & self.trusted[1:])
+        """Rows of the scans that are trusted, as the next one is, and between which the sensor moved."""
+        return np.flatnonzero(self.trusted[:-1] & self.trusted[1:] & (self._moves >= _STANDING))
 
     @property
     def metres(self) -> float:
-        """Driven from one trusted scan to the next."""
-        return float(np.linalg.norm(np.diff(self.poses[:, :3, 3], axis=0), axis=1)[self.steps].sum())
+        """Driven in those steps."""
+        return float(self._moves[self.steps].sum())
+
+    @property
+    def _moves(self) -> np.ndarray:  # (M - 1,)
+        return np.linalg.norm(np.diff(self.poses[:, :3, 3], axis=0), axis=1)
 
     def pairs(self, most: int, reach: float) -> tuple[list[ScanPair], list[ScanPair]]:
         """Pairs to learn from, both ways round, and consecutive scans of the log's last fifth to judge by; no scan is in both.
 
         `most` scans at most begin a pair, evenly spaced. Their partners are the next scan and, of the four after it, those no
-        farther than `reach` metres: a sensor that hardly moved sees the very same spots again, and that alone says little.
+        farther than `reach` metres: what hardly moved learns too little of what it sees from elsewhere.
         """
         steps = self.steps
         if len(steps) < LEAST_PAIRS:
             raise InputError(
-                f"{self.name}: odometry trusts {len(steps)} pairs of consecutive scans, of {len(self.scans)} scans; "
-                f"{LEAST_PAIRS} are needed: give a longer log, drop the vehicle's own returns (--nearest), or choose another --voxel"
+                f"{self.name}: odometry trusts {len(steps)} pairs of consecutive scans on the move, of {len(self.scans)} scans; "
+                f"{LEAST_PAIRS} are needed: give a longer log, drop the vehicle's own returns (--nearest), or try another --voxel"
             )
         steps = steps[np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))]
         count = round(_HELD_OUT * len(steps))

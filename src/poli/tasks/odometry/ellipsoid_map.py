@@ -28,6 +28,7 @@ class EllipsoidMap:
         self._metric = metric or Metric()
         self._centre = np.zeros(3)  # where far cells were last forgotten
         self._count = 0
+        self.renumbered = 0  # how often rows have changed their numbers: what was made of `weighed` before is then void
         self._allocate(_FIRST)
 
     def __len__(self) -> int:
@@ -76,6 +77,7 @@ class EllipsoidMap:
         self._centre = at.copy()
         if len(kept) == n:
             return
+        self.renumbered += 1
         arrays = [a[kept] for a in self._arrays()]
         self._count = len(kept)
         for array, values in zip(self._arrays(), arrays, strict=True):

@@ -25,6 +25,9 @@ from poli.voxels import voxel_downsample, voxel_numbers
 
 _WANTED = 5000  # points after voxels, where the voxel is ours to choose
 _VOXELS = 0.05, 1.0  # metres: the finest and the coarsest that we choose
+# Metres that the sensor moves until the map is indexed anew. That is not only cheaper: a scan that is aligned to older ones alone
+# cannot lean on the pattern that the last one left on the ground, which moves with the sensor. Drift is lower.
+_INDEX_EVERY = 2.0
 _CELL = 0.3  # metres: cells of the map are half a voxel, but not smaller than this unless voxels are
 _LEAST = 64  # points of a scan that can be aligned
 _PCA_NEIGHBOURS = 20
@@ -53,6 +56,7 @@ class Odometer:
         self._velocity = np.zeros(6)  # tangent a second, or a scan where there are no stamps
         self._periods: list[float] = []
         self._fits: list[float] = []
+        self._indexed_at = np.zeros(3), 0
         self._missed = 0
         self._first: Scan | None = None  # as it came, until its motion is known and it can be deskewed
 
@@ -203,7 +207,11 @@ class Odometer:
             cell = self.config.cell or min(self.voxel, max(0.5 * self.voxel, _CELL))
             self.map = EllipsoidMap(cell, self.config.radius, self.config.gicp.metric)
         self.map.add(field, T)
-        self._target = Target(self.map.weighed)
+        # The tree is the dear part. Cells that it knows are fused further all the same; new ones wait until the sensor has moved.
+        moved = float(np.linalg.norm(T[:3, 3] - self._indexed_at[0]))
+        if fresh or moved > _INDEX_EVERY or self.map.renumbered != self._indexed_at[1] or self._target is None:
+            self._target = Target(self.map.weighed)
+            self._indexed_at = T[:3, 3].copy(), self.map.renumbered
 
     def _done(self, step: Step) -> Step:
         self.steps.append(step)

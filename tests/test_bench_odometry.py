@@ -1,0 +1,204 @@
+"""The odometry benchmark, on drives small enough for a test."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from poli.bench import odometry, odometry_runs
+from poli.bench.odometry import OdometryBench, run
+from poli.bench.odometry_contestants import CHOSEN, MAP, OURS, SCAN, contestants, our_contestant
+from poli.bench.odometry_figures import Judged, Rpe, at_best_settings, judge, mean_rpe
+from poli.bench.odometry_rivals import settings_grid
+from poli.bench.odometry_runs import Kept, SimulatedDrive, ThinnedScans
+from poli.bench.odometry_sequences import RealSequence
+from poli.bench.odometry_system_tables import systems_report
+from poli.bench.odometry_tables import by_sensor_report, compare_drives
+from poli.bench.table_cells import bold_lowest
+from poli.data.datasets import write_kitti
+from poli.errors import InputError
+from poli.scan import Scan
+
+COUNT = 4
+PLACES = ("town", "campus")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory) -> OdometryBench:
+    folder = tmp_path_factory.mktemp("odometry")
+    beams = folder / "small.txt"
+    beams.write_text("# steps 300\n" + "\n".join(str(e) for e in np.linspace(-15.0, 15.0, 16)))
+    return OdometryBench(
+        sensors=(str(beams),), places=PLACES, scans=COUNT, drives=folder / "drives", rivals=("GICP", "KISS-ICP", "GenZ-ICP"),
+        runs=folder / "runs", processes=1,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def town(bench):
+    return SimulatedDrive(bench.sensors[0], "town", COUNT, bench.drives).open()
+
+
+def made(drive="town a", group="a", method="GICP", setting="x", voxel=0.5, error=0.1, real=False) -> Judged:
+    """With an error from scan to scan of so many metres, and twice as many farther apart."""
+    rpe = {frames: Rpe(error * scale, 0.1, 0.5 * error, 3) for frames, scale in ((1, 1), (50, 2), (100, 2))}
+    poses = np.tile(np.eye(4), (4, 1, 1))
+    return Judged(drive, drive, group, real, method, setting, voxel, rpe, 1.0, 3, math.nan, math.nan, 10.0, 0, 0, poses)
+
+
+def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(bench, tmp_path, monkeypatch):
+    for package in ("small_gicp", "kiss_icp", "genz_icp", "yaml", "matplotlib"):
+        pytest.importorskip(package)
+    town = SimulatedDrive(bench.sensors[0], "town", COUNT, bench.drives).open()
+    write_kitti(tmp_path / "real", "street", [Scan(points) for points in town.scans], town.poses)
+    street = RealSequence("street", "small", 10.0, (1.0,))
+    with_real = replace(bench, real=tmp_path / "real", sequences=(street,))
+    run(with_real, tmp_path / "first", tmp_path / "all.json", "poli bench odometry")
+    figures = json.loads((tmp_path / "all.json").read_text())
+    for name in ("odometry", "odometry_drives", "odometry_systems", "odometry_times", "odometry_real"):
+        assert (tmp_path / "first" / f"{name}.md").is_file()
+        json.loads((tmp_path / "first" / f"{name}.json").read_text(), parse_constant=pytest.fail)  # NaN is no JSON
+    for name in ("odometry", "odometry_trajectories"):
+        assert (tmp_path / "first" / f"{name}.png").stat().st_size > 1000
+    by_method = figures["mean_rpe_m"]["small, 0.5 m, 1 frames"]
+    assert set(by_method) == {"GICP", *OURS}
+    assert 0.0 < by_method[SCAN] < 0.2  # metres, of 0.8 a scan
+    assert figures["mean_rpe_m"]["small, 0.5 m, 50 frames"][SCAN] is None  # the drives are too short
+    best = min(by_method["GICP"], 1.0)
+    assert figures["poli_below_best_icp_percent"]["small, 0.5 m, 1 frames"] == pytest.approx(100 * (1 - by_method[SCAN] / best))
+    settings = len(settings_grid("GICP", 0.5)) + len(settings_grid("GICP", 1.0))
+    assert len(figures["grid"]) == len(PLACES) * (settings + 2 * len(OURS) + 4)  # and KISS-ICP, GenZ-ICP twice, and our own voxel
+    systems = json.loads((tmp_path / "first" / "odometry_systems.json").read_text())["drives"]
+    assert set(systems) == {"town small", "campus small", "street"}
+    assert systems["town small"]["KISS-ICP"]["times_kiss_icp"] == pytest.approx(1.0)
+    real = json.loads((tmp_path / "first" / "odometry_real.json").read_text())["sequences"]["street, 1 m"]
+    assert {SCAN, "GICP", "KISS-ICP", f"{MAP}, own voxel"} <= set(real["rpe_1_refined_m"])
+
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("it was to be read, not run")
+
+    for name in ("run_ours", "_run_rival"):
+        monkeypatch.setattr(f"poli.bench.odometry_contestants.{name}", refuse)
+    monkeypatch.setattr(odometry_runs, "refined_pose", refuse)
+    run(with_real, tmp_path / "second", None, "poli bench odometry")
+    assert (tmp_path / "second" / "odometry.md").read_text() == (tmp_path / "first" / "odometry.md").read_text()
+
+
+def test_runs_are_kept_apart_and_only_ours_are_forgotten(bench, town, tmp_path):
+    pytest.importorskip("small_gicp")
+    kept = Kept(tmp_path)
+    mine, theirs = our_contestant(SCAN, 1.0, "lidar"), contestants((1.0,), "lidar", ("GICP",))[0]
+    first = kept.outcome(town, mine)
+    kept.outcome(town, theirs)
+    kept.outcome(town, our_contestant(SCAN, 0.5, "lidar"))
+    assert len(list(tmp_path.rglob("*.json"))) == 3
+    again = kept.outcome(town, mine)
+    np.testing.assert_array_equal(again.poses, first.poses)
+    np.testing.assert_array_equal(again.seconds, first.seconds)
+    kept.forget("times")
+    assert len(list(tmp_path.rglob("*.json"))) == 3
+    kept.forget("poli")
+    assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["GICP"]
+
+
+def test_a_run_that_was_cut_off_is_made_anew(town, tmp_path):
+    kept, mine = Kept(tmp_path), our_contestant(SCAN, 1.0, "lidar")
+    kept.outcome(town, mine)
+    (path,) = tmp_path.rglob("*.json")
+    path.write_text(path.read_text()[:50])
+    assert kept.outcome(town, mine).poses.shape == (COUNT, 4, 4)
+    json.loads(path.read_text())
+
+
+def test_another_drive_of_the_same_name_is_another_run(town, tmp_path):
+    kept, mine = Kept(tmp_path), our_contestant(SCAN, 1.0, "lidar")
+    kept.outcome(town, mine)
+    kept.outcome(replace(town, scans=town.scans[:3], poses=town.poses[:3]), mine)
+    assert len(list(tmp_path.rglob("*.json"))) == 2
+
+
+def test_thinned_scans_change_nothing(town):
+    pytest.importorskip("small_gicp")
+    rival = contestants((0.5,), "lidar", ("GICP",))[0]
+    np.testing.assert_array_equal(rival.run(town.scans).poses, rival.run(ThinnedScans(town)[0.5]).poses)
+
+
+def test_one_setting_serves_all_drives_of_a_sensor():
+    # "x" is the best on one drive, "y" on average.
+    x = [made("one", setting="x", error=0.01), made("two", setting="x", error=0.50)]
+    y = [made("one", setting="y", error=0.10), made("two", setting="y", error=0.12)]
+    other = [made("three", group="b", setting="x", error=0.02), made("three", group="b", setting="y", error=0.05)]
+    best = at_best_settings([*x, *y, *other])
+    assert {(j.drive, j.setting) for j in best} == {("one", "y"), ("two", "y"), ("three", "x")}
+    assert mean_rpe([j for j in best if j.group == "a"]) == pytest.approx(0.11)
+
+
+def test_the_worst_drive_is_told_at_these_settings_and_at_each_drives_own():
+    rivals = [
+        made("one", setting="x", error=0.02), made("one", setting="y", error=0.01),
+        made("two", setting="x", error=0.02), made("two", setting="y", error=0.09),
+    ]  # fmt: skip
+    ours = [made("one", method=SCAN, setting="defaults", error=0.012), made("two", method=SCAN, setting="defaults", error=0.01)]
+    worst, better = compare_drives(at_best_settings([*rivals, *ours]), [*rivals, *ours])
+    assert (worst["drive"], better["drive"]) == ("one", "two")
+    assert worst["percent"] == pytest.approx(-40.0)
+    assert worst["tuned_percent"] == pytest.approx(20.0)
+
+
+def test_the_lowest_is_bold_and_what_is_missing_is_not():
+    assert bold_lowest({"a": 2.0, "b": 1.0, "c": math.nan}, {"a": "2", "b": "1", "c": "-"}) == {"a": "2", "b": "**1**", "c": "-"}
+    assert bold_lowest({"a": math.nan}, {"a": "-"}) == {"a": "-"}
+    report = by_sensor_report([made(), made(method=SCAN, error=0.02), made(method="ICP", error=0.2)], "")
+    row = dict(zip(report.columns, report.rows[0], strict=True))
+    assert row[SCAN].startswith("**2.00")
+    assert row["lower"] == "80.0 %"
+    assert "*" not in row["GICP"] + row["ICP"]
+    systems = [made(method=m, voxel=CHOSEN, error=e) for m, e in (("KISS-ICP", 0.1), ("GenZ-ICP", 0.05), (MAP, 0.2))]
+    by_drive = {row[1]: row[2] for row in systems_report(systems, "").rows if row[0] == "town a"}
+    assert by_drive == {"KISS-ICP": "10.0", "GenZ-ICP": "**5.00**", MAP: "20.0"}
+
+
+def test_figures_of_a_perfect_and_of_a_stretched_trajectory(town):
+    contestant = our_contestant(MAP, CHOSEN, "lidar")
+    outcome = odometry_runs.Outcome(town.poses, np.full(COUNT, 0.02), restarts=1)
+    perfect = judge(town, contestant, outcome)
+    assert perfect.rpe[1].metres == pytest.approx(0.0, abs=1e-9)
+    assert perfect.milliseconds == pytest.approx(20.0)
+    assert (perfect.restarts, perfect.rpe[1].count, perfect.rpe[50].count, perfect.drift_frames) == (1, COUNT - 1, 0, COUNT - 1)
+    assert perfect.flat()["rpe_50_m"] is None
+    stretched = town.poses.copy()
+    stretched[:, :3, 3] *= 1.1
+    off = judge(town, contestant, replace(outcome, poses=stretched))
+    assert off.drift == pytest.approx(10.0, rel=0.01)
+
+
+def test_what_cannot_be_is_told_with_the_remedy():
+    with pytest.raises(InputError, match="expected one of poli, times, all"):
+        OdometryBench(fresh="mine")
+    with pytest.raises(InputError, match="choose from ICP"):
+        OdometryBench(rivals=("NDT",))
+    with pytest.raises(InputError, match="0 for one a core"):
+        OdometryBench(processes=-1)
+    assert odometry.TIMED_SCANS > 10
+
+
+def test_labels_are_judged_by_odometry_and_normals(bench, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    from poli.bench import labels
+    from poli.learn.config import TrainConfig
+    from poli.learn.scan_config import ScanConfig
+
+    config = TrainConfig(scans=ScanConfig())
+    assert labels.configured(config, "tqc").loss.kind == "tqc"
+    with pytest.raises(InputError, match="not one of scans"):
+        labels.LabelsBench(TrainConfig())
+    monkeypatch.setattr(labels, "_SENSOR", bench.sensors[0])
+    monkeypatch.setattr(labels, "held_out_pairs", lambda _sensors, _spots: [])
+    monkeypatch.setattr(labels, "_normals", lambda _scans, _model: labels.AngleErrors.of(np.array([1.0, 3.0])))
+    few = labels.LabelsBench(config, places=("town",), scans=COUNT, drives=bench.drives)
+    report = labels.report(few, {"T-Q-C": "lidar", "T-T-Q-C": "lidar"}, "")
+    assert [row[:2] for row in report.rows] == [[name, way] for way in labels.WAYS for name in labels.KINDS]
+    assert 0.0 < report.figures["losses"]["T-Q-C, directions"]["rpe_1_m"] < 0.3
+    assert report.figures["losses"]["T-Q-C, raw covariances"]["normals_median_deg"] == 2.0
