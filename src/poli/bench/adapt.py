@@ -129,7 +129,9 @@ def _report(figures: dict[str, Any], command: str, config: AdaptBench) -> Report
         f"RPE: scan to scan at voxels of {config.sequences[0].voxels[0]:g} m against the sequence's own poses, RMSE from each scan "
         "to the next, centimetres / degrees",
         "held out: what `poli adapt` itself judges by, before and after: the last fifth of the first half under odometry's poses; "
-        "NEES is the mean of d'(2C)^-1 d of believed matches (3 when calibrated); it keeps the model if both are better",
+        "NEES is the mean of d'(2C)^-1 d of believed matches (3 when calibrated); kept if the NLL is lower and NEES no farther "
+        "from 3, or within 10 % of it",
+        "steps, learning rate and how far partners may be were chosen with the figures of these second halves in view",
     ]
     figures = {"steps": config.settings.steps, "sequences": figures}
     return Report("Models adapted to a sensor by a log of it", command, columns, rows, notes, figures)

@@ -90,7 +90,7 @@ def report(bench: LabelsBench, models: dict[str, str], command: str) -> Report:
         "directions: covariances enter GICP by their axes and as trust, as our odometry uses them; raw covariances: as they are, "
         "thickened by 3 cm, as the paper does",
         f"trained for {bench.config.schedule.steps} steps with measured poses that are wrong by {sources.rotation_noise:g} degrees "
-        f"and {sources.translation_noise:g} m an axis; normals: RMSE / median in degrees, {bench.spots} spots in every place",
+        f"and {sources.translation_noise:g} m an axis; normals: RMSE / median in degrees, spots in every place: {bench.spots}",
     ]
     columns = ["loss", "covariances", *(f"RPE {frames}" for frames in DELTAS), "normals", "restarts"]
     return Report("Losses under wrong poses, judged by odometry", command, columns, rows, notes, {"losses": figures})

@@ -45,12 +45,12 @@ class OdometryBench:
     sequences: tuple[RealSequence, ...] = REAL_SEQUENCES
     rivals: tuple[str, ...] = tuple(METHODS)
     runs: Path = Path("runs/odometry_bench")  # where outcomes are kept
-    fresh: str | None = None  # which outcomes are forgotten first, of `FORGETTABLE`
+    fresh: tuple[str, ...] = ()  # which outcomes are forgotten first, of `FORGETTABLE`
     processes: int = 0  # for what is not timed; 0: one a core, 1: none beside this one
 
     def __post_init__(self) -> None:
-        if self.fresh is not None and self.fresh not in FORGETTABLE:
-            raise InputError(f"fresh is {self.fresh!r}; expected one of {', '.join(FORGETTABLE)}")
+        if not set(self.fresh) <= set(FORGETTABLE):
+            raise InputError(f"fresh is {', '.join(self.fresh)!r}; expected some of {', '.join(FORGETTABLE)}")
         if self.processes < 0:
             raise InputError(f"processes is {self.processes}; expected 1 or more, or 0 for one a core")
         strange = [name for name in self.rivals if name not in METHODS]
@@ -66,8 +66,8 @@ class OdometryBench:
 
 def run(bench: OdometryBench, out: Path, json_path: Path | None, command: str) -> None:
     sources, kept = bench.sources(), Kept(bench.runs)
-    if bench.fresh is not None:
-        kept.forget(bench.fresh)
+    for which in bench.fresh:
+        kept.forget(which)
     _run_ahead(bench, sources)
     with same_threads():
         everything, truths = _judge_all(bench, sources, kept)

@@ -107,12 +107,19 @@ def _drift(estimated: np.ndarray, truth: np.ndarray, frames: int) -> float:
     return 100.0 * float(np.mean(errors.translation[moving] / path[moving])) if moving.any() else math.nan
 
 
-def at_best_settings(all_judged: Iterable[Judged]) -> list[Judged]:
-    """Of each method, group and voxel size, the drives at the one setting whose mean RPE from scan to scan is least."""
+def at_best_settings(all_judged: Iterable[Judged], refined: bool = False) -> list[Judged]:
+    """Of each method, group and voxel size, the drives at the one setting whose mean RPE from scan to scan is least.
+
+    `refined`: the RPE against refined poses, which real sequences have.
+    """
     by_method: dict[tuple[str, float, str], dict[str, list[Judged]]] = {}
     for judged in all_judged:
         by_method.setdefault((judged.group, judged.voxel, judged.method), {}).setdefault(judged.setting, []).append(judged)
-    best = [min(by_setting.values(), key=lambda drives: mean_rpe(drives)) for by_setting in by_method.values()]
+
+    def error(drives: Sequence[Judged]) -> float:
+        return mean([judged.refined for judged in drives]) if refined else mean_rpe(drives)
+
+    best = [min(by_setting.values(), key=error) for by_setting in by_method.values()]
     return [judged for drives in best for judged in drives]
 
 

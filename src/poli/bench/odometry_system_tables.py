@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -59,18 +59,16 @@ def _system_rows(name: str, drives: dict[str, list[Judged]]) -> list[list[str]]:
 def real_report(everything: Sequence[Judged], command: str) -> Report:
     """Real sequences, from scan to scan, against the given poses and against refined ones."""
     real = [judged for judged in everything if judged.real]
-    best = at_best_settings(real)
+    best, best_refined = at_best_settings(real), at_best_settings(real, refined=True)
     own = {m: f"{m}, own voxel" if m == MAP else m for m in present([j for j in best if j.voxel == CHOSEN], (*SYSTEMS, MAP))}
     columns = [*present([j for j in best if j.voxel != CHOSEN], (*VARIANTS, *OURS)), *own.values()]
     rows = []
     figures: dict[str, dict[str, Any]] = {}
-    for name, by_method in by_case(best).items():
-        here = {method: judged for method, (judged,) in by_method.items()}
-        drive = next(iter(here.values())).drive
-        here |= {own[j.method]: j for j in best if j.voxel == CHOSEN and j.drive == drive}
-        given, refined = {m: j.rpe[1].metres for m, j in here.items()}, {m: j.refined for m, j in here.items()}
+    for name in by_case(best):
+        given = {m: j.rpe[1].metres for m, j in _of_case(best, name, own).items()}
+        refined = {m: j.refined for m, j in _of_case(best_refined, name, own).items()}
         bold = [bold_lowest(errors, {m: centimetres(x) for m, x in errors.items()}) for errors in (given, refined)]
-        cells = (" / ".join(errors[m] for errors in bold) if m in here else NONE for m in columns)
+        cells = (" / ".join(errors[m] for errors in bold) if m in given else NONE for m in columns)
         rows.append([name, *cells, f"{percent(below(given))} / {percent(below(refined))}"])
         figures[name] = {
             "rpe_1_m": {m: number(x) for m, x in given.items()},
@@ -82,11 +80,18 @@ def real_report(everything: Sequence[Judged], command: str) -> Report:
         "RPE from scan to scan in centimetres, against the given poses / against refined ones",
         "the given poses (GPS and inertial) err themselves: KITTI's by some 3 cm sideways a scan, a floor under everyone's error. "
         "The refined ones are small_gicp's GICP on the full scans, from the given ones; they favour GICP, if anyone",
-        SETTINGS_NOTE.format(drives="one sequence at hand"),
+        SETTINGS_NOTE.format(drives="one sequence at hand") + "; chosen anew against the refined poses",
         f"lower: {SCAN} against the best of small_gicp's four; {', '.join(own.values())}: on a map, from raw scans",
     ]
     everyone = {"sequences": figures, "grid": [judged.flat() for judged in real]}
     return Report("Odometry on real sequences", command, ["sequence, voxel", *columns, "lower"], rows, notes, everyone)
+
+
+def _of_case(best: Sequence[Judged], name: str, own: Mapping[str, str]) -> dict[str, Judged]:
+    """By method; those that choose their own voxels by the names that `own` gives them."""
+    here = {method: judged for method, (judged,) in by_case(best)[name].items()}
+    drive = next(iter(here.values())).drive
+    return here | {own[j.method]: j for j in best if j.voxel == CHOSEN and j.drive == drive}
 
 
 def _versions() -> str:

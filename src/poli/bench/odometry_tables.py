@@ -93,7 +93,7 @@ def by_drive_report(everything: Sequence[Judged], command: str) -> Report:
         "RPE from scan to scan, in centimetres; POLI: how much larger its error is than that to the left, the worst for it first",
         SETTINGS_NOTE.format(drives="drives of a sensor, or on the one real sequence"),
         "best on this drive alone: the least error of any of small_gicp's methods with any setting, chosen with the answer known",
-        "real sequences: against the given poses; in the last column against refined ones, at the same settings",
+        "real sequences: against the given poses; in the last column against refined ones, and the best on the drive alone there",
         *_worst_notes(compared),
     ]
     figures = {"drives": [_without_nan(c) for c in compared]}
@@ -141,7 +141,7 @@ def compare_drives(best: Sequence[Judged], everything: Sequence[Judged]) -> list
                 "tuned": f"{tuned.method}, {tuned.setting}",
                 "tuned_m": tuned.rpe[1].metres,
                 "tuned_percent": 100.0 * (mine / tuned.rpe[1].metres - 1.0),
-                "refined_percent": 100.0 * (ours.refined / min(j.refined for j in at_best) - 1.0),
+                "refined_percent": 100.0 * (ours.refined / min(j.refined for j in grid) - 1.0),
             }
         )
     return sorted(compared, key=lambda c: -c["percent"])

@@ -250,8 +250,9 @@ def odometry(
     command = f"poli bench odometry --model {Path(model).name} --scans {scans}" + (f" --places {places}" if places else "")
     command += f" --sensors {sensors}" + (" --real SEQUENCES" if real else "")
     chosen = tuple(places.split(",")) if places else PLACES
+    forgotten = tuple(fresh.split(",")) if fresh else ()
     bench_of = OdometryBench(
-        model, tuple(sensors.split(",")), chosen, scans, drives, real, runs=runs, fresh=fresh, processes=processes
+        model, tuple(sensors.split(",")), chosen, scans, drives, real, runs=runs, fresh=forgotten, processes=processes
     )
     run(bench_of, out, json_path, command)
 
