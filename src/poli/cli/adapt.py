@@ -43,20 +43,20 @@ def adapt(
     Examples: poli adapt drive.bag --option topic=/points --nearest 2
               poli adapt kitti --sequence 07 --out runs/my_sensor
     """
-    from poli.cli.odometry import _dataset_options, _file_name, _open
-    from poli.cli.train import _progress
+    from poli.cli.data_options import dataset_options, file_name, open_data
+    from poli.cli.train import training_progress
     from poli.estimation.inference import load_model
     from poli.learn.adapt import AdaptConfig, check_free
     from poli.learn.adapt import adapt as tune
     from poli.tasks.odometry import OdometryConfig
 
-    opened = _open(data, dataset, _dataset_options(option or [], sequence))
-    folder = out or Path("runs") / "adapt" / _file_name(opened.name)
+    opened = open_data(data, dataset, dataset_options(option or [], sequence))
+    folder = out or Path("runs") / "adapt" / file_name(opened.name)
     check_free(folder, fresh)
     load_model(model)  # before odometry takes its time
     settings = AdaptConfig(steps, seed=seed)
     log = track(opened, OdometryConfig(voxel=voxel, model=model, nearest=nearest, farthest=farthest, on_loss="restart"), scans)
-    with _progress(folder) as listener:
+    with training_progress(folder) as listener:
         result = tune(log, folder, model, settings, listener, fresh, force)
     before, after = result.before, result.after
     typer.echo(

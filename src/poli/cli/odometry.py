@@ -61,6 +61,7 @@ def odometry(
     """
     import time
 
+    from poli.cli.data_options import dataset_options, file_name, in_options, open_data
     from poli.cli.odometry_screen import draw, print_summary, progress, stop_requests
     from poli.errors import InputError, PoliError
     from poli.tasks.odometry import Odometer, OdometryConfig, TrackingLost
@@ -73,8 +74,8 @@ def odometry(
         against=against.value, voxel=voxel, model=model, upright=not tilted, deskew=deskew, nearest=nearest, farthest=farthest,
         radius=radius, patience=patience, on_loss=on_loss.value,
     )  # fmt: skip
-    options = _dataset_options(option or [], sequence)
-    opened = _open(data, dataset, options)
+    options = dataset_options(option or [], sequence)
+    opened = open_data(data, dataset, options)
     if first >= len(opened):
         raise InputError(f"--first {first}: {opened.name} has {len(opened)} scans, the last is number {len(opened) - 1}")
     asked = min(len(opened) - first, scans or len(opened))
@@ -82,7 +83,7 @@ def odometry(
     truth = None if opened.poses is None else opened.poses[first : first + asked]  # (asked, 4, 4)
 
     begin, odometer, ending, trouble = time.perf_counter(), Odometer(settings), Ending(), None
-    folder = out or dated_folder(Path("results") / "odometry" / _file_name(opened.name))
+    folder = out or dated_folder(Path("results") / "odometry" / file_name(opened.name))
     with Recording(folder, about, first) as recording:
         if out is None:
             link_latest(folder)
@@ -106,7 +107,7 @@ def odometry(
     draw(folder, summary)
     if isinstance(trouble, TrackingLost):
         where = f" (number {first + trouble.index} of the data)" if first else ""
-        typer.secho(f"poli: tracking lost{where}: {_in_options(str(trouble))}", fg=typer.colors.RED, err=True)
+        typer.secho(f"poli: tracking lost{where}: {in_options(str(trouble))}", fg=typer.colors.RED, err=True)
         raise typer.Exit(1)
     if trouble is not None:
         raise trouble
@@ -116,54 +117,6 @@ def odometry(
 
 
 # --- what is asked for
-
-
-def _dataset_options(given: list[str], sequence: str | None) -> dict[str, Any]:
-    from poli.errors import InputError
-
-    words = {} if sequence is None else {"sequence": sequence}
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise InputError(f"--option {text}: expected KEY=VALUE, such as topic=/points")
-        if key in words:
-            raise InputError(f"--option {text}: {key} is given twice; leave one out")
-        words[key] = value
-    return {key: value if key == "sequence" else _value(value) for key, value in words.items()}
-
-
-def _value(text: str) -> bool | int | float | str:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _open(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
-    import warnings
-
-    from poli.data.datasets import SkippedWarning
-    from poli.data.datasets import dataset as open_dataset
-    from poli.errors import FormatError, InputError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SkippedWarning)  # told at the end, with all else
-            return open_dataset(name, data, **options)
-    except (InputError, FormatError) as error:
-        raise type(error)(_in_options(str(error))) from None
-
-
-def _in_options(message: str) -> str:
-    """What the library calls an argument, as the option of this command."""
-    import re
-
-    message = re.sub(r"(?<= )sequence=", "--sequence", message).replace(" on_loss='restart'", " --on-loss restart")
-    return re.sub(r"(?<= )(?=(topic|ending|poses|stamps|time_unit)=)", "--option ", message)
 
 
 def _about(settings: "OdometryConfig", opened: "Dataset", data: dict[str, Any]) -> dict[str, Any]:
@@ -183,9 +136,3 @@ def _about(settings: "OdometryConfig", opened: "Dataset", data: dict[str, Any]) 
     known = {"name": opened.name, "truth": opened.poses is not None, "skipped": [asdict(skip) for skip in opened.skipped]}
     began = datetime.now().astimezone().isoformat(timespec="seconds")
     return {"poli": poli.__version__, "began": began, "data": {**data, **known}, "model": model, "odometry": asdict(settings)}
-
-
-def _file_name(name: str) -> str:
-    import re
-
-    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "data"

@@ -33,7 +33,7 @@ def train(
     if not first:
         run(settings, folder, None, fresh, config.parent)
         return
-    with _progress(folder) as listener:
+    with training_progress(folder) as listener:
         model = run(settings, folder, listener, fresh, config.parent)
     typer.echo(f"{model}: use it with poli.estimate(points, model={str(model)!r})")
     try:
@@ -45,7 +45,7 @@ def train(
 
 
 @contextmanager
-def _progress(folder: Path) -> "Iterator[Listener]":
+def training_progress(folder: Path) -> "Iterator[Listener]":
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     from poli.learn.trainer import Listener, StepReport
