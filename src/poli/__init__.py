@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
-    "Ellipsoids", "PoliError", "Scan", "__version__", "certify", "dataset", "densify", "estimate", "odometry", "pca", "read", "register",
-    "se3", "write",
+    "Ellipsoids", "PoliError", "Scan", "__version__", "certify", "dataset", "densify", "estimate", "odometry", "pca", "read",
+    "register", "se3", "write",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

@@ -40,12 +40,11 @@ def engine(workers: int = 1, scheduler: str | None = None) -> Iterator[Engine]:
         yield _Here()
     else:
         # Spawned, not forked: threads and compiled kernels do not survive a fork.
-        with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker) as pool:
-            try:
-                yield _Processes(pool, workers)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker)
+        try:
+            yield _Processes(pool, workers)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 class _Done:
@@ -93,7 +92,7 @@ def _named_loss() -> Iterator[None]:
         yield
     except BrokenExecutor:
         raise PoliError(
-            "a worker process ended of itself, perhaps for want of memory; take fewer --workers and start again: what is done is kept"
+            "a worker process ended of itself, perhaps for want of memory; take fewer workers and start again: what is done is kept"
         ) from None
 
 

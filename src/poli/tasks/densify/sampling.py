@@ -45,7 +45,7 @@ def draw_samples(points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3
     # of these, so that a sample lies where its parent's time and ring say.
     k = config.per_point
     centred = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
-    generator = np.random.default_rng([config.seed, crc32(np.ascontiguousarray(points))])
+    generator = np.random.default_rng([config.seed, crc32(points.tobytes())])
     offsets = centred.sample(k, config.within, seed=generator)  # (E k, 3)
     turn = np.arange(k)[None, :] * count[chosen, None] // k  # (E, k)
     parents = members[first[chosen, None] + turn].reshape(-1)  # (E k,) rows of `returns`
@@ -99,7 +99,7 @@ def _new_voxels(returns: np.ndarray, samples: np.ndarray, size: float) -> np.nda
 
 
 def _evenly(turn: np.ndarray, budget: int) -> np.ndarray:  # (S,) which sample of its ellipsoid each is -> (K,) rows, ascending
-    """At most `budget` rows: all first samples of ellipsoids before any second; of the turn that no longer fits, every so-manyth."""
+    """At most `budget` rows: all first samples of ellipsoids before any second; of the turn that does not fit, one in so many."""
     if len(turn) <= budget:
         return np.arange(len(turn))
     by_turn = np.argsort(turn, kind="stable")
