@@ -1,9 +1,9 @@
 """Bags: the clouds of one topic denser, every other message byte for byte as it is.
 
 One pass, in the order of the bag, with a bounded number of messages under way. The new bag is written in the hidden folder beside
-OUT and takes its name at the end. Until then every finished cloud is kept there as well: a run that was killed is started again with
-the same command, writes what is finished from there at the speed of the disk, and computes on. Since a cloud depends on nothing but
-its message, the configuration and this release, the bytes are those of a run that was never stopped.
+OUT and takes its name at the end. Until then every finished cloud is kept there as well: a run that was killed is started again
+with the same command, writes what is finished from there at the speed of the disk, and computes on. Since a cloud depends on
+nothing but its message, the configuration and this release, the bytes are those of a run that was never stopped.
 """
 
 from __future__ import annotations
