@@ -112,6 +112,8 @@ def _end_with(sentinel: Any) -> None:
 
 # --- dask
 
+_PATIENCE = 20  # seconds for a scheduler to answer
+
 
 class _Cluster:
     def __init__(self, client: Any) -> None:
@@ -142,7 +144,7 @@ def _cluster(address: str) -> Iterator[_Cluster]:
     except ImportError:
         raise MissingExtra("working on a cluster", "cluster") from None
     try:
-        client = Client(address, timeout=20, set_as_default=False)
+        client = Client(address, timeout=_PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(f"--scheduler {address}: no dask scheduler answers there ({str(error)[:120]})") from None
     with client:
