@@ -1,7 +1,9 @@
 """`poli densify` on bags of the three kinds: what passes through, what becomes of the clouds, and going on after a kill."""
 
 import os
+import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -92,6 +94,22 @@ def test_a_bag_keeps_its_version(tmp_path, version):
     run(path, tmp_path / "dense")
     assert f"version: {version}" in (tmp_path / "dense" / "metadata.yaml").read_text()
     assert contents(path)[0][0][4] == contents(tmp_path / "dense")[0][0][4]
+
+
+def test_types_that_the_bag_does_not_define_pass_through(tmp_path):
+    """As ROS 2 Humble writes its bags: no definitions, and one topic of a type that nobody here knows."""
+    path, data = make(tmp_path, "sqlite3", version=8)
+    with sqlite3.connect(data) as database:
+        database.execute("DELETE FROM message_definitions")
+        database.execute("UPDATE topics SET type = 'odd_msgs/msg/Odd', type_description_hash = '' WHERE name = '/chatter'")
+    text = (path / "metadata.yaml").read_text().replace("std_msgs/msg/String", "odd_msgs/msg/Odd")
+    (path / "metadata.yaml").write_text(re.sub(r"type_description_hash:\s+\S+", "type_description_hash: ''", text))
+    run(path, tmp_path / "dense", "--voxel", 0)
+    before, after = contents(path), contents(tmp_path / "dense")
+    assert [c[:2] for c in after[0]] == [c[:2] for c in before[0]]
+    assert after[0][1][1] == "odd_msgs/msg/Odd"
+    assert after[1] == before[1]
+    check_clouds(before[2], after[2])
 
 
 @pytest.mark.parametrize(("options"), [{"height": 3, "points": 20, "padding": 5}, {"big": True}, {"points": 0}, {"points": 3}])
