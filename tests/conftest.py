@@ -14,3 +14,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "poli"))
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
+
+
+@pytest.fixture(scope="session")
+def two_processes():
+    """Workers for all tests that want some: to start them takes seconds."""
+    from poli.tasks.densify.engines import engine
+
+    with engine(workers=2) as processes:
+        yield processes

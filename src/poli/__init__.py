@@ -6,6 +6,7 @@ scan = poli.read("scan.pcd")          # Scan; (N, 3) arrays are accepted whereve
 scans = poli.dataset("kitti", path, sequence="07")        # scans in order, with their poses
 field = poli.estimate(points, model="objects")            # Ellipsoids: one Gaussian a point, by a trained network
 field = poli.pca(scan, k=24)          # the hand-crafted rival, same type
+dense = poli.densify(scan)            # Scan: the originals first, then samples of their ellipsoids
 result = poli.register(source, target)                   # the pose between two clouds of one object
 poses = poli.odometry(scans)                             # (M, 4, 4), each T_world_scan, world = the first scan
 pose = poli.certify.solve(source, target, information)   # matched points and (N, 3, 3) weights; proven optimal
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
-    "Ellipsoids", "PoliError", "Scan", "__version__", "certify", "dataset", "estimate", "odometry", "pca", "read", "register",
-    "se3", "write",
+    "Ellipsoids", "PoliError", "Scan", "__version__", "certify", "dataset", "densify", "estimate", "odometry", "pca", "read",
+    "register", "se3", "write",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from poli.estimation import estimate, pca
     from poli.scan import Scan
     from poli.tasks import register
+    from poli.tasks.densify import densify
     from poli.tasks.odometry import odometry
 
 # Names load what they need when they are first used: `import poli` itself costs little more than numpy, and no compiler.
@@ -37,6 +39,7 @@ _HOME = {
     "Scan": "poli.scan",
     "certify": "poli.certify",
     "dataset": "poli.data.datasets",
+    "densify": "poli.tasks.densify",
     "estimate": "poli.estimation",
     "odometry": "poli.tasks.odometry",
     "pca": "poli.estimation",

@@ -28,16 +28,21 @@ def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> S
     scan = scan.clean()
     if not len(scan):
         return scan
-    reach = np.abs(scan.points).max() / size
-    if not reach < _CELLS:
-        raise InputError(
-            f"voxels of {size} m: the scan reaches {reach:.0f} voxels far, more than {_CELLS}; take larger voxels or crop it"
-        )
+    check_reach(scan.points, size)
     voxels, first = voxel_numbers(scan.points, size)
     if pick == "first":
         return scan.select(first)
     means, nearest = _means(scan.points, voxels, len(first))
     return Scan(means.astype(scan.points.dtype), scan.select(nearest).fields, scan.stamp, scan.dropped)
+
+
+def check_reach(points: np.ndarray, size: float) -> None:  # (N, 3), finite
+    """An error where a voxel's three numbers would not fit into one key."""
+    reach = np.abs(points).max(initial=0.0) / size
+    if not reach < _CELLS:
+        raise InputError(
+            f"voxels of {size} m: the scan reaches {reach:.0f} voxels far, more than {_CELLS}; take larger voxels or crop it"
+        )
 
 
 @kernel

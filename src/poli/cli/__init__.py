@@ -7,6 +7,7 @@ import typer
 from poli.cli.adapt import adapt
 from poli.cli.bench import bench
 from poli.cli.demo import demo
+from poli.cli.densify import densify
 from poli.cli.estimate import estimate
 from poli.cli.export import export
 from poli.cli.models import models
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(adapt)
 app.command()(demo)
+app.command()(densify)
 app.command()(estimate)
 app.command()(export)
 app.command()(models)

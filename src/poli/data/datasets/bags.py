@@ -18,7 +18,7 @@ from poli.errors import FormatError, InputError, MissingExtra, PoliError
 from poli.scan import Scan
 
 ENDINGS = (".bag", ".mcap", ".db3")
-_CLOUD = "sensor_msgs/msg/PointCloud2"
+CLOUD = "sensor_msgs/msg/PointCloud2"
 _REMEDY = {
     ".bag": "`rosbag reindex` saves what is left",
     ".mcap": "`mcap recover` saves what is left",
@@ -46,10 +46,10 @@ class BagDataset:
     ) -> None:
         self.path = Path(path)
         self._by_header, self._unit, self._near = stamps == "header", time_unit, near
-        self._reader = _open(self.path)
+        self._reader = open_reader(self.path)
         self.close = weakref.finalize(self, _close, self._reader)
         try:
-            self.topic = _choose_topic(self._reader, self.path, topic)
+            self.topic = choose_topic(self._reader, self.path, topic)
             self._connections = [c for c in self._reader.connections if c.topic == self.topic]
             self._count = sum(c.msgcount for c in self._connections)
             if not self._count:
@@ -83,7 +83,7 @@ class BagDataset:
         if not self.close.alive:
             raise InputError(f"{self.path}: the bag was closed; open it again")
         where = f"{self.path}: {self.topic}, message {row}"
-        with _damage(self.path, f"cannot be read at message {row} of {self._count}"):
+        with damage(self.path, f"cannot be read at message {row} of {self._count}"):
             try:
                 connection, log_time, raw = self._message(row)
             except Exception:
@@ -158,7 +158,7 @@ def open_bag(
     return BagDataset(path, topic, stamps, time_unit, near)
 
 
-def _open(path: Path) -> Any:
+def open_reader(path: Path) -> Any:
     try:
         from rosbags.highlevel import AnyReader
         from rosbags.typesys import Stores, get_typestore
@@ -170,7 +170,7 @@ def _open(path: Path) -> Any:
         raise FormatError(f"{path}: expected a {', '.join(ENDINGS)} file or a folder with metadata.yaml")
     if path.is_dir() and not (path / "metadata.yaml").is_file():
         raise FormatError(f"{path}: no metadata.yaml in this folder; `ros2 bag reindex` makes it")
-    with _damage(path, "cannot be opened"):
+    with damage(path, "cannot be opened"):
         reader = AnyReader([path], default_typestore=get_typestore(Stores.LATEST))
         reader.open()
     return reader
@@ -180,9 +180,9 @@ def _close(reader: Any) -> None:
     reader.close()
 
 
-def _choose_topic(reader: Any, path: Path, topic: str | None) -> str:
+def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
     types = {c.topic: c.msgtype for c in reader.connections}
-    clouds = sorted(t for t, kind in types.items() if kind == _CLOUD)
+    clouds = sorted(t for t, kind in types.items() if kind == CLOUD)
     if topic is None and len(clouds) == 1:
         return clouds[0]
     if topic in clouds:
@@ -195,7 +195,7 @@ def _choose_topic(reader: Any, path: Path, topic: str | None) -> str:
 
 
 @contextmanager
-def _damage(path: Path, problem: str) -> Iterator[None]:
+def damage(path: Path, problem: str) -> Iterator[None]:
     """What rosbags, sqlite3, lz4, zstd, struct and assertions raise on damaged bags, as one error that names the bag."""
     try:
         yield

@@ -1,7 +1,6 @@
 """HeLiPR: `<sequence>/LiDAR/<Sensor>/<stamp>.bin`, poses in `<sequence>/LiDAR_GT`. Four sensors, four packed layouts."""
 
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from poli.data.datasets.trajectory import read_trajectory
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
 
+SENSORS = ("velodyne", "ouster", "aeva", "avia")
 _XYZ = [("x", "<f4"), ("y", "<f4"), ("z", "<f4")]
 _VELODYNE = np.dtype([*_XYZ, ("intensity", "<f4"), ("ring", "<u2"), ("time", "<f4")])
 _OUSTER = np.dtype([*_XYZ, ("intensity", "<f4"), ("t", "<u4"), ("reflectivity", "<u2"), ("ring", "<u2"), ("ambient", "<u2")])
@@ -41,8 +41,8 @@ def open_helipr(
     or with `poses=False`. Scans with no pose within `tolerance` seconds are left out and reported.
     """
     folder = Path(path) / sequence if sequence is not None else Path(path)
-    if sensor.lower() not in _READERS:
-        raise InputError(f"sensor is {sensor!r}; HeLiPR has {', '.join(_READERS)}")
+    if sensor.lower() not in SENSORS:
+        raise InputError(f"sensor is {sensor!r}; HeLiPR has {', '.join(SENSORS)}")
     title = sensor.lower().capitalize()
     if not (folder / "LiDAR").is_dir():
         raise FormatError(f"{folder}: no folder 'LiDAR' here; give the folder of one HeLiPR sequence, or sequence=")
@@ -51,10 +51,11 @@ def open_helipr(
     pose_files = [folder / "LiDAR_GT" / name for name in names if (folder / "LiDAR_GT" / name).is_file()]
     trajectory = read_trajectory(pose_files[0], 7) if poses and pose_files else None
     name = f"helipr {folder.resolve().name} {sensor.lower()}"
-    return stamped_dataset(name, files, _READERS[sensor.lower()], trajectory, tolerance, near)
+    return stamped_dataset(name, files, partial(_read, sensor=sensor.lower()), trajectory, tolerance, near)
 
 
-def _read(path: Path, layout: np.dtype) -> Scan:
+def _read(path: Path, sensor: str) -> Scan:
+    layout = packed_layout(sensor, int(path.stem))
     records = read_packed(path, layout)
     points = np.stack([records[axis] for axis in "xyz"], axis=1).astype(np.float32, copy=False)
     fields = {}
@@ -67,13 +68,8 @@ def _read(path: Path, layout: np.dtype) -> Scan:
     return Scan(points, fields)
 
 
-def _read_aeva(path: Path) -> Scan:
-    return _read(path, _AEVA_EARLY if int(path.stem) <= _LAST_EARLY_AEVA else _AEVA)
-
-
-_READERS: dict[str, Callable[[Path], Scan]] = {
-    "velodyne": partial(_read, layout=_VELODYNE),
-    "ouster": partial(_read, layout=_OUSTER),
-    "aeva": _read_aeva,
-    "avia": partial(_read, layout=_AVIA),
-}
+def packed_layout(sensor: str, stamp: int) -> np.dtype:
+    """How the records of a scan of this sensor (one of `SENSORS`) are packed."""
+    if sensor == "aeva":
+        return _AEVA_EARLY if stamp <= _LAST_EARLY_AEVA else _AEVA
+    return {"velodyne": _VELODYNE, "ouster": _OUSTER, "avia": _AVIA}[sensor]

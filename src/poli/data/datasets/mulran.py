@@ -12,7 +12,7 @@ from poli.data.datasets.trajectory import Trajectory, read_trajectory
 from poli.errors import FormatError
 from poli.scan import Scan
 
-_LAYOUT = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])
+LAYOUT = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])
 _RINGS, _COLUMNS = 64, 1024
 _TURN = 0.1  # seconds
 # Poses come every 10 ms, so that the nearest one is at most half of it away; at 10 m/s that is 5 cm.
@@ -60,7 +60,7 @@ def open_mulran(
 
 
 def _read(path: Path) -> Scan:
-    records = read_packed(path, _LAYOUT)
+    records = read_packed(path, LAYOUT)
     points = np.stack([records[axis] for axis in "xyz"], axis=1).astype(np.float32, copy=False)
     fields = {"intensity": np.ascontiguousarray(records["intensity"])}
     if len(records) == _RINGS * _COLUMNS:

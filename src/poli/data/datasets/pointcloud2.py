@@ -30,8 +30,8 @@ class PointCloud2(Protocol):
     data: np.ndarray  # uint8
 
 
-def scan_from_cloud(cloud: PointCloud2, where: str) -> Scan:
-    """All returns with all fields, in native byte order; `where` names the message in errors."""
+def records_of_cloud(cloud: PointCloud2, where: str) -> np.ndarray:  # (N,)
+    """All returns as they are stored: records of `point_step` bytes, row by row without what pads the rows."""
     count = cloud.height * cloud.width
     layout = _layout(cloud, where)
     data = np.ascontiguousarray(cloud.data, np.uint8)
@@ -43,9 +43,17 @@ def scan_from_cloud(cloud: PointCloud2, where: str) -> Scan:
             f"{where}: {cloud.height} rows of {cloud.width} points need {needed} bytes (point step {cloud.point_step}, "
             f"row step {cloud.row_step}), there are {len(data)}; the message is damaged"
         )
-    strides = (row_step, cloud.point_step)
-    grid = np.ndarray((cloud.height, cloud.width), layout, data, strides=strides) if count else np.zeros((0, 0), layout)
-    records = grid.reshape(-1)
+    if not count:
+        return np.zeros(0, layout)
+    # As bytes, not as fields: a copy of a record array leaves out what lies between the fields.
+    rows = np.ndarray((cloud.height, cloud.width * cloud.point_step), np.uint8, data, strides=(row_step, 1))
+    return np.ascontiguousarray(rows).reshape(-1).view(layout)
+
+
+def scan_from_cloud(cloud: PointCloud2, where: str) -> Scan:
+    """All returns with all fields, in native byte order; `where` names the message in errors."""
+    records = records_of_cloud(cloud, where)
+    layout = records.dtype
     # One column at a time: fields may overlap, and a record array's own byte swap would swap shared bytes twice.
     columns = {name: records[name].astype(layout[name].base.newbyteorder("=")) for name in layout.names or ()}
     if "ring" not in columns:

@@ -12,6 +12,7 @@ from poli.errors import FormatError
 from poli.files.atomic import atomic_path
 from poli.scan import Scan
 
+LAYOUT = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])  # KITTI's records
 _FARTHEST = 1e7  # metres: beyond it the bytes are not coordinates
 _TOLERANCE = 1e-3  # metres that float32 may move a coordinate
 

@@ -1,0 +1,164 @@
+"""`poli densify`: scans in, the same scans with more points out, for systems that know nothing of ellipsoids."""
+
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from poli.tasks.densify import DensifyConfig
+    from poli.tasks.densify.engines import Engine
+    from poli.tasks.densify.tally import Tally
+
+    _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]]]  # how many scans, and what does them
+
+_A_WORKER = 8  # scans that are worth starting one
+
+
+def densify(
+    data: Annotated[Path, typer.Argument(metavar="IN", help="A scan file, a folder of them, a dataset, or a ROS bag.")],
+    out: Annotated[Path, typer.Argument(help="The same kind of thing, to be made.")],
+    dataset: Annotated[str, typer.Option(help="kitti, helipr, mulran, poli, folder or bag; auto goes by what is there.")] = "auto",
+    topic: Annotated[str | None, typer.Option(help="Bags: of the clouds, if several topics have some.")] = None,
+    sensor: Annotated[str | None, typer.Option(help="HeLiPR: densify this sensor alone; the others stay as they are.")] = None,
+    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 7,
+    within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 1.0,
+    model: Annotated[str, typer.Option(help="lidar, pca, or the path of a .safetensors file.")] = "lidar",
+    voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
+    planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids at least so planar.")] = 0.0,
+    farthest: Annotated[float, typer.Option(min=0.0, help="Metres: sample nothing farther; 0: no limit.")] = 120.0,
+    thickest: Annotated[float, typer.Option(min=0.0, help="Metres: sample no thicker ellipsoids; 0: no limit.")] = 0.0,
+    most: Annotated[int, typer.Option(min=0, help="Points a scan, originals included; 0: no limit.")] = 0,
+    limit: Annotated[
+        float, typer.Option(min=0.0, help="Metres: one sample a voxel of this size at most, none at originals.")
+    ] = 0.0,
+    tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes; 1: this one with all its threads; 0: one a core if there is work for them.")
+    ] = 0,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Work on the cluster of this dask scheduler, such as tcp://host:8786.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Make anew what is there already.")] = False,
+    resume: Annotated[
+        bool, typer.Option(help="Bags: keep finished clouds beside OUT until it is done, for a run that is killed to go on.")
+    ] = True,
+) -> None:
+    """Add points to scans, drawn from the ellipsoids of theirs.
+
+    The originals come first, as they are; every sample has the time, ring and
+    whatever else of its parent. Datasets and bags keep their layout, fields and
+    all other files, topics and messages. A run that was stopped goes on when it
+    is started again; what is finished is not done twice.
+
+    Examples: poli densify scan.pcd dense.pcd --within 2
+              poli densify drive.bag dense.bag --topic /points
+              poli densify Roundabout01 Roundabout01_dense --sensor velodyne
+              poli densify kitti kitti_dense --most 100000 --workers 8
+    """
+    from contextlib import closing
+    from time import perf_counter
+
+    from poli.cli.densify_screen import print_summary, progress
+    from poli.cli.odometry_screen import stop_requests
+    from poli.tasks.densify import DensifyConfig
+    from poli.tasks.densify.engines import engine
+    from poli.tasks.densify.tally import Tally
+
+    settings = DensifyConfig(
+        per_point=per_point, within=within, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
+        farthest=farthest or None, thickest=thickest or None, most=most or None, limit=limit, seed=seed,
+    )  # fmt: skip
+    kind = _kind(data, dataset)
+    _check_options(kind, topic, sensor)
+    if kind == "scan":
+        _densify_scan(data, out, settings)
+        return
+    if kind == "bag" and out.exists() and not overwrite:
+        typer.secho(f"{out}: is there already, and left as it is; --overwrite makes it anew", fg=typer.colors.YELLOW)
+        return
+    # Before workers are started: what is wrong with the input is told at once.
+    if kind == "bag":
+        total, run = _bag(data, out, topic, settings, overwrite, resume)
+    else:
+        total, run = _tree(data, out, kind, sensor, settings, overwrite)
+    tally, begin = Tally(), perf_counter()
+    with (
+        stop_requests() as stop,
+        engine(_worker_count(workers, total), scheduler) as chosen,
+        progress(out.name, total) as show,
+        closing(run(chosen)) as steps,
+    ):
+        for tally in steps:
+            show(tally)
+            if stop.signal and tally.scans < total:
+                break
+    print_summary(out, tally, total, perf_counter() - begin)
+    if tally.scans < total:
+        remedy = "start it again to go on" if kind != "bag" or resume else "with --no-resume nothing of it is kept"
+        typer.secho(f"poli: interrupted after {tally.scans} of {total} scans; {remedy}", fg=typer.colors.YELLOW, err=True)
+        raise typer.Exit(128 + (stop.signal or 2))
+
+
+def _kind(data: Path, dataset: str) -> str:
+    from poli.data.datasets import guess
+    from poli.data.datasets.bags import ENDINGS
+    from poli.errors import FormatError, InputError
+    from poli.tasks.densify.trees import TREES
+
+    if dataset not in ("auto", "bag", *TREES):
+        raise InputError(f"--dataset {dataset}: expected auto, bag, {', '.join(TREES)}")
+    if not data.exists():
+        raise FormatError(f"{data}: no such file or folder")
+    if data.is_file():
+        return "bag" if data.suffix in ENDINGS else "scan"
+    return guess(data) if dataset == "auto" else dataset
+
+
+def _check_options(kind: str, topic: str | None, sensor: str | None) -> None:
+    from poli.errors import InputError
+
+    for name, value, owner in (("topic", topic, "bag"), ("sensor", sensor, "helipr")):
+        if value is not None and kind != owner:
+            raise InputError(f"--{name} {value}: the input is of kind {kind!r}, and only {owner!r} has this option; leave it out")
+
+
+def _densify_scan(data: Path, out: Path, settings: "DensifyConfig") -> None:
+    from poli.data import read, write
+    from poli.tasks.densify import densify as densify_points
+    from poli.tasks.densify.identity import check_apart
+
+    check_apart(data, out)
+    scan = read(data)
+    if scan.dropped.total:
+        typer.echo(f"{data}: dropped {scan.dropped.nonfinite} non-finite points and {scan.dropped.zero} zero returns")
+    dense = densify_points(scan, settings)
+    write(dense, out)
+    typer.echo(f"{out}: {len(scan)} points in, {len(dense)} out")
+
+
+def _bag(data: Path, out: Path, topic: str | None, settings: "DensifyConfig", overwrite: bool, resume: bool) -> "_Job":
+    from poli.cli.data_options import in_options
+    from poli.errors import InputError
+    from poli.tasks.densify.bags import densify_bag, look_into_bag
+
+    try:
+        bag = look_into_bag(data, out, topic)
+    except InputError as error:
+        raise InputError(in_options(str(error)).replace("--option topic=", "--topic")) from None
+    return bag.clouds, lambda engine: densify_bag(bag, out, settings, engine, resume, overwrite)
+
+
+def _tree(data: Path, out: Path, kind: str, sensor: str | None, settings: "DensifyConfig", overwrite: bool) -> "_Job":
+    from poli.tasks.densify.trees import densify_tree, plan_tree
+
+    tree = plan_tree(data, out, kind, sensor)
+    return len(tree.scans), lambda engine: densify_tree(tree, data, out, settings, engine, overwrite)
+
+
+def _worker_count(asked: int, scans: int) -> int:
+    from poli.threads import thread_count
+
+    return asked or max(1, min(thread_count(), scans // _A_WORKER))

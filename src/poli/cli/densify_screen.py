@@ -1,0 +1,33 @@
+"""What `poli densify` shows while it runs and at its end."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from poli.tasks.densify.tally import Tally
+
+
+@contextmanager
+def progress(name: str, total: int) -> "Iterator[Callable[[Tally], None]]":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.completed}/{task.total}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    # On stderr, so that what is told at the end can be kept by itself.
+    with Progress(*columns, TextColumn("{task.description}", markup=False), console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda tally: bar.update(task, completed=tally.scans)
+
+
+def print_summary(out: Path, tally: "Tally", total: int, seconds: float) -> None:
+    before = f", {tally.kept} of them done before" if tally.kept else ""
+    typer.echo(f"{out}: {tally.scans} of {total} scans{before}")
+    if tally.points_in:
+        grown = tally.points_out / tally.points_in
+        typer.echo(f"points: {tally.points_in} in, {tally.points_out} out, {grown:.2f} times as many")
+    if tally.scans > tally.kept:
+        typer.echo(f"time: {seconds:.1f} s, {(tally.scans - tally.kept) / max(seconds, 1e-9):.1f} scans/s")

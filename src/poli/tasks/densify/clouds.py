@@ -1,0 +1,43 @@
+"""Serialised PointCloud2 messages in, denser ones out: fields, frame and stamp stay, and a sample is its parent but for x, y, z."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from poli.data.datasets.bags import CLOUD
+from poli.data.datasets.pointcloud2 import records_of_cloud
+from poli.errors import FormatError
+from poli.tasks.densify.config import DensifyConfig
+from poli.tasks.densify.engines import Large
+from poli.tasks.densify.parts import Message
+from poli.tasks.densify.scans import densify_records
+
+
+def densify_message(job: Large, config: DensifyConfig, ros2: bool) -> Message:
+    """`job` is the serialised message and what errors call it. The cloud comes back as one row, whatever it was."""
+    raw, where = job
+    store = _typestore(ros2)
+    try:
+        cloud: Any = store.deserialize_cdr(raw, CLOUD) if ros2 else store.deserialize_ros1(raw, CLOUD)
+    except Exception as error:  # rosbags, struct and numpy raise many kinds
+        raise FormatError(f"{where}: not a readable PointCloud2 ({type(error).__name__}: {str(error)[:120]})") from None
+    records = records_of_cloud(cloud, where)
+    if not len(records):
+        return Message(bytes(raw), 0, 0)
+    dense = densify_records(records, config, where)
+    cloud.height, cloud.width = 1, len(dense)
+    cloud.row_step = len(dense) * cloud.point_step
+    cloud.data = dense.view(np.uint8)
+    written = store.serialize_cdr(cloud, CLOUD) if ros2 else store.serialize_ros1(cloud, CLOUD)
+    return Message(bytes(written), len(records), len(dense))
+
+
+@lru_cache(maxsize=2)
+def _typestore(ros2: bool) -> Any:
+    """PointCloud2 is the same message in every release of ROS 2, and of ROS 1."""
+    from rosbags.typesys import Stores, get_typestore
+
+    return get_typestore(Stores.LATEST if ros2 else Stores.ROS1_NOETIC)

@@ -1,0 +1,39 @@
+"""What densifying can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from poli.arrays import real_number, whole_number
+from poli.errors import InputError
+
+
+@dataclass(frozen=True)
+class DensifyConfig:
+    per_point: int = 7  # samples of each ellipsoid, that is of each point, or of each voxel
+    within: float = 1.0  # calibrated standard deviations: how far from its parent a sample may lie
+    model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
+    voxel: float = 0.2  # metres: ellipsoids are those of the scan at one point a voxel; 0: of every point
+    upright: bool = True  # the sensor's z axis points up, which the network is told
+    planarity: float = 0.0  # ellipsoids less planar than this are not sampled; 1 is a plane
+    farthest: float | None = 120.0  # metres from the sensor; what lies farther is not sampled. None: no limit
+    thickest: float | None = None  # metres: ellipsoids whose least sigma is above it are not sampled. None: no limit
+    most: int | None = None  # points in all, originals included; samples are left out evenly. None: no limit
+    limit: float = 0.0  # metres: at most one sample a voxel of this size, and none where an original is; 0: no limit
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        whole_number(self.per_point, "per_point", least=0)
+        whole_number(self.seed, "seed", least=0)
+        real_number(self.within, "within", "a number of standard deviations of at least 0")
+        for name in ("voxel", "limit"):
+            real_number(getattr(self, name), name, "a number of metres of at least 0")
+        for name in ("farthest", "thickest"):
+            if getattr(self, name) is not None:
+                real_number(getattr(self, name), name, "a positive number of metres, or None for no limit", above=True)
+        if self.most is not None:
+            whole_number(self.most, "most", least=1)
+        if not 0.0 <= real_number(self.planarity, "planarity", "a number from 0 to 1") <= 1.0:
+            raise InputError(f"planarity is {self.planarity!r}; expected a number from 0 to 1")
+        if not isinstance(self.model, str) or not self.model:
+            raise InputError(f"model is {self.model!r}; expected lidar, pca, or the path of a .safetensors file")

@@ -1,0 +1,151 @@
+"""Who does the work: this process, others on this machine, or a cluster. All give the same bytes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from typing import Any, Protocol
+
+from poli.errors import InputError, MissingExtra, PoliError
+from poli.threads import use_one_thread
+
+
+class Promise(Protocol):
+    def result(self) -> Any: ...
+
+    def done(self) -> bool: ...
+
+
+class Engine(Protocol):
+    """`window` jobs at most are handed out and not yet fetched, so that memory stays bounded."""
+
+    window: int
+
+    def submit(self, work: Callable[[Any], Any], job: Any) -> Promise: ...
+
+
+@contextmanager
+def engine(workers: int = 1, scheduler: str | None = None) -> Iterator[Engine]:
+    """One worker is this process with all its threads; more are processes of one thread each; `scheduler` is a dask address."""
+    if scheduler is not None:
+        with _cluster(scheduler) as found:
+            yield found
+    elif workers == 1:
+        yield _Here()
+    else:
+        # Spawned, not forked: threads and compiled kernels do not survive a fork.
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker)
+        try:
+            yield _Processes(pool, workers)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+class _Done:
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def result(self) -> Any:
+        return self._value
+
+    def done(self) -> bool:
+        return True
+
+
+class _Here:
+    window = 1
+
+    def submit(self, work: Callable[[Any], Any], job: Any) -> Promise:
+        return _Done(work(job))
+
+
+class _Processes:
+    def __init__(self, pool: ProcessPoolExecutor, workers: int) -> None:
+        self._pool, self.window = pool, 2 * workers
+
+    def submit(self, work: Callable[[Any], Any], job: Any) -> Promise:
+        with _named_loss():
+            return _FromProcess(self._pool.submit(work, job))
+
+
+class _FromProcess:
+    def __init__(self, future: Any) -> None:
+        self._future = future
+
+    def result(self) -> Any:
+        with _named_loss():
+            return self._future.result()
+
+    def done(self) -> bool:
+        return self._future.done()
+
+
+@contextmanager
+def _named_loss() -> Iterator[None]:
+    try:
+        yield
+    except BrokenExecutor:
+        raise PoliError(
+            "a worker process ended of itself, perhaps for want of memory; take fewer workers and start again: what is done is kept"
+        ) from None
+
+
+def _start_worker() -> None:
+    """One thread; Ctrl-C is for the process that hands out the work; and none stays behind when that one is killed."""
+    use_one_thread()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: Any) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+# --- dask
+
+_PATIENCE = 20  # seconds for a scheduler to answer
+
+
+class _Cluster:
+    def __init__(self, client: Any) -> None:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise InputError(f"{client.scheduler.address}: this scheduler has no workers; start some with `dask worker`")
+        self._client, self.window = client, 2 * threads
+
+    def submit(self, work: Callable[[Any], Any], job: Any) -> Promise:
+        # Messages of megabytes are moved ahead of the task: a scheduler is not made to carry them inside.
+        where = self._client.scatter(job, hash=False) if isinstance(job, Large) else job
+        return self._client.submit(_on_one_thread, work, where, pure=False)
+
+
+class Large(tuple):
+    """A job that is megabytes."""
+
+
+def _on_one_thread(work: Callable[[Any], Any], job: Any) -> Any:
+    use_one_thread()  # the worker has a task for every core
+    return work(job)
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[_Cluster]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingExtra("working on a cluster", "cluster") from None
+    try:
+        client = Client(address, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--scheduler {address}: no dask scheduler answers there ({str(error)[:120]})") from None
+    with client:
+        yield _Cluster(client)

@@ -1,0 +1,115 @@
+"""Where the samples of a scan lie, and whose they are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from poli.ellipsoids import Ellipsoids
+from poli.estimation import estimate, pca
+from poli.estimation.inference import UP
+from poli.tasks.densify.config import DensifyConfig
+from poli.voxels import check_reach, voxel_numbers
+
+_LEAST = 16  # points that the network needs
+_NEIGHBOURS = 24  # of PCA
+
+
+class Samples(NamedTuple):
+    points: np.ndarray  # (S, 3) float64
+    parents: np.ndarray  # (S,) rows of the scan
+
+
+def draw_samples(points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3)
+    """The samples of a scan, in the order of their ellipsoids.
+
+    Rows that are no returns (not finite, or zero) have none, nor have scans of fewer than 16 returns. The same scan with the same
+    configuration has the same samples, whatever was drawn before; scans that differ have independent ones.
+    """
+    # 1. The returns, and which ellipsoid each belongs to.
+    rows = np.flatnonzero(np.isfinite(points).all(axis=1) & points.any(axis=1))
+    returns = points[rows].astype(np.float64)  # (R, 3)
+    centres, members, first, count = _group(returns, config.voxel)
+    if len(centres) < _LEAST or not config.per_point:
+        return _no_samples()
+
+    # 2. The ellipsoids that are worth sampling.
+    field = _ellipsoids(centres, config)
+    chosen = np.flatnonzero(_worth(field, config))
+    if not len(chosen):
+        return _no_samples()
+
+    # 3. `per_point` offsets of each, uniform within it. They start from the ellipsoid's own returns in turn, and not from the mean
+    # of these, so that a sample lies where its parent's time and ring say.
+    k = config.per_point
+    centred = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
+    generator = np.random.default_rng([config.seed, crc32(points.tobytes())])
+    offsets = centred.sample(k, config.within, seed=generator)  # (E k, 3)
+    turn = np.arange(k)[None, :] * count[chosen, None] // k  # (E, k)
+    parents = members[first[chosen, None] + turn].reshape(-1)  # (E k,) rows of `returns`
+    samples = Samples(returns[parents] + offsets, rows[parents])
+
+    # 4. Not where there are points already, and not more than asked for.
+    kept = np.arange(len(samples.parents))
+    if config.limit:
+        kept = _new_voxels(returns, samples.points, config.limit)
+    if config.most is not None:
+        kept = kept[_evenly(kept % k, max(0, config.most - len(points)))]
+    return Samples(samples.points[kept], samples.parents[kept])
+
+
+def _group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Means of the voxels (E, 3); rows of returns (R,), those of a voxel together; where each voxel's begin (E,), how many (E,)."""
+    if not voxel:
+        every = np.arange(len(returns))
+        return returns, every, every, np.ones(len(returns), np.intp)
+    check_reach(returns, voxel)
+    voxels, _ = voxel_numbers(returns, voxel)
+    count = np.bincount(voxels)
+    sums = [np.bincount(voxels, returns[:, axis]) for axis in range(3)]
+    means = np.stack(sums, axis=1) / np.maximum(count, 1)[:, None]
+    return means, np.argsort(voxels, kind="stable"), np.cumsum(count) - count, count
+
+
+def _ellipsoids(centres: np.ndarray, config: DensifyConfig) -> Ellipsoids:
+    if config.model == "pca":
+        return pca(centres, k=_NEIGHBOURS)
+    return estimate(centres, model=config.model, up=UP if config.upright else None)
+
+
+def _worth(field: Ellipsoids, config: DensifyConfig) -> np.ndarray:  # (E,)
+    worth = np.ones(len(field), bool)
+    if config.farthest is not None:
+        worth &= np.einsum("ij,ij->i", field.means, field.means) <= config.farthest**2
+    if config.planarity:
+        worth &= field.planarity >= config.planarity
+    if config.thickest is not None:
+        worth &= field.scales[:, 0] <= config.thickest
+    return worth
+
+
+def _new_voxels(returns: np.ndarray, samples: np.ndarray, size: float) -> np.ndarray:  # (K,) rows of `samples`
+    """The first sample of every voxel that holds no return."""
+    together = np.concatenate([returns, samples])
+    check_reach(together, size)
+    _, first = voxel_numbers(together, size)
+    return first[first >= len(returns)] - len(returns)
+
+
+def _evenly(turn: np.ndarray, budget: int) -> np.ndarray:  # (S,) which sample of its ellipsoid each is -> (K,) rows, ascending
+    """At most `budget` rows: all first samples of ellipsoids before any second; of the turn that does not fit, one in so many."""
+    if len(turn) <= budget:
+        return np.arange(len(turn))
+    by_turn = np.argsort(turn, kind="stable")
+    ends = np.cumsum(np.bincount(turn))
+    last = int(np.searchsorted(ends, budget, side="right"))  # the turn that no longer fits
+    begin = int(ends[last - 1]) if last else 0
+    rest, size = budget - begin, int(ends[last]) - begin
+    picked = begin + np.arange(rest) * size // max(rest, 1)
+    return np.sort(np.concatenate([by_turn[:begin], by_turn[picked]]))
+
+
+def _no_samples() -> Samples:
+    return Samples(np.zeros((0, 3)), np.zeros(0, np.intp))

@@ -1,0 +1,19 @@
+"""What has been done so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Tally:
+    scans: int = 0
+    kept: int = 0  # of them, those that an earlier run had done
+    points_in: int = 0
+    points_out: int = 0
+
+    def add(self, points_in: int, points_out: int, kept: bool = False) -> None:
+        self.scans += 1
+        self.kept += kept
+        self.points_in += points_in
+        self.points_out += points_out

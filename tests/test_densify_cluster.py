@@ -1,0 +1,56 @@
+"""`poli densify --scheduler`: two dask workers give the same bytes as one process."""
+
+import sys
+
+import pytest
+
+from poli.errors import InputError, MissingExtra
+from test_densify_bags import bytes_of, make, run
+from tiny_bags import STORES
+
+distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'poli[cluster]'")
+
+
+@pytest.fixture(scope="module")
+def address():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_two_dask_workers_write_the_same_bytes(tmp_path, address, kind):
+    path, _ = make(tmp_path, kind, clouds=8)
+    outs = [tmp_path / name / ("d.bag" if kind == "ros1" else "d") for name in ("here", "there")]
+    for out, words in zip(outs, ((), ("--scheduler", address)), strict=True):
+        out.parent.mkdir()
+        assert "8 of 8 scans" in run(path, out, *words)
+    assert bytes_of(outs[0]) == bytes_of(outs[1])
+
+
+def test_trees_on_a_cluster(tmp_path, address):
+    from test_densify_trees import kitti, tree_bytes
+
+    source = kitti(tmp_path / "kitti")
+    run(source, tmp_path / "here")
+    run(source, tmp_path / "there", "--scheduler", address)
+    assert tree_bytes(tmp_path / "here") == tree_bytes(tmp_path / "there")
+
+
+def test_errors_come_back_and_schedulers_that_are_not_there_are_named(tmp_path, address, monkeypatch):
+    from poli.errors import FormatError
+    from poli.tasks.densify import engines
+    from test_densify_trees import kitti
+
+    source = kitti(tmp_path / "kitti")
+    (source / "sequences/07/velodyne/000001.bin").write_bytes(b"1234567")
+    with pytest.raises(FormatError, match="7 bytes are not a multiple of 16"):
+        run(source, tmp_path / "dense", "--scheduler", address)
+    monkeypatch.setattr(engines, "_PATIENCE", 1)
+    for wrong in ("tcp://127.0.0.1:9", "teapot://nowhere"):
+        with pytest.raises(InputError, match=f"--scheduler {wrong}: no dask scheduler answers there"):
+            run(source, tmp_path / "b", "--scheduler", wrong)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtra, match=r"poli\[cluster\]"):
+        run(source, tmp_path / "b", "--scheduler", address)

@@ -1,0 +1,211 @@
+"""`poli densify` on files, folders and datasets: layouts, other files, going on, and what it says."""
+
+import json
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import poli
+from poli.cli import app
+from poli.data.datasets import write_folder, write_kitti
+from poli.data.datasets.helipr import packed_layout
+from poli.errors import FormatError, InputError, PoliError
+from poli.tasks.densify import DensifyConfig
+from poli.tasks.densify.engines import engine
+from poli.tasks.densify.trees import densify_tree, plan_tree
+from tiny_scans import room
+from tiny_sequences import line, random_poses
+
+STAMPS = [1_691_936_557_946_849_180 + i * 100_000_000 for i in range(3)]
+SCANS = [replace(room(60, i), stamp=stamp) for i, stamp in enumerate(STAMPS)]
+CONFIG = DensifyConfig(voxel=0.0)
+
+
+def run(*words, code=0):
+    result = CliRunner().invoke(app, ["densify", *map(str, words)], catch_exceptions=True)
+    if isinstance(result.exception, PoliError):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def packed(scan, layout):
+    records = np.zeros(len(scan), layout)
+    for column, axis in enumerate("xyz"):
+        records[axis] = scan.points[:, column]
+    for i, name in enumerate(layout.names[3:]):
+        records[name] = (np.arange(len(scan)) * (i + 3)) % 200
+    return records
+
+
+def tree_bytes(folder):
+    return {
+        str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file() and p.name != "densify.json"
+    }
+
+
+def check_scans(before, after, count=3):
+    assert len(before) == len(after) == count
+    for scan, dense in zip(before, after, strict=True):
+        assert len(dense) == 8 * len(scan)
+        np.testing.assert_array_equal(dense.points[: len(scan)], scan.points)
+        assert dense.stamp == scan.stamp
+        for name, values in scan.fields.items():
+            np.testing.assert_array_equal(dense.fields[name], np.concatenate([values, np.repeat(values, 7, axis=0)]))
+    if before.poses is not None:
+        np.testing.assert_array_equal(before.poses, after.poses)
+
+
+def kitti(folder):
+    write_kitti(folder, 7, SCANS, random_poses(3))
+    (folder / "sequences" / "07" / "image_2").mkdir()
+    (folder / "sequences" / "07" / "image_2" / "000000.png").write_bytes(bytes(range(256)) * 8192)
+    return folder
+
+
+def test_kitti(tmp_path):
+    source, out = kitti(tmp_path / "kitti"), tmp_path / "dense"
+    said = run(source, out, "--voxel", 0)
+    assert "3 of 3 scans" in said
+    assert "points: 180 in, 1440 out, 8.00 times as many" in said
+    check_scans(poli.dataset("kitti", source), poli.dataset("kitti", out))
+    before, after = tree_bytes(source), tree_bytes(out)
+    assert before.keys() == after.keys()
+    for name, data in before.items():
+        assert after[name][: len(data)] == data
+        assert (len(after[name]) == len(data)) == ("velodyne" not in name)
+    picture, times = "sequences/07/image_2/000000.png", "sequences/07/times.txt"
+    assert os.path.samefile(source / picture, out / picture)  # large
+    assert not os.path.samefile(source / times, out / times)
+    told = json.loads((out / "densify.json").read_text())
+    assert told["densify"]["voxel"] == 0
+    assert not (tmp_path / ".dense.densify").exists()
+
+
+@pytest.mark.parametrize("sensor", ["velodyne", "ouster", "aeva", "avia"])
+@pytest.mark.parametrize("stamps", [STAMPS, [10, 20, 30]])
+def test_helipr(tmp_path, sensor, stamps):
+    source, out = tmp_path / "Town01", tmp_path / "dense"
+    for name in ("velodyne", sensor):
+        (source / "LiDAR" / name.capitalize()).mkdir(parents=True, exist_ok=True)
+        for stamp, scan in zip(stamps, SCANS, strict=True):
+            packed(scan, packed_layout(name, stamp)).tofile(source / "LiDAR" / name.capitalize() / f"{stamp}.bin")
+    (source / "LiDAR_GT").mkdir()
+    rows = (f"{stamp} {i} 0 0 0 0 0 1\n" for i, stamp in enumerate(stamps))
+    (source / "LiDAR_GT" / f"{sensor.capitalize()}_gt.txt").write_text("".join(rows))
+    run(source, out, "--voxel", 0, "--sensor", sensor)
+    options = {"sensor": sensor}
+    check_scans(poli.dataset("helipr", source, **options), poli.dataset("helipr", out, **options))
+    if sensor != "velodyne":
+        assert tree_bytes(out / "LiDAR" / "Velodyne") == tree_bytes(source / "LiDAR" / "Velodyne")
+
+
+def test_mulran(tmp_path):
+    source, out = tmp_path / "DCC01", tmp_path / "dense"
+    (source / "Ouster").mkdir(parents=True)
+    layout = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])
+    for stamp, scan in zip(STAMPS, SCANS, strict=True):
+        records = packed(scan, layout)
+        records[:5] = 0  # returns that were lost stay, and have no children
+        records.tofile(source / "Ouster" / f"{stamp}.bin")
+    (source / "global_pose.csv").write_text("".join(f"{s},{line(np.eye(4)).replace(' ', ',')}\n" for s in STAMPS))
+    run(source, out, "--voxel", 0)
+    check_scans(poli.dataset("mulran", source), poli.dataset("mulran", out))
+    assert np.fromfile(out / "Ouster" / f"{STAMPS[0]}.bin", layout).shape == (60 + 7 * 55,)
+
+
+def test_a_folder_of_ours_keeps_every_field(tmp_path):
+    source, out = tmp_path / "ours", tmp_path / "dense"
+    write_folder(source, "ours", SCANS, random_poses(3), about={"sensor": "none"})
+    run(source, out, "--voxel", 0)
+    check_scans(poli.dataset("poli", source), poli.dataset("poli", out))
+
+
+@pytest.mark.parametrize("ending", [".npz", ".pcd", ".bin", ".pcd.bin"])
+def test_plain_folders_and_files(tmp_path, ending):
+    source, out = tmp_path / "scans", tmp_path / "dense"
+    (source / "notes").mkdir(parents=True)
+    (source / "notes" / "read.me").write_text("hello")
+    names = {".bin": ["intensity"], ".pcd.bin": ["intensity", "ring"]}.get(ending, list(SCANS[0].fields))
+    for i, scan in enumerate(SCANS):
+        poli.write(scan.keep(*names), source / f"{i}{ending}")
+    (source / f"9{ending}").write_bytes(b"")  # a sweep without a return
+    run(source, out, "--voxel", 0)
+    check_scans(poli.dataset("folder", source), poli.dataset("folder", out), count=4)
+    assert (out / "notes" / "read.me").read_text() == "hello"
+    said = run(source / f"0{ending}", tmp_path / f"one{ending}", "--voxel", 0)
+    assert "60 points in, 480 out" in said
+    assert (tmp_path / f"one{ending}").read_bytes() == (out / f"0{ending}").read_bytes()
+
+
+def test_a_run_that_was_stopped_goes_on_and_says_so(tmp_path):
+    source, out, whole = kitti(tmp_path / "kitti"), tmp_path / "dense", tmp_path / "whole"
+    run(source, whole, "--voxel", 0)
+    tree = plan_tree(source, out)
+    with engine() as here:
+        steps = densify_tree(tree, source, out, CONFIG, here)
+        assert next(steps).scans == 1
+        steps.close()  # what Ctrl-C does
+    first = next((out / "sequences/07/velodyne").iterdir())
+    made = first.stat().st_mtime_ns
+    assert "3 of 3 scans, 1 of them done before" in run(source, out, "--voxel", 0)
+    assert first.stat().st_mtime_ns == made
+    assert tree_bytes(out) == tree_bytes(whole)
+    assert "3 of them done before" in run(source, out, "--voxel", 0)
+    with pytest.raises(FormatError, match=r"was made in another way \(per_point, voxel\); remove it"):
+        run(source, out, "--per-point", 3)
+    run(source, out, "--per-point", 3, "--voxel", 0, "--overwrite")
+    assert len(poli.dataset("kitti", out)[0]) == 4 * 60
+
+
+def test_interrupts_end_between_scans(tmp_path, monkeypatch):
+    from poli.tasks.densify import trees
+
+    source, out = kitti(tmp_path / "kitti"), tmp_path / "dense"
+    work = trees.densify_file
+    monkeypatch.setattr(trees, "densify_file", lambda *a, **k: os.kill(os.getpid(), signal.SIGTERM) or work(*a, **k))
+    assert "interrupted after 1 of 3 scans; start it again to go on" in run(source, out, "--workers", 1, code=128 + signal.SIGTERM)
+
+
+def test_two_processes_write_the_same_bytes_and_name_the_same_troubles(tmp_path, two_processes):
+    source, one, two = kitti(tmp_path / "kitti"), tmp_path / "one", tmp_path / "two"
+    run(source, one, "--voxel", 0, "--workers", 1)
+    assert [tally.scans for tally in densify_tree(plan_tree(source, two), source, two, CONFIG, two_processes)][-1] == 3
+    assert tree_bytes(one) == tree_bytes(two)
+    (source / "sequences/07/velodyne/000001.bin").write_bytes(b"1234567")
+    with engine() as here:
+        for i, doer in enumerate((here, two_processes)):
+            out = tmp_path / f"dense{i}"
+            with pytest.raises(FormatError, match=r"000001\.bin: 7 bytes are not a multiple of 16"):
+                list(densify_tree(plan_tree(source, out), source, out, CONFIG, doer))
+            assert not list(tmp_path.glob(".*"))
+
+
+def test_bad_input(tmp_path):
+    source = kitti(tmp_path / "kitti")
+    scan = tmp_path / "a.npz"
+    poli.write(SCANS[0], scan)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").write_text("")
+    for words, kind, message in [
+        ((source, source), FormatError, "are the same"),
+        ((source, source / "dense"), FormatError, "lie one in the other"),
+        ((source, tmp_path / "full"), FormatError, "exists already and is not of this command"),
+        ((source, tmp_path / "no" / "dense"), FormatError, r"folder .*no does not exist"),
+        ((tmp_path / "nothing", tmp_path / "b"), FormatError, "no such file or folder"),
+        ((scan, scan), FormatError, "are the same"),
+        ((scan, tmp_path / "b.teapot"), FormatError, "unknown ending"),
+        ((source, tmp_path / "b", "--dataset", "tum"), InputError, "--dataset tum: expected auto"),
+        ((source, tmp_path / "b", "--dataset", "poli"), FormatError, r"no dataset\.json"),
+        ((source, tmp_path / "b", "--dataset", "mulran"), FormatError, "no scans found in this mulran tree"),
+        ((source, tmp_path / "b", "--topic", "/p"), InputError, "--topic /p: .* leave it out"),
+        ((source, tmp_path / "b", "--sensor", "avia"), InputError, "--sensor avia: .* leave it out"),
+        ((source, tmp_path / "b", "--model", "teapot"), InputError, "model is 'teapot'"),
+    ]:
+        with pytest.raises(kind, match=message):
+            run(*words)
+        assert not (tmp_path / "b").exists()

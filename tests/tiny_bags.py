@@ -1,0 +1,94 @@
+"""What the tests of densified bags read and write theirs with, by rosbags itself."""
+
+import numpy as np
+import pytest
+
+from tiny_scans import room
+
+pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
+from rosbags.highlevel import AnyReader
+from rosbags.interfaces import Qos, QosDurability, QosHistory, QosLiveliness, QosReliability, QosTime
+from rosbags.rosbag1 import Writer as Writer1
+from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
+from rosbags.rosbag2 import Writer as Writer2
+from rosbags.typesys import Stores, get_typestore
+
+CLOUD, TEXT, CUSTOM = "sensor_msgs/msg/PointCloud2", "std_msgs/msg/String", "sensor_msgs/msg/Imu"
+STAMP = 1_691_936_557_946_849_179
+STORES = {"ros1": get_typestore(Stores.ROS1_NOETIC), "sqlite3": get_typestore(Stores.ROS2_HUMBLE)}
+STORES["mcap"] = STORES["sqlite3"]
+NEVER = QosTime(2147483647, 4294967295)
+QOS = Qos(
+    QosHistory.KEEP_LAST, 5, QosReliability.BEST_EFFORT, QosDurability.VOLATILE, NEVER, NEVER, QosLiveliness.AUTOMATIC, NEVER, False
+)  # fmt: skip
+# Bytes 0-1 and 28-31 belong to no field.
+LAYOUT = np.dtype(
+    {
+        "names": ["x", "y", "z", "intensity", "t", "ring", "tag"],
+        "formats": ["f4", "f4", "f4", "f4", "u4", "u2", "u1"],
+        "offsets": [2, 6, 10, 14, 18, 22, 24],
+        "itemsize": 32,
+    }
+)
+DATATYPES = {"f4": 7, "u4": 6, "u2": 4, "u1": 2}
+
+
+def cloud(kind, number, points=60, height=1, big=False, padding=0, topic_frame="lidar"):
+    """A message with points of the small room; every byte that no coordinate takes is random."""
+    types = STORES[kind].types
+    layout = LAYOUT.newbyteorder(">" if big else "<")
+    scan = room(points * height, number)
+    records = np.frombuffer(np.random.default_rng(number).bytes(32 * len(scan)), layout).copy()
+    for column, axis in enumerate("xyz"):
+        records[axis] = scan.points[:, column]
+    records["t"] = np.arange(len(scan)) * 1_000_000
+    rows = records.view(np.uint8).reshape(height, -1)
+    data = np.concatenate([rows, np.full((height, padding), 7, np.uint8)], axis=1).reshape(-1)
+    stamp = STAMP + number * 100_000_000
+    extra = {"seq": number} if kind == "ros1" else {}
+    time = types["builtin_interfaces/msg/Time"](sec=stamp // 10**9, nanosec=stamp % 10**9)
+    field = types["sensor_msgs/msg/PointField"]
+    names = LAYOUT.names
+    fields = [field(n, LAYOUT.fields[n][1], DATATYPES[LAYOUT[n].str[1:]], 1) for n in names]
+    header = types["std_msgs/msg/Header"](stamp=time, frame_id=topic_frame, **extra)
+    step = 32 * points + padding
+    return types[CLOUD](header, height, points, fields, big, 32, step, data, True)
+
+
+def write_bag(path, kind, clouds=4, compressed=False, version=9, **options):
+    """Clouds on /points, two strings after each on /chatter, a last one that nothing follows, and a topic that nobody wrote to."""
+    store = STORES[kind]
+    ros1 = kind == "ros1"
+    writer = Writer1(path) if ros1 else Writer2(path, version=version, storage_plugin=StoragePlugin[kind.upper()])
+    if compressed:
+        mode = CompressionMode.STORAGE if kind == "mcap" else CompressionMode.MESSAGE
+        writer.set_compression(*((Writer1.CompressionFormat.LZ4,) if ros1 else (mode, CompressionFormat.ZSTD)))
+    serialize = store.serialize_ros1 if ros1 else store.serialize_cdr
+    told = (
+        [{"callerid": "/driver", "latching": 0}, {"callerid": "/talker", "latching": 1}]
+        if ros1
+        else 2 * [{"offered_qos_profiles": [QOS]}]
+    )
+    with writer:
+        points = writer.add_connection("/points", CLOUD, typestore=store, **told[0])
+        text = writer.add_connection("/chatter", TEXT, typestore=store, **told[1])
+        writer.add_connection("/imu", CUSTOM, typestore=store)
+        for i in range(clouds):
+            time = STAMP + i * 100_000_000
+            writer.write(points, time, serialize(cloud(kind, i, **options), CLOUD))
+            for j in range(2):
+                writer.write(text, time + j, serialize(store.types[TEXT](f"{i} {j}" * (j + 1)), TEXT))
+    return path if ros1 else next(p for p in path.iterdir() if p.suffix in (".db3", ".mcap"))
+
+
+def contents(path):
+    """What rosbags finds: connections, messages of other topics, and clouds with their recording times."""
+    with AnyReader([path], default_typestore=STORES["sqlite3"]) as reader:
+        connections = [(c.topic, c.msgtype, c.msgdef, c.digest, c.ext, c.msgcount) for c in reader.connections]
+        others, clouds = [], []
+        for connection, time, raw in reader.messages():
+            if connection.topic == "/points":
+                clouds.append((time, reader.deserialize(raw, connection.msgtype)))
+            else:
+                others.append((connection.topic, time, bytes(raw)))
+    return connections, others, clouds
