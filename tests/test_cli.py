@@ -22,7 +22,7 @@ def run(*arguments: str, fails: bool = False) -> str:
 def test_version_and_help():
     assert run("--version").strip() == f"poli {poli.__version__}"
     text = run("--help")
-    for verb in ("demo", "estimate", "models", "register", "simulate", "train", "odometry", "adapt", "bench"):
+    for verb in ("demo", "estimate", "models", "register", "simulate", "train", "odometry", "adapt", "densify", "node", "bench"):
         assert verb in text
 
 

@@ -11,6 +11,7 @@ from poli.cli.densify import densify
 from poli.cli.estimate import estimate
 from poli.cli.export import export
 from poli.cli.models import models
+from poli.cli.node import node
 from poli.cli.odometry import odometry
 from poli.cli.register import register
 from poli.cli.simulate import simulate
@@ -30,6 +31,7 @@ app.command()(densify)
 app.command()(estimate)
 app.command()(export)
 app.command()(models)
+app.command()(node)
 app.command()(odometry)
 app.command()(register)
 app.command()(simulate)

@@ -1,7 +1,8 @@
-"""Serialised PointCloud2 messages in, denser ones out: fields, frame and stamp stay, and a sample is its parent but for x, y, z."""
+"""PointCloud2 messages in, denser ones out: fields, frame and stamp stay, and a sample is its parent but for x, y, z."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -24,15 +25,21 @@ def densify_message(job: Large, config: DensifyConfig, ros2: bool) -> Message:
         cloud: Any = store.deserialize_cdr(raw, CLOUD) if ros2 else store.deserialize_ros1(raw, CLOUD)
     except Exception as error:  # rosbags, struct and numpy raise many kinds
         raise FormatError(f"{where}: not a readable PointCloud2 ({type(error).__name__}: {str(error)[:120]})") from None
-    records = records_of_cloud(cloud, where)
-    if not len(records):
+    before = cloud.height * cloud.width
+    if not before:
         return Message(bytes(raw), 0, 0)
-    dense = densify_records(records, config, where)
+    after = densify_cloud(cloud, config, where)
+    written = store.serialize_cdr(cloud, CLOUD) if ros2 else store.serialize_ros1(cloud, CLOUD)
+    return Message(bytes(written), before, after)
+
+
+def densify_cloud(cloud: Any, config: DensifyConfig, where: str, as_data: Callable[[np.ndarray], Any] = lambda data: data) -> int:
+    """Densify a message in place, and return how many points it has now. `as_data` makes its `data` of (B,) uint8."""
+    dense = densify_records(records_of_cloud(cloud, where), config, where)
     cloud.height, cloud.width = 1, len(dense)
     cloud.row_step = len(dense) * cloud.point_step
-    cloud.data = dense.view(np.uint8)
-    written = store.serialize_cdr(cloud, CLOUD) if ros2 else store.serialize_ros1(cloud, CLOUD)
-    return Message(bytes(written), len(records), len(dense))
+    cloud.data = as_data(dense.view(np.uint8))
+    return len(dense)
 
 
 @lru_cache(maxsize=2)
