@@ -12,6 +12,7 @@ from poli.bench.odometry_contestants import CHOSEN, MAP, OURS, PCA, RAW, SCAN, V
 from poli.bench.odometry_figures import DELTAS, Judged, at_best_settings, mean, mean_rpe, number
 from poli.bench.report import Report
 from poli.bench.table_cells import NONE, bold_lowest, centimetres, degrees, milliseconds, percent
+from poli.tasks.odometry import OdometryConfig
 
 SETTINGS_NOTE = (
     "small_gicp's methods: the setting (gate, neighbours, voxels) with the least mean RPE from scan to scan over the {drives}, one "
@@ -58,6 +59,7 @@ def by_sensor_report(everything: Sequence[Judged], command: str) -> Report:
         f"lower: {SCAN} against the best of small_gicp's four; bold: the lowest from scan to scan; {PCA} (the ellipsoids of PCA, "
         f"all else as {SCAN}), {RAW} (the paper's way) and {MAP} at the same voxels are for information",
         f"restarts: scans that {SCAN} could not place, over all drives",
+        f"small_gicp's are given all returns; ours leave out those beyond {OdometryConfig().farthest:g} m, as they do by default",
         *_worst_notes(compared),
     ]
     figures = {

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName, dataset_options, file_name, open_data
+
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
     from poli.learn.tracked_log import TrackedLog
@@ -15,14 +17,9 @@ if TYPE_CHECKING:
 
 def adapt(
     data: Annotated[Path, typer.Argument(help="A dataset, a folder of scan files, or a ROS bag. Poses are not needed.")],
-    dataset: Annotated[
-        str, typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.")
-    ] = "auto",
-    sequence: Annotated[str | None, typer.Option(help="Of a dataset that has several.")] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Another option of the dataset, such as topic=/points; repeatable."),
-    ] = None,
+    dataset: DatasetName = "auto",
+    sequence: SequenceName = None,
+    option: DatasetOptions = None,
     model: Annotated[str, typer.Option(help="The model to begin from: lidar, or the path of a .safetensors file.")] = "lidar",
     out: Annotated[Path | None, typer.Option(help="Folder for the model and its card; runs/adapt/NAME if not given.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Of training; 400 take about a minute.")] = 1500,
@@ -43,7 +40,6 @@ def adapt(
     Examples: poli adapt drive.bag --option topic=/points --nearest 2
               poli adapt kitti --sequence 07 --out runs/my_sensor
     """
-    from poli.cli.data_options import dataset_options, file_name, open_data
     from poli.cli.train import training_progress
     from poli.estimation.inference import load_model
     from poli.learn.adapt import AdaptConfig, check_free

@@ -5,9 +5,14 @@ from typing import Annotated
 
 import typer
 
+from poli.cli import bench_odometry
 from poli.errors import InputError
 
 bench = typer.Typer(help="Measure against rivals in the same run; tables, plots and JSON.", no_args_is_help=True)
+
+bench.command()(bench_odometry.odometry)
+bench.command()(bench_odometry.labels)
+bench.command()(bench_odometry.adapt)
 
 _Out = Annotated[Path, typer.Option(help="Folder for the table and the plot; made if needed.")]
 _Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
@@ -212,77 +217,6 @@ def engines(
 
     command = f"poli bench engines --model {Path(model).name} --sizes {sizes} --repeats {repeats}"
     run(model, _numbers(sizes, "sizes"), repeats, out, json_path, command)
-
-
-@bench.command()
-def odometry(
-    out: _Out = Path("results"),
-    json_path: _Json = None,
-    model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "lidar",
-    real: Annotated[
-        Path | None,
-        typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, simulated drives only."),
-    ] = None,
-    drives: Annotated[Path, typer.Option(help="Folder where simulated drives are kept; missing ones are made.")] = Path(
-        "runs/odometry_drives"
-    ),
-    scans: Annotated[int, typer.Option(min=2, help="Of each simulated drive.")] = 121,
-    places: Annotated[str | None, typer.Option(help="Held-out places, as town,campus; all six if not given.")] = None,
-    sensors: Annotated[str, typer.Option(help="Names with commas between them, or files of beams.")] = "vlp16,os2_128",
-    runs: Annotated[Path, typer.Option(help="Folder where outcomes are kept; an interrupted benchmark goes on from there.")] = Path(
-        "runs/odometry_bench"
-    ),
-    fresh: Annotated[
-        str | None,
-        typer.Option(
-            help="Forget kept outcomes first: 'poli' our own (when our code has changed), 'times' what is timed, or 'all'."
-        ),
-    ] = None,
-    processes: Annotated[int, typer.Option(min=0, help="For all that is not timed; 0: one a core.")] = 0,
-) -> None:
-    """Odometry from scan to scan against small_gicp's four, and on a map against KISS-ICP and GenZ-ICP: errors, drift and time.
-
-    Example: poli bench odometry --real sequences --json odometry.json
-    """
-    from poli.bench.held_out import PLACES
-    from poli.bench.odometry import OdometryBench, run
-
-    command = f"poli bench odometry --model {Path(model).name} --scans {scans}" + (f" --places {places}" if places else "")
-    command += f" --sensors {sensors}" + (" --real SEQUENCES" if real else "")
-    chosen = tuple(places.split(",")) if places else PLACES
-    forgotten = tuple(fresh.split(",")) if fresh else ()
-    bench_of = OdometryBench(
-        model, tuple(sensors.split(",")), chosen, scans, drives, real, runs=runs, fresh=forgotten, processes=processes
-    )
-    run(bench_of, out, json_path, command)
-
-
-@bench.command()
-def labels(
-    config: Annotated[Path, typer.Argument(help="A training configuration of scans; its loss is replaced.")] = Path(
-        "configs/lidar_noise.toml"
-    ),
-    out: _Out = Path("results"),
-    json_path: _Json = None,
-    drives: Annotated[Path, typer.Option(help="Folder where simulated drives are kept; missing ones are made.")] = Path(
-        "runs/odometry_drives"
-    ),
-    scans: Annotated[int, typer.Option(min=2, help="Of each simulated drive.")] = 121,
-    places: Annotated[str | None, typer.Option(help="Held-out places, as town,campus; all six if not given.")] = None,
-    spots: Annotated[int, typer.Option(min=1, help="Spots in each of the six held-out places where normals are judged.")] = 2,
-    runs: Annotated[Path, typer.Option(help="Folder for the two training runs; they resume.")] = Path("runs/labels"),
-) -> None:
-    """Train with T-Q-C and T-T-Q-C on wrong poses, and compare odometry and normals of the two (supplement SE).
-
-    Example: poli bench labels configs/lidar_noise.toml
-    """
-    from poli.bench.held_out import PLACES
-    from poli.bench.labels import LabelsBench, run
-    from poli.learn.config import read_config
-
-    command = f"poli bench labels {config.name} --scans {scans} --spots {spots}" + (f" --places {places}" if places else "")
-    chosen = tuple(places.split(",")) if places else PLACES
-    run(LabelsBench(read_config(config), config.parent, chosen, scans, drives, spots), runs, out, json_path, command)
 
 
 def _command(verb: str, meshes: list[Path] | None, options: str) -> str:

@@ -1,10 +1,19 @@
 """Opening the data that a command names: which dataset, which of its options, and errors in the command line's words."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
+
+DatasetName = Annotated[str, typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.")]
+SequenceName = Annotated[str | None, typer.Option(help="Of a dataset that has several.")]
+DatasetOptions = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="Another option of the dataset, such as topic=/points; repeatable."),
+]
 
 
 def dataset_options(given: list[str], sequence: str | None) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName, dataset_options, file_name, in_options, open_data
+
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
     from poli.tasks.odometry import OdometryConfig
@@ -23,14 +25,9 @@ class OnLoss(StrEnum):
 
 def odometry(
     data: Annotated[Path, typer.Argument(help="A dataset, a folder of scan files, or a ROS bag.")],
-    dataset: Annotated[
-        str, typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.")
-    ] = "auto",
-    sequence: Annotated[str | None, typer.Option(help="Of a dataset that has several.")] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Another option of the dataset, such as topic=/points; repeatable."),
-    ] = None,
+    dataset: DatasetName = "auto",
+    sequence: SequenceName = None,
+    option: DatasetOptions = None,
     out: Annotated[
         Path | None, typer.Option(help="A new folder; results/odometry/NAME/DATE_TIME if not given, with a link `latest` beside.")
     ] = None,
@@ -61,7 +58,6 @@ def odometry(
     """
     import time
 
-    from poli.cli.data_options import dataset_options, file_name, in_options, open_data
     from poli.cli.odometry_screen import draw, print_summary, progress, stop_requests
     from poli.errors import InputError, PoliError
     from poli.tasks.odometry import Odometer, OdometryConfig, TrackingLost
