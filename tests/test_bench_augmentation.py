@@ -30,8 +30,8 @@ def bench(tmp_path_factory) -> AugmentationBench:
     beams = folder / "small.txt"
     beams.write_text("# steps 300\n" + "\n".join(str(e) for e in ELEVATIONS))
     return AugmentationBench(
-        DensifyConfig(per_point=2), sensor=str(beams), places=("town",), scans=COUNT, drives=folder / "drives", runs=folder / "runs",
-        processes=1,
+        DensifyConfig(per_point=2), sensor=str(beams), places=("town",), scans=COUNT, drives=folder / "drives",
+        runs=folder / "runs", processes=1,
     )  # fmt: skip
 
 
