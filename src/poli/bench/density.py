@@ -14,7 +14,7 @@ from poli.bench.report import publish
 from poli.tasks.densify import DensifyConfig
 
 COUNTS = (1, 3, 7, 15)  # samples of each ellipsoid
-REACHES = (0.5, 1.0, 2.0, 3.0)  # calibrated standard deviations
+REACHES = (0.5, 1.0, 2.0, 3.0, 5.0)  # calibrated standard deviations
 _PCA_REACHES = (1.0, 2.0)  # so that nobody need ask whether PCA was only sampled too far or too near
 
 
@@ -38,7 +38,7 @@ def density_grid(config: DensifyConfig) -> dict[str, DensifyConfig]:
     own = replace(everywhere, per_point=config.per_point, within=config.within)
     name = f"{own.per_point} at {own.within:g}"
     grid |= {f"{name}, planarity {least:g}": replace(own, planarity=least) for least in (0.2, 0.4)}
-    grid |= {f"{name}, thinner than {limit:g} m": replace(own, thickest=limit) for limit in (0.05, 0.1, 0.2)}
+    grid |= {f"{name}, thinner than {limit:g} m": replace(own, thickest=limit) for limit in (0.03, 0.05, 0.1)}
     grid |= {f"{name}, within {limit:g} m": replace(own, farthest=limit) for limit in (30.0, 60.0)}
     of_pca = replace(everywhere, model="pca", per_point=config.per_point)
     grid |= {f"PCA {config.per_point} at {reach:g}": replace(of_pca, within=reach) for reach in _PCA_REACHES}
