@@ -106,7 +106,7 @@ def test_wrong_questions_are_answered_with_the_remedy(tmp_path):
 
 def test_real_sequences_are_read_thinned_and_cropped(town, tmp_path):
     write_kitti(tmp_path, "street", [poli.Scan(points) for points in town.scans], town.poses)
-    table = [RealSequence("street", "vlp16", 10.0, (0.5,), nearest=5.0), RealSequence("street", "vlp16", 10.0, (0.5,), beams=16)]
+    table = [RealSequence("street", "vlp16", 10.0, (0.5,), nearest=5.0), RealSequence("street", "hdl64e", 10.0, (0.5,), beams=16)]
     cropped, thinned = real_sequences(tmp_path, table)
     assert (cropped.name, thinned.name) == ("street", "street, 16 beams")
     np.testing.assert_allclose(cropped.poses, town.poses, atol=1e-9)

@@ -7,7 +7,7 @@ given a few settings, and is to be judged by its best.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -72,7 +72,7 @@ def settings_grid(method: str, voxel: float) -> tuple[PairwiseSettings, ...]:  #
     return tuple(PairwiseSettings(method, gate, k) for gate in gates for k in (10, 20))
 
 
-def run_pairwise(scans: Sequence[np.ndarray], voxel: float, settings: PairwiseSettings) -> Track:  # each (N, 3)
+def run_pairwise(scans: Iterable[np.ndarray], voxel: float, settings: PairwiseSettings) -> Track:  # each (N, 3)
     """Every scan is aligned to the one before, from the guess that the last motion goes on; before the first, there is none."""
     try:
         import small_gicp
@@ -96,7 +96,7 @@ def run_pairwise(scans: Sequence[np.ndarray], voxel: float, settings: PairwiseSe
     return Track(np.stack(poses), np.array(seconds))
 
 
-def run_kiss(scans: Sequence[np.ndarray]) -> Track:  # each (N, 3)
+def run_kiss(scans: Iterable[np.ndarray]) -> Track:  # each (N, 3)
     """KISS-ICP with its defaults on the raw scans."""
     try:
         from kiss_icp.config import load_config
@@ -109,7 +109,7 @@ def run_kiss(scans: Sequence[np.ndarray]) -> Track:  # each (N, 3)
     return _mapped(KissICP(config), scans)
 
 
-def run_genz(scans: Sequence[np.ndarray], tuning: str | None = None) -> Track:  # each (N, 3)
+def run_genz(scans: Iterable[np.ndarray], tuning: str | None = None) -> Track:  # each (N, 3)
     """GenZ-ICP on the raw scans with its defaults, or with one of its authors' tunings ("outdoor", "kitti", ...).
 
     It takes all cores that the process may run on.
@@ -131,7 +131,7 @@ def run_genz(scans: Sequence[np.ndarray], tuning: str | None = None) -> Track:  
     return _mapped(GenZICP(config), scans)
 
 
-Run = Callable[[Sequence[np.ndarray]], Track]
+Run = Callable[[Iterable[np.ndarray]], Track]
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def _aligned(
     return T if np.isfinite(T).all() else guess
 
 
-def _mapped(odometry: Any, scans: Sequence[np.ndarray]) -> Track:
+def _mapped(odometry: Any, scans: Iterable[np.ndarray]) -> Track:
     """KISS-ICP and GenZ-ICP are called alike."""
     poses, seconds, no_times = [], [], np.array([])
     for points in _checked(scans):
@@ -218,11 +218,12 @@ def _mapped(odometry: Any, scans: Sequence[np.ndarray]) -> Track:
     return Track(inverse(poses[0]) @ np.stack(poses), np.array(seconds))
 
 
-def _checked(scans: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """In float64, which all of them want: whoever is timed need not convert."""
-    if not len(scans):
-        raise InputError("scans: there are none; odometry needs one or more")
+def _checked(scans: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """In float64, which all of them want: whoever is timed need not convert. Dense scans are made one at a time."""
+    number = -1
     for number, points in enumerate(scans):
         if np.ndim(points) != 2 or np.shape(points)[1] != 3 or not len(points):
             raise InputError(f"scans[{number}] has shape {np.shape(points)}; expected (N, 3), and N of at least 1")
-    return [np.ascontiguousarray(points, np.float64) for points in scans]
+        yield np.ascontiguousarray(points, np.float64)
+    if number < 0:
+        raise InputError("scans: there are none; odometry needs one or more")

@@ -122,12 +122,12 @@ def _identity(drive: RecordedDrive) -> dict[str, Any]:
 def _version(contestant: Contestant) -> dict[str, str]:
     if contestant.ours is None:
         return {}
-    weights = "" if contestant.method == PCA else _weights(contestant.ours.model)
+    weights = "" if contestant.method == PCA else weights_digest(contestant.ours.model)
     return {"version": __version__, "weights": weights}
 
 
 @lru_cache(maxsize=8)
-def _weights(model: str) -> str:
+def weights_digest(model: str) -> str:
     """A digest of a model's numbers, whatever its file is called."""
     network = load_model(model)
     digest = hashlib.sha256(repr(network.calibration).encode())

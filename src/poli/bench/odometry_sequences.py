@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from poli.bench.held_out import PLACES
-from poli.bench.real_sequences import thin_beams
+from poli.bench.rings import thin_rings
 from poli.data.datasets import Dataset, FolderDataset, dataset, open_poli_folder, write_folder
 from poli.data.datasets.poli_folder import MANIFEST
 from poli.data.scan_pairs import HELD_OUT_SEEDS
@@ -52,7 +52,7 @@ class RealSequence:
     sensor: str
     rate: float  # hertz: the sensor's own, since the times of cut-out sequences are not always those of the sensor
     voxels: tuple[float, ...]  # metres
-    beams: int | None = None  # of an HDL-64E; None: all that there are
+    beams: int | None = None  # that the sensor is thinned to; None: all that there are
     nearest: float = 0.0  # metres; returns within are the car itself
 
     @property
@@ -175,5 +175,5 @@ def _read_real(real: RealSequence, sequence: Dataset) -> RecordedDrive:
     assert sequence.poses is not None
     scans = [scan.points for scan in sequence]
     if real.beams is not None:
-        scans = [thin_beams(points, real.beams) for points in scans]
+        scans = [thin_rings(points, real.sensor, real.beams) for points in scans]
     return RecordedDrive(real.name, real.sequence, real.sensor, scans, sequence.poses, real.rate, real.voxels)
