@@ -1,0 +1,121 @@
+"""`poli odometry`: what it says, and its picture."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odometry_runs import COUNT, Scans, in_memory, run
+from poli.data.datasets import Skipped, registry, write_kitti
+from poli.errors import FormatError, InputError, MissingExtra
+from poli.scan import Scan
+from poli.tasks.odometry.recording import read_steps
+
+# --- what it says
+
+
+def test_an_empty_scan_is_predicted_and_reported(tmp_path, drive, sweeps, open_as_memory):
+    scans = list(sweeps)
+    scans[4] = Scan(np.zeros((0, 3)), stamp=sweeps[4].stamp)
+    open_as_memory(Scans(scans, drive.poses, skipped=[Skipped(f"{n}.bin", "no pose within 0.001 s") for n in range(7)]))
+    result, summary = in_memory(tmp_path)
+    (odd,) = summary["not_tracked"]
+    assert (odd["index"], odd["scan"], odd["status"]) == (4, 4, "predicted")
+    assert "warning: scan 4 predicted: only 0 points are left of 0 returns" in result.output
+    assert read_steps(tmp_path / "run")[4]["fit"] == ""
+    assert summary["evaluation"]["ape_origin"]["count"] == COUNT
+    assert "left out of the data: 0.bin: no pose within 0.001 s" in result.output
+    assert "and 2 more (7 in all" in result.output
+    assert len(json.loads((tmp_path / "run" / "config.json").read_text())["data"]["skipped"]) == 7
+
+
+def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, drive, sweeps):
+    write_kitti(tmp_path / "data", "00", sweeps[:2], drive.poses[:2])
+    write_kitti(tmp_path / "data", "01", sweeps[:2], drive.poses[:2])
+    monkeypatch.chdir(tmp_path)
+    for arguments, kind, said in [
+        (["--option", "topic"], InputError, "expected KEY=VALUE"),
+        (["--sequence", "00", "--option", "beams=3"], InputError, "no option 'beams'; it has sequence, poses, near"),
+        (["--sequence", "00", "--option", "sequence=1"], InputError, "given twice"),
+        ([], InputError, "There are: 00, 01; pass --sequence"),
+        (["--dataset", "moon"], InputError, "known are kitti"),
+        (["--sequence", "00", "--first", 2], InputError, "has 2 scans, the last is number 1"),
+        (["--sequence", "00", "--model", "no"], InputError, "expected one of lidar"),
+        (["--sequence", "00", "--model", "no.safetensors"], FormatError, "no such model file"),
+        (["--sequence", "00", "--against", "scan", "--save-map"], InputError, "leave one of the two out"),
+        (["--sequence", "00", "--nearest", 130], InputError, "no return lies between"),
+    ]:
+        result = run("data", *arguments, code=1)
+        assert isinstance(result.exception, kind), result.output
+        assert said in str(result.exception)
+    assert not Path("results").exists()
+    assert "no such file or folder" in str(run("nowhere", code=1).exception)
+    assert "'--against'" in run("data", "--against", "moon", code=2).output
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "file").write_text("")
+    result = run("data", "--sequence", "00", "--out", "taken", code=1)
+    assert "taken: exists already; give another folder" in str(result.exception)
+
+
+def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
+    seen = {}
+
+    def factory(path, **options):
+        seen.update(options)
+        return Scans(sweeps[:1])
+
+    monkeypatch.setitem(registry._FACTORIES, "memory", factory)
+    options = [
+        "--option",
+        "topic=/a=b",
+        "--option",
+        "near=2.5",
+        "--option",
+        "poses=False",
+        "--option",
+        "beams=16",
+        "--sequence",
+        "07",
+    ]
+    run(tmp_path, "--dataset", "memory", "--out", tmp_path / "run", "--model", "pca", *options)
+    assert seen == {"topic": "/a=b", "near": 2.5, "poses": False, "beams": 16, "sequence": "07"}
+
+
+def test_help_has_examples():
+    assert "poli odometry kitti --sequence 07" in run("--help").output
+
+
+# --- the picture
+
+
+def test_the_picture_marks_what_was_not_tracked(tmp_path, drive, sweeps, open_as_memory):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    scans = list(sweeps)
+    scans[4] = Scan(np.zeros((0, 3)), stamp=sweeps[4].stamp)
+    open_as_memory(Scans(scans, drive.poses))
+    in_memory(tmp_path, "--model", "pca")
+    picture = pyplot.imread(tmp_path / "run" / "trajectory.png")
+    predicted = np.array([0xD5, 0x5E, 0x00]) / 255.0
+    assert (np.abs(picture[..., :3] - predicted) < 0.01).all(axis=2).sum() > 50
+    assert picture.shape[0] > 500
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_picture_of_a_short_run(tmp_path, drive, sweeps, open_as_memory, count):
+    pytest.importorskip("matplotlib")
+    open_as_memory(Scans(sweeps[:count], drive.poses[:count]))
+    result, _ = in_memory(tmp_path, "--model", "pca")
+    assert (tmp_path / "run" / "trajectory.png").stat().st_size > 1000
+    assert "trajectory.png" in result.output
+
+
+def test_without_matplotlib_the_run_is_whole_and_the_extra_is_named(tmp_path, sweeps, open_as_memory, monkeypatch):
+    def missing():
+        raise MissingExtra("plotting", "bench")
+
+    monkeypatch.setattr("poli.show.trajectory.pyplot", missing)
+    open_as_memory(Scans(sweeps[:2]))
+    result, summary = in_memory(tmp_path, "--model", "pca")
+    assert "poli[bench]" in result.output
+    assert summary["scans_done"] == 2
