@@ -16,7 +16,8 @@ from poli.errors import FormatError
 from poli.scan import Scan
 from poli.tasks.odometry import OdometryConfig
 from poli.tasks.odometry.recording import link_latest, read_steps
-from poli.tasks.odometry.summary import STAGES, evaluate
+from poli.tasks.odometry.step import STAGES
+from poli.tasks.odometry.summary import evaluate
 
 # --- what is written
 

@@ -12,7 +12,7 @@ from poli.kernel import kernel
 from poli.scan import Scan, ScanLike
 
 VoxelPick = Literal["mean", "first"]
-_CELLS = 2**20  # from the middle to a side; three sides in one 64-bit key
+VOXELS_REACH = 2**20  # from the middle to a side; three sides in one 64-bit key
 
 
 def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> Scan:
@@ -39,10 +39,29 @@ def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> S
 def check_reach(points: np.ndarray, size: float) -> None:  # (N, 3), finite
     """An error where a voxel's three numbers would not fit into one key."""
     reach = np.abs(points).max(initial=0.0) / size
-    if not reach < _CELLS:
+    if not reach < VOXELS_REACH:
         raise InputError(
-            f"voxels of {size} m: the scan reaches {reach:.0f} voxels far, more than {_CELLS}; take larger voxels or crop it"
+            f"voxels of {size} m: the scan reaches {reach:.0f} voxels far, more than {VOXELS_REACH}; take larger voxels or crop it"
         )
+
+
+@kernel(inline="always")
+def voxel_key(point, size):
+    """The three numbers of a point's voxel as one."""
+    key = np.int64(0)
+    for a in range(3):
+        key = key * (2 * VOXELS_REACH) + np.int64(np.floor(np.float64(point[a]) / size)) + VOXELS_REACH
+    return key
+
+
+@kernel(inline="always")
+def find_slot(keys, numbers, key):
+    """Where a key stands in a table of 2^n slots, or where it belongs: the first slot from its hash on with the key, or with -1."""
+    last = len(numbers) - 1
+    slot = ((key ^ (key >> 29)) * np.int64(-7046029254386353131)) >> 20 & last
+    while numbers[slot] >= 0 and keys[slot] != key:
+        slot = (slot + 1) & last
+    return slot
 
 
 @kernel
@@ -55,12 +74,8 @@ def voxel_numbers(points, size):
     voxels, first = np.empty(len(points), np.int32), np.empty(len(points), np.int32)
     count = 0
     for i in range(len(points)):
-        key = np.int64(0)
-        for a in range(3):
-            key = key * (2 * _CELLS) + np.int64(np.floor(np.float64(points[i, a]) / size)) + _CELLS
-        slot = ((key ^ (key >> 29)) * np.int64(-7046029254386353131)) >> 20 & (slots - 1)
-        while numbers[slot] >= 0 and keys[slot] != key:
-            slot = (slot + 1) & (slots - 1)
+        key = voxel_key(points[i], size)
+        slot = find_slot(keys, numbers, key)
         if numbers[slot] < 0:
             keys[slot], numbers[slot] = key, count
             first[count] = i

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 
 from rich.progress import track
@@ -15,13 +14,14 @@ from poli.bench.augmentation_figures import Gain, judge_gain
 from poli.bench.augmentation_plots import plot_gains
 from poli.bench.augmentation_tables import augmentation_report
 from poli.bench.held_out import PLACES
+from poli.bench.in_processes import in_processes
 from poli.bench.odometry_runs import DriveSource, Kept, RealDrive, SimulatedDrive
 from poli.bench.odometry_sequences import RealSequence, simulated_sequences
 from poli.bench.range_interpolation import RangeInterpolation
 from poli.bench.report import publish
 from poli.errors import InputError
 from poli.tasks.densify import DensifyConfig
-from poli.threads import thread_count, use_one_thread
+from poli.threads import thread_count
 
 THINNED_SEQUENCES = (
     RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5,), beams=16),
@@ -80,15 +80,8 @@ def run_sources(bench: AugmentationBench, sources: Sequence[DriveSource], ways: 
     processes = min(bench.processes or thread_count(), len(sources))
     if processes == 1:
         return [gain for source in track(sources, "drives") for gain in _run_source(bench, source, ways)]
-    with ProcessPoolExecutor(processes, get_context("spawn"), use_one_thread) as pool:
-        jobs = [pool.submit(_run_source, bench, source, ways) for source in sources]
-        try:
-            for job in track(as_completed(jobs), "drives", total=len(jobs)):
-                job.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # what is kept by then is where the next run goes on
-            raise
-        return [gain for job in jobs for gain in job.result()]
+    gains = in_processes(partial(_run_source, bench, ways=ways), sources, processes, "drives")
+    return [gain for of_source in gains for gain in of_source]
 
 
 def _run_source(bench: AugmentationBench, source: DriveSource, ways: Ways) -> list[Gain]:

@@ -8,15 +8,15 @@ scan-to-scan methods, at the settings that turned out best, on one drive of each
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from rich.progress import track
 
 from poli.bench.held_out import PLACES
+from poli.bench.in_processes import in_processes
 from poli.bench.odometry_contestants import CHOSEN, Contestant, contestants
 from poli.bench.odometry_figures import Judged, at_best_settings, judge
 from poli.bench.odometry_plots import plot_errors, plot_trajectories
@@ -28,7 +28,7 @@ from poli.bench.odometry_tables import by_drive_report, by_sensor_report, times_
 from poli.bench.report import publish
 from poli.bench.turns import same_threads
 from poli.errors import InputError
-from poli.threads import thread_count, use_one_thread
+from poli.threads import thread_count
 
 TIMED_SCANS = 41  # of a drive, for scan-to-scan methods: their time does not grow with the drive
 _TIMED_PLACE = "town"
@@ -86,16 +86,8 @@ def run(bench: OdometryBench, out: Path, json_path: Path | None, command: str) -
 def _run_ahead(bench: OdometryBench, sources: Sequence[DriveSource]) -> None:
     """All that is not timed, into the folder of outcomes."""
     processes = bench.processes or thread_count()
-    if processes == 1:
-        return
-    with ProcessPoolExecutor(min(processes, len(sources)), get_context("spawn"), use_one_thread) as pool:
-        jobs = [pool.submit(_run_untimed, bench, source) for source in sources]
-        try:
-            for job in track(as_completed(jobs), "drives, not timed", total=len(jobs)):
-                job.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # what is kept by then is where the next run goes on
-            raise
+    if processes > 1:
+        in_processes(partial(_run_untimed, bench), sources, processes, "drives, not timed")
 
 
 def _run_untimed(bench: OdometryBench, source: DriveSource) -> None:

@@ -9,7 +9,7 @@ from poli.data.trajectory_files import read_kitti
 from poli.errors import InputError
 from poli.show.figure import pyplot, save_figure
 from poli.tasks.odometry.recording import read_steps
-from poli.tasks.odometry.summary import STAGES
+from poli.tasks.odometry.step import STAGES
 from poli.tasks.trajectories import relative_errors
 
 # Colours that stay apart for the colour-blind (Okabe and Ito).

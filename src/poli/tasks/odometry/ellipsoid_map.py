@@ -14,8 +14,8 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
 from poli.tasks.gicp_metric import Metric, Weighed
+from poli.voxels import VOXELS_REACH, find_slot, voxel_key
 
-_CELLS = 2**20  # from the middle to a side; three sides in one 64-bit key
 _MEMORY = 20.0  # observations: an older average weighs no more than so many of the newest
 _FORGET_EVERY = 0.1  # of the radius: how far the sensor moves until what is too far is removed
 _FIRST = 1 << 14  # cells
@@ -53,9 +53,9 @@ class EllipsoidMap:
         if np.linalg.norm(at - self._centre) > _FORGET_EVERY * self.radius:
             self._forget(at)
         reach = np.abs(moved.means).max(initial=0.0) / self.cell
-        if not reach < _CELLS:
+        if not reach < VOXELS_REACH:
             raise InputError(
-                f"the map's cells of {self.cell} m reach {_CELLS * self.cell / 1000:.0f} km from the first scan, no farther"
+                f"the map's cells of {self.cell} m reach {VOXELS_REACH * self.cell / 1000:.0f} km from the first scan, no farther"
             )
         self._reserve(self._count + len(moved))
         weights = 1.0 / np.maximum(np.trace(moved.covariances, axis1=1, axis2=2), 1e-12)
@@ -108,30 +108,18 @@ class EllipsoidMap:
         _enter(self._keys, self._slots, self._seen, self._count)
 
 
-@kernel(inline="always")
-def _slot_of(keys, slots, key):
-    """Where a key is, or where it belongs: open addressing, as in `voxels`."""
-    last = len(slots) - 1
-    slot = ((key ^ (key >> 29)) * np.int64(-7046029254386353131)) >> 20 & last
-    while slots[slot] >= 0 and keys[slot] != key:
-        slot = (slot + 1) & last
-    return slot
-
-
 @kernel
 def _enter(keys, slots, seen, count):
     for row in range(count):
-        slot = _slot_of(keys, slots, seen[row])
+        slot = find_slot(keys, slots, seen[row])
         keys[slot], slots[slot] = seen[row], row
 
 
 @kernel
 def _fuse(keys, slots, means, covariances, mass, seen, count, new_means, new_covariances, new_weights, cell, memory, touched):
     for i in range(len(new_means)):
-        key = np.int64(0)
-        for a in range(3):
-            key = key * (2 * _CELLS) + np.int64(np.floor(new_means[i, a] / cell)) + _CELLS
-        slot = _slot_of(keys, slots, key)
+        key = voxel_key(new_means[i], cell)
+        slot = find_slot(keys, slots, key)
         row = slots[slot]
         if row < 0:
             row = count

@@ -31,8 +31,8 @@ from poli.data.trajectory_files import TrajectoryWriter
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
 from poli.se3 import inverse
-from poli.tasks.odometry.step import Step
-from poli.tasks.odometry.summary import STAGES, Summary, total_seconds
+from poli.tasks.odometry.step import STAGES, Step
+from poli.tasks.odometry.summary import Summary, total_seconds
 
 LATEST = "latest"
 STAMP_RULE = (

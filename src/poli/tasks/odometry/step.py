@@ -11,6 +11,8 @@ import numpy as np
 from poli.errors import PoliError
 from poli.tasks.gicp import Alignment
 
+STAGES = ("prepare", "estimate", "align", "map")  # what the time of a scan is told by
+
 
 class Status(StrEnum):
     FIRST = "first"  # its frame is the world's
@@ -30,7 +32,7 @@ class Step:
     note: str  # why, where it is not simply tracked
     points: int  # after voxels
     alignment: Alignment | None  # None where nothing was aligned
-    seconds: Mapping[str, float]  # by stage
+    seconds: Mapping[str, float]  # by stage, of those of `STAGES` that it came to
 
     @property
     def trusted(self) -> bool:

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from poli.errors import PoliError
-from poli.tasks.odometry.step import Status, Step
+from poli.tasks.odometry.step import STAGES, Status, Step
 from poli.tasks.trajectories import absolute_errors, relative_errors, segment_errors
 from poli.tasks.trajectories.pose_errors import PoseErrors, path_lengths
 
-STAGES = ("prepare", "estimate", "align", "map")  # of a scan, as `Step.seconds` names them
 SIMPLY_TRACKED = (Status.FIRST, Status.TRACKED)
 
 
