@@ -16,6 +16,9 @@ from poli.voxels import voxel_numbers
 from tiny_scans import room
 
 
+EVERYWHERE = {"per_point": 7, "within": 1.0, "flat": False, "thickest": None}  # as the paper does
+
+
 @pytest.fixture(scope="module")
 def scan():
     return room()
@@ -33,10 +36,10 @@ def assert_originals_first(dense, scan):
 @pytest.mark.parametrize("model", ["lidar", "pca"])
 @pytest.mark.parametrize("voxel", [0.0, 0.2, 1.5])
 def test_originals_first_then_samples_that_have_their_parents_fields(scan, model, voxel):
-    dense = poli.densify(scan, model=model, voxel=voxel)
+    dense = poli.densify(scan, model=model, voxel=voxel, **EVERYWHERE)
     assert_originals_first(dense, scan)
     assert dense.stamp == scan.stamp
-    parents = draw_samples(scan.points, DensifyConfig(model=model, voxel=voxel)).parents
+    parents = draw_samples(scan.points, DensifyConfig(model=model, voxel=voxel, **EVERYWHERE)).parents
     assert len(dense) == len(scan) + len(parents)
     assert len(parents) % 7 == 0
     for name, values in scan.fields.items():
@@ -46,7 +49,7 @@ def test_originals_first_then_samples_that_have_their_parents_fields(scan, model
 @pytest.mark.parametrize("within", [0.0, 0.5, 2.0])
 def test_samples_lie_within_so_many_sigmas_of_their_parents(scan, within):
     """On every point its own ellipsoid: the samples are uniform, so that the farthest comes near to the limit."""
-    dense = poli.densify(scan.points.astype(np.float64), voxel=0.0, within=within)
+    dense = poli.densify(scan.points.astype(np.float64), voxel=0.0, **(EVERYWHERE | {"within": within}))
     samples = dense.points[len(scan) :].reshape(len(scan), 7, 3)
     distance = poli.estimate(scan).mahalanobis(samples)
     assert distance.max() <= within * (1 + 1e-6)
@@ -57,7 +60,7 @@ def test_samples_lie_within_so_many_sigmas_of_their_parents(scan, within):
 def test_a_voxel_shares_one_ellipsoid_among_its_returns(scan):
     """Voxels of 1.5 m: seven samples each, from its returns in turn, within the sigma of the voxel's ellipsoid."""
     points = scan.points.astype(np.float64)
-    samples = draw_samples(points, DensifyConfig(voxel=1.5, farthest=None))
+    samples = draw_samples(points, DensifyConfig(voxel=1.5, farthest=None, **EVERYWHERE))
     voxels, first = voxel_numbers(points, 1.5)
     means = np.stack([points[voxels == v].mean(axis=0) for v in range(len(first))])
     field = poli.estimate(means)
@@ -74,8 +77,8 @@ def test_the_same_scan_gives_the_same_samples_and_another_scan_others(scan):
     once, again = poli.densify(scan), poli.densify(scan)
     np.testing.assert_array_equal(once.points, again.points)
     assert not np.array_equal(poli.densify(scan, seed=1).points, once.points)
-    a = draw_samples(scan.points, DensifyConfig(voxel=0.0))
-    b = draw_samples(scan.points + np.float32(0.5), DensifyConfig(voxel=0.0))
+    a = draw_samples(scan.points, DensifyConfig(voxel=0.0, **EVERYWHERE))
+    b = draw_samples(scan.points + np.float32(0.5), DensifyConfig(voxel=0.0, **EVERYWHERE))
     assert np.abs((a.points - scan.points[a.parents]) - (b.points - scan.points[b.parents] - 0.5)).max() > 0.01
 
 
@@ -102,10 +105,10 @@ def test_rows_that_are_no_returns_stay_and_have_no_children(scan):
 def test_few_returns_have_no_samples():
     for count in (0, 1, 15):
         assert len(poli.densify(room(count))) == count
-    assert len(poli.densify(room(16), voxel=0.0)) == 16 * 8
+    assert len(poli.densify(room(16), voxel=0.0, **EVERYWHERE)) == 16 * 8
     assert len(poli.densify(np.zeros((100, 3)))) == 100
     assert len(poli.densify(np.full((100, 3), np.nan))) == 100
-    assert len(poli.densify(np.ones((100, 3)), voxel=0.0)) == 800  # all in one place: dots
+    assert len(poli.densify(np.ones((100, 3)), voxel=0.0, **EVERYWHERE)) == 800  # all in one place: dots
 
 
 def test_only_where_it_is_worth_it(scan):
@@ -119,14 +122,14 @@ def test_only_where_it_is_worth_it(scan):
 
 
 def test_a_cap_leaves_samples_out_evenly(scan):
-    whole = draw_samples(scan.points, DensifyConfig(voxel=0.0))
+    whole = draw_samples(scan.points, DensifyConfig(voxel=0.0, **EVERYWHERE))
     for most in (1, len(scan), len(scan) + 1, 700, 1000, 2399, 2400, 10_000):
-        dense = poli.densify(scan, voxel=0.0, most=most)
+        dense = poli.densify(scan, voxel=0.0, most=most, **EVERYWHERE)
         assert len(dense) == max(len(scan), min(most, 8 * len(scan)))
         assert_originals_first(dense, scan)
-        children = np.bincount(draw_samples(scan.points, DensifyConfig(voxel=0.0, most=most)).parents, minlength=len(scan))
+        children = np.bincount(draw_samples(scan.points, DensifyConfig(voxel=0.0, most=most, **EVERYWHERE)).parents, minlength=len(scan))
         assert children.max() - children.min() <= 1
-    some = draw_samples(scan.points, DensifyConfig(voxel=0.0, most=1000))
+    some = draw_samples(scan.points, DensifyConfig(voxel=0.0, most=1000, **EVERYWHERE))
     assert {row.tobytes() for row in some.points} <= {row.tobytes() for row in whole.points}
 
 
@@ -163,12 +166,12 @@ def test_records_keep_every_byte_of_theirs():
     records = np.frombuffer(np.random.default_rng(0).bytes(33 * len(source)), layout).copy()
     for column, axis in enumerate("xyz"):
         records[axis] = source.points[:, column]
-    dense = densify_records(records, DensifyConfig(voxel=0.0), "here")
+    dense = densify_records(records, DensifyConfig(voxel=0.0, **EVERYWHERE), "here")
     rows, before = (r.view(np.uint8).reshape(-1, 33) for r in (dense, records))
     np.testing.assert_array_equal(rows[: len(records)], before)
     np.testing.assert_array_equal(rows[len(records) :, 26:], np.repeat(before[:, 26:], 7, axis=0))
     np.testing.assert_array_equal(rows[len(records) :, :2], np.repeat(before[:, :2], 7, axis=0))
-    expected = draw_samples(source.points.astype(np.float64), DensifyConfig(voxel=0.0))
+    expected = draw_samples(source.points.astype(np.float64), DensifyConfig(voxel=0.0, **EVERYWHERE))
     np.testing.assert_array_equal(np.stack([dense[a][len(records) :] for a in "xyz"], axis=1), expected.points)
     with pytest.raises(FormatError, match="here: no field 'z'; there are x, y"):
         densify_records(np.zeros(20, [("x", "f4"), ("y", "f4")]), DensifyConfig(), "here")
@@ -197,8 +200,19 @@ def test_bad_options_name_themselves(scan, options, message):
 
 
 def test_a_configuration_and_changes_to_it(scan):
-    config = DensifyConfig(per_point=2, voxel=0.0)
+    config = DensifyConfig(per_point=2, voxel=0.0, thickest=None)
     assert len(poli.densify(scan, config)) == 3 * len(scan)
     assert len(poli.densify(scan, config, per_point=1)) == 2 * len(scan)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.seed = 3
+
+
+def test_flat_samples_lie_in_the_surface_of_their_ellipsoid(scan):
+    points = scan.points.astype(np.float64)
+    samples = draw_samples(points, DensifyConfig(voxel=0.0, per_point=5, within=4.0, thickest=None))
+    field = poli.estimate(points)
+    offsets = samples.points - points[samples.parents]
+    np.testing.assert_array_equal(samples.ellipsoids, samples.parents)
+    np.testing.assert_allclose(np.einsum("ni,ni->n", offsets, field.normals[samples.ellipsoids]), 0.0, atol=1e-9)
+    distance = field.mahalanobis((field.means[samples.ellipsoids] + offsets).reshape(-1, 5, 3))
+    assert 0.9 * 4.0 <= distance.max() <= 4.0 * (1 + 1e-6)

@@ -20,11 +20,12 @@ from poli.tasks.densify.bags import densify_bag, look_into_bag
 from poli.tasks.densify.engines import engine
 from tiny_bags import LAYOUT, QOS, STORES, cloud, contents, write_bag
 
-CONFIG = DensifyConfig(voxel=0.0)
+CONFIG = DensifyConfig(per_point=7, within=1.0, flat=False, thickest=None, voxel=0.0)
+EVERYWHERE = ("--per-point", "7", "--within", "1", "--no-flat", "--thickest", "0")  # the same in words, but for voxels
 
 
 def run(*words, code=0):
-    result = CliRunner().invoke(app, ["densify", *map(str, words)])
+    result = CliRunner().invoke(app, ["densify", *EVERYWHERE, *map(str, words)])
     if isinstance(result.exception, PoliError):
         raise result.exception
     assert result.exit_code == code, result.output
@@ -164,7 +165,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, kind):
         "parts.Parts.save = lambda self, n, m: os.kill(os.getpid(), 9) if n == 5 else save(self, n, m)\n"
         "main()"
     )
-    words = ["densify", str(path), str(out), "--voxel", "0", "--workers", "1"]
+    words = ["densify", *EVERYWHERE, str(path), str(out), "--voxel", "0", "--workers", "1"]
     assert subprocess.run([sys.executable, "-c", code, *words], check=False).returncode == -signal.SIGKILL
     assert not out.exists()
     unfinished = out.with_name(f".{out.name}.densify")

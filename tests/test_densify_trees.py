@@ -22,11 +22,12 @@ from tiny_sequences import line, random_poses
 
 STAMPS = [1_691_936_557_946_849_180 + i * 100_000_000 for i in range(3)]
 SCANS = [replace(room(60, i), stamp=stamp) for i, stamp in enumerate(STAMPS)]
-CONFIG = DensifyConfig(voxel=0.0)
+CONFIG = DensifyConfig(per_point=7, within=1.0, flat=False, thickest=None, voxel=0.0)
+EVERYWHERE = ("--per-point", "7", "--within", "1", "--no-flat", "--thickest", "0")  # the same in words, but for voxels
 
 
 def run(*words, code=0):
-    result = CliRunner().invoke(app, ["densify", *map(str, words)], catch_exceptions=True)
+    result = CliRunner().invoke(app, ["densify", *EVERYWHERE, *map(str, words)], catch_exceptions=True)
     if isinstance(result.exception, PoliError):
         raise result.exception
     assert result.exit_code == code, result.output

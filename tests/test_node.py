@@ -48,7 +48,7 @@ def node(monkeypatch):
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     stand_in = Node()
-    serve(stand_in, "/points", "/dense", DensifyConfig(per_point=3, voxel=0.0, model="pca"))
+    serve(stand_in, "/points", "/dense", DensifyConfig(per_point=3, thickest=10.0, voxel=0.0, model="pca"))
     return stand_in
 
 

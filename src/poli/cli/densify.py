@@ -22,13 +22,14 @@ def densify(
     dataset: Annotated[str, typer.Option(help="kitti, helipr, mulran, poli, folder or bag; auto goes by what is there.")] = "auto",
     topic: Annotated[str | None, typer.Option(help="Bags: of the clouds, if several topics have some.")] = None,
     sensor: Annotated[str | None, typer.Option(help="HeLiPR: densify this sensor alone; the others stay as they are.")] = None,
-    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 7,
-    within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 1.0,
+    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 3,
+    within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 8.0,
+    flat: Annotated[bool, typer.Option(help="Samples lie in the surface, with no part along its normal.")] = True,
     model: Annotated[str, typer.Option(help="lidar, pca, or the path of a .safetensors file.")] = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
     planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids at least so planar.")] = 0.0,
     farthest: Annotated[float, typer.Option(min=0.0, help="Metres: sample nothing farther; 0: no limit.")] = 120.0,
-    thickest: Annotated[float, typer.Option(min=0.0, help="Metres: sample no thicker ellipsoids; 0: no limit.")] = 0.0,
+    thickest: Annotated[float, typer.Option(min=0.0, help="Metres: sample no thicker ellipsoids; 0: no limit.")] = 0.04,
     most: Annotated[int, typer.Option(min=0, help="Points a scan, originals included; 0: no limit.")] = 0,
     limit: Annotated[
         float, typer.Option(min=0.0, help="Metres: one sample a voxel of this size at most, none at originals.")
@@ -53,7 +54,7 @@ def densify(
     all other files, topics and messages. A run that was stopped goes on when it
     is started again; what is finished is not done twice.
 
-    Examples: poli densify scan.pcd dense.pcd --within 2
+    Examples: poli densify scan.pcd dense.pcd --within 4
               poli densify drive.bag dense.bag --topic /points
               poli densify Roundabout01 Roundabout01_dense --sensor velodyne
               poli densify kitti kitti_dense --most 100000 --workers 8
@@ -68,7 +69,7 @@ def densify(
     from poli.tasks.densify.tally import Tally
 
     settings = DensifyConfig(
-        per_point=per_point, within=within, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
+        per_point=per_point, within=within, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
         farthest=farthest or None, thickest=thickest or None, most=most or None, limit=limit, seed=seed,
     )  # fmt: skip
     kind = _kind(data, dataset)

@@ -9,14 +9,14 @@ import typer
 if TYPE_CHECKING:
     from poli.tasks.densify import DensifyConfig
 
-_PARAMETERS = ("per_point", "within", "model", "voxel", "planarity", "seed")  # what may change while it runs
+_PARAMETERS = ("per_point", "within", "flat", "thickest", "model", "voxel", "planarity", "seed")  # what may change while it runs
 
 
 def node(
     source: Annotated[str, typer.Option("--in", help="Topic of the clouds.")] = "/points",
     target: Annotated[str, typer.Option("--out", help="Topic of the densified clouds.")] = "/points_dense",
-    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 7,
-    within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 1.0,
+    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 3,
+    within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 8.0,
     model: Annotated[str, typer.Option(help="lidar, pca, or the path of a .safetensors file.")] = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
     name: Annotated[str, typer.Option(help="Of the node.")] = "poli_densify",
@@ -25,11 +25,11 @@ def node(
 
     Needs rclpy, which comes with ROS 2 and not from pip: source its setup.bash, and
     run poli from an environment that sees it (python -m venv --system-site-packages).
-    per_point, within, model, voxel, planarity and seed are parameters of the node.
+    per_point, within, flat, thickest, model, voxel, planarity and seed are its parameters.
     Only the newest cloud waits: what comes while one is worked on is dropped.
 
     Examples: poli node --in /velodyne_points --out /velodyne_points_dense
-              ros2 param set /poli_densify within 2.0
+              ros2 param set /poli_densify within 4.0
     """
     from poli.errors import PoliError
     from poli.tasks.densify import DensifyConfig

@@ -10,14 +10,18 @@ from poli.errors import InputError
 
 @dataclass(frozen=True)
 class DensifyConfig:
-    per_point: int = 7  # samples of each ellipsoid, that is of each point, or of each voxel
-    within: float = 1.0  # calibrated standard deviations: how far from its parent a sample may lie
+    """The defaults are argued from `poli bench density` (docs/densify.md); the paper's are
+    `DensifyConfig(per_point=7, within=1.0, flat=False, thickest=None)`."""
+
+    per_point: int = 3  # samples of each ellipsoid, that is of each point, or of each voxel
+    within: float = 8.0  # calibrated standard deviations: how far from its parent a sample may lie
+    flat: bool = True  # samples lie in the surface through their parent, with no part along its normal
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     voxel: float = 0.2  # metres: ellipsoids are those of the scan at one point a voxel; 0: of every point
     upright: bool = True  # the sensor's z axis points up, which the network is told
     planarity: float = 0.0  # ellipsoids less planar than this are not sampled; 1 is a plane
     farthest: float | None = 120.0  # metres from the sensor; what lies farther is not sampled. None: no limit
-    thickest: float | None = None  # metres: ellipsoids whose least sigma is above it are not sampled. None: no limit
+    thickest: float | None = 0.04  # metres: ellipsoids whose least sigma is above it are not sampled. None: no limit
     most: int | None = None  # points in all, originals included; samples are left out evenly. None: no limit
     limit: float = 0.0  # metres: at most one sample a voxel of this size, and none where an original is; 0: no limit
     seed: int = 0

@@ -17,9 +17,21 @@ _LEAST = 16  # points that the network needs
 _NEIGHBOURS = 24  # of PCA
 
 
+class ScanField(NamedTuple):
+    """The ellipsoids of a scan, and which returns each was made of."""
+
+    rows: np.ndarray  # (R,) rows of the scan that are returns
+    returns: np.ndarray  # (R, 3) float64
+    field: Ellipsoids  # E of them
+    members: np.ndarray  # (R,) rows of `returns`, those of an ellipsoid together
+    first: np.ndarray  # (E,) where each one's begin in `members`
+    count: np.ndarray  # (E,) how many they are
+
+
 class Samples(NamedTuple):
     points: np.ndarray  # (S, 3) float64
     parents: np.ndarray  # (S,) rows of the scan
+    ellipsoids: np.ndarray  # (S,) rows of the field they were drawn from
 
 
 def draw_samples(points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3)
@@ -28,36 +40,47 @@ def draw_samples(points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3
     Rows that are no returns (not finite, or zero) have none, nor have scans of fewer than 16 returns. The same scan with the same
     configuration has the same samples, whatever was drawn before; scans that differ have independent ones.
     """
-    # 1. The returns, and which ellipsoid each belongs to.
+    of_scan = scan_field(points, config) if config.per_point else None
+    return _no_samples() if of_scan is None else sample_field(of_scan, points, config)
+
+
+def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  # (N, 3)
+    """The ellipsoids of a scan, one a voxel; None if there are too few."""
     rows = np.flatnonzero(np.isfinite(points).all(axis=1) & points.any(axis=1))
-    returns = points[rows].astype(np.float64)  # (R, 3)
+    returns = points[rows].astype(np.float64)
     centres, members, first, count = _group(returns, config.voxel)
-    if len(centres) < _LEAST or not config.per_point:
-        return _no_samples()
+    if len(centres) < _LEAST:
+        return None
+    return ScanField(rows, returns, _ellipsoids(centres, config), members, first, count)
 
-    # 2. The ellipsoids that are worth sampling.
-    field = _ellipsoids(centres, config)
+
+def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3): the scan
+    # 1. The ellipsoids that are worth sampling.
+    rows, returns, field, members, first, count = of_scan
     chosen = np.flatnonzero(_worth(field, config))
-    if not len(chosen):
+    if not len(chosen) or not config.per_point:
         return _no_samples()
 
-    # 3. `per_point` offsets of each, uniform within it. They start from the ellipsoid's own returns in turn, and not from the mean
-    # of these, so that a sample lies where its parent's time and ring say.
+    # 2. `per_point` offsets of each, uniform within it; flat ones without what they have along the normal. They start from the
+    # ellipsoid's own returns in turn, and not from the mean of these, so that a sample lies where its parent's time and ring say.
     k = config.per_point
     centred = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
     generator = np.random.default_rng([config.seed, crc32(points.tobytes())])
-    offsets = centred.sample(k, config.within, seed=generator)  # (E k, 3)
+    offsets = centred.sample(k, config.within, seed=generator).reshape(-1, k, 3)  # (E, k, 3)
+    if config.flat:
+        normals = field.axes[chosen, :, 0]
+        offsets -= np.einsum("eki,ei->ek", offsets, normals)[:, :, None] * normals[:, None, :]
     turn = np.arange(k)[None, :] * count[chosen, None] // k  # (E, k)
     parents = members[first[chosen, None] + turn].reshape(-1)  # (E k,) rows of `returns`
-    samples = Samples(returns[parents] + offsets, rows[parents])
+    samples = returns[parents] + offsets.reshape(-1, 3)
 
-    # 4. Not where there are points already, and not more than asked for.
-    kept = np.arange(len(samples.parents))
+    # 3. Not where there are points already, and not more than asked for.
+    kept = np.arange(len(parents))
     if config.limit:
-        kept = _new_voxels(returns, samples.points, config.limit)
+        kept = _new_voxels(returns, samples, config.limit)
     if config.most is not None:
         kept = kept[_evenly(kept % k, max(0, config.most - len(points)))]
-    return Samples(samples.points[kept], samples.parents[kept])
+    return Samples(samples[kept], rows[parents[kept]], chosen[kept // k])
 
 
 def _group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -112,4 +135,4 @@ def _evenly(turn: np.ndarray, budget: int) -> np.ndarray:  # (S,) which sample o
 
 
 def _no_samples() -> Samples:
-    return Samples(np.zeros((0, 3)), np.zeros(0, np.intp))
+    return Samples(np.zeros((0, 3)), np.zeros(0, np.intp), np.zeros(0, np.intp))
