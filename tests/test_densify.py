@@ -15,7 +15,6 @@ from poli.tasks.densify.sampling import _evenly, draw_samples
 from poli.voxels import voxel_numbers
 from tiny_scans import room
 
-
 EVERYWHERE = {"per_point": 7, "within": 1.0, "flat": False, "thickest": None}  # as the paper does
 
 
@@ -127,7 +126,9 @@ def test_a_cap_leaves_samples_out_evenly(scan):
         dense = poli.densify(scan, voxel=0.0, most=most, **EVERYWHERE)
         assert len(dense) == max(len(scan), min(most, 8 * len(scan)))
         assert_originals_first(dense, scan)
-        children = np.bincount(draw_samples(scan.points, DensifyConfig(voxel=0.0, most=most, **EVERYWHERE)).parents, minlength=len(scan))
+        children = np.bincount(
+            draw_samples(scan.points, DensifyConfig(voxel=0.0, most=most, **EVERYWHERE)).parents, minlength=len(scan)
+        )
         assert children.max() - children.min() <= 1
     some = draw_samples(scan.points, DensifyConfig(voxel=0.0, most=1000, **EVERYWHERE))
     assert {row.tobytes() for row in some.points} <= {row.tobytes() for row in whole.points}

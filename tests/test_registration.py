@@ -11,9 +11,9 @@ from poli.errors import DegenerateError, InputError
 from poli.estimation import pca
 from poli.estimation.neighbours import NeighbourIndex
 from poli.scan import Scan
+from poli.tasks import Search, register, register_by_normals
 from poli.tasks.gnc import gnc
 from poli.tasks.matching import mutual_matches
-from poli.tasks.registration import Search, register, register_by_normals
 from poli.tasks.verify import Surfaces, closeness, distinct, fit, refine
 
 

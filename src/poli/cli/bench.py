@@ -15,6 +15,7 @@ bench.command()(bench_odometry.labels)
 bench.command()(bench_odometry.adapt)
 bench.command()(bench_augmentation.augmentation)
 bench.command()(bench_augmentation.density)
+bench.command()(bench_augmentation.registration)
 
 _Out = Annotated[Path, typer.Option(help="Folder for the table and the plot; made if needed.")]
 _Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]

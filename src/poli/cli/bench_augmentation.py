@@ -1,4 +1,4 @@
-"""`poli bench augmentation` and `density`: what denser scans are worth to systems that know nothing of ellipsoids."""
+"""`poli bench augmentation`, `density` and `registration`: what denser scans are worth to systems that know nothing of ellipsoids."""
 
 from __future__ import annotations
 
@@ -86,6 +86,40 @@ def density(
         drives=drives, runs=runs, fresh=fresh, processes=processes,
     )  # fmt: skip
     run(bench, out, json_path, f"{command} --systems {systems}")
+
+
+def registration(
+    out: _Out = Path("results"),
+    json_path: _Json = None,
+    model: _Model = "lidar",
+    real: Annotated[
+        Path | None,
+        typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, simulated drives only."),
+    ] = None,
+    drives: _Drives = Path("runs/odometry_drives"),
+    scans: _Scans = 121,
+    places: Annotated[str | None, typer.Option(help="Held-out places, as town,campus; all six if not given.")] = None,
+    pairs: Annotated[int, typer.Option(min=1, help="Of each place.")] = 50,
+    fewer: Annotated[int, typer.Option(min=1, help="Of each place, for other voxel sizes and resolutions.")] = 12,
+    runs: _Runs = Path("runs/registration_bench"),
+    fresh: _Fresh = False,
+    processes: _Processes = 0,
+) -> None:
+    """Global registration by KISS-Matcher and a TEASER-like pipeline on raw and denser scans, and by `poli register`.
+
+    Example: poli bench registration --real sequences
+    """
+    from poli.bench.held_out import PLACES
+    from poli.bench.registration import RegistrationBench, run
+
+    chosen = tuple(places.split(",")) if places else PLACES
+    command = f"poli bench registration --model {Path(model).name} --scans {scans} --pairs {pairs} --fewer {fewer}"
+    command += _given("--places", places) + (" --real SEQUENCES" if real else "")
+    bench = RegistrationBench(
+        _config(model), places=chosen, scans=scans, pairs=pairs, fewer=fewer, drives=drives, real=real, runs=runs, fresh=fresh,
+        processes=processes,
+    )  # fmt: skip
+    run(bench, out, json_path, command)
 
 
 def _config(model: str, per_point: int | None = None, within: float | None = None) -> DensifyConfig:

@@ -23,6 +23,8 @@ def mutual_matches(
     a, b = _features(a, "a"), _features(b, "b")
     if a.shape[1] != b.shape[1]:
         raise InputError(f"a holds features of size {a.shape[1]} and b of size {b.shape[1]}; they must be of one kind")
+    if k == 1 and len(a) and len(b):
+        return _nearest_to_each_other(a, b)
     # A pair (i, j) as the number i M + j, which makes the intersection of the two lists one sorted merge.
     forth = np.arange(len(a))[:, None] * len(b) + _nearest(a, b, min(k, len(b)))
     back = _nearest(b, a, min(k, len(a))) * len(b) + np.arange(len(b))[:, None]
@@ -43,6 +45,22 @@ def _nearest(a: np.ndarray, b: np.ndarray, k: int) -> np.ndarray:  # (N, D), (M,
             found[begin : begin + rows, n] = nearest
             distance[row, nearest] = np.inf
     return found
+
+
+def _nearest_to_each_other(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # (N, D), (M, D) -> (K, 2)
+    """The same for k = 1, with every product made once instead of twice: the nearest in `a` is kept while its rows go by."""
+    forth, back, least = np.empty(len(a), np.int64), np.zeros(len(b), np.int64), np.full(len(b), np.inf)
+    half_a, half_b = 0.5 * np.einsum("ij,ij->i", a, a), 0.5 * np.einsum("ij,ij->i", b, b)
+    rows, column = max(1, _BLOCK // len(b)), np.arange(len(b))
+    for begin in range(0, len(a), rows):
+        distance = half_b - a[begin : begin + rows] @ b.T
+        forth[begin : begin + rows] = distance.argmin(axis=1)
+        distance += half_a[begin : begin + rows, None]
+        nearest = distance.argmin(axis=0)
+        nearer = distance[nearest, column] < least
+        least[nearer], back[nearer] = distance[nearest, column][nearer], nearest[nearer] + begin
+    i = np.flatnonzero(back[forth] == np.arange(len(a)))
+    return np.stack([i, forth[i]], axis=1)
 
 
 def _features(value: np.ndarray, name: str) -> np.ndarray:

@@ -25,7 +25,7 @@ class ScanField(NamedTuple):
     field: Ellipsoids  # E of them
     members: np.ndarray  # (R,) rows of `returns`, those of an ellipsoid together
     first: np.ndarray  # (E,) where each one's begin in `members`
-    count: np.ndarray  # (E,) how many they are
+    counts: np.ndarray  # (E,) how many they are
 
 
 class Samples(NamedTuple):
@@ -56,7 +56,7 @@ def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  
 
 def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3): the scan
     # 1. The ellipsoids that are worth sampling.
-    rows, returns, field, members, first, count = of_scan
+    rows, returns, field, members, first, counts = of_scan
     chosen = np.flatnonzero(_worth(field, config))
     if not len(chosen) or not config.per_point:
         return _no_samples()
@@ -70,7 +70,7 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     if config.flat:
         normals = field.axes[chosen, :, 0]
         offsets -= np.einsum("eki,ei->ek", offsets, normals)[:, :, None] * normals[:, None, :]
-    turn = np.arange(k)[None, :] * count[chosen, None] // k  # (E, k)
+    turn = np.arange(k)[None, :] * counts[chosen, None] // k  # (E, k)
     parents = members[first[chosen, None] + turn].reshape(-1)  # (E k,) rows of `returns`
     samples = returns[parents] + offsets.reshape(-1, 3)
 

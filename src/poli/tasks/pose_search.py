@@ -1,0 +1,170 @@
+"""The pose between two clouds with normals, without a first guess: features, cliques, and the whole clouds as the judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from poli.arrays import real_number, whole_number
+from poli.certify import Certificate, CertifiedPose
+from poli.errors import DegenerateError
+from poli.estimation.neighbours import NeighbourIndex
+from poli.scan import ScanLike, points_of
+from poli.tasks.clique import cliques_through, maximum_clique
+from poli.tasks.fpfh import fpfh_of_scales, unit_normals
+from poli.tasks.gnc import gnc
+from poli.tasks.graph import consistency_graph
+from poli.tasks.matching import mutual_matches
+from poli.tasks.verify import Surfaces, closeness, distinct, fit, refine
+
+# Against the target's radius (the largest distance of a point to the centroid).
+FEATURE_RADIUS = 0.3
+NOISE_BOUND = 0.05
+
+# Of the feature radius: what is near tells places apart, what is far tells sides apart.
+_SCALES = np.array([1.0, 5 / 3, 10 / 3])
+_ACROSS = 0.4  # of the noise bound: how far across the surface refined clouds may still be apart
+
+
+@dataclass(frozen=True)
+class Search:
+    """How hard to look for the pose: more is surer and slower."""
+
+    neighbours: int = 200  # that a feature is made of, at most
+    candidates: int = 3  # a match is a pair among each other's so many most similar points
+    matches: int = 1000  # used at most, the most similar
+    clique_nodes: int = 1000  # branches in the search for the maximum clique; the proof that it is the largest may need more
+    hypotheses: int = 512  # poses scored at most, of the largest cliques
+    scoring_points: int = 100  # source points that score a hypothesis
+    refined: int = 15  # hypotheses that are refined
+    refining_points: int = 300
+
+    def __post_init__(self) -> None:
+        least = {"neighbours": 2, "matches": 3, "clique_nodes": 0, "refining_points": 3}
+        for f in fields(self):
+            object.__setattr__(self, f.name, whole_number(getattr(self, f.name), f.name, least.get(f.name, 1)))
+
+
+DEFAULT_SEARCH = Search()
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """The answer of `register`. `certified` speaks of the last step: no pose fits the inliers better. That these matches are the
+    right ones is what `overlap` is evidence for."""
+
+    pose: CertifiedPose  # of the inliers
+    inliers: np.ndarray  # (I, 2) rows of source and target that the pose rests on
+    matches: np.ndarray  # (K, 2) rows of source and target with similar features
+    clique: np.ndarray  # (n,) rows of `matches`: the largest consistent set
+    clique_exact: bool  # proven to be the largest
+    overlap: float  # 0..1, share of the source that has the target within twice the noise bound
+
+    @property
+    def T_target_source(self) -> np.ndarray:  # (4, 4)
+        return self.pose.T_target_source
+
+    @property
+    def certified(self) -> bool:
+        return self.pose.certified
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.pose.certificate
+
+
+def register_by_normals(
+    source_points: ScanLike,  # (N, 3)
+    source_normals: np.ndarray,  # (N, 3) unit, outward
+    target_points: ScanLike,  # (M, 3)
+    target_normals: np.ndarray,  # (M, 3)
+    *,
+    feature_radius: float | None = None,
+    noise_bound: float | None = None,
+    search: Search = DEFAULT_SEARCH,
+) -> Registration:
+    """The pose T_target_source between two clouds of one object or place, however they are turned and shifted.
+
+    Meant for some hundred to a few thousand points: thin larger clouds first. Lengths are in the units of the points.
+    `feature_radius` is that of the smallest of three features, 0.3 of the target's radius if not given. `noise_bound` says how far
+    apart the two clouds' points of one place may be, 0.05 of the target's radius if not given. Above some 2,000 points the larger
+    features are made of the 200 nearest neighbours and no longer reach their radius (`search.neighbours`). Normals must be oriented
+    by the same rule in both clouds, outward for instance: features hang on it.
+
+    Raises `DegenerateError` where too few matches agree.
+    """
+    P, Q = points_of(source_points, "source_points", least=3), points_of(target_points, "target_points", least=3)
+    n_P = unit_normals(source_normals, len(P), "source_normals")
+    n_Q = unit_normals(target_normals, len(Q), "target_normals")
+    size = float(np.linalg.norm(Q - Q.mean(axis=0), axis=1).max())
+    if size == 0.0:
+        raise DegenerateError(f"target_points: all {len(Q)} are in one place; they leave the rotation open")
+    radius = FEATURE_RADIUS * size if feature_radius is None else feature_radius
+    radius = real_number(radius, "feature_radius", "a positive length", above=True)
+    noise = NOISE_BOUND * size if noise_bound is None else noise_bound
+    noise = real_number(noise, "noise_bound", "a positive length", above=True)
+    reach = 2.0 * noise  # of one cloud to the other
+
+    # 1. Features, and the pairs of points that have similar ones.
+    source_features = fpfh_of_scales(P, n_P, radius * _SCALES, search.neighbours)
+    target_features = fpfh_of_scales(Q, n_Q, radius * _SCALES, search.neighbours)
+    matches = _match(source_features, target_features, search.candidates, search.matches)
+    p, q = P[matches[:, 0]], Q[matches[:, 1]]
+
+    # 2. Hypotheses: the poses of the maximum clique of consistent matches, and of a clique through every match.
+    graph = consistency_graph(p, q, noise)
+    clique, exact = maximum_clique(graph, search.clique_nodes)
+    if len(clique) < 3:
+        raise DegenerateError(
+            f"of {len(matches)} matches no three agree within noise_bound {noise:.3g}; "
+            "the clouds may not overlap. Give a larger noise_bound, another feature_radius, or better normals"
+        )
+    members = cliques_through(graph, search.hypotheses)
+    members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
+    poses = _poses(p, q, members.astype(float))
+
+    # 3. The one under which the whole clouds lie on each other best, once refined.
+    surfaces = Surfaces(P, n_P, Q, n_Q, NeighbourIndex(Q))
+    sketch = surfaces.thinned(search.scoring_points)
+    best = distinct(poses, closeness(sketch, poses, reach), P, apart=2.0 * reach, most=search.refined)
+    sketch = surfaces.thinned(search.refining_points)
+    refined = [refine(sketch, T, 4.0 * reach) for T in poses[best]]
+    T = max(refined, key=lambda T: fit(surfaces, T, reach, _ACROSS * noise))
+
+    # 4. The certified pose of all nearest pairs, without those that do not fit.
+    T = refine(surfaces, T, 2.0 * reach)
+    found, distance = surfaces.nearest(T)
+    rows = np.flatnonzero(distance <= 2.0 * reach)
+    result = gnc(P[rows], Q[found[rows]], noise, surfaces.information(T[:3, :3], rows, found[rows]))
+    inliers = np.stack([rows, found[rows]], axis=1)[result.inliers]
+    overlap = float((surfaces.nearest(result.T_target_source)[1] <= reach).mean())
+    return Registration(result.pose, inliers, matches, clique, exact, overlap)
+
+
+def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarray:  # -> (K, 2)
+    matches = mutual_matches(a, b, candidates)
+    if len(matches) > most:
+        apart = ((a[matches[:, 0]] - b[matches[:, 1]]) ** 2).sum(axis=1)
+        matches = matches[np.sort(np.argsort(apart, kind="stable")[:most])]
+    if len(matches) < 3:
+        raise DegenerateError(
+            f"{len(matches)} pairs of points have similar features; at least 3 are needed. "
+            "Give more points, a larger feature_radius, or more candidates"
+        )
+    return matches
+
+
+def _poses(p: np.ndarray, q: np.ndarray, members: np.ndarray) -> np.ndarray:  # (K, 3), (K, 3), (H, K) -> (H, 4, 4)
+    """The least-squares pose of every set of matches (Kabsch), all sets at once; points around zero, so that no digits cancel."""
+    p_mean, q_mean = p.mean(axis=0), q.mean(axis=0)
+    p, q = p - p_mean, q - q_mean
+    share = members / members.sum(axis=1, keepdims=True)
+    p_centre, q_centre = share @ p, share @ q
+    products = (q[:, :, None] * p[:, None, :]).reshape(len(p), 9)
+    U, _, Vt = np.linalg.svd((share @ products).reshape(-1, 3, 3) - q_centre[:, :, None] * p_centre[:, None, :])
+    U[:, :, 2] *= np.where(np.linalg.det(U @ Vt) < 0, -1.0, 1.0)[:, None]  # rotations, no reflections
+    poses = np.tile(np.eye(4), (len(members), 1, 1))
+    poses[:, :3, :3] = U @ Vt
+    poses[:, :3, 3] = q_centre + q_mean - np.einsum("hij,hj->hi", poses[:, :3, :3], p_centre + p_mean)
+    return poses

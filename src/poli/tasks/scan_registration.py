@@ -1,0 +1,110 @@
+"""The pose between two scans of one place: densified, with normals of their ellipsoids, thinned, and searched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from poli.arrays import real_number
+from poli.errors import DegenerateError, InputError
+from poli.scan import ScanLike, points_of
+from poli.tasks.densify.config import DensifyConfig
+from poli.tasks.densify.sampling import sample_field, scan_field
+from poli.tasks.pose_search import Registration, Search, register_by_normals
+from poli.voxels import voxel_numbers
+
+_LEAST = 16  # points that a surface needs for a pose to be looked for
+
+
+@dataclass(frozen=True)
+class ScanPreset:
+    """How scans of a kind of sensor are registered. Lengths are in metres."""
+
+    densify: DensifyConfig = field(default_factory=DensifyConfig)  # of which `per_point=0` is none
+    voxel: float = 1.0  # one point in each, for features and for the search
+    farthest: float = 60.0  # from the sensor: what lies beyond is seen too sparsely to be recognised
+    feature_radius: float = 2.0  # of the smallest of three features
+    noise_bound: float = 0.6  # how far apart two scans' points of one surface may be
+    search: Search = field(default_factory=Search)
+
+    def __post_init__(self) -> None:
+        for name in ("voxel", "farthest", "feature_radius", "noise_bound"):
+            real_number(getattr(self, name), name, "a positive number of metres", above=True)
+
+
+_SPARSE = ScanPreset()
+# Sixty-four rings and more leave few gaps to fill: samples only cost time (docs/results/registration.md).
+_DENSE = ScanPreset(DensifyConfig(per_point=0))
+PRESETS = {"vlp16": _SPARSE, "hdl32e": _SPARSE, "hdl64e": _DENSE, "os1_64": _DENSE, "os2_128": _DENSE}
+
+
+class ScanSurface(NamedTuple):
+    """What of a scan is registered: one point a voxel."""
+
+    points: np.ndarray  # (V, 3)
+    normals: np.ndarray  # (V, 3) unit, to the sensor
+    rows: np.ndarray  # (V,) a row of the scan that lies in the voxel, or that a sample in it was drawn around
+
+
+def register_scans(
+    source: ScanLike,  # (N, 3)
+    target: ScanLike,  # (M, 3)
+    preset: str | ScanPreset = "vlp16",
+    *,
+    feature_radius: float | None = None,
+    noise_bound: float | None = None,
+    search: Search | None = None,
+) -> Registration:
+    """The pose T_target_source between two scans, each in the frame of its sensor, which is at the origin.
+
+    No first guess is needed. In the answer, `inliers` and `matches` are rows of the scans.
+    """
+    chosen = find_preset(preset)
+    surfaces = [scan_surface(points_of(scan, name), chosen, name) for scan, name in ((source, "source"), (target, "target"))]
+    (P, n_P, rows_P), (Q, n_Q, rows_Q) = surfaces
+    found = register_by_normals(
+        P, n_P, Q, n_Q,
+        feature_radius=feature_radius or chosen.feature_radius,
+        noise_bound=noise_bound or chosen.noise_bound,
+        search=search or chosen.search,
+    )  # fmt: skip
+    return replace(found, inliers=_rows(found.inliers, rows_P, rows_Q), matches=_rows(found.matches, rows_P, rows_Q))
+
+
+def find_preset(preset: str | ScanPreset) -> ScanPreset:
+    if isinstance(preset, ScanPreset):
+        return preset
+    if preset not in PRESETS:
+        raise InputError(f"preset is {preset!r}; expected one of {', '.join(PRESETS)}, or a ScanPreset")
+    return PRESETS[preset]
+
+
+def scan_surface(points: np.ndarray, preset: ScanPreset, name: str = "scan") -> ScanSurface:  # (N, 3)
+    """Ellipsoids' means and samples with the normals of their ellipsoids, averaged over voxels."""
+    of_scan = scan_field(points, preset.densify)
+    if of_scan is None:
+        raise DegenerateError(f"{name}: {len(points)} points are too few to register a scan by")
+    samples = sample_field(of_scan, points, preset.densify)
+    normals = of_scan.field.oriented_normals(np.zeros(3))
+    every_point = np.concatenate([of_scan.field.means, samples.points])
+    every_normal = np.concatenate([normals, normals[samples.ellipsoids]])
+    every_row = np.concatenate([of_scan.rows[of_scan.members[of_scan.first]], samples.parents])
+    near = np.einsum("ni,ni->n", every_point, every_point) <= preset.farthest**2
+    if near.sum() < _LEAST:
+        raise DegenerateError(f"{name}: {near.sum()} points within {preset.farthest:g} m are too few to register a scan by")
+    every_point, every_normal, every_row = every_point[near], every_normal[near], every_row[near]
+    voxels, first = voxel_numbers(every_point, preset.voxel)
+    means, sums = _sums(voxels, every_point) / np.bincount(voxels)[:, None], _sums(voxels, every_normal)
+    length = np.linalg.norm(sums, axis=1)
+    clear = length > 0.0  # opposite normals in one voxel may leave none
+    return ScanSurface(means[clear], sums[clear] / length[clear, None], every_row[first[clear]])
+
+
+def _sums(groups: np.ndarray, values: np.ndarray) -> np.ndarray:  # (N,), (N, 3) -> (V, 3)
+    return np.stack([np.bincount(groups, values[:, axis]) for axis in range(3)], axis=1)
+
+
+def _rows(pairs: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:  # (K, 2), (V,), (W,) -> (K, 2)
+    return np.stack([source[pairs[:, 0]], target[pairs[:, 1]]], axis=1)
