@@ -29,7 +29,7 @@ from poli.se3 import inverse, log
 from poli.tasks.densify import DensifyConfig
 from poli.threads import thread_count, use_one_thread
 
-SYSTEMS = (KISS_MATCHER, TEASER, OURS)
+OTHERS = (KISS_MATCHER, TEASER)
 RESOLUTIONS = (16, 32, 64)  # beams
 _DENSE_SENSOR = "os2_128"  # that is thinned to those, and that `poli.register` is told the scans are of
 
@@ -88,13 +88,11 @@ def jobs_of(bench: RegistrationBench) -> list[Job]:
     jobs = []
     for place in bench.places:
         drive = SimulatedDrive("vlp16", place, bench.scans, bench.drives)
-        jobs += [
-            Job(drive, s, w, bench.pairs, bench.voxel, "vlp16", "places", 16, False) for s in SYSTEMS[:2] for w in AUGMENTATIONS
-        ]
+        jobs += [Job(drive, s, w, bench.pairs, bench.voxel, "vlp16", "places", 16, False) for s in OTHERS for w in AUGMENTATIONS]
         jobs.append(Job(drive, OURS, RAW, bench.pairs, bench.voxel, "vlp16", "places", 16, False))
         jobs += [
             Job(drive, s, w, bench.fewer, voxel, "vlp16", "voxels", 16, False)
-            for voxel in bench.other_voxels for s in SYSTEMS[:2] for w in AUGMENTATIONS
+            for voxel in bench.other_voxels for s in OTHERS for w in AUGMENTATIONS
         ]  # fmt: skip
         for beams in RESOLUTIONS:
             thinned = ThinnedDrive(_DENSE_SENSOR, place, bench.scans, bench.drives, beams)
@@ -121,7 +119,7 @@ def run_jobs(bench: RegistrationBench, jobs: Sequence[Job]) -> list[Outcomes]:
 
 def _resolution(drive: DriveSource, pairs: int, voxel: float, beams: int, real: bool) -> list[Job]:
     sensor = "vlp16" if beams < 64 else "os1_64"
-    jobs = [Job(drive, s, w, pairs, voxel, sensor, "resolutions", beams, real) for s in SYSTEMS[:2] for w in (RAW, POLI)]
+    jobs = [Job(drive, s, w, pairs, voxel, sensor, "resolutions", beams, real) for s in OTHERS for w in (RAW, POLI)]
     return [*jobs, Job(drive, OURS, RAW, pairs, voxel, sensor, "resolutions", beams, real)]
 
 

@@ -66,8 +66,8 @@ def resolutions_report(outcomes: Sequence[Outcomes], bench: RegistrationBench, c
                 rows.append([name, str(beams), system, limit, *_cells(group, LIMITS[limit], (RAW, POLI)), gained])
                 figures[f"{name}, {beams} beams, {system}, {limit}"] = means
     notes = [
-        "Success in percent, one model and one setting for all. Simulated: OS2-128 thinned to every eighth, fourth and second ring, "
-        f"{bench.fewer} pairs in each of {len(bench.places)} places. Real: {bench.pairs} pairs a sequence, judged by its own poses. "
+        "Success in percent, one model and one setting for all. Simulated: every eighth, fourth and second ring of an OS2-128; "
+        f"{bench.fewer} pairs in each of {len(bench.places)} places. Real: {bench.pairs} pairs a sequence, by its own poses. "
         f"At most {bench.most:g} m apart.",
         "`poli.register` gets raw scans, and the preset of a sensor with so many beams.",
     ]

@@ -1,4 +1,4 @@
-"""`poli bench augmentation`, `density` and `registration`: what denser scans are worth to systems that know nothing of ellipsoids."""
+"""`poli bench augmentation`, `density`, `registration`: what denser scans are worth to systems that know nothing of ellipsoids."""
 
 from __future__ import annotations
 

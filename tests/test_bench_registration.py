@@ -1,0 +1,91 @@
+"""The benchmark of global registration, on drives small enough for a test."""
+
+import json
+
+import numpy as np
+import pytest
+
+from poli.bench.odometry_sequences import simulated_sequences
+from poli.bench.place_pairs import ThinnedDrive, place_pairs, success
+from poli.bench.registration import Job, Outcomes, RegistrationBench, register_pairs, run
+from poli.bench.registration_tables import places_report
+from poli.bench.scan_registrars import KISS_MATCHER, OURS, TEASER
+from poli.se3 import exp, inverse
+
+
+def test_pairs_are_near_each_other_and_differ_and_come_again():
+    poses = np.stack([exp(np.array([0.0, 0.0, 0.1 * i, 2.0 * i, 0.0, 0.0])) for i in range(20)])
+    pairs = place_pairs(poses, 30, 8.0, seed=1)
+    assert len({(p.source, p.target) for p in pairs}) == 30
+    for pair in pairs:
+        assert pair.source != pair.target
+        assert np.linalg.norm(poses[pair.source, :3, 3] - poses[pair.target, :3, 3]) <= 8.0
+        T = pair.T_target_turned @ pair.T_turned_source
+        np.testing.assert_allclose(T, inverse(poses[pair.target]) @ poses[pair.source], atol=1e-12)
+    again = place_pairs(poses, 30, 8.0, seed=1)
+    assert [(p.source, p.target) for p in again] == [(p.source, p.target) for p in pairs]
+
+
+def test_success_needs_both():
+    assert success([1.0, 9.0, 1.0, 30.0], [0.1, 0.1, 5.0, 0.1], 5.0, 2.0) == 0.25
+    assert success([1.0, 9.0, 1.0, 30.0], [0.1, 0.1, 5.0, 0.1], 10.0, np.inf) == 0.75
+
+
+def test_thinned_drives_have_so_many_rings(tmp_path):
+    beams = tmp_path / "eight.txt"
+    beams.write_text("# steps 200\n" + "\n".join(str(e) for e in np.linspace(-14.0, 14.0, 8)))
+    list(simulated_sequences((str(beams),), ("town",), 2, keep=tmp_path / "drives"))
+    whole, some = (ThinnedDrive(str(beams), "town", 2, tmp_path / "drives", count).open() for count in (8, 4))
+    assert 0.3 * len(whole.scans[0]) < len(some.scans[0]) < 0.7 * len(whole.scans[0])
+    assert some.name.endswith("4 beams")
+
+
+def test_the_tables_say_what_was_found():
+    bench = RegistrationBench(places=("town",), other_voxels=())
+    source = ThinnedDrive("vlp16", "town", 2, bench.drives)
+    job = {"source": source, "pairs": 2, "voxel": 0.3, "sensor": "vlp16", "table": "places", "beams": 16, "real": False}
+    outcomes = [
+        Outcomes(Job(system=KISS_MATCHER, way="raw", **job), [1.0, 90.0], [0.1, 9.0], [1.0, 1.0]),
+        Outcomes(Job(system=KISS_MATCHER, way="+ POLI", **job), [1.0, 2.0], [0.1, 0.2], [2.0, 2.0]),
+    ]
+    report = places_report(outcomes, bench, "command")
+    assert report.rows[0][4:] == ["50.0", "-", "-", "**100.0**"]
+    assert "KISS-Matcher + POLI 2.0" in report.notes[-1]
+
+
+@pytest.mark.parametrize("system", [KISS_MATCHER, TEASER, OURS])
+def test_every_system_finds_a_pose_or_says_none(system, tmp_path):
+    if system == KISS_MATCHER:
+        pytest.importorskip("kiss_matcher")
+    from poli.bench.augmentation_contestants import raw
+
+    drive = next(simulated_sequences(("vlp16",), ("town",), 3, keep=tmp_path))
+    job = Job(ThinnedDrive("vlp16", "town", 3, tmp_path), system, "raw", 2, 0.5, "vlp16", "places", 16, False)
+    outcomes = register_pairs(drive, raw(), job, 12.0)
+    assert len(outcomes.rotations) == 2
+    assert np.median(outcomes.rotations) < 10.0  # a metre apart: no system fails there
+
+
+def test_a_whole_run_and_what_it_keeps(tmp_path, monkeypatch):
+    for package in ("kiss_matcher", "matplotlib"):
+        pytest.importorskip(package)
+    monkeypatch.setattr("poli.bench.registration.RESOLUTIONS", (16,))
+    bench = RegistrationBench(
+        places=("town",),
+        scans=3,
+        pairs=1,
+        fewer=1,
+        other_voxels=(),
+        drives=tmp_path / "drives",
+        runs=tmp_path / "runs",
+        processes=1,
+    )
+    run(bench, tmp_path / "out", None, "poli bench registration")
+    figures = json.loads((tmp_path / "out" / "registration.json").read_text(), parse_constant=pytest.fail)
+    assert set(figures["success"]["KISS-Matcher, 10°"]) == {"raw", "+ PCA", "+ interpolation", "+ POLI"}
+    assert (tmp_path / "out" / "registration_beams.md").is_file()
+    assert (tmp_path / "out" / "registration.png").stat().st_size > 1000
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
+    monkeypatch.setattr("poli.bench.registration.register_pairs", lambda *_: pytest.fail("was kept"))
+    run(bench, tmp_path / "out", None, "poli bench registration")
+    assert kept == {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
