@@ -13,8 +13,9 @@ from poli.bench.odometry_runs import DriveSource
 from poli.bench.report import publish
 from poli.tasks.densify import DensifyConfig
 
-COUNTS = (1, 3, 7, 15)  # samples of each ellipsoid
-REACHES = (0.5, 1.0, 2.0, 3.0, 5.0)  # calibrated standard deviations
+COUNTS = (1, 3, 7)  # samples of each ellipsoid
+REACHES = (1.0, 2.0, 4.0, 8.0, 12.0)  # calibrated standard deviations
+THICKEST = (0.02, 0.03, 0.05, 0.1, None)  # metres: ellipsoids above are not sampled
 _PCA_REACHES = (1.0, 2.0)  # so that nobody need ask whether PCA was only sampled too far or too near
 
 
@@ -32,14 +33,15 @@ def density_ways(bench: AugmentationBench, source: DriveSource) -> list[Augmenta
 
 
 def density_grid(config: DensifyConfig) -> dict[str, DensifyConfig]:
-    """By name: `config` with every number of samples and reach, and with its own of both where only some ellipsoids are sampled."""
-    everywhere = replace(config, planarity=0.0, thickest=None, farthest=None)
-    grid = {f"{count} at {reach:g}": replace(everywhere, per_point=count, within=reach) for reach in REACHES for count in COUNTS}
-    own = replace(everywhere, per_point=config.per_point, within=config.within)
-    name = f"{own.per_point} at {own.within:g}"
-    grid |= {f"{name}, planarity {least:g}": replace(own, planarity=least) for least in (0.2, 0.4)}
-    grid |= {f"{name}, thinner than {limit:g} m": replace(own, thickest=limit) for limit in (0.03, 0.05, 0.1)}
-    grid |= {f"{name}, within {limit:g} m": replace(own, farthest=limit) for limit in (30.0, 60.0)}
-    of_pca = replace(everywhere, model="pca", per_point=config.per_point)
-    grid |= {f"PCA {config.per_point} at {reach:g}": replace(of_pca, within=reach) for reach in _PCA_REACHES}
-    return {**grid, "defaults": config}
+    """By name: `config` with every number of samples and reach; then with its own of both, elsewhere and otherwise; and PCA."""
+    grid = {f"{count} at {reach:g}": replace(config, per_point=count, within=reach) for reach in REACHES for count in COUNTS}
+    own = f"{config.per_point} at {config.within:g}"
+    for limit in THICKEST:
+        name = "of any thickness" if limit is None else f"thinner than {limit:g} m"
+        grid[f"{own}, {name}"] = replace(config, thickest=limit)
+    grid[f"{own}, not flat"] = replace(config, flat=False)
+    grid[f"{own}, within 30 m"] = replace(config, farthest=30.0)
+    paper = replace(config, per_point=7, flat=False, thickest=None)
+    grid |= {f"the paper's, 7 at {reach:g}": replace(paper, within=reach) for reach in (1.0, 3.0)}
+    grid |= {f"PCA, the paper's, 7 at {reach:g}": replace(paper, model="pca", within=reach) for reach in _PCA_REACHES}
+    return {**grid, f"PCA, {own}": replace(config, model="pca"), "defaults": config}
