@@ -71,7 +71,7 @@ def density_report(gains: Sequence[Gain], ways: Sequence[str], command: str) -> 
     notes = [
         f"Means over {drives}, in centimetres; below zero is better than raw scans.",
         "`3 at 8` is three samples of each ellipsoid within eight calibrated standard deviations; if nothing else is said, flat, "
-        "and of ellipsoids no thicker than 4 cm. The paper's way is neither, and PCA's ellipsoids have 24 neighbours.",
+        "and of ellipsoids no thicker than 5 cm. The paper's way is neither, and PCA's ellipsoids have 24 neighbours.",
     ]
     return Report(
         "How dense, how far, and where", command, columns, rows, notes, {"ways": flat, "drives": [g.flat() for g in gains]}

@@ -15,7 +15,7 @@ from poli.tasks.densify import DensifyConfig
 
 COUNTS = (1, 3, 7)  # samples of each ellipsoid
 REACHES = (1.0, 2.0, 4.0, 8.0, 12.0)  # calibrated standard deviations
-THICKEST = (0.02, 0.03, 0.05, 0.1, None)  # metres: ellipsoids above are not sampled
+THICKEST = (0.02, 0.03, 0.04, 0.06, None)  # metres: ellipsoids above are not sampled
 _PCA_REACHES = (1.0, 2.0)  # so that nobody need ask whether PCA was only sampled too far or too near
 
 

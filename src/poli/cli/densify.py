@@ -29,7 +29,7 @@ def densify(
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
     planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids at least so planar.")] = 0.0,
     farthest: Annotated[float, typer.Option(min=0.0, help="Metres: sample nothing farther; 0: no limit.")] = 120.0,
-    thickest: Annotated[float, typer.Option(min=0.0, help="Metres: sample no thicker ellipsoids; 0: no limit.")] = 0.04,
+    thickest: Annotated[float, typer.Option(min=0.0, help="Metres: sample no thicker ellipsoids; 0: no limit.")] = 0.05,
     most: Annotated[int, typer.Option(min=0, help="Points a scan, originals included; 0: no limit.")] = 0,
     limit: Annotated[
         float, typer.Option(min=0.0, help="Metres: one sample a voxel of this size at most, none at originals.")

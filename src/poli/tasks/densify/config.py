@@ -21,7 +21,7 @@ class DensifyConfig:
     upright: bool = True  # the sensor's z axis points up, which the network is told
     planarity: float = 0.0  # ellipsoids less planar than this are not sampled; 1 is a plane
     farthest: float | None = 120.0  # metres from the sensor; what lies farther is not sampled. None: no limit
-    thickest: float | None = 0.04  # metres: ellipsoids whose least sigma is above it are not sampled. None: no limit
+    thickest: float | None = 0.05  # metres: ellipsoids whose least sigma is above it are not sampled. None: no limit
     most: int | None = None  # points in all, originals included; samples are left out evenly. None: no limit
     limit: float = 0.0  # metres: at most one sample a voxel of this size, and none where an original is; 0: no limit
     seed: int = 0
