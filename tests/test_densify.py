@@ -215,5 +215,9 @@ def test_flat_samples_lie_in_the_surface_of_their_ellipsoid(scan):
     offsets = samples.points - points[samples.parents]
     np.testing.assert_array_equal(samples.ellipsoids, samples.parents)
     np.testing.assert_allclose(np.einsum("ni,ni->n", offsets, field.normals[samples.ellipsoids]), 0.0, atol=1e-9)
+    shared = draw_samples(points, DensifyConfig(voxel=1.5, farthest=None, thickest=None))
+    means = np.stack([points[voxel_numbers(points, 1.5)[0] == v].mean(axis=0) for v in range(shared.ellipsoids.max() + 1)])
+    above = shared.points - means[shared.ellipsoids]
+    np.testing.assert_allclose(np.einsum("ni,ni->n", above, poli.estimate(means).normals[shared.ellipsoids]), 0.0, atol=1e-9)
     distance = field.mahalanobis((field.means[samples.ellipsoids] + offsets).reshape(-1, 5, 3))
     assert 0.9 * 4.0 <= distance.max() <= 4.0 * (1 + 1e-6)

@@ -15,7 +15,7 @@ class DensifyConfig:
 
     per_point: int = 3  # samples of each ellipsoid, that is of each point, or of each voxel
     within: float = 8.0  # calibrated standard deviations: how far from its parent a sample may lie
-    flat: bool = True  # samples lie in the surface through their parent, with no part along its normal
+    flat: bool = True  # samples lie in the plane through the ellipsoid's mean, across its normal
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     voxel: float = 0.2  # metres: ellipsoids are those of the scan at one point a voxel; 0: of every point
     upright: bool = True  # the sensor's z axis points up, which the network is told

@@ -61,18 +61,17 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     if not len(chosen) or not config.per_point:
         return _no_samples()
 
-    # 2. `per_point` offsets of each, uniform within it; flat ones without what they have along the normal. They start from the
-    # ellipsoid's own returns in turn, and not from the mean of these, so that a sample lies where its parent's time and ring say.
+    # 2. `per_point` offsets of each, uniform within it. They start from the ellipsoid's own returns in turn, and not from the mean
+    # of these, so that a sample lies where its parent's time and ring say.
     k = config.per_point
     centred = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
     generator = np.random.default_rng([config.seed, crc32(points.tobytes())])
-    offsets = centred.sample(k, config.within, seed=generator).reshape(-1, k, 3)  # (E, k, 3)
-    if config.flat:
-        normals = field.axes[chosen, :, 0]
-        offsets -= np.einsum("eki,ei->ek", offsets, normals)[:, :, None] * normals[:, None, :]
+    offsets = centred.sample(k, config.within, seed=generator)  # (E k, 3)
     turn = np.arange(k)[None, :] * counts[chosen, None] // k  # (E, k)
     parents = members[first[chosen, None] + turn].reshape(-1)  # (E k,) rows of `returns`
-    samples = returns[parents] + offsets.reshape(-1, 3)
+    samples = returns[parents] + offsets
+    if config.flat:
+        _flatten(samples.reshape(-1, k, 3), field.means[chosen], field.axes[chosen, :, 0])
 
     # 3. Not where there are points already, and not more than asked for.
     kept = np.arange(len(parents))
@@ -81,6 +80,12 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     if config.most is not None:
         kept = kept[_evenly(kept % k, max(0, config.most - len(points)))]
     return Samples(samples[kept], rows[parents[kept]], chosen[kept // k])
+
+
+def _flatten(samples: np.ndarray, means: np.ndarray, normals: np.ndarray) -> None:  # (E, k, 3), (E, 3), (E, 3)
+    """Onto the plane through the ellipsoid's mean, which has less noise than any single return."""
+    above = np.einsum("eki,ei->ek", samples - means[:, None, :], normals)
+    samples -= above[:, :, None] * normals[:, None, :]
 
 
 def _group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
