@@ -40,7 +40,8 @@ class RegistrationBench:
     places: tuple[str, ...] = PLACES
     scans: int = 121  # of each simulated drive
     pairs: int = 50  # of each place
-    fewer: int = 12  # pairs of each place for other voxel sizes and for other resolutions
+    fewer: int = 8  # pairs of each place for other voxel sizes and for other resolutions
+    of_real: int = 25  # pairs of each real sequence
     most: float = 12.0  # metres between the two scans
     voxel: float = 0.3  # of KISS-Matcher and the TEASER-like pipeline: what the former suggests for scans outdoors
     other_voxels: tuple[float, ...] = (0.5, 1.0)
@@ -92,7 +93,7 @@ def jobs_of(bench: RegistrationBench) -> list[Job]:
         jobs.append(Job(drive, OURS, RAW, bench.pairs, bench.voxel, "vlp16", "places", 16, False))
         jobs += [
             Job(drive, s, w, bench.fewer, voxel, "vlp16", "voxels", 16, False)
-            for voxel in bench.other_voxels for s in OTHERS for w in AUGMENTATIONS
+            for voxel in bench.other_voxels for s in OTHERS for w in (RAW, POLI)
         ]  # fmt: skip
         for beams in RESOLUTIONS:
             thinned = ThinnedDrive(_DENSE_SENSOR, place, bench.scans, bench.drives, beams)
@@ -101,7 +102,7 @@ def jobs_of(bench: RegistrationBench) -> list[Job]:
         for sequence in THINNED_SEQUENCES:
             for beams in RESOLUTIONS if sequence.sensor == "hdl64e" else (16,):
                 drive_source = RealDrive(bench.real, _thinned(sequence, beams))
-                jobs += _resolution(drive_source, bench.pairs, bench.voxel, beams, real=True)
+                jobs += _resolution(drive_source, bench.of_real, bench.voxel, beams, real=True)
     return jobs
 
 

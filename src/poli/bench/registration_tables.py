@@ -67,7 +67,7 @@ def resolutions_report(outcomes: Sequence[Outcomes], bench: RegistrationBench, c
                 figures[f"{name}, {beams} beams, {system}, {limit}"] = means
     notes = [
         "Success in percent, one model and one setting for all. Simulated: every eighth, fourth and second ring of an OS2-128; "
-        f"{bench.fewer} pairs in each of {len(bench.places)} places. Real: {bench.pairs} pairs a sequence, by its own poses. "
+        f"{bench.fewer} pairs in each of {len(bench.places)} places. Real: {bench.of_real} pairs a sequence, by its own poses. "
         f"At most {bench.most:g} m apart.",
         "`poli.register` gets raw scans, and the preset of a sensor with so many beams.",
     ]
