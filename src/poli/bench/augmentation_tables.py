@@ -70,7 +70,7 @@ def density_report(gains: Sequence[Gain], ways: Sequence[str], command: str) -> 
     drives = ", ".join(dict.fromkeys(g.drive for g in gains))
     notes = [
         f"Means over {drives}, in centimetres; below zero is better than raw scans.",
-        "`3 at 8` is three samples of each ellipsoid within eight calibrated standard deviations; if nothing else is said, flat, "
+        "`3 at 12` is three samples of each ellipsoid within twelve calibrated standard deviations; if nothing else is said, flat, "
         "and of ellipsoids no thicker than 5 cm. The paper's way is neither, and PCA's ellipsoids have 24 neighbours.",
     ]
     return Report(

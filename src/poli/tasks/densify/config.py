@@ -14,7 +14,7 @@ class DensifyConfig:
     `DensifyConfig(per_point=7, within=1.0, flat=False, thickest=None)`."""
 
     per_point: int = 3  # samples of each ellipsoid, that is of each point, or of each voxel
-    within: float = 8.0  # calibrated standard deviations: how far from its parent a sample may lie
+    within: float = 12.0  # calibrated standard deviations: how far from its parent a sample may lie
     flat: bool = True  # samples lie in the plane through the ellipsoid's mean, across its normal
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     voxel: float = 0.2  # metres: ellipsoids are those of the scan at one point a voxel; 0: of every point
