@@ -41,6 +41,7 @@ class AugmentationBench:
     drives: Path = Path("runs/odometry_drives")  # where simulated drives are kept
     real: Path | None = None  # a folder in the layout of KITTI odometry with the real sequences
     sequences: tuple[RealSequence, ...] = THINNED_SEQUENCES
+    seeds: int = 5  # of samples on real sequences, which are so short that one seed or another decides
     runs: Path = Path("runs/augmentation_bench")  # where outcomes are kept
     fresh: bool = False  # whether kept outcomes are forgotten first
     processes: int = 0  # 0: one a core, 1: none beside this one
@@ -70,7 +71,7 @@ Ways = Callable[[AugmentationBench, DriveSource], list[Augmentation]]
 
 
 def _all_augmentations(bench: AugmentationBench, source: DriveSource) -> list[Augmentation]:
-    return augmentations(source, bench.config, bench.interpolation)
+    return augmentations(source, bench.config, bench.interpolation, bench.seeds if isinstance(source, RealDrive) else 1)
 
 
 def run_sources(bench: AugmentationBench, sources: Sequence[DriveSource], ways: Ways) -> list[Gain]:

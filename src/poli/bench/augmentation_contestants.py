@@ -46,13 +46,16 @@ class Augmented(Contestant):
         return {**super().about, "augmentation": self.made_by}
 
 
-def augmentations(source: DriveSource, config: DensifyConfig, interpolation: RangeInterpolation) -> list[Augmentation]:
-    """All four, of a drive's scans; PCA is sampled as the ellipsoids of `config` are."""
+def augmentations(
+    source: DriveSource, config: DensifyConfig, interpolation: RangeInterpolation, seeds: int = 1
+) -> list[Augmentation]:
+    """All four, of a drive's scans; PCA is sampled as the ellipsoids of `config` are. What is random comes with so many seeds."""
+    seeded = [replace(config, seed=config.seed + number) for number in range(seeds)]
     return [
         raw(),
-        densified(PCA, replace(config, model="pca")),
+        *(densified(PCA, replace(one, model="pca")) for one in seeded),
         interpolated(elevations(source), interpolation),
-        densified(POLI, config),
+        *(densified(POLI, one) for one in seeded),
     ]
 
 

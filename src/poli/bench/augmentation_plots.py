@@ -24,7 +24,7 @@ def plot_gains(gains: Sequence[Gain], ways: Sequence[str], path: Path) -> None:
         for column, (measure, title) in enumerate((("long", "RPE over many scans, cm"), ("step", "RPE from scan to scan, cm"))):
             drawn = axes[row, column]
             for place, way in enumerate(ways):
-                found = {g.drive: 100 * getattr(g, measure) for g in gains if (g.system, g.augmentation) == (system, way)}
+                found = {d: 100 * mean_of([g for g in gains if g.drive == d], system, way, measure) for d in drives}
                 x = np.arange(len(drives)) + (place - 0.5 * (len(ways) - 1)) * 0.8 / len(ways)
                 drawn.bar(x, [found[d] for d in drives], 0.8 / len(ways), label=way, color=_COLOURS.get(way))
             drawn.set_xticks(range(len(drives)), drives, rotation=30, ha="right", rotation_mode="anchor", fontsize=8)

@@ -36,7 +36,7 @@ _DENSE_SENSOR = "os2_128"  # that is thinned to those, and that `poli.register` 
 
 @dataclass(frozen=True)
 class RegistrationBench:
-    config: DensifyConfig = field(default_factory=DensifyConfig)  # of POLI; PCA is sampled alike
+    config: DensifyConfig = field(default_factory=lambda: DensifyConfig(per_point=3))  # of POLI; PCA is sampled alike
     places: tuple[str, ...] = PLACES
     scans: int = 121  # of each simulated drive
     pairs: int = 50  # of each place

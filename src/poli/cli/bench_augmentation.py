@@ -116,8 +116,8 @@ def registration(
     command = f"poli bench registration --model {Path(model).name} --scans {scans} --pairs {pairs} --fewer {fewer}"
     command += _given("--places", places) + (" --real SEQUENCES" if real else "")
     bench = RegistrationBench(
-        _config(model), places=chosen, scans=scans, pairs=pairs, fewer=fewer, drives=drives, real=real, runs=runs, fresh=fresh,
-        processes=processes,
+        _config(model, per_point=3), places=chosen, scans=scans, pairs=pairs, fewer=fewer, drives=drives, real=real, runs=runs,
+        fresh=fresh, processes=processes,
     )  # fmt: skip
     run(bench, out, json_path, command)
 

@@ -22,7 +22,7 @@ def densify(
     dataset: Annotated[str, typer.Option(help="kitti, helipr, mulran, poli, folder or bag; auto goes by what is there.")] = "auto",
     topic: Annotated[str | None, typer.Option(help="Bags: of the clouds, if several topics have some.")] = None,
     sensor: Annotated[str | None, typer.Option(help="HeLiPR: densify this sensor alone; the others stay as they are.")] = None,
-    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 3,
+    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 1,
     within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 12.0,
     flat: Annotated[bool, typer.Option(help="Samples lie in the plane of their ellipsoid, across its normal.")] = True,
     model: Annotated[str, typer.Option(help="lidar, pca, or the path of a .safetensors file.")] = "lidar",

@@ -15,7 +15,7 @@ _PARAMETERS = ("per_point", "within", "flat", "thickest", "model", "voxel", "pla
 def node(
     source: Annotated[str, typer.Option("--in", help="Topic of the clouds.")] = "/points",
     target: Annotated[str, typer.Option("--out", help="Topic of the densified clouds.")] = "/points_dense",
-    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 3,
+    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 1,
     within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 12.0,
     model: Annotated[str, typer.Option(help="lidar, pca, or the path of a .safetensors file.")] = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,

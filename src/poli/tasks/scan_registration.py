@@ -22,7 +22,7 @@ _LEAST = 16  # points that a surface needs for a pose to be looked for
 class ScanPreset:
     """How scans of a kind of sensor are registered. Lengths are in metres."""
 
-    densify: DensifyConfig = field(default_factory=DensifyConfig)  # of which `per_point=0` is none
+    densify: DensifyConfig = field(default_factory=lambda: DensifyConfig(per_point=3))  # of which `per_point=0` is none
     voxel: float = 1.0  # one point in each, for features and for the search
     farthest: float = 60.0  # from the sensor: what lies beyond is seen too sparsely to be recognised
     feature_radius: float = 2.0  # of the smallest of three features

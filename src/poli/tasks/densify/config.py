@@ -13,7 +13,7 @@ class DensifyConfig:
     """The defaults are argued from `poli bench density` (docs/densify.md); the paper's are
     `DensifyConfig(per_point=7, within=1.0, flat=False, thickest=None)`."""
 
-    per_point: int = 3  # samples of each ellipsoid, that is of each point, or of each voxel
+    per_point: int = 1  # samples of each ellipsoid, that is of each point, or of each voxel
     within: float = 12.0  # calibrated standard deviations: how far from its parent a sample may lie
     flat: bool = True  # samples lie in the plane through the ellipsoid's mean, across its normal
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
