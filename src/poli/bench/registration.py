@@ -40,8 +40,8 @@ class RegistrationBench:
     places: tuple[str, ...] = PLACES
     scans: int = 121  # of each simulated drive
     pairs: int = 50  # of each place
-    fewer: int = 8  # pairs of each place for other voxel sizes and for other resolutions
-    of_real: int = 25  # pairs of each real sequence
+    fewer: int = 5  # pairs of each place for other voxel sizes and for other resolutions
+    of_real: int = 15  # pairs of each real sequence
     most: float = 12.0  # metres between the two scans
     voxel: float = 0.3  # of KISS-Matcher and the TEASER-like pipeline: what the former suggests for scans outdoors
     other_voxels: tuple[float, ...] = (0.5, 1.0)
