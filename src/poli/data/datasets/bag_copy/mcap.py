@@ -134,7 +134,6 @@ class McapCopy:
             summary.schemas[_number(raw)] = raw
         elif op == Op.CHANNEL:
             summary.channels[_number(raw)] = raw
-            summary.counts.setdefault(_number(raw), 0)
         elif op == Op.MESSAGE:
             channel, _, time, _ = MESSAGE_HEAD.unpack(head)
             summary.counts[channel] += 1
