@@ -59,6 +59,7 @@ class ScanFile:
 class Tree:
     scans: list[ScanFile]
     others: list[tuple[Path, Path]]
+    left_out: list[Path]  # where files of other sequences would go
     chosen: dict[str, Any]  # what of the dataset, for the description of the run; empty: all of it
 
 
@@ -76,10 +77,11 @@ def plan_tree(source: Path, out: Path, dataset: str = "auto", sensor: str | None
     is_scan, scratch = _rule(kind, source, sensor), workspace_of(out) / TEMPORARY
     wanted = Chosen(kind, source, sequences)
     told = {"sensor": sensor and sensor.lower(), "sequences": list(wanted.names)}
-    tree = Tree([], [], {name: value for name, value in told.items() if value})
+    tree = Tree([], [], [], {name: value for name, value in told.items() if value})
     for path in _files(source):
         relative = path.relative_to(source)
         if not wanted.holds(relative):
+            tree.left_out.append(out / relative)
             continue
         layout = is_scan(relative)
         if layout is None or path.stat().st_size == 0:
@@ -112,8 +114,8 @@ def densify_tree(
     with workspace(out):
         out.mkdir(exist_ok=True)
         if overwrite:  # none of another making may stay, whatever ends this run
-            for scan in tree.scans:
-                scan.target.unlink(missing_ok=True)
+            for target in (*(scan.target for scan in tree.scans), *(target for _, target in tree.others), *tree.left_out):
+                target.unlink(missing_ok=True)
         write_run(out / RUN, run)
         for path, target in tree.others:
             _carry_over(path, target)
