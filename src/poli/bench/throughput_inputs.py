@@ -27,10 +27,6 @@ class Scans:
     name: str
     clouds: list[np.ndarray]  # each (N, 3), float32
 
-    @property
-    def points(self) -> int:
-        return sum(map(len, self.clouds))
-
 
 def simulated(sensor: str, place: str, count: int, keep: Path) -> Scans:
     drive = SimulatedDrive(sensor, place, count, keep).open()
