@@ -13,6 +13,7 @@ import poli
 from poli.cli import app
 from poli.data.datasets import write_folder, write_kitti
 from poli.data.datasets.helipr import packed_layout
+from poli.data.datasets.mulran import LAYOUT as MULRAN
 from poli.errors import FormatError, InputError, PoliError
 from poli.tasks.densify import DensifyConfig
 from poli.tasks.densify.engines import engine
@@ -108,15 +109,85 @@ def test_helipr(tmp_path, sensor, stamps):
 def test_mulran(tmp_path):
     source, out = tmp_path / "DCC01", tmp_path / "dense"
     (source / "Ouster").mkdir(parents=True)
-    layout = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])
     for stamp, scan in zip(STAMPS, SCANS, strict=True):
-        records = packed(scan, layout)
+        records = packed(scan, MULRAN)
         records[:5] = 0  # returns that were lost stay, and have no children
         records.tofile(source / "Ouster" / f"{stamp}.bin")
     (source / "global_pose.csv").write_text("".join(f"{s},{line(np.eye(4)).replace(' ', ',')}\n" for s in STAMPS))
     run(source, out, "--voxel", 0)
     check_scans(poli.dataset("mulran", source), poli.dataset("mulran", out))
-    assert np.fromfile(out / "Ouster" / f"{STAMPS[0]}.bin", layout).shape == (60 + 7 * 55,)
+    assert np.fromfile(out / "Ouster" / f"{STAMPS[0]}.bin", MULRAN).shape == (60 + 7 * 55,)
+
+
+def test_kitti_sequences_that_are_asked_for(tmp_path):
+    source = kitti(tmp_path / "kitti")
+    write_kitti(source, 8, SCANS[:2], random_poses(2))
+    write_kitti(source, "street", SCANS[:1], random_poses(1))
+    (source / "readme.txt").write_text("hello")
+    said = run(source, tmp_path / "dense", "--voxel", 0, "--sequence", 7, "--sequence", "street")
+    assert "4 of 4 scans" in said
+    before, after = tree_bytes(source), tree_bytes(tmp_path / "dense")
+    assert set(after) == {name for name in before if "08" not in name}
+    for sequence, count in (("07", 3), ("street", 1)):
+        scans = [poli.dataset("kitti", folder, sequence=sequence) for folder in (source, tmp_path / "dense")]
+        check_scans(*scans, count=count)
+    run(source, tmp_path / "all", "--voxel", 0)
+    assert {name: after[name] for name in after} == {
+        name: data for name, data in tree_bytes(tmp_path / "all").items() if name in after
+    }
+    assert json.loads((tmp_path / "dense" / "densify.json").read_text())["sequences"] == ["07", "street"]
+    with pytest.raises(FormatError, match=r"was made in another way \(sequences\)"):
+        run(source, tmp_path / "dense", "--voxel", 0, "--sequence", "08")
+    run(source, tmp_path / "dense", "--voxel", 0, "--sequence", "08", "--overwrite")
+    assert set(tree_bytes(tmp_path / "dense")) == {name for name in before if "07" not in name and "street" not in name}
+    with pytest.raises(InputError, match=r"no sequence '09' here. There are: 07, 08, street"):
+        run(source, tmp_path / "b", "--sequence", "9")
+    with pytest.raises(InputError, match=r"no sequence '07' here. There are: none"):
+        run(source / "sequences" / "07", tmp_path / "b", "--sequence", "07")
+    (source / "dataset").mkdir()  # as KITTI's archives unpack
+    for name in ("sequences", "poses"):
+        (source / name).rename(source / "dataset" / name)
+    run(source, tmp_path / "unpacked", "--voxel", 0, "--sequence", "8")
+    assert {name for name in tree_bytes(tmp_path / "unpacked") if "velodyne" in name} == {
+        f"dataset/sequences/08/velodyne/00000{i}.bin" for i in range(2)
+    }
+
+
+@pytest.mark.parametrize(("kind", "place"), [("mulran", "Ouster"), ("mulran", "sensor_data/Ouster"), ("helipr", "LiDAR/Avia")])
+def test_sequences_that_are_folders(tmp_path, kind, place):
+    layout = MULRAN if kind == "mulran" else packed_layout("avia", STAMPS[0])
+    source = tmp_path / "all"
+    for name in ("DCC01", "DCC02"):
+        (source / name / place).mkdir(parents=True)
+        (source / name / "notes.txt").write_text(name)
+        packed(SCANS[0], layout).tofile(source / name / place / f"{STAMPS[0]}.bin")
+    (source / "extrinsics").mkdir()
+    (source / "extrinsics" / "base.txt").write_text("of both")
+    assert "1 of 1 scans" in run(source, tmp_path / "dense", "--voxel", 0, "--sequence", "DCC02")
+    assert set(tree_bytes(tmp_path / "dense")) == {f"DCC02/{place}/{STAMPS[0]}.bin", "DCC02/notes.txt", "extrinsics/base.txt"}
+    scans = [poli.dataset(kind, folder, sequence="DCC02", **({"sensor": "avia"} if kind == "helipr" else {}))
+             for folder in (source, tmp_path / "dense")]  # fmt: skip
+    check_scans(*scans, count=1)
+    with pytest.raises(InputError, match=r"no sequence 'DCC03' here. There are: DCC01, DCC02"):
+        run(source, tmp_path / "b", "--dataset", kind, "--sequence", "DCC03")
+
+
+def test_another_sensor_is_another_run(tmp_path):
+    source, out = tmp_path / "Town01", tmp_path / "dense"
+    for sensor in ("velodyne", "avia"):
+        (source / "LiDAR" / sensor.capitalize()).mkdir(parents=True)
+        packed(SCANS[0], packed_layout(sensor, 10)).tofile(source / "LiDAR" / sensor.capitalize() / "10.bin")
+    run(source, out, "--voxel", 0, "--sensor", "avia")
+    with pytest.raises(FormatError, match=r"was made in another way \(sensor\)"):
+        run(source, out, "--voxel", 0, "--sensor", "velodyne")
+    with pytest.raises(FormatError, match=r"was made in another way \(sensor\)"):
+        run(source, out, "--voxel", 0)
+    run(source, out, "--voxel", 0, "--sensor", "velodyne", "--overwrite")
+    before, after = tree_bytes(source), tree_bytes(out)
+    assert [len(after[f"LiDAR/{sensor}/10.bin"]) / len(before[f"LiDAR/{sensor}/10.bin"]) for sensor in ("Avia", "Velodyne")] == [
+        1,
+        8,
+    ]
 
 
 def test_a_folder_of_ours_keeps_every_field(tmp_path):
@@ -205,6 +276,11 @@ def test_bad_input(tmp_path):
         ((source, tmp_path / "b", "--dataset", "mulran"), FormatError, "no scans found in this mulran tree"),
         ((source, tmp_path / "b", "--topic", "/p"), InputError, "--topic /p: .* leave it out"),
         ((source, tmp_path / "b", "--sensor", "avia"), InputError, "--sensor avia: .* leave it out"),
+        (
+            (scan.parent / "full", tmp_path / "b", "--dataset", "folder", "--sequence", "07"),
+            InputError,
+            "--sequence 07: .* leave it out",
+        ),
         ((source, tmp_path / "b", "--model", "teapot"), InputError, "model is 'teapot'"),
     ]:
         with pytest.raises(kind, match=message):

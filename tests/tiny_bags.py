@@ -55,13 +55,14 @@ def cloud(kind, number, points=60, height=1, big=False, padding=0, topic_frame="
     return types[CLOUD](header, height, points, fields, big, 32, step, data, True)
 
 
-def write_bag(path, kind, clouds=4, compressed=False, version=9, **options):
+def write_bag(path, kind, clouds=4, compressed=False, version=9, first=0, **options):
     """Clouds on /points, two strings after each on /chatter, a last one that nothing follows, and a topic that nobody wrote to."""
     store = STORES[kind]
     ros1 = kind == "ros1"
     writer = Writer1(path) if ros1 else Writer2(path, version=version, storage_plugin=StoragePlugin[kind.upper()])
     if compressed:
         mode = CompressionMode.STORAGE if kind == "mcap" else CompressionMode.MESSAGE
+        mode = compressed if isinstance(compressed, CompressionMode) else mode
         writer.set_compression(*((Writer1.CompressionFormat.LZ4,) if ros1 else (mode, CompressionFormat.ZSTD)))
     serialize = store.serialize_ros1 if ros1 else store.serialize_cdr
     told = (
@@ -73,12 +74,12 @@ def write_bag(path, kind, clouds=4, compressed=False, version=9, **options):
         points = writer.add_connection("/points", CLOUD, typestore=store, **told[0])
         text = writer.add_connection("/chatter", TEXT, typestore=store, **told[1])
         writer.add_connection("/imu", CUSTOM, typestore=store)
-        for i in range(clouds):
+        for i in range(first, first + clouds):
             time = STAMP + i * 100_000_000
             writer.write(points, time, serialize(cloud(kind, i, **options), CLOUD))
             for j in range(2):
                 writer.write(text, time + j, serialize(store.types[TEXT](f"{i} {j}" * (j + 1)), TEXT))
-    return path if ros1 else next(p for p in path.iterdir() if p.suffix in (".db3", ".mcap"))
+    return path if ros1 else next(p for p in path.iterdir() if p.name != "metadata.yaml")
 
 
 def contents(path):

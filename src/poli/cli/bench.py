@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from poli.cli import bench_augmentation, bench_odometry
+from poli.cli import bench_augmentation, bench_odometry, bench_throughput
 from poli.errors import InputError
 
 bench = typer.Typer(help="Measure against rivals in the same run; tables, plots and JSON.", no_args_is_help=True)
@@ -16,6 +16,7 @@ bench.command()(bench_odometry.adapt)
 bench.command()(bench_augmentation.augmentation)
 bench.command()(bench_augmentation.density)
 bench.command()(bench_augmentation.registration)
+bench.command()(bench_throughput.throughput)
 
 _Out = Annotated[Path, typer.Option(help="Folder for the table and the plot; made if needed.")]
 _Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]

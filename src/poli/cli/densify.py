@@ -22,6 +22,9 @@ def densify(
     dataset: Annotated[str, typer.Option(help="kitti, helipr, mulran, poli, folder or bag; auto goes by what is there.")] = "auto",
     topic: Annotated[str | None, typer.Option(help="Bags: of the clouds, if several topics have some.")] = None,
     sensor: Annotated[str | None, typer.Option(help="HeLiPR: densify this sensor alone; the others stay as they are.")] = None,
+    sequence: Annotated[
+        list[str] | None, typer.Option(help="KITTI, HeLiPR, MulRan: make this sequence alone; give it again for more.")
+    ] = None,
     per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 1,
     within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 12.0,
     flat: Annotated[bool, typer.Option(help="Samples lie in the plane of their ellipsoid, across its normal.")] = True,
@@ -57,7 +60,7 @@ def densify(
     Examples: poli densify scan.pcd dense.pcd --within 4
               poli densify drive.bag dense.bag --topic /points
               poli densify Roundabout01 Roundabout01_dense --sensor velodyne
-              poli densify kitti kitti_dense --most 100000 --workers 8
+              poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
     """
     from contextlib import closing
     from time import perf_counter
@@ -72,8 +75,9 @@ def densify(
         per_point=per_point, within=within, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
         farthest=farthest or None, thickest=thickest or None, most=most or None, limit=limit, seed=seed,
     )  # fmt: skip
-    kind = _kind(data, dataset)
-    _check_options(kind, topic, sensor)
+    sequences = tuple(sequence or ())
+    kind = _kind(data, dataset, sequences)
+    _check_options(kind, topic, sensor, sequences)
     if kind == "scan":
         _densify_scan(data, out, settings)
         return
@@ -84,7 +88,7 @@ def densify(
     if kind == "bag":
         total, run = _bag(data, out, topic, settings, overwrite, resume)
     else:
-        total, run = _tree(data, out, kind, sensor, settings, overwrite)
+        total, run = _tree(data, out, kind, sensor, sequences, settings, overwrite)
     tally, begin = Tally(), perf_counter()
     with (
         stop_requests() as stop,
@@ -103,7 +107,7 @@ def densify(
         raise typer.Exit(128 + (stop.signal or 2))
 
 
-def _kind(data: Path, dataset: str) -> str:
+def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
     from poli.data.datasets import guess
     from poli.data.datasets.bags import ENDINGS
     from poli.errors import FormatError, InputError
@@ -115,15 +119,19 @@ def _kind(data: Path, dataset: str) -> str:
         raise FormatError(f"{data}: no such file or folder")
     if data.is_file():
         return "bag" if data.suffix in ENDINGS else "scan"
-    return guess(data) if dataset == "auto" else dataset
+    return guess(data, sequences[0] if sequences else None) if dataset == "auto" else dataset
 
 
-def _check_options(kind: str, topic: str | None, sensor: str | None) -> None:
+def _check_options(kind: str, topic: str | None, sensor: str | None, sequences: tuple[str, ...]) -> None:
     from poli.errors import InputError
+    from poli.tasks.densify.sequences import SEVERAL
 
-    for name, value, owner in (("topic", topic, "bag"), ("sensor", sensor, "helipr")):
-        if value is not None and kind != owner:
-            raise InputError(f"--{name} {value}: the input is of kind {kind!r}, and only {owner!r} has this option; leave it out")
+    given = [("topic", topic, ("bag",)), ("sensor", sensor, ("helipr",)), *(("sequence", name, SEVERAL) for name in sequences)]
+    for name, value, owners in given:
+        if value is not None and kind not in owners:
+            raise InputError(
+                f"--{name} {value}: the input is of kind {kind!r}, and this is an option of {', '.join(owners)} alone; leave it out"
+            )
 
 
 def _densify_scan(data: Path, out: Path, settings: "DensifyConfig") -> None:
@@ -152,10 +160,12 @@ def _bag(data: Path, out: Path, topic: str | None, settings: "DensifyConfig", ov
     return bag.clouds, lambda engine: densify_bag(bag, out, settings, engine, resume, overwrite)
 
 
-def _tree(data: Path, out: Path, kind: str, sensor: str | None, settings: "DensifyConfig", overwrite: bool) -> "_Job":
+def _tree(
+    data: Path, out: Path, kind: str, sensor: str | None, sequences: tuple[str, ...], settings: "DensifyConfig", overwrite: bool
+) -> "_Job":
     from poli.tasks.densify.trees import densify_tree, plan_tree
 
-    tree = plan_tree(data, out, kind, sensor)
+    tree = plan_tree(data, out, kind, sensor, sequences)
     return len(tree.scans), lambda engine: densify_tree(tree, data, out, settings, engine, overwrite)
 
 

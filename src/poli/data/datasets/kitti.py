@@ -51,7 +51,7 @@ def write_kitti(
 ) -> None:
     """Write a sequence under the folder `out`, which may hold others: intensity is kept, other fields are not, coordinates are
     float32, and times count from the first stamp. `Tr` is the identity, so that poses are the sensor's own."""
-    root, name = Path(out), _sequence_name(sequence)
+    root, name = Path(out), sequence_name(sequence)
     for folder in (root / "sequences", root / "poses"):
         folder.mkdir(parents=True, exist_ok=True)
     stamps = []
@@ -79,7 +79,7 @@ def write_kitti(
 def _locate(path: Path, sequence: str | int | None) -> tuple[Path, str]:
     """The root folder, and the name of the sequence."""
     if (path / "velodyne").is_dir():
-        if sequence is not None and _sequence_name(sequence) != path.resolve().name:
+        if sequence is not None and sequence_name(sequence) != path.resolve().name:
             raise InputError(f"{path}: this is the folder of one sequence, not of {sequence!r}; leave sequence= out")
         return path.resolve().parents[1], path.resolve().name
     root = path / "dataset" if (path / "dataset" / "sequences").is_dir() else path  # as KITTI's archives unpack
@@ -88,13 +88,14 @@ def _locate(path: Path, sequence: str | int | None) -> tuple[Path, str]:
     there = sorted(p.name for p in (root / "sequences").iterdir() if (p / "velodyne").is_dir())
     if sequence is None and len(there) == 1:
         return root, there[0]
-    if sequence is None or _sequence_name(sequence) not in there:
-        problem = "which sequence?" if sequence is None else f"no sequence {_sequence_name(sequence)!r} with a folder 'velodyne'."
+    if sequence is None or sequence_name(sequence) not in there:
+        problem = "which sequence?" if sequence is None else f"no sequence {sequence_name(sequence)!r} with a folder 'velodyne'."
         raise InputError(f"{path}: {problem} There are: {', '.join(there) or 'none'}; pass sequence=")
-    return root, _sequence_name(sequence)
+    return root, sequence_name(sequence)
 
 
-def _sequence_name(sequence: str | int) -> str:
+def sequence_name(sequence: str | int) -> str:
+    """As KITTI calls it: 7 is "07"."""
     name = str(sequence)
     return name.zfill(2) if name.isdigit() else name
 

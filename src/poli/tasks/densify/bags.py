@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from poli.data.datasets.bag_copy import BagCopy, copy_of
+from poli.data.datasets.bag_copy import Item, copy_of
 from poli.data.datasets.bags import choose_topic, damage, open_reader
 from poli.errors import FormatError
 from poli.tasks.densify.clouds import densify_message
@@ -26,7 +26,7 @@ from poli.tasks.densify.parts import Message, NoParts, Parts
 from poli.tasks.densify.tally import Tally
 from poli.tasks.densify.workspace import TEMPORARY, workspace
 
-_MOST_WAITING = 64 << 20  # bytes of messages of other topics that wait for a cloud before them
+_MOST_WAITING = 64 << 20  # bytes of other messages that wait for a cloud before them
 
 
 class Bag(NamedTuple):
@@ -58,43 +58,40 @@ def densify_bag(
     with workspace(out) as folder:
         parts = Parts(folder, run) if resumable else NoParts()
         temporary = folder / TEMPORARY / out.name
-        with closing(open_reader(bag.path)) as reader:
-            work = partial(densify_message, config=config, ros2=reader.is2)
-            with copy_of(reader, bag.path, temporary) as copy:
-                yield from _Pass(bag, copy, parts, engine, work).run(reader)
+        work = partial(densify_message, config=config, ros2=bag.path.suffix != ".bag")
+        with copy_of(bag.path, temporary, bag.topic) as items:
+            yield from _Pass(bag, parts, engine, work).run(items)
         if out.exists():
             out.rename(folder / TEMPORARY / "before")
         temporary.rename(out)
 
 
 class _Waiting(NamedTuple):
-    connection: Any
-    time: int
-    raw: bytes  # of messages of other topics
+    item: Item
     number: int = -1  # of clouds
     promise: Promise | None = None  # of clouds that are being computed
     kept: Message | None = None  # of clouds that an earlier run computed
 
 
 class _Pass:
-    """One way through the bag. Messages wait in its order, those of other topics behind the clouds before them."""
+    """One way through the bag. Items wait in its order, those that are no clouds behind the clouds before them."""
 
-    def __init__(self, bag: Bag, copy: BagCopy, parts: Parts | NoParts, engine: Engine, work: Callable[[Any], Message]) -> None:
-        self._bag, self._copy, self._parts, self._engine, self._work = bag, copy, parts, engine, work
+    def __init__(self, bag: Bag, parts: Parts | NoParts, engine: Engine, work: Callable[[Any], Message]) -> None:
+        self._bag, self._parts, self._engine, self._work = bag, parts, engine, work
         self._queue: deque[_Waiting] = deque()
-        self._clouds = self._bytes = 0  # in the queue: clouds, and bytes of other messages
+        self._clouds = self._bytes = 0  # in the queue: clouds, and bytes of all else
         self._tally = Tally()
 
-    def run(self, reader: Any) -> Iterator[Tally]:
+    def run(self, items: Iterator[Item]) -> Iterator[Tally]:
         number = 0
-        for connection, time, raw in _messages(reader, self._bag.path):
-            if connection.topic == self._bag.topic:
-                self._queue.append(self._cloud(connection, time, raw, number))
+        for item in self._read(items):
+            if item.cloud:
+                self._queue.append(self._cloud(item, number))
                 self._clouds += 1
                 number += 1
             else:
-                self._queue.append(_Waiting(connection, time, raw))
-                self._bytes += len(raw)
+                self._queue.append(_Waiting(item))
+                self._bytes += len(item.raw)
             while self._queue and self._must_or_may_write():
                 yield from self._write_first()
         while self._queue:
@@ -105,12 +102,20 @@ class _Pass:
                 "the bag is cut off, or needs to be reindexed"
             )
 
-    def _cloud(self, connection: Any, time: int, raw: bytes, number: int) -> _Waiting:
-        found = self._parts.load(number)
+    def _read(self, items: Iterator[Item]) -> Iterator[Item]:
+        while True:
+            with damage(self._bag.path, "cannot be read to its end"):
+                item = next(items, None)
+            if item is None:
+                return
+            yield item
+
+    def _cloud(self, item: Item, number: int) -> _Waiting:
+        found, without = self._parts.load(number), item._replace(raw=b"")
         if found is not None:
-            return _Waiting(connection, time, b"", number, kept=found)
+            return _Waiting(without, number, kept=found)
         where = f"{self._bag.path}: {self._bag.topic}, message {number}"
-        return _Waiting(connection, time, b"", number, self._engine.submit(self._work, Large((raw, where))))
+        return _Waiting(without, number, self._engine.submit(self._work, Large((item.raw, where))))
 
     def _must_or_may_write(self) -> bool:
         first = self._queue[0]
@@ -121,26 +126,16 @@ class _Pass:
     def _write_first(self) -> Iterator[Tally]:
         first = self._queue.popleft()
         if first.number < 0:
-            self._bytes -= len(first.raw)
-            self._copy.write(first.connection, first.time, first.raw)
+            self._bytes -= len(first.item.raw)
+            first.item.write(first.item.raw)
             return
         message = first.kept or cast(Promise, first.promise).result()
         self._clouds -= 1
         if first.kept is None:
             self._parts.save(first.number, message)
         self._tally.add(message.points_in, message.points_out, kept=first.kept is not None)
-        self._copy.write(first.connection, first.time, message.raw)
+        first.item.write(message.raw)
         yield self._tally
-
-
-def _messages(reader: Any, path: Path) -> Iterator[tuple[Any, int, bytes]]:
-    messages = iter(reader.messages())
-    while True:
-        with damage(path, "cannot be read to its end"):
-            message = next(messages, None)
-        if message is None:
-            return
-        yield message
 
 
 def _files(path: Path) -> list[list[Any]]:

@@ -44,7 +44,7 @@ def write_run(path: Path, run: dict[str, Any]) -> None:
 def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
     """Names of what differs, for an error message."""
     flat_before, flat_now = ({**run, **run.get("densify", {})} for run in (before, now))
-    names = [name for name in flat_now if name != "densify" and flat_before.get(name) != flat_now[name]]
+    names = [name for name in {**flat_now, **flat_before} if name != "densify" and flat_before.get(name) != flat_now.get(name)]
     return ", ".join(names) or "its format"
 
 

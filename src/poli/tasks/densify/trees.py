@@ -10,12 +10,12 @@ import os
 import secrets
 import shutil
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.engines import Engine, Promise
 from poli.tasks.densify.identity import check_apart, describe_run, differences, read_run, write_run
 from poli.tasks.densify.scans import densify, densify_records
+from poli.tasks.densify.sequences import Chosen
 from poli.tasks.densify.tally import Tally
 from poli.tasks.densify.workspace import TEMPORARY, workspace, workspace_of
 
@@ -58,20 +59,30 @@ class ScanFile:
 class Tree:
     scans: list[ScanFile]
     others: list[tuple[Path, Path]]
+    left_out: list[Path]  # where files of other sequences would go
+    chosen: dict[str, Any]  # what of the dataset, for the description of the run; empty: all of it
 
 
-def plan_tree(source: Path, out: Path, dataset: str = "auto", sensor: str | None = None) -> Tree:
-    """Which files of `source` are scans, and where they go. `sensor` names the one of HeLiPR's to densify; None: each of them."""
-    kind = guess(source) if dataset == "auto" else dataset
+def plan_tree(source: Path, out: Path, dataset: str = "auto", sensor: str | None = None, sequences: Sequence[str] = ()) -> Tree:
+    """Which files of `source` are scans, and where they go.
+
+    `sensor` names the one of HeLiPR's to densify; None: each of them. Files of other `sequences` than those named are left out.
+    """
+    kind = guess(source, sequences[0] if sequences else None) if dataset == "auto" else dataset
     if kind not in TREES:
         raise InputError(f"{source}: a tree of kind {kind!r} cannot be densified; known are bags and {', '.join(TREES)}")
     if sensor is not None and (kind != "helipr" or sensor.lower() not in SENSORS):
         raise InputError(f"sensor is {sensor!r}; only HeLiPR has several: {', '.join(SENSORS)}")
     check_apart(source, out)
     is_scan, scratch = _rule(kind, source, sensor), workspace_of(out) / TEMPORARY
-    tree = Tree([], [])
+    wanted = Chosen(kind, source, sequences)
+    told = {"sensor": sensor and sensor.lower(), "sequences": list(wanted.names)}
+    tree = Tree([], [], [], {name: value for name, value in told.items() if value})
     for path in _files(source):
         relative = path.relative_to(source)
+        if not wanted.holds(relative):
+            tree.left_out.append(out / relative)
+            continue
         layout = is_scan(relative)
         if layout is None or path.stat().st_size == 0:
             tree.others.append((path, out / relative))
@@ -91,7 +102,7 @@ def densify_tree(
     overwrite: bool = False,
 ) -> Generator[Tally, None, None]:
     """Do it, and tell what is done after every scan. Scans that are there already are kept, unless `overwrite`."""
-    run = describe_run(source, config)
+    run = describe_run(source, config, **tree.chosen)
     before = read_run(out / RUN)
     if before is not None and before != run and not overwrite:
         raise FormatError(
@@ -103,8 +114,8 @@ def densify_tree(
     with workspace(out):
         out.mkdir(exist_ok=True)
         if overwrite:  # none of another making may stay, whatever ends this run
-            for scan in tree.scans:
-                scan.target.unlink(missing_ok=True)
+            for target in (*(scan.target for scan in tree.scans), *(target for _, target in tree.others), *tree.left_out):
+                target.unlink(missing_ok=True)
         write_run(out / RUN, run)
         for path, target in tree.others:
             _carry_over(path, target)

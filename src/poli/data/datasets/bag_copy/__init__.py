@@ -1,0 +1,89 @@
+"""A bag like another, with other clouds: file by file, each with its own name, and everything else as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePath
+from typing import Protocol
+
+from poli.data.datasets.bag_copy.compression import compress, compress_file, decompress, decompress_file
+from poli.data.datasets.bag_copy.item import Item
+from poli.data.datasets.bag_copy.mcap import McapCopy
+from poli.data.datasets.bag_copy.rosbag1 import Rosbag1Copy
+from poli.data.datasets.bag_copy.sqlite import SqliteCopy
+
+__all__ = ["Item", "copy_of"]
+
+_METADATA = "metadata.yaml"
+_ZSTD = "zstd"  # the only compression of whole files and of single messages
+
+
+class _FileCopy(Protocol):
+    """The last of its items completes the file; `close` without it leaves one that is not whole."""
+
+    def items(self) -> Iterator[Item]: ...
+
+    def close(self) -> None: ...
+
+
+_COPIES: dict[str, Callable[[Path, Path, str], _FileCopy]] = {".bag": Rosbag1Copy, ".mcap": McapCopy, ".db3": SqliteCopy}
+
+
+@contextmanager
+def copy_of(path: Path, out: Path, topic: str) -> Iterator[Iterator[Item]]:
+    """Everything in the bag `path`, to be written one after the other to a new bag `out`; `topic` is that of the clouds."""
+    with ExitStack() as opened:
+        yield _file_items(path, out, topic, opened) if path.is_file() else _folder_items(path, out, topic, opened)
+
+
+def _file_items(path: Path, out: Path, topic: str, opened: ExitStack) -> Iterator[Item]:
+    copy = _COPIES[path.suffix](path, out, topic)
+    opened.callback(copy.close)
+    return copy.items()
+
+
+def _folder_items(path: Path, out: Path, topic: str, opened: ExitStack) -> Iterator[Item]:
+    """Nothing that metadata.yaml says of a bag changes with its clouds: names, times, and how many messages there are."""
+    names, compressed = _read_metadata(path / _METADATA)
+    out.mkdir()
+    for name in names:
+        if compressed == "file":
+            yield from _compressed_file_items(path / name, out / name, topic, opened)
+        else:
+            items = _file_items(path / name, out / name, topic, opened)
+            yield from map(_decompressed, items) if compressed == "message" else items
+    yield Item((path / _METADATA).read_bytes(), False, lambda raw: _write_bytes(out / _METADATA, raw))
+
+
+def _compressed_file_items(path: Path, out: Path, topic: str, opened: ExitStack) -> Iterator[Item]:
+    """The plain files lie beside `out` for as long as they are needed."""
+    before, after = (out.with_name(f".{which}.{out.stem}") for which in ("before", "after"))
+    decompress_file(path, before)
+
+    def finish(_: bytes) -> None:
+        compress_file(after, out)
+        before.unlink()
+        after.unlink()
+
+    yield from _file_items(before, after, topic, opened)
+    yield Item(b"", False, finish)
+
+
+def _decompressed(item: Item) -> Item:
+    if not item.cloud:
+        return item
+    return Item(decompress(item.raw, _ZSTD), True, lambda raw: item.write(compress(raw, _ZSTD)))
+
+
+def _read_metadata(path: Path) -> tuple[list[str], str]:
+    """The names of the files, and what of them is compressed by itself: "file", "message" or "" for nothing."""
+    from ruamel.yaml import YAML
+
+    told = YAML(typ="safe").load(path.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
+    mode = str(told.get("compression_mode") or "").lower()
+    return [PurePath(name).name for name in told["relative_file_paths"]], "" if mode == "none" else mode
+
+
+def _write_bytes(path: Path, raw: bytes) -> None:
+    path.write_bytes(raw)
