@@ -66,7 +66,7 @@ class Odometer:
 
     def add(self, scan: ScanLike) -> Step:
         """The pose of the next scan. Raises `TrackingLost` where it cannot be told and the configuration says to stop."""
-        scan = scan if isinstance(scan, Scan) else Scan(scan)
+        scan = Scan.of(scan)
         seconds: dict[str, float] = {}
         elapsed, gap = self._elapsed(scan)
         T_expected = nearest_rotation(self.steps[-1].T_world_scan @ exp(elapsed * self._velocity)) if self.steps else np.eye(4)
