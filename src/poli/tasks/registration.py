@@ -175,7 +175,7 @@ def register_by_normals(
 def _trained(points: np.ndarray) -> Ellipsoids:
     from poli.estimation import estimate
 
-    return estimate(points, model="objects")
+    return estimate(points, model="objects", warn=False)
 
 
 def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarray:  # -> (K, 2)

@@ -116,7 +116,7 @@ class Odometer:
     def _estimate(self, points: np.ndarray) -> Ellipsoids:
         if self.config.model == "pca":
             return pca(points, k=min(_PCA_NEIGHBOURS, len(points)))
-        return estimate(points, model=self.config.model, up=UP if self.config.upright else None)
+        return estimate(points, model=self.config.model, up=UP if self.config.upright else None, warn=False)
 
     def _elapsed(self, scan: Scan) -> tuple[float, int]:
         """Time since the last scan in the unit of the velocity, and how many scans seem to be missing in between."""
