@@ -1,4 +1,4 @@
-"""What this library raises. Catch `PoliError` to catch all of it; only the command line prints and exits."""
+"""What this library raises, and what it warns of. Catch `PoliError` to catch all of it; only the command line prints and exits."""
 
 
 class PoliError(Exception):
@@ -15,6 +15,10 @@ class FormatError(PoliError):
 
 class DegenerateError(PoliError):
     """The input is well formed but does not determine the answer (collinear points, singular weights, ...)."""
+
+
+class DensityWarning(UserWarning):
+    """A cloud is denser or sparser than what a model has learned from, or too small; the ellipsoids may be bad."""
 
 
 class MissingExtra(PoliError, ImportError):

@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from poli.arrays import real_array
-from poli.errors import InputError
+from poli.errors import FormatError, InputError
+from poli.foreign import HasPoint, HasPoints, HasVertices, Tensor, array_in
+from poli.pointcloud2 import PointCloud2, columns_of_cloud, is_pointcloud2, stamp_of_cloud
 from poli.se3 import check_pose
 
 _FLOAT32_REACH = 8192.0  # metres: beyond it, float32 steps are wider than a millimetre
@@ -34,7 +36,8 @@ class Dropped:
 class Scan:
     """Points in the sensor's frame with their fields (time, ring, intensity, ...), row by row.
 
-    Points stay in the precision they come in, float32 or float64. A scan stands wherever an (N, 3) array does.
+    Points stay in the precision they come in, float32 or float64. A scan stands wherever an (N, 3) array does; `Scan.of` says what
+    else may stand for it.
     """
 
     points: np.ndarray  # (N, 3)
@@ -62,6 +65,34 @@ class Scan:
                 )
         object.__setattr__(self, "points", np.ascontiguousarray(points))
         object.__setattr__(self, "fields", fields)
+
+    @classmethod
+    def of(cls, cloud: ScanLike, name: str = "points") -> Scan:
+        """The scan that anything with points is: a Scan itself, an (N, 3) array, a torch tensor, a cloud or mesh of Open3D, PyVista
+        or trimesh (its points or vertices), or a PointCloud2 message of ROS with all its fields, without lost returns.
+
+        `poli.read` does more for messages: it makes seconds of the times of their points.
+        """
+        if isinstance(cloud, Scan):
+            return cloud
+        if is_pointcloud2(cloud):
+            where = f"{name}: the PointCloud2 message"
+            return replace(cls.from_columns(columns_of_cloud(cloud, where), where), stamp=stamp_of_cloud(cloud)).clean()
+        return cls(array_in(cloud, name))
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, np.ndarray], where: str) -> Scan:  # each (N,) or (N, c)
+        """Columns x, y, z become the points, in the widest of their types; the others become fields."""
+        columns = dict(columns)
+        if not {*"xyz"} & {*columns}:  # some tools write them large
+            columns = {name.lower() if name in ("X", "Y", "Z") else name: values for name, values in columns.items()}
+        missing = [axis for axis in "xyz" if axis not in columns]
+        if missing:
+            raise FormatError(f"{where}: no column '{missing[0]}'; the columns are {', '.join(columns) or 'none'}")
+        points = np.stack([columns.pop(axis) for axis in "xyz"], axis=-1)
+        if points.ndim != 2:
+            raise FormatError(f"{where}: x, y and z must hold one number each")
+        return cls(points, {name: np.ascontiguousarray(values) for name, values in columns.items()})
 
     def __len__(self) -> int:
         return len(self.points)
@@ -104,12 +135,12 @@ class Scan:
         return replace(self, points=moved.astype(self.points.dtype) if fits else moved)
 
 
-ScanLike: TypeAlias = Scan | np.ndarray
+ScanLike: TypeAlias = Scan | np.ndarray | PointCloud2 | HasPoints | HasVertices | HasPoint | Tensor
 
 
 def points_of(scan: ScanLike, name: str = "points", least: int = 1) -> np.ndarray:
-    """The (N, 3) float64 points of a scan or an array, all finite, or an error that names the trouble."""
-    points = scan.points if isinstance(scan, Scan) else Scan(scan).points
+    """The (N, 3) float64 points of anything that `Scan.of` takes, all finite, or an error that names the trouble."""
+    points = Scan.of(scan, name).points
     if len(points) < least:
         raise InputError(f"{name} holds {len(points)} points; at least {least} are needed")
     bad = ~np.isfinite(points).all(axis=1)

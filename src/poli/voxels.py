@@ -24,8 +24,7 @@ def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> S
     size = real_number(size, "size", "a positive number", above=True)
     if pick not in get_args(VoxelPick):
         raise InputError(f"pick is {pick!r}; expected one of {', '.join(get_args(VoxelPick))}")
-    scan = scan if isinstance(scan, Scan) else Scan(scan)
-    scan = scan.clean()
+    scan = Scan.of(scan).clean()
     if not len(scan):
         return scan
     check_reach(scan.points, size)

@@ -27,7 +27,7 @@ import sys, time
 start = time.perf_counter()
 import poli
 import numpy
-poli.estimate(numpy.load(sys.argv[1]), model=sys.argv[2])
+poli.estimate(numpy.load(sys.argv[1]), model=sys.argv[2], warn=False)
 print(time.perf_counter() - start)
 """
 _PEAK = "import sys; from poli.bench.fresh_process import print_peak; print_peak(*sys.argv[1:])"
@@ -63,14 +63,14 @@ def _in_a_process(code: str, points: np.ndarray, model: str, folder: Path, cache
 def print_peak(points_file: str, model: str) -> None:
     """Runs in the fresh process."""
     points = np.load(points_file)
-    poli.estimate(points[:_WARM_POINTS], model=model)  # loads model and kernels
+    poli.estimate(points[:_WARM_POINTS], model=model, warn=False)  # loads model and kernels
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # what is free already would hide what the estimate takes; glibc only
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far, that of loading; where that fails we tell too much
     before = _resident_mb("VmRSS")
-    field = poli.estimate(points, model=model)
+    field = poli.estimate(points, model=model, warn=False)
     after = _resident_mb("VmHWM")
     assert len(field) == len(points)  # it is still held
     print(json.dumps(None if before is None or after is None else after - before))

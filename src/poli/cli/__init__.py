@@ -1,6 +1,9 @@
 """The command line: one file a verb. Heavy modules load inside the verbs, so that `poli --help` answers at once."""
 
-from typing import Annotated
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +19,7 @@ from poli.cli.odometry import odometry
 from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
-from poli.errors import PoliError
+from poli.errors import DensityWarning, PoliError
 
 app = typer.Typer(
     name="poli",
@@ -47,13 +50,31 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """What the library warns of, without the line of code that a program would want to see."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:
+            if issubclass(category, DensityWarning):
+                typer.secho(f"poli: warning: {message}", fg=typer.colors.YELLOW, err=True)
+            else:
+                others(message, category, *where, **options)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", DensityWarning)
+        yield
+
+
 @app.callback()
 def _main(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
     ] = False,
 ) -> None:
-    pass
+    context.with_resource(_warnings_as_lines())
 
 
 def main() -> None:

@@ -1,23 +1,73 @@
 """`poli models`: what is shipped, and the card of each."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.table import Table
 
-def models(name: Annotated[str | None, typer.Argument(help="Print the card of this model.")] = None) -> None:
-    """List the shipped models, or print the card of one: data, training, calibration, results, licence.
+    from poli.estimation.facts import Facts
+
+
+def models(
+    name: Annotated[str | None, typer.Argument(help="Print the card of this model.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON, of all models or of this one.")] = False,
+) -> None:
+    """Show the shipped models, or print the card of one: data, training, calibration, results, licence.
 
     Examples: poli models
               poli models objects
+              poli models --json
     """
-    from poli.estimation.inference import load_model, model_card, shipped_models
+    from poli.estimation.facts import facts_of
+    from poli.estimation.inference import model_card, shipped_models
 
-    if name is not None:
+    names = shipped_models() if name is None else (name,)
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        typer.echo(json.dumps([asdict(facts_of(model)) for model in names], indent=1))
+    elif name is not None:
         typer.echo(model_card(name))
-        return
-    for shipped in shipped_models():
-        model = load_model(shipped)
-        summary = next(line for line in model_card(shipped).splitlines() if line and not line.startswith("#"))
-        cost = model.architecture.multiply_adds() / 1e3
-        typer.echo(f"{shipped}: {summary} ({model.metadata['steps']} steps, {cost:.0f} thousand multiply-adds a point)")
+    else:
+        from rich.console import Console
+
+        Console().print(_table([facts_of(model) for model in names]))
+
+
+def _table(shipped: list["Facts"]) -> "Table":
+    """A column a model: what there is to say of each is longer than a terminal is wide."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("", *(facts.name for facts in shipped), show_lines=True)
+    rows = {
+        "sensors": [_sensors(facts) for facts in shipped],
+        "voxel sizes": [_voxels(facts) for facts in shipped],
+        "calibration": [f"L times {facts.calibration:.4f}: d'(2C)^-1 d is 3 (mean, validation)" for facts in shipped],
+        "results": [facts.results for facts in shipped],
+        "licence of data": [facts.data_licence for facts in shipped],
+        "sha256": [facts.sha256[:12] for facts in shipped],
+        "size": [
+            f"{facts.bytes / 1e6:.2f} MB, {facts.weights:,} weights, {facts.multiply_adds / 1e3:.0f} thousand multiply-adds a point"
+            for facts in shipped
+        ],
+    }
+    for label, cells in rows.items():
+        table.add_row(label, *map(Text, cells))  # no markup: names of sensors may have brackets
+    return table
+
+
+def _sensors(facts: "Facts") -> str:
+    if not facts.sensors:
+        return "none: objects of any size and in any pose"
+    return ", ".join("random tables of beams" if sensor == "any" else sensor for sensor in facts.sensors)
+
+
+def _voxels(facts: "Facts") -> str:
+    if facts.voxels is None or facts.spacing is None:
+        return f"any: only shape counts; {facts.least_points} points or more"
+    (least, largest), (low, high) = facts.voxels, facts.spacing
+    return f"{least:g} to {largest:g} m{', and raw' if facts.raw else ''}; good for points {low:g} to {high:g} m apart"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -252,6 +252,49 @@ class Ellipsoids:
         from poli.ellipsoids import files
 
         files.write_splat(self, path, colors, opacity)
+
+    # --- in other libraries ------------------------------------------------------------------------------------------
+
+    def to_open3d(self) -> Any:
+        """An `open3d.geometry.PointCloud` with points, normals (towards the viewpoint) and covariances (extra `adapters`).
+
+        Open3D's `registration_generalized_icp` weighs by these covariances as they are; it inverts sums of two of them, so give
+        fields that may be flat a thickness first (`with_floor`, `as_planes`).
+        """
+        from poli.ellipsoids import adapters
+
+        return adapters.to_open3d(self)
+
+    def to_small_gicp(self, neighbours: int = 20) -> tuple[Any, Any]:
+        """A `small_gicp.PointCloud` and its `small_gicp.KdTree`, as `small_gicp.align` takes them (extra `adapters`).
+
+        Only the means are carried. small_gicp 1.0 lets Python set neither normals nor covariances: its constructor takes points,
+        and `normals()` and `covs()` return copies. Those in the cloud are small_gicp's own, by PCA of `neighbours` points, since
+        without them its GICP would read memory that was never written. To align by the covariances of this field, take
+        `poli.tasks.gicp` or `to_open3d`.
+        """
+        from poli.ellipsoids import adapters
+
+        return adapters.to_small_gicp(self, neighbours)
+
+    def to_torch(self, copy: bool = False) -> tuple[Any, Any]:
+        """Means (N, 3) and covariances (N, 3, 3) as float64 tensors on the CPU (extra `train`).
+
+        They share the field's memory, so do not write to them; with `copy=True`, or after `.float()` or `.cuda()`, they are yours.
+        """
+        from poli.ellipsoids import adapters
+
+        return adapters.to_torch(self, copy)
+
+    def to_rerun(self, sigma: float = 1.0, colors: np.ndarray | None = None) -> Any:
+        """A `rerun.Ellipsoids3D` to log (extra `view`): `rr.log("field", field.to_rerun(sigma=2.0))`.
+
+        Solid ellipsoids of `sigma` standard deviations; rerun keeps float32. `colors` (N, 3) in 0..1; by default they show
+        the normals, as in `write_splat`.
+        """
+        from poli.ellipsoids import adapters
+
+        return adapters.to_rerun(self, sigma, colors)
 
     # --- checks ------------------------------------------------------------------------------------------------------
 

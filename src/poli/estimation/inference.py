@@ -11,6 +11,7 @@ import numpy as np
 from poli.arrays import real_array
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
+from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.grouping import Sight
 from poli.estimation.model import Model, read_model
 from poli.scan import ScanLike, points_of
@@ -26,6 +27,7 @@ def estimate(
     viewpoint: np.ndarray | None = None,  # (3,) or (N, 3); the origin if not given
     up: np.ndarray | None = UP,  # (3,)
     merged: bool = False,
+    warn: bool = True,
 ) -> Ellipsoids:
     """An ellipsoid for every point, by a network that has learned from pairs of clouds how surfaces run between points.
 
@@ -34,10 +36,18 @@ def estimate(
 
     A model for scans is told where the sensor stood, and which way was up: the origin and the z axis, as in the frame of an upright
     sensor. Give `up=None` if nobody knows, and `merged=True` for points that were not all seen from one place.
+
+    Clouds that are denser or sparser than what the model knows, in other units for instance, bring a `DensityWarning`, unless
+    `warn=False`.
     """
     points = points_of(scan).copy()
     network = load_model(model)
-    return Ellipsoids.trusted(points, network.covariances(points, sight_of(viewpoint, up, merged, len(points))), viewpoint)
+    sight = sight_of(viewpoint, up, merged, len(points))
+    spacings: list[float] = []
+    covariances = network.covariances(points, sight, lambda radii, k: spacings.append(median_spacing(radii, k)) if warn else None)
+    if warn:
+        warn_of_density(network, len(points), spacings[0])
+    return Ellipsoids.trusted(points, covariances, viewpoint)
 
 
 def sight_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, count: int) -> Sight:
@@ -59,7 +69,7 @@ def sight_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, 
 
 def load_model(model: str | os.PathLike[str]) -> Model:
     """A shipped model by name, or any by path; kept in memory."""
-    path = _SHIPPED / f"{model}.safetensors" if isinstance(model, str) and model in shipped_models() else Path(model)
+    path = shipped_file(model, ".safetensors") if isinstance(model, str) and model in shipped_models() else Path(model)
     if path.suffix != ".safetensors":
         known = ", ".join(shipped_models())
         raise InputError(f"model is {str(model)!r}; expected one of {known}, or the path of a .safetensors file")
@@ -77,6 +87,11 @@ def shipped_models() -> tuple[str, ...]:
 
 def model_card(name: str) -> str:
     """The card of a shipped model, in Markdown: data, training, calibration, results, licence."""
+    return shipped_file(name, ".md").read_text(encoding="utf-8")
+
+
+def shipped_file(name: str, ending: str) -> Path:
+    """Of a shipped model: its weights (.safetensors), its card (.md), or what neither says in numbers (.toml)."""
     if name not in shipped_models():
         raise InputError(f"no shipped model {name!r}; there are {', '.join(shipped_models())}")
-    return (_SHIPPED / f"{name}.md").read_text(encoding="utf-8")
+    return _SHIPPED / f"{name}{ending}"

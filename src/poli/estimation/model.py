@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -25,10 +27,16 @@ class Model:
     calibration: float  # L is multiplied by it, so that d'(2C)^-1 d is 3 on average
     weights: dict[str, np.ndarray]  # "down0.edge.weight" (out, in) and "down0.edge.bias" (out,), float32
     metadata: dict[str, str]
+    training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if nobody knows
 
-    def covariances(self, points: np.ndarray, sight: Sight = Sight()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
-        """Calibrated: matched points of two clouds of this density differ by N(0, 2 C)."""
-        return covariances(points, self.architecture, self.weights, self.calibration, sight)
+    def covariances(  # (N, 3) -> (N, 3, 3)
+        self,
+        points: np.ndarray,
+        sight: Sight = Sight(),  # noqa: B008
+        spaced: Callable[[np.ndarray, int], None] | None = None,
+    ) -> np.ndarray:
+        """Calibrated: matched points of two clouds of this density differ by N(0, 2 C). `spaced` as in `runtime.covariances`."""
+        return covariances(points, self.architecture, self.weights, self.calibration, sight, spaced=spaced)
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
@@ -47,6 +55,9 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         architecture = Architecture.from_dict(json.loads(metadata["architecture"]))
         calibration = float(metadata["calibration"])
         name = metadata["name"]
+        training = json.loads(metadata.get("config", "{}"))
+        if not isinstance(training, dict):
+            raise FormatError(f"{path}: its configuration is no table; the file is damaged")
         if not 0.0 < calibration < np.inf:
             raise FormatError(f"{path}: its calibration is {calibration}; expected a positive number")
     except FormatError:
@@ -58,4 +69,4 @@ def read_model(path: str | os.PathLike[str]) -> Model:
             tensor = weights.get(part)
             if tensor is None or tensor.shape != shape or tensor.dtype != np.float32 or not np.isfinite(tensor).all():
                 raise FormatError(f"{path}: tensor '{part}' is missing, not finite, or not float32 of shape {shape}")
-    return Model(name, architecture, calibration, weights, metadata)
+    return Model(name, architecture, calibration, weights, metadata, training)

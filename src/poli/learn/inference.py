@@ -8,6 +8,7 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError, MissingExtra
+from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.grouping import group
 from poli.estimation.inference import UP, load_model, sight_of
 from poli.learn.groups import GroupBatch
@@ -27,6 +28,7 @@ def estimate(
     up: np.ndarray | None = UP,  # (3,)
     merged: bool = False,
     device: str | torch.device = "cpu",
+    warn: bool = True,
 ) -> Ellipsoids:
     """What `poli.estimate` gives. Neighbours are found on the CPU; the network and the axes run on `device`, whose memory has to
     hold the whole cloud: some 12 kB a point."""
@@ -38,6 +40,8 @@ def estimate(
         L, frames = network_of(trained).to(place).sized(GroupBatch.of([grouping]).to(place))
         factor = trained.calibration * (frames.double() @ L.double())
         covariances = (factor @ factor.transpose(1, 2)).cpu().numpy()
+    if warn:
+        warn_of_density(trained, len(points), median_spacing(grouping.levels[0].radius, grouping.levels[0].size))
     return Ellipsoids.trusted(points, covariances, viewpoint)
 
 

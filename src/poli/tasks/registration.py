@@ -55,4 +55,4 @@ def register(
 def _trained(points: np.ndarray) -> Ellipsoids:
     from poli.estimation import estimate
 
-    return estimate(points, model="objects")
+    return estimate(points, model="objects", warn=False)

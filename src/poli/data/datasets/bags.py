@@ -5,16 +5,16 @@ import weakref
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from poli.data.datasets.file_dataset import beyond
-from poli.data.datasets.point_times import TimeUnit, check_unit, with_point_times
-from poli.data.datasets.pointcloud2 import scan_from_cloud
+from poli.data.datasets.point_times import TimeUnit, check_unit
+from poli.data.datasets.pointcloud2 import scan_from_message
 from poli.data.datasets.protocol import Skipped, row_of
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
+from poli.pointcloud2 import stamp_of_cloud
 from poli.scan import Scan
 
 ENDINGS = (".bag", ".mcap", ".db3")
@@ -90,16 +90,9 @@ class BagDataset:
                 self._next = -1  # the pass is broken; another look starts a new one and meets the same damage
                 raise
             cloud: Any = self._reader.deserialize(raw, connection.msgtype)
-        scan = scan_from_cloud(cloud, where)
-        header = cloud.header.stamp.sec * 10**9 + cloud.header.stamp.nanosec
-        # Drivers without a clock leave the header's stamp at zero.
-        stamp = header if self._by_header and header else log_time
+        stamp = (stamp_of_cloud(cloud) if self._by_header else None) or log_time
         self._check_order(row, stamp, where)
-        try:
-            scan = with_point_times(replace(scan, stamp=stamp), self._unit, where).clean()
-        except InputError as error:
-            raise FormatError(f"{where}: {error}") from None
-        return beyond(scan, self._near)
+        return beyond(scan_from_message(cloud, where, stamp, self._unit), self._near)
 
     def _message(self, row: int) -> tuple[Any, int, bytes]:
         if self._next < 0 or row < self._next:

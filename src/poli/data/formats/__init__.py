@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from poli.data.formats.kitti_bin import read_kitti_bin, read_nuscenes_bin, write_kitti_bin, write_nuscenes_bin
 from poli.data.formats.las import read_las, write_las
@@ -12,6 +13,7 @@ from poli.data.formats.pcd import read_pcd, write_pcd
 from poli.data.formats.ply_scan import read_ply_scan, write_ply_scan
 from poli.data.formats.text import read_text, write_text
 from poli.errors import FormatError, InputError
+from poli.pointcloud2 import PointCloud2, is_pointcloud2
 from poli.scan import Scan, ScanLike
 
 
@@ -36,13 +38,19 @@ FORMATS = (
 )
 
 
-def read(path: str | os.PathLike[str], format: str | None = None) -> Scan:
-    """Read a point cloud file with all its fields.
+def read(path: str | os.PathLike[str] | PointCloud2, format: str | None = None) -> Scan:
+    """Read a point cloud file with all its fields, or a PointCloud2 message of ROS, its points' times as `time` in seconds.
 
     Non-finite points and zero returns are dropped, and counted in `Scan.dropped`. `format` overrules the file's ending:
     nuscenes, kitti, pcd, ply, text, npy, npz or las.
     """
-    path = Path(path)
+    if is_pointcloud2(path):
+        from poli.data.datasets.pointcloud2 import scan_from_message
+
+        if format is not None:
+            raise FormatError(f"format={format!r} is for files; this is a PointCloud2 message")
+        return scan_from_message(path)
+    path = Path(cast("str | os.PathLike[str]", path))  # a TypeGuard tells mypy only what a thing is, not what it is not
     if not path.is_file():
         raise FormatError(f"{path}: {'this is a folder, not a file' if path.is_dir() else 'no such file'}")
     chosen = _choose(path, format)
@@ -67,7 +75,7 @@ def write(scan: ScanLike, path: str | os.PathLike[str], format: str | None = Non
     The stamp is kept by .npz alone.
     """
     path = Path(path)
-    _choose(path, format).write(path, scan if isinstance(scan, Scan) else Scan(scan))
+    _choose(path, format).write(path, Scan.of(scan))
 
 
 def _choose(path: Path, name: str | None) -> Format:

@@ -10,16 +10,7 @@ from poli.scan import Scan
 
 def scan_from_records(records: np.ndarray, path: str | os.PathLike[str]) -> Scan:
     """Columns x, y, z become the points, in the widest of their types; the others become fields."""
-    columns = {name: records[name] for name in records.dtype.names or ()}
-    if not {*"xyz"} & {*columns}:  # some tools write them large
-        columns = {name.lower() if name in ("X", "Y", "Z") else name: values for name, values in columns.items()}
-    missing = [axis for axis in "xyz" if axis not in columns]
-    if missing:
-        raise FormatError(f"{path}: no column '{missing[0]}'; the columns are {', '.join(columns) or 'none'}")
-    points = np.stack([columns.pop(axis) for axis in "xyz"], axis=-1)
-    if points.ndim != 2:
-        raise FormatError(f"{path}: x, y and z must hold one number each")
-    return Scan(points, {name: np.ascontiguousarray(values) for name, values in columns.items()})
+    return Scan.from_columns({name: records[name] for name in records.dtype.names or ()}, os.fspath(path))
 
 
 def records_from_scan(scan: Scan, flat: bool) -> np.ndarray:

@@ -50,9 +50,10 @@ def covariances(  # (N, 3) -> (N, 3, 3)
     calibration: float,
     sight: Sight,
     watch: Callable[[str], None] = lambda stage: None,
+    spaced: Callable[[np.ndarray, int], None] | None = None,
 ) -> np.ndarray:
     """Calibrated covariances. `watch` is called when a stage ends: sampling, neighbours, network, interpolation or network
-    again."""
+    again. `spaced` is told the root mean square distances (N,) of the nearest neighbours of all points, and how many those are."""
     check_count(points, architecture)
     centred = points - points.mean(axis=0)
     index = index_of(centred, architecture)
@@ -71,6 +72,8 @@ def covariances(  # (N, 3) -> (N, 3, 3)
         far = [np.repeat(near[n][:, :count] * CELL**n, CELL**n, axis=0)[: len(points)] for n, count in enumerate(wide, 1)]
         frames = principal_frames(positions, np.concatenate([near[0][:, :first], *far], axis=1))
     radius = group_radii(positions, positions, near[0], first, smallest)
+    if spaced is not None:
+        spaced(radius, first)
     context = tell_context(radius, frames, rays, sight.up, architecture.log_scale, architecture.sensor)
     frames = frames.astype(np.float32)
     steps = [CELL**level for level in range(architecture.levels)]

@@ -104,7 +104,7 @@ def _group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, n
 def _ellipsoids(centres: np.ndarray, config: DensifyConfig) -> Ellipsoids:
     if config.model == "pca":
         return pca(centres, k=_NEIGHBOURS)
-    return estimate(centres, model=config.model, up=UP if config.upright else None)
+    return estimate(centres, model=config.model, up=UP if config.upright else None, warn=False)
 
 
 def _worth(field: Ellipsoids, config: DensifyConfig) -> np.ndarray:  # (E,)

@@ -19,7 +19,7 @@ def densify(scan: ScanLike, config: DensifyConfig | None = None, **options: obje
     `DensifyConfig`: `poli.densify(scan, per_point=7, within=2.0)`. The same scan and options give the same samples.
     """
     settings = configured(config, options)
-    scan = scan if isinstance(scan, Scan) else Scan(scan)
+    scan = Scan.of(scan)
     samples = draw_samples(scan.points, settings)
     points = np.concatenate([scan.points, samples.points.astype(scan.points.dtype)])
     fields = {name: np.concatenate([values, values[samples.parents]]) for name, values in scan.fields.items()}

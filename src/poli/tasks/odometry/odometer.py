@@ -66,7 +66,7 @@ class Odometer:
 
     def add(self, scan: ScanLike) -> Step:
         """The pose of the next scan. Raises `TrackingLost` where it cannot be told and the configuration says to stop."""
-        scan = scan if isinstance(scan, Scan) else Scan(scan)
+        scan = Scan.of(scan)
         seconds: dict[str, float] = {}
         elapsed, gap = self._elapsed(scan)
         T_expected = nearest_rotation(self.steps[-1].T_world_scan @ exp(elapsed * self._velocity)) if self.steps else np.eye(4)
@@ -116,7 +116,7 @@ class Odometer:
     def _estimate(self, points: np.ndarray) -> Ellipsoids:
         if self.config.model == "pca":
             return pca(points, k=min(_PCA_NEIGHBOURS, len(points)))
-        return estimate(points, model=self.config.model, up=UP if self.config.upright else None)
+        return estimate(points, model=self.config.model, up=UP if self.config.upright else None, warn=False)
 
     def _elapsed(self, scan: Scan) -> tuple[float, int]:
         """Time since the last scan in the unit of the velocity, and how many scans seem to be missing in between."""

@@ -1,0 +1,142 @@
+"""Clouds that are not what a model knows: who is told, when, and who is not."""
+
+import json
+import re
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import poli
+from poli.cli import app
+from poli.data.shapes import procedural_mesh
+from poli.data.simulate import SENSORS, scan_of
+from poli.errors import DensityWarning
+from poli.estimation.density import FEWEST, Seen, median_spacing
+from poli.estimation.inference import load_model
+from poli.estimation.neighbours import NeighbourIndex
+from poli.tasks.odometry import OdometryConfig
+from poli.voxels import voxel_downsample
+
+TOWN = 2_000_003
+
+
+@pytest.fixture(scope="module")
+def scan():
+    """Every second column of a VLP-16, in double precision."""
+    raw = scan_of("town", replace(SENSORS["vlp16"], steps=SENSORS["vlp16"].steps // 2), TOWN)
+    return poli.Scan(raw.points.astype(np.float64))
+
+
+def complaints(call, *arguments, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(*arguments, **options)
+    return [str(w.message) for w in caught if issubclass(w.category, DensityWarning)]
+
+
+def measured(complaint):
+    return float(re.match(r"points are ([\d.]+) m apart", complaint)[1])
+
+
+def test_what_a_model_knows_brings_no_warning(scan):
+    for cloud in (scan, *(voxel_downsample(scan, size) for size in (0.2, 0.5, 2.0))):
+        assert complaints(poli.estimate, cloud) == []
+
+
+def test_dense_sparse_and_wrong_units_are_told_once_with_the_remedy(scan):
+    cloud = voxel_downsample(scan, 0.5).points
+    spacing = median_spacing(*_nearest(cloud))
+    (dense,) = complaints(poli.estimate, cloud * 0.01)
+    assert measured(dense) == pytest.approx(0.01 * spacing, rel=0.1)  # of another sample of the points
+    assert "voxels of 0.2 to 2 m" in dense
+    assert "0.05 to 5 m" in dense
+    assert "voxel_downsample(scan, 0.2)" in dense
+    assert "--voxel 0.2" in dense
+    (millimetres,) = complaints(poli.estimate, cloud * 1000.0)
+    assert measured(millimetres) == pytest.approx(1000.0 * spacing, rel=0.1)
+    assert "in millimetres" in millimetres
+    (sparse,) = complaints(poli.estimate, cloud * 12.0)
+    assert "another unit" in sparse
+    assert complaints(poli.estimate, cloud * 1000.0, warn=False) == []
+
+
+def test_the_warning_points_at_the_caller(scan):
+    with pytest.warns(DensityWarning) as caught:
+        poli.estimate(scan.points * 0.01)
+    assert [w.filename for w in caught] == [__file__]
+
+
+def test_the_remedy_helps(scan):
+    """Points scattered about each return, 1 cm apart or so: too dense as they are, and not any more as it says."""
+    rng = np.random.default_rng(0)
+    some = scan.points[::20]
+    dense = np.repeat(some, 20, axis=0) + rng.normal(0.0, 0.01, (20 * len(some), 3))
+    assert len(complaints(poli.estimate, dense)) == 1
+    assert complaints(poli.estimate, voxel_downsample(dense, 0.2)) == []
+
+
+def test_objects_mind_only_how_many_there_are():
+    points, _ = procedural_mesh(3_000_000, 64).sample(300, np.random.default_rng(0))
+    for scale in (1e-3, 1.0, 1e4):
+        assert complaints(poli.estimate, scale * points, model="objects") == []
+    (few,) = complaints(poli.estimate, points[: FEWEST - 1], model="objects")
+    assert f"{FEWEST - 1} points; the model 'objects' needs {FEWEST}" in few
+    assert complaints(poli.estimate, points[:FEWEST], model="objects") == []
+
+
+def test_the_spacing_is_that_of_a_grid():
+    """On a plane, spacing squared is the area that a point has."""
+    grid = np.stack(np.meshgrid(np.arange(60.0), np.arange(60.0), [0.0]), axis=-1).reshape(-1, 3) * 0.3
+    assert median_spacing(*_nearest(grid)) == pytest.approx(0.3, rel=0.1)
+
+
+def test_what_a_model_has_seen_comes_from_its_file():
+    lidar = load_model("lidar")
+    assert Seen.by(lidar).voxels == (0.2, 2.0)
+    assert Seen.by(load_model("objects")) == Seen()
+    finer = json.loads(lidar.metadata["config"])
+    finer["scans"]["voxels"] = [0.1, 0.05]
+    assert Seen.by(replace(lidar, training=finer)).spacing == pytest.approx((0.0125, 0.25))
+    for voxels in ([], ["0.2"], None, [-1.0]):
+        finer["scans"]["voxels"] = voxels
+        assert Seen.by(replace(lidar, training=finer)) == Seen()
+    assert Seen.by(replace(lidar, training={})) == Seen()
+
+
+def test_tasks_that_choose_their_own_voxels_stay_quiet(scan):
+    millimetres = poli.Scan(scan.points[:3000] * 1000.0)
+    points, _ = procedural_mesh(3_000_000, 64).sample(FEWEST - 4, np.random.default_rng(0))
+    assert complaints(poli.densify, millimetres) == []
+    assert complaints(poli.odometry, [scan, scan], OdometryConfig(voxel=7.0)) == []
+    assert complaints(poli.register, points, points) == []
+
+
+def test_by_torch_it_is_the_same(scan):
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
+    from poli.learn.inference import estimate
+
+    cloud = voxel_downsample(scan, 0.5).points * 1000.0
+    (by_torch,), (by_kernels,) = complaints(estimate, cloud), complaints(poli.estimate, cloud)
+    assert measured(by_torch) == pytest.approx(measured(by_kernels), rel=0.1)
+    assert complaints(estimate, cloud, warn=False) == []
+
+
+def test_the_command_line_says_it_in_one_line(scan, tmp_path):
+    poli.write(poli.Scan(voxel_downsample(scan, 0.5).points * 1000.0), tmp_path / "mm.npz")
+    shown = warnings.showwarning
+    for _ in range(2):  # each time, and not only the first
+        result = CliRunner().invoke(app, ["estimate", str(tmp_path / "mm.npz"), str(tmp_path / "field.npz")])
+        assert result.exit_code == 0, result.output
+        (line,) = [line for line in result.stderr.splitlines() if "warning" in line]
+        assert line.startswith("poli: warning: points are ")
+        assert "density.py" not in result.output
+    assert warnings.showwarning is shown
+    poli.write(voxel_downsample(scan, 0.5), tmp_path / "metres.npz")
+    assert "warning" not in CliRunner().invoke(app, ["estimate", str(tmp_path / "metres.npz"), str(tmp_path / "f.npz")]).output
+
+
+def _nearest(points):  # root mean square distances of the 16 nearest others
+    return np.sqrt((NeighbourIndex(points).nearest(17)[1][:, 1:] ** 2).mean(axis=1)), 16

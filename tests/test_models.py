@@ -1,0 +1,93 @@
+"""What is told of the shipped models: once, and the same everywhere."""
+
+import json
+import re
+from hashlib import sha256
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from poli.cli import app
+from poli.data.simulate import SENSORS
+from poli.errors import FormatError, InputError
+from poli.estimation import facts
+from poli.estimation.facts import facts_of
+from poli.estimation.inference import load_model, model_card, shipped_file, shipped_models
+
+
+def percentages(card, header, column):
+    """Of a column of the card's table that begins with this header; several in a cell are several columns."""
+    rows = card[card.index(header) :].split("\n\n")[0].splitlines()[2:]
+    return [tuple(float(p) for p in re.findall(r"([\d.]+) %", row.split("|")[column])) for row in rows]
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_facts_are_those_of_the_file_and_the_card(name):
+    found, card, weights = facts_of(name), model_card(name), shipped_file(name, ".safetensors").read_bytes()
+    assert (found.sha256, found.bytes) == (sha256(weights).hexdigest(), len(weights))
+    assert set(found.sensors) <= {*SENSORS, "any"}
+    # The card says the same in words.
+    assert f"{found.weights:,} weights" in card
+    assert f"{found.multiply_adds / 1e3:.0f} thousand multiply-adds" in card
+    assert f"L is multiplied by {found.calibration:.4f}" in card
+    assert card.replace("\n", " ").startswith(f"# {name}  {found.about}")
+    assert found.data_licence.startswith("MIT")
+    assert "MIT" in card[card.index("## Licence") :]
+    if found.voxels is not None:
+        assert f"{found.voxels[0]:g} to {found.voxels[1]:g} m" in found.about
+        assert f"{found.spacing[0]:g} to {found.spacing[1]:g} m apart" in card
+
+
+def test_results_are_those_of_the_cards():
+    lidar, card = facts_of("lidar").results, model_card("lidar")
+    lower = [row[0] for row in percentages(card, "| sensor, voxel | POLI | PCA | RMSE lower", 4)]
+    assert len(lower) == 14
+    assert f"RMSE {min(lower):.0f} to {max(lower):.0f} %" in lidar
+    real = card[card.index("| sequence, voxel | POLI") :].split("\n\n")[0].splitlines()[2:]
+    better = sum(row.split("|")[4].strip().startswith("-") for row in real)
+    assert f"{better} of {len(real)} settings" in lidar
+    rmse, median = zip(*percentages(model_card("objects"), "| object | N | POLI", 5), strict=True)
+    for what, numbers in (("RMSE", rmse), ("median error", median)):
+        assert f"{what} {min(numbers):.0f} to {max(numbers):.0f} %" in facts_of("objects").results
+
+
+def test_models_as_a_table(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "150")
+    text = CliRunner().invoke(app, ["models"]).stdout
+    for name in shipped_models():
+        found = facts_of(name)
+        assert name in text
+        assert found.sha256[:12] in text
+        assert f"{found.calibration:.4f}" in text
+        assert f"{found.weights:,} weights" in text
+    for word in ("sensors", "voxel sizes", "results", "licence of data", "hdl64e", "0.2 to 2 m", "14 of 15"):
+        assert word in text
+    assert max(map(len, text.splitlines())) <= Console().width
+
+
+def test_models_as_json():
+    told = json.loads(CliRunner().invoke(app, ["models", "--json"]).stdout)
+    assert [model["name"] for model in told] == list(shipped_models())
+    (one,) = json.loads(CliRunner().invoke(app, ["models", "lidar", "--json"]).stdout)
+    assert one in told
+    assert one["voxels"] == [0.2, 2.0]
+    assert one["calibration"] == load_model("lidar").calibration
+
+
+def test_one_name_prints_the_card():
+    assert CliRunner().invoke(app, ["models", "lidar"]).stdout.strip() == model_card("lidar").strip()
+    for arguments in (["models", "none"], ["models", "none", "--json"]):
+        result = CliRunner().invoke(app, arguments)
+        assert isinstance(result.exception, InputError)
+        assert "no shipped model 'none'; there are lidar, objects" in str(result.exception)
+
+
+@pytest.mark.parametrize("text", ["results = 'good'", "results = 'good'\ndata_licence = 3", "results = ", ""])
+def test_facts_that_are_not_told_are_missed(tmp_path, monkeypatch, text):
+    path = tmp_path / "lidar.toml"
+    path.write_text(text)
+    real = facts.shipped_file
+    monkeypatch.setattr(facts, "shipped_file", lambda name, ending: path if ending == ".toml" else real(name, ending))
+    with pytest.raises(FormatError, match=r"lidar\.toml"):
+        facts_of("lidar")
