@@ -41,7 +41,7 @@ class AugmentationBench:
     drives: Path = Path("runs/odometry_drives")  # where simulated drives are kept
     real: Path | None = None  # a folder in the layout of KITTI odometry with the real sequences
     sequences: tuple[RealSequence, ...] = THINNED_SEQUENCES
-    seeds: int = 5  # of samples on real sequences, which are so short that one seed or another decides
+    seeds: int = 3  # of samples on real sequences, which are so short that one seed or another decides
     runs: Path = Path("runs/augmentation_bench")  # where outcomes are kept
     fresh: bool = False  # whether kept outcomes are forgotten first
     processes: int = 0  # 0: one a core, 1: none beside this one

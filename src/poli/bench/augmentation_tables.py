@@ -38,7 +38,7 @@ def augmentation_report(gains: Sequence[Gain], ways: Sequence[str], config: Dens
         f"{INTERPOLATION}: three new rows between neighbouring rings where both returns are of one surface, by inverse "
         "range: a stand-in for learned upsampling, of which no network is at hand that fits all sensors here.",
         "KISS-ICP runs with its defaults, GenZ-ICP with its authors' outdoor tuning; neither knows what was done to the scans.",
-        f"Real sequences are thinned to 16 rings; they are short, and {POLI} and {PCA} are means over five seeds. "
+        f"Real sequences are thinned to 16 rings; they are short, and {POLI} and {PCA} are means over three seeds. "
         "Their poses are good to some centimetres, so that errors from scan to scan are also given against poses "
         "refined by GICP on all rings.",
     ]

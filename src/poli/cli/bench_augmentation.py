@@ -100,7 +100,7 @@ def registration(
     scans: _Scans = 121,
     places: Annotated[str | None, typer.Option(help="Held-out places, as town,campus; all six if not given.")] = None,
     pairs: Annotated[int, typer.Option(min=1, help="Of each place.")] = 50,
-    fewer: Annotated[int, typer.Option(min=1, help="Of each place, for other voxel sizes and resolutions.")] = 5,
+    fewer: Annotated[int, typer.Option(min=1, help="Of each place, for other voxel sizes and resolutions.")] = 4,
     runs: _Runs = Path("runs/registration_bench"),
     fresh: _Fresh = False,
     processes: _Processes = 0,
