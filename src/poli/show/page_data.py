@@ -58,6 +58,7 @@ def _encode_panel(panel: Panel, origin: np.ndarray, most_ellipsoids: int, most_p
         content["ellipsoids"] = {
             **_encode_field(field, field.normals if normals is None else normals[rows], origin),
             "color": None if colors is None else _encode_colors(colors[rows]),
+            "directionsOnly": panel.directions_only,
             "count": len(rows),
             "total": len(panel.field),
         }
@@ -148,8 +149,8 @@ def _box(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
 
 def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
     """Metres, of the standard deviation along the normal."""
-    thin = [panel.field.scales[:, 0] for panel in panels if panel.field is not None and len(panel.field)]
-    if not thin:
+    thin = [panel.field.scales[:, 0] for panel in panels if panel.field is not None and not panel.directions_only]
+    if not sum(map(len, thin)):
         return [0.01, 0.1]
     low, high = np.percentile(np.concatenate(thin), _RANGE)
     low = max(float(low), _THINNEST)

@@ -45,6 +45,7 @@ class Panel:
     caption: str = ""
     tracks: tuple[Track, ...] = ()
     sigma_scale: float = 1.0  # ellipsoids are drawn at so many times the viewer's sigma, and the viewer says so
+    directions_only: bool = False  # the field's sizes tell nothing (`flat_discs`): no color shows them
 
     def __post_init__(self) -> None:
         if self.points is None and self.field is None and not self.tracks:

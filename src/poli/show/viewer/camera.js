@@ -47,15 +47,13 @@ class Camera {
 
   get view() {
     const { right, up, back } = this.axes, eye = add(this.target, times(this.distance, back));
-    const far = norm(subtract(eye, this.box.middle)) + 1.5 * this.box.radius;
     const light = [0.35, -0.25, 0.9];  // mostly from above, and a little from where one stands
     const seen = [dot(right, light) - 0.25, dot(up, light) + 0.15, dot(back, light) + 0.75];
     return {
       eye,
       turn: [right[0], up[0], back[0], right[1], up[1], back[1], right[2], up[2], back[2]],  // column by column
       focal: (aspect) => this.focal(aspect),
-      near: Math.max(1e-3 * this.distance, 1e-6 * far),
-      far,
+      near: 2e-3 * this.distance,
       distance: this.distance,
       light: times(1 / norm(seen), seen),
     };

@@ -3,7 +3,7 @@
 
 // A normal (x, y, z) is the colour (lightness, a, b) = (middle + span z, chroma x, chroma y): what points up is pale, what points
 // down is dark, and a wall has the hue of its direction. No direction is a seam, and equal angles look equally different.
-const NORMAL = { middle: 0.7, span: 0.17, chroma: 0.135 };
+const NORMAL = { middle: 0.69, span: 0.125, chroma: 0.12 };
 
 // From 0 to 1, each an sRGB colour.
 const SCALES = {
@@ -17,8 +17,8 @@ const SCALE_STEPS = 256;
 const TRACKS = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7"];
 
 const THEMES = {
-  dark: { top: "#171b22", bottom: "#0f1217", plain: "#b9c0c8", unknown: "#6c7480" },
-  light: { top: "#ffffff", bottom: "#f1f0ec", plain: "#4a525c", unknown: "#a7adb4" },
+  dark: { page: "#0a0c10", top: "#171b22", bottom: "#0f1217", plain: "#b9c0c8", unknown: "#6c7480" },
+  light: { page: "#e4e3de", top: "#ffffff", bottom: "#f1f0ec", plain: "#4a525c", unknown: "#a7adb4" },
 };
 
 const rgbOfHex = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255);

@@ -30,14 +30,12 @@ function makeFrames(scene, choose) {
     const frame = make("div", "frame", "", find("frames")), head = make("div", "head", "", frame);
     make("h2", "", panel.name, head);
     if (panel.caption) make("p", "caption", panel.caption, head);
-    const counts = [], cut = [];
+    const cut = [];
     for (const [cloud, what] of [[panel.ellipsoids, "ellipsoids"], [panel.points, "points"]]) {
       if (!cloud) continue;
-      counts.push(`${number(cloud.total)} ${what}`);
       if (cloud.count < cloud.total) cut.push(`${number(cloud.count)} of ${number(cloud.total)} ${what} are drawn, evenly chosen`);
     }
-    if (panel.ellipsoids && panel.sigmaScale !== 1) counts.push(`drawn at ${+panel.sigmaScale.toPrecision(3)} σ for each σ`);
-    if (counts.length) make("p", "counts", counts.join(" · "), head);
+    make("p", "counts", "", head);
     if (cut.length) make("p", "cut", cut.join("; "), head);
     if (panel.tracks.length) {
       const list = make("p", "tracks", "", head);
@@ -59,9 +57,19 @@ function makeFrames(scene, choose) {
   });
 }
 
+// Each panel's counts, and the sigma that its own ellipsoids are drawn at.
+function tellCounts(scene, frames, sigma) {
+  scene.panels.forEach((panel, i) => {
+    const parts = [];
+    if (panel.ellipsoids) parts.push(`${number(panel.ellipsoids.total)} ellipsoids at ${(sigma * panel.sigmaScale).toFixed(2)} σ`);
+    if (panel.points) parts.push(`${number(panel.points.total)} points`);
+    frames[i].querySelector(".counts").textContent = parts.join(" · ");
+  });
+}
+
 function makeColours(scene, choose) {
   const given = scene.panels.some((p) => (p.points && p.points.colour) || (p.ellipsoids && p.ellipsoids.colour));
-  const shaped = scene.panels.some((p) => p.ellipsoids);
+  const shaped = scene.panels.some((p) => p.ellipsoids && !p.ellipsoids.directionsOnly);
   const inputs = {};
   for (const [name, title] of COLOURS) {
     if ((name === "own" && !given) || (!shaped && (name === "planarity" || name === "uncertainty"))) continue;

@@ -21,8 +21,7 @@ class Renderer {
       finish: this.program(RECTANGLE_VERTEX, FINISH_FRAGMENT),
       copy: this.program(RECTANGLE_VERTEX, COPY_FRAGMENT),
     };
-    this.corners = this.buffer(new Float32Array([-1, -1, 1, -1, -1, 1, 1, 1]));
-    this.rectangle = this.arrays([{ name: "corner", buffer: this.corners, size: 2, type: gl.FLOAT }]);
+    this.nothing = gl.createVertexArray();  // a rectangle over the whole panel needs no numbers
     this.scales = this.scaleTexture();
     this.panels = scene.panels.map((panel) => this.upload(panel));
     this.targets = null;
@@ -76,15 +75,21 @@ class Renderer {
     return buffer;
   }
 
-  arrays(parts) {
+  // `rectangles`: how many rectangles of two triangles the vertices make, four each.
+  arrays(parts, rectangles = 0) {
     const gl = this.gl, arrays = gl.createVertexArray();
     gl.bindVertexArray(arrays);
-    for (const { name, buffer, size, type, unit = false, offset = 0, stride = 0, each = 0 } of parts) {
+    for (const { name, buffer, size, type, unit = false, stride = 0 } of parts) {
       const place = ATTRIBUTES.indexOf(name);
       gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
       gl.enableVertexAttribArray(place);
-      gl.vertexAttribPointer(place, size, type, unit, stride, offset);
-      gl.vertexAttribDivisor(place, each);
+      gl.vertexAttribPointer(place, size, type, unit, stride, 0);
+    }
+    if (rectangles) {
+      const order = new Uint32Array(6 * rectangles);
+      for (let i = 0; i < rectangles; i++) order.set([4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 2, 4 * i + 1, 4 * i + 3], 6 * i);
+      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer());
+      gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, order, gl.STATIC_DRAW);
     }
     gl.bindVertexArray(null);
     return arrays;
@@ -94,19 +99,12 @@ class Renderer {
     return {
       ellipsoids: panel.ellipsoids && this.uploadCloud(panel.ellipsoids),
       points: panel.points && this.uploadCloud(panel.points),
-      tracks: panel.tracks.filter((track) => track.count > 1).map((track) => {
-        const places = this.buffer(track.place), gl = this.gl;
-        const end = { buffer: places, size: 3, type: gl.FLOAT, stride: 12, each: 1 };
-        const arrays = this.arrays([
-          { name: "corner", buffer: this.corners, size: 2, type: gl.FLOAT },
-          { name: "from", ...end },
-          { name: "to", ...end, offset: 12 },
-        ]);
-        return { arrays, segments: track.count - 1, colour: track.colour };
-      }),
+      tracks: panel.tracks.filter((track) => track.count > 1).map((track) => this.uploadTrack(track)),
     };
   }
 
+  // Rectangles are four vertices each, with the same numbers, and not instances of one: drivers that draw on a CPU take
+  // twenty microseconds for an instance, however small.
   uploadCloud(cloud) {
     const gl = this.gl;
     const parts = [{ name: "place", data: cloud.place.bytes, size: 3, type: cloud.place.float ? gl.FLOAT : gl.UNSIGNED_SHORT }];
@@ -114,16 +112,29 @@ class Renderer {
     if (cloud.size) parts.push({ name: "size", data: cloud.size, size: 3, type: gl.HALF_FLOAT });
     if (cloud.normal) parts.push({ name: "normal", data: cloud.normal, size: 4, type: gl.BYTE, unit: true });
     if (cloud.colour) parts.push({ name: "colour", data: cloud.colour, size: 4, type: gl.UNSIGNED_BYTE, unit: true });
-    for (const part of parts) part.buffer = this.buffer(part.data);
-    const corner = { name: "corner", buffer: this.corners, size: 2, type: gl.FLOAT };
+    const copies = cloud.turn ? 4 : 1;
+    for (const part of parts) {
+      const width = part.data.length / cloud.count;  // bytes a row
+      part.buffer = this.buffer(copies === 1 ? part.data : repeatRows(part.data, width, copies));
+      part.stride = width * copies;
+    }
     return {
       count: cloud.count,
       start: cloud.place.start,
       step: cloud.place.step,
-      knows: (cloud.normal ? 1 : 0) + (cloud.size ? 2 : 0) + (cloud.colour ? 4 : 0),
+      knows: (cloud.normal ? 1 : 0) + (cloud.size && !cloud.directionsOnly ? 2 : 0) + (cloud.colour ? 4 : 0),
       asPoints: this.arrays(parts.filter((part) => part.name !== "turn")),
-      asEllipsoids: cloud.turn && this.arrays([corner, ...parts.map((part) => ({ ...part, each: 1 }))]),
+      asEllipsoids: cloud.turn && this.arrays(parts.map((part) => ({ ...part, stride: part.stride / copies })), cloud.count),
     };
+  }
+
+  uploadTrack(track) {
+    const gl = this.gl, segments = track.count - 1, bytes = new Uint8Array(track.place.buffer);
+    const end = (name, offset) => {
+      const rows = repeatRows(bytes.subarray(offset, offset + 12 * segments), 12, 4);
+      return { name, buffer: this.buffer(rows), size: 3, type: gl.FLOAT };
+    };
+    return { arrays: this.arrays([end("from", 0), end("to", 12)], segments), segments, colour: track.colour };
   }
 
   scaleTexture() {
@@ -156,7 +167,7 @@ class Renderer {
       for (const frame of [old.scene, old.sum]) gl.deleteFramebuffer(frame);
     }
     const colour = this.texture(gl.RGBA8, width, height, gl.RGBA, gl.UNSIGNED_BYTE);
-    const depth = this.texture(gl.DEPTH_COMPONENT24, width, height, gl.DEPTH_COMPONENT, gl.UNSIGNED_INT);
+    const depth = this.texture(gl.DEPTH_COMPONENT32F, width, height, gl.DEPTH_COMPONENT, gl.FLOAT);
     const mean = this.fine
       ? this.texture(gl.RGBA16F, width, height, gl.RGBA, gl.HALF_FLOAT, null, gl.LINEAR)
       : this.texture(gl.RGBA8, width, height, gl.RGBA, gl.UNSIGNED_BYTE, null, gl.LINEAR);
@@ -179,7 +190,8 @@ class Renderer {
     gl.enable(gl.SCISSOR_TEST);
     gl.viewport(0, 0, width, height);
     gl.scissor(0, 0, width, height);
-    gl.clearColor(0, 0, 0, 1);
+    gl.clearColor(...rgbOfHex(THEMES[state.theme].page), 1);
+    gl.clearDepth(0);
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
     for (const box of boxes) {
       const [x, y, w, h] = [box.x, box.y, box.width, box.height].map((value) => Math.round(value * ratio));
@@ -191,7 +203,7 @@ class Renderer {
     gl.disable(gl.SCISSOR_TEST);
     gl.disable(gl.DEPTH_TEST);
     gl.viewport(0, 0, width, height);
-    gl.bindVertexArray(this.rectangle);
+    gl.bindVertexArray(this.nothing);
     gl.bindFramebuffer(gl.FRAMEBUFFER, sum);
     if (sample > 0) {
       gl.enable(gl.BLEND);
@@ -200,8 +212,8 @@ class Renderer {
     }
     this.bind(0, colour);
     this.bind(1, depth);
-    const octaves = Math.log2(view.far / view.near), radius = Math.max(1, Math.round(state.pixelRatio * ratio));
-    this.use("finish", { uColour: 0, uDepth: 1, uOctaves: octaves, uStrength: 2.2, uRadius: radius });
+    const radius = Math.max(1, Math.round(state.pixelRatio * ratio));
+    this.use("finish", { uColour: 0, uDepth: 1, uStrength: 3.2, uRadius: radius });
     gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
     gl.disable(gl.BLEND);
     gl.bindFramebuffer(gl.FRAMEBUFFER, null);
@@ -217,29 +229,29 @@ class Renderer {
     const gl = this.gl, theme = THEMES[state.theme], ranges = this.scene.ranges;
     const focal = view.focal(w / h);
     const common = {
-      uTurn: view.turn, uEye: view.eye, uFocal: focal, uNearFar: [view.near, view.far], uJitter: [2 * shift[0] / w, 2 * shift[1] / h],
+      uTurn: view.turn, uEye: view.eye, uFocal: focal, uNear: view.near, uJitter: [2 * shift[0] / w, 2 * shift[1] / h],
       uPixel: 2 / (focal[1] * h), uLight: view.light, uPivot: view.distance, uPixels: [w, h],
       uMode: MODES[state.colour], uPlain: rgbOfHex(theme.plain), uUnknown: rgbOfHex(theme.unknown),
       uUncertainty: ranges.uncertainty.map(Math.log), uHeight: ranges.height, uScales: 0,
     };
-    gl.depthFunc(gl.ALWAYS);
-    gl.bindVertexArray(this.rectangle);
+    gl.disable(gl.DEPTH_TEST);
+    gl.bindVertexArray(this.nothing);
     this.use("backdrop", { uTop: rgbOfHex(theme.top), uBottom: rgbOfHex(theme.bottom) });
     gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
-    gl.depthFunc(gl.LESS);
+    gl.enable(gl.DEPTH_TEST);
+    gl.depthFunc(gl.GREATER);
     this.bind(0, this.scales);
     const place = (cloud) => ({ uStart: cloud.start, uStep: cloud.step, uKnows: cloud.knows });
     const sigma = state.sigma * panel.sigmaScale;
     if (state.ellipsoids && sigma > 0 && made.ellipsoids) {
       this.use("ellipsoid", { ...common, ...place(made.ellipsoids), uSigma: sigma });
       gl.bindVertexArray(made.ellipsoids.asEllipsoids);
-      gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, made.ellipsoids.count);
+      gl.drawElements(gl.TRIANGLES, 6 * made.ellipsoids.count, gl.UNSIGNED_INT, 0);
     }
-    // Points of a field would only sit inside its ellipsoids; they are drawn where there are none, or if nothing else is.
-    const clouds = [made.points, made.ellipsoids].filter((cloud) => cloud && state.points);
-    for (const cloud of clouds) {
-      if (cloud === made.ellipsoids && made.points) continue;
-      this.use("point", { ...common, ...place(cloud), uPoint: state.size * state.pixelRatio * ratio });
+    const cloud = made.points || made.ellipsoids;  // a panel without points of its own shows the means
+    if (state.points && cloud) {
+      const uYield = state.ellipsoids && sigma > 0 ? 1.005 : 1;
+      this.use("point", { ...common, ...place(cloud), uYield, uPoint: state.size * state.pixelRatio * ratio });
       gl.bindVertexArray(cloud.asPoints);
       gl.drawArrays(gl.POINTS, 0, cloud.count);
     }
@@ -252,11 +264,11 @@ class Renderer {
     gl.bindVertexArray(track.arrays);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA);
-    for (const [alpha, test, write] of [[0.3, gl.GREATER, false], [1, gl.LEQUAL, true]]) {
+    for (const [alpha, test, write] of [[0.3, gl.LESS, false], [1, gl.GEQUAL, true]]) {
       gl.depthFunc(test);
       gl.depthMask(write);
       this.use("track", { ...common, uColour: [...track.colour, alpha], uWidth: width });
-      gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, track.segments);
+      gl.drawElements(gl.TRIANGLES, 6 * track.segments, gl.UNSIGNED_INT, 0);
     }
     gl.depthMask(true);
     gl.disable(gl.BLEND);
@@ -268,6 +280,15 @@ class Renderer {
   }
 }
 
-const ATTRIBUTES = ["corner", "place", "turn", "size", "normal", "colour", "from", "to"];
+const ATTRIBUTES = ["place", "turn", "size", "normal", "colour", "from", "to"];
+
+// Each row of `width` bytes `times` over.
+function repeatRows(bytes, width, times) {
+  const repeated = new Uint8Array(bytes.length * times);
+  for (let row = 0, at = 0; row < bytes.length; row += width) {
+    for (let i = 0; i < times; i++, at += width) for (let b = 0; b < width; b++) repeated[at + b] = bytes[row + b];
+  }
+  return repeated;
+}
 
 class NoWebGL extends Error {}

@@ -90,6 +90,7 @@ function set(part) {
   find("size-value").textContent = `${state.size} px`;
   for (const what of ["ellipsoids", "points", "tracks"]) find(`show-${what}`).checked = state[what];
   if (colourInputs[state.colour]) colourInputs[state.colour].checked = true;
+  tellCounts(scene, frameElements, state.sigma);
   if ("only" in part) arrange();
   else changed();
 }

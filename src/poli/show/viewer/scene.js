@@ -18,6 +18,7 @@ function decodeCloud(cloud) {
   return {
     count: cloud.count,
     total: cloud.total,
+    directionsOnly: cloud.directionsOnly,
     place: decodePlaces(cloud.place),
     turn: optional(cloud.turn),
     size: optional(cloud.size),

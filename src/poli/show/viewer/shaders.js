@@ -1,8 +1,8 @@
 // --- What runs on the graphics card.
 //
-// An ellipsoid is a rectangle just around its outline, and every pixel of it asks where its ray meets the ellipsoid: exact at any
-// distance, and four corners each instead of a sphere's hundreds of triangles, which matters where a CPU does the drawing.
-// Depth is logarithmic, written by every fragment: as fine near the eye as far away.
+// An ellipsoid is a rectangle around its outline, and every pixel of it finds where its ray meets the ellipsoid: round at any
+// distance, and four corners instead of a sphere's hundreds of triangles, which matters where a CPU does the drawing.
+// Depth is near / distance as a float: 1 at the nearest, 0 infinitely far, and fine everywhere.
 
 const MODES = { normal: 0, planarity: 1, uncertainty: 2, height: 3, own: 4 };
 
@@ -12,10 +12,10 @@ precision highp int;
 uniform mat3 uTurn;      // world to view: right, up, backwards
 uniform vec3 uEye;
 uniform vec2 uFocal;     // of normalised coordinates
-uniform vec2 uNearFar;
+uniform float uNear;
 uniform vec2 uJitter;    // less than a pixel: the mean of several such pictures has smooth edges
 uniform float uPixel;    // width of a pixel at a distance of one
-float logDepth(float z) { return log2(z / uNearFar.x) / log2(uNearFar.y / uNearFar.x); }
+#define CORNER vec2(gl_VertexID & 1, (gl_VertexID >> 1) & 1) * 2.0 - 1.0
 `;
 
 // Colours of ellipsoids and points, by vertex.
@@ -71,14 +71,17 @@ vec3 colourHere(vec3 world) {
 }
 `;
 
+// Rays from the eye touch an ellipsoid along an ellipse. Where the ellipsoid is the unit sphere and the eye is D away, that is a circle
+// of radius sqrt(1 - 1/D^2) in the plane 1/D before the centre; the rectangle drawn is the square around it. A pixel at (u, v) of
+// that square, w^2 = 1 - u^2 - v^2, sees the point ((u, v) radius, 1/D + w) / (1 + w/D) of the sphere. Exact, however near.
 const ELLIPSOID_VERTEX = COMMON + COLOURING + `
 uniform float uSigma;
-in vec2 corner;
 in vec4 turn;            // quaternion w, x, y, z
 flat out vec3 vColour;
-flat out vec3 vNormalX, vNormalY, vNormalZ;  // from the unit sphere to the direction of the surface, in view
-flat out float vDistance;
-out vec3 vBegin, vRay;   // of the ray, where the ellipsoid is the unit sphere
+flat out vec3 vNormalX, vNormalY, vNormalZ;  // from a point of the sphere to the direction of the surface, in view
+flat out vec4 vDepth;    // distance of the centre, and what a point of the sphere adds
+flat out vec2 vCircle;   // 1/D and the radius
+out vec2 vAt;
 
 mat3 rotation(vec4 q) {
   q = normalize(q);
@@ -91,29 +94,27 @@ mat3 rotation(vec4 q) {
 void main() {
   vec3 world = uStart + uStep * place;
   vec3 c = uTurn * (world - uEye);
-  float distance = -c.z;
-  vec3 s = max(uSigma * size, max(vec3(0.001 * uSigma * size.z), 0.5 * uPixel * distance));
+  float pixel = uPixel * max(-c.z, 0.0);
+  vec3 s = max(uSigma * size, max(0.001 * uSigma * size.z, 0.5 * pixel));  // at least a pixel thick
   mat3 R = uTurn * rotation(turn);
-  mat3 M = mat3(R[0] * s.x, R[1] * s.y, R[2] * s.z);
-  // The outline's box, from the lines through the eye that touch the ellipsoid. M M' and c are combined so that nothing cancels.
-  mat3 A = M * transpose(M);
-  float behind = A[2][2] - c.z * c.z;
+  vec3 eye = (-c * R) / s;
+  float D = length(eye);
   gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
-  if (behind >= 0.0 || distance < uNearFar.x) return;  // at the eye, or behind it
-  vec2 under = vec2(A[0][2] * A[0][2] - A[0][0] * A[2][2] + A[0][0] * c.z * c.z + A[2][2] * c.x * c.x - 2.0 * A[0][2] * c.x * c.z,
-                    A[1][2] * A[1][2] - A[1][1] * A[2][2] + A[1][1] * c.z * c.z + A[2][2] * c.y * c.y - 2.0 * A[1][2] * c.y * c.z);
-  vec2 middle = -uFocal * (vec2(A[0][2], A[1][2]) - c.xy * c.z) / behind;
-  vec2 reach = uFocal * sqrt(max(under, 0.0)) / -behind;
-  vec2 at = middle + corner * reach;
-  gl_Position = vec4(at + uJitter, 0.0, 1.0);
-  vec3 ray = vec3(at / uFocal, -1.0);
-  vec3 begin = vec3(ray.xy * distance - c.xy, 0.0);  // on the plane through the centre: small numbers, exact
-  vBegin = (begin * R) / s;
-  vRay = (ray * R) / s;
-  vDistance = distance;
-  vNormalX = R[0] / s.x;
-  vNormalY = R[1] / s.y;
-  vNormalZ = R[2] / s.z;
+  if (D <= 1.0 || -c.z < uNear) return;  // around the eye, or behind it
+  vec3 e3 = eye / D;
+  float sign = e3.z < 0.0 ? -1.0 : 1.0, h = -1.0 / (sign + e3.z), k = e3.x * e3.y * h;
+  vec3 e1 = vec3(1.0 + sign * e3.x * e3.x * h, sign * k, -sign * e3.x), e2 = vec3(k, sign + e3.y * e3.y * h, -e3.y);
+  vCircle = vec2(1.0 / D, sqrt(1.0 - 1.0 / (D * D)));
+  vec2 corner = CORNER;
+  vAt = corner;
+  vec3 at = c + R * (s * (vCircle.x * e3 + vCircle.y * (corner.x * e1 + corner.y * e2)));
+  gl_Position = vec4(uFocal * at.xy - uJitter * at.z, 0.0, -at.z);
+  vec3 forward = -vec3(R[0].z, R[1].z, R[2].z) * s;
+  vDepth = vec4(-c.z, dot(forward, e1), dot(forward, e2), dot(forward, e3)) / uNear;
+  vec3 thin = min(s.x, min(s.y, s.z)) / s;
+  vNormalX = R * (thin * e1);
+  vNormalY = R * (thin * e2);
+  vNormalZ = R * (thin * e3);
   vColour = colourHere(world);
 }
 `;
@@ -122,72 +123,63 @@ const ELLIPSOID_FRAGMENT = COMMON + `
 uniform vec3 uLight;     // in view, towards the light
 flat in vec3 vColour;
 flat in vec3 vNormalX, vNormalY, vNormalZ;
-flat in float vDistance;
-in vec3 vBegin, vRay;
+flat in vec4 vDepth;
+flat in vec2 vCircle;
+in vec2 vAt;
 out vec4 result;
 void main() {
-  float rr = dot(vRay, vRay);
-  float middle = -dot(vBegin, vRay) / rr;
-  vec3 nearest = vBegin + middle * vRay;
-  float inside = 1.0 - dot(nearest, nearest);
+  float inside = 1.0 - dot(vAt, vAt);
   if (inside < 0.0) discard;
-  float t = middle - sqrt(inside / rr);
-  float z = vDistance + t;
-  if (z < uNearFar.x) discard;
-  vec3 hit = vBegin + t * vRay;
+  float w = sqrt(inside);
+  vec3 hit = vec3(vAt * vCircle.y, vCircle.x + w) / (1.0 + w * vCircle.x);
   vec3 n = normalize(vNormalX * hit.x + vNormalY * hit.y + vNormalZ * hit.z);
-  float shade = 0.70 + 0.34 * max(dot(n, uLight), 0.0) - 0.16 * (1.0 - n.z) * (1.0 - n.z);
-  result = vec4(vColour * shade, 1.0);
-  gl_FragDepth = logDepth(z);
+  float edge = 1.0 - n.z;
+  result = vec4(vColour * (0.72 + 0.30 * max(dot(n, uLight), 0.0) - 0.12 * edge * edge), 1.0);
+  gl_FragDepth = 1.0 / (vDepth.x + dot(vDepth.yzw, hit));
 }
 `;
 
 const POINT_VERTEX = COMMON + COLOURING + `
 uniform float uPoint;    // pixels, at the distance uPivot
 uniform float uPivot;
+uniform float uYield;    // how much farther than they are: points do not show through ellipsoids around them
 flat out vec3 vColour;
-flat out float vDepth;
 void main() {
   vec3 world = uStart + uStep * place;
   vec3 c = uTurn * (world - uEye);
   gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
   gl_PointSize = 1.0;
-  if (-c.z < uNearFar.x) return;
-  gl_Position = vec4(uFocal * c.xy / -c.z + uJitter, 0.0, 1.0);
+  if (-c.z < uNear) return;
+  gl_Position = vec4(uFocal * c.xy / -c.z + uJitter, 2.0 * uNear / (-c.z * uYield) - 1.0, 1.0);
   gl_PointSize = max(uPoint * clamp(sqrt(uPivot / -c.z), 0.5, 2.0), 1.0);
   vColour = colourHere(world);
-  vDepth = logDepth(-c.z);
 }
 `;
 
 const POINT_FRAGMENT = COMMON + `
 flat in vec3 vColour;
-flat in float vDepth;
 out vec4 result;
 void main() {
   vec2 off = 2.0 * gl_PointCoord - 1.0;
   if (dot(off, off) > 1.0) discard;
   result = vec4(vColour, 1.0);
-  gl_FragDepth = vDepth;
 }
 `;
 
 const TRACK_VERTEX = COMMON + `
 uniform vec2 uPixels;    // of the panel
 uniform float uWidth;    // pixels
-in vec2 corner;
 in vec3 from;
 in vec3 to;
 out vec2 vAt;
 flat out vec2 vFrom, vTo;
-out float vInverse;      // of the distance: what is linear on the screen
 void main() {
+  vec2 corner = CORNER;
   vec3 a = uTurn * (from - uEye), b = uTurn * (to - uEye);
   gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
-  float near = uNearFar.x;
-  if (-a.z < near && -b.z < near) return;
-  if (-a.z < near) a = mix(a, b, (near + a.z) / (a.z - b.z));
-  if (-b.z < near) b = mix(b, a, (near + b.z) / (b.z - a.z));
+  if (-a.z < uNear && -b.z < uNear) return;
+  if (-a.z < uNear) a = mix(a, b, (uNear + a.z) / (a.z - b.z));
+  if (-b.z < uNear) b = mix(b, a, (uNear + b.z) / (b.z - a.z));
   vFrom = 0.5 * uPixels * uFocal * a.xy / -a.z;
   vTo = 0.5 * uPixels * uFocal * b.xy / -b.z;
   vec2 along = vTo - vFrom;
@@ -195,8 +187,8 @@ void main() {
   vec2 across = vec2(-along.y, along.x);
   float reach = 0.5 * uWidth + 1.0;
   vAt = (corner.x < 0.0 ? vFrom : vTo) + reach * (corner.x * along + corner.y * across);
-  vInverse = corner.x < 0.0 ? -1.0 / a.z : -1.0 / b.z;
-  gl_Position = vec4(vAt / (0.5 * uPixels) + uJitter, 0.0, 1.0);
+  float depth = 1.002 * uNear / -(corner.x < 0.0 ? a.z : b.z);  // a little nearer, so that it lies on the ground, not in it
+  gl_Position = vec4(vAt / (0.5 * uPixels) + uJitter, 2.0 * min(depth, 1.0) - 1.0, 1.0);
 }
 `;
 
@@ -205,21 +197,22 @@ uniform vec4 uColour;
 uniform float uWidth;
 in vec2 vAt;
 flat in vec2 vFrom, vTo;
-in float vInverse;
 out vec4 result;
 void main() {
   vec2 along = vTo - vFrom, off = vAt - vFrom;
   float share = clamp(dot(off, along) / max(dot(along, along), 1e-9), 0.0, 1.0);
   if (length(off - share * along) > 0.5 * uWidth) discard;
   result = uColour;
-  gl_FragDepth = logDepth(0.998 / vInverse);  // a little nearer, so that it lies on the ground, not in it
 }
 `;
 
 const RECTANGLE_VERTEX = `#version 300 es
-in vec2 corner;
 out vec2 vAt;
-void main() { vAt = 0.5 + 0.5 * corner; gl_Position = vec4(corner, 0.0, 1.0); }
+void main() {
+  vec2 corner = vec2(gl_VertexID & 1, gl_VertexID >> 1) * 2.0 - 1.0;
+  vAt = 0.5 + 0.5 * corner;
+  gl_Position = vec4(corner, 0.0, 1.0);
+}
 `;
 
 const BACKDROP_FRAGMENT = `#version 300 es
@@ -227,7 +220,7 @@ precision highp float;
 uniform vec3 uTop, uBottom;
 in vec2 vAt;
 out vec4 result;
-void main() { result = vec4(mix(uBottom, uTop, vAt.y), 1.0); gl_FragDepth = 1.0; }
+void main() { result = vec4(mix(uBottom, uTop, vAt.y), 1.0); }
 `;
 
 // Darkens what lies behind its neighbours on the screen (eye-dome lighting): edges and gaps of a cloud become readable.
@@ -235,7 +228,6 @@ const FINISH_FRAGMENT = `#version 300 es
 precision highp float;
 uniform sampler2D uColour;
 uniform sampler2D uDepth;
-uniform float uOctaves;  // that depths of 0 to 1 span
 uniform float uStrength;
 uniform int uRadius;
 in vec2 vAt;
@@ -244,11 +236,12 @@ void main() {
   ivec2 at = ivec2(gl_FragCoord.xy), last = textureSize(uDepth, 0) - 1;
   vec3 colour = texelFetch(uColour, at, 0).rgb;
   float depth = texelFetch(uDepth, at, 0).r;
-  if (depth < 1.0 && uStrength > 0.0) {
+  if (depth > 0.0) {
     float hidden = 0.0;
     for (int i = 0; i < 4; i++) {
       ivec2 step = (i < 2 ? ivec2(1, 0) : ivec2(0, 1)) * (2 * (i & 1) - 1) * uRadius;
-      hidden += clamp((depth - texelFetch(uDepth, clamp(at + step, ivec2(0), last), 0).r) * uOctaves, 0.0, 0.12);
+      float beside = texelFetch(uDepth, clamp(at + step, ivec2(0), last), 0).r;
+      hidden += clamp(beside / depth - 1.0, 0.0, 0.08);
     }
     colour *= exp2(-uStrength * hidden);
   }
