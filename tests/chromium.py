@@ -1,4 +1,4 @@
-"""A headless Chromium driven by the DevTools protocol over two pipes, without any other package, and a reader of its screenshots."""
+"""A headless Chromium, driven by the DevTools protocol over two pipes without any other package; and a reader of its pictures."""
 
 import base64
 import fcntl

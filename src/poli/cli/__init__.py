@@ -16,6 +16,7 @@ from poli.cli.odometry import odometry
 from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
+from poli.cli.view import view
 from poli.errors import PoliError
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ app.command()(odometry)
 app.command()(register)
 app.command()(simulate)
 app.command()(train)
+app.command()(view)
 app.add_typer(bench, name="bench")
 
 

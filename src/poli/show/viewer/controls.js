@@ -61,7 +61,7 @@ function makeFrames(scene, choose) {
 function tellCounts(scene, frames, sigma) {
   scene.panels.forEach((panel, i) => {
     const parts = [];
-    if (panel.ellipsoids) parts.push(`${number(panel.ellipsoids.total)} ellipsoids at ${(sigma * panel.sigmaScale).toFixed(2)} σ`);
+    if (panel.ellipsoids) parts.push(panel.ellipsoids.directionsOnly ? `${number(panel.ellipsoids.total)} directions` : `${number(panel.ellipsoids.total)} ellipsoids at ${(sigma * panel.sigmaScale).toFixed(2)} σ`);
     if (panel.points) parts.push(`${number(panel.points.total)} points`);
     frames[i].querySelector(".counts").textContent = parts.join(" · ");
   });
