@@ -12,6 +12,7 @@ import tempfile
 import zlib
 from contextlib import suppress
 
+import numba
 import numpy as np
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -124,29 +125,29 @@ def read_png(data):  # -> (H, W, 3) uint8
             packed += body
         at += 12 + length
     rows = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, 1 + width * channels)
-    image, above = np.zeros((height, width * channels), np.uint8), np.zeros(width * channels, np.uint8)
-    for row in range(height):
-        above = image[row] = _unfilter(rows[row, 0], rows[row, 1:], above, channels)
-    return image.reshape(height, width, channels)[..., :3]
+    return _unfilter(rows, channels).reshape(height, width, channels)[..., :3]
 
 
-def _unfilter(kind, line, above, channels):
-    if kind == 0:
-        return line
-    if kind == 2:
-        return line + above
-    pixels, over = line.reshape(-1, channels), above.reshape(-1, channels)
-    if kind == 1:
-        return np.cumsum(pixels, axis=0, dtype=np.uint8).ravel()
-    out = bytearray(len(line))
-    for i, value in enumerate(pixels.ravel().tolist()):
-        left = out[i - channels] if i >= channels else 0
-        up = int(above[i])
-        corner = int(above[i - channels]) if i >= channels else 0
-        if kind == 3:
-            guess = (left + up) // 2
-        else:
-            estimate = left + up - corner
-            guess = min((left, up, corner), key=lambda near: abs(estimate - near))
-        out[i] = (value + guess) & 255
-    return np.frombuffer(bytes(out), np.uint8) if len(over) else line
+@numba.njit
+def _unfilter(rows, channels):
+    """Each byte is stored as what its neighbours to the left, above, and above left do not tell."""
+    out = np.zeros((len(rows), rows.shape[1] - 1), np.uint8)
+    for row in range(len(rows)):
+        kind = rows[row, 0]
+        for i in range(out.shape[1]):
+            left = np.int64(out[row, i - channels]) if i >= channels else 0
+            up = np.int64(out[row - 1, i]) if row else 0
+            corner = np.int64(out[row - 1, i - channels]) if row and i >= channels else 0
+            guess = 0
+            if kind == 1:
+                guess = left
+            elif kind == 2:
+                guess = up
+            elif kind == 3:
+                guess = (left + up) // 2
+            elif kind == 4:
+                estimate = left + up - corner
+                a, b, c = abs(estimate - left), abs(estimate - up), abs(estimate - corner)
+                guess = left if a <= b and a <= c else (up if b <= c else corner)
+            out[row, i] = (np.int64(rows[row, i + 1]) + guess) & 255
+    return out

@@ -111,7 +111,7 @@ def _scans(data: Dataset, how: Estimates, scans: int | None, series: bool) -> Su
     @cache
     def panels() -> list[Panel]:
         if poses is None:
-            found = [Panel(f"Scan {m.number}", points=m.scan, field=m.field) for m in moments(data, rows, None, how) if len(m.scan)]
+            found = [_moment_panel(moment, how) for moment in moments(data, rows, None, how) if len(moment.scan)]
             if not found:
                 raise InputError(f"{data.name}: every scan that was looked at is empty")
             return found
@@ -119,6 +119,14 @@ def _scans(data: Dataset, how: Estimates, scans: int | None, series: bool) -> Su
         return [Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=tracks)]
 
     return Subject(data.name, f"{count:,} scans", panels, remarks, lambda: moments(data, rows, poses, how), tracks)
+
+
+def _moment_panel(moment: Moment, how: Estimates) -> Panel:
+    from poli.show.panel import Panel
+
+    if moment.field is None:
+        return Panel(f"Scan {moment.number}", points=moment.scan, caption="too few returns for ellipsoids")
+    return Panel(f"Scan {moment.number}", field=moment.field, caption=how.caption)
 
 
 # --- a run of odometry

@@ -67,19 +67,20 @@ def scan_panels(scan: Scan, how: Estimates, name: str = "the scan") -> list[Pane
     truth = true_normals(scan, how.size) if set(scan.fields) >= _TRUTH else None  # (N, 3)
     rival = pca(cloud, k=PCA_NEIGHBOURS)
     # PCA's ellipsoids are as wide as the neighbourhood they come from; drawn at about the size of the network's.
-    smaller = float(f"{np.median(field.scales[:, 2]) / max(float(np.median(rival.scales[:, 2])), 1e-12):.1g}") or 1.0
+    smaller = float(f"{_width(field) / max(_width(rival), 1e-12):.2g}") or 1.0
     panels.append(Panel("PCA", field=rival, caption=f"{PCA_NEIGHBOURS} neighbours{_off(rival, truth)}", sigma_scale=smaller))
     panels.append(Panel(how.name, field=field, caption=f"{how.caption}{_off(field, truth)}"))
     if truth is not None:
-        discs = flat_discs(cloud, truth, float(np.median(field.scales[:, 2])))
+        discs = flat_discs(cloud, truth, how.size / 4.0 or _width(field) or 1.0)  # at two sigmas they just touch
         panels.append(
             Panel("Truth", points=cloud, field=discs, normals=truth, caption="the surfaces that were hit", directions_only=True)
         )
     return panels
 
 
-def field_panel(field: Ellipsoids, name: str, colors: np.ndarray | None = None) -> Panel:
-    return Panel(name, field=field, colors=colors)
+def _width(field: Ellipsoids) -> float:
+    """Of a typical ellipsoid along the surface, in metres."""
+    return float(np.median(np.sqrt(field.scales[:, 1] * field.scales[:, 2])))
 
 
 def _off(field: Ellipsoids, truth: np.ndarray | None) -> str:

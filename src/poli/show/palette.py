@@ -2,7 +2,7 @@
 
 import numpy as np
 
-_MIDDLE, _SPAN, _CHROMA = 0.69, 0.125, 0.12
+_MIDDLE, _SPAN, _CHROMA = 0.66, 0.09, 0.12
 _TO_ROOTS = np.array([[1.0, 0.3963377774, 0.2158037573], [1.0, -0.1055613458, -0.0638541728], [1.0, -0.0894841775, -1.291485548]])
 _TO_RGB = np.array(
     [

@@ -3,7 +3,7 @@
 
 // A normal (x, y, z) is the colour (lightness, a, b) = (middle + span z, chroma x, chroma y): what points up is pale, what points
 // down is dark, and a wall has the hue of its direction. No direction is a seam, and equal angles look equally different.
-const NORMAL = { middle: 0.69, span: 0.125, chroma: 0.12 };
+const NORMAL = { middle: 0.66, span: 0.09, chroma: 0.12 };
 
 // From 0 to 1, each an sRGB colour.
 const SCALES = {

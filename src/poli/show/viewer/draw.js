@@ -255,19 +255,20 @@ class Renderer {
       gl.bindVertexArray(cloud.asPoints);
       gl.drawArrays(gl.POINTS, 0, cloud.count);
     }
-    if (state.tracks) for (const track of made.tracks) this.drawTrack(track, common, state, ratio);
+    if (state.tracks) made.tracks.forEach((track, i) => this.drawTrack(track, i, common, state, ratio));
   }
 
-  // Faint where it is hidden, full where it is seen.
-  drawTrack(track, common, state, ratio) {
-    const gl = this.gl, width = TRACK_WIDTH * state.pixelRatio * ratio;
+  // Faint where it is hidden, full where it is seen. Each is wider than those before it and lies behind them, so that tracks that
+  // run together are all seen.
+  drawTrack(track, number, common, state, ratio) {
+    const gl = this.gl, width = TRACK_WIDTH * (1 + number) * state.pixelRatio * ratio;
     gl.bindVertexArray(track.arrays);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA);
     for (const [alpha, test, write] of [[0.3, gl.LESS, false], [1, gl.GEQUAL, true]]) {
       gl.depthFunc(test);
       gl.depthMask(write);
-      this.use("track", { ...common, uColour: [...track.colour, alpha], uWidth: width });
+      this.use("track", { ...common, uColour: [...track.colour, alpha], uWidth: width, uNearer: 1.004 - 0.001 * Math.min(number, 3) });
       gl.drawElements(gl.TRIANGLES, 6 * track.segments, gl.UNSIGNED_INT, 0);
     }
     gl.depthMask(true);

@@ -7,7 +7,7 @@ const COARSEST = 0.5;
 const scene = decodeScene(JSON.parse(find("poli-data").textContent));
 const state = {
   sigma: scene.sigma, colour: scene.color, theme: scene.theme, size: 3, ellipsoids: true, points: true, tracks: true, only: null,
-  pixelRatio: 1,
+  samples: SAMPLES, pixelRatio: 1,
 };
 const camera = new Camera(scene.camera, scene.box);
 const stage = find("stage"), canvas = find("canvas");
@@ -24,6 +24,8 @@ function changed(moves = false) {
   }
   ask();
 }
+
+const samples = () => Math.min(state.samples, renderer.samples);
 
 function ask() {
   if (asked || !renderer) return;
@@ -42,7 +44,7 @@ function show(now) {
   if (sample === 0) drawAround();
   frames += 1;
   sample += 1;
-  if (!moving && sample < renderer.samples) ask();
+  if (!moving && sample < samples()) ask();
 }
 
 // Where pictures come slowly, fewer pixels are drawn while the view moves; a still view is always drawn in full.
@@ -177,7 +179,7 @@ window.poliView = {
   get state() { return { ...state, panels: scene.panels.length, works: renderer !== null }; },
   get camera() { return { target: [...camera.target], yaw: camera.yaw, pitch: camera.pitch, distance: camera.distance }; },
   get frames() { return frames; },
-  get settled() { return renderer !== null && !asked && !moving && sample >= renderer.samples; },
+  get settled() { return renderer !== null && !asked && !moving && sample >= samples(); },
   setSigma: (sigma) => set({ sigma: clamp(Number(sigma), 0, scene.mostSigma) }),
   setColour: (colour) => { if (colourInputs[colour]) set({ colour }); },
   setTheme: (theme) => { if (THEMES[theme]) set({ theme }); },

@@ -169,6 +169,7 @@ void main() {
 const TRACK_VERTEX = COMMON + `
 uniform vec2 uPixels;    // of the panel
 uniform float uWidth;    // pixels
+uniform float uNearer;   // than it is, so that it lies on the ground, not in it
 in vec3 from;
 in vec3 to;
 out vec2 vAt;
@@ -187,7 +188,7 @@ void main() {
   vec2 across = vec2(-along.y, along.x);
   float reach = 0.5 * uWidth + 1.0;
   vAt = (corner.x < 0.0 ? vFrom : vTo) + reach * (corner.x * along + corner.y * across);
-  float depth = 1.002 * uNear / -(corner.x < 0.0 ? a.z : b.z);  // a little nearer, so that it lies on the ground, not in it
+  float depth = uNearer * uNear / -(corner.x < 0.0 ? a.z : b.z);
   gl_Position = vec4(vAt / (0.5 * uPixels) + uJitter, 2.0 * min(depth, 1.0) - 1.0, 1.0);
 }
 `;
