@@ -19,6 +19,7 @@ from poli.cli.odometry import odometry
 from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
+from poli.cli.view import view
 from poli.errors import DensityWarning, PoliError
 
 app = typer.Typer(
@@ -39,6 +40,7 @@ app.command()(odometry)
 app.command()(register)
 app.command()(simulate)
 app.command()(train)
+app.command()(view)
 app.add_typer(bench, name="bench")
 
 

@@ -14,7 +14,7 @@ from poli.files.ply import read_ply_element, write_ply
 
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _COVARIANCE_NAMES = tuple(f"cov_{'xyz'[r]}{'xyz'[c]}" for r, c in _UPPER)
-_SH_BAND_0 = 0.28209479177387814  # the constant spherical harmonic: splat files hold (color - 1/2) / this
+SH_BAND_0 = 0.28209479177387814  # the constant spherical harmonic: splat files hold (color - 1/2) / this
 _THINNEST = 1e-6  # metres: splat files hold logarithms of the scales
 
 
@@ -64,7 +64,7 @@ def write_splat(field: Ellipsoids, path: str | os.PathLike[str], colors: np.ndar
     for i, n in enumerate("xyz"):
         columns[f"n{n}"] = normals[:, i]
     for i in range(3):
-        columns[f"f_dc_{i}"] = (shades[:, i] - 0.5) / _SH_BAND_0
+        columns[f"f_dc_{i}"] = (shades[:, i] - 0.5) / SH_BAND_0
     for i in range(45):  # the higher harmonics: the color does not depend on the view
         columns[f"f_rest_{i}"] = np.zeros(len(field))
     columns["opacity"] = np.full(len(field), np.log(opacity / (1 - opacity)))

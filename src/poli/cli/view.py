@@ -1,0 +1,146 @@
+"""`poli view`: scans, ellipsoids and odometry as a page to turn, a picture, or in rerun."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName
+
+if TYPE_CHECKING:
+    from poli.cli.view_subject import Subject
+
+
+class Color(StrEnum):
+    normal = "normal"
+    planarity = "planarity"
+    uncertainty = "uncertainty"
+    height = "height"
+    own = "own"
+
+
+class Theme(StrEnum):
+    dark = "dark"
+    light = "light"
+
+
+def view(
+    data: Annotated[
+        Path,
+        typer.Argument(help="A scan, an ellipsoid file (.npz, .ply), a folder of scans, or a folder that `poli odometry` wrote."),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The .html page or .rrd recording to write; NAME.html here if not given.")
+    ] = None,
+    png: Annotated[Path | None, typer.Option(help="Draw a picture, without a browser.")] = None,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Show it in rerun's viewer at once (extra `view`).")] = False,
+    browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    model: Annotated[str, typer.Option(help="Of scans: lidar, objects, pca, or the path of a .safetensors file.")] = "lidar",
+    voxel: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Of scans: metres, one point each; 0: every point. Not given: 0.5, every point of objects."),
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="A scan: PCA beside it, and the truth if it was simulated.")] = False,
+    sigma: Annotated[float, typer.Option(min=0.0, max=3.0, help="Standard deviations that ellipsoids are drawn at.")] = 2.0,
+    color: Annotated[Color, typer.Option(help="What colors of the page tell at first.")] = Color.normal,
+    theme: Annotated[Theme, typer.Option(help="Of the page at first.")] = Theme.dark,
+    title: Annotated[str | None, typer.Option(help="Of the page; the name of the data if not given.")] = None,
+    dataset: DatasetName = "auto",
+    sequence: SequenceName = None,
+    option: DatasetOptions = None,
+    scans: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Of folders: at most so many scans, evenly spaced. Not given: 4, 50 if poses are known, all in rerun."
+        ),
+    ] = None,
+) -> None:
+    """Look at scans, ellipsoids and odometry.
+
+    Writes one HTML page with everything inside: open it in any browser, send it
+    to anyone. Scans get their ellipsoids on the way. Folders of scans are shown
+    side by side, or as one world where their poses are known; of odometry, the
+    map and the way through it.
+
+    Examples: poli view scan.pcd --open
+              poli view scan.bin --compare --voxel 0.5 --out town.html
+              poli view field.npz --color uncertainty --theme light
+              poli view kitti --sequence 07 --scans 100
+              poli view results/odometry/kitti_07/latest --out drive.rrd
+              poli view part.ply --model objects --png part.png
+    """
+    from poli.cli.view_subject import subject_of
+    from poli.errors import FormatError, InputError
+    from poli.show.estimated import Estimates
+
+    if out is not None and out.suffix.lower() not in (".html", ".htm", ".rrd"):
+        raise FormatError(f"--out {out}: write a page as .html, or a recording for rerun as .rrd; pictures are --png")
+    if png is not None and png.suffix.lower() != ".png":
+        raise FormatError(f"--png {png}: pictures are written as .png")
+    to_rerun = rerun or (out is not None and out.suffix.lower() == ".rrd")
+    page = out if out is not None and out.suffix.lower() != ".rrd" else None
+    if page is None and png is None and not to_rerun:
+        page = _free_name(data)
+    if browser and page is None:
+        raise InputError("--open: it opens a page, and none is written; leave it out, or give --out NAME.html")
+    if compare and model == "pca":
+        raise InputError("--compare adds PCA beside a network; choose one by --model, or leave --compare out")
+
+    subject = subject_of(data, dataset, sequence, option or [], Estimates(model, voxel, compare), scans, series=to_rerun)
+    for line in subject.remarks:
+        typer.echo(line)
+    if page is not None:
+        _write_page(page, subject, title, sigma, color, theme, browser)
+    if png is not None:
+        from poli.show.panel_picture import draw_panels
+        from poli.show.png import write_png
+
+        write_png(png, draw_panels(subject.panels(), sigma))
+        typer.echo(f"{png}: {_listed(subject)}")
+    if to_rerun:
+        from poli.show.rerun_recording import log_panels, log_series, recording
+
+        target = out if out is not None and out.suffix.lower() == ".rrd" else None
+        with recording(target) as stream:
+            if subject.series is None:
+                log_panels(stream, subject.panels(), sigma)
+            else:
+                count = log_series(stream, subject.series(), subject.tracks, sigma)
+        what = _listed(subject) if subject.series is None else f"{count} scans"
+        typer.echo(f"{target or 'rerun'}: {what}")
+
+
+def _write_page(page: Path, subject: "Subject", title: str | None, sigma: float, color: Color, theme: Theme, browser: bool) -> None:
+    from poli.show.page import write_page
+
+    left_out = write_page(
+        page, title or subject.name, subject.panels(), note=subject.note, sigma=sigma, color=color.value, theme=theme.value
+    )
+    for line in left_out:
+        typer.echo(f"drawn are {line}", err=True)
+    typer.echo(f"{page}: {_listed(subject)}, {page.stat().st_size / 1e6:.1f} MB; open it in a browser")
+    if browser:
+        import webbrowser
+
+        if not webbrowser.open(page.resolve().as_uri()):
+            typer.echo("no browser is found here; open the page by hand", err=True)
+
+
+def _listed(subject: "Subject") -> str:
+    names = [panel.name for panel in subject.panels()]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _free_name(data: Path) -> Path:
+    """NAME.html in this folder, if that is free or an earlier page of ours."""
+    from poli.cli.data_options import file_name
+    from poli.errors import FormatError
+
+    page = Path(f"{file_name(data.resolve().stem if data.is_file() else data.resolve().name)}.html")
+    if page.is_file():
+        with page.open("rb") as file:
+            ours = b'name="generator" content="poli"' in file.read(2000)
+        if not ours:
+            raise FormatError(f"{page}: exists already and is no page of poli's; name another with --out")
+    return page

@@ -1,0 +1,171 @@
+"""What `poli view` is pointed at: which kind it is, what is shown of it, and what has to be said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from poli.cli.data_options import dataset_options, open_data
+from poli.errors import FormatError, InputError, PoliError
+
+if TYPE_CHECKING:
+    from poli.data.datasets import Dataset
+    from poli.show.estimated import Estimates
+    from poli.show.odometry_run import OdometryRun
+    from poli.show.panel import Panel, Track
+    from poli.show.world import Moment
+
+_SIDE_BY_SIDE = 4  # scans whose poses are not known
+_TOGETHER = 50  # scans that make a world
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    name: str
+    note: str
+    panels: Callable[[], list[Panel]]  # when they are asked for: a series does not need them
+    remarks: tuple[str, ...] = ()
+    series: Callable[[], Iterator[Moment]] | None = None
+    tracks: tuple[Track, ...] = ()
+
+
+def subject_of(
+    data: Path, dataset: str, sequence: str | None, option: list[str], how: Estimates, scans: int | None, series: bool
+) -> Subject:
+    from poli.data.datasets.folder import scan_ending
+    from poli.show.odometry_run import is_odometry_run
+
+    if not data.exists():
+        raise FormatError(f"{data}: no such file or folder")
+    if data.is_dir() and is_odometry_run(data):
+        return _run(data, how, scans, series)
+    is_scan = data.is_file() and (scan_ending(data) or data.suffix.lower() in (".xyz", ".csv", ".txt"))
+    if is_scan and dataset == "auto":
+        return _file(data, how)
+    if data.is_file() and dataset == "auto" and data.suffix not in (".bag", ".mcap", ".db3"):
+        raise FormatError(f"{data}: neither a scan nor an ellipsoid file by its ending; `poli view --help` lists what can be shown")
+    if how.compare:
+        raise InputError("--compare: only one scan can be compared; give the path of a scan file")
+    return _scans(open_data(data, dataset, dataset_options(option, sequence)), how, scans, series)
+
+
+# --- one file
+
+
+def _file(path: Path, how: Estimates) -> Subject:
+    from poli.ellipsoids import Ellipsoids
+    from poli.ellipsoids.splat import is_splat, splat_of_records
+    from poli.files.npz import read_npz_arrays
+    from poli.files.ply import read_ply_element
+    from poli.show.panel import Panel
+
+    field, colors = None, None
+    if path.suffix.lower() == ".npz" and {"means", "covariances"} <= set(read_npz_arrays(path)):
+        field = Ellipsoids.load(path)
+    elif path.suffix.lower() == ".ply" and path.stat().st_size:
+        records = read_ply_element(path)
+        if is_splat(records):
+            field, colors = splat_of_records(records, path)
+        elif "cov_xx" in (records.dtype.names or ()):
+            field = Ellipsoids.load(path)
+    if field is None:
+        return _scan_file(path, how)
+    if how.compare:
+        raise InputError(f"--compare: {path} holds ellipsoids, not a scan; give the scan that they are of")
+    if not len(field):
+        raise FormatError(f"{path}: no ellipsoids in this file")
+    shown = [Panel("Ellipsoids", field=field, colors=colors)]
+    return Subject(path.name, "", lambda: shown)
+
+
+def _scan_file(path: Path, how: Estimates) -> Subject:
+    from poli.data import read
+    from poli.show.estimated import scan_panels
+
+    scan = read(path)
+    shown = scan_panels(scan, how, str(path))
+    lost = scan.dropped
+    remarks = (f"{path}: dropped {lost.nonfinite} non-finite points and {lost.zero} zero returns",) if lost.total else ()
+    return Subject(path.name, f"{len(scan):,} returns", lambda: shown, remarks)
+
+
+# --- scans in order
+
+
+def _scans(data: Dataset, how: Estimates, scans: int | None, series: bool) -> Subject:
+    from poli.show.panel import Panel, Track
+    from poli.show.world import fused_world, moments, spread
+
+    count = len(data)
+    if not count:
+        raise InputError(f"{data.name}: no scans to show")
+    remarks = (f"{data.name}: {len(data.skipped)} scans are left out by the dataset",) if data.skipped else ()
+    poses = data.poses
+    default = count if series else _SIDE_BY_SIDE if poses is None else _TOGETHER
+    rows = spread(count, scans or default)
+    tracks = () if poses is None else (Track(poses[:, :3, 3], "way of the sensor"),)
+
+    @cache
+    def panels() -> list[Panel]:
+        if poses is None:
+            found = [_moment_panel(moment, how) for moment in moments(data, rows, None, how) if len(moment.scan)]
+            if not found:
+                raise InputError(f"{data.name}: every scan that was looked at is empty")
+            return found
+        world, fused = fused_world(moments(data, rows, poses, how), how)
+        return [Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=tracks)]
+
+    return Subject(data.name, f"{count:,} scans", panels, remarks, lambda: moments(data, rows, poses, how), tracks)
+
+
+def _moment_panel(moment: Moment, how: Estimates) -> Panel:
+    from poli.show.panel import Panel
+
+    if moment.field is None:
+        return Panel(f"Scan {moment.number}", points=moment.scan, caption="too few returns for ellipsoids")
+    return Panel(f"Scan {moment.number}", field=moment.field, caption=how.caption)
+
+
+# --- a run of odometry
+
+
+def _run(folder: Path, how: Estimates, scans: int | None, series: bool) -> Subject:
+    from poli.show.odometry_run import read_odometry_run
+    from poli.show.panel import Panel
+    from poli.show.world import fused_world, moments, spread
+
+    run = read_odometry_run(folder)
+    if how.compare:
+        raise InputError("--compare: only one scan can be compared; give the path of a scan file")
+    count, first = len(run.poses), run.data["first"]
+    note = f"{count:,} scans, {run.length:.1f} m"
+    data, missing = (None, "") if run.map is not None and not series else _data_of(run)
+    available = 0 if data is None else min(count, len(data) - first)
+    rows = spread(available, scans or (available if series else _TOGETHER))
+
+    def recorded() -> Iterator[Moment]:
+        assert data is not None
+        return moments(data, rows, run.poses, how, first)
+
+    @cache
+    def panels() -> list[Panel]:
+        if run.map is not None:
+            return [Panel("Map", field=run.map, caption="ellipsoids kept at the end of the run", tracks=run.tracks)]
+        if not available:
+            return [Panel("Way", caption="the scans are not there any more", tracks=run.tracks)]
+        world, fused = fused_world(recorded(), how)
+        return [Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=run.tracks)]
+
+    return Subject(run.data["name"], note, panels, (missing,) if missing else (), recorded if available else None, run.tracks)
+
+
+def _data_of(run: OdometryRun) -> tuple[Any, str]:
+    """The scans of a run, if they are still where they were; else why not."""
+    where = Path(run.data["path"])
+    try:
+        return open_data(where, run.data["dataset"], run.data["options"]), ""
+    except (PoliError, OSError) as error:
+        return None, f"{run.folder}: only the way is shown; its scans cannot be opened ({error})"

@@ -1,0 +1,66 @@
+"""The folder that `poli odometry` writes, read for viewers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poli.data.trajectory_files import read_kitti
+from poli.ellipsoids import Ellipsoids
+from poli.errors import FormatError, InputError
+from poli.show.panel import Track
+
+_POSES, _TRUTH, _CONFIG, _MAP = "poses_kitti.txt", "truth_kitti.txt", "config.json", "map.ply"
+
+
+@dataclass(frozen=True, eq=False)
+class OdometryRun:
+    folder: Path
+    poses: np.ndarray  # (M, 4, 4) T_world_scan
+    truth: np.ndarray | None  # (M, 4, 4)
+    map: Ellipsoids | None  # the ellipsoids kept at its end
+    config: dict[str, Any]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What it was run on: name, path, dataset, options, first."""
+        return self.config["data"]
+
+    @property
+    def tracks(self) -> tuple[Track, ...]:
+        tracks = (Track(self.poses[:, :3, 3], "estimate"),)
+        return tracks if self.truth is None else (*tracks, Track(self.truth[:, :3, 3], "truth"))
+
+    @property
+    def length(self) -> float:
+        """Metres, of the estimate."""
+        return float(np.linalg.norm(np.diff(self.poses[:, :3, 3], axis=0), axis=1).sum())
+
+
+def is_odometry_run(folder: Path) -> bool:
+    return (folder / _POSES).is_file() and (folder / _CONFIG).is_file()
+
+
+def read_odometry_run(folder: Path) -> OdometryRun:
+    poses = read_kitti(folder / _POSES, complete=False)  # (M, 4, 4)
+    if not len(poses):
+        raise InputError(f"{folder}: no poses to show; the run ended before its first scan was done")
+    truth = read_kitti(folder / _TRUTH, complete=False) if (folder / _TRUTH).is_file() else None
+    kept = Ellipsoids.load(folder / _MAP) if (folder / _MAP).is_file() else None
+    return OdometryRun(folder, poses, truth, kept, _read_config(folder / _CONFIG))
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: not readable as JSON: {str(error)[:120]}") from None
+    kinds = {"path": str, "dataset": str, "options": dict, "first": int, "name": str}
+    data = config.get("data") if isinstance(config, dict) else None
+    if not isinstance(data, dict) or not all(isinstance(data.get(key), kind) for key, kind in kinds.items()):
+        raise FormatError(f"{path}: not written by `poli odometry`: 'data' is missing or incomplete")
+    return config

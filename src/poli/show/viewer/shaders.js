@@ -1,0 +1,259 @@
+// --- What runs on the graphics card.
+//
+// An ellipsoid is a rectangle around its outline, and every pixel of it finds where its ray meets the ellipsoid: round at any
+// distance, and four corners instead of a sphere's hundreds of triangles, which matters where a CPU does the drawing.
+// Depth is near / distance as a float: 1 at the nearest, 0 infinitely far, and fine everywhere.
+
+const MODES = { normal: 0, planarity: 1, uncertainty: 2, height: 3, own: 4 };
+
+const COMMON = `#version 300 es
+precision highp float;
+precision highp int;
+uniform mat3 uTurn;      // world to view: right, up, backwards
+uniform vec3 uEye;
+uniform vec2 uFocal;     // of normalised coordinates
+uniform float uNear;
+uniform vec2 uJitter;    // less than a pixel: the mean of several such pictures has smooth edges
+uniform float uPixel;    // width of a pixel at a distance of one
+#define CORNER vec2(gl_VertexID & 1, (gl_VertexID >> 1) & 1) * 2.0 - 1.0
+`;
+
+// Colours of ellipsoids and points, by vertex.
+const COLOURING = `
+uniform vec3 uStart;     // a place is uStart + uStep * place
+uniform vec3 uStep;
+uniform int uMode;
+uniform int uKnows;      // bits: 1 normals, 2 sizes, 4 own colours
+uniform vec3 uPlain;
+uniform vec3 uUnknown;
+uniform vec2 uUncertainty;  // logarithms
+uniform vec2 uHeight;
+uniform sampler2D uScales;  // a row for each of planarity, uncertainty, height
+in vec3 place;
+in vec3 size;
+in vec4 normal;
+in vec4 colour;
+
+vec3 encodeGamma(vec3 c) {
+  c = clamp(c, 0.0, 1.0);
+  return mix(12.92 * c, 1.055 * pow(c, vec3(1.0 / 2.4)) - 0.055, step(0.0031308, c));
+}
+
+vec3 colourOfNormal(vec3 n) {
+  float L = ${NORMAL.middle} + ${NORMAL.span} * n.z, a = ${NORMAL.chroma} * n.x, b = ${NORMAL.chroma} * n.y;
+  vec3 lms = vec3(L + 0.3963377774 * a + 0.2158037573 * b, L - 0.1055613458 * a - 0.0638541728 * b,
+                  L - 0.0894841775 * a - 1.2914855480 * b);
+  lms = lms * lms * lms;
+  return encodeGamma(vec3(dot(lms, vec3(4.0767416621, -3.3077115913, 0.2309699292)),
+                          dot(lms, vec3(-1.2684380046, 2.6097574011, -0.3413193965)),
+                          dot(lms, vec3(-0.0041960863, -0.7034186147, 1.7076147010))));
+}
+
+vec3 onScale(int row, float share) {
+  return texelFetch(uScales, ivec2(int(clamp(share, 0.0, 1.0) * ${SCALE_STEPS - 1}.0 + 0.5), row), 0).rgb;
+}
+
+vec3 colourHere(vec3 world) {
+  if (uMode == 0) {
+    if ((uKnows & 1) == 0) return uPlain;
+    float length2 = dot(normal.xyz, normal.xyz);
+    return length2 < 0.1 ? uUnknown : colourOfNormal(normal.xyz * inversesqrt(length2));
+  }
+  if (uMode == 1 && (uKnows & 2) != 0) {
+    vec3 l = size * size;
+    return onScale(0, l.z > 0.0 ? (l.y - l.x) / l.z : 0.0);
+  }
+  if (uMode == 2 && (uKnows & 2) != 0)
+    return onScale(1, (log(max(size.x, 1e-7)) - uUncertainty.x) / (uUncertainty.y - uUncertainty.x));
+  if (uMode == 3) return onScale(2, (world.z - uHeight.x) / (uHeight.y - uHeight.x));
+  if (uMode == 4 && (uKnows & 4) != 0) return colour.rgb;
+  return uPlain;
+}
+`;
+
+// Rays from the eye touch an ellipsoid along an ellipse. Where the ellipsoid is the unit sphere and the eye is D away, that is a circle
+// of radius sqrt(1 - 1/D^2) in the plane 1/D before the centre; the rectangle drawn is the square around it. A pixel at (u, v) of
+// that square, w^2 = 1 - u^2 - v^2, sees the point ((u, v) radius, 1/D + w) / (1 + w/D) of the sphere. Exact, however near.
+const ELLIPSOID_VERTEX = COMMON + COLOURING + `
+uniform float uSigma;
+in vec4 turn;            // quaternion w, x, y, z
+flat out vec3 vColour;
+flat out vec3 vNormalX, vNormalY, vNormalZ;  // from a point of the sphere to the direction of the surface, in view
+flat out vec4 vDepth;    // distance of the centre, and what a point of the sphere adds
+flat out vec2 vCircle;   // 1/D and the radius
+out vec2 vAt;
+
+mat3 rotation(vec4 q) {
+  q = normalize(q);
+  vec3 a = q.yzw * q.y, b = q.yzw * q.z, c = q.yzw * q.w, w = q.x * q.yzw;
+  return mat3(1.0 - 2.0 * (b.y + c.z), 2.0 * (a.y + w.z), 2.0 * (a.z - w.y),
+              2.0 * (a.y - w.z), 1.0 - 2.0 * (a.x + c.z), 2.0 * (b.z + w.x),
+              2.0 * (a.z + w.y), 2.0 * (b.z - w.x), 1.0 - 2.0 * (a.x + b.y));
+}
+
+void main() {
+  vec3 world = uStart + uStep * place;
+  vec3 c = uTurn * (world - uEye);
+  float pixel = uPixel * max(-c.z, 0.0);
+  vec3 s = max(uSigma * size, max(0.001 * uSigma * size.z, 0.5 * pixel));  // at least a pixel thick
+  mat3 R = uTurn * rotation(turn);
+  vec3 eye = (-c * R) / s;
+  float D = length(eye);
+  gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
+  if (D <= 1.0 || -c.z < uNear) return;  // around the eye, or behind it
+  vec3 e3 = eye / D;
+  float sign = e3.z < 0.0 ? -1.0 : 1.0, h = -1.0 / (sign + e3.z), k = e3.x * e3.y * h;
+  vec3 e1 = vec3(1.0 + sign * e3.x * e3.x * h, sign * k, -sign * e3.x), e2 = vec3(k, sign + e3.y * e3.y * h, -e3.y);
+  vCircle = vec2(1.0 / D, sqrt(1.0 - 1.0 / (D * D)));
+  vec2 corner = CORNER;
+  vAt = corner;
+  vec3 at = c + R * (s * (vCircle.x * e3 + vCircle.y * (corner.x * e1 + corner.y * e2)));
+  gl_Position = vec4(uFocal * at.xy - uJitter * at.z, 0.0, -at.z);
+  vec3 forward = -vec3(R[0].z, R[1].z, R[2].z) * s;
+  vDepth = vec4(-c.z, dot(forward, e1), dot(forward, e2), dot(forward, e3)) / uNear;
+  vec3 thin = min(s.x, min(s.y, s.z)) / s;
+  vNormalX = R * (thin * e1);
+  vNormalY = R * (thin * e2);
+  vNormalZ = R * (thin * e3);
+  vColour = colourHere(world);
+}
+`;
+
+const ELLIPSOID_FRAGMENT = COMMON + `
+uniform vec3 uLight;     // in view, towards the light
+flat in vec3 vColour;
+flat in vec3 vNormalX, vNormalY, vNormalZ;
+flat in vec4 vDepth;
+flat in vec2 vCircle;
+in vec2 vAt;
+out vec4 result;
+void main() {
+  float inside = 1.0 - dot(vAt, vAt);
+  if (inside < 0.0) discard;
+  float w = sqrt(inside);
+  vec3 hit = vec3(vAt * vCircle.y, vCircle.x + w) / (1.0 + w * vCircle.x);
+  vec3 n = normalize(vNormalX * hit.x + vNormalY * hit.y + vNormalZ * hit.z);
+  float edge = 1.0 - n.z;
+  result = vec4(vColour * (0.72 + 0.30 * max(dot(n, uLight), 0.0) - 0.12 * edge * edge), 1.0);
+  gl_FragDepth = 1.0 / (vDepth.x + dot(vDepth.yzw, hit));
+}
+`;
+
+const POINT_VERTEX = COMMON + COLOURING + `
+uniform float uPoint;    // pixels, at the distance uPivot
+uniform float uPivot;
+uniform float uYield;    // how much farther than they are: points do not show through ellipsoids around them
+flat out vec3 vColour;
+void main() {
+  vec3 world = uStart + uStep * place;
+  vec3 c = uTurn * (world - uEye);
+  gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
+  gl_PointSize = 1.0;
+  if (-c.z < uNear) return;
+  gl_Position = vec4(uFocal * c.xy / -c.z + uJitter, 2.0 * uNear / (-c.z * uYield) - 1.0, 1.0);
+  gl_PointSize = max(uPoint * clamp(sqrt(uPivot / -c.z), 0.5, 2.0), 1.0);
+  vColour = colourHere(world);
+}
+`;
+
+const POINT_FRAGMENT = COMMON + `
+flat in vec3 vColour;
+out vec4 result;
+void main() {
+  vec2 off = 2.0 * gl_PointCoord - 1.0;
+  if (dot(off, off) > 1.0) discard;
+  result = vec4(vColour, 1.0);
+}
+`;
+
+const TRACK_VERTEX = COMMON + `
+uniform vec2 uPixels;    // of the panel
+uniform float uWidth;    // pixels
+uniform float uNearer;   // than it is, so that it lies on the ground, not in it
+in vec3 from;
+in vec3 to;
+out vec2 vAt;
+flat out vec2 vFrom, vTo;
+void main() {
+  vec2 corner = CORNER;
+  vec3 a = uTurn * (from - uEye), b = uTurn * (to - uEye);
+  gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
+  if (-a.z < uNear && -b.z < uNear) return;
+  if (-a.z < uNear) a = mix(a, b, (uNear + a.z) / (a.z - b.z));
+  if (-b.z < uNear) b = mix(b, a, (uNear + b.z) / (b.z - a.z));
+  vFrom = 0.5 * uPixels * uFocal * a.xy / -a.z;
+  vTo = 0.5 * uPixels * uFocal * b.xy / -b.z;
+  vec2 along = vTo - vFrom;
+  along = dot(along, along) > 1e-9 ? normalize(along) : vec2(1.0, 0.0);
+  vec2 across = vec2(-along.y, along.x);
+  float reach = 0.5 * uWidth + 1.0;
+  vAt = (corner.x < 0.0 ? vFrom : vTo) + reach * (corner.x * along + corner.y * across);
+  float depth = uNearer * uNear / -(corner.x < 0.0 ? a.z : b.z);
+  gl_Position = vec4(vAt / (0.5 * uPixels) + uJitter, 2.0 * min(depth, 1.0) - 1.0, 1.0);
+}
+`;
+
+const TRACK_FRAGMENT = COMMON + `
+uniform vec4 uColour;
+uniform float uWidth;
+in vec2 vAt;
+flat in vec2 vFrom, vTo;
+out vec4 result;
+void main() {
+  vec2 along = vTo - vFrom, off = vAt - vFrom;
+  float share = clamp(dot(off, along) / max(dot(along, along), 1e-9), 0.0, 1.0);
+  if (length(off - share * along) > 0.5 * uWidth) discard;
+  result = uColour;
+}
+`;
+
+const RECTANGLE_VERTEX = `#version 300 es
+out vec2 vAt;
+void main() {
+  vec2 corner = vec2(gl_VertexID & 1, gl_VertexID >> 1) * 2.0 - 1.0;
+  vAt = 0.5 + 0.5 * corner;
+  gl_Position = vec4(corner, 0.0, 1.0);
+}
+`;
+
+const BACKDROP_FRAGMENT = `#version 300 es
+precision highp float;
+uniform vec3 uTop, uBottom;
+in vec2 vAt;
+out vec4 result;
+void main() { result = vec4(mix(uBottom, uTop, vAt.y), 1.0); }
+`;
+
+// Darkens what lies behind its neighbours on the screen (eye-dome lighting): edges and gaps of a cloud become readable.
+const FINISH_FRAGMENT = `#version 300 es
+precision highp float;
+uniform sampler2D uColour;
+uniform sampler2D uDepth;
+uniform float uStrength;
+uniform int uRadius;
+in vec2 vAt;
+out vec4 result;
+void main() {
+  ivec2 at = ivec2(gl_FragCoord.xy), last = textureSize(uDepth, 0) - 1;
+  vec3 colour = texelFetch(uColour, at, 0).rgb;
+  float depth = texelFetch(uDepth, at, 0).r;
+  if (depth > 0.0) {
+    float hidden = 0.0;
+    for (int i = 0; i < 4; i++) {
+      ivec2 step = (i < 2 ? ivec2(1, 0) : ivec2(0, 1)) * (2 * (i & 1) - 1) * uRadius;
+      float beside = texelFetch(uDepth, clamp(at + step, ivec2(0), last), 0).r;
+      hidden += clamp(beside / depth - 1.0, 0.0, 0.08);
+    }
+    colour *= exp2(-uStrength * hidden);
+  }
+  result = vec4(colour, 1.0);
+}
+`;
+
+const COPY_FRAGMENT = `#version 300 es
+precision highp float;
+uniform sampler2D uColour;
+in vec2 vAt;
+out vec4 result;
+void main() { result = vec4(texture(uColour, vAt).rgb, 1.0); }
+`;

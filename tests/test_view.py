@@ -1,0 +1,309 @@
+"""`poli view`: every kind of input, every kind of output, and what it refuses."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import webbrowser
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import poli
+from odometry_runs import COUNT
+from poli import Ellipsoids
+from poli.cli import app
+from poli.data.datasets import write_folder
+from poli.ellipsoids.splat import read_splat
+from poli.errors import FormatError, PoliError
+from poli.scan import Scan
+from test_page import data_of, places
+from test_show import decode_png
+
+
+def view(*arguments):
+    result = CliRunner().invoke(app, ["view", *map(str, arguments)])
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, drive, sweeps):
+    """A dataset with poses, a plain folder of the same scans, and a run of odometry on the first, with a map."""
+    place = tmp_path_factory.mktemp("view")
+    write_folder(place / "drive", "a town", sweeps, drive.poses)
+    (place / "scans").mkdir()
+    for i, scan in enumerate(sweeps[:5]):
+        poli.write(replace(scan, stamp=None), place / "scans" / f"{i}.pcd")
+    result = CliRunner().invoke(
+        app, ["odometry", str(place / "drive"), "--voxel", "0.5", "--out", str(place / "run"), "--save-map", "--model", "pca"]
+    )
+    assert result.exit_code == 0, result.output
+    return place
+
+
+@pytest.fixture(scope="module")
+def field(sweeps):
+    return poli.pca(poli.voxels.voxel_downsample(sweeps[0], 0.5), k=16)
+
+
+# --- pages
+
+
+def test_a_scan(tmp_path, monkeypatch, folder, sweeps):
+    monkeypatch.chdir(tmp_path)
+    text = view(folder / "scans" / "0.pcd")
+    assert "0.html: Scan and POLI" in text
+    data = data_of(tmp_path / "0.html")
+    scan, ellipsoids = data["panels"]
+    assert data["title"] == "0.pcd"
+    assert scan["points"]["total"] == len(sweeps[0])
+    cloud = poli.voxels.voxel_downsample(sweeps[0], 0.5)
+    assert ellipsoids["ellipsoids"]["total"] == len(cloud)
+    assert np.abs(places(data, ellipsoids["ellipsoids"]) - cloud.points).max() <= data["rounding"] + 1e-5
+    view(folder / "scans" / "0.pcd")  # an earlier page of ours is written anew
+
+
+def test_a_simulated_scan_beside_pca_and_the_truth(tmp_path, drive):
+    scan = next(iter(drive))
+    poli.write(scan, tmp_path / "scan.npz")
+    view(
+        tmp_path / "scan.npz",
+        "--compare",
+        "--voxel",
+        "1",
+        "--out",
+        tmp_path / "a.html",
+        "--color",
+        "height",
+        "--theme",
+        "light",
+        "--sigma",
+        "1",
+    )
+    data = data_of(tmp_path / "a.html")
+    assert [panel["name"] for panel in data["panels"]] == ["Scan", "PCA", "POLI", "Truth"]
+    assert (data["color"], data["theme"], data["sigma"]) == ("height", "light", 1.0)
+    off = [float(re.search(r"off by ([\d.]+)°", data["panels"][i]["caption"])[1]) for i in (1, 2)]
+    assert 0.0 < min(off) < 45.0
+    assert data["panels"][1]["sigmaScale"] < 1.0
+    assert data["panels"][3]["ellipsoids"]["directionsOnly"]
+
+
+@pytest.mark.parametrize("kind", ["npz", "ply", "splat"])
+def test_ellipsoid_files(tmp_path, field, kind):
+    path = tmp_path / f"field.{'npz' if kind == 'npz' else 'ply'}"
+    {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
+    view(path, "--out", tmp_path / "a.html", "--title", "mine", *(["--color", "own"] if kind == "splat" else []))
+    data = data_of(tmp_path / "a.html")
+    assert data["title"] == "mine"
+    (panel,) = data["panels"]
+    assert panel["ellipsoids"]["total"] == len(field)
+    assert (panel["ellipsoids"]["color"] is not None) == (kind == "splat")
+    assert np.abs(places(data, panel["ellipsoids"]) - field.means).max() <= data["rounding"] + 1e-4
+
+
+def test_a_folder_without_poses_is_side_by_side(tmp_path, folder):
+    view(folder / "scans", "--out", tmp_path / "a.html", "--model", "pca", "--scans", "3")
+    data = data_of(tmp_path / "a.html")
+    assert [panel["name"] for panel in data["panels"]] == ["Scan 0", "Scan 2", "Scan 4"]
+    assert all(panel["ellipsoids"]["total"] > 500 for panel in data["panels"])
+
+
+def test_a_folder_with_poses_is_one_world(tmp_path, folder, drive, field):
+    view(folder / "drive", "--out", tmp_path / "a.html", "--model", "pca")
+    data = data_of(tmp_path / "a.html")
+    (panel,) = data["panels"]
+    assert panel["ellipsoids"]["total"] > 1.3 * len(field)
+    assert f"{COUNT} of {COUNT} scans" in panel["caption"]
+    (track,) = panel["tracks"]
+    assert track["count"] == COUNT
+    world = places(data, panel["ellipsoids"])
+    assert np.abs(world[:, :2].mean(axis=0) - drive.poses[:, :2, 3].mean(axis=0)).max() < 30.0  # around the way, in its frame
+
+
+def test_odometry_with_its_map(tmp_path, folder):
+    view(folder / "run", "--out", tmp_path / "a.html")
+    (panel,) = data_of(tmp_path / "a.html")["panels"]
+    assert panel["name"] == "Map"
+    assert panel["ellipsoids"]["total"] == len(Ellipsoids.load(folder / "run" / "map.ply"))
+    assert [(track["name"], track["count"]) for track in panel["tracks"]] == [("estimate", COUNT), ("truth", COUNT)]
+
+
+def test_odometry_without_a_map_or_without_its_scans(tmp_path, folder):
+    shutil.copytree(folder / "run", tmp_path / "run")
+    (tmp_path / "run" / "map.ply").unlink()
+    view(tmp_path / "run", "--out", tmp_path / "a.html", "--model", "pca", "--scans", "3")
+    (panel,) = data_of(tmp_path / "a.html")["panels"]
+    assert panel["name"] == "World"
+    assert f"3 of {COUNT} scans" in panel["caption"]
+    assert panel["ellipsoids"]["total"] > 500
+
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    config["data"]["path"] = str(tmp_path / "gone")
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    text = view(tmp_path / "run", "--out", tmp_path / "a.html")
+    assert "only the way is shown" in text
+    assert "gone" in text
+    (panel,) = data_of(tmp_path / "a.html")["panels"]
+    assert panel["name"] == "Way"
+    assert panel["ellipsoids"] is None
+
+
+def test_the_browser_is_opened_if_asked_for(tmp_path, monkeypatch, field):
+    field.save(tmp_path / "f.npz")
+    asked = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: asked.append(url) or True)
+    view(tmp_path / "f.npz", "--out", tmp_path / "a.html")
+    assert asked == []
+    view(tmp_path / "f.npz", "--out", tmp_path / "a.html", "--open")
+    assert asked == [(tmp_path / "a.html").as_uri()]
+    monkeypatch.setattr(webbrowser, "open", lambda url: False)
+    assert "by hand" in view(tmp_path / "f.npz", "--out", tmp_path / "a.html", "--open")
+
+
+# --- pictures and recordings
+
+
+@pytest.mark.parametrize("what", ["scans/0.pcd", "scans", "run"])
+def test_pictures(tmp_path, folder, what):
+    text = view(folder / what, "--png", tmp_path / "a.png", "--model", "pca")
+    assert "a.png" in text
+    image = decode_png((tmp_path / "a.png").read_bytes())
+    assert image.shape == (900, 1600, 3)
+    assert len(np.unique(image.reshape(-1, 3), axis=0)) > 200
+    assert [file.name for file in tmp_path.iterdir()] == ["a.png"]  # and no page that was not asked for
+
+
+def recorded(path):
+    """Rows of each entity of a recording, by rerun's own reader."""
+    done = subprocess.run([sys.executable, "-m", "rerun", "rrd", "print", str(path)], capture_output=True, text=True, check=True)
+    rows: dict[str, int] = {}
+    for count, entity in re.findall(r"with (\d+) rows .*? - (/\S+) - ", done.stdout):
+        rows[entity] = rows.get(entity, 0) + int(count)
+    return rows
+
+
+def test_a_recording_of_a_drive_is_a_series(tmp_path, folder):
+    pytest.importorskip("rerun")
+    assert f"{COUNT} scans" in view(folder / "drive", "--out", tmp_path / "a.rrd", "--model", "pca")
+    rows = recorded(tmp_path / "a.rrd")
+    for entity in ("/world/scan", "/world/scan/points", "/world/scan/ellipsoids"):
+        assert rows[entity] == COUNT
+    view(folder / "run", "--out", tmp_path / "b.rrd", "--model", "pca", "--scans", "2")
+    rows = recorded(tmp_path / "b.rrd")
+    assert rows["/world/scan/ellipsoids"] == 2
+    assert {"/world/tracks/0_estimate", "/world/tracks/1_truth"} <= set(rows)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.rrd", "b.rrd"]
+
+
+def test_a_recording_of_a_field(tmp_path, field):
+    pytest.importorskip("rerun")
+    field.save(tmp_path / "f.npz")
+    view(tmp_path / "f.npz", "--out", tmp_path / "a.rrd")
+    rows = recorded(tmp_path / "a.rrd")
+    assert rows["/panel_0_Ellipsoids/ellipsoids"] == rows["/panel_0_Ellipsoids/points"] == 1
+
+
+def test_the_live_viewer_is_asked_for(tmp_path, monkeypatch, field):
+    rerun = pytest.importorskip("rerun")
+    field.save(tmp_path / "f.npz")
+    started = []
+    monkeypatch.setattr(rerun.RecordingStream, "spawn", lambda stream: started.append(stream))
+    monkeypatch.chdir(tmp_path)
+    view("f.npz", "--rerun")
+    assert len(started) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["f.npz"]
+
+    def fails(stream):
+        raise RuntimeError("no viewer here")
+
+    monkeypatch.setattr(rerun.RecordingStream, "spawn", fails)
+    with pytest.raises(PoliError, match=r"does not start: no viewer here; write a recording instead"):
+        view("f.npz", "--rerun")
+
+
+def test_without_rerun_the_extra_is_named(tmp_path, monkeypatch, field):
+    field.save(tmp_path / "f.npz")
+    monkeypatch.setitem(sys.modules, "rerun", None)
+    with pytest.raises(PoliError, match=r"poli\[view\]"):
+        view(tmp_path / "f.npz", "--out", tmp_path / "a.rrd")
+    assert not (tmp_path / "a.rrd").exists()
+
+
+# --- splats
+
+
+def test_splats_come_back(tmp_path, field):
+    field.write_splat(tmp_path / "s.ply")
+    found, colors = read_splat(tmp_path / "s.ply")
+    np.testing.assert_allclose(found.means, field.means, atol=1e-4)
+    np.testing.assert_allclose(found.covariances, field.covariances, atol=1e-5 * np.abs(field.covariances).max())
+    unique = field.eigenvalues[:, 1] > 1.5 * field.eigenvalues[:, 0]
+    assert np.einsum("ij,ij->i", found.normals, field.normals)[unique].min() > 0.999
+    np.testing.assert_allclose(colors, 0.5 + 0.5 * field.normals, atol=1e-5)
+
+
+def test_a_splat_file_that_is_none(tmp_path, field):
+    field.write_ply(tmp_path / "f.ply")
+    with pytest.raises(FormatError, match="no property 'scale_0'"):
+        read_splat(tmp_path / "f.ply")
+    field.write_splat(tmp_path / "s.ply")
+    raw = bytearray((tmp_path / "s.ply").read_bytes())
+    raw[-16:] = bytes(16)  # the last quaternion
+    (tmp_path / "s.ply").write_bytes(raw)
+    with pytest.raises(FormatError, match=f"1 splats are no ellipsoids, the first is row {len(field) - 1}"):
+        view(tmp_path / "s.ply", "--out", tmp_path / "a.html")
+
+
+# --- what is refused
+
+
+def test_wrong_inputs_are_named(tmp_path, monkeypatch, folder, field):
+    monkeypatch.chdir(tmp_path)
+    field.save("f.npz")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes.md").write_text("no scan")
+    (tmp_path / "f.html").write_text("a page of someone else's")
+    poli.write(Scan(np.random.default_rng(0).random((200, 3))), "small.pcd")
+    scan = folder / "scans" / "0.pcd"
+    for arguments, message in (
+        (["gone.pcd"], "gone.pcd: no such file or folder"),
+        (["notes.md"], "neither a scan nor an ellipsoid file"),
+        (["empty"], "cannot tell which dataset"),
+        (["f.npz"], "f.html: exists already and is no page of poli's"),
+        ([scan, "--out", "a.txt"], "--out a.txt: write a page as .html"),
+        ([scan, "--png", "a.jpg"], "--png a.jpg"),
+        ([scan, "--png", "a.png", "--open"], "--open: it opens a page"),
+        ([scan, "--compare", "--model", "pca"], "--compare adds PCA beside a network"),
+        ([scan, "--model", "nothing"], "expected one of lidar, objects"),
+        (["f.npz", "--compare", "--out", "a.html"], "holds ellipsoids, not a scan"),
+        ([folder / "drive", "--compare"], "only one scan can be compared"),
+        ([folder / "run", "--compare"], "only one scan can be compared"),
+        (["small.pcd"], r"small.pcd: \d+ points are left of 200 at voxels of 0.5 m; choose smaller"),
+        (["f.npz", "--out", "a.html", "--color", "own"], "no panel has colors"),
+        (["f.npz", "--out", "no/a.html"], "the folder no does not exist"),
+    ):
+        with pytest.raises(PoliError, match=message):
+            view(*arguments)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["empty", "f.html", "f.npz", "notes.md", "small.pcd"]
+    view("small.pcd", "--model", "objects")
+    assert data_of(tmp_path / "small.html")["panels"][1]["ellipsoids"]["total"] == 200
+
+
+def test_a_damaged_run_is_named(tmp_path, folder):
+    shutil.copytree(folder / "run", tmp_path / "run")
+    (tmp_path / "run" / "config.json").write_text("{}")
+    with pytest.raises(FormatError, match="not written by `poli odometry`"):
+        view(tmp_path / "run", "--out", tmp_path / "a.html")
+    (tmp_path / "run" / "config.json").write_text("{")
+    with pytest.raises(FormatError, match="not readable as JSON"):
+        view(tmp_path / "run", "--out", tmp_path / "a.html")
+    shutil.copy(folder / "run" / "config.json", tmp_path / "run")
+    (tmp_path / "run" / "poses_kitti.txt").write_text("")
+    with pytest.raises(PoliError, match="no poses to show"):
+        view(tmp_path / "run", "--out", tmp_path / "a.html")
