@@ -1,11 +1,16 @@
 """The command line: one file a verb. Heavy modules load inside the verbs, so that `poli --help` answers at once."""
 
-from typing import Annotated
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
 
 import typer
 
 from poli.cli.adapt import adapt
 from poli.cli.bench import bench
+from poli.cli.commands import Commands
 from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
@@ -16,15 +21,11 @@ from poli.cli.odometry import odometry
 from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
-from poli.errors import PoliError
+from poli.cli.trouble import EXIT_CODES, explain
 
-app = typer.Typer(
-    name="poli",
-    help="Point clouds as fields of Gaussian ellipsoids.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+_EPILOG = "`poli COMMAND --help` has examples. Where a scan goes in or out, - is standard input or output."
+
+app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.", epilog=f"{_EPILOG}\n\n{EXIT_CODES}")
 app.command()(adapt)
 app.command()(demo)
 app.command()(densify)
@@ -41,24 +42,45 @@ app.add_typer(bench, name="bench")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        import poli
+        from poli.cli.version import print_version
 
-        typer.echo(f"poli {poli.__version__}")
+        print_version()
         raise typer.Exit
 
 
 @app.callback()
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version, and whether all of it works here."),
     ] = False,
 ) -> None:
     pass
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line, that of this process if none is given. Trouble is one line on stderr."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    debug = "--debug" in words  # even where the rest cannot be understood
     try:
-        app()
-    except (PoliError, OSError) as error:
-        typer.secho(f"poli: {error}", fg=typer.colors.RED, err=True)
-        raise SystemExit(1) from None
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.showwarning = _one_line
+            code = app(args=words, prog_name="poli", standalone_mode=False) or 0
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            import traceback
+
+            traceback.print_exception(error)
+        line, code = explain(error)
+        if line:
+            typer.secho(f"poli: {line}", fg=typer.colors.RED, err=True)
+    raise SystemExit(code)
+
+
+def _one_line(message: Warning | str, *_: object, **__: object) -> None:
+    typer.secho(f"poli: warning: {' '.join(str(message).split())}", fg=typer.colors.YELLOW, err=True)

@@ -8,7 +8,17 @@ import typer
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
 
-DatasetName = Annotated[str, typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.")]
+
+def dataset_kinds() -> list[str]:
+    from poli.data.datasets import dataset_names
+
+    return ["auto", *dataset_names()]
+
+
+DatasetName = Annotated[
+    str,
+    typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.", autocompletion=dataset_kinds),
+]
 SequenceName = Annotated[str | None, typer.Option(help="Of a dataset that has several.")]
 DatasetOptions = Annotated[
     list[str] | None,

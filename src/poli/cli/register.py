@@ -1,35 +1,53 @@
 """`poli register`: two clouds of one object in, the pose between them out."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from poli.cli.scan_files import ScanFormat, is_pipe, read_scan
+
 
 def register(
-    source: Annotated[Path, typer.Argument(help="A point cloud file.")],
-    target: Annotated[Path, typer.Argument(help="Another, of the same object.")],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A point cloud file; -: standard input.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Another, of the same object.")],
     out: Annotated[Path | None, typer.Option(help="Write the 4x4 matrix T_target_source to this text file.")] = None,
     feature_radius: Annotated[float | None, typer.Option(help="Of the smallest features; 0.3 of the target's radius.")] = None,
     noise_bound: Annotated[float | None, typer.Option(help="How far apart points of one place may be; 0.05 of the radius.")] = None,
-) -> None:
+    format: ScanFormat = None,
+) -> dict[str, Any]:
     """The pose between two clouds of one object, however they are turned; some hundred to a few thousand points each.
 
-    Example: poli register part_a.ply part_b.ply --out pose.txt
+    The 4x4 matrix T_target_source goes to standard output, all else to stderr.
+
+    Examples:
+    poli register part_a.ply part_b.ply > pose.txt
+    poli register part_a.ply part_b.ply --out pose.txt --quiet
+    poli register part_a.ply part_b.ply --json
     """
-    import numpy as np
-
-    from poli.data import read
+    from poli.cli.output import answer, busy
+    from poli.errors import InputError
     from poli.files.atomic import atomic_path
-    from poli.tasks import register as solve
 
-    result = solve(read(source), read(target), feature_radius=feature_radius, noise_bound=noise_bound)
-    lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in np.asarray(result.T_target_source))
-    typer.echo(lines)
-    typer.echo(
-        f"{len(result.inliers)} inliers, overlap {result.overlap:.0%}, {'certified' if result.certified else 'NOT certified'}",
-        err=True,
-    )
+    if is_pipe(source) and is_pipe(target):
+        raise InputError("-: standard input holds one cloud; give the other as a file")
+    with busy(f"registering {source} to {target}"):
+        from poli.tasks import register as solve
+
+        clouds = read_scan(source, format), read_scan(target, format)
+        result = solve(*clouds, feature_radius=feature_radius, noise_bound=noise_bound)
+    lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in result.T_target_source)
     if out is not None:
         with atomic_path(out) as temporary:
             temporary.write_text(lines + "\n")
+    answer(lines)
+    typer.echo(
+        f"{len(result.inliers)} inliers, overlap {result.overlap:.0%}, {'certified' if result.certified else 'NOT certified'}"
+    )
+    return {
+        "T_target_source": result.T_target_source,
+        "inliers": len(result.inliers),
+        "overlap": result.overlap,
+        "certified": result.certified,
+        "out": out,
+    }
