@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from poli.cli.model_options import NetworkName
-
 from poli.cli import bench_augmentation, bench_odometry
 from poli.cli.commands import Commands
+from poli.cli.model_options import NetworkName
 from poli.errors import InputError
 
 bench = Commands(help="Measure against rivals in the same run; tables, plots and JSON.")

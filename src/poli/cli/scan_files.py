@@ -88,7 +88,7 @@ def _read_stdin(format: str | None) -> "Scan":
 
 @contextmanager
 def output_file(out: Path, ending: str) -> Iterator[Path]:
-    """Where to write what goes to `out`. For `-` it is a temporary file with that ending, sent to standard output when it is whole."""
+    """Where to write what goes to `out`. For `-`, a temporary file with that ending, sent to standard output when it is whole."""
     if not is_pipe(out):
         yield out
         return

@@ -72,7 +72,7 @@ def write(scan: ScanLike, path: str | os.PathLike[str], format: str | None = Non
 
 
 def sniff(path: str | os.PathLike[str]) -> str:
-    """The format of a file whose name does not tell, by its content. A .bin file says nothing of itself: KITTI's is what is left."""
+    """The format of a file whose name does not tell, by its content. A .bin file says nothing of itself: KITTI's is the rest."""
     with Path(path).open("rb") as file:
         start = file.read(4096)
     for known in FORMATS:
