@@ -1,6 +1,5 @@
 """The command line: one file a verb. Heavy modules load inside the verbs, so that `poli --help` answers at once."""
 
-import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from poli.cli.export import export
 from poli.cli.models import models
 from poli.cli.node import node
 from poli.cli.odometry import odometry
+from poli.cli.output import reader_left
 from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
@@ -67,10 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             if not debug:
                 warnings.showwarning = _one_line
             code = app(args=words, prog_name="poli", standalone_mode=False) or 0
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read it has enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        reader_left()
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             import traceback

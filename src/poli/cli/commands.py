@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from poli.cli.output import as_json, speaking
+from poli.cli.output import as_json, reader_left, speaking
 
 _PANEL = "For every command"
 _GLOBAL = {
@@ -43,10 +43,13 @@ def _with_global_options(verb: Callable) -> Callable:
         try:
             with speaking(chosen["quiet"], wants_json):
                 results = verb(**arguments)
+            if wants_json and results is not None:
+                typer.echo(as_json(results))
         except KeyboardInterrupt:
             raise typer.Abort from None
-        if wants_json and results is not None:
-            typer.echo(as_json(results))
+        except BrokenPipeError as error:  # typer takes every one for a failure that needs no words
+            if not reader_left():
+                raise RuntimeError("a pipe to another process broke") from error
 
     options = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=a) for n, a in added.items()]
     run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *options])  # type: ignore[attr-defined]

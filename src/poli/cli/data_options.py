@@ -71,6 +71,7 @@ def in_options(message: str) -> str:
     import re
 
     message = re.sub(r"(?<= )sequence=", "--sequence", message).replace(" on_loss='restart'", " --on-loss restart")
+    message = message.replace("read it with poli.read", "give the folder of all its scans")
     return re.sub(r"(?<= )(?=(topic|ending|poses|stamps|time_unit)=)", "--option ", message)
 
 

@@ -72,6 +72,16 @@ def _make_way(mode: _Mode) -> None:
         sys.stdout = sys.stderr  # until `speaking` ends, which puts back what was there
 
 
+def reader_left() -> bool:
+    """Whether whoever reads standard output has enough, as `head` has. Then nothing more is written."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
+
+
 def as_json(results: Any) -> str:
     return json.dumps(_plain(results), indent=2, allow_nan=False)
 

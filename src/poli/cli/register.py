@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from poli.cli.scan_files import ScanFormat, is_pipe, read_scan
+from poli.cli.scan_files import ScanFormat, check_count, is_pipe, read_scan
 
 
 def register(
@@ -26,7 +26,7 @@ def register(
     poli register part_a.ply part_b.ply --json
     """
     from poli.cli.output import answer, busy
-    from poli.errors import InputError
+    from poli.errors import DegenerateError, InputError
     from poli.files.atomic import atomic_path
 
     if is_pipe(source) and is_pipe(target):
@@ -34,8 +34,15 @@ def register(
     with busy(f"registering {source} to {target}"):
         from poli.tasks import register as solve
 
-        clouds = read_scan(source, format), read_scan(target, format)
-        result = solve(*clouds, feature_radius=feature_radius, noise_bound=noise_bound)
+        clouds = []
+        for path in (source, target):
+            clouds.append(read_scan(path, format))
+            check_count(clouds[-1], path, "objects")
+        try:
+            result = solve(*clouds, feature_radius=feature_radius, noise_bound=noise_bound)
+        except (InputError, DegenerateError) as error:
+            text = str(error).replace("noise_bound", "--noise-bound").replace("feature_radius", "--feature-radius")
+            raise type(error)(f"{source} and {target}: {text}") from None
     lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in result.T_target_source)
     if out is not None:
         with atomic_path(out) as temporary:

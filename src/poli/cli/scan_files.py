@@ -46,7 +46,7 @@ def one_output(argument: Path | None, option: Path | None) -> Path:
     return out
 
 
-def read_scan(path: Path, format: str | None = None, check_empty: bool = True) -> "Scan":
+def read_scan(path: Path, format: str | None = None) -> "Scan":
     """With its points; a file that holds none is refused. What was dropped is said."""
     from poli.data import read
     from poli.errors import FormatError
@@ -55,14 +55,24 @@ def read_scan(path: Path, format: str | None = None, check_empty: bool = True) -
     try:
         scan = _read_stdin(format) if is_pipe(path) else read(path, format)
     except FormatError as error:
-        raise FormatError(str(error).replace("pass format=", "say --format ")) from None
+        raise FormatError(str(error).replace("pass format=", "say --format ").rstrip()) from None
     dropped = scan.dropped
     if dropped.total:
         typer.echo(f"{name}: dropped {dropped.nonfinite} non-finite points and {dropped.zero} zero returns")
-    if check_empty and not len(scan):
+    if not len(scan):
         why = f"all {dropped.total} are non-finite or zero returns" if dropped.total else "the file has none"
         raise FormatError(f"{name}: no points are left: {why}; give a scan that has some")
     return scan
+
+
+def check_count(scan: "Scan", path: Path, model: str) -> None:
+    """Before the network says so, which does not know the name of the file."""
+    from poli.errors import InputError
+    from poli.estimation.inference import load_model
+
+    least = load_model(model).architecture.least_points
+    if len(scan) < least:
+        raise InputError(f"{path}: {len(scan)} points; model {model} needs at least {least}, give it more of them")
 
 
 def _read_stdin(format: str | None) -> "Scan":
@@ -89,9 +99,20 @@ def _read_stdin(format: str | None) -> "Scan":
 @contextmanager
 def output_file(out: Path, ending: str) -> Iterator[Path]:
     """Where to write what goes to `out`. For `-`, a temporary file with that ending, sent to standard output when it is whole."""
-    if not is_pipe(out):
-        yield out
-        return
+    from poli.errors import FormatError
+
+    try:
+        if is_pipe(out):
+            with _standard_output(ending) as path:
+                yield path
+        else:
+            yield out
+    except FormatError as error:
+        raise FormatError(str(error).replace(", or pass format=", "").replace(", or scan.keep(...)", "")) from None
+
+
+@contextmanager
+def _standard_output(ending: str) -> Iterator[Path]:
     from tempfile import TemporaryDirectory
 
     from poli.cli.output import data_stream

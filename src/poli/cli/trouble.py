@@ -1,5 +1,7 @@
 """What went wrong, in one line and an exit code."""
 
+import errno
+
 import typer
 
 from poli.errors import PoliError
@@ -8,6 +10,12 @@ from poli.errors import PoliError
 _Refusal: type[Exception] = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
 
 EXIT_CODES = "Exit codes: 0 done; 2 a mistake in the input, the options, the disk or the installation; 130 Ctrl-C; 1 a bug of poli."
+
+_REMEDIES = {
+    errno.EACCES: "; give another place, or change who may use it",
+    errno.EEXIST: "; give another name",
+    errno.ENOSPC: "; make room, or give another place",
+}
 
 
 def explain(error: BaseException) -> tuple[str, int]:
@@ -28,7 +36,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
         return f"the memory is not enough ({error or 'nothing more is known'}); thin the scan first, as by --voxel 0.2", 2
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename is not None else ""
-        return f"{where}{error.strerror or error}", 2
+        return f"{where}{error.strerror or error}{_REMEDIES.get(error.errno or 0, '')}", 2
     return f"a bug in poli, {type(error).__name__}: {error}; run it again with --debug and report what that prints", 1
 
 
@@ -37,5 +45,6 @@ def _usage(error: Exception) -> str:
     if not message:  # a group of commands without one of them: typer has shown its help
         return ""
     context = getattr(error, "ctx", None)
-    command = context.command_path if context else "poli"
-    return f"{message[:1].lower()}{message[1:]}; `{command} --help` tells more"
+    command = context.command_path if context else "poli COMMAND"
+    message = f"{message[:1].lower()}{message[1:]}".replace("Value error, ", "")
+    return f"{message}{'' if message.endswith('?') else ';'} `{command} --help` tells more"
