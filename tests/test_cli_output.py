@@ -15,12 +15,13 @@ import typer
 
 import poli
 from poli.cli import app, main
+from poli.cli.output import as_json
 from poli.data.datasets import dataset_names, write_kitti
 from poli.data.shapes import procedural_mesh
 from poli.data.simulate import SENSORS
 from poli.data.simulate.places import PLACES
 from poli.estimation.inference import shipped_models
-from poli.scan import Scan
+from poli.scan import Dropped, Scan
 from tiny_scans import room
 
 POLI = (sys.executable, "-m", "poli")
@@ -98,6 +99,19 @@ def test_json_and_quiet_of_a_pose(call):
     assert quiet == (out, "")  # it is what was asked for
     Path("a.bin").write_bytes(Path("a.ply").read_bytes())
     assert call("register", "-", "b.ply", "-q", stdin=Path("a.ply").read_bytes()) == quiet
+
+
+def test_whatever_a_verb_returns_is_json():
+    results = {
+        "a": Dropped(1, 2),
+        "b": np.eye(2),
+        "c": [np.float32("nan"), -np.inf],
+        "d": Path("e"),
+        "f": (np.int64(3), True, None),
+    }
+    assert json.loads(as_json(results)) == {
+        "a": {"nonfinite": 1, "zero": 2}, "b": [[1.0, 0.0], [0.0, 1.0]], "c": [None, None], "d": "e", "f": [3, True, None],
+    }  # fmt: skip
 
 
 def test_quiet_says_nothing(call):
@@ -213,7 +227,7 @@ def interrupt(words, folder, begun):
 
 def test_ctrl_c_leaves_nothing_of_a_drive(tmp_path):
     begun = lambda: len(list(tmp_path.glob(".*/scans/*.npz"))) > 2  # noqa: E731
-    code, said = interrupt(["simulate", "drive", "--scans", "5000"], tmp_path, begun)
+    code, said = interrupt(["simulate", "drive", "--scans", "2000", "--speed", "1"], tmp_path, begun)
     assert (code, said) == (130, ["poli: interrupted"])
     assert list(tmp_path.iterdir()) == []
 

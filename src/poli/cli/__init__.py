@@ -17,7 +17,6 @@ from poli.cli.export import export
 from poli.cli.models import models
 from poli.cli.node import node
 from poli.cli.odometry import odometry
-from poli.cli.output import reader_left
 from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
@@ -67,7 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             if not debug:
                 warnings.showwarning = _one_line
             code = app(args=words, prog_name="poli", standalone_mode=False) or 0
-        reader_left()
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             import traceback

@@ -1,6 +1,7 @@
 """Commands that all know `--quiet`, `--debug` and, if they return results, `--json`: no verb does anything for it."""
 
 import inspect
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any
@@ -45,6 +46,7 @@ def _with_global_options(verb: Callable) -> Callable:
                 results = verb(**arguments)
             if wants_json and results is not None:
                 typer.echo(as_json(results))
+            sys.stdout.flush()
         except KeyboardInterrupt:
             raise typer.Abort from None
         except BrokenPipeError as error:  # typer takes every one for a failure that needs no words

@@ -30,5 +30,5 @@ def models(
         summary = next(line for line in model_card(shipped).splitlines() if line and not line.startswith("#"))
         cost = model.architecture.multiply_adds() / 1e3
         typer.echo(f"{shipped}: {summary} ({model.metadata['steps']} steps, {cost:.0f} thousand multiply-adds a point)")
-        found.append({"name": shipped, "summary": summary, "steps": model.metadata["steps"], "kilo_multiply_adds": cost})
+        found.append({"name": shipped, "summary": summary, "steps": int(model.metadata["steps"]), "kilo_multiply_adds": cost})
     return {"models": found}

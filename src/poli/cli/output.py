@@ -73,13 +73,17 @@ def _make_way(mode: _Mode) -> None:
 
 
 def reader_left() -> bool:
-    """Whether whoever reads standard output has enough, as `head` has. Then nothing more is written."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+    """Whether whoever reads standard output has enough, as `head` has, now that a pipe broke. Then nothing more is written."""
+    import select
+
+    stdout = sys.stdout.fileno()
+    if hasattr(select, "poll"):  # not on Windows
+        pipe = select.poll()
+        pipe.register(stdout, 0)  # that a reader left is told unasked
+        if not pipe.poll(0):
+            return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stdout)
+    return True
 
 
 def as_json(results: Any) -> str:
