@@ -9,6 +9,7 @@ import pytest
 
 import poli
 from poli.data.shapes import procedural_mesh
+from poli.estimation.inference import shipped_models
 
 
 def run(*arguments: str, fails: bool = False) -> str:
@@ -20,7 +21,12 @@ def run(*arguments: str, fails: bool = False) -> str:
 
 
 def test_version_and_help():
-    assert run("--version").strip() == f"poli {poli.__version__}"
+    version = run("--version").splitlines()
+    assert version[0] == f"poli {poli.__version__}"
+    assert len(version) == 4
+    assert "numpy" in version[1]
+    assert "compiled ahead" in version[2]
+    assert all(name in version[3] for name in shipped_models())
     text = run("--help")
     for verb in ("demo", "estimate", "models", "register", "simulate", "train", "odometry", "adapt", "densify", "node", "bench"):
         assert verb in text

@@ -1,14 +1,15 @@
 """The command line: one file a verb. Heavy modules load inside the verbs, so that `poli --help` answers at once."""
 
+import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
 
 import typer
 
 from poli.cli.adapt import adapt
 from poli.cli.bench import bench
+from poli.cli.commands import Commands
 from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
@@ -19,16 +20,12 @@ from poli.cli.odometry import odometry
 from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
+from poli.cli.trouble import EXIT_CODES, explain
 from poli.cli.view import view
-from poli.errors import DensityWarning, PoliError
 
-app = typer.Typer(
-    name="poli",
-    help="Point clouds as fields of Gaussian ellipsoids.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+_EPILOG = "`poli COMMAND --help` has examples. Where a scan goes in or out, - is standard input or output."
+
+app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.", epilog=f"{_EPILOG}\n\n{EXIT_CODES}")
 app.command()(adapt)
 app.command()(demo)
 app.command()(densify)
@@ -46,42 +43,41 @@ app.add_typer(bench, name="bench")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        import poli
+        from poli.cli.version import print_version
 
-        typer.echo(f"poli {poli.__version__}")
+        print_version()
         raise typer.Exit
-
-
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """What the library warns of, without the line of code that a program would want to see."""
-    with warnings.catch_warnings():
-        others = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], *where: Any, **options: Any) -> None:
-            if issubclass(category, DensityWarning):
-                typer.secho(f"poli: warning: {message}", fg=typer.colors.YELLOW, err=True)
-            else:
-                others(message, category, *where, **options)
-
-        warnings.showwarning = show
-        warnings.simplefilter("always", DensityWarning)
-        yield
 
 
 @app.callback()
 def _main(
-    context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version, and whether all of it works here."),
     ] = False,
 ) -> None:
-    context.with_resource(_warnings_as_lines())
+    pass
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line, that of this process if none is given. Trouble is one line on stderr."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    debug = "--debug" in words  # even where the rest cannot be understood
     try:
-        app()
-    except (PoliError, OSError) as error:
-        typer.secho(f"poli: {error}", fg=typer.colors.RED, err=True)
-        raise SystemExit(1) from None
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.showwarning = _one_line
+            code = app(args=words, prog_name="poli", standalone_mode=False) or 0
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            import traceback
+
+            traceback.print_exception(error)
+        line, code = explain(error)
+        if line:
+            typer.secho(f"poli: {line}", fg=typer.colors.RED, err=True)
+    raise SystemExit(code)
+
+
+def _one_line(message: Warning | str, *_: object, **__: object) -> None:
+    typer.secho(f"poli: warning: {' '.join(str(message).split())}", fg=typer.colors.YELLOW, err=True)

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName, dataset_options, file_name, open_data
+from poli.cli.model_options import network_names
 
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
@@ -16,29 +17,36 @@ if TYPE_CHECKING:
 
 
 def adapt(
-    data: Annotated[Path, typer.Argument(help="A dataset, a folder of scan files, or a ROS bag. Poses are not needed.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="A dataset, a folder of scan files, or a ROS bag. Poses are not needed.")
+    ],
     dataset: DatasetName = "auto",
     sequence: SequenceName = None,
     option: DatasetOptions = None,
-    model: Annotated[str, typer.Option(help="The model to begin from: lidar, or the path of a .safetensors file.")] = "lidar",
+    model: Annotated[
+        str,
+        typer.Option(help="The model to begin from: lidar, or the path of a .safetensors file.", autocompletion=network_names),
+    ] = "lidar",
     out: Annotated[Path | None, typer.Option(help="Folder for the model and its card; runs/adapt/NAME if not given.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Of training; 400 take about a minute.")] = 1500,
     nearest: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
     farthest: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres, of odometry; 0: chosen at the first scan.")] = 0.0,
     scans: Annotated[int | None, typer.Option(min=1, help="At most so many scans, from the first.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=99)] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=99, help="Of all that is drawn at random in training.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start anew, even if the folder has a run or a model.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write the model even if it is no better on the scans held out.")] = False,
-) -> None:
+) -> dict[str, Any]:
     """Tune a model to a sensor by a log of it, without ground truth.
 
     Odometry gives the poses; the sizes of the ellipsoids then learn from pairs
     of scans, and their directions stay. The last fifth of the log judges: a model
     is written only if it explains those scans better. About five minutes.
 
-    Examples: poli adapt drive.bag --option topic=/points --nearest 2
-              poli adapt kitti --sequence 07 --out runs/my_sensor
+    Examples:
+    poli adapt drive.bag --option topic=/points --nearest 2
+    poli adapt kitti --sequence 07 --out runs/my_sensor
+    poli adapt scans --steps 400 --scans 300
     """
     from poli.cli.train import training_progress
     from poli.estimation.inference import load_model
@@ -68,6 +76,7 @@ def adapt(
         typer.echo(f"{result.model}: use it with poli.estimate(points, model={str(result.model)!r})")
     elif not result.kept:
         typer.echo(f"no model was written; go on with --model {model}, or have it anyway with --force --fresh")
+    return {"name": log.name, "scans": len(log.scans), "metres": log.metres, **vars(result)}
 
 
 def track(opened: "Dataset", config: "OdometryConfig", most: int | None = None) -> "TrackedLog":

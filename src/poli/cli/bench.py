@@ -6,9 +6,11 @@ from typing import Annotated
 import typer
 
 from poli.cli import bench_augmentation, bench_odometry, bench_throughput
+from poli.cli.commands import Commands
+from poli.cli.model_options import NetworkName
 from poli.errors import InputError
 
-bench = typer.Typer(help="Measure against rivals in the same run; tables, plots and JSON.", no_args_is_help=True)
+bench = Commands(help="Measure against rivals in the same run; tables, plots and JSON.")
 
 bench.command()(bench_odometry.odometry)
 bench.command()(bench_odometry.labels)
@@ -29,11 +31,12 @@ def layer(
     problems: Annotated[int, typer.Option(help="Random problems for the certified fraction.")] = 1000,
     repeats: Annotated[int, typer.Option(help="Problems timed for each size and method.")] = 15,
     largest: Annotated[int, typer.Option(help="Largest number of matches timed.")] = 100_000,
-    seed: Annotated[int, typer.Option()] = 0,
+    seed: Annotated[int, typer.Option(help="Of the random problems.")] = 0,
 ) -> None:
     """The certified pose layer against cvxpylayers (Clarabel and SCS), forward and backward.
 
-    Example: poli bench layer --json layer.json
+    Example:
+    poli bench layer --json layer.json
     """
     from poli.bench.layer import LayerBench, run
 
@@ -49,7 +52,8 @@ def pca(
 ) -> None:
     """PCA of 24 neighbours against Open3D and small_gicp, on the same points with the same threads.
 
-    Example: poli bench pca --scan scan.bin --json pca.json
+    Example:
+    poli bench pca --scan scan.bin --json pca.json
     """
     from poli.bench.pca import run
 
@@ -66,13 +70,14 @@ def objects(
     out: _Out = Path("results"),
     json_path: _Json = None,
     mesh: _Meshes = None,
-    model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "objects",
+    model: NetworkName = "objects",
     pairs: Annotated[int, typer.Option(min=1, help="Pairs for each object and number of points.")] = 100,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the pairs that are drawn.")] = 0,
 ) -> None:
     """Normals, registration and calibration on objects, against PCA, KISS-Matcher and the surface's own normals.
 
-    Example: poli bench objects --mesh dragon.ply --mesh happy_buddha.ply
+    Example:
+    poli bench objects --mesh dragon.ply --mesh happy_buddha.ply
     """
     from poli.bench.objects import ObjectsBench, run
 
@@ -90,7 +95,8 @@ def noise(
 ) -> None:
     """Train with T-Q-C, T-T-Q-C and T-T-Q-C-map at pose noise 0 to 0.03 and compare the normals (supplement SE).
 
-    Example: poli bench noise configs/noise.toml --mesh dragon.ply
+    Example:
+    poli bench noise configs/noise.toml --mesh dragon.ply
     """
     from poli.bench.noise import NoiseBench, run
     from poli.learn.config import read_config
@@ -108,7 +114,8 @@ def relaxation(
 ) -> None:
     """What leaving the prior out of the inner problem changes: the supplement's two scenarios and two loss curves (SC).
 
-    Example: poli bench relaxation
+    Example:
+    poli bench relaxation
     """
     from poli.bench.relaxation import run
 
@@ -125,8 +132,9 @@ def step(
 ) -> None:
     """Where the time of a training step goes, against forward and backward passes of cvxpylayers.
 
-    Examples: poli bench step --points 1000
-              poli bench step --points 16000 --lidar configs/lidar.toml
+    Examples:
+    poli bench step --points 1000
+    poli bench step --points 16000 --lidar configs/lidar.toml
     """
     from poli.bench.step import run
     from poli.learn.config import read_config
@@ -138,7 +146,7 @@ def step(
 def geometry(
     out: _Out = Path("results"),
     json_path: _Json = None,
-    model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "lidar",
+    model: NetworkName = "lidar",
     real: Annotated[
         Path | None,
         typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, held-out worlds only."),
@@ -148,7 +156,8 @@ def geometry(
 ) -> None:
     """Normals, samples and likelihood of scans by sensor, voxel size and range, against PCA with its best settings.
 
-    Example: poli bench geometry --real sequences
+    Example:
+    poli bench geometry --real sequences
     """
     from poli.bench.geometry import GeometryBench, run
     from poli.bench.geometry_pictures import draw
@@ -171,7 +180,8 @@ def generalisation(
 ) -> None:
     """The one LiDAR model against models trained for one sensor and voxel size only, in and out of their domain.
 
-    Example: poli bench generalisation configs/lidar.toml
+    Example:
+    poli bench generalisation configs/lidar.toml
     """
     from poli.bench.generalisation import GeneralisationBench, run
     from poli.learn.config import read_config
@@ -184,7 +194,7 @@ def generalisation(
 def runtime(
     out: _Out = Path("results"),
     json_path: _Json = None,
-    model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "lidar",
+    model: NetworkName = "lidar",
     sizes: Annotated[str | None, typer.Option(help="Numbers of points, as 5000,10000; from 5,000 to 120,000 if not given.")] = None,
     real: Annotated[
         Path | None,
@@ -195,7 +205,8 @@ def runtime(
 ) -> None:
     """Time and memory of an estimate by number of points, stage by stage, against our PCA, Open3D's and small_gicp's.
 
-    Example: poli bench runtime --real sequences --json runtime.json
+    Example:
+    poli bench runtime --real sequences --json runtime.json
     """
     from poli.bench.runtime import SIZES, RuntimeBench, run
 
@@ -209,13 +220,14 @@ def runtime(
 def engines(
     out: _Out = Path("results"),
     json_path: _Json = None,
-    model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "lidar",
+    model: NetworkName = "lidar",
     sizes: Annotated[str, typer.Option(help="Numbers of points, with commas between them.")] = "10000,30000",
     repeats: Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")] = 11,
 ) -> None:
     """The same trained network on the same clouds by our kernels, eager torch, ONNX Runtime and OpenVINO.
 
-    Example: poli bench engines --repeats 21
+    Example:
+    poli bench engines --repeats 21
     """
     from poli.bench.engines import run
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from poli.cli.model_options import NetworkName
+
 if TYPE_CHECKING:
     from poli.tasks.densify import DensifyConfig
 
 _Out = Annotated[Path, typer.Option(help="Folder for the table and the plot; made if needed.")]
 _Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
-_Model = Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")]
 _Drives = Annotated[Path, typer.Option(help="Folder where simulated drives are kept; missing ones are made.")]
 _Scans = Annotated[int, typer.Option(min=2, help="Of each simulated drive.")]
 _Systems = Annotated[str, typer.Option(help="KISS-ICP, GenZ-ICP, or both with a comma between them.")]
@@ -26,7 +27,7 @@ _Within = Annotated[float | None, typer.Option(min=0.0, help="Reach in standard 
 def augmentation(
     out: _Out = Path("results"),
     json_path: _Json = None,
-    model: _Model = "lidar",
+    model: NetworkName = "lidar",
     real: Annotated[
         Path | None,
         typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, simulated drives only."),
@@ -44,7 +45,8 @@ def augmentation(
 ) -> None:
     """KISS-ICP and GenZ-ICP on raw scans, and on scans made denser by PCA, by interpolated range images and by ellipsoids.
 
-    Example: poli bench augmentation --real sequences --json augmentation.json
+    Example:
+    poli bench augmentation --real sequences --json augmentation.json
     """
     from poli.bench.augmentation import AugmentationBench, run
     from poli.bench.held_out import PLACES
@@ -63,7 +65,7 @@ def augmentation(
 def density(
     out: _Out = Path("results"),
     json_path: _Json = None,
-    model: _Model = "lidar",
+    model: NetworkName = "lidar",
     drives: _Drives = Path("runs/odometry_drives"),
     scans: _Scans = 121,
     places: Annotated[str, typer.Option(help="Held-out places, with commas between them.")] = "town,riverside",
@@ -75,7 +77,8 @@ def density(
 ) -> None:
     """How errors on denser scans change with the number of samples, their reach, and which ellipsoids are sampled.
 
-    Example: poli bench density --places town,campus
+    Example:
+    poli bench density --places town,campus
     """
     from poli.bench.augmentation import AugmentationBench
     from poli.bench.density import run

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from poli.cli.model_options import NetworkName
+
 _Out = Annotated[Path, typer.Option(help="Folder for the table and the plot; made if needed.")]
 _Json = Annotated[Path | None, typer.Option("--json", help="Also write the figures to this file.")]
 
@@ -12,7 +14,7 @@ _Json = Annotated[Path | None, typer.Option("--json", help="Also write the figur
 def odometry(
     out: _Out = Path("results"),
     json_path: _Json = None,
-    model: Annotated[str, typer.Option(help="A shipped model's name or the path of a .safetensors file.")] = "lidar",
+    model: NetworkName = "lidar",
     real: Annotated[
         Path | None,
         typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, simulated drives only."),
@@ -36,7 +38,8 @@ def odometry(
 ) -> None:
     """Odometry from scan to scan against small_gicp's four, and on a map against KISS-ICP and GenZ-ICP: errors, drift and time.
 
-    Example: poli bench odometry --real sequences --json odometry.json
+    Example:
+    poli bench odometry --real sequences --json odometry.json
     """
     from poli.bench.held_out import PLACES
     from poli.bench.odometry import OdometryBench, run
@@ -67,7 +70,8 @@ def labels(
 ) -> None:
     """Train with T-Q-C and T-T-Q-C on wrong poses, and compare odometry and normals of the two (supplement SE).
 
-    Example: poli bench labels configs/lidar_noise.toml
+    Example:
+    poli bench labels configs/lidar_noise.toml
     """
     from poli.bench.held_out import PLACES
     from poli.bench.labels import LabelsBench, run
@@ -88,7 +92,8 @@ def adapt(
 ) -> None:
     """Tune a model to the first half of real sequences without ground truth, and judge it on the second half.
 
-    Example: poli bench adapt --real sequences
+    Example:
+    poli bench adapt --real sequences
     """
     from poli.bench.adapt import AdaptBench, run
     from poli.learn.adapt import AdaptConfig

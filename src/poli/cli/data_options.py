@@ -8,7 +8,17 @@ import typer
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
 
-DatasetName = Annotated[str, typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.")]
+
+def dataset_kinds() -> list[str]:
+    from poli.data.datasets import dataset_names
+
+    return ["auto", *dataset_names()]
+
+
+DatasetName = Annotated[
+    str,
+    typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.", autocompletion=dataset_kinds),
+]
 SequenceName = Annotated[str | None, typer.Option(help="Of a dataset that has several.")]
 DatasetOptions = Annotated[
     list[str] | None,
@@ -61,6 +71,7 @@ def in_options(message: str) -> str:
     import re
 
     message = re.sub(r"(?<= )sequence=", "--sequence", message).replace(" on_loss='restart'", " --on-loss restart")
+    message = message.replace("read it with poli.read", "give the folder of all its scans")
     return re.sub(r"(?<= )(?=(topic|ending|poses|stamps|time_unit)=)", "--option ", message)
 
 

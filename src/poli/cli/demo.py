@@ -1,7 +1,7 @@
 """`poli demo`: see it work in a minute, with nothing but the package."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,16 +14,19 @@ _VOXEL = 0.5  # metres
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the pictures and files; made if needed.")] = Path("demo_output"),
     seed: Annotated[int, typer.Option(help="Which town to build.")] = _TOWN,
-) -> None:
+) -> dict[str, Any]:
     """Ellipsoids of a creature by the trained network and by PCA, its pose, and ellipsoids of scans of a simulated town; all drawn.
 
-    Example: poli demo --out pictures
+    Examples:
+    poli demo
+    poli demo --out pictures --seed 2000004
     """
     out.mkdir(parents=True, exist_ok=True)
     written = _creature(out) + _town(out, seed)
     typer.echo(f"Pictures, scans and ellipsoids are in {out}:")
     for file in written:
         typer.echo(f"  {out / file}")
+    return {"out": out, "files": [out / file for file in written]}
 
 
 def _creature(out: Path) -> list[str]:

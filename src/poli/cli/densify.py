@@ -1,10 +1,13 @@
 """`poli densify`: scans in, the same scans with more points out, for systems that know nothing of ellipsoids."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from poli.cli.model_options import ModelName
+from poli.cli.scan_files import OutOption, ScanFormat, is_pipe, one_output, output_file, read_scan
 
 if TYPE_CHECKING:
     from poli.tasks.densify import DensifyConfig
@@ -16,10 +19,21 @@ if TYPE_CHECKING:
 _A_WORKER = 8  # scans that are worth starting one
 
 
+def _kinds() -> list[str]:
+    from poli.tasks.densify.trees import TREES
+
+    return ["auto", "bag", *TREES]
+
+
 def densify(
-    data: Annotated[Path, typer.Argument(metavar="IN", help="A scan file, a folder of them, a dataset, or a ROS bag.")],
-    out: Annotated[Path, typer.Argument(help="The same kind of thing, to be made.")],
-    dataset: Annotated[str, typer.Option(help="kitti, helipr, mulran, poli, folder or bag; auto goes by what is there.")] = "auto",
+    data: Annotated[Path, typer.Argument(metavar="IN", help="A scan file, a folder of them, a dataset, or a ROS bag; -: a scan.")],
+    out: Annotated[
+        Path | None, typer.Argument(metavar="OUT", help="The same kind of thing, to be made; -: a scan, as PCD.")
+    ] = None,
+    out_option: OutOption = None,
+    dataset: Annotated[
+        str, typer.Option(help="kitti, helipr, mulran, poli, folder or bag; auto goes by what is there.", autocompletion=_kinds)
+    ] = "auto",
     topic: Annotated[str | None, typer.Option(help="Bags: of the clouds, if several topics have some.")] = None,
     sensor: Annotated[str | None, typer.Option(help="HeLiPR: densify this sensor alone; the others stay as they are.")] = None,
     sequence: Annotated[
@@ -28,7 +42,7 @@ def densify(
     per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 1,
     within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 12.0,
     flat: Annotated[bool, typer.Option(help="Samples lie in the plane of their ellipsoid, across its normal.")] = True,
-    model: Annotated[str, typer.Option(help="lidar, pca, or the path of a .safetensors file.")] = "lidar",
+    model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
     planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids at least so planar.")] = 0.0,
     farthest: Annotated[float, typer.Option(min=0.0, help="Metres: sample nothing farther; 0: no limit.")] = 120.0,
@@ -38,7 +52,7 @@ def densify(
         float, typer.Option(min=0.0, help="Metres: one sample a voxel of this size at most, none at originals.")
     ] = 0.0,
     tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the samples; the same seed draws the same ones.")] = 0,
     workers: Annotated[
         int, typer.Option(min=0, help="Processes; 1: this one with all its threads; 0: one a core if there is work for them.")
     ] = 0,
@@ -49,7 +63,8 @@ def densify(
     resume: Annotated[
         bool, typer.Option(help="Bags: keep finished clouds beside OUT until it is done, for a run that is killed to go on.")
     ] = True,
-) -> None:
+    format: ScanFormat = None,
+) -> dict[str, Any]:
     """Add points to scans, drawn from the ellipsoids of theirs.
 
     The originals come first, as they are; every sample has the time, ring and
@@ -57,33 +72,42 @@ def densify(
     all other files, topics and messages. A run that was stopped goes on when it
     is started again; what is finished is not done twice.
 
-    Examples: poli densify scan.pcd dense.pcd --within 4
-              poli densify drive.bag dense.bag --topic /points
-              poli densify Roundabout01 Roundabout01_dense --sensor velodyne
-              poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
+    Examples:
+    poli densify scan.pcd dense.pcd --within 4
+    poli densify drive.bag dense.bag --topic /points
+    poli densify Roundabout01 Roundabout01_dense --sensor velodyne
+    poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
+    cat scan.bin | poli densify - - > dense.pcd
     """
     from contextlib import closing
     from time import perf_counter
 
     from poli.cli.densify_screen import print_summary, progress
     from poli.cli.odometry_screen import stop_requests
+    from poli.errors import InputError
     from poli.tasks.densify import DensifyConfig
     from poli.tasks.densify.engines import engine
+    from poli.tasks.densify.sequences import SEVERAL
     from poli.tasks.densify.tally import Tally
 
+    out = one_output(out, out_option)
     settings = DensifyConfig(
         per_point=per_point, within=within, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
         farthest=farthest or None, thickest=thickest or None, most=most or None, limit=limit, seed=seed,
     )  # fmt: skip
     sequences = tuple(sequence or ())
     kind = _kind(data, dataset, sequences)
-    _check_options(kind, topic, sensor, sequences)
+    _check_options(
+        kind, topic=(topic, ("bag",)), sensor=(sensor, ("helipr",)), format=(format, ("scan",)),
+        sequence=(sequences[0] if sequences else None, SEVERAL),
+    )  # fmt: skip
     if kind == "scan":
-        _densify_scan(data, out, settings)
-        return
+        return _densify_scan(data, out, settings, format)
+    if is_pipe(out):
+        raise InputError(f"-: standard output takes one scan, and {data} is of kind {kind!r}; give OUT a name")
     if kind == "bag" and out.exists() and not overwrite:
         typer.secho(f"{out}: is there already, and left as it is; --overwrite makes it anew", fg=typer.colors.YELLOW)
-        return
+        return {"out": out, "scans": 0}
     # Before workers are started: what is wrong with the input is told at once.
     if kind == "bag":
         total, run = _bag(data, out, topic, settings, overwrite, resume)
@@ -100,21 +124,24 @@ def densify(
             show(tally)
             if stop.signal and tally.scans < total:
                 break
-    print_summary(out, tally, total, perf_counter() - begin)
+    seconds = perf_counter() - begin
+    print_summary(out, tally, total, seconds)
     if tally.scans < total:
         remedy = "start it again to go on" if kind != "bag" or resume else "with --no-resume nothing of it is kept"
         typer.secho(f"poli: interrupted after {tally.scans} of {total} scans; {remedy}", fg=typer.colors.YELLOW, err=True)
         raise typer.Exit(128 + (stop.signal or 2))
+    return {"out": out, **vars(tally), "seconds": seconds}
 
 
 def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
     from poli.data.datasets import guess
     from poli.data.datasets.bags import ENDINGS
     from poli.errors import FormatError, InputError
-    from poli.tasks.densify.trees import TREES
 
-    if dataset not in ("auto", "bag", *TREES):
-        raise InputError(f"--dataset {dataset}: expected auto, bag, {', '.join(TREES)}")
+    if is_pipe(data):
+        return "scan"
+    if dataset not in _kinds():
+        raise InputError(f"--dataset {dataset}: expected one of {', '.join(_kinds())}")
     if not data.exists():
         raise FormatError(f"{data}: no such file or folder")
     if data.is_file():
@@ -122,30 +149,31 @@ def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
     return guess(data, sequences[0] if sequences else None) if dataset == "auto" else dataset
 
 
-def _check_options(kind: str, topic: str | None, sensor: str | None, sequences: tuple[str, ...]) -> None:
+def _check_options(kind: str, **options: tuple[str | None, Sequence[str]]) -> None:
+    """Each has the value it was given, and the kinds of input that it is for."""
     from poli.errors import InputError
-    from poli.tasks.densify.sequences import SEVERAL
 
-    given = [("topic", topic, ("bag",)), ("sensor", sensor, ("helipr",)), *(("sequence", name, SEVERAL) for name in sequences)]
-    for name, value, owners in given:
+    for name, (value, owners) in options.items():
         if value is not None and kind not in owners:
             raise InputError(
                 f"--{name} {value}: the input is of kind {kind!r}, and this is an option of {', '.join(owners)} alone; leave it out"
             )
 
 
-def _densify_scan(data: Path, out: Path, settings: "DensifyConfig") -> None:
-    from poli.data import read, write
+def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str | None) -> dict[str, Any]:
+    from poli.cli.output import busy
+    from poli.data import write
     from poli.tasks.densify import densify as densify_points
     from poli.tasks.densify.identity import check_apart
 
-    check_apart(data, out)
-    scan = read(data)
-    if scan.dropped.total:
-        typer.echo(f"{data}: dropped {scan.dropped.nonfinite} non-finite points and {scan.dropped.zero} zero returns")
-    dense = densify_points(scan, settings)
-    write(dense, out)
+    if not is_pipe(out):
+        check_apart(data, out)
+    with output_file(out, ".pcd") as path, busy(f"densifying {data}"):
+        scan = read_scan(data, format)
+        dense = densify_points(scan, settings)
+        write(dense, path)
     typer.echo(f"{out}: {len(scan)} points in, {len(dense)} out")
+    return {"out": out, "points_in": len(scan), "points_out": len(dense), "dropped": scan.dropped}
 
 
 def _bag(data: Path, out: Path, topic: str | None, settings: "DensifyConfig", overwrite: bool, resume: bool) -> "_Job":

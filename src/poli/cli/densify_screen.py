@@ -13,12 +13,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(name: str, total: int) -> "Iterator[Callable[[Tally], None]]":
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from poli.cli import output
 
-    columns = (TextColumn("{task.completed}/{task.total}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    # On stderr, so that what is told at the end can be kept by itself.
-    with Progress(*columns, TextColumn("{task.description}", markup=False), console=Console(stderr=True)) as bar:
+    with output.progress() as bar:
         task = bar.add_task(name, total=total)
         yield lambda tally: bar.update(task, completed=tally.scans)
 

@@ -2,9 +2,16 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from poli.cli.model_options import ModelName
+from poli.cli.scan_files import OutOption, ScanFormat, check_count, is_pipe, one_output, output_file, read_scan
+
+if TYPE_CHECKING:
+    from poli.ellipsoids import Ellipsoids
+    from poli.scan import Scan
 
 
 class Regularize(StrEnum):
@@ -20,11 +27,13 @@ class Output(StrEnum):
 
 
 def estimate(
-    scan: Annotated[Path, typer.Argument(help="A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file.")],
-    out: Annotated[Path, typer.Argument(help="The .npz or .ply file to write.")],
-    model: Annotated[
-        str, typer.Option(help="pca, a shipped model (see `poli models`), or the path of a .safetensors file.")
-    ] = "lidar",
+    scan: Annotated[
+        Path,
+        typer.Argument(metavar="SCAN", help="A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file; -: standard input."),
+    ],
+    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="The .npz or .ply file to write; -: standard output.")] = None,
+    out_option: OutOption = None,
+    model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxels of this many metres first, one point each; 0: every point.")] = 0.0,
     merged: Annotated[bool, typer.Option("--merged", help="The points were not all seen from the origin.")] = False,
     k: Annotated[int, typer.Option(help="PCA: neighbours of each point, itself included.")] = 24,
@@ -34,42 +43,65 @@ def estimate(
     device: Annotated[
         str | None, typer.Option(help="Networks: run on this device of torch, such as cuda. Not given: a CPU, without torch.")
     ] = None,
-    output: Annotated[Output, typer.Option(help="What to write; auto goes by the ending of OUT.")] = Output.auto,
-) -> None:
-    """Estimate an ellipsoid for every point of a scan, by principal component analysis or by a trained network.
+    output: Annotated[Output, typer.Option(help="What to write; auto goes by the ending of OUT, and is npz for -.")] = Output.auto,
+    format: ScanFormat = None,
+) -> dict[str, Any]:
+    """Estimate an ellipsoid for every point of a scan, by a trained network or by principal component analysis.
 
-    Examples: poli estimate scan.pcd field.npz
-              poli estimate scan.bin splats.ply --voxel 0.5 --output splat
-              poli estimate part.ply field.npz --model objects
-              poli estimate scan.bin field.npz --model pca --radius 0.5
-              poli estimate scan.bin field.npz --device cuda
+    Examples:
+    poli estimate scan.pcd field.npz
+    poli estimate scan.bin splats.ply --voxel 0.5 --output splat
+    poli estimate part.ply field.npz --model objects
+    poli estimate scan.bin field.npz --model pca --radius 0.5
+    poli estimate scan.bin field.npz --device cuda
+    cat scan.pcd | poli estimate - -o field.npz
     """
-    from poli.data import read
+    from poli.cli.output import busy
     from poli.errors import FormatError, InputError
-    from poli.estimation import estimate as by_network
-    from poli.estimation import pca
-    from poli.voxels import voxel_downsample
 
-    kind = output.value if output is not Output.auto else out.suffix.lower().lstrip(".")
-    if kind not in ("npz", "ply", "splat") or (kind == "npz") != (out.suffix.lower() == ".npz"):
+    out = one_output(out, out_option)
+    ending = ".npz" if is_pipe(out) and output in (Output.auto, Output.npz) else ".ply" if is_pipe(out) else out.suffix.lower()
+    kind = output.value if output is not Output.auto else ending.lstrip(".")
+    if kind not in ("npz", "ply", "splat") or (kind == "npz") != (ending == ".npz"):
         raise FormatError(f"{out}: write fields as .npz, or as .ply (--output splat for splat viewers)")
-    points = read(scan)
-    if points.dropped.total:
-        typer.echo(f"{scan}: dropped {points.dropped.nonfinite} non-finite points and {points.dropped.zero} zero returns")
-    if voxel:
-        points = voxel_downsample(points, voxel)
-    if model == "pca":
-        if device is not None:
-            raise InputError(f"--device {device}: PCA runs on the CPU; leave it out, or choose a network by --model")
-        field = pca(points, k=k, radius=radius, regularize=regularize.value, floor=floor)
-    else:
-        if device is None:
-            field = by_network(points, model=model, merged=merged)
-        else:
-            from poli.learn.inference import estimate as on_device
+    if model == "pca" and device is not None:
+        raise InputError(f"--device {device}: PCA runs on the CPU; leave it out, or choose a network by --model")
+    with output_file(out, ending) as path:
+        with busy(f"reading {scan}"):
+            from poli.voxels import voxel_downsample
 
-            field = on_device(points, model=model, merged=merged, device=device)
-        field = field.with_floor(floor)
-        field = field.as_planes() if regularize is Regularize.plane else field
-    {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](out)
+            points = read_scan(scan, format)
+            points = voxel_downsample(points, voxel) if voxel else points
+            if model != "pca":
+                check_count(points, scan, model)
+        with busy(f"ellipsoids of {len(points)} points"):
+            field = _field(points, model, merged, k, radius, regularize, floor, device)
+            {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
     typer.echo(f"{out}: {len(field)} ellipsoids")
+    return {"out": out, "ellipsoids": len(field), "model": model, "voxel": voxel, "dropped": points.dropped}
+
+
+def _field(
+    points: "Scan",
+    model: str,
+    merged: bool,
+    k: int,
+    radius: float | None,
+    regularize: Regularize,
+    floor: float,
+    device: str | None,
+) -> "Ellipsoids":
+    if model == "pca":
+        from poli.estimation import pca
+
+        return pca(points, k=k, radius=radius, regularize=regularize.value, floor=floor)
+    if device is None:
+        from poli.estimation import estimate as by_network
+
+        field = by_network(points, model=model, merged=merged)
+    else:
+        from poli.learn.inference import estimate as on_device
+
+        field = on_device(points, model=model, merged=merged, device=device)
+    field = field.with_floor(floor)
+    return field.as_planes() if regularize is Regularize.plane else field

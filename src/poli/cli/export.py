@@ -1,30 +1,37 @@
 """`poli export`: a trained model in, an ONNX file out."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from poli.cli.model_options import NetworkName
+
 
 def export(
-    out: Annotated[Path, typer.Argument(help="The .onnx file to write.")],
-    model: Annotated[str, typer.Option(help="A shipped model (see `poli models`), or the path of a .safetensors file.")] = "lidar",
-) -> None:
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The .onnx file to write.")],
+    model: NetworkName = "lidar",
+) -> dict[str, Any]:
     """Write a trained model as one ONNX file, for programs in C++ and other languages.
 
-    Examples: poli export lidar.onnx
-              poli export part.onnx --model objects
-              poli export mine.onnx --model runs/mine/model.safetensors
+    Examples:
+    poli export lidar.onnx
+    poli export part.onnx --model objects
+    poli export mine.onnx --model runs/mine/model.safetensors
     """
+    from poli.cli.output import busy
     from poli.errors import FormatError, MissingExtra
     from poli.estimation.inference import load_model
 
     if out.suffix.lower() != ".onnx":  # before torch is loaded, which takes its time
         raise FormatError(f"{out}: an ONNX file is written; let its name end in .onnx")
     trained = load_model(model)
-    try:
-        from poli.learn.onnx_export import export_onnx
-    except MissingExtra:  # of torch or onnx, whichever is looked for first
-        raise MissingExtra("poli export", "export") from None
-    export_onnx(trained, out)
-    typer.echo(f"{out}: model {trained.name}, {out.stat().st_size / 1e3:.0f} kB; docs/export.md describes what goes in and out")
+    with busy(f"writing {out}"):
+        try:
+            from poli.learn.onnx_export import export_onnx
+        except MissingExtra:  # of torch or onnx, whichever is looked for first
+            raise MissingExtra("poli export", "export") from None
+        export_onnx(trained, out)
+    size = out.stat().st_size
+    typer.echo(f"{out}: model {trained.name}, {size / 1e3:.0f} kB; docs/export.md describes what goes in and out")
+    return {"out": out, "model": trained.name, "bytes": size}

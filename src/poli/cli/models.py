@@ -1,8 +1,10 @@
 """`poli models`: what is shipped, and the card of each."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from poli.cli.model_options import network_names
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -11,30 +13,31 @@ if TYPE_CHECKING:
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(help="Print the card of this model.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON, of all models or of this one.")] = False,
-) -> None:
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Print the card of this model.", autocompletion=network_names)
+    ] = None,
+) -> dict[str, Any]:
     """Show the shipped models, or print the card of one: data, training, calibration, results, licence.
 
-    Examples: poli models
-              poli models objects
-              poli models --json
+    Examples:
+    poli models
+    poli models objects
+    poli models --json
     """
+    from dataclasses import asdict
+
+    from poli.cli.output import answer
     from poli.estimation.facts import facts_of
     from poli.estimation.inference import model_card, shipped_models
 
-    names = shipped_models() if name is None else (name,)
-    if as_json:
-        import json
-        from dataclasses import asdict
+    if name is not None:
+        answer(model_card(name))
+        return asdict(facts_of(name))
+    from rich.console import Console
 
-        typer.echo(json.dumps([asdict(facts_of(model)) for model in names], indent=1))
-    elif name is not None:
-        typer.echo(model_card(name))
-    else:
-        from rich.console import Console
-
-        Console().print(_table([facts_of(model) for model in names]))
+    shipped = [facts_of(model) for model in shipped_models()]
+    Console().print(_table(shipped))
+    return {"models": [asdict(facts) for facts in shipped]}
 
 
 def _table(shipped: list["Facts"]) -> "Table":

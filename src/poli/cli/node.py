@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from poli.cli.model_options import ModelName
+
 if TYPE_CHECKING:
     from poli.tasks.densify import DensifyConfig
 
@@ -17,7 +19,7 @@ def node(
     target: Annotated[str, typer.Option("--out", help="Topic of the densified clouds.")] = "/points_dense",
     per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 1,
     within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 12.0,
-    model: Annotated[str, typer.Option(help="lidar, pca, or the path of a .safetensors file.")] = "lidar",
+    model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
     name: Annotated[str, typer.Option(help="Of the node.")] = "poli_densify",
 ) -> None:
@@ -28,8 +30,10 @@ def node(
     per_point, within, flat, thickest, model, voxel, planarity and seed are its parameters.
     Only the newest cloud waits: what comes while one is worked on is dropped.
 
-    Examples: poli node --in /velodyne_points --out /velodyne_points_dense
-              ros2 param set /poli_densify within 4.0
+    Examples:
+    poli node --in /velodyne_points --out /velodyne_points_dense
+    poli node --per-point 3 --voxel 0.4
+    ros2 param set /poli_densify within 4.0
     """
     from poli.errors import PoliError
     from poli.tasks.densify import DensifyConfig

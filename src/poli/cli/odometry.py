@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName, dataset_options, file_name, in_options, open_data
+from poli.cli.model_options import ModelName
 
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
@@ -24,7 +25,7 @@ class OnLoss(StrEnum):
 
 
 def odometry(
-    data: Annotated[Path, typer.Argument(help="A dataset, a folder of scan files, or a ROS bag.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A dataset, a folder of scan files, or a ROS bag.")],
     dataset: DatasetName = "auto",
     sequence: SequenceName = None,
     option: DatasetOptions = None,
@@ -33,7 +34,7 @@ def odometry(
     ] = None,
     against: Annotated[Against, typer.Option(help="Align a scan to a map of those before, or to the one before.")] = Against.map,
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres; 0: chosen at the first scan.")] = 0.0,
-    model: Annotated[str, typer.Option(help="lidar, pca, or the path of a .safetensors file.")] = "lidar",
+    model: ModelName = "lidar",
     deskew: Annotated[bool, typer.Option("--deskew", help="Take the motion out of each scan, by the times of its points.")] = False,
     nearest: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
     farthest: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
@@ -44,17 +45,18 @@ def odometry(
     first: Annotated[int, typer.Option(min=0, help="Number of the scan to begin with.")] = 0,
     scans: Annotated[int | None, typer.Option(min=1, help="At most so many scans.")] = None,
     save_map: Annotated[bool, typer.Option("--save-map", help="Write map.ply: the ellipsoids kept at the end.")] = False,
-) -> None:
+) -> dict[str, Any]:
     """Estimate where every scan of a recording was taken.
 
     Poses are written scan by scan in the formats of TUM and KITTI, beside a
     table of how each scan went, a summary and a picture. Ctrl-C ends a run early
     and keeps all of it. Where the data have true poses, errors are told.
 
-    Examples: poli odometry kitti --sequence 07
-              poli odometry drive.bag --option topic=/ouster/points --deskew
-              poli odometry Roundabout01 --option sensor=ouster --voxel 0.5
-              poli odometry scans --model pca --against scan --scans 50
+    Examples:
+    poli odometry kitti --sequence 07
+    poli odometry drive.bag --option topic=/ouster/points --deskew
+    poli odometry Roundabout01 --option sensor=ouster --voxel 0.5
+    poli odometry scans --model pca --against scan --scans 50
     """
     import time
 
@@ -103,13 +105,13 @@ def odometry(
     draw(folder, summary)
     if isinstance(trouble, TrackingLost):
         where = f" (number {first + trouble.index} of the data)" if first else ""
-        typer.secho(f"poli: tracking lost{where}: {in_options(str(trouble))}", fg=typer.colors.RED, err=True)
-        raise typer.Exit(1)
+        raise PoliError(f"tracking lost{where}: {in_options(str(trouble))}")
     if trouble is not None:
         raise trouble
     if ending.interrupted:
         typer.secho(f"poli: interrupted after {summary.scans_done} of {asked} scans", fg=typer.colors.YELLOW, err=True)
         raise typer.Exit(128 + (stop.signal or 2))
+    return {"folder": folder, **summary.as_json()}
 
 
 # --- what is asked for

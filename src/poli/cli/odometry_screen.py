@@ -50,14 +50,10 @@ def progress(name: str, total: int) -> "Iterator[Callable[[Step], None]]":
     import time
     from collections import Counter, deque
 
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
+    from poli.cli import output
     from poli.tasks.odometry.summary import SIMPLY_TRACKED
 
-    columns = (TextColumn("{task.completed}/{task.total}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    # On stderr, so that what is told at the end can be kept by itself.
-    with Progress(*columns, TextColumn("{task.description}", markup=False), console=Console(stderr=True)) as bar:
+    with output.progress() as bar:
         task = bar.add_task(name, total=total)
         recent, others = deque([time.perf_counter()], maxlen=20), Counter[str]()
 

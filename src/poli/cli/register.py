@@ -1,44 +1,78 @@
 """`poli register`: two clouds of one object or place in, the pose between them out."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from poli.cli.scan_files import ScanFormat, check_count, is_pipe, read_scan
+
+
+def _presets() -> list[str]:
+    from poli.tasks.scan_registration import PRESETS
+
+    return list(PRESETS)
+
 
 def register(
-    source: Annotated[Path, typer.Argument(help="A point cloud file.")],
-    target: Annotated[Path, typer.Argument(help="Another, of the same object or place.")],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A point cloud file; -: standard input.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Another, of the same object or place.")],
     preset: Annotated[
-        str | None, typer.Option(help="Scans of a place: their sensor, vlp16, hdl32e, hdl64e, os1_64 or os2_128. None: an object.")
+        str | None,
+        typer.Option(
+            help="Scans of a place: their sensor, vlp16, hdl32e, hdl64e, os1_64 or os2_128. Without: an object.",
+            autocompletion=_presets,
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the 4x4 matrix T_target_source to this text file.")] = None,
     feature_radius: Annotated[float | None, typer.Option(help="Of the smallest features; objects: 0.3 of the radius.")] = None,
     noise_bound: Annotated[
         float | None, typer.Option(help="How far apart points of one surface may be; objects: 0.05 of the radius.")
     ] = None,
-) -> None:
+    format: ScanFormat = None,
+) -> dict[str, Any]:
     """The pose between two clouds of one object, or two scans of one place, however they are turned. No first guess.
 
     Objects have some hundred to a few thousand points. Scans are given as the
     sensor made them, with itself at the origin, and need a preset.
+    The 4x4 matrix T_target_source goes to standard output, all else to stderr.
 
-    Examples: poli register part_a.ply part_b.ply --out pose.txt
-              poli register 000010.bin 000020.bin --preset hdl64e
+    Examples:
+    poli register part_a.ply part_b.ply > pose.txt
+    poli register 000010.bin 000020.bin --preset hdl64e
+    poli register part_a.ply part_b.ply --out pose.txt --quiet
+    poli register part_a.ply part_b.ply --json
     """
-    import numpy as np
-
-    from poli.data import read
+    from poli.cli.output import answer, busy
+    from poli.errors import DegenerateError, InputError
     from poli.files.atomic import atomic_path
-    from poli.tasks import register as solve
 
-    result = solve(read(source), read(target), preset=preset, feature_radius=feature_radius, noise_bound=noise_bound)
-    lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in np.asarray(result.T_target_source))
-    typer.echo(lines)
-    typer.echo(
-        f"{len(result.inliers)} inliers, overlap {result.overlap:.0%}, {'certified' if result.certified else 'NOT certified'}",
-        err=True,
-    )
+    if is_pipe(source) and is_pipe(target):
+        raise InputError("-: standard input holds one cloud; give the other as a file")
+    with busy(f"registering {source} to {target}"):
+        from poli.tasks import register as solve
+
+        clouds = []
+        for path in (source, target):
+            clouds.append(read_scan(path, format))
+            check_count(clouds[-1], path, "objects" if preset is None else "lidar")
+        try:
+            result = solve(*clouds, preset=preset, feature_radius=feature_radius, noise_bound=noise_bound)
+        except (InputError, DegenerateError) as error:
+            text = str(error).replace("noise_bound", "--noise-bound").replace("feature_radius", "--feature-radius")
+            raise type(error)(f"{source} and {target}: {text}") from None
+    lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in result.T_target_source)
     if out is not None:
         with atomic_path(out) as temporary:
             temporary.write_text(lines + "\n")
+    answer(lines)
+    typer.echo(
+        f"{len(result.inliers)} inliers, overlap {result.overlap:.0%}, {'certified' if result.certified else 'NOT certified'}"
+    )
+    return {
+        "T_target_source": result.T_target_source,
+        "inliers": len(result.inliers),
+        "overlap": result.overlap,
+        "certified": result.certified,
+        "out": out,
+    }

@@ -2,9 +2,21 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+
+def place_names() -> list[str]:
+    from poli.data.simulate.places import PLACES
+
+    return list(PLACES)
+
+
+def sensor_names() -> list[str]:
+    from poli.data.simulate import SENSORS
+
+    return list(SENSORS)
 
 
 class Layout(StrEnum):
@@ -13,15 +25,21 @@ class Layout(StrEnum):
 
 
 def simulate(
-    out: Annotated[Path, typer.Argument(help="The folder to write; it must not exist yet.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must not exist yet.")],
     place: Annotated[
-        str, typer.Option(help="Kind of place: town, campus, apartments, bridge, ...; an unknown one lists all.")
+        str,
+        typer.Option(
+            help="Kind of place: town, campus, apartments, bridge, ...; an unknown one lists all.", autocompletion=place_names
+        ),
     ] = "town",
     seed: Annotated[
         int, typer.Option(min=0, help="Which world of that kind. From 2,000,000 on: kept for evaluation, never trained on.")
     ] = 0,
     sensor: Annotated[
-        str, typer.Option(help="vlp16, hdl32e, hdl64e, os1_64, os2_128, or a text file of beam elevations.")
+        str,
+        typer.Option(
+            help="vlp16, hdl32e, hdl64e, os1_64, os2_128, or a text file of beam elevations.", autocompletion=sensor_names
+        ),
     ] = "vlp16",
     scans: Annotated[int, typer.Option(min=1, help="Consecutive turns of the sensor.")] = 50,
     speed: Annotated[float, typer.Option(help="Metres a second.")] = 8.0,
@@ -33,11 +51,13 @@ def simulate(
     movers: Annotated[bool, typer.Option(help="Other cars drive about.")] = True,
     rotation_noise: Annotated[float, typer.Option(help="Of the measured poses, degrees an axis.")] = 0.1,
     translation_noise: Annotated[float, typer.Option(help="Of the measured poses, metres an axis.")] = 0.02,
-) -> None:
+) -> dict[str, Any]:
     """Drive through a simulated world and write its scans, true poses, and measured poses.
 
-    Examples: poli simulate drive --place riverside --seed 7 --sensor os2_128 --scans 100
-              poli simulate drive --layout kitti
+    Examples:
+    poli simulate drive --place riverside --seed 7 --sensor os2_128
+    poli simulate drive --scans 100 --layout kitti
+    poli simulate drive --sensor my_beams.txt --skewed
     """
     from rich.progress import track
 
@@ -65,3 +85,4 @@ def simulate(
         about |= {"rotation_noise_deg": rotation_noise, "translation_noise_m": translation_noise}
         write_folder(out, f"{place} {seed}", sweeps, drive.poses, drive.measured, about)
     typer.echo(f"{out}: {scans} scans; read them with poli.dataset({layout.value!r}, {str(out)!r})")
+    return {"out": out, "scans": scans, "layout": layout.value, "place": place, "seed": seed, "sensor": sensor}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,14 +12,16 @@ if TYPE_CHECKING:
 
 
 def train(
-    config: Annotated[Path, typer.Argument(help="A TOML file; see configs/.")],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file; see configs/.")],
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/NAME if not given.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start anew, even if the folder has a checkpoint.")] = False,
-) -> None:
+) -> dict[str, Any] | None:
     """Train a network from pairs of clouds and measured poses. Started again, a run goes on from its last checkpoint.
 
-    Examples: poli train configs/objects.toml
-              torchrun --nproc-per-node 2 -m poli train configs/objects.toml
+    Examples:
+    poli train configs/objects.toml
+    poli train configs/lidar.toml --out runs/mine --fresh
+    torchrun --nproc-per-node 2 -m poli train configs/objects.toml
     """
     import os
 
@@ -32,27 +34,30 @@ def train(
     first = os.environ.get("RANK", "0") == "0"
     if not first:
         run(settings, folder, None, fresh, config.parent)
-        return
+        return None
     with training_progress(folder) as listener:
         model = run(settings, folder, listener, fresh, config.parent)
     typer.echo(f"{model}: use it with poli.estimate(points, model={str(model)!r})")
+    curve = None
     try:
         from poli.show.curve import draw_curve
 
-        typer.echo(f"{draw_curve(folder)}: the learning curve")
+        curve = draw_curve(folder)
+        typer.echo(f"{curve}: the learning curve")
     except MissingExtra as error:
         typer.echo(f"no learning curve drawn: {error}")
+    return {"model": model, "curve": curve}
 
 
 @contextmanager
 def training_progress(folder: Path) -> "Iterator[Listener]":
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import TaskID
 
+    from poli.cli.output import progress
     from poli.learn.trainer import Listener, StepReport
     from poli.learn.validate import Validation
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn()) as bar:
+    with progress() as bar:
         tasks: dict[str, TaskID] = {}
 
         def show(name: str, done: int, total: int, text: str) -> None:
@@ -72,9 +77,9 @@ def training_progress(folder: Path) -> "Iterator[Listener]":
                 # Recorded scans have no true normals.
                 known = result.normal_rmse == result.normal_rmse
                 normals = f"normals {result.normal_rmse:.1f} / {result.normal_median:.1f} deg (RMSE / median), " if known else ""
-                bar.console.print(f"{folder.name} step {step}: held out {normals}NEES {result.nees:.2f}")
+                typer.echo(f"{folder.name} step {step}: held out {normals}NEES {result.nees:.2f}")
 
             def warning(self, text: str) -> None:
-                bar.console.print(f"[yellow]warning:[/yellow] {text}")
+                typer.secho(f"warning: {text}", fg=typer.colors.YELLOW)
 
         yield Screen()

@@ -46,6 +46,8 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         if final.exists():
             final.rmdir()
         temporary.rename(final)
+    except FormatError as error:  # of a file in it, whose name nobody knows
+        raise FormatError(str(error).replace(str(temporary), str(final))) from None
     except OSError as error:
         raise FormatError(f"{final}: cannot be written: {error.strerror or error}") from None
     finally:

@@ -28,7 +28,9 @@ def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     except FormatError:
         raise
     except Exception as error:  # zipfile, zlib, tokenize and numpy raise a dozen kinds on damaged archives
-        raise FormatError(f"{path}: not a readable numpy archive: {str(error)[:200]}") from None
+        raise FormatError(
+            f"{path}: not a readable numpy archive ({str(error)[:200]}); it is cut off, or of another format"
+        ) from None
     return arrays
 
 

@@ -1,5 +1,6 @@
 """Point cloud files. `read` and `write` choose the format by the file's ending."""
 
+import codecs
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -76,6 +77,22 @@ def write(scan: ScanLike, path: str | os.PathLike[str], format: str | None = Non
     """
     path = Path(path)
     _choose(path, format).write(path, Scan.of(scan))
+
+
+def sniff(path: str | os.PathLike[str]) -> str:
+    """The format of a file whose name does not tell, by its content. A .bin file says nothing of itself: KITTI's is the rest."""
+    with Path(path).open("rb") as file:
+        start = file.read(4096)
+    for known in FORMATS:
+        if known.magic and start.startswith(known.magic):
+            return known.name
+    if b"FIELDS" in start and b"VERSION" in start:  # the first line of a PCD file is a comment, which some leave out
+        return "pcd"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return "kitti"
+    return "kitti" if b"\0" in start else "text"
 
 
 def _choose(path: Path, name: str | None) -> Format:

@@ -13,6 +13,9 @@ from poli.scan import Scan
 
 def read_npy(path: Path) -> Scan:
     """An (N, 3) array, an (N, 4) array with intensity, or a record array with columns x, y, z."""
+    with path.open("rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise FormatError(f"{path}: not an array of numpy's; it is damaged, or of another format")
     try:
         # Mapped, so that a header which promises more than the file holds fails before anything is allocated.
         with np.errstate(over="ignore"):

@@ -1,0 +1,58 @@
+"""Commands that all know `--quiet`, `--debug` and, if they return results, `--json`: no verb does anything for it."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+from poli.cli.output import as_json, reader_left, speaking
+
+_PANEL = "For every command"
+_GLOBAL = {
+    "quiet": Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=_PANEL)],
+    "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=_PANEL)],
+}
+_JSON = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.", rich_help_panel=_PANEL)]
+
+
+class Commands(typer.Typer):
+    def __init__(self, **settings: Any) -> None:
+        # With this mode said, lines of examples stay lines in every version of typer.
+        super().__init__(rich_markup_mode="rich", pretty_exceptions_enable=False, no_args_is_help=True, **settings)
+
+    def command(self, *args: Any, **settings: Any) -> Callable[[Callable], Callable]:  # type: ignore[override]
+        register = super().command(*args, **settings)
+
+        def add(verb: Callable) -> Callable:
+            register(_with_global_options(verb))
+            return verb
+
+        return add
+
+
+def _with_global_options(verb: Callable) -> Callable:
+    signature = inspect.signature(verb, eval_str=True)
+    added = _GLOBAL if signature.return_annotation in (None, inspect.Signature.empty) else _GLOBAL | {"json": _JSON}
+
+    @wraps(verb)
+    def run(**arguments: Any) -> None:
+        chosen = {name: arguments.pop(name) for name in added}  # `debug` is for `main`, which looks for the word itself
+        wants_json = chosen.get("json", False)
+        try:
+            with speaking(chosen["quiet"], wants_json):
+                results = verb(**arguments)
+            if wants_json and results is not None:
+                typer.echo(as_json(results))
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+        except BrokenPipeError as error:  # typer takes every one for a failure that needs no words
+            if not reader_left():
+                raise RuntimeError("a pipe to another process broke") from error
+
+    options = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=a) for n, a in added.items()]
+    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *options])  # type: ignore[attr-defined]
+    return run

@@ -1,0 +1,129 @@
+"""Scan files that a command names: `-` is standard input or output, and what is wrong is told in the command line's words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from poli.scan import Scan
+
+_STDIN, _STDOUT = "standard input", "standard output"  # what the temporary files behind `-` are called, in errors too
+
+
+def format_names() -> list[str]:
+    from poli.data.formats import FORMATS
+
+    return [known.name for known in FORMATS]
+
+
+ScanFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="Of the input, where its name does not tell: pcd, ply, kitti, nuscenes, text, npy, npz or las.",
+        autocompletion=format_names,
+    ),
+]
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="The same as OUT.")]
+
+
+def is_pipe(path: Path) -> bool:
+    return str(path) == "-"
+
+
+def one_output(argument: Path | None, option: Path | None) -> Path:
+    """OUT may be given in its place or by --out."""
+    from poli.errors import InputError
+
+    if argument is not None and option is not None:
+        raise InputError(f"OUT is given twice, as {argument} and as --out {option}; leave one of the two out")
+    out = argument if option is None else option
+    if out is None:
+        raise InputError("there is no OUT; say which file to write, or - for standard output")
+    return out
+
+
+def read_scan(path: Path, format: str | None = None) -> "Scan":
+    """With its points; a file that holds none is refused. What was dropped is said."""
+    from poli.data import read
+    from poli.errors import FormatError
+
+    name = _STDIN if is_pipe(path) else path
+    try:
+        scan = _read_stdin(format) if is_pipe(path) else read(path, format)
+    except FormatError as error:
+        raise FormatError(str(error).replace("pass format=", "say --format ").rstrip()) from None
+    dropped = scan.dropped
+    if dropped.total:
+        typer.echo(f"{name}: dropped {dropped.nonfinite} non-finite points and {dropped.zero} zero returns")
+    if not len(scan):
+        why = f"all {dropped.total} are non-finite or zero returns" if dropped.total else "the file has none"
+        raise FormatError(f"{name}: no points are left: {why}; give a scan that has some")
+    return scan
+
+
+def check_count(scan: "Scan", path: Path, model: str) -> None:
+    """Before the network says so, which does not know the name of the file."""
+    from poli.errors import InputError
+    from poli.estimation.inference import load_model
+
+    least = load_model(model).architecture.least_points
+    if len(scan) < least:
+        raise InputError(f"{path}: {len(scan)} points; model {model} needs at least {least}, give it more of them")
+
+
+def _read_stdin(format: str | None) -> "Scan":
+    import shutil
+    import sys
+    from tempfile import TemporaryDirectory
+
+    from poli.data import read
+    from poli.data.formats import sniff
+    from poli.errors import FormatError, InputError
+
+    if sys.stdin.isatty():
+        raise InputError("-: standard input is a terminal; pipe a scan into it, as in `cat scan.pcd | poli ...`")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / _STDIN
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            return read(path, format or sniff(path))
+        except FormatError as error:
+            raise FormatError(str(error).replace(str(path), _STDIN)) from None
+
+
+@contextmanager
+def output_file(out: Path, ending: str) -> Iterator[Path]:
+    """Where to write what goes to `out`. For `-`, a temporary file with that ending, sent to standard output when it is whole."""
+    from poli.errors import FormatError
+
+    try:
+        if is_pipe(out):
+            with _standard_output(ending) as path:
+                yield path
+        else:
+            yield out
+    except FormatError as error:
+        raise FormatError(str(error).replace(", or pass format=", "").replace(", or scan.keep(...)", "")) from None
+
+
+@contextmanager
+def _standard_output(ending: str) -> Iterator[Path]:
+    from tempfile import TemporaryDirectory
+
+    from poli.cli.output import data_stream
+    from poli.errors import FormatError
+
+    stream = data_stream()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"{_STDOUT}{ending}"
+        try:
+            yield path
+        except FormatError as error:
+            raise FormatError(str(error).replace(str(path), _STDOUT)) from None
+        stream.write(path.read_bytes())
+        stream.flush()

@@ -1,0 +1,47 @@
+"""`poli --version`: the version, and a proof that what was installed works on this machine."""
+
+import typer
+
+_FARTHEST_OFF = 5.0  # degrees that the median normal of flat ground may be off
+
+
+def print_version() -> None:
+    import platform
+    import sys
+
+    import numpy as np
+
+    import poli
+    from poli.ahead.loading import native_kernels
+    from poli.errors import PoliError
+    from poli.estimation.inference import shipped_models
+
+    typer.echo(f"poli {poli.__version__}")
+    typer.echo(f"python {platform.python_version()}, numpy {np.__version__}, {sys.platform} {platform.machine()}")
+    count = len(native_kernels())
+    if not count:
+        typer.echo("kernels: none compiled ahead for this machine; numba compiles them at the first estimate, in half a minute")
+        typer.echo(f"models: {', '.join(shipped_models())}; not tried, since that would have to be waited for")
+        return
+    typer.echo(f"kernels: {count} compiled ahead, loaded")
+    angles = {name: _degrees_off(name) for name in shipped_models()}
+    wrong = [name for name, angle in angles.items() if not angle < _FARTHEST_OFF]
+    if wrong or not angles:
+        what = f"model {wrong[0]} takes flat ground for something else" if wrong else "no models are shipped with it"
+        raise PoliError(f"this installation does not work: {what}; install poli anew")
+    told = (f"{name} (flat ground: normals off by {angle:.2f} degrees)" for name, angle in angles.items())
+    typer.echo(f"models: {', '.join(told)}")
+
+
+def _degrees_off(model: str) -> float:
+    """Of the median normal of flat ground, as a sensor 1.8 m above it sees it."""
+    import numpy as np
+
+    from poli.estimation import estimate
+
+    rng = np.random.default_rng(0)
+    distance, azimuth = rng.uniform(4.0, 12.0, 300), rng.uniform(-np.pi, np.pi, 300)
+    height = rng.normal(-1.8, 0.01, 300)
+    points = np.stack([distance * np.cos(azimuth), distance * np.sin(azimuth), height], axis=1)  # (300, 3)
+    up = np.abs(estimate(points, model=model).normals[:, 2])  # (300,)
+    return float(np.degrees(np.median(np.arccos(np.clip(up, 0.0, 1.0)))))

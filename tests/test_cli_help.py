@@ -1,0 +1,66 @@
+"""`--help` of every command, found by walking the application: it renders, has examples, and explains every option."""
+
+import re
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from poli.cli import app
+
+
+def commands(group, path=()):
+    """Every command with the words that call it; groups of them, too."""
+    yield path, group
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, (*path, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+WITH_RESULTS = ("adapt", "demo", "densify", "estimate", "export", "models", "odometry", "register", "simulate", "train")
+VERBS = {path: command for path, command in COMMANDS.items() if not hasattr(command, "commands")}
+
+
+def render(path, width="200"):
+    result = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": width, "TERM": "dumb"}, prog_name="poli")
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_walk_finds_them():
+    assert {("estimate",), ("bench", "layer"), ("bench", "odometry"), ("register",)} <= VERBS.keys()
+    assert {(), ("bench",)} == COMMANDS.keys() - VERBS.keys()
+
+
+@pytest.mark.parametrize("path", VERBS, ids=" ".join)
+def test_every_verb_has_examples_on_lines_of_their_own(path):
+    lines = [line.strip() for line in render(path).splitlines()]
+    start = next(number for number, line in enumerate(lines) if re.fullmatch(r"Examples?:", line))
+    examples = lines[start + 1 : lines.index("", start)]
+    assert any(line.startswith(f"poli {' '.join(path)}") for line in examples)
+    for line in examples:
+        assert len(re.findall(r"\b(?:poli|ros2 param) [a-z]", line)) == 1, line
+        assert len(line) <= 78  # one line on any terminal
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: " ".join(path) or "poli")
+def test_every_option_has_one_line_of_help(path):
+    text = re.sub(r"[^\w.,;:/`'()=-]+", " ", render(path, width="400"))  # without boxes
+    for parameter in COMMANDS[path].params:
+        assert parameter.help, parameter.name
+        assert "\n" not in parameter.help
+        assert re.sub(r"[^\w.,;:/`'()=-]+", " ", parameter.help).strip() in text
+
+
+@pytest.mark.parametrize("path", VERBS, ids=" ".join)
+def test_every_verb_has_what_all_have(path):
+    options = {name for parameter in VERBS[path].params for name in parameter.opts}
+    assert {"--quiet", "--debug"} <= options
+    if path[-1] in WITH_RESULTS:
+        assert "--json" in options
+
+
+def test_poli_alone_shows_help_with_the_exit_codes():
+    text = " ".join(render(()).split())
+    for said in ("Exit codes: 0", "130 Ctrl-C", "--install-completion", "--show-completion", "--version"):
+        assert said in text

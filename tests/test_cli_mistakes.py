@@ -1,0 +1,294 @@
+"""Mistakes that users make: each is one line that names cause and remedy, exit code 2, and nothing is left behind."""
+
+import errno
+import io
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import poli
+from poli.cli import main
+from poli.data.datasets import write_kitti
+from poli.scan import Scan
+from tiny_scans import room
+
+EXTRAS = {"las": "laspy", "ros": "rosbags", "train": "torch", "export": "onnx"}  # by what is looked for first
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """A folder with something of everything that can be wrong."""
+    house = tmp_path_factory.mktemp("house")
+    scan = room()
+    for name in ("good.pcd", "good.npz"):
+        poli.write(scan, house / name)
+    poli.write(scan.points, house / "good.xyz")
+    junk = np.random.default_rng(1).bytes(4001)
+    for ending in ("pcd", "ply", "bin", "npz", "npy", "las", "bag", "mcap", "safetensors", "xyz"):
+        (house / f"junk.{ending}").write_bytes(junk)
+    for ending in ("pcd", "npz"):
+        whole = (house / f"good.{ending}").read_bytes()
+        (house / f"cut.{ending}").write_bytes(whole[: len(whole) // 2])
+    (house / "empty.pcd").write_bytes(b"")
+    (house / "nan.xyz").write_text("nan nan nan\n" * 50)
+    poli.write(scan.points[:5], house / "five.xyz")
+    (house / "words.xyz").write_text("this is\nno cloud\n")
+    poli.write(scan, house / "renamed.pcd")
+    (house / "renamed.pcd").rename(house / "renamed.ply")
+    (house / "good.teapot").write_bytes((house / "good.pcd").read_bytes())
+    for name in ("nothing", "nothing.npz", "full", "scans"):
+        (house / name).mkdir()
+    (house / "full" / "a").write_text("")
+    poli.write(scan, house / "scans" / "0.pcd")
+    poses = np.tile(np.eye(4), (3, 1, 1))
+    for sequence in ("00", "01"):
+        write_kitti(house / "kitti", sequence, [Scan(scan.points)] * 3, poses)
+    (house / "kitti" / "poses" / "01.txt").write_text("1 0 0 0 0 1 0 0 0 0 1 0\n")
+    (house / "unknown_key.toml").write_text('name = "a"\nteapots = 3\n')
+    (house / "no_number.toml").write_text('name = "a"\n[schedule]\nsteps = "many"\n')
+    (house / "broken.toml").write_text("name = \n")
+    (house / "beams.txt").write_text("1.0\ntwo\n")
+    poli.write(np.random.default_rng(2).normal(size=(400, 3)) * [9.0, 0.1, 0.1], house / "rod.xyz")
+    poli.write(np.random.default_rng(3).normal(size=(400, 3)), house / "ball.xyz")
+    return house
+
+
+@pytest.fixture
+def bags(house):
+    """The same with bags of clouds on two topics and on none."""
+    pytest.importorskip("rosbags")
+    from tiny_bags import CLOUD, STORES, TEXT, Writer1, cloud
+
+    store = STORES["ros1"]
+    for name, topics in (("two", ("/left", "/right")), ("none", ())):
+        if (house / f"{name}.bag").exists():
+            continue
+        with Writer1(house / f"{name}.bag") as writer:
+            for topic in topics:
+                connection = writer.add_connection(topic, CLOUD, typestore=store)
+                writer.write(connection, 1, store.serialize_ros1(cloud("ros1", 1), CLOUD))
+            text = writer.add_connection("/chatter", TEXT, typestore=store)
+            writer.write(text, 2, store.serialize_ros1(store.types[TEXT]("a"), TEXT))
+    return house
+
+
+@pytest.fixture
+def mistake(house, monkeypatch, capsys):
+    """Run a command in the house; what it says in its one line."""
+    monkeypatch.chdir(house)
+    monkeypatch.setattr(tempfile, "tempdir", str(house))  # what `-` is kept in must go, too
+
+    def run(command, code=2):
+        before = {path: path.stat().st_mtime_ns for path in house.rglob("*")}
+        with pytest.raises(SystemExit) as ended:
+            main(command.split())
+        told = capsys.readouterr()
+        assert ended.value.code == code, told.err
+        lines = [line for line in told.err.splitlines() if line.strip()]
+        assert len(lines) == 1, told.err
+        assert lines[0].startswith("poli: ")
+        after = {path: path.stat().st_mtime_ns for path in house.rglob("*")}
+        assert after.keys() == before.keys()
+        assert [path.name for path in after if path.is_file() and after[path] != before[path]] == []
+        return lines[0]
+
+    return run
+
+
+MISTAKES = [
+    # the command line itself
+    ("estimat good.pcd out.npz", r"no such command 'estimat'.*'estimate'"),
+    ("estimate good.pcd out.npz --voxle 1", r"no such option: --voxle.*--voxel"),
+    ("estimate good.pcd out.npz --voxel", r"'--voxel' requires an argument; `poli .*--help`"),
+    ("estimate good.pcd out.npz --voxel wide", r"invalid value for '--voxel': .*`poli estimate --help`"),
+    ("estimate good.pcd out.npz --voxel -1", r"invalid value for '--voxel': "),
+    ("estimate good.pcd out.npz --regularize ball", r"invalid value for '--regularize': 'ball'.*'plane'"),
+    ("estimate", r"missing argument 'SCAN'; `poli estimate --help`"),
+    ("estimate good.pcd", r"no OUT; say which file to write"),
+    ("estimate good.pcd a.npz -o b.npz", r"OUT is given twice, as a\.npz and as --out b\.npz"),
+    ("estimate good.pcd out.npz and more", r"unexpected extra argument.*and more"),
+    ("bench latte", r"no such command 'latte'.*`poli bench --help`"),
+    # scan files
+    ("estimate no.pcd out.npz", r"no\.pcd: no such file"),
+    ("estimate nothing out.npz", r"nothing: this is a folder, not a file"),
+    ("estimate good.teapot out.npz", r"good\.teapot: unknown ending; expected one of .*\.pcd.* --format"),
+    ("estimate good.pcd out.npz --format teapot", r"unknown format 'teapot'; choose from .*pcd"),
+    ("estimate empty.pcd out.npz", r"empty\.pcd: the file is empty"),
+    ("estimate junk.pcd out.npz", r"junk\.pcd: .*is not PCD"),
+    ("estimate junk.ply out.npz", r"junk\.ply: .*PLY"),
+    ("estimate junk.bin out.npz", r"junk\.bin: 4001 bytes are not a multiple of 16"),
+    ("estimate junk.npz out.npz", r"junk\.npz: not a readable numpy archive.*of another format"),
+    ("estimate junk.npy out.npz", r"junk\.npy: not an array of numpy's; it is damaged"),
+    ("estimate junk.xyz out.npz", r"junk\.xyz: this is not a text file"),
+    ("estimate words.xyz out.npz", r"words\.xyz: .*numbers"),
+    ("estimate cut.pcd out.npz", r"cut\.pcd: .*cut off"),
+    ("estimate cut.npz out.npz", r"cut\.npz: .*cut off"),
+    ("estimate renamed.ply out.npz", r"begins like a pcd file; rename it or say --format 'pcd'"),
+    ("estimate nan.xyz out.npz", r"nan\.xyz: no points are left: all 50 are non-finite"),
+    ("densify nan.xyz out.npz", r"nan\.xyz: no points are left"),
+    ("estimate five.xyz out.npz", r"five\.xyz: 5 points; model lidar needs at least 16"),
+    # what is asked of a scan
+    ("estimate good.pcd out.npz --model teapot", r"model is 'teapot'; expected one of lidar"),
+    ("estimate good.pcd out.npz --model no.safetensors", r"no\.safetensors: no such model file"),
+    ("estimate good.pcd out.npz --model junk.safetensors", r"junk\.safetensors: a damaged model file"),
+    ("estimate good.pcd out.npz --model pca --k 0", r"k is 0"),
+    ("estimate good.pcd out.npz --model pca --device cuda", r"--device cuda: PCA runs on the CPU"),
+    ("densify good.pcd out.pcd --voxel -1", r"invalid value for '--voxel': "),
+    ("models teapot", r"no shipped model 'teapot'; there are lidar"),
+    # where it goes
+    ("estimate good.pcd out.pcd", r"out\.pcd: write fields as \.npz"),
+    ("estimate good.pcd nowhere/out.npz", r"folder nowhere does not exist; create it first"),
+    ("estimate good.pcd good.xyz/out.npz", r"good\.xyz.* does not exist|cannot be written"),
+    ("estimate good.pcd nothing.npz", r"nothing\.npz: this is a folder; give the name of a file"),
+    ("densify good.pcd good.pcd", r"input and output are the same; give another name"),
+    ("densify good.pcd out.teapot", r"out\.teapot: unknown ending; expected one of .*\.laz$"),
+    ("densify good.npz out.bin", r"this format holds intensity only.*use \.pcd or \.npz$"),
+    ("densify kitti full", r"full: exists already.* give another name"),
+    ("densify kitti kitti/dense", r"lie one in the other"),
+    ("densify kitti -", r"-: standard output takes one scan.*give OUT a name"),
+    ("simulate full", r"full: exists already; remove it first, or give another name"),
+    ("demo --out good.xyz", r"good\.xyz: File exists; give another name"),
+    ("export lidar.teapot", r"lidar\.teapot: .*\.onnx"),
+    ("estimate good.pcd - --json", r"--json: standard output cannot carry both"),
+    # simulated worlds
+    ("simulate drive --sensor eye", r"sensor is 'eye'; expected one of vlp16"),
+    ("simulate drive --sensor beams.txt", r"beams\.txt, line 2: 'two' is no number"),
+    ("simulate drive --place moon", r"unknown kind of place 'moon'; known are town"),
+    ("simulate drive --scans 0", r"invalid value for '--scans': "),
+    # datasets
+    ("odometry nothing", r"nothing: cannot tell which dataset this is; name it"),
+    ("odometry good.pcd", r"good\.pcd: this is one scan, not a dataset; give the folder"),
+    ("odometry nowhere", r"nowhere: no such file or folder"),
+    ("odometry kitti", r"00, 01; pass --sequence"),
+    ("odometry kitti --sequence 22", r"22.*00, 01"),
+    ("odometry kitti --sequence 00 --dataset moon", r"unknown dataset 'moon'; known are kitti"),
+    ("odometry scans --option topic", r"--option topic: expected KEY=VALUE"),
+    ("odometry kitti --sequence 01", r"poses/01\.txt: 1 poses for 3 scans.* --option poses=False"),
+    ("odometry kitti --sequence 00 --out full", r"full: exists already; give another folder"),
+    ("odometry kitti --sequence 00 --first 9", r"--first 9: .* has 3 scans"),
+    ("odometry kitti --sequence 00 --model teapot", r"model is 'teapot'"),
+    ("adapt nothing", r"nothing: cannot tell which dataset this is"),
+    ("adapt kitti --sequence 00 --seed 1000", r"invalid value for '--seed': "),
+    ("densify kitti out --topic /points", r"--topic /points: .*only 'bag' has this option; leave it out"),
+    # registration
+    ("register good.pcd no.ply", r"no\.ply: no such file"),
+    ("register five.xyz ball.xyz", r"five\.xyz: 5 points; .* needs at least 16"),
+    ("register rod.xyz ball.xyz", r"rod\.xyz and ball\.xyz: .*may not overlap.*--noise-bound"),
+    ("register - -", r"standard input holds one cloud; give the other as a file"),
+    ("register ball.xyz ball.xyz --out nowhere/pose.txt", r"folder nowhere does not exist"),
+    # training
+    ("train no.toml", r"no\.toml: No such file"),
+    ("train unknown_key.toml", r"unknown_key\.toml: .*teapots"),
+    ("train no_number.toml", r"no_number\.toml: .*steps.*many"),
+    ("train broken.toml", r"broken\.toml: not a TOML file"),
+    ("bench runtime --sizes few", r"sizes is 'few'; expected whole numbers"),
+]
+
+
+@pytest.mark.parametrize(("command", "said"), MISTAKES, ids=[command for command, _ in MISTAKES])
+def test_a_mistake_is_one_line(mistake, command, said):
+    if command.startswith("train"):
+        pytest.importorskip("torch")
+    assert re.search(said, mistake(command))
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("odometry none.bag", r"none\.bag: .*PointCloud2"),
+        ("densify none.bag out.bag", r"none\.bag: .*PointCloud2"),
+        ("odometry two.bag", r"which topic\? .*/left, /right; pass --option topic="),
+        ("densify two.bag out.bag", r"which topic\? .*/left, /right; pass --topic$"),
+        ("densify two.bag out.bag --topic /up", r"'/up' is not in this bag.*/left"),
+        ("densify two.bag out.mcap --topic /left", r"the input is a"),
+        ("odometry junk.bag", r"junk\.bag: cannot be opened"),
+        ("odometry junk.mcap", r"junk\.mcap: cannot be opened"),
+    ],
+)
+def test_a_mistake_with_bags(bags, mistake, command, said):
+    assert re.search(said, mistake(command))
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        ("estimate junk.las out.npz", "las"),
+        ("densify good.pcd out.las", "las"),
+        ("odometry junk.bag", "ros"),
+        ("densify junk.mcap out.mcap", "ros"),
+        ("train unknown_key.toml", "train"),
+        ("adapt kitti --sequence 00", "train"),
+        ("export lidar.onnx", "export"),
+        ("estimate good.pcd out.npz --device cuda", "train"),
+    ],
+)
+def test_a_missing_extra_is_named(mistake, monkeypatch, command, extra):
+    missing = EXTRAS[extra]
+    for name in [name for name in sys.modules if name == missing or name.startswith(f"{missing}.") or "poli.learn" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert f"pip install 'poli[{extra}]'" in mistake(command)
+
+
+@pytest.mark.parametrize("command", ["densify good.pcd out.pcd", "estimate good.pcd out.ply", "simulate drive --scans 1"])
+@pytest.mark.parametrize("trouble", [errno.ENOSPC, errno.EACCES])
+def test_what_cannot_be_written_is_not_written_by_half(mistake, monkeypatch, command, trouble):
+    class Full(io.FileIO):
+        def write(self, data):
+            super().write(bytes(data)[:10])
+            raise OSError(trouble, os.strerror(trouble))
+
+    def open_full(path, mode="r", *options, **more):
+        return Full(path, mode) if "w" in mode else io.open(path, mode, *options, **more)  # noqa: UP020
+
+    monkeypatch.setattr(Path, "open", open_full)
+    monkeypatch.setattr(Path, "write_text", lambda path, *_, **__: open_full(path, "w").write(b"text"))
+    assert re.search(rf"(out\.p..|drive/.*): cannot be written: {os.strerror(trouble)}", mistake(command))
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"", "standard input: the file is empty"),
+        (b"ply\nnonsense\n", "standard input: .*PLY"),
+        (bytes(range(128, 256)) * 3 + b"\0", "standard input: 385 bytes are not a multiple of 16"),
+        (b"some words", "standard input: the header 'some words' must name"),
+    ],
+)
+def test_nonsense_from_a_pipe(mistake, monkeypatch, sent, said):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(sent)))
+    assert re.search(said, mistake("estimate - out.npz"))
+
+
+def test_a_terminal_is_no_pipe(mistake, monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert "standard input is a terminal; pipe a scan into it" in mistake("estimate - out.npz")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert "standard output is a terminal" in mistake("estimate good.pcd -")
+
+
+def test_a_bug_is_called_one_and_shown_on_demand(mistake, monkeypatch, capsys):
+    def broken(path, format=None):
+        raise ZeroDivisionError("of seven\nby nothing")
+
+    monkeypatch.setattr("poli.data.read", broken)
+    said = mistake("estimate good.pcd out.npz", code=1)
+    assert said.startswith("poli: a bug in poli, ZeroDivisionError: of seven by nothing; ")
+    assert "--debug" in said
+    with pytest.raises(SystemExit) as ended:
+        main(["estimate", "good.pcd", "out.npz", "--debug"])
+    assert ended.value.code == 1
+    assert 'raise ZeroDivisionError("of seven' in capsys.readouterr().err
+
+
+def test_memory_that_is_not_enough(mistake, monkeypatch):
+    def huge(path, format=None):
+        raise MemoryError("Unable to allocate 90. GiB")
+
+    monkeypatch.setattr("poli.data.read", huge)
+    assert "Unable to allocate 90. GiB" in mistake("estimate good.pcd out.npz")

@@ -1,0 +1,281 @@
+"""Where a command's words go: `--json`, `--quiet`, pipes, progress, Ctrl-C, and what Tab completes."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+import poli
+from poli.cli import app, main
+from poli.cli.output import as_json
+from poli.data.datasets import dataset_names, write_kitti
+from poli.data.shapes import procedural_mesh
+from poli.data.simulate import SENSORS
+from poli.data.simulate.places import PLACES
+from poli.estimation.inference import shipped_models
+from poli.scan import Dropped, Scan
+from tiny_scans import room
+
+POLI = (sys.executable, "-m", "poli")
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsysbinary):
+    """Run a command in a folder of its own; what it wrote to stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words, stdin=b""):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        told = capsysbinary.readouterr()
+        assert ended.value.code == 0, told.err
+        return told.out, told.err.decode()
+
+    return run
+
+
+# --- for machines
+
+
+def test_json_of_an_estimate(call):
+    points = room().points.copy()
+    points[:2] = np.nan
+    points[2] = 0.0
+    poli.write(points, "scan.npy")
+    out, err = call("estimate", "scan.npy", "f.npz", "--json")
+    told = json.loads(out)
+    assert err == ""
+    assert told["ellipsoids"] == len(poli.Ellipsoids.load("f.npz")) == 297
+    assert (told["out"], told["model"], told["dropped"]) == ("f.npz", "lidar", {"nonfinite": 2, "zero": 1})
+
+
+def test_json_of_dense_scans(call):
+    poli.write(room(), "scan.pcd")
+    told = json.loads(call("densify", "scan.pcd", "dense.pcd", "--voxel", 0, "--json")[0])
+    assert (told["points_in"], told["points_out"]) == (300, 2400)
+    write_kitti(Path("kitti"), "00", [Scan(room().points)] * 2, np.tile(np.eye(4), (2, 1, 1)))
+    told = json.loads(call("densify", "kitti", "dense", "--voxel", 0, "--json")[0])
+    assert (told["out"], told["scans"], told["kept"], told["points_out"]) == ("dense", 2, 0, 4800)
+
+
+def test_json_of_a_drive_and_its_odometry(call):
+    told = json.loads(call("simulate", "drive", "--scans", 3, "--json")[0])
+    assert (told["scans"], told["place"], told["sensor"], told["layout"]) == (3, "town", "vlp16", "poli")
+    out, err = call("odometry", "drive", "--out", "run", "--json")
+    told = json.loads(out)
+    assert err == ""
+    assert told["folder"] == "run"
+    assert told["scans_done"] == 3
+    assert told["evaluation"] == json.loads(Path("run/summary.json").read_text())["evaluation"]
+
+
+def test_json_of_models(call):
+    told = json.loads(call("models", "--json")[0])
+    assert tuple(model["name"] for model in told["models"]) == shipped_models()
+    assert json.loads(call("models", "lidar", "--json")[0])["card"].startswith("#")
+
+
+def test_json_and_quiet_of_a_pose(call):
+    mesh, rng = procedural_mesh(8, 48), np.random.default_rng(0)
+    for name in ("a.ply", "b.ply"):
+        poli.write(mesh.sample(500, rng)[0], name)
+    out, err = call("register", "a.ply", "b.ply")
+    T = np.loadtxt(io.BytesIO(out))
+    assert "certified" in err
+    assert np.abs(T - np.eye(4)).max() < 0.1
+    told = json.loads(call("register", "a.ply", "b.ply", "--json")[0])
+    np.testing.assert_allclose(told["T_target_source"], T, atol=1e-8)
+    assert told["certified"] is True
+    quiet = call("register", "a.ply", "b.ply", "--quiet")
+    assert quiet == (out, "")  # it is what was asked for
+    Path("a.bin").write_bytes(Path("a.ply").read_bytes())
+    assert call("register", "-", "b.ply", "-q", stdin=Path("a.ply").read_bytes()) == quiet
+
+
+def test_whatever_a_verb_returns_is_json():
+    results = {
+        "a": Dropped(1, 2),
+        "b": np.eye(2),
+        "c": [np.float32("nan"), -np.inf],
+        "d": Path("e"),
+        "f": (np.int64(3), True, None),
+    }
+    assert json.loads(as_json(results)) == {
+        "a": {"nonfinite": 1, "zero": 2}, "b": [[1.0, 0.0], [0.0, 1.0]], "c": [None, None], "d": "e", "f": [3, True, None],
+    }  # fmt: skip
+
+
+def test_quiet_says_nothing(call):
+    points = room().points.copy()
+    points[0] = 0.0
+    poli.write(points, "scan.npy")
+    assert call("estimate", "scan.npy", "f.npz")[0].decode().splitlines() == [
+        "scan.npy: dropped 0 non-finite points and 1 zero returns",
+        "f.npz: 299 ellipsoids",
+    ]
+    assert call("estimate", "scan.npy", "g.npz", "--quiet") == (b"", "")
+    assert call("estimate", "scan.npy", "g.npz", "-q") == (b"", "")
+    assert call("simulate", "drive", "--scans", 1, "--quiet") == (b"", "")
+    assert call("models", "--quiet") == (b"", "")
+    assert Path("f.npz").read_bytes() == Path("g.npz").read_bytes()
+
+
+# --- pipes
+
+
+@pytest.mark.parametrize("ending", [".pcd", ".ply", ".xyz", ".npy", ".npz", ".bin"])
+def test_a_scan_from_a_pipe_is_the_scan_of_the_file(call, ending):
+    scan = Scan(room().points, {"intensity": room().fields["intensity"]})
+    poli.write(scan.keep() if ending == ".npy" else scan, f"scan{ending}")
+    call("estimate", f"scan{ending}", "file.npz")
+    call("estimate", "-", "-o", "pipe.npz", stdin=Path(f"scan{ending}").read_bytes())
+    file, pipe = (poli.Ellipsoids.load(name) for name in ("file.npz", "pipe.npz"))
+    np.testing.assert_array_equal(file.covariances, pipe.covariances)
+
+
+def test_a_pcd_without_its_first_comment_and_a_format_that_is_said(call):
+    poli.write(room(), "scan.pcd")
+    bare = Path("scan.pcd").read_bytes().split(b"\n", 1)[1]
+    assert b"300 ellipsoids" in call("estimate", "-", "f.npz", stdin=bare)[0]
+    rows = np.zeros((80, 5), "<f4")  # as bytes they could be KITTI's, too
+    rows[:, :3] = room(80).points
+    assert b"80 ellipsoids" in call("estimate", "-", "f.npz", "--format", "nuscenes", stdin=rows.tobytes())[0]
+
+
+@pytest.mark.parametrize(("kind", "start"), [("auto", b"PK\x03\x04"), ("ply", b"ply"), ("splat", b"ply")])
+def test_ellipsoids_into_a_pipe(call, kind, start):
+    poli.write(room(), "scan.pcd")
+    out, err = call("estimate", "scan.pcd", "-", "--output", kind)
+    assert out.startswith(start)
+    assert err == "-: 300 ellipsoids\n"  # where it does not get into the file
+    assert sorted(os.listdir()) == ["scan.pcd"]
+    assert call("estimate", "scan.pcd", "-", "--output", kind, "--quiet") == (out, "")
+
+
+def test_dense_points_through_pipes(call):
+    poli.write(room(), "scan.pcd")
+    call("densify", "scan.pcd", "dense.pcd", "--voxel", 0)
+    out, err = call("densify", "-", "-", "--voxel", 0, stdin=Path("scan.pcd").read_bytes())
+    assert out == Path("dense.pcd").read_bytes()
+    assert err == "-: 300 points in, 2400 out\n"
+
+
+def test_a_reader_that_has_enough_is_no_trouble():
+    process = subprocess.Popen([*POLI, "models", "lidar"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.wait() == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+# --- progress
+
+
+@pytest.mark.parametrize("words", [("simulate", "drive", "--scans", "2"), ("estimate", "scan.pcd", "f.npz")])
+def test_progress_is_for_those_who_watch(tmp_path, words):
+    """On a terminal it is there, and `--quiet` takes it away; what is not a terminal gets none."""
+    pty = pytest.importorskip("pty")
+    poli.write(room(), tmp_path / "scan.pcd")
+    seen = []
+    for number, more in enumerate(([], ["--quiet"], None)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "scan.pcd").write_bytes((tmp_path / "scan.pcd").read_bytes())
+        reader, writer = pty.openpty() if more is not None else os.pipe()
+        done = subprocess.run([*POLI, *words, *(more or [])], cwd=folder, stderr=writer, stdout=subprocess.PIPE, check=True)
+        os.close(writer)
+        seen.append(_read_all(reader))
+        assert (b"\x1b" in done.stdout) is False
+    assert ("scanning" if words[0] == "simulate" else "ellipsoids of 300 points") in seen[0]
+    assert seen[1:] == ["", ""]
+
+
+def _read_all(reader):
+    parts = []
+    try:
+        while part := os.read(reader, 65536):
+            parts.append(part)
+    except OSError:  # the end of a pseudo-terminal, on Linux
+        pass
+    os.close(reader)
+    return b"".join(parts).decode()
+
+
+# --- Ctrl-C
+
+
+def interrupt(words, folder, begun):
+    """Start a command, press Ctrl-C once something has begun, and wait for its end."""
+    process = subprocess.Popen(
+        [*POLI, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while process.poll() is None and not begun():
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # to the whole group, as a terminal does
+    _, err = process.communicate()
+    return process.returncode, [line for line in err.splitlines() if line.strip()]
+
+
+def test_ctrl_c_leaves_nothing_of_a_drive(tmp_path):
+    begun = lambda: len(list(tmp_path.glob(".*/scans/*.npz"))) > 2  # noqa: E731
+    code, said = interrupt(["simulate", "drive", "--scans", "2000", "--speed", "1"], tmp_path, begun)
+    assert (code, said) == (130, ["poli: interrupted"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_leaves_only_whole_scans_of_a_dense_tree(tmp_path):
+    write_kitti(tmp_path / "kitti", "00", [Scan(room(3000).points)] * 400, np.tile(np.eye(4), (400, 1, 1)))
+    dense = tmp_path / "dense"
+    begun = lambda: len(list(dense.glob("sequences/00/velodyne/*.bin"))) > 2  # noqa: E731
+    code, said = interrupt(["densify", "kitti", "dense", "--workers", "2"], tmp_path, begun)
+    assert code == 130
+    assert said[-1].startswith("poli: interrupted after ")
+    assert said[-1].endswith("of 400 scans; start it again to go on")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dense", "kitti"]
+    sizes = [len(poli.read(path)) for path in dense.glob("sequences/00/velodyne/*")]
+    assert 2 < len(sizes) < 400
+    assert len(set(sizes)) == 1
+
+
+# --- Tab
+
+
+def completions(*words):
+    """What Tab offers at the end of a command line, as bash asks for it."""
+    line = " ".join(("poli", *words))
+    count = len(line.split(" ")) - 1
+    asked = {"_POLI_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(count)}
+    done = subprocess.run(POLI, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_tab_completes_what_has_known_values():
+    assert {"estimate", "export"} == set(completions("e"))
+    assert "--voxel" in completions("estimate", "--vo")
+    assert set(completions("estimate", "--model", "")) == {*shipped_models(), "pca"}
+    assert set(completions("models", "")) == set(shipped_models())
+    assert set(completions("simulate", "--sensor", "")) == set(SENSORS)
+    assert set(completions("odometry", "--dataset", "")) == {"auto", *dataset_names()}
+
+
+def test_all_completions_are_of_known_values():
+    found = {}
+    for verb, command in typer.main.get_command(app).commands.items():
+        for parameter in getattr(command, "params", ()):
+            if parameter._custom_shell_complete:
+                found[verb, parameter.name] = {item.value for item in parameter._custom_shell_complete(None, parameter, "")}
+    assert found["simulate", "place"] == set(PLACES)
+    assert found["densify", "dataset"] == {"auto", "bag", "kitti", "helipr", "mulran", "poli", "folder"}
+    assert found["export", "model"] == found["adapt", "model"] == set(shipped_models())
+    assert found["node", "model"] == found["densify", "model"] == found["odometry", "model"] == {*shipped_models(), "pca"}
+    assert {"kitti", "pcd", "ply"} <= found["register", "format"] == found["estimate", "format"]

@@ -1,0 +1,47 @@
+"""`poli --version` proves that the installation works, and says so if it does not."""
+
+import numpy as np
+import pytest
+
+import poli
+from poli.cli import main
+
+
+@pytest.fixture
+def version(capsys):
+    def run():
+        with pytest.raises(SystemExit) as ended:
+            main(["--version"])
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_it_tries_the_models(version):
+    code, out, err = version()
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"poli {poli.__version__}"
+    assert out.count("flat ground: normals off by 0.") == 2
+
+
+def test_a_model_that_errs_is_found(version, monkeypatch):
+    def sideways(points, model):
+        return poli.Ellipsoids(points, np.tile(np.diag([1e-4, 1.0, 1.0]), (len(points), 1, 1)))
+
+    monkeypatch.setattr("poli.estimation.estimate", sideways)
+    code, out, err = version()
+    assert code == 2
+    assert out.startswith("poli ")
+    assert err == "poli: this installation does not work: model lidar takes flat ground for something else; install poli anew\n"
+
+
+def test_nobody_waits_for_a_compiler(version, monkeypatch):
+    def compiled(points, model):
+        raise AssertionError
+
+    monkeypatch.setattr("poli.estimation.estimate", compiled)
+    monkeypatch.setattr("poli.ahead.loading.native_kernels", dict)
+    code, out, _ = version()
+    assert code == 0
+    assert "none compiled ahead" in out
+    assert "lidar, objects; not tried" in out
