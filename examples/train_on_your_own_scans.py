@@ -2,7 +2,7 @@
 
     python examples/train_on_your_own_scans.py [FOLDER]
 
-The log is simulated, with a sensor that the shipped model never saw. Forty steps are enough to see it work and too few to be worth
+The log is simulated, with a sensor that the shipped model never saw. Twenty steps are enough to see it work and too few to be worth
 using: `poli adapt` takes 1,500, some minutes.
 """
 
@@ -26,7 +26,7 @@ folder.mkdir(parents=True, exist_ok=True)
 
 table = folder / "my_sensor.txt"  # elevations in degrees, one a line; settings in comments
 table.write_text("# steps 900\n# farthest 80\n# noise 0.03\n" + "\n".join(f"{e:.2f}" for e in np.linspace(-22.0, 9.0, 20)))
-drive = Drive(World(make_place("roundabout", 2_000_001)), find_sensor(str(table)), Ride(speed=8.0), count=30)
+drive = Drive(World(make_place("roundabout", 2_000_001)), find_sensor(str(table)), Ride(speed=8.0), count=16)
 scans = [scan.keep() for scan in drive]  # points and stamps; what is true stays out
 
 # %% Odometry gives the poses and how sure they are; nobody else has to
@@ -40,13 +40,11 @@ print(f"{len(log.scans)} scans, {log.metres:.0f} m driven, {int(log.trusted.sum(
 # %% The sizes of the ellipsoids learn from pairs of scans; directions stay. The last fifth of the log judges.
 class Print(Listener):
     def step(self, report: StepReport, total: int) -> None:
-        if report.step % 20 == 0:
-            print(
-                f"step {report.step} of {total}: loss {report.loss:.3f}, mean of d'(2C)^-1 d {report.nees:.2f} (3 when calibrated)"
-            )
+        if report.step % 10 == 0:
+            print(f"step {report.step} of {total}: loss {report.loss:.3f}, mean of d'(2C)^-1 d {report.nees:.2f} (3 if calibrated)")
 
 
-settings = AdaptConfig(steps=40, pairs=20, points=1024)
+settings = AdaptConfig(steps=20, pairs=10, points=512)
 result = adapt(log, folder / "my_sensor", "lidar", settings, Print(), fresh=True, force=True)  # force: written even if no better
 before, after = result.before, result.after
 print(f"held out: NLL {before.nll:.3f} before and {after.nll:.3f} after, {'better' if result.kept else 'no better'}")

@@ -1,8 +1,8 @@
 """Comments that explain arguments and attributes, as the code has them, become part of the reference.
 
 This code says shapes and units in comments: `points: np.ndarray,  # (N, 3)`. griffe sees names, types and docstrings only. This
-extension reads the comments too: those of a class's attributes become their docstrings, those of a function's arguments a list
-below its docstring.
+extension reads the comments too: those of a class's attributes become a table below its docstring, those of a function's arguments
+a list.
 """
 
 import ast
@@ -17,22 +17,35 @@ _FOR_TOOLS = ("noqa", "type:", "fmt:", "---")
 
 
 class ShapeComments(griffe.Extension):
-    def on_attribute(self, *, attr: griffe.Attribute, **_: object) -> None:
-        if attr.docstring is not None or attr.lineno is None or not attr.parent or not attr.parent.is_class:
-            return
-        comments = _comments(_path(attr))
-        text = " ".join([*_above(comments, attr.lineno), comments.get(attr.endlineno or attr.lineno, ("", False))[0]]).strip()
-        if text:
-            attr.docstring = griffe.Docstring(text, parent=attr)
+    def on_class(self, *, cls: griffe.Class, loader: griffe.GriffeLoader, **_: object) -> None:
+        rows = {attr: text for attr in cls.attributes.values() if not attr.is_alias and (text := _explanation(attr))}
+        if rows:
+            _append(cls, "Attributes:\n" + "\n".join(f"    {attr.name}: {text}" for attr, text in rows.items()), loader)
+        for attr in rows:
+            attr.labels.add("in-table")  # for the template of attributes
 
-    def on_function(self, *, func: griffe.Function, **_: object) -> None:
+    def on_function(self, *, func: griffe.Function, loader: griffe.GriffeLoader, **_: object) -> None:
         node = _functions(_path(func)).get(func.lineno or 0)
-        if node is None:
-            return
-        lines = _explained(node, _comments(_path(func)))
+        lines = _explained(node, _comments(_path(func))) if node else []
         if lines:
-            before = func.docstring.value.rstrip() + "\n\n" if func.docstring else ""
-            func.docstring = griffe.Docstring(before + "\n".join(lines), parent=func)
+            _append(func, "\n".join(lines), loader)
+
+
+def _append(thing: griffe.Object, text: str, loader: griffe.GriffeLoader) -> None:
+    """To the docstring, which there may be none of."""
+    if thing.docstring is None:
+        thing.docstring = griffe.Docstring(
+            "", parent=thing, parser=loader.docstring_parser, parser_options=loader.docstring_options
+        )
+    thing.docstring.value = f"{thing.docstring.value.rstrip()}\n\n{text}".lstrip()
+
+
+def _explanation(attr: griffe.Attribute) -> str:
+    """The comments of a field: on lines of their own above it, and behind it."""
+    if attr.docstring is not None or attr.lineno is None or not attr.is_public:
+        return ""
+    comments = _comments(_path(attr))
+    return " ".join([*_above(comments, attr.lineno), comments.get(attr.endlineno or attr.lineno, ("", False))[0]]).strip()
 
 
 def _path(thing: griffe.Object) -> Path:
