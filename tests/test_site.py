@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.main import get_command
@@ -50,9 +51,10 @@ def test_every_public_name_is_in_the_reference(site):
     for package in map(importlib.import_module, PACKAGES):
         for name in package.__all__:
             thing = getattr(package, name)
+            if isinstance(thing, ModuleType | str):  # a package with a page of its own; the version
+                continue
             home = f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', name)}"
-            known = {f"{package.__name__}.{name}", home, getattr(thing, "__name__", "")}
-            assert known & shown or name.startswith("__"), f"{package.__name__}.{name} is nowhere in docs/reference"
+            assert {f"{package.__name__}.{name}", home} & shown, f"{package.__name__}.{name} is nowhere in docs/reference"
 
 
 def test_comments_are_part_of_the_reference(site):

@@ -26,7 +26,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     found = {
         "Models": [uri for uri in _shown().values() if uri.startswith("models/")],
         "Examples": [uri for uri in _shown().values() if uri.startswith("examples/")],
-        "Tables": ["results/index.md", *(f"results/{path.name}" for path in _tables())],
+        "Tables": ["results/index.md", *({path.stem.replace("_", " "): f"results/{path.name}"} for path in _tables())],
     }
     config.nav = _filled(config.nav, found)
     return config
