@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test lint kernels bench clean
+.PHONY: help demo test lint kernels bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -34,8 +34,11 @@ bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/resul
 	$(BIN)/poli bench engines --out docs/results
 	$(BIN)/poli bench odometry --out docs/results
 
+docs: $(VENV)/.docs  ## the documentation site, to site/; a dead link or a page that no menu has is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:  ## remove the environment and everything made
-	rm -rf $(VENV) demo_output runs results build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo_output runs results site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:
@@ -52,4 +55,8 @@ $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
 
 $(VENV)/.bench: $(VENV)/.python pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[bench]'
+	touch $@ $(VENV)/.core
+
+$(VENV)/.docs: $(VENV)/.python pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[docs]'
 	touch $@ $(VENV)/.core

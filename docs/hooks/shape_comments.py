@@ -1,0 +1,114 @@
+"""Comments that explain arguments and attributes, as the code has them, become part of the reference.
+
+This code says shapes and units in comments: `points: np.ndarray,  # (N, 3)`. griffe sees names, types and docstrings only. This
+extension reads the comments too: those of a class's attributes become a table below its docstring, those of a function's arguments
+a list.
+"""
+
+import ast
+import io
+import tokenize
+from functools import lru_cache
+from pathlib import Path
+
+import griffe
+
+_FOR_TOOLS = ("noqa", "type:", "fmt:", "---")
+
+
+class ShapeComments(griffe.Extension):
+    def on_class(self, *, cls: griffe.Class, loader: griffe.GriffeLoader, **_: object) -> None:
+        rows = {attr: text for attr in cls.attributes.values() if not attr.is_alias and (text := _explanation(attr))}
+        if rows:
+            _append(cls, "Attributes:\n" + "\n".join(f"    {attr.name}: {text}" for attr, text in rows.items()), loader)
+        for attr in rows:
+            attr.labels.add("in-table")  # for the template of attributes
+
+    def on_function(self, *, func: griffe.Function, loader: griffe.GriffeLoader, **_: object) -> None:
+        node = _functions(_path(func)).get(func.lineno or 0)
+        lines = _explained(node, _comments(_path(func))) if node else []
+        if lines:
+            _append(func, "\n".join(lines), loader)
+
+
+def _append(thing: griffe.Object, text: str, loader: griffe.GriffeLoader) -> None:
+    """To the docstring, which there may be none of."""
+    if thing.docstring is None:
+        thing.docstring = griffe.Docstring(
+            "", parent=thing, parser=loader.docstring_parser, parser_options=loader.docstring_options
+        )
+    thing.docstring.value = f"{thing.docstring.value.rstrip()}\n\n{text}".lstrip()
+
+
+def _explanation(attr: griffe.Attribute) -> str:
+    """The comments of a field: on lines of their own above it, and behind it."""
+    if attr.docstring is not None or attr.lineno is None or not attr.is_public:
+        return ""
+    comments = _comments(_path(attr))
+    return " ".join([*_above(comments, attr.lineno), comments.get(attr.endlineno or attr.lineno, ("", False))[0]]).strip()
+
+
+def _path(thing: griffe.Object) -> Path:
+    assert isinstance(thing.filepath, Path)
+    return thing.filepath
+
+
+def _explained(node: ast.FunctionDef | ast.AsyncFunctionDef, comments: dict[int, tuple[str, bool]]) -> list[str]:
+    """A line of Markdown for every comment in the head of a function."""
+    spec = node.args
+    arguments = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
+    head = range(node.lineno, node.body[0].lineno)
+    ends = {a: _last_line(a, node) for a in arguments}
+    lines = []
+    for line in head:
+        text = comments.get(line, ("", True))
+        if not text[0] or text[1]:
+            continue
+        named = [a.arg for a, end in ends.items() if end == line]
+        if len(named) == 1 and line != node.lineno:
+            lines.append(f"- `{named[0]}`: {text[0]}")
+        else:
+            lines.append(f"- shapes: {text[0]}" if line == node.lineno else f"- returns {text[0]}")
+    return lines
+
+
+def _last_line(argument: ast.arg, node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Of an argument with its default."""
+    spec = node.args
+    plain = [*spec.posonlyargs, *spec.args]
+    defaults = dict(zip(plain[len(plain) - len(spec.defaults) :], spec.defaults, strict=True))
+    defaults |= {a: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
+    last = defaults.get(argument, argument)
+    return last.end_lineno or last.lineno
+
+
+def _above(comments: dict[int, tuple[str, bool]], line: int) -> list[str]:
+    """The comment that stands on lines of its own right above a line."""
+    texts: list[str] = []
+    while (comment := comments.get(line - 1)) and comment[1]:
+        texts.insert(0, comment[0])
+        line -= 1
+    return texts
+
+
+@lru_cache(maxsize=256)
+def _comments(path: Path) -> dict[int, tuple[str, bool]]:
+    """By line: the comment's text, and whether the line has nothing else."""
+    found = {}
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type == tokenize.COMMENT:
+            text = token.string.lstrip("#").strip().split("  # noqa")[0]
+            if text and not text.startswith(_FOR_TOOLS):
+                found[token.start[0]] = text, not token.line[: token.start[1]].strip()
+    return found
+
+
+@lru_cache(maxsize=256)
+def _functions(path: Path) -> dict[int, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """By the line that griffe gives them: that of the first decorator, or of `def`."""
+    found = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for line in (node.lineno, *(decorator.lineno for decorator in node.decorator_list)):
+                found[line] = node
+    return found

@@ -1,0 +1,55 @@
+"""Odometry on a drive: poses of 40 simulated VLP-16 scans, on a map and from scan to scan, and how far they are from the truth.
+
+    python examples/odometry_on_a_drive.py [FOLDER]
+
+Any dataset takes the place of the simulated drive: scans = poli.dataset("kitti", path, sequence="07").
+"""
+
+# %% A drive through a campus that the network never saw
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import poli
+from poli.data.simulate import SENSORS, Ride, World
+from poli.data.simulate.drive import Drive
+from poli.data.simulate.places import make_place
+from poli.tasks.odometry import Odometer, OdometryConfig
+from poli.tasks.trajectories import absolute_errors, relative_errors
+
+folder = Path(sys.argv[1] if len(sys.argv) > 1 else "example_output")
+folder.mkdir(parents=True, exist_ok=True)
+
+drive = Drive(World(make_place("campus", 2_000_001)), SENSORS["vlp16"], Ride(speed=8.0), count=40)
+scans = list(drive)
+truth = poli.se3.inverse(drive.poses[0]) @ drive.poses  # (M, 4, 4), in the frame of the first scan, as odometry's are
+metres = np.linalg.norm(np.diff(truth[:, :3, 3], axis=0), axis=1).sum()
+print(f"{len(scans)} scans of {np.mean([len(scan) for scan in scans]):.0f} returns, {metres:.0f} m")
+
+# %% The short way: all poses at once
+poses = poli.odometry(scans)  # (M, 4, 4), each T_world_scan
+
+# %% Scan by scan, which tells more: how each went, and how sure its pose is
+odometer = Odometer(OdometryConfig(voxel=0.5))
+for scan in scans:
+    step = odometer.add(scan)
+    if not step.trusted:
+        print(f"scan {step.index}: {step.status}, {step.note}")
+assert step.alignment is not None
+sigma = np.sqrt(np.diag(step.alignment.covariance))
+print(f"the last pose, one sigma: {np.degrees(sigma[:3]).max():.3f} degrees, {100 * sigma[3:].max():.2f} cm")
+
+# %% Against the truth, on the map and from scan to scan
+by_scan = poli.odometry(scans, OdometryConfig(against="scan", voxel=0.5))
+for name, estimated in (("map, own voxel", poses), ("map, 0.5 m", odometer.poses), ("scan to scan, 0.5 m", by_scan)):
+    each = relative_errors(estimated, truth).rmse
+    end = absolute_errors(estimated, truth).translation[-1]
+    print(f"{name}: {100 * each.translation:.2f} cm and {each.rotation:.3f} degrees a scan, {100 * end:.1f} cm off at the end")
+
+# %% The map: fused ellipsoids in the world's frame
+assert odometer.map is not None
+world = odometer.map.field
+world.write_ply(folder / "map.ply")
+np.save(folder / "poses.npy", odometer.poses)
+print(f"{folder / 'map.ply'}: {len(world)} ellipsoids")

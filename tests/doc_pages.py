@@ -1,0 +1,85 @@
+"""What the tests of the documents share: the code blocks of a page, and the commands in them."""
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from poli.cli import app
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+
+_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"`poli ([a-z][^`]*)`")
+_NEEDS = re.compile(r"<!-- needs: ([\w, ]+) -->\s*\Z")
+_PARSE_ONLY = re.compile(r"<!-- parse only -->\s*\Z")
+_TITLE = re.compile(r'title="([^"]+)"')
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str  # as written behind the fence; empty if there is none
+    text: str
+    line: int  # of the page, where the text begins
+    title: str  # the file that it shows, if it says so
+    needs: tuple[str, ...]  # packages without which it cannot run
+    parse_only: bool
+
+
+def blocks(page: Path) -> list[Block]:
+    """All fenced blocks. Comments right before one say what it needs, or that it takes too long to run."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in _FENCE.finditer(text):
+        before, head = text[: match.start()], match[0].partition("\n")[0]
+        needs, title = _NEEDS.search(before), _TITLE.search(head)
+        packages = tuple(name.strip() for name in needs[1].split(",")) if needs else ()
+        line = before.count("\n") + 2
+        found.append(Block(match[1], match[2], line, title[1] if title else "", packages, bool(_PARSE_ONLY.search(before))))
+    return found
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words behind `poli` of every line that begins with it, or that runs it as a module."""
+    found = []
+    for line in text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True) if re.match(r"\s*(poli|torchrun|python -m poli) ", line) else []
+        if words:
+            found.append(words[words.index("poli") + 1 :])
+    return found
+
+
+def mentions(page: Path) -> list[list[str]]:
+    """The words of every `poli ...` in running text. They may leave arguments out."""
+    return [match[1].split() for match in _INLINE.finditer(_FENCE.sub("", page.read_text(encoding="utf-8")))]
+
+
+def find_command(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that words lead to, and those of them that are left for it."""
+    command: Any = get_command(app)
+    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+        assert words[0] in command.commands, f"`poli {' '.join(words)}`: there is no command {words[0]!r}"
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
+
+
+def check_options(words: list[str]) -> None:
+    """Every option exists."""
+    command, rest = find_command(words)
+    known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | {"--help"}
+    for word in rest:
+        if word.startswith("--"):
+            assert word.partition("=")[0] in known, f"`poli {' '.join(words)}`: there is no option {word}"
+
+
+def parse(words: list[str]) -> None:
+    """The command line takes these words: all arguments are there, and values are of their kinds."""
+    check_options(words)
+    command, rest = find_command(words)
+    if not {"--help", "--version"} & set(rest):
+        command.make_context(command.name, list(rest))

@@ -1,0 +1,51 @@
+"""The scripts in examples/ run as they stand. (The one of ONNX files has its test in test_export.py.)"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import poli
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name: str, out: Path) -> str:
+    done = subprocess.run([sys.executable, EXAMPLES / f"{name}.py", out], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_first_scan(tmp_path):
+    text = run("first_scan", tmp_path / "out")
+    errors = {line.split(":")[0]: float(line.split()[4]) for line in text.splitlines() if "normals off by" in line}
+    assert errors["POLI"] < errors["PCA"]
+    for name in ("first_scan_points.png", "first_scan_poli.png", "first_scan_pca.png", "first_scan_dense.png", "splats.ply"):
+        assert (tmp_path / "out" / name).stat().st_size > 1000
+    field, dense = poli.Ellipsoids.load(tmp_path / "out" / "field.npz"), poli.read(tmp_path / "out" / "dense.pcd")
+    assert len(dense) > 2 * len(field)
+    assert set(dense.fields) == {"ring", "time", "intensity"}
+
+
+def test_odometry_on_a_drive(tmp_path):
+    text = run("odometry_on_a_drive", tmp_path / "out")
+    errors = [float(line.partition(": ")[2].split()[0]) for line in text.splitlines() if "cm and" in line]
+    assert len(errors) == 3
+    assert max(errors) < 2.0  # centimetres a scan
+    assert np.load(tmp_path / "out" / "poses.npy").shape == (40, 4, 4)
+    assert len(poli.Ellipsoids.load(tmp_path / "out" / "map.ply")) > 1000
+
+
+def test_train_on_your_own_scans(tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
+    text = run("train_on_your_own_scans", tmp_path / "out")
+    assert "step 20 of 20" in text
+    assert (tmp_path / "out" / "my_sensor" / "model.md").is_file()
+    assert len(poli.estimate(np.random.default_rng(0).normal(size=(100, 3)), tmp_path / "out" / "my_sensor" / "model.safetensors"))
+
+
+def test_every_example_has_a_test():
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")} | {"onnx_inference"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested

@@ -1,0 +1,90 @@
+"""The documentation site builds without a warning, and shows what there is."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from typer.main import get_command
+
+from doc_pages import ROOT
+from poli.cli import app
+
+pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'poli[docs]'")
+pytest.importorskip("mkdocstrings", reason="mkdocstrings is not installed: pip install 'poli[docs]'")
+
+PACKAGES = [
+    "poli", "poli.certify", "poli.data.datasets", "poli.data.shapes", "poli.data.simulate", "poli.show", "poli.tasks",
+    "poli.tasks.densify", "poli.tasks.odometry", "poli.tasks.trajectories",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """Strict: dead links and anchors, and pages that no menu has, are warnings, and warnings are errors (mkdocs.yml)."""
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+def text(site: Path, page: str) -> str:
+    return (site / page).read_text(encoding="utf-8")
+
+
+def test_every_command_and_option_is_in_the_reference(site):
+    page = text(site, "reference/cli.html")
+    for name, command in get_command(app).commands.items():
+        for verb, below in getattr(command, "commands", {name: command}).items():
+            assert f"poli {name} {verb}" in page or f"poli {verb}" in page
+            assert all(option in page for parameter in below.params for option in parameter.opts)
+
+
+def test_every_public_name_is_in_the_reference(site):
+    pages = "".join(path.read_text(encoding="utf-8") for path in (site / "reference").glob("*.html"))
+    shown = set(re.findall(r'id="(poli[\w.]*)"', pages))
+    for package in map(importlib.import_module, PACKAGES):
+        for name in package.__all__:
+            thing = getattr(package, name)
+            if isinstance(thing, ModuleType | str):  # a package with a page of its own; the version
+                continue
+            home = f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', name)}"
+            assert {f"{package.__name__}.{name}", home} & shown, f"{package.__name__}.{name} is nowhere in docs/reference"
+
+
+def test_comments_are_part_of_the_reference(site):
+    page = text(site, "reference/tasks.html")
+    assert "calibrated standard deviations: how far from its parent a sample may lie" in page
+
+
+def test_every_table_is_shown_with_its_plots(site):
+    listed = text(site, "results/index.html")
+    for table in (ROOT / "docs" / "results").glob("*.md"):
+        assert f"{table.stem}.html" in listed
+        assert (site / "results" / f"{table.stem}.html").is_file()
+    pages = "".join(path.read_text(encoding="utf-8") for path in site.rglob("*.html"))
+    for plot in (ROOT / "docs" / "results").glob("*.png"):
+        assert plot.name in pages, f"{plot.name} is on no page"
+
+
+def test_nothing_is_fetched_from_elsewhere(site):
+    for page in site.rglob("*.html"):
+        fetched = re.findall(r'<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)="(?:https?:)?//[^"]*"', page.read_text())
+        assert not fetched, f"{page.name}: {fetched[0]}"
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import\s*)[\"']?(?:https?:)?//", style.read_text()), style.name
+
+
+def test_a_table_appears_where_the_comparison_wants_it(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs" / "hooks")
+    pages = importlib.import_module("generated_pages")
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    assert pages._result("density") == "*Not measured yet: `poli bench density` writes this table.*"
+    (tmp_path / "density.md").write_text("# Samples\n\n`poli bench density` here\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- a note\n")
+    assert pages._result("density") == "| a | b |\n|---|---|\n| 1 | 2 |\n\n[Samples: the whole page](results/density.md)"
+    assert "density" in pages._list_of_tables()
