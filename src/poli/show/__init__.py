@@ -1,6 +1,18 @@
-"""Pictures of ellipsoids and points."""
+"""Pictures of ellipsoids and points, and a page that shows them in 3D."""
 
+from poli.show.page import write_page
+from poli.show.panel import Panel, Track, flat_discs
 from poli.show.png import write_png
 from poli.show.render import Camera, normal_colors, render_ellipsoids, render_points
 
-__all__ = ["Camera", "normal_colors", "render_ellipsoids", "render_points", "write_png"]
+__all__ = [
+    "Camera",
+    "Panel",
+    "Track",
+    "flat_discs",
+    "normal_colors",
+    "render_ellipsoids",
+    "render_points",
+    "write_page",
+    "write_png",
+]

@@ -1,0 +1,108 @@
+// --- One camera for all panels: it turns about z around a pivot.
+
+const STEEPEST = (89 / 180) * Math.PI;
+const TURN = 0.006;  // radians a pixel
+
+class Camera {
+  constructor(start, box) {
+    this.start = start;
+    this.box = box;
+    this.reset();
+  }
+
+  reset() {
+    const { eye, target, fieldOfView } = this.start, back = subtract(eye, target);
+    this.target = [...target];
+    this.distance = norm(back);
+    this.yaw = Math.atan2(back[1], back[0]);
+    this.pitch = clamp(Math.asin(back[2] / this.distance), -STEEPEST, STEEPEST);
+    this.fieldOfView = fieldOfView;
+  }
+
+  get axes() {
+    const [cy, sy, cp, sp] = [Math.cos(this.yaw), Math.sin(this.yaw), Math.cos(this.pitch), Math.sin(this.pitch)];
+    return { right: [-sy, cy, 0], up: [-sp * cy, -sp * sy, cp], back: [cp * cy, cp * sy, sp] };
+  }
+
+  turn(dx, dy) {
+    this.yaw -= TURN * dx;
+    this.pitch = clamp(this.pitch + TURN * dy, -STEEPEST, STEEPEST);
+  }
+
+  // What is under the pointer stays there, at the pivot's distance.
+  move(dx, dy, panelWidth, panelHeight) {
+    const { right, up } = this.axes, across = (2 * this.distance) / (this.focal(panelWidth / panelHeight)[1] * panelHeight);
+    this.target = add(this.target, add(times(-dx * across, right), times(dy * across, up)));
+  }
+
+  zoom(factor) {
+    this.distance = clamp(this.distance * factor, 1e-4 * this.box.radius, 20 * this.box.radius);
+  }
+
+  // The field of view is that of the height, or of the width where a panel is narrow.
+  focal(aspect) {
+    const focal = 1 / Math.tan(this.fieldOfView / 2);
+    return aspect >= 1 ? [focal / aspect, focal] : [focal, focal * aspect];
+  }
+
+  get view() {
+    const { right, up, back } = this.axes, eye = add(this.target, times(this.distance, back));
+    const far = norm(subtract(eye, this.box.middle)) + 1.5 * this.box.radius;
+    const light = [0.35, -0.25, 0.9];  // mostly from above, and a little from where one stands
+    const seen = [dot(right, light) - 0.25, dot(up, light) + 0.15, dot(back, light) + 0.75];
+    return {
+      eye,
+      turn: [right[0], up[0], back[0], right[1], up[1], back[1], right[2], up[2], back[2]],  // column by column
+      focal: (aspect) => this.focal(aspect),
+      near: Math.max(1e-3 * this.distance, 1e-6 * far),
+      far,
+      distance: this.distance,
+      light: times(1 / norm(seen), seen),
+    };
+  }
+}
+
+// Mouse, pen and fingers. `changed` is called after every motion; `panelSize` tells how large a panel is.
+function followPointers(element, camera, panelSize, changed, reset) {
+  const down = new Map();
+  const middle = () => {
+    const all = [...down.values()];
+    return { x: all.reduce((sum, p) => sum + p.x, 0) / all.length, y: all.reduce((sum, p) => sum + p.y, 0) / all.length };
+  };
+  const spread = () => {
+    const [a, b] = [...down.values()];
+    return Math.max(Math.hypot(a.x - b.x, a.y - b.y), 1);
+  };
+  element.addEventListener("pointerdown", (event) => {
+    element.setPointerCapture(event.pointerId);
+    down.set(event.pointerId, { x: event.clientX, y: event.clientY, moves: event.button !== 0 || event.shiftKey });
+    element.classList.add("held");
+  });
+  element.addEventListener("pointermove", (event) => {
+    const pointer = down.get(event.pointerId);
+    if (!pointer) return;
+    const before = middle(), apart = down.size > 1 ? spread() : 1;
+    const moves = pointer.moves || down.size > 1;
+    pointer.x = event.clientX;
+    pointer.y = event.clientY;
+    const now = middle(), dx = now.x - before.x, dy = now.y - before.y;
+    if (moves) camera.move(dx, dy, ...panelSize());
+    else camera.turn(dx, dy);
+    if (down.size > 1) camera.zoom(apart / spread());
+    changed();
+  });
+  for (const kind of ["pointerup", "pointercancel"]) {
+    element.addEventListener(kind, (event) => {
+      down.delete(event.pointerId);
+      if (!down.size) element.classList.remove("held");
+    });
+  }
+  element.addEventListener("contextmenu", (event) => event.preventDefault());
+  element.addEventListener("dblclick", reset);
+  element.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const lines = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;  // pixels a line, a page
+    camera.zoom(Math.exp(clamp(event.deltaY * lines, -300, 300) * 0.0014));
+    changed();
+  }, { passive: false });
+}

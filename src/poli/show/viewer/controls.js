@@ -1,0 +1,135 @@
+// --- What stands around the pictures: names, counts, the dock, the legend.
+
+const COLOURS = [
+  ["normal", "Normal"], ["planarity", "Planarity"], ["uncertainty", "Uncertainty"], ["height", "Height"], ["own", "As given"],
+];
+
+const find = (id) => document.getElementById(id);
+const number = (value) => value.toLocaleString("en-US");
+
+function make(kind, classes, text, parent) {
+  const element = document.createElement(kind);
+  if (classes) element.className = classes;
+  if (text) element.textContent = text;  // never as HTML: names come from files
+  if (parent) parent.append(element);
+  return element;
+}
+
+function length(metres) {
+  const size = Math.abs(metres);
+  if (size === 0) return "0 m";
+  if (size >= 1000) return `${+(metres / 1000).toPrecision(3)} km`;
+  if (size >= 1) return `${+metres.toPrecision(3)} m`;
+  if (size >= 0.01) return `${+(100 * metres).toPrecision(2)} cm`;
+  return size >= 1e-4 ? `${+(1000 * metres).toPrecision(2)} mm` : `${+(1e6 * metres).toPrecision(2)} µm`;
+}
+
+// A frame for each panel: what it is called, what it holds, and what of that is not drawn.
+function makeFrames(scene, choose) {
+  return scene.panels.map((panel, i) => {
+    const frame = make("div", "frame", "", find("frames")), head = make("div", "head", "", frame);
+    make("h2", "", panel.name, head);
+    if (panel.caption) make("p", "caption", panel.caption, head);
+    const counts = [], cut = [];
+    for (const [cloud, what] of [[panel.ellipsoids, "ellipsoids"], [panel.points, "points"]]) {
+      if (!cloud) continue;
+      counts.push(`${number(cloud.total)} ${what}`);
+      if (cloud.count < cloud.total) cut.push(`${number(cloud.count)} of ${number(cloud.total)} ${what} are drawn, evenly chosen`);
+    }
+    if (panel.ellipsoids && panel.sigmaScale !== 1) counts.push(`drawn at ${+panel.sigmaScale.toPrecision(3)} σ for each σ`);
+    if (counts.length) make("p", "counts", counts.join(" · "), head);
+    if (cut.length) make("p", "cut", cut.join("; "), head);
+    if (panel.tracks.length) {
+      const list = make("p", "tracks", "", head);
+      for (const track of panel.tracks) {
+        const item = make("span", "", "", list);
+        make("i", "", "", item).style.background = hexOfRgb(track.colour);
+        item.append(track.name);
+      }
+    }
+    if (scene.panels.length > 1) {
+      const button = make("button", "alone", "", frame);
+      button.type = "button";
+      button.title = `This panel alone, or all (${i + 1})`;
+      button.setAttribute("aria-label", `${panel.name} alone, or all`);
+      button.innerHTML = '<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M9.5 2.5h4v4M6.5 13.5h-4v-4M13.2 2.8 9.6 6.4M2.8 13.2l3.6-3.6"/></svg>';
+      button.addEventListener("click", () => choose(i));
+    }
+    return frame;
+  });
+}
+
+function makeColours(scene, choose) {
+  const given = scene.panels.some((p) => (p.points && p.points.colour) || (p.ellipsoids && p.ellipsoids.colour));
+  const shaped = scene.panels.some((p) => p.ellipsoids);
+  const inputs = {};
+  for (const [name, title] of COLOURS) {
+    if ((name === "own" && !given) || (!shaped && (name === "planarity" || name === "uncertainty"))) continue;
+    const label = make("label", "", "", find("colours")), input = make("input", "", "", label);
+    input.type = "radio";
+    input.name = "colour";
+    input.value = name;
+    input.addEventListener("change", () => choose(name));
+    make("span", "", title, label);
+    inputs[name] = input;
+  }
+  return inputs;
+}
+
+// The ball of normals turns with the camera; scales are bars with their ends.
+function drawLegend(element, colour, axes, scene) {
+  if (element.dataset.colour !== colour) {
+    element.dataset.colour = colour;
+    element.replaceChildren();
+    if (colour === "normal") {
+      const ball = make("canvas", "ball", "", element);
+      ball.width = ball.height = 2 * BALL;
+      make("span", "words", "direction of the surface", element);
+    } else if (colour !== "own") {
+      const box = make("div", "scale", "", element), bar = make("i", "bar", "", box), ends = make("div", "ends", "", box);
+      const stops = Array.from({ length: 17 }, (_, i) => hexOfRgb(rgbOfScale(colour, i / 16)));
+      bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
+      const [low, high] = scene.ranges[colour] || [0, 1], base = scene.origin[2];
+      const texts = {
+        planarity: ["0", "line, ball", "plane", "1"],
+        uncertainty: [length(low), "", "logarithmic", length(high)],
+        height: [length(low + base), "", "", length(high + base)],
+      }[colour];
+      make("span", "", texts[0] + (texts[1] ? ` ${texts[1]}` : ""), ends);
+      if (colour === "uncertainty") make("span", "", texts[2], ends);
+      make("span", "", (colour === "planarity" ? `${texts[2]} ` : "") + texts[3], ends);
+    } else {
+      make("span", "words", "colours that came with the data", element);
+    }
+  }
+  if (colour === "normal") drawBall(element.querySelector("canvas"), axes);
+}
+
+const BALL = 26;  // pixels of the page
+
+function drawBall(canvas, { right, up, back }) {
+  const context = canvas.getContext("2d"), side = canvas.width, radius = side / 2 - 1, image = context.createImageData(side, side);
+  for (let row = 0; row < side; row++) {
+    for (let column = 0; column < side; column++) {
+      const x = (column + 0.5 - side / 2) / radius, y = (side / 2 - row - 0.5) / radius, rr = x * x + y * y;
+      if (rr > 1.06) continue;
+      const z = Math.sqrt(Math.max(1 - rr, 0));
+      const n = add(add(times(x, right), times(y, up)), times(z, back)), l = Math.max(norm(n), 1e-6);
+      const shade = 0.86 + 0.14 * z, edge = clamp((1.03 - Math.sqrt(rr)) * radius, 0, 1);
+      image.data.set([...rgbOfNormal(times(1 / l, n)).map((c) => 255 * c * shade), 255 * edge], 4 * (row * side + column));
+    }
+  }
+  context.putImageData(image, 0, 0);
+}
+
+// A length that is round in metres and some 90 pixels long, at the pivot's distance.
+function scaleBar(metresPerPixel) {
+  const wanted = 90 * metresPerPixel, power = 10 ** Math.floor(Math.log10(wanted));
+  const round = power * [1, 2, 5, 10].reduce((best, step) => (step * power <= wanted * 1.01 ? step : best), 1);
+  return { pixels: round / metresPerPixel, text: length(round) };
+}
+
+function describePrecision(scene) {
+  find("precision").textContent = `To keep this file small, positions are rounded to ${length(scene.rounding)}, sizes to 0.05 %, and normals to
+    half a degree for their colours. Everything is inside this file; it asks for nothing from the network.`;
+}

@@ -1,0 +1,189 @@
+// --- The page comes alive.
+
+const PIXEL_RATIO_LIMIT = 2;
+const SLOW = 70, QUICK = 25;  // milliseconds between pictures while the view moves: coarser above, finer below
+const COARSEST = 0.5;
+
+const scene = decodeScene(JSON.parse(find("poli-data").textContent));
+const state = {
+  sigma: scene.sigma, colour: scene.color, theme: scene.theme, size: 3, ellipsoids: true, points: true, tracks: true, only: null,
+  pixelRatio: 1,
+};
+const camera = new Camera(scene.camera, scene.box);
+const stage = find("stage"), canvas = find("canvas");
+let renderer = null, boxes = [], frames = 0, sample = 0, asked = false, ratio = 1, moving = false, last = 0, still = 0;
+
+// --- showing
+
+function changed(moves = false) {
+  sample = 0;
+  if (moves) {
+    moving = true;
+    clearTimeout(still);
+    still = setTimeout(() => { moving = false; changed(); }, 160);
+  }
+  ask();
+}
+
+function ask() {
+  if (asked || !renderer) return;
+  asked = true;
+  requestAnimationFrame(show);
+}
+
+function show(now) {
+  asked = false;
+  if (!renderer || renderer.gl.isContextLost()) return;
+  adapt(now);
+  const pixels = boxes.map((box) => ({
+    panel: box.panel, ...Object.fromEntries(["x", "y", "width", "height"].map((key) => [key, box[key] * state.pixelRatio])),
+  }));
+  renderer.draw(camera.view, pixels, state, sample, moving ? ratio : 1);
+  if (sample === 0) drawAround();
+  frames += 1;
+  sample += 1;
+  if (!moving && sample < renderer.samples) ask();
+}
+
+// Where pictures come slowly, fewer pixels are drawn while the view moves; a still view is always drawn in full.
+function adapt(now) {
+  const took = now - last;
+  last = now;
+  if (!moving || took > 1000) return;
+  if (took > SLOW) ratio = Math.max(COARSEST, ratio * 0.8);
+  else if (took < QUICK) ratio = Math.min(1, ratio * 1.05);
+}
+
+function drawAround() {
+  drawLegend(find("legend"), state.colour, camera.axes, scene);
+  const box = boxes[boxes.length - 1];
+  if (!box) return;
+  const bar = scaleBar((2 * camera.distance) / (camera.focal(box.width / box.height)[1] * box.height));
+  ruler.style.width = `${bar.pixels}px`;
+  ruler.textContent = bar.text;
+  ruler.style.right = `${stage.clientWidth - box.x - box.width + 16}px`;
+  ruler.style.bottom = `${stage.clientHeight - box.y - box.height + 14}px`;
+}
+
+function arrange() {
+  const width = stage.clientWidth, height = stage.clientHeight;
+  state.pixelRatio = Math.min(window.devicePixelRatio || 1, PIXEL_RATIO_LIMIT);
+  canvas.width = Math.max(1, Math.round(width * state.pixelRatio));
+  canvas.height = Math.max(1, Math.round(height * state.pixelRatio));
+  boxes = boxesOf(scene.panels.length, state.only, width, height);
+  frameElements.forEach((frame, i) => {
+    const box = boxes.find((b) => b.panel === i);
+    frame.hidden = !box;
+    if (box) Object.assign(frame.style, Object.fromEntries([["left", box.x], ["top", box.y], ["width", box.width], ["height", box.height]].map(([key, value]) => [key, `${value}px`])));
+  });
+  changed();
+}
+
+// --- choosing; every change of the state goes through here, whoever asks for it
+
+function set(part) {
+  Object.assign(state, part);
+  document.documentElement.dataset.theme = state.theme;
+  find("sigma").value = state.sigma;
+  find("sigma-value").textContent = `${state.sigma.toFixed(2)} σ`;
+  find("size").value = state.size;
+  find("size-value").textContent = `${state.size} px`;
+  for (const what of ["ellipsoids", "points", "tracks"]) find(`show-${what}`).checked = state[what];
+  if (colourInputs[state.colour]) colourInputs[state.colour].checked = true;
+  if ("only" in part) arrange();
+  else changed();
+}
+
+const alone = (panel) => set({ only: state.only === panel ? null : panel });
+const reset = () => { camera.reset(); changed(); };
+const turned = () => changed(true);
+
+const frameElements = makeFrames(scene, alone);
+const ruler = make("div", "ruler", "", stage);
+const colourInputs = makeColours(scene, (colour) => set({ colour }));
+find("title").textContent = scene.title;
+find("note").textContent = scene.note;
+find("note").hidden = !scene.note;
+find("sigma").max = scene.mostSigma;
+find("tracks-toggle").hidden = !scene.panels.some((panel) => panel.tracks.length);
+describePrecision(scene);
+
+find("sigma").addEventListener("input", (event) => set({ sigma: Number(event.target.value) }));
+find("size").addEventListener("input", (event) => set({ size: Number(event.target.value) }));
+for (const what of ["ellipsoids", "points", "tracks"]) {
+  find(`show-${what}`).addEventListener("change", (event) => set({ [what]: event.target.checked }));
+}
+const otherTheme = () => set({ theme: state.theme === "dark" ? "light" : "dark" });
+const toggleHelp = (open = find("about").hidden) => {
+  find("about").hidden = !open;
+  find("help").setAttribute("aria-expanded", String(open));
+};
+find("reset").addEventListener("click", reset);
+find("theme").addEventListener("click", otherTheme);
+find("help").addEventListener("click", () => toggleHelp());
+followPointers(canvas, camera, () => (boxes.length ? [boxes[0].width, boxes[0].height] : [1, 1]), turned, reset);
+
+const KEYS = {
+  r: reset, d: otherTheme, "?": () => toggleHelp(), e: () => set({ ellipsoids: !state.ellipsoids }), p: () => set({ points: !state.points }),
+  Escape: () => { toggleHelp(false); set({ only: null }); },
+  ArrowLeft: () => { camera.turn(-20, 0); turned(); }, ArrowRight: () => { camera.turn(20, 0); turned(); },
+  ArrowUp: () => { camera.turn(0, -20); turned(); }, ArrowDown: () => { camera.turn(0, 20); turned(); },
+  "+": () => { camera.zoom(0.9); turned(); }, "=": () => { camera.zoom(0.9); turned(); }, "-": () => { camera.zoom(1 / 0.9); turned(); },
+};
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target instanceof HTMLInputElement && event.key.startsWith("Arrow")) return;  // arrows move the slider that has the focus
+  const panel = Number(event.key) - 1;
+  if (KEYS[event.key]) KEYS[event.key]();
+  else if (panel >= 0 && panel < scene.panels.length && scene.panels.length > 1) alone(panel);
+  else return;
+  event.preventDefault();
+});
+
+// --- beginning
+
+function trouble(...lines) {
+  find("trouble").replaceChildren(...lines.map((line) => make("p", "", line)));
+  find("trouble").hidden = false;
+}
+
+function begin() {
+  try {
+    renderer = new Renderer(canvas, scene);
+  } catch (error) {
+    renderer = null;
+    if (error instanceof NoWebGL) {
+      trouble("This browser does not offer WebGL2, with which this page draws.",
+        "Turn on hardware acceleration in its settings, or open this file in a recent Firefox, Chrome, Edge or Safari.");
+    } else {
+      trouble("The graphics driver refuses to draw this page.", String(error.message || error));
+    }
+    return;
+  }
+  find("trouble").hidden = true;
+  arrange();
+}
+
+canvas.addEventListener("webglcontextlost", (event) => {
+  event.preventDefault();
+  trouble("The graphics card was taken away from this page; it is drawn again as soon as it is back.");
+});
+canvas.addEventListener("webglcontextrestored", begin);
+new ResizeObserver(arrange).observe(stage);
+
+// For tests and for the curious: what is shown, and how to change it.
+window.poliView = {
+  get state() { return { ...state, panels: scene.panels.length, works: renderer !== null }; },
+  get camera() { return { target: [...camera.target], yaw: camera.yaw, pitch: camera.pitch, distance: camera.distance }; },
+  get frames() { return frames; },
+  get settled() { return renderer !== null && !asked && !moving && sample >= renderer.samples; },
+  setSigma: (sigma) => set({ sigma: clamp(Number(sigma), 0, scene.mostSigma) }),
+  setColour: (colour) => { if (colourInputs[colour]) set({ colour }); },
+  setTheme: (theme) => { if (THEMES[theme]) set({ theme }); },
+  setCamera: (part) => { Object.assign(camera, part); changed(); },
+  show: (part) => set(part),
+  reset,
+};
+
+set({});
+begin();

@@ -1,0 +1,152 @@
+"""A headless Chromium driven by the DevTools protocol over two pipes, without any other package, and a reader of its screenshots."""
+
+import base64
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import struct
+import tempfile
+import zlib
+from contextlib import suppress
+
+import numpy as np
+
+PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+    "--remote-debugging-pipe", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-extensions", "--hide-scrollbars", "--mute-audio", "--force-color-profile=srgb",
+)  # fmt: skip
+PATIENCE = 120.0  # seconds for an answer, so that a browser that hangs fails a test instead of stopping all
+
+
+class Tab:
+    """One page. `events` are all that the browser told about it, in order."""
+
+    def __init__(self, width=1200, height=700, flags=()):
+        self._folder = tempfile.mkdtemp(prefix="poli-chromium-")
+        (to_read, self._write), (self._read, to_write) = os.pipe(), os.pipe()
+        # Above 9, so that neither is in the way of 3 and 4, where the browser looks for them.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (to_read, to_write)]
+        command = [PROGRAM, *FLAGS, *flags, f"--user-data-dir={self._folder}", f"--window-size={width},{height}", "about:blank"]
+        actions = [(os.POSIX_SPAWN_DUP2, ends[0], 3), (os.POSIX_SPAWN_DUP2, ends[1], 4)]
+        actions += [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)]
+        self._process = os.posix_spawn(PROGRAM, command, os.environ, file_actions=actions, setpgroup=0)
+        for end in (to_read, to_write, *ends):
+            os.close(end)
+        self._buffer, self._number, self._session, self.events = b"", 0, None, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with suppress(OSError, AssertionError):
+            self._session = None
+            self.call("Browser.close")
+        with suppress(ProcessLookupError):
+            os.killpg(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        for end in (self._write, self._read):
+            os.close(end)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def call(self, method, **parameters):
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, f"{method}: {answer['error']}"
+                return answer["result"]
+            self.events.append(answer)
+
+    def _next(self):
+        while b"\0" not in self._buffer:
+            assert select.select([self._read], [], [], PATIENCE)[0], f"no word from {PROGRAM} for {PATIENCE} seconds"
+            part = os.read(self._read, 1 << 20)
+            assert part, f"{PROGRAM} ended"
+            self._buffer += part
+        message, self._buffer = self._buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def open(self, path):
+        begin = len(self.events)
+        self.call("Page.navigate", url=path.resolve().as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events[begin:]):
+            self.events.append(self._next())
+
+    def run(self, expression):
+        """The value of a JavaScript expression; promises are waited for."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def settle(self):
+        """Wait until the page has nothing more to draw."""
+        self.run("new Promise(done => { const look = () => poliView.settled ? done() : requestAnimationFrame(look); look(); })")
+
+    def screenshot(self):  # (H, W, 3) uint8
+        return read_png(self.screenshot_bytes())
+
+    def screenshot_bytes(self):
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+
+    def mouse(self, kind, x, y, **more):
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def told(self, *methods):
+        return [event["params"] for event in self.events if event.get("method") in methods]
+
+
+def read_png(data):  # -> (H, W, 3) uint8
+    """What browsers write: 8 bits, RGB or RGBA, not interlaced."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, packed = 8, b""
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at : at + 8])
+        body = data[at + 8 : at + 8 + length]
+        if kind == b"IHDR":
+            width, height, depth, color, _, _, interlaced = struct.unpack(">IIBBBBB", body)
+            assert (depth, interlaced) == (8, 0)
+            channels = {2: 3, 6: 4}[color]
+        if kind == b"IDAT":
+            packed += body
+        at += 12 + length
+    rows = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(height, 1 + width * channels)
+    image, above = np.zeros((height, width * channels), np.uint8), np.zeros(width * channels, np.uint8)
+    for row in range(height):
+        above = image[row] = _unfilter(rows[row, 0], rows[row, 1:], above, channels)
+    return image.reshape(height, width, channels)[..., :3]
+
+
+def _unfilter(kind, line, above, channels):
+    if kind == 0:
+        return line
+    if kind == 2:
+        return line + above
+    pixels, over = line.reshape(-1, channels), above.reshape(-1, channels)
+    if kind == 1:
+        return np.cumsum(pixels, axis=0, dtype=np.uint8).ravel()
+    out = bytearray(len(line))
+    for i, value in enumerate(pixels.ravel().tolist()):
+        left = out[i - channels] if i >= channels else 0
+        up = int(above[i])
+        corner = int(above[i - channels]) if i >= channels else 0
+        if kind == 3:
+            guess = (left + up) // 2
+        else:
+            estimate = left + up - corner
+            guess = min((left, up, corner), key=lambda near: abs(estimate - near))
+        out[i] = (value + guess) & 255
+    return np.frombuffer(bytes(out), np.uint8) if len(over) else line
