@@ -1,4 +1,4 @@
-"""What `poli demo` does: a scan of a simulated town, its ellipsoids, its samples, its pose, and a drive; judged, drawn and written."""
+"""What `poli demo` does: ellipsoids of a scan, a denser scan, a pose and a drive in a simulated town; judged and drawn."""
 
 from poli.show.demo.run import Summary, run_demo
 

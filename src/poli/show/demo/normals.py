@@ -78,6 +78,4 @@ def compare_normals(scan: Scan) -> tuple[NormalFigures, Fields]:
 def _errors(normals: np.ndarray, truth: np.ndarray, seconds: float) -> NormalErrors:  # (N, 3), (N, 3)
     sine, cosine = np.linalg.norm(np.cross(normals, truth), axis=1), np.abs(np.einsum("ni,ni->n", normals, truth))
     degrees = np.degrees(np.arctan2(sine, cosine))
-    return NormalErrors(
-        float(np.median(degrees)), float((degrees <= _CLOSE).mean()), float(np.sqrt((degrees**2).mean())), seconds
-    )
+    return NormalErrors(float(np.median(degrees)), float((degrees <= _CLOSE).mean()), float(np.sqrt((degrees**2).mean())), seconds)

@@ -21,6 +21,7 @@ CAMERA = Camera(eye=(-21.0, -2.0, 12.0), target=(8.0, 0.0, 0.0), field_of_view=6
 
 _GREY, _BLUE, _ORANGE = np.array([0.35, 0.37, 0.40]), np.array([0.0, 0.447, 0.698]), np.array([0.902, 0.624, 0.0])
 _ABOVE = Camera(eye=(0.0, 0.0, 85.0), target=(0.0, 0.0, 0.0), up=(1.0, 0.0, 0.0), width=800, height=800)
+_LINE = 3  # pixels
 _PALE = 0.5  # of the way to white
 
 
@@ -35,7 +36,7 @@ def density_picture(dense: Scan, returns: int) -> np.ndarray:  # (H, W, 3) uint8
     """The scan, and the scan with its samples in blue."""
     grey, blue = _one(_GREY, returns), _one(_BLUE, len(dense) - returns)
     before = render_points(dense.points[:returns], CAMERA, grey)
-    return np.concatenate([before, render_points(dense.points, CAMERA, np.concatenate([grey, blue]))], axis=0)
+    return _side_by_side([before, render_points(dense.points, CAMERA, np.concatenate([grey, blue]))], axis=0)
 
 
 def pair_picture(pair: Pair) -> np.ndarray:  # (H, W, 3) uint8
@@ -45,7 +46,7 @@ def pair_picture(pair: Pair) -> np.ndarray:  # (H, W, 3) uint8
     for T in (np.eye(4), pair.T_target_source):
         together = np.concatenate([pair.target.points, pair.source.transform(T).points])
         sides.append(render_points(together, _ABOVE, colors))
-    return np.concatenate(sides, axis=1)
+    return _side_by_side(sides, axis=1)
 
 
 def drive_picture(driven: Driven) -> np.ndarray:  # (H, W, 3) uint8
@@ -73,6 +74,12 @@ def _tube(positions: np.ndarray, radius: float) -> Ellipsoids:  # (M, 3)
 
 def _balls(positions: np.ndarray, radius: float) -> Ellipsoids:  # (M, 3)
     return Ellipsoids.trusted(positions, np.tile(radius**2 * np.eye(3), (len(positions), 1, 1)))
+
+
+def _side_by_side(pictures: list[np.ndarray], axis: int) -> np.ndarray:  # of two (H, W, 3) uint8, with a line between
+    first, second = pictures
+    line = np.full_like(np.take(first, range(_LINE), axis=axis), 200)
+    return np.concatenate([first, line, second], axis=axis)
 
 
 def _one(color: np.ndarray, count: int) -> np.ndarray:  # (3,) -> (count, 3)
