@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
 
-demo: $(VENV)/.core  ## ellipsoids and pose of an object, ellipsoids of scans of a simulated town, drawn
+demo: $(VENV)/.core  ## ellipsoids, a denser scan, a pose and odometry in a simulated town: a page and pictures in demo_output
 	$(BIN)/poli demo --out demo_output
 
 test: lint  ## lint, then every test

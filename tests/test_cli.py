@@ -32,21 +32,6 @@ def test_version_and_help():
         assert verb in text
 
 
-def test_demo_writes_what_it_names(tmp_path):
-    text = run("demo", "--out", str(tmp_path / "out"))
-    for name in (
-        "creature_poli.png",
-        "creature_pca.png",
-        "vlp16_poli.png",
-        "hdl64e_points.png",
-        "vlp16_pca_splats.ply",
-        "vlp16.pcd",
-    ):
-        assert (tmp_path / "out" / name).stat().st_size > 1000
-        assert name in text
-    assert len(poli.read(tmp_path / "out" / "vlp16.pcd").fields) >= 3
-
-
 @pytest.mark.parametrize(
     ("out", "options"), [("f.npz", []), ("f.ply", ["--model", "pca", "--radius", "1"]), ("f.ply", ["--output", "splat"])]
 )

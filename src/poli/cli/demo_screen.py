@@ -1,0 +1,107 @@
+"""What `poli demo` shows while it runs and at its end."""
+
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from poli.show.demo import Summary
+
+
+@contextmanager
+def watched() -> "Iterator[Callable[[str, float], None]]":
+    """A bar on stderr, where somebody watches: what is being done, and the share that lies behind."""
+    import rich
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    shared = rich.get_console()
+    console = shared if shared.stderr else Console(stderr=True)
+    columns = (SpinnerColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=console, transient=True, disable=console.quiet or not console.is_terminal) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda what, share: bar.update(task, completed=share, description=what)
+
+
+def print_summary(summary: "Summary", out: Path) -> None:
+    from rich.console import Console
+
+    from poli.show.demo.normals import NEIGHBOURS
+
+    Console(highlight=False).print(_table(summary))
+    lower = f"POLI's median error is {summary.normals.lower:.0%} below PCA's"
+    typer.echo(f"{lower}, which has the best k of {len(NEIGHBOURS)} for each figure.")
+    typer.echo(f"{summary.seconds:.0f} s in all. A first run compiles for half a minute; later ones do not.")
+    typer.echo(f"\nOpen in a browser: {out / 'index.html'} (points, PCA, POLI and truth in 3D)\nAlso in {out}:")
+    for names, what in (
+        ("points.png pca.png poli.png truth.png", "the same as pictures"),
+        ("densified.png registered.png trajectory.png", "the other three steps"),
+        ("scan.ply scan_turned.ply densified.ply", "point clouds"),
+        ("splats.ply", "the ellipsoids, for splat viewers"),
+        ("poses_tum.txt truth_tum.txt", "of the drive"),
+        ("summary.json", "all figures"),
+    ):
+        typer.echo(f"  {names:<44}{what}")
+    typer.echo("\nNext:")
+    for command in next_commands(out):
+        typer.echo(f"  {command}")
+
+
+def next_commands(out: Path) -> list[str]:
+    scan, turned = (shlex.quote(str(out / name)) for name in ("scan.ply", "scan_turned.ply"))
+    return [
+        f"poli estimate {scan} field.npz",
+        f"poli register {turned} {scan} --preset vlp16",
+        "poli simulate drive --place riverside && poli odometry drive",
+    ]
+
+
+def _table(summary: "Summary") -> "Table":
+    """Fits into 80 columns, so that nothing is cut off where nobody knows the width."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    normals, density, pair, drive = summary.normals, summary.density, summary.pair, summary.drive
+    title = "A VLP-16 in a town that no model was trained on, compared with the truth"
+    table = Table("", box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
+    for name in ("POLI", "PCA", "POLI took", "PCA took"):
+        table.add_column(name, justify="right", no_wrap=True)
+
+    def add(label: str, *cells: str, last: bool = False) -> None:
+        table.add_row(label, *cells, end_section=last)
+
+    def begin(title: str, *times: str) -> None:
+        add(f"[bold]{title}[/bold]", "", "", *times)
+
+    both = normals.poli, normals.pca
+    begin(f"Ellipsoids of {normals.points:,} points", *(_time(n.seconds) for n in both))
+    add("  median error of normals", *(f"{n.median:.1f}°" for n in both))
+    add("  normals within 10°", *(f"{n.within_10:.0%}" for n in both), last=True)
+    begin(f"Densified to {density.returns + density.samples:,} points", _time(density.seconds))
+    add(f"  {density.samples:,} samples off (median)", _cm(density.samples_median))
+    add(f"  {density.returns:,} returns off (median)", _cm(density.returns_median), last=True)
+    poses = pair.poli, pair.pca
+    begin(f"Pose: {pair.apart:.0f} m apart, turned by {pair.turned:.0f}°", *(_time(p.seconds) for p in poses))
+    add("  error of rotation", *(f"{p.rotation:.2f}°" for p in poses))
+    add("  error of translation", *(_cm(p.translation) for p in poses))
+    add("  certified to be optimal", *("yes" if p.certified else "no" for p in poses), last=True)
+    drives = drive.poli, drive.pca
+    begin(f"Odometry: {drive.scans} scans, {drive.path:.0f} m", *(f"{_time(d.seconds)}/scan" for d in drives))
+    add("  off at the end", *(_cm(d.end) for d in drives))
+    add("  which is a drift of", *(f"{100.0 * d.drift:.2f}%" for d in drives))
+    add("  off from scan to scan (RMSE)", *(_cm(d.step_translation) for d in drives))
+    return table
+
+
+def _cm(metres: float) -> str:
+    return f"{100.0 * metres:.1f} cm" if metres >= 0.01 else f"{1000.0 * metres:.1f} mm"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1.0 else f"{1000.0 * seconds:.0f} ms"

@@ -1,0 +1,81 @@
+"""The fourth step: a short drive, simulated as it goes, and where odometry thinks that it led."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.data.simulate import Ride, World
+from poli.data.simulate.drive import Drive
+from poli.ellipsoids import Ellipsoids
+from poli.scan import Scan
+from poli.se3 import inverse
+from poli.show.demo.town import SENSOR, START
+from poli.tasks.odometry import Odometer, OdometryConfig
+from poli.tasks.odometry.summary import total_seconds
+from poli.tasks.trajectories import relative_errors
+from poli.tasks.trajectories.pose_errors import path_lengths
+
+SCANS = 40
+
+
+@dataclass(frozen=True)
+class DriveErrors:
+    drift: float  # share of the path: how far the last position is off
+    end: float  # metres: the same
+    step_translation: float  # metres, RMSE of the motion from scan to scan
+    step_rotation: float  # degrees
+    seconds: float  # median of a scan
+
+
+@dataclass(frozen=True)
+class DriveFigures:
+    scans: int
+    path: float  # metres
+    voxel: float  # metres
+    poli: DriveErrors
+    pca: DriveErrors
+
+
+@dataclass(frozen=True, eq=False)
+class Driven:
+    """In the frame of the first scan."""
+
+    stamps: tuple[int, ...]  # nanoseconds
+    truth: np.ndarray  # (M, 4, 4)
+    poli: np.ndarray  # (M, 4, 4)
+    pca: np.ndarray  # (M, 4, 4)
+    map: Ellipsoids
+
+
+def compare_drive(world: World, count: int = SCANS, step: Callable[[str], None] = lambda _: None) -> tuple[DriveFigures, Driven]:
+    """`step` is told what has been done after each scan, three times for each: it is simulated, and aligned by both."""
+    drive = Drive(world, SENSOR, Ride(start=START), count)
+    scans = []
+    for scan in drive:
+        scans.append(scan.keep())
+        step(f"scan {len(scans)} of {count} simulated")
+    truth = inverse(drive.poses[0]) @ drive.poses
+    poli, rival = (_run(scans, model, step) for model in ("lidar", "pca"))
+    assert poli.map is not None
+    path = float(path_lengths(truth)[-1])
+    figures = DriveFigures(count, path, poli.voxel, _errors(poli, truth, path), _errors(rival, truth, path))
+    stamps = tuple(int(scan.stamp or 0) for scan in scans)
+    return figures, Driven(stamps, truth, poli.poses, rival.poses, poli.map.field)
+
+
+def _run(scans: Sequence[Scan], model: str, step: Callable[[str], None]) -> Odometer:
+    odometer = Odometer(OdometryConfig(model=model))
+    for scan in scans:
+        odometer.add(scan)
+        step(f"scan {len(odometer.steps)} of {len(scans)} aligned by {'PCA' if model == 'pca' else 'POLI'}")
+    return odometer
+
+
+def _errors(odometer: Odometer, truth: np.ndarray, path: float) -> DriveErrors:  # (M, 4, 4)
+    end = float(np.linalg.norm(odometer.poses[-1, :3, 3] - truth[-1, :3, 3]))
+    steps = relative_errors(odometer.poses, truth).rmse
+    seconds = float(np.median([total_seconds(step) for step in odometer.steps]))
+    return DriveErrors(end / path, end, steps.translation, steps.rotation, seconds)

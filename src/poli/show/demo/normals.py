@@ -1,0 +1,81 @@
+"""The first step: ellipsoids of the scan by POLI and by PCA, and how far their normals are from the true ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.data.simulate.truth import true_normals
+from poli.ellipsoids import Ellipsoids
+from poli.estimation import estimate, pca
+from poli.scan import Scan
+from poli.show.demo.timing import timed_again
+from poli.voxels import voxel_downsample
+
+VOXEL = 0.5  # metres
+NEIGHBOURS = (8, 12, 16, 24, 32)  # of PCA, which is given the best of them
+_CLOSE = 10.0  # degrees
+
+
+@dataclass(frozen=True)
+class NormalErrors:
+    """Without regard to sign."""
+
+    median: float  # degrees
+    within_10: float  # share
+    rmse: float  # degrees
+    seconds: float  # of estimating
+
+
+@dataclass(frozen=True)
+class NormalFigures:
+    voxel: float  # metres
+    points: int  # one a voxel
+    judged: int  # of them have a true normal: leaves and returns between two surfaces have none
+    poli: NormalErrors
+    pca: NormalErrors  # each figure with the k that is best for it on this very scan; the time is that of `pca_k`
+    pca_k: int  # of the lowest median error; this field is drawn
+
+    @property
+    def lower(self) -> float:
+        """The share by which POLI's median error is below PCA's."""
+        return 1.0 - self.poli.median / self.pca.median
+
+
+@dataclass(frozen=True, eq=False)
+class Fields:
+    cloud: Scan  # (N, 3), one point a voxel
+    poli: Ellipsoids
+    pca: Ellipsoids
+    truth: np.ndarray  # (N, 3) true normals, NaN where there is none
+
+    @property
+    def pca_scale(self) -> float:
+        """PCA's ellipsoids are as wide as the neighbourhood that they come from; drawn at this share of them, they have about the
+        size of POLI's, and directions can be compared."""
+        poli, rival = (float(np.median(np.sqrt(field.scales[:, 1] * field.scales[:, 2]))) for field in (self.poli, self.pca))
+        return round(poli / rival, 2)
+
+
+def compare_normals(scan: Scan) -> tuple[NormalFigures, Fields]:
+    cloud, truth = voxel_downsample(scan.keep(), VOXEL), true_normals(scan, VOXEL)
+    known = np.isfinite(truth[:, 0])
+    poli, seconds = timed_again(lambda: estimate(cloud))
+    rivals = {k: timed_again(lambda k=k: pca(cloud, k=k)) for k in NEIGHBOURS}  # type: ignore[misc]
+    errors = {k: _errors(field.normals[known], truth[known], took) for k, (field, took) in rivals.items()}
+    best = min(errors, key=lambda k: errors[k].median)
+    rival = NormalErrors(
+        median=errors[best].median,
+        within_10=max(e.within_10 for e in errors.values()),
+        rmse=min(e.rmse for e in errors.values()),
+        seconds=errors[best].seconds,
+    )
+    mine = _errors(poli.normals[known], truth[known], seconds)
+    return NormalFigures(VOXEL, len(cloud), int(known.sum()), mine, rival, best), Fields(cloud, poli, rivals[best][0], truth)
+
+
+def _errors(normals: np.ndarray, truth: np.ndarray, seconds: float) -> NormalErrors:  # (N, 3), (N, 3)
+    sine, cosine = np.linalg.norm(np.cross(normals, truth), axis=1), np.abs(np.einsum("ni,ni->n", normals, truth))
+    degrees = np.degrees(np.arctan2(sine, cosine))
+    return NormalErrors(float(np.median(degrees)), float((degrees <= _CLOSE).mean()), float(np.sqrt((degrees**2).mean())), seconds)

@@ -1,0 +1,86 @@
+"""The pictures of the demo, by the package's own renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from poli.ellipsoids import Ellipsoids
+from poli.scan import Scan
+from poli.show.demo.drive import Driven
+from poli.show.demo.normals import Fields
+from poli.show.demo.pair import Pair
+from poli.show.demo.palette import direction_colors
+from poli.show.panel import flat_discs
+from poli.show.render import Camera, render_ellipsoids, render_points
+
+SIGMA = 2.0  # POLI's ellipsoids are drawn at so many standard deviations
+DISC = 0.12  # metres, sigma of the discs that show true normals
+CAMERA = Camera(eye=(-21.0, -2.0, 12.0), target=(8.0, 0.0, 0.0), field_of_view=62.0)  # from behind and above the sensor
+
+_GREY, _BLUE, _ORANGE = np.array([0.35, 0.37, 0.40]), np.array([0.0, 0.447, 0.698]), np.array([0.902, 0.624, 0.0])
+_ABOVE = Camera(eye=(0.0, 0.0, 85.0), target=(0.0, 0.0, 0.0), up=(1.0, 0.0, 0.0), width=800, height=800)
+_LINE = 3  # pixels
+_PALE = 0.5  # of the way to white
+
+
+def scan_pictures(fields: Fields) -> Iterator[tuple[str, np.ndarray]]:  # names and (H, W, 3) uint8
+    yield "points.png", render_points(fields.cloud.points, CAMERA, _one(_GREY, len(fields.cloud)), pixels=3)
+    truth = flat_discs(fields.cloud, fields.truth, DISC)
+    for name, field, scale in (("pca", fields.pca, fields.pca_scale), ("poli", fields.poli, 1.0), ("truth", truth, 1.0)):
+        yield f"{name}.png", render_ellipsoids(field, CAMERA, direction_colors(field.normals), scale * SIGMA)
+
+
+def density_picture(dense: Scan, returns: int) -> np.ndarray:  # (H, W, 3) uint8
+    """The scan, and the scan with its samples in blue."""
+    grey, blue = _one(_GREY, returns), _one(_BLUE, len(dense) - returns)
+    before = render_points(dense.points[:returns], CAMERA, grey)
+    return _side_by_side([before, render_points(dense.points, CAMERA, np.concatenate([grey, blue]))], axis=0)
+
+
+def pair_picture(pair: Pair) -> np.ndarray:  # (H, W, 3) uint8
+    """From above: both scans as they were given, and with the pose that was found."""
+    colors = np.concatenate([_one(_BLUE, len(pair.target)), _one(_ORANGE, len(pair.source))])
+    sides = []
+    for T in (np.eye(4), pair.T_target_source):
+        together = np.concatenate([pair.target.points, pair.source.transform(T).points])
+        sides.append(render_points(together, _ABOVE, colors))
+    return _side_by_side(sides, axis=1)
+
+
+def drive_picture(driven: Driven) -> np.ndarray:  # (H, W, 3) uint8
+    """The map of fused ellipsoids, the true way in grey, and the estimated one in blue upon it."""
+    middle = driven.truth[:, :3, 3].mean(axis=0)
+    eye, target = middle + [-30.0, 4.0, 48.0], middle + [3.0, 0.0, -2.0]
+    camera = Camera(tuple(eye.tolist()), tuple(target.tolist()), field_of_view=62.0, height=800)
+    true_way, way = _tube(driven.truth[:, :3, 3], 0.45), _balls(driven.poli[:, :3, 3] + [0.0, 0.0, 0.45], 0.3)
+    parts = [driven.map, true_way, way]
+    sizes = [SIGMA, 1.0, 1.0]
+    colors = [_PALE + (1.0 - _PALE) * direction_colors(driven.map.normals), _one(_GREY, len(true_way)), _one(_BLUE, len(way))]
+    together = Ellipsoids.trusted(
+        np.concatenate([part.means for part in parts]),
+        np.concatenate([size**2 * part.covariances for part, size in zip(parts, sizes, strict=True)]),
+    )
+    return render_ellipsoids(together, camera, np.concatenate(colors), radius=1.0)
+
+
+def _tube(positions: np.ndarray, radius: float) -> Ellipsoids:  # (M, 3)
+    """A line as long ellipsoids, one between every two positions, which reach into each other."""
+    along = np.diff(positions, axis=0)
+    stretched = along[:, :, None] * along[:, None, :]
+    return Ellipsoids.trusted(0.5 * (positions[1:] + positions[:-1]), stretched + radius**2 * np.eye(3))
+
+
+def _balls(positions: np.ndarray, radius: float) -> Ellipsoids:  # (M, 3)
+    return Ellipsoids.trusted(positions, np.tile(radius**2 * np.eye(3), (len(positions), 1, 1)))
+
+
+def _side_by_side(pictures: list[np.ndarray], axis: int) -> np.ndarray:  # of two (H, W, 3) uint8, with a line between
+    first, second = pictures
+    line = np.full_like(np.take(first, range(_LINE), axis=axis), 200)
+    return np.concatenate([first, line, second], axis=axis)
+
+
+def _one(color: np.ndarray, count: int) -> np.ndarray:  # (3,) -> (count, 3)
+    return np.tile(color, (count, 1))

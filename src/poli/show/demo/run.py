@@ -1,0 +1,119 @@
+"""The demo from its first step to its last: figures, pictures, and a folder of files."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poli import __version__
+from poli.data.formats import write
+from poli.data.trajectory_files import TrajectoryWriter
+from poli.errors import FormatError
+from poli.files.atomic import atomic_path
+from poli.show.demo import pictures
+from poli.show.demo.density import DensityFigures, compare_density
+from poli.show.demo.drive import SCANS, DriveFigures, compare_drive
+from poli.show.demo.embedded import embedded_scans
+from poli.show.demo.normals import NormalFigures, compare_normals
+from poli.show.demo.page import write_demo_page
+from poli.show.demo.pair import PairFigures, compare_pair
+from poli.show.demo.town import PLACE, SEED, SENSOR_NAME, town_world
+from poli.show.png import write_png
+
+PAGE = "index.html"
+SUMMARY = "summary.json"
+
+
+@dataclass(frozen=True)
+class Summary:
+    normals: NormalFigures
+    density: DensityFigures
+    pair: PairFigures
+    drive: DriveFigures
+    seconds: float  # of everything, compiling included
+    files: tuple[str, ...]  # in the folder, in the order they were written
+
+    def as_json(self) -> dict[str, Any]:
+        about = {"poli": __version__, "place": PLACE, "seed": SEED, "sensor": SENSOR_NAME}
+        return {**about, **asdict(self), "median_normal_error_lower": self.normals.lower}
+
+
+def run_demo(out: Path, tell: Callable[[str, float], None] = lambda *_: None, scans: int = SCANS) -> Summary:
+    """Do it all and write it to `out`, every file whole or not at all; those of an earlier run are replaced.
+
+    `tell` is called with what is being done, and the share of the work that lies behind, by the clock of a first run.
+    """
+    begin = time.perf_counter()
+    files = _Files(out)
+    embedded = embedded_scans()
+    given = embedded.given
+    write(given, files.new("scan.ply"))  # first of all, so that a folder that cannot be written to is found out at once
+
+    tell("ellipsoids by POLI and by PCA", 0.02)
+    normals, fields = compare_normals(embedded.scan)
+    fields.poli.write_splat(files.new("splats.ply"))
+    for name, picture in pictures.scan_pictures(fields):
+        write_png(files.new(name), picture)
+    write_demo_page(files.new(PAGE), fields, normals)
+
+    tell("the town, to measure against", 0.12)
+    world = town_world()
+    tell("a denser scan", 0.25)
+    density, dense = compare_density(given, embedded.T_world_scan, world)
+    write(dense, files.new("densified.ply"))
+    write_png(files.new("densified.png"), pictures.density_picture(dense, len(given)))
+
+    tell("the pose between two scans (compiles on first use)", 0.3)
+    pair_figures, pair = compare_pair(given, embedded.other, embedded.T_scan_other)
+    write(pair.source, files.new("scan_turned.ply"))
+    write_png(files.new("registered.png"), pictures.pair_picture(pair))
+
+    done = 0
+
+    def step(what: str) -> None:
+        nonlocal done
+        done += 1
+        tell(f"odometry: {what}", 0.8 + 0.17 * done / (3 * scans))
+
+    tell("odometry", 0.8)
+    drive, driven = compare_drive(world, scans, step)
+    for name, poses in (("poses_tum.txt", driven.poli), ("truth_tum.txt", driven.truth)):
+        _write_poses(files.new(name), poses, driven.stamps)
+    tell("the last pictures", 0.97)
+    write_png(files.new("trajectory.png"), pictures.drive_picture(driven))
+
+    path = files.new(SUMMARY)
+    summary = Summary(normals, density, pair_figures, drive, time.perf_counter() - begin, tuple(files.names))
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(summary.as_json(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    tell("done", 1.0)
+    return summary
+
+
+class _Files:
+    """The folder, made if needed, and the names of what is written to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.names: list[str] = []
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            why = "it is no folder" if folder.exists() else error.strerror or error
+            raise FormatError(f"{folder}: cannot be made: {why}; give another folder") from None
+
+    def new(self, name: str) -> Path:
+        self.names.append(name)
+        return self.folder / name
+
+
+def _write_poses(path: Path, poses: np.ndarray, stamps: Sequence[int]) -> None:  # (M, 4, 4)
+    with atomic_path(path) as temporary, TrajectoryWriter(temporary, "tum", replace=True) as writer:
+        for stamp, T in zip(stamps, poses, strict=True):
+            writer.append(T, stamp)

@@ -1,0 +1,193 @@
+"""The real `poli demo`, once; and what it rests on."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from importlib.resources import as_file, files
+
+import numpy as np
+import pytest
+
+import poli
+from poli.cli.demo_screen import next_commands
+from poli.data.trajectory_files import read_tum
+from poli.errors import FormatError
+from poli.show.demo import run_demo
+from poli.show.demo.drive import Driven
+from poli.show.demo.embedded import STEP, embedded_scans, pack, unpack
+from poli.show.demo.make import simulated_scans
+from poli.show.demo.palette import direction_colors
+from poli.show.demo.pictures import drive_picture
+from poli.show.demo.town import SENSOR
+
+PICTURES = ("points.png", "pca.png", "poli.png", "truth.png", "densified.png", "registered.png", "trajectory.png")
+
+
+def run(*arguments: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "poli", *arguments], capture_output=True, text=True, **options)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """What it printed, its folder, and its figures."""
+    out = tmp_path_factory.mktemp("demo") / "some where" / "out"
+    done = run("demo", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    return done.stdout, out, json.loads((out / "summary.json").read_text())
+
+
+def test_the_folder_holds_what_is_named_and_nothing_else(demo):
+    text, out, summary = demo
+    assert sorted(path.name for path in out.iterdir()) == sorted(summary["files"])
+    for name in summary["files"]:
+        assert name in text
+        assert (out / name).stat().st_size > 1000
+    for name in PICTURES:
+        assert (out / name).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert str(out / "index.html") in text
+
+
+def test_the_table_is_whole_in_eighty_columns(demo):
+    text, _, summary = demo
+    table = text[: text.index("POLI's median error")]
+    assert "…" not in table
+    assert max(map(len, table.splitlines())) <= 80
+    for figure in (f"{summary['normals']['poli']['median']:.1f}°", f"{summary['normals']['pca']['median']:.1f}°", "yes"):
+        assert figure in table
+
+
+def test_figures_are_what_the_package_promises(demo):
+    summary = demo[2]
+    normals, density, pair, drive = (summary[step] for step in ("normals", "density", "pair", "drive"))
+    assert normals["poli"]["median"] < 0.8 * normals["pca"]["median"]
+    assert normals["poli"]["within_10"] > normals["pca"]["within_10"] + 0.04
+    assert normals["poli"]["rmse"] < normals["pca"]["rmse"]
+    assert summary["median_normal_error_lower"] == pytest.approx(1 - normals["poli"]["median"] / normals["pca"]["median"])
+    assert density["samples"] > 0.8 * density["returns"]
+    assert 0.003 < density["returns_median"] < density["samples_median"] < 0.03
+    assert pair["apart"] == pytest.approx(10.0, abs=0.1)
+    assert pair["poli"]["certified"]
+    assert pair["poli"]["rotation"] < 1.0
+    assert pair["poli"]["translation"] < 0.3
+    assert drive["scans"] == 40
+    assert drive["path"] == pytest.approx(31.0, abs=1.0)
+    assert drive["poli"]["drift"] < 0.01
+    assert drive["poli"]["step_translation"] < drive["pca"]["step_translation"]
+    assert summary["seconds"] > 0
+
+
+def test_files_read_back(demo):
+    _, out, summary = demo
+    scan, dense, turned = (poli.read(out / name) for name in ("scan.ply", "densified.ply", "scan_turned.ply"))
+    assert {"ring", "time", "intensity"} <= set(scan.fields)
+    np.testing.assert_array_equal(dense.points[: len(scan)], scan.points)
+    assert len(dense) == summary["density"]["returns"] + summary["density"]["samples"]
+    assert len(turned) == len(embedded_scans().other)
+    stamps, poses = read_tum(out / "poses_tum.txt")
+    true_stamps, truth = read_tum(out / "truth_tum.txt")
+    np.testing.assert_array_equal(stamps, true_stamps)
+    np.testing.assert_allclose(np.diff(stamps), 1e8)
+    off = np.linalg.norm(poses[-1, :3, 3] - truth[-1, :3, 3])
+    assert off == pytest.approx(summary["drive"]["poli"]["end"], rel=1e-6)
+
+
+def test_the_page_is_complete_in_itself(demo):
+    page = (demo[1] / "index.html").read_text()
+    for outside in (
+        r"<script[^>]+src=",
+        r"<link[^>]+href=[\"'](?!data:)",
+        r"<img",
+        r"@import",
+        r"url\((?![\"']?data:)",
+        r"fetch\(",
+    ):
+        assert not re.search(outside, page), outside
+    assert "default-src 'none'" in page
+    data = json.loads(re.search(r'<script type="application/json" id="poli-data">(.*?)</script>', page, re.DOTALL)[1])
+    assert [panel["name"] for panel in data["panels"]] == ["Points", "PCA", "POLI", "Truth"]
+    assert data["panels"][1]["sigmaScale"] < 0.5  # and the caption says so
+    assert "drawn smaller" in data["panels"][1]["caption"]
+    assert data["panels"][3]["ellipsoids"]["total"] == demo[2]["normals"]["judged"]
+
+
+def test_what_it_proposes_works(demo, tmp_path):
+    text, out, _ = demo
+    commands = next_commands(out)
+    assert len(commands) == 3
+    assert all(command in text for command in commands)
+    done = run(*shlex.split(commands[0])[1:], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(poli.Ellipsoids.load(tmp_path / "field.npz")) == len(poli.read(out / "scan.ply"))
+    done = run(*shlex.split(commands[1])[1:], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    T = np.array([line.split() for line in done.stdout.splitlines()[:4]], float)
+    assert np.linalg.norm(T[:2, 3]) == pytest.approx(10.0, abs=0.3)
+
+
+def test_an_interrupted_run_leaves_whole_files_only(tmp_path):
+    def interrupt(what, share):
+        if share > 0.2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_demo(tmp_path, interrupt)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"scan.ply", "splats.ply", "points.png", "pca.png", "poli.png", "truth.png", "index.html"}
+    assert len(poli.read(tmp_path / "scan.ply")) == len(embedded_scans().scan)
+
+
+def test_a_folder_that_cannot_be_written_is_found_out_at_once(tmp_path):
+    (tmp_path / "taken").write_text("")
+    for out in (tmp_path / "taken", tmp_path / "taken" / "below"):
+        with pytest.raises(FormatError, match=r"cannot be made: .*give another folder"):
+            run_demo(out, lambda *_: pytest.fail("it began to work"))
+    (tmp_path / "blocked" / "scan.ply").mkdir(parents=True)
+    with pytest.raises(FormatError, match=r"scan\.ply: this is a folder"):
+        run_demo(tmp_path / "blocked", lambda *_: pytest.fail("it began to work"))
+
+
+def test_the_shipped_scans_are_those_of_the_simulator():
+    with as_file(files("poli.show.demo") / "town.npz") as path:
+        assert path.stat().st_size < 400_000
+        with np.load(path, allow_pickle=False) as archive:
+            shipped = {name: archive[name] for name in archive.files}
+    made = pack(simulated_scans(), SENSOR)
+    assert made.keys() == shipped.keys()
+    for name, values in made.items():
+        assert values.dtype == shipped[name].dtype
+        assert values.shape == shipped[name].shape
+        # Another CPU may round a ray past an edge.
+        assert np.isclose(values.astype(float), shipped[name].astype(float), rtol=1e-9, atol=1.0).mean() > 0.999, name
+    np.testing.assert_allclose(made["T_world_sensor"], shipped["T_world_sensor"], atol=1e-6)
+
+
+def test_packing_keeps_a_scan_to_a_step():
+    first = simulated_scans()
+    back = unpack(pack(first, SENSOR))
+    assert np.linalg.norm(back.scan.points - first.scan.points, axis=1).max() < STEP
+    assert np.abs(back.scan.fields["normal"] - first.scan.fields["normal"]).max() < 1e-4
+    for name in ("ring", "time", "label", "mixed"):
+        np.testing.assert_allclose(back.scan.fields[name], first.scan.fields[name], atol=1e-6)
+    np.testing.assert_allclose(back.T_scan_other, first.T_scan_other)
+
+
+def test_colors_of_directions(rng):
+    normals = rng.normal(size=(500, 3))
+    colors = direction_colors(normals / np.linalg.norm(normals, axis=1, keepdims=True))
+    assert ((colors >= 0.0) & (colors <= 1.0)).all()
+    up, down = direction_colors(np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]))
+    assert np.ptp(up) < 0.01  # grey
+    assert up.mean() > down.mean() + 0.3
+
+
+def test_the_estimated_way_is_drawn_upon_the_true_one():
+    poses = np.tile(np.eye(4), (10, 1, 1))
+    poses[:, 0, 3] = np.arange(10)
+    ground = poli.Ellipsoids(np.array([[4.0, 0.0, -1.8]]), np.diag([9.0, 9.0, 1e-4])[None])
+    image = drive_picture(Driven(tuple(range(10)), poses, poses, poses, ground)).astype(int)
+    blue = (image[..., 2] > image[..., 0] + 60).sum()
+    grey = (np.ptp(image, axis=2) < 25) & (image.max(axis=2) < 130)
+    assert blue > 500
+    assert grey.sum() > 500
