@@ -94,7 +94,7 @@ def density(
 def registration(
     out: _Out = Path("results"),
     json_path: _Json = None,
-    model: _Model = "lidar",
+    model: NetworkName = "lidar",
     real: Annotated[
         Path | None,
         typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, simulated drives only."),
@@ -110,7 +110,9 @@ def registration(
 ) -> None:
     """Global registration by KISS-Matcher and a TEASER-like pipeline on raw and denser scans, and by `poli register`.
 
-    Example: poli bench registration --real sequences
+    Examples:
+    poli bench registration --real sequences
+    poli bench registration --places town --pairs 10
     """
     from poli.bench.held_out import PLACES
     from poli.bench.registration import RegistrationBench, run

@@ -24,7 +24,8 @@ def throughput(
 
     Needs the extras `ros` and `cluster`.
 
-    Example: poli bench throughput --json throughput.json
+    Examples:
+    poli bench throughput --json throughput.json
     """
     from poli.bench.throughput import ThroughputBench, run
     from poli.tasks.densify import DensifyConfig

@@ -63,12 +63,13 @@ def view(
     side by side, or as one world where their poses are known; of odometry, the
     map and the way through it.
 
-    Examples: poli view scan.pcd --open
-              poli view scan.bin --compare --voxel 0.5 --out town.html
-              poli view field.npz --color uncertainty --theme light
-              poli view kitti --sequence 07 --scans 100
-              poli view results/odometry/kitti_07/latest --out drive.rrd
-              poli view part.ply --model objects --png part.png
+    Examples:
+    poli view scan.pcd --open
+    poli view scan.bin --compare --voxel 0.5 --out town.html
+    poli view field.npz --color uncertainty --theme light
+    poli view kitti --sequence 07 --scans 100
+    poli view results/odometry/kitti_07/latest --out drive.rrd
+    poli view part.ply --model objects --png part.png
     """
     from poli.cli.view_subject import subject_of
     from poli.errors import FormatError, InputError
