@@ -152,7 +152,7 @@ MISTAKES = [
     ("densify kitti kitti/dense", r"lie one in the other"),
     ("densify kitti -", r"-: standard output takes one scan.*give OUT a name"),
     ("simulate full", r"full: exists already; remove it first, or give another name"),
-    ("demo --out good.xyz", r"good\.xyz: File exists; give another name"),
+    ("demo --out good.xyz", r"good\.xyz: cannot be made: it is no folder; give another folder"),
     ("export lidar.teapot", r"lidar\.teapot: .*\.onnx"),
     ("estimate good.pcd - --json", r"--json: standard output cannot carry both"),
     # simulated worlds
