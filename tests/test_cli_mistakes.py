@@ -174,7 +174,7 @@ MISTAKES = [
     ("odometry kitti --sequence 00 --model teapot", r"model is 'teapot'"),
     ("adapt nothing", r"nothing: cannot tell which dataset this is"),
     ("adapt kitti --sequence 00 --seed 1000", r"invalid value for '--seed': "),
-    ("densify kitti out --topic /points", r"--topic /points: .*only 'bag' has this option; leave it out"),
+    ("densify kitti out --topic /points", r"--topic /points: .*this is an option of bag alone; leave it out"),
     # registration
     ("register good.pcd no.ply", r"no\.ply: no such file"),
     ("register five.xyz ball.xyz", r"five\.xyz: 5 points; .* needs at least 16"),
