@@ -1,10 +1,11 @@
 """`poli densify --scheduler`: two dask workers give the same bytes as one process."""
 
 import sys
+import time
 
 import pytest
 
-from poli.errors import InputError, MissingExtra
+from poli.errors import InputError, MissingExtra, PoliError
 from test_densify_bags import bytes_of, make, run
 from tiny_bags import STORES
 
@@ -54,3 +55,31 @@ def test_errors_come_back_and_schedulers_that_are_not_there_are_named(tmp_path, 
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtra, match=r"poli\[cluster\]"):
         run(source, tmp_path / "b", "--scheduler", address)
+
+
+def test_a_cluster_that_loses_its_workers_is_named(monkeypatch):
+    from poli.tasks.densify import engines
+
+    monkeypatch.setattr(engines, "_PATIENCE", 2)
+    monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and is in this process
+    options = {"processes": False, "protocol": "tcp", "dashboard_address": None, "host": "127.0.0.1"}
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
+        engines.engine(scheduler=cluster.scheduler_address) as doer,
+    ):
+        assert doer.submit(int, 3).result() == 3
+        cluster.scale(0)
+        while doer._client.nthreads():
+            time.sleep(0.1)
+        with pytest.raises(PoliError, match=r"the cluster has lost all its workers; .* start again: what is done is kept"):
+            doer.submit(int, 3).result()
+
+
+def test_a_job_that_is_taken_away_is_named(address):
+    from poli.tasks.densify import engines
+
+    with engines.engine(scheduler=address) as doer:
+        job = doer.submit(time.sleep, 1)
+        job._future.cancel(force=True)
+        with pytest.raises(PoliError, match="the cluster has lost its scheduler, or this job"):
+            job.result()

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
@@ -112,7 +112,7 @@ def _end_with(sentinel: Any) -> None:
 
 # --- dask
 
-_PATIENCE = 20  # seconds for a scheduler to answer
+_PATIENCE = 20  # seconds for a scheduler to answer, and for lost workers to come back
 
 
 class _Cluster:
@@ -125,7 +125,33 @@ class _Cluster:
     def submit(self, work: Callable[[Any], Any], job: Any) -> Promise:
         # Messages of megabytes are moved ahead of the task: a scheduler is not made to carry them inside.
         where = self._client.scatter(job, hash=False) if isinstance(job, Large) else job
-        return self._client.submit(_on_one_thread, work, where, pure=False)
+        return _FromCluster(self._client.submit(_on_one_thread, work, where, pure=False), self._client)
+
+
+class _FromCluster:
+    def __init__(self, future: Any, client: Any) -> None:
+        self._future, self._client = future, client
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def result(self) -> Any:
+        from distributed import KilledWorker
+
+        while True:
+            try:
+                return self._future.result(timeout=_PATIENCE)
+            except TimeoutError:  # dask would wait for ever
+                if self._future.done():
+                    raise
+                if self._client.nthreads():
+                    continue
+                lost = "all its workers"
+            except KilledWorker:
+                lost = "every worker that tried this scan, perhaps for want of memory"
+            except CancelledError:
+                lost = "its scheduler, or this job"
+            raise PoliError(f"the cluster has lost {lost}; look after it and start again: what is done is kept") from None
 
 
 class Large(tuple):
