@@ -89,7 +89,7 @@ def _tabulate(scan: Scan, sensor: Sensor, values: np.ndarray) -> np.ndarray:  # 
 def _read(distances: np.ndarray, intensities: np.ndarray, sensor: Sensor) -> Scan:  # (steps, beams), (steps, beams)
     firing, ring = np.nonzero(distances)
     points = sensor.directions[firing, ring] * (STEP * distances[firing, ring])[:, None]
-    fields = {
+    fields: dict[str, np.ndarray] = {
         "ring": ring.astype(np.uint16),
         "time": sensor.times[firing].astype(np.float32),
         "intensity": intensities[firing, ring].astype(np.float32),
