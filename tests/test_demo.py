@@ -38,6 +38,11 @@ def demo(tmp_path_factory):
     return done.stdout, out, json.loads((out / "summary.json").read_text())
 
 
+@pytest.fixture(scope="module")
+def simulated():
+    return simulated_scans()
+
+
 def test_the_folder_holds_what_is_named_and_nothing_else(demo):
     text, out, summary = demo
     assert sorted(path.name for path in out.iterdir()) == sorted(summary["files"])
@@ -148,12 +153,12 @@ def test_a_folder_that_cannot_be_written_is_found_out_at_once(tmp_path):
         run_demo(tmp_path / "blocked", lambda *_: pytest.fail("it began to work"))
 
 
-def test_the_shipped_scans_are_those_of_the_simulator():
+def test_the_shipped_scans_are_those_of_the_simulator(simulated):
     with as_file(files("poli.show.demo") / "town.npz") as path:
         assert path.stat().st_size < 400_000
         with np.load(path, allow_pickle=False) as archive:
             shipped = {name: archive[name] for name in archive.files}
-    made = pack(simulated_scans(), SENSOR)
+    made = pack(simulated, SENSOR)
     assert made.keys() == shipped.keys()
     for name, values in made.items():
         assert values.dtype == shipped[name].dtype
@@ -163,14 +168,13 @@ def test_the_shipped_scans_are_those_of_the_simulator():
     np.testing.assert_allclose(made["T_world_sensor"], shipped["T_world_sensor"], atol=1e-6)
 
 
-def test_packing_keeps_a_scan_to_a_step():
-    first = simulated_scans()
-    back = unpack(pack(first, SENSOR))
-    assert np.linalg.norm(back.scan.points - first.scan.points, axis=1).max() < STEP
-    assert np.abs(back.scan.fields["normal"] - first.scan.fields["normal"]).max() < 1e-4
+def test_packing_keeps_a_scan_to_a_step(simulated):
+    back = unpack(pack(simulated, SENSOR))
+    assert np.linalg.norm(back.scan.points - simulated.scan.points, axis=1).max() < STEP
+    assert np.abs(back.scan.fields["normal"] - simulated.scan.fields["normal"]).max() < 1e-4
     for name in ("ring", "time", "label", "mixed"):
-        np.testing.assert_allclose(back.scan.fields[name], first.scan.fields[name], atol=1e-6)
-    np.testing.assert_allclose(back.T_scan_other, first.T_scan_other)
+        np.testing.assert_allclose(back.scan.fields[name], simulated.scan.fields[name], atol=1e-6)
+    np.testing.assert_allclose(back.T_scan_other, simulated.T_scan_other)
 
 
 def test_colors_of_directions(rng):
