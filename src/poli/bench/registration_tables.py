@@ -28,22 +28,25 @@ def places_report(outcomes: Sequence[Outcomes], bench: RegistrationBench, comman
     for system in dict.fromkeys(o.job.system for o in main):
         of_system = [o for o in main if o.job.system == system]
         for name, limits in LIMITS.items():
-            rows.append([system, f"{bench.voxel:g} m", "**all places**", name, *_cells(of_system, limits)])
+            rows.append([system, _voxel(of_system), "**all places**", name, *_cells(of_system, limits)])
             figures[f"{system}, {name}"] = _means(of_system, limits)
         for place in bench.places:
             of_place = [o for o in of_system if _place(o) == place]
-            rows.append([system, f"{bench.voxel:g} m", place, _STRICT, *_cells(of_place, LIMITS[_STRICT])])
+            rows.append([system, _voxel(of_place), place, _STRICT, *_cells(of_place, LIMITS[_STRICT])])
+    few = ", ".join(bench.places[: bench.fewer_places])
     for voxel in bench.other_voxels:
         for system in dict.fromkeys(o.job.system for o in outcomes if o.job.table == "voxels"):
             swept = [o for o in outcomes if (o.job.table, o.job.system, o.job.voxel) == ("voxels", system, voxel)]
-            rows.append([system, f"{voxel:g} m", f"all places, {bench.fewer} pairs each", _STRICT, *_cells(swept, LIMITS[_STRICT])])
+            if not swept:
+                continue
+            rows.append([system, f"{voxel:g} m", f"{few}, {bench.fewer} pairs each", _STRICT, *_cells(swept, LIMITS[_STRICT])])
             figures[f"{system} at {voxel:g} m, {_STRICT}"] = _means(swept, LIMITS[_STRICT])
     notes = [
         f"Success in percent: {bench.pairs} random pairs a place, at most {bench.most:g} m apart, VLP-16, in simulated worlds that "
         "no model was trained on; the source is turned about its vertical axis by any angle. The best of a row is bold.",
         "KISS-Matcher runs with its defaults at the voxel size given. TEASER-like: PCA normals of 16 neighbours, FPFH of five "
         "voxels' radius, mutual matches, maximum clique, GNC-TLS with one voxel as noise bound.",
-        f"{AUGMENTATIONS[1]} and {POLI} are sampled alike (`poli densify --per-point 3`); {AUGMENTATIONS[2]} is the stand-in for "
+        f"{AUGMENTATIONS[1]} and {POLI} are sampled alike (`poli densify --per-point 5 --within 8 --thickest 0`); {AUGMENTATIONS[2]} is the stand-in for "
         "learned upsampling of `poli bench augmentation`.",
         "`poli.register` gets raw scans and densifies them itself; it has no voxel size to choose.",
         *_times(main),
@@ -67,7 +70,7 @@ def resolutions_report(outcomes: Sequence[Outcomes], bench: RegistrationBench, c
                 figures[f"{name}, {beams} beams, {system}, {limit}"] = means
     notes = [
         "Success in percent, one model and one setting for all. Simulated: every eighth, fourth and second ring of an OS2-128; "
-        f"{bench.fewer} pairs in each of {len(bench.places)} places. Real: {bench.of_real} pairs a sequence, by its own poses. "
+        f"{bench.fewer} pairs in {' and '.join(bench.places[: bench.fewer_places])} each. Real: {bench.of_real} pairs a sequence, by its own poses. "
         f"At most {bench.most:g} m apart.",
         "`poli.register` gets raw scans, and the preset of a sensor with so many beams.",
     ]
@@ -136,6 +139,10 @@ def _every(outcomes: Sequence[Outcomes]) -> dict[str, Any]:
             for o in outcomes
         ]
     }  # fmt: skip
+
+
+def _voxel(group: Sequence[Outcomes]) -> str:
+    return f"{group[0].job.voxel:g} m" if group and group[0].job.voxel else NONE
 
 
 def _place(outcomes: Outcomes) -> str:

@@ -103,7 +103,9 @@ def registration(
     scans: _Scans = 121,
     places: Annotated[str | None, typer.Option(help="Held-out places, as town,campus; all six if not given.")] = None,
     pairs: Annotated[int, typer.Option(min=1, help="Of each place.")] = 50,
-    fewer: Annotated[int, typer.Option(min=1, help="Of each place, for other voxel sizes and resolutions.")] = 4,
+    fewer: Annotated[
+        int, typer.Option(min=1, help="Of each place, for other voxel sizes and resolutions, in the first places.")
+    ] = 8,
     runs: _Runs = Path("runs/registration_bench"),
     fresh: _Fresh = False,
     processes: _Processes = 0,
@@ -114,14 +116,16 @@ def registration(
     poli bench registration --real sequences
     poli bench registration --places town --pairs 10
     """
+    from dataclasses import replace
+
     from poli.bench.held_out import PLACES
-    from poli.bench.registration import RegistrationBench, run
+    from poli.bench.registration import FOR_FEATURES, RegistrationBench, run
 
     chosen = tuple(places.split(",")) if places else PLACES
     command = f"poli bench registration --model {Path(model).name} --scans {scans} --pairs {pairs} --fewer {fewer}"
     command += _given("--places", places) + (" --real SEQUENCES" if real else "")
     bench = RegistrationBench(
-        _config(model, per_point=3), places=chosen, scans=scans, pairs=pairs, fewer=fewer, drives=drives, real=real, runs=runs,
+        replace(FOR_FEATURES, model=model), places=chosen, scans=scans, pairs=pairs, fewer=fewer, drives=drives, real=real, runs=runs,
         fresh=fresh, processes=processes,
     )  # fmt: skip
     run(bench, out, json_path, command)
