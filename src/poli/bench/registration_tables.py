@@ -46,8 +46,8 @@ def places_report(outcomes: Sequence[Outcomes], bench: RegistrationBench, comman
         "no model was trained on; the source is turned about its vertical axis by any angle. The best of a row is bold.",
         "KISS-Matcher runs with its defaults at the voxel size given. TEASER-like: PCA normals of 16 neighbours, FPFH of five "
         "voxels' radius, mutual matches, maximum clique, GNC-TLS with one voxel as noise bound.",
-        f"{AUGMENTATIONS[1]} and {POLI} are sampled alike (`poli densify --per-point 5 --within 8 --thickest 0`); {AUGMENTATIONS[2]} is the stand-in for "
-        "learned upsampling of `poli bench augmentation`.",
+        f"{AUGMENTATIONS[1]} and {POLI} are sampled alike (`poli densify --per-point 5 --within 8 --thickest 0`); "
+        f"{AUGMENTATIONS[2]} is the stand-in for learned upsampling of `poli bench augmentation`.",
         "`poli.register` gets raw scans and densifies them itself; it has no voxel size to choose.",
         *_times(main),
     ]
@@ -70,7 +70,8 @@ def resolutions_report(outcomes: Sequence[Outcomes], bench: RegistrationBench, c
                 figures[f"{name}, {beams} beams, {system}, {limit}"] = means
     notes = [
         "Success in percent, one model and one setting for all. Simulated: every eighth, fourth and second ring of an OS2-128; "
-        f"{bench.fewer} pairs in {' and '.join(bench.places[: bench.fewer_places])} each. Real: {bench.of_real} pairs a sequence, by its own poses. "
+        f"{bench.fewer} pairs in {' and '.join(bench.places[: bench.fewer_places])} each. "
+        f"Real: {bench.of_real} pairs a sequence, by its own poses. "
         f"At most {bench.most:g} m apart.",
         "`poli.register` gets raw scans, and the preset of a sensor with so many beams.",
     ]

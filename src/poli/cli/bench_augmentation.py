@@ -103,9 +103,7 @@ def registration(
     scans: _Scans = 121,
     places: Annotated[str | None, typer.Option(help="Held-out places, as town,campus; all six if not given.")] = None,
     pairs: Annotated[int, typer.Option(min=1, help="Of each place.")] = 50,
-    fewer: Annotated[
-        int, typer.Option(min=1, help="Of each place, for other voxel sizes and resolutions, in the first places.")
-    ] = 8,
+    fewer: Annotated[int, typer.Option(min=1, help="Of each of the first places, for other voxels and beams.")] = 8,
     runs: _Runs = Path("runs/registration_bench"),
     fresh: _Fresh = False,
     processes: _Processes = 0,
@@ -125,8 +123,8 @@ def registration(
     command = f"poli bench registration --model {Path(model).name} --scans {scans} --pairs {pairs} --fewer {fewer}"
     command += _given("--places", places) + (" --real SEQUENCES" if real else "")
     bench = RegistrationBench(
-        replace(FOR_FEATURES, model=model), places=chosen, scans=scans, pairs=pairs, fewer=fewer, drives=drives, real=real, runs=runs,
-        fresh=fresh, processes=processes,
+        replace(FOR_FEATURES, model=model), places=chosen, scans=scans, pairs=pairs, fewer=fewer, drives=drives, real=real,
+        runs=runs, fresh=fresh, processes=processes,
     )  # fmt: skip
     run(bench, out, json_path, command)
 
