@@ -141,7 +141,7 @@ def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
     if is_pipe(data):
         return "scan"
     if dataset not in _kinds():
-        raise InputError(f"--dataset {dataset}: expected one of {', '.join(_kinds())}")
+        raise InputError(f"--dataset {dataset}: expected {', '.join(_kinds())}")
     if not data.exists():
         raise FormatError(f"{data}: no such file or folder")
     if data.is_file():
