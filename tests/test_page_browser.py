@@ -213,7 +213,8 @@ def test_one_camera_turns_moves_and_comes_back(opened, rng):
     assert turned["yaw"] < first["yaw"] - 0.1
     assert turned["pitch"] > first["pitch"] + 0.1
     assert turned["target"] == first["target"]
-    np.testing.assert_array_equal(region(tab, 0)[90:-40, 5:-5], region(tab, 1)[90:-40, 5:-5])  # the ruler is below
+    one, other = (region(tab, i)[90:-40, 5:-5].astype(int) for i in (0, 1))  # between the words and the ruler
+    assert (np.abs(one - other).max(axis=2) > 8).mean() < 0.001  # the same but for rounding
     assert np.abs(region(tab, 0).astype(int) - picture).max() > 60
     for moved in (drag("right"), drag("left", modifiers=8)):  # 8: shift
         assert moved["target"] != turned["target"]
@@ -252,11 +253,9 @@ def test_nothing_leaves_the_page_and_nothing_goes_wrong(opened, rng):
     requests = [params["request"]["url"] for params in tab.told("Network.requestWillBeSent")]
     assert requests
     assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
-    refused = "fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')"
-    assert tab.run(refused) == "refused"
-    assert (
-        any("Content Security Policy" in p["entry"]["text"] for p in tab.told("Log.entryAdded")) or tab.told("Log.entryAdded") == []
-    )
+    listen = "document.addEventListener('securitypolicyviolation', event => done(event.effectiveDirective))"
+    asked = f"new Promise(done => {{ {listen}; fetch('http://127.0.0.1:9/').then(() => done('sent'), () => {{}}); }})"
+    assert tab.run(asked) == "connect-src"  # the browser itself refuses, should anything ever ask
     tab.events.clear()
     tab.run("poliView.setColour('height'); poliView.setSigma(0.5)")
     tab.settle()
