@@ -21,7 +21,7 @@ FLAGS = (
     "--remote-debugging-pipe", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-extensions", "--hide-scrollbars", "--mute-audio", "--force-color-profile=srgb",
 )  # fmt: skip
-PATIENCE = 120.0  # seconds for an answer, so that a browser that hangs fails a test instead of stopping all
+PATIENCE = 300.0  # seconds for an answer, so that a browser that hangs fails a test instead of stopping all
 
 
 class Tab:

@@ -10,7 +10,7 @@ from poli.show.panel import Panel
 from poli.show.render import Camera
 
 _DIRECTION = np.array([-0.80, -0.34, 0.50])  # from the target to the eye: behind, a little to the right, above
-_MOST = 75.0  # percent of the points that the picture is made for: scans have few, far ones
+_MOST = 60.0  # percent of the points that the picture is made for: scans have few, far ones
 _ROOM = 1.15
 _FEW = 20_000  # points that tell as much as all
 

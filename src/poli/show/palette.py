@@ -2,7 +2,7 @@
 
 import numpy as np
 
-_MIDDLE, _SPAN, _CHROMA = 0.66, 0.09, 0.12
+_MIDDLE, _SPAN, _CHROMA, _TURN = 0.69, 0.085, 0.115, np.deg2rad(55.0)
 _TO_ROOTS = np.array([[1.0, 0.3963377774, 0.2158037573], [1.0, -0.1055613458, -0.0638541728], [1.0, -0.0894841775, -1.291485548]])
 _TO_RGB = np.array(
     [
@@ -15,6 +15,8 @@ _TO_RGB = np.array(
 
 def calm_normal_colors(normals: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 3) in 0..1
     """Unit normals as colors of OKLab: pale is up, dark is down, and a wall has the hue of its direction."""
-    lab = np.stack([_MIDDLE + _SPAN * normals[:, 2], _CHROMA * normals[:, 0], _CHROMA * normals[:, 1]], axis=1)
+    x, y, z = normals.T
+    c, s = _CHROMA * np.cos(_TURN), _CHROMA * np.sin(_TURN)
+    lab = np.stack([_MIDDLE + _SPAN * z, c * x - s * y, s * x + c * y], axis=1)
     linear = np.clip((lab @ _TO_ROOTS.T) ** 3 @ _TO_RGB.T, 0.0, 1.0)
     return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * np.maximum(linear, 1e-9) ** (1 / 2.4) - 0.055)

@@ -56,8 +56,7 @@ def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)
     normals = panel.place_normals
     if normals is None:
         return np.tile(_PLAIN, (len(panel.places), 1))
-    known = np.asarray(normals.any(axis=1))[:, None]
-    return np.where(known, calm_normal_colors(normals), _UNKNOWN)
+    return np.where(np.abs(normals).max(axis=1, keepdims=True) > 0.0, calm_normal_colors(normals), _UNKNOWN)
 
 
 def _beads(tracks: Sequence[Track], camera: Camera) -> tuple[np.ndarray, np.ndarray]:  # (B, 3), (B, 3)

@@ -1,9 +1,11 @@
 // --- Colours. All are made in OKLab, where equal distances look equal, and stay between dark and bright, so that they are seen on
 // both backgrounds.
 
-// A normal (x, y, z) is the colour (lightness, a, b) = (middle + span z, chroma x, chroma y): what points up is pale, what points
-// down is dark, and a wall has the hue of its direction. No direction is a seam, and equal angles look equally different.
-const NORMAL = { middle: 0.66, span: 0.09, chroma: 0.12 };
+// A normal (x, y, z) is the lightness middle + span z, and the colour of that lightness which lies from grey where (x, y) lies from
+// the middle, turned so that walls along the axes are orange, green, blue and pink: what points up is pale grey, what points down
+// is dark grey, and a wall has the hue of its direction. There is no seam, and equal angles look equally different.
+const NORMAL = { middle: 0.69, span: 0.085, chroma: 0.115, turn: (55 / 180) * Math.PI };
+const HUE = [NORMAL.chroma * Math.cos(NORMAL.turn), NORMAL.chroma * Math.sin(NORMAL.turn)];
 
 // From 0 to 1, each an sRGB colour.
 const SCALES = {
@@ -50,7 +52,7 @@ function rgbOfOklab([lightness, a, b]) {
   ].map((c) => clamp(encodeGamma(c), 0, 1));
 }
 
-const rgbOfNormal = ([x, y, z]) => rgbOfOklab([NORMAL.middle + NORMAL.span * z, NORMAL.chroma * x, NORMAL.chroma * y]);
+const rgbOfNormal = ([x, y, z]) => rgbOfOklab([NORMAL.middle + NORMAL.span * z, HUE[0] * x - HUE[1] * y, HUE[1] * x + HUE[0] * y]);
 
 // The colour of a scale at a share between 0 and 1.
 function rgbOfScale(name, share) {

@@ -7,7 +7,7 @@ function gridOf(count, width, height) {
   let best = null;
   for (let columns = 1; columns <= count; columns++) {
     const rows = Math.ceil(count / columns);
-    const w = (width - GAP * (columns - 1)) / columns, h = (height - GAP * (rows - 1)) / rows;
+    const w = Math.floor((width - GAP * (columns - 1)) / columns), h = Math.floor((height - GAP * (rows - 1)) / rows);
     const usable = Math.min(w, h * BEST_ASPECT);
     if (!best || usable > best.usable) best = { columns, rows, w, h, usable };
   }

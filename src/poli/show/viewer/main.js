@@ -2,7 +2,8 @@
 
 const PIXEL_RATIO_LIMIT = 2;
 const SLOW = 70, QUICK = 25;  // milliseconds between pictures while the view moves: coarser above, finer below
-const COARSEST = 0.5;
+const COARSEST = 0.5, COARSER = 0.25;
+const STILL = 160;  // milliseconds without motion, at least
 
 const scene = decodeScene(JSON.parse(find("poli-data").textContent));
 const state = {
@@ -11,7 +12,7 @@ const state = {
 };
 const camera = new Camera(scene.camera, scene.box);
 const stage = find("stage"), canvas = find("canvas");
-let renderer = null, boxes = [], frames = 0, sample = 0, asked = false, ratio = 1, moving = false, last = 0, still = 0;
+let renderer = null, boxes = [], frames = 0, sample = 0, asked = false, ratio = 1, moving = false, last = 0, pace = 0, still = 0;
 
 // --- showing
 
@@ -20,7 +21,7 @@ function changed(moves = false) {
   if (moves) {
     moving = true;
     clearTimeout(still);
-    still = setTimeout(() => { moving = false; changed(); }, 160);
+    still = setTimeout(() => { moving = false; changed(); }, Math.max(STILL, 2 * pace));
   }
   ask();
 }
@@ -52,8 +53,9 @@ function adapt(now) {
   const took = now - last;
   last = now;
   if (!moving || took > 1000) return;
-  if (took > SLOW) ratio = Math.max(COARSEST, ratio * 0.8);
-  else if (took < QUICK) ratio = Math.min(1, ratio * 1.05);
+  pace = took;
+  if (took > SLOW) ratio = Math.max(COARSEST, ratio - COARSER);
+  else if (took < QUICK) ratio = Math.min(1, ratio + COARSER);
 }
 
 function drawAround() {

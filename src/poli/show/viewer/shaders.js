@@ -40,7 +40,7 @@ vec3 encodeGamma(vec3 c) {
 }
 
 vec3 colourOfNormal(vec3 n) {
-  float L = ${NORMAL.middle} + ${NORMAL.span} * n.z, a = ${NORMAL.chroma} * n.x, b = ${NORMAL.chroma} * n.y;
+  float L = ${NORMAL.middle} + ${NORMAL.span} * n.z, a = ${HUE[0]} * n.x - ${HUE[1]} * n.y, b = ${HUE[1]} * n.x + ${HUE[0]} * n.y;
   vec3 lms = vec3(L + 0.3963377774 * a + 0.2158037573 * b, L - 0.1055613458 * a - 0.0638541728 * b,
                   L - 0.0894841775 * a - 1.2914855480 * b);
   lms = lms * lms * lms;
