@@ -49,6 +49,7 @@ def commands(text: str) -> list[list[str]]:
     found = []
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True) if re.match(r"\s*(poli|torchrun|python -m poli) ", line) else []
+        words = words[: min((words.index(end) for end in (">", "|", "&&") if end in words), default=len(words))]
         if words:
             found.append(words[words.index("poli") + 1 :])
     return found

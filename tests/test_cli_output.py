@@ -58,12 +58,15 @@ def test_json_of_an_estimate(call):
     assert (told["out"], told["model"], told["dropped"]) == ("f.npz", "lidar", {"nonfinite": 2, "zero": 1})
 
 
+EVERYWHERE = ("--voxel", 0, "--per-point", 7, "--thickest", 0)  # seven samples of every point
+
+
 def test_json_of_dense_scans(call):
     poli.write(room(), "scan.pcd")
-    told = json.loads(call("densify", "scan.pcd", "dense.pcd", "--voxel", 0, "--json")[0])
+    told = json.loads(call("densify", "scan.pcd", "dense.pcd", *EVERYWHERE, "--json")[0])
     assert (told["points_in"], told["points_out"]) == (300, 2400)
     write_kitti(Path("kitti"), "00", [Scan(room().points)] * 2, np.tile(np.eye(4), (2, 1, 1)))
-    told = json.loads(call("densify", "kitti", "dense", "--voxel", 0, "--json")[0])
+    told = json.loads(call("densify", "kitti", "dense", *EVERYWHERE, "--json")[0])
     assert (told["out"], told["scans"], told["kept"], told["points_out"]) == ("dense", 2, 0, 4800)
 
 
@@ -163,8 +166,8 @@ def test_ellipsoids_into_a_pipe(call, kind, start):
 
 def test_dense_points_through_pipes(call):
     poli.write(room(), "scan.pcd")
-    call("densify", "scan.pcd", "dense.pcd", "--voxel", 0)
-    out, err = call("densify", "-", "-", "--voxel", 0, stdin=Path("scan.pcd").read_bytes())
+    call("densify", "scan.pcd", "dense.pcd", *EVERYWHERE)
+    out, err = call("densify", "-", "-", *EVERYWHERE, stdin=Path("scan.pcd").read_bytes())
     assert out == Path("dense.pcd").read_bytes()
     assert err == "-: 300 points in, 2400 out\n"
 
@@ -216,8 +219,9 @@ def _read_all(reader):
 def interrupt(words, folder, begun):
     """Start a command, press Ctrl-C once something has begun, and wait for its end."""
     process = subprocess.Popen(
-        [*POLI, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+        [*POLI, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in the background, children inherit that it is ignored
+    )  # fmt: skip
     while process.poll() is None and not begun():
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # to the whole group, as a terminal does

@@ -70,7 +70,7 @@ def test_figures_are_what_the_package_promises(demo):
     assert normals["poli"]["within_10"] > normals["pca"]["within_10"] + 0.04
     assert normals["poli"]["rmse"] < normals["pca"]["rmse"]
     assert summary["median_normal_error_lower"] == pytest.approx(1 - normals["poli"]["median"] / normals["pca"]["median"])
-    assert density["samples"] > 0.8 * density["returns"]
+    assert density["samples"] > 0.3 * density["returns"]
     assert 0.003 < density["returns_median"] < density["samples_median"] < 0.03
     assert pair["apart"] == pytest.approx(10.0, abs=0.1)
     assert pair["poli"]["certified"]

@@ -104,6 +104,9 @@ def registration(
     places: Annotated[str | None, typer.Option(help="Held-out places, as town,campus; all six if not given.")] = None,
     pairs: Annotated[int, typer.Option(min=1, help="Of each place.")] = 50,
     fewer: Annotated[int, typer.Option(min=1, help="Of each of the first places, for other voxels and beams.")] = 8,
+    tables: Annotated[
+        str, typer.Option(help="What to measure: places, voxels (with places) and resolutions.")
+    ] = "places,voxels,resolutions",
     runs: _Runs = Path("runs/registration_bench"),
     fresh: _Fresh = False,
     processes: _Processes = 0,
@@ -120,11 +123,13 @@ def registration(
     from poli.bench.registration import FOR_FEATURES, RegistrationBench, run
 
     chosen = tuple(places.split(",")) if places else PLACES
-    command = f"poli bench registration --model {Path(model).name} --scans {scans} --pairs {pairs} --fewer {fewer}"
+    command = (
+        f"poli bench registration --model {Path(model).name} --scans {scans} --pairs {pairs} --fewer {fewer} --tables {tables}"
+    )
     command += _given("--places", places) + (" --real SEQUENCES" if real else "")
     bench = RegistrationBench(
         replace(FOR_FEATURES, model=model), places=chosen, scans=scans, pairs=pairs, fewer=fewer, drives=drives, real=real,
-        runs=runs, fresh=fresh, processes=processes,
+        tables=tuple(tables.split(",")), runs=runs, fresh=fresh, processes=processes,
     )  # fmt: skip
     run(bench, out, json_path, command)
 

@@ -32,7 +32,7 @@ def models(
 
     if name is not None:
         answer(model_card(name))
-        return asdict(facts_of(name))
+        return {**asdict(facts_of(name)), "card": model_card(name)}
     from rich.console import Console
 
     shipped = [facts_of(model) for model in shipped_models()]
