@@ -67,9 +67,10 @@ def test_models_as_a_table(monkeypatch):
 
 
 def test_models_as_json():
-    told = json.loads(CliRunner().invoke(app, ["models", "--json"]).stdout)
+    told = json.loads(CliRunner().invoke(app, ["models", "--json"]).stdout)["models"]
     assert [model["name"] for model in told] == list(shipped_models())
-    (one,) = json.loads(CliRunner().invoke(app, ["models", "lidar", "--json"]).stdout)
+    one = json.loads(CliRunner().invoke(app, ["models", "lidar", "--json"]).stdout)
+    assert one.pop("card") == model_card("lidar")
     assert one in told
     assert one["voxels"] == [0.2, 2.0]
     assert one["calibration"] == load_model("lidar").calibration
