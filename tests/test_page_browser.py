@@ -224,13 +224,13 @@ def test_one_camera_turns_moves_and_comes_back(opened, rng):
     assert tab.run("poliView.camera.distance") < 0.9 * first["distance"]
     tab.run("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'r'}))")
     tab.settle()
-    assert tab.run("poliView.camera") == pytest.approx(first)
+    assert tab.run("poliView.camera") == first
     drag("left")
     for count in (1, 2):
         tab.mouse("mousePressed", 200, 300, button="left", clickCount=count)
         tab.mouse("mouseReleased", 200, 300, button="left", clickCount=count)
     tab.settle()
-    assert tab.run("poliView.camera") == pytest.approx(first)
+    assert tab.run("poliView.camera") == first
 
 
 def test_two_fingers_zoom(opened, rng):

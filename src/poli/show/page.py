@@ -27,7 +27,10 @@ Color = Literal["normal", "planarity", "uncertainty", "height", "own"]
 Theme = Literal["dark", "light"]
 
 MOST_SIGMA = 3.0  # the end of the page's slider
-_SCRIPTS = ("linear.js", "colours.js", "shaders.js", "scene.js", "draw.js", "camera.js", "layout.js", "controls.js", "main.js")
+_SCRIPTS = (
+    "linear.js", "colours.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js", "layout.js",
+    "controls.js", "main.js",
+)  # fmt: skip
 
 
 def write_page(
