@@ -20,6 +20,11 @@ _Systems = Annotated[str, typer.Option(help="KISS-ICP, GenZ-ICP, or both with a 
 _Runs = Annotated[Path, typer.Option(help="Folder where outcomes are kept; an interrupted benchmark goes on from there.")]
 _Fresh = Annotated[bool, typer.Option("--fresh", help="Forget kept outcomes first (when the code has changed).")]
 _Processes = Annotated[int, typer.Option(min=0, help="That run at the same time; 0: one a core.")]
+_Real = Annotated[
+    Path | None,
+    typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, simulated drives only."),
+]
+_Places = Annotated[str | None, typer.Option(help="Held-out places, as town,campus; all six if not given.")]
 _PerPoint = Annotated[int | None, typer.Option(min=1, help="Samples of each ellipsoid; those of `poli densify` if not given.")]
 _Within = Annotated[float | None, typer.Option(min=0.0, help="Reach in standard deviations; that of `poli densify` if not given.")]
 
@@ -28,13 +33,10 @@ def augmentation(
     out: _Out = Path("results"),
     json_path: _Json = None,
     model: NetworkName = "lidar",
-    real: Annotated[
-        Path | None,
-        typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, simulated drives only."),
-    ] = None,
+    real: _Real = None,
     drives: _Drives = Path("runs/odometry_drives"),
     scans: _Scans = 121,
-    places: Annotated[str | None, typer.Option(help="Held-out places, as town,campus; all six if not given.")] = None,
+    places: _Places = None,
     sensor: Annotated[str, typer.Option(help="A name, or a file of beams.")] = "vlp16",
     systems: _Systems = "KISS-ICP,GenZ-ICP",
     per_point: _PerPoint = None,
@@ -95,13 +97,10 @@ def registration(
     out: _Out = Path("results"),
     json_path: _Json = None,
     model: NetworkName = "lidar",
-    real: Annotated[
-        Path | None,
-        typer.Option(help="A folder of real sequences in the layout of KITTI odometry; without it, simulated drives only."),
-    ] = None,
+    real: _Real = None,
     drives: _Drives = Path("runs/odometry_drives"),
     scans: _Scans = 121,
-    places: Annotated[str | None, typer.Option(help="Held-out places, as town,campus; all six if not given.")] = None,
+    places: _Places = None,
     pairs: Annotated[int, typer.Option(min=1, help="Of each place.")] = 50,
     fewer: Annotated[int, typer.Option(min=1, help="Of each of the first places, for other voxels and beams.")] = 8,
     tables: Annotated[
