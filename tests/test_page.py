@@ -239,8 +239,21 @@ def test_the_camera_sees_most_of_it(rng):
     local = (field.means - np.array(camera.eye)) @ camera.axes.T
     u, v = (camera.focal * local[:, i] / local[:, 2] for i in (0, 1))
     seen = (local[:, 2] > 0) & (np.abs(u) < camera.width / 2) & (np.abs(v) < camera.height / 2)
-    assert seen.mean() > 0.6
-    assert np.ptp(u[seen]) > 0.5 * camera.width
+    assert seen.mean() > 0.85
+    assert max(np.ptp(u[seen]) / camera.width, np.ptp(v[seen]) / camera.height) > 0.75
+
+
+def test_the_camera_is_not_moved_by_few_far_points(rng):
+    points = rng.normal(size=(1000, 3))
+    near = camera_for([Panel("one", points=points)])
+    far = camera_for([Panel("one", points=np.concatenate([points, 100.0 * rng.normal(size=(20, 3))]))])
+    np.testing.assert_allclose(far.eye, near.eye, atol=1.0)
+
+
+def test_a_single_point_is_looked_at():
+    camera = camera_for([Panel("one", points=np.array([[5.0, 6.0, 7.0]]))])
+    assert camera.target == (5.0, 6.0, 7.0)
+    assert np.linalg.norm(np.subtract(camera.eye, camera.target)) > 0.1
 
 
 def test_colors_of_normals_are_colors_and_tell_directions_apart(rng):

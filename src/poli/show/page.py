@@ -76,7 +76,8 @@ def _view(camera: Camera, origin: np.ndarray) -> dict[str, Any]:
         raise InputError(f"camera: its up is {camera.up}; the page turns about z, so up must be (0, 0, 1)")
     upright = 2.0 * np.arctan(np.tan(np.deg2rad(camera.field_of_view) / 2) * camera.height / camera.width)
     eye, target = np.array(camera.eye) - origin, np.array(camera.target) - origin
-    return {"eye": eye.tolist(), "target": target.tolist(), "fieldOfView": float(upright)}
+    aspect = camera.width / camera.height
+    return {"eye": eye.tolist(), "target": target.tolist(), "fieldOfView": float(upright), "aspect": aspect}
 
 
 def _fill(title: str, theme: Theme, data: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ def draw_panels(
     columns = ceil(sqrt(len(panels)))
     rows = ceil(len(panels) / columns)
     size = (width - _GAP * (columns - 1)) // columns, (height - _GAP * (rows - 1)) // rows
-    camera = replace(camera or camera_for(panels), width=size[0], height=size[1])
+    camera = camera_for(panels, *size) if camera is None else replace(camera, width=size[0], height=size[1])
     image = np.full((height, width, 3), 255, np.uint8)
     for i, panel in enumerate(panels):
         x, y = (i % columns) * (size[0] + _GAP), (i // columns) * (size[1] + _GAP)

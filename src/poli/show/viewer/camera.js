@@ -11,12 +11,11 @@ class Camera {
   }
 
   reset() {
-    const { eye, target, fieldOfView } = this.start, back = subtract(eye, target);
+    const { eye, target } = this.start, back = subtract(eye, target);
     this.target = [...target];
     this.distance = norm(back);
     this.yaw = Math.atan2(back[1], back[0]);
     this.pitch = clamp(Math.asin(back[2] / this.distance), -STEEPEST, STEEPEST);
-    this.fieldOfView = fieldOfView;
   }
 
   get axes() {
@@ -39,10 +38,10 @@ class Camera {
     this.distance = clamp(this.distance * factor, 1e-4 * this.box.radius, 20 * this.box.radius);
   }
 
-  // The field of view is that of the height, or of the width where a panel is narrow.
+  // A panel shows at least what the camera is made for: its height where the panel is wider than the camera, else its width.
   focal(aspect) {
-    const focal = 1 / Math.tan(this.fieldOfView / 2);
-    return aspect >= 1 ? [focal / aspect, focal] : [focal, focal * aspect];
+    const upright = Math.tan(this.start.fieldOfView / 2), across = upright * this.start.aspect;
+    return aspect >= this.start.aspect ? [1 / (upright * aspect), 1 / upright] : [1 / across, aspect / across];
   }
 
   get view() {
