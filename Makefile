@@ -1,6 +1,7 @@
 # Everything from a clean machine with Python 3.11: each target makes the virtual environment and installs what it needs.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
+TEST_PROCESSES ?= 2
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -12,8 +13,8 @@ help:  ## list the targets
 demo: $(VENV)/.core  ## ellipsoids, a denser scan, a pose and odometry in a simulated town: a page and pictures in demo_output
 	$(BIN)/poli demo --out demo_output
 
-test: lint  ## lint, then every test
-	$(BIN)/python -m pytest
+test: lint  ## lint, then every test, in two processes
+	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile
 
 lint: $(VENV)/.dev  ## style, types, and the direction of imports
 	$(BIN)/ruff check .

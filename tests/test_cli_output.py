@@ -172,6 +172,14 @@ def test_dense_points_through_pipes(call):
     assert err == "-: 300 points in, 2400 out\n"
 
 
+def test_a_page_of_what_comes_through_a_pipe(call):
+    poli.write(room(), "room.pcd")
+    out, _ = call("view", "-", "--model", "objects", "--json", stdin=Path("room.pcd").read_bytes())
+    told = json.loads(out)
+    assert (told["page"], told["about"], told["png"]) == ("scan.html", f"{len(room())} returns", None)
+    assert Path("scan.html").stat().st_size > 10_000
+
+
 def test_a_reader_that_has_enough_is_no_trouble():
     process = subprocess.Popen([*POLI, "models", "lidar"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()

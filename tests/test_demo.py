@@ -18,7 +18,6 @@ from poli.show.demo import run_demo
 from poli.show.demo.drive import Driven
 from poli.show.demo.embedded import STEP, embedded_scans, pack, unpack
 from poli.show.demo.make import simulated_scans
-from poli.show.demo.palette import direction_colors
 from poli.show.demo.pictures import drive_picture
 from poli.show.demo.town import SENSOR
 
@@ -175,15 +174,6 @@ def test_packing_keeps_a_scan_to_a_step(simulated):
     for name in ("ring", "time", "label", "mixed"):
         np.testing.assert_allclose(back.scan.fields[name], simulated.scan.fields[name], atol=1e-6)
     np.testing.assert_allclose(back.T_scan_other, simulated.T_scan_other)
-
-
-def test_colors_of_directions(rng):
-    normals = rng.normal(size=(500, 3))
-    colors = direction_colors(normals / np.linalg.norm(normals, axis=1, keepdims=True))
-    assert ((colors >= 0.0) & (colors <= 1.0)).all()
-    up, down = direction_colors(np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]]))
-    assert np.ptp(up) < 0.01  # grey
-    assert up.mean() > down.mean() + 0.3
 
 
 def test_the_estimated_way_is_drawn_upon_the_true_one():

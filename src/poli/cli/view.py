@@ -2,11 +2,12 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName
+from poli.cli.scan_files import is_pipe
 
 if TYPE_CHECKING:
     from poli.cli.view_subject import Subject
@@ -28,7 +29,9 @@ class Theme(StrEnum):
 def view(
     data: Annotated[
         Path,
-        typer.Argument(help="A scan, an ellipsoid file (.npz, .ply), a folder of scans, or a folder that `poli odometry` wrote."),
+        typer.Argument(
+            help="A scan, an ellipsoid file (.npz, .ply), a folder of scans, or one that `poli odometry` wrote; -: a scan."
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option(help="The .html page or .rrd recording to write; NAME.html here if not given.")
@@ -55,7 +58,7 @@ def view(
             min=1, help="Of folders: at most so many scans, evenly spaced. Not given: 4, 50 if poses are known, all in rerun."
         ),
     ] = None,
-) -> None:
+) -> dict[str, Any]:
     """Look at scans, ellipsoids and odometry.
 
     Writes one HTML page with everything inside: open it in any browser, send it
@@ -70,6 +73,7 @@ def view(
     poli view kitti --sequence 07 --scans 100
     poli view results/odometry/kitti_07/latest --out drive.rrd
     poli view part.ply --model objects --png part.png
+    poli densify scan.pcd - | poli view - --out dense.html
     """
     from poli.cli.view_subject import subject_of
     from poli.errors import FormatError, InputError
@@ -79,8 +83,9 @@ def view(
         raise FormatError(f"--out {out}: write a page as .html, or a recording for rerun as .rrd; pictures are --png")
     if png is not None and png.suffix.lower() != ".png":
         raise FormatError(f"--png {png}: pictures are written as .png")
-    to_rerun = rerun or (out is not None and out.suffix.lower() == ".rrd")
-    page = out if out is not None and out.suffix.lower() != ".rrd" else None
+    recorded = out if out is not None and out.suffix.lower() == ".rrd" else None
+    page = None if recorded is not None else out
+    to_rerun = rerun or recorded is not None
     if page is None and png is None and not to_rerun:
         page = _free_name(data)
     if browser and page is None:
@@ -102,14 +107,14 @@ def view(
     if to_rerun:
         from poli.show.rerun_recording import log_panels, log_series, recording
 
-        target = out if out is not None and out.suffix.lower() == ".rrd" else None
-        with recording(target) as stream:
+        with recording(recorded) as stream:
             if subject.series is None:
                 log_panels(stream, subject.panels(), sigma)
             else:
                 count = log_series(stream, subject.series(), subject.tracks, sigma)
         what = _listed(subject) if subject.series is None else f"{count} scans"
-        typer.echo(f"{target or 'rerun'}: {what}")
+        typer.echo(f"{recorded or 'rerun'}: {what}")
+    return {"name": subject.name, "about": subject.note, "page": page, "png": png, "recording": recorded}
 
 
 def _write_page(page: Path, subject: "Subject", title: str | None, sigma: float, color: Color, theme: Theme, browser: bool) -> None:
@@ -138,7 +143,8 @@ def _free_name(data: Path) -> Path:
     from poli.cli.data_options import file_name
     from poli.errors import FormatError
 
-    page = Path(f"{file_name(data.resolve().stem if data.is_file() else data.resolve().name)}.html")
+    name = "scan" if is_pipe(data) else data.resolve().stem if data.is_file() else data.resolve().name
+    page = Path(f"{file_name(name)}.html")
     if page.is_file():
         with page.open("rb") as file:
             ours = b'name="generator" content="poli"' in file.read(2000)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poli.cli.data_options import dataset_options, open_data
+from poli.cli.scan_files import is_pipe, read_scan
 from poli.errors import FormatError, InputError, PoliError
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def subject_of(
     from poli.data.datasets.folder import scan_ending
     from poli.show.odometry_run import is_odometry_run
 
+    if is_pipe(data):
+        return _scan_file(data, how)
     if not data.exists():
         raise FormatError(f"{data}: no such file or folder")
     if data.is_dir() and is_odometry_run(data):
@@ -82,14 +85,13 @@ def _file(path: Path, how: Estimates) -> Subject:
 
 
 def _scan_file(path: Path, how: Estimates) -> Subject:
-    from poli.data import read
+    from poli.cli.output import busy
     from poli.show.estimated import scan_panels
 
-    scan = read(path)
-    shown = scan_panels(scan, how, str(path))
-    lost = scan.dropped
-    remarks = (f"{path}: dropped {lost.nonfinite} non-finite points and {lost.zero} zero returns",) if lost.total else ()
-    return Subject(path.name, f"{len(scan):,} returns", lambda: shown, remarks)
+    with busy(f"ellipsoids of {path}"):
+        scan = read_scan(path)
+        shown = scan_panels(scan, how, str(path))
+    return Subject("scan" if is_pipe(path) else path.name, f"{len(scan):,} returns", lambda: shown)
 
 
 # --- scans in order
@@ -108,17 +110,26 @@ def _scans(data: Dataset, how: Estimates, scans: int | None, series: bool) -> Su
     rows = spread(count, scans or default)
     tracks = () if poses is None else (Track(poses[:, :3, 3], "way of the sensor"),)
 
+    def recorded() -> Iterator[Moment]:
+        return _watched(moments(data, rows, poses, how), len(rows))
+
     @cache
     def panels() -> list[Panel]:
         if poses is None:
-            found = [_moment_panel(moment, how) for moment in moments(data, rows, None, how) if len(moment.scan)]
+            found = [_moment_panel(moment, how) for moment in recorded() if len(moment.scan)]
             if not found:
                 raise InputError(f"{data.name}: every scan that was looked at is empty")
             return found
-        world, fused = fused_world(moments(data, rows, poses, how), how)
+        world, fused = fused_world(recorded(), how)
         return [Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=tracks)]
 
-    return Subject(data.name, f"{count:,} scans", panels, remarks, lambda: moments(data, rows, poses, how), tracks)
+    return Subject(data.name, f"{count:,} scans", panels, remarks, recorded, tracks)
+
+
+def _watched(series: Iterator[Moment], count: int) -> Iterator[Moment]:
+    from rich.progress import track
+
+    yield from track(series, "ellipsoids", count)
 
 
 def _moment_panel(moment: Moment, how: Estimates) -> Panel:
@@ -148,7 +159,7 @@ def _run(folder: Path, how: Estimates, scans: int | None, series: bool) -> Subje
 
     def recorded() -> Iterator[Moment]:
         assert data is not None
-        return moments(data, rows, run.poses, how, first)
+        return _watched(moments(data, rows, run.poses, how, first), len(rows))
 
     @cache
     def panels() -> list[Panel]:

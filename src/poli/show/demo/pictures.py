@@ -11,7 +11,7 @@ from poli.scan import Scan
 from poli.show.demo.drive import Driven
 from poli.show.demo.normals import Fields
 from poli.show.demo.pair import Pair
-from poli.show.demo.palette import direction_colors
+from poli.show.palette import calm_normal_colors
 from poli.show.panel import flat_discs
 from poli.show.render import Camera, render_ellipsoids, render_points
 
@@ -29,7 +29,7 @@ def scan_pictures(fields: Fields) -> Iterator[tuple[str, np.ndarray]]:  # names 
     yield "points.png", render_points(fields.cloud.points, CAMERA, _one(_GREY, len(fields.cloud)), pixels=3)
     truth = flat_discs(fields.cloud, fields.truth, DISC)
     for name, field, scale in (("pca", fields.pca, fields.pca_scale), ("poli", fields.poli, 1.0), ("truth", truth, 1.0)):
-        yield f"{name}.png", render_ellipsoids(field, CAMERA, direction_colors(field.normals), scale * SIGMA)
+        yield f"{name}.png", render_ellipsoids(field, CAMERA, calm_normal_colors(field.normals), scale * SIGMA)
 
 
 def density_picture(dense: Scan, returns: int) -> np.ndarray:  # (H, W, 3) uint8
@@ -57,7 +57,7 @@ def drive_picture(driven: Driven) -> np.ndarray:  # (H, W, 3) uint8
     true_way, way = _tube(driven.truth[:, :3, 3], 0.45), _balls(driven.poli[:, :3, 3] + [0.0, 0.0, 0.45], 0.3)
     parts = [driven.map, true_way, way]
     sizes = [SIGMA, 1.0, 1.0]
-    colors = [_PALE + (1.0 - _PALE) * direction_colors(driven.map.normals), _one(_GREY, len(true_way)), _one(_BLUE, len(way))]
+    colors = [_PALE + (1.0 - _PALE) * calm_normal_colors(driven.map.normals), _one(_GREY, len(true_way)), _one(_BLUE, len(way))]
     together = Ellipsoids.trusted(
         np.concatenate([part.means for part in parts]),
         np.concatenate([size**2 * part.covariances for part, size in zip(parts, sizes, strict=True)]),
