@@ -9,7 +9,7 @@ from poli import se3
 from poli.cli import app
 from poli.data.simulate import Ride, Sensor, Trajectory, World, sweep
 from poli.data.simulate.places import make_place
-from poli.errors import DegenerateError, InputError
+from poli.errors import DegenerateError, DoubtfulPose, InputError
 from poli.scan import Scan
 from poli.tasks import PRESETS, ScanPreset, register_scans
 from poli.tasks.densify import DensifyConfig
@@ -53,6 +53,20 @@ def test_scans_are_registered_whatever_their_heading(street, angle):
     p, q = moved[result.inliers[:, 0]], target[result.inliers[:, 1]]
     there = p @ result.T_target_source[:3, :3].T + result.T_target_source[:3, 3]
     assert np.median(np.linalg.norm(there - q, axis=1)) < 2.0 * PRESETS["vlp16"].voxel
+
+
+def test_scans_of_different_places_are_doubted(street):
+    source, *_ = street
+    world = World(make_place("riverside", 2_000_010))
+    elsewhere = sweep(world, SENSOR, Trajectory(world.place.route, Ride(), seed=0).poses, 1.0).clean()
+    with pytest.warns(DoubtfulPose, match=r"only \d+% of the source lies on the target"):
+        poli.register(source, elsewhere, preset="vlp16")
+
+
+def test_scans_are_not_taken_for_objects():
+    many = np.random.default_rng(0).normal(size=(20_001, 3))
+    with pytest.raises(InputError, match="target: 20001 points look like a scan, not an object; say whose, as preset='vlp16', "):
+        poli.register(many[:100], many)
 
 
 def test_a_surface_is_one_point_a_voxel_with_normals_to_the_sensor(street):

@@ -21,6 +21,10 @@ class DensityWarning(UserWarning):
     """A cloud is denser or sparser than what a model has learned from, or too small; the ellipsoids may be bad."""
 
 
+class DoubtfulPose(UserWarning):
+    """A pose was found, but little of one scan lies on the other; they may be of different places."""
+
+
 class MissingExtra(PoliError, ImportError):
     """An optional dependency is not installed."""
 

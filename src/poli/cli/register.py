@@ -43,13 +43,18 @@ def register(
     poli register part_a.ply part_b.ply --out pose.txt --quiet
     poli register part_a.ply part_b.ply --json
     """
+    from contextlib import nullcontext
+
+    import numpy as np
+
     from poli.cli.output import answer, busy
     from poli.errors import DegenerateError, InputError
     from poli.files.atomic import atomic_path
+    from poli.se3 import log
 
     if is_pipe(source) and is_pipe(target):
         raise InputError("-: standard input holds one cloud; give the other as a file")
-    with busy(f"registering {source} to {target}"):
+    with atomic_path(out) if out is not None else nullcontext() as file, busy(f"registering {source} to {target}"):
         from poli.tasks import register as solve
 
         clouds = []
@@ -59,16 +64,15 @@ def register(
         try:
             result = solve(*clouds, preset=preset, feature_radius=feature_radius, noise_bound=noise_bound)
         except (InputError, DegenerateError) as error:
-            text = str(error).replace("noise_bound", "--noise-bound").replace("feature_radius", "--feature-radius")
-            raise type(error)(f"{source} and {target}: {text}") from None
-    lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in result.T_target_source)
-    if out is not None:
-        with atomic_path(out) as temporary:
-            temporary.write_text(lines + "\n")
+            raise type(error)(f"{source} and {target}: {_in_options(str(error))}") from None
+        lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in result.T_target_source)
+        if file is not None:
+            file.write_text(lines + "\n")
     answer(lines)
-    typer.echo(
-        f"{len(result.inliers)} inliers, overlap {result.overlap:.0%}, {'certified' if result.certified else 'NOT certified'}"
-    )
+    turn, shift = np.degrees(np.linalg.norm(log(result.T_target_source)[:3])), np.linalg.norm(result.T_target_source[:3, 3])
+    best = "is certified" if result.certified else "is NOT certified"
+    typer.echo(f"T_target_source: {source} in the frame of {target}, turned by {turn:.1f} degrees, shifted by {shift:.3g}")
+    typer.echo(f"{result.overlap:.0%} of it lies on the other; that no pose fits the {len(result.inliers)} matches better {best}")
     return {
         "T_target_source": result.T_target_source,
         "inliers": len(result.inliers),
@@ -76,3 +80,13 @@ def register(
         "certified": result.certified,
         "out": out,
     }
+
+
+def _in_options(message: str) -> str:
+    """What the library calls its arguments, as options."""
+    import re
+
+    for name in ("noise_bound", "feature_radius"):
+        message = message.replace(name, f"--{name.replace('_', '-')}")
+    message = re.sub("preset='(.*)'", lambda found: f"--preset {found[1]}".replace("'", ""), message)
+    return message.replace("preset is", "--preset is").replace(", or a ScanPreset", "")

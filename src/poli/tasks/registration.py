@@ -10,7 +10,10 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.scan import ScanLike, points_of
 from poli.tasks.pose_search import Registration, Search, register_by_normals
-from poli.tasks.scan_registration import ScanPreset, register_scans
+from poli.tasks.scan_registration import PRESETS, ScanPreset, register_scans
+
+# Points of an object: with more, the search takes minutes, and its lengths, shares of the radius, mean nothing on a scan.
+_MOST = 20_000
 
 
 def register(
@@ -32,7 +35,8 @@ def register(
 
     Objects, the default: ellipsoids are estimated unless they are given (`estimator` makes those of a cloud; by default the trained
     network for objects), and their normals are turned outward from each cloud's centroid. Meant for some hundred to a few thousand
-    points: thin larger clouds first. Lengths are in the units of the points, and by default shares of the target's radius.
+    points: thin larger clouds first; more than 20,000 are refused. Lengths are in the units of the points, and by default shares of
+    the target's radius.
 
     `register_by_normals` does the rest and explains it.
     """
@@ -41,6 +45,11 @@ def register(
             raise InputError("preset: scans are estimated as it says; leave out fields and estimator, or leave out preset")
         return register_scans(source, target, preset, feature_radius=feature_radius, noise_bound=noise_bound, search=search)
     source_points, target_points = points_of(source, "source", least=3), points_of(target, "target", least=3)
+    for name, points in (("source", source_points), ("target", target_points)):
+        if len(points) > _MOST:
+            sensors = ", ".join(map(repr, PRESETS))
+            what = f"{name}: {len(points)} points look like a scan, not an object"
+            raise InputError(f"{what}; say whose, as preset={sensors}, or thin an object to {_MOST} points at most")
     normals = []
     for name, points, field in (("source", source_points, source_field), ("target", target_points, target_field)):
         if field is None:
