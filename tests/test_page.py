@@ -243,6 +243,22 @@ def test_the_camera_sees_most_of_it(rng):
     assert max(np.ptp(u[seen]) / camera.width, np.ptp(v[seen]) / camera.height) > 0.75
 
 
+@pytest.mark.parametrize("size", [(1280, 720), (528, 760), (800, 800)])
+def test_flat_places_fill_panels_of_any_shape(rng, size):
+    points = np.concatenate([rng.uniform(-20.0, 20.0, (3000, 2)), rng.uniform(0.0, 3.0, (3000, 1))], axis=1)
+    camera = camera_for([Panel("one", points=points)], *size)
+    local = (points - np.array(camera.eye)) @ camera.axes.T
+    u, v = (camera.focal * local[:, i] / local[:, 2] + size[i] / 2 for i in (0, 1))
+    left, right = np.percentile(u, (1, 99)) / size[0]
+    top, bottom = np.percentile(v, (1, 99)) / size[1]
+    assert max(right - left, bottom - top) > 0.85
+    assert 0.0 < top < 0.3
+    assert 0.6 < bottom < 1.0
+    below = camera_for([Panel("one", points=points)], *size, sky=0.1)
+    local = (points - np.array(below.eye)) @ below.axes.T
+    assert np.percentile(below.focal * local[:, 1] / local[:, 2] + size[1] / 2, 1) > 0.1 * size[1]
+
+
 def test_the_camera_is_not_moved_by_few_far_points(rng):
     points = rng.normal(size=(1000, 3))
     near = camera_for([Panel("one", points=points)])

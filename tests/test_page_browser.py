@@ -6,7 +6,9 @@ import pytest
 from chromium import PROGRAM, Tab
 from poli import Ellipsoids
 from poli.show import Camera, Panel, Track, write_page
+from poli.show.grid import grid_of
 from poli.show.palette import calm_normal_colors
+from poli.show.point_size import point_size
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed")
 
@@ -276,6 +278,22 @@ def test_it_names_what_it_shows_and_what_it_leaves_out(opened, rng):
     assert f"400 ellipsoids at 2.00 {SIGMA}" in tab.run("document.querySelectorAll('.counts')[0].textContent")
     assert f"400 ellipsoids at 0.50 {SIGMA}" in tab.run("document.querySelectorAll('.counts')[1].textContent")
     assert "100 of 400 ellipsoids are drawn" in tab.run("document.querySelector('.cut').textContent")
+
+
+def test_panels_stand_in_the_grid_of_pictures(opened, rng):
+    for count in (1, 2, 3, 4, 5):
+        tab = opened([Panel(str(i), points=rng.normal(size=(5, 3))) for i in range(count)])
+        width, height = tab.run("[document.getElementById('stage').clientWidth, document.getElementById('stage').clientHeight]")
+        grid = grid_of(count, width, height, gap=8)
+        boxes = tab.run("[...document.querySelectorAll('.frame')].map(f => [f.offsetLeft, f.offsetWidth, f.offsetHeight])")
+        assert len({left for left, _, _ in boxes}) == grid.columns
+        assert all((w, h) == (grid.width, grid.height) for _, w, h in boxes)
+
+
+def test_points_begin_at_the_size_of_their_cloud_and_scales_say_of_what(opened, rng):
+    tab = opened([Panel("few", field=town(rng)), Panel("many", points=rng.normal(size=(70_000, 3)))], color="uncertainty")
+    assert tab.run("poliView.state.size") == point_size(70_000) < point_size(400)
+    assert f"1 {SIGMA} along the normal" in tab.run("document.getElementById('legend').textContent")
 
 
 def test_without_webgl_it_says_so(tmp_path, rng):

@@ -10,27 +10,60 @@ import numpy as np
 from poli.show.panel import Panel
 from poli.show.render import Camera
 
-_DIRECTION = np.array([-0.80, -0.34, 0.50])  # from the target to the eye: behind, a little to the right, above
+_BEHIND = -0.92, -0.39  # from the target to the eye, seen from above: behind, a little to the right
+_STEEPNESS = 30.0, 40.0, 50.0  # degrees above the horizon
 # Scans have few, far points, which a picture of all would be made for; an object has none. So the picture is made for points nearer
-# to the middle than twice the median: most of a scan, and all of an object.
-_REACH = 2.0
-_SEEN = 99.0  # percent of these
+# to the middle than some times the median: most of a scan, and all of an object.
+_REACH = 2.5
+_SEEN = 99.0  # percent of these, at every edge of the picture
 _ROOM = 1.05
 _FEW = 20_000  # points that tell as much as all
 
 
-def camera_for(panels: Sequence[Panel], width: int = 1280, height: int = 720) -> Camera:
-    """A view of all panels from behind and above, z upwards."""
+def camera_for(panels: Sequence[Panel], width: int = 1280, height: int = 720, sky: float = 0.0) -> Camera:
+    """A view of all panels from behind and above, z upwards, that they fill; `sky` is the share of the height left free above.
+
+    Of several steepnesses it has the one that lets the eye come nearest: a scan lies flat, and fills a tall picture from above.
+    """
     places = np.concatenate([_some(part) for panel in panels for part in _parts(panel)] or [np.zeros((1, 3))])
-    away = np.linalg.norm(places - np.median(places, axis=0), axis=1)
+    middle = np.median(places, axis=0)
+    away = np.linalg.norm(places - middle, axis=1)
     shown = places[away <= max(_REACH * float(np.median(away)), 1e-9)]
-    target = np.percentile(shown, (100.0 - _SEEN, _SEEN), axis=0).mean(axis=0) if len(shown) else np.median(places, axis=0)
-    camera = Camera(_tuple(target + _DIRECTION), _tuple(target), width=width, height=height)
-    across, down, ahead = camera.axes @ (shown - target).T  # (3, n)
-    half = np.tan(np.deg2rad(camera.field_of_view) / 2)
-    needed = np.maximum(np.abs(across), np.abs(down) * width / height) / half - ahead  # the distance at which each comes into view
-    distance = _ROOM * float(np.percentile(needed, _SEEN)) if len(needed) else 0.0
-    return replace(camera, eye=_tuple(target + (distance if distance > 0.0 else 1.0) * _DIRECTION / np.linalg.norm(_DIRECTION)))
+    views = [_view(shown if len(shown) else places, middle, np.deg2rad(steep), width, height, sky) for steep in _STEEPNESS]
+    return min(views, key=lambda view: np.linalg.norm(np.subtract(view.eye, view.target)))
+
+
+def _view(places: np.ndarray, middle: np.ndarray, steepness: float, width: int, height: int, sky: float) -> Camera:
+    back = np.array([*(np.cos(steepness) * np.array(_BEHIND)), np.sin(steepness)])
+    camera = Camera(_tuple(middle + back), _tuple(middle), width=width, height=height)
+    across, down, ahead = camera.axes @ (places - middle).T  # (3, n)
+    half = np.tan(np.deg2rad(camera.field_of_view) / 2) / _ROOM
+    upright = half * height / width
+    left_right = _Between(across, ahead, half, half)
+    top_bottom = _Between(down, ahead, upright * (1.0 - 2.0 * sky), upright)
+    distance = max(left_right.distance, top_bottom.distance)
+    distance = distance if distance > 0.0 else 1.0
+    target = middle + np.array([left_right.middle(distance), top_bottom.middle(distance), 0.0]) @ camera.axes
+    return replace(camera, eye=_tuple(target + distance * back), target=_tuple(target))
+
+
+class _Between:
+    """One direction of the picture. From `distance` behind, and moved by `middle`, an eye sees what lies between two of its edges.
+
+    A point at x across and z ahead is inside if  -before (z + distance) <= x - middle <= after (z + distance).  For all points that
+    is a bound on the middle from either side, by one point each; from the least distance, both bounds are the same.
+    """
+
+    def __init__(self, x: np.ndarray, z: np.ndarray, before: float, after: float) -> None:  # (n,), (n,), slopes of the two edges
+        self.before, self.after = before, after
+        self.low, self.high = float(np.percentile(x - after * z, _SEEN)), float(np.percentile(x + before * z, 100.0 - _SEEN))
+
+    @property
+    def distance(self) -> float:
+        return (self.low - self.high) / (self.before + self.after)
+
+    def middle(self, distance: float) -> float:
+        return 0.5 * (self.low - self.after * distance + self.high + self.before * distance)
 
 
 def _parts(panel: Panel) -> list[np.ndarray]:

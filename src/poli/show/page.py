@@ -19,14 +19,18 @@ from poli.arrays import real_number, whole_number
 from poli.errors import InputError
 from poli.files.atomic import atomic_path
 from poli.show.framing import camera_for
+from poli.show.grid import grid_of
 from poli.show.page_data import encode_panels
 from poli.show.panel import Panel
+from poli.show.point_size import point_size
 from poli.show.render import Camera
 
 Color = Literal["normal", "planarity", "uncertainty", "height", "own"]
 Theme = Literal["dark", "light"]
 
 MOST_SIGMA = 3.0  # the end of the page's slider
+_WINDOW = 1584, 760  # pixels of the page that the panels of a window of 1600 by 900 have
+_WORDS = 90  # pixels of the page at the top of each panel
 _SCRIPTS = (
     "linear.js", "colours.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js", "layout.js",
     "controls.js", "main.js",
@@ -65,10 +69,17 @@ def write_page(
     whole_number(most_points, "most_points", least=1)
     data, left_out = encode_panels(panels, most_ellipsoids, most_points)
     data |= {"title": title, "note": note, "sigma": float(sigma), "mostSigma": MOST_SIGMA, "color": color, "theme": theme}
-    data["camera"] = _view(camera or camera_for(panels), np.array(data["origin"]))
+    data["pointSize"] = point_size(max(min(len(panel.places), most_points) for panel in panels))
+    data["camera"] = _view(camera or _first_view(panels), np.array(data["origin"]))
     with atomic_path(path) as temporary:
         temporary.write_text(_fill(title, theme, data), encoding="utf-8")
     return tuple(left_out)
+
+
+def _first_view(panels: Sequence[Panel]) -> Camera:
+    """For a window of the usual size; in another, panels show more than that, and not less."""
+    grid = grid_of(len(panels), *_WINDOW, gap=0)
+    return camera_for(panels, grid.width, grid.height, sky=min(_WORDS / grid.height, 0.25))
 
 
 def _view(camera: Camera, origin: np.ndarray) -> dict[str, Any]:

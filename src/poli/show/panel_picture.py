@@ -4,36 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import ceil, sqrt
 
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.show.framing import camera_for
+from poli.show.grid import grid_of
+from poli.show.heading import Key, heading
 from poli.show.palette import calm_normal_colors
 from poli.show.panel import Panel, Track
-from poli.show.render import Camera, render_ellipsoids, render_points
+from poli.show.point_size import point_size
+from poli.show.render import BACKGROUND, Camera, render_ellipsoids, render_points
 
 _PLAIN = (0.33, 0.36, 0.40)
 _UNKNOWN = (0.68, 0.70, 0.72)
 _TRACKS = ((0.84, 0.37, 0.0), (0.34, 0.71, 0.91), (0.0, 0.62, 0.45), (0.80, 0.47, 0.65))
 _BEADS = 2.0  # pixels: how thick a track is drawn
 _GAP = 6  # pixels between panels
+_BETWEEN = 228  # the grey of them
+NORMAL_COLORS = "colours: direction of the normal; pale is up"
 
 
 def draw_panels(
     panels: Sequence[Panel], sigma: float = 2.0, camera: Camera | None = None, width: int = 1600, height: int = 900
 ) -> np.ndarray:  # (H, W, 3) uint8
-    """Panels side by side, colors by normals: ellipsoids where a panel has any, else points; tracks over both."""
-    columns = ceil(sqrt(len(panels)))
-    rows = ceil(len(panels) / columns)
-    size = (width - _GAP * (columns - 1)) // columns, (height - _GAP * (rows - 1)) // rows
-    camera = camera_for(panels, *size) if camera is None else replace(camera, width=size[0], height=size[1])
-    image = np.full((height, width, 3), 255, np.uint8)
-    for i, panel in enumerate(panels):
-        x, y = (i % columns) * (size[0] + _GAP), (i // columns) * (size[1] + _GAP)
-        image[y : y + size[1], x : x + size[0]] = _draw(panel, camera, sigma)
+    """Panels side by side, each below its name and caption: ellipsoids where it has any, else points; tracks over both."""
+    foot = heading("", NORMAL_COLORS, width) if any(map(_colored_by_normals, panels)) else np.empty((0, width, 3), np.uint8)
+    grid = grid_of(len(panels), width, height - len(foot), _GAP)
+    heads = [heading(panel.name, panel.caption, grid.width, _keys(panel)) for panel in panels]
+    above = max(map(len, heads))  # pixels; the same for all, so that one camera fits them
+    below = max(grid.height - above, 1)
+    camera = camera_for(panels, grid.width, below) if camera is None else replace(camera, width=grid.width, height=below)
+    image = np.full((height, width, 3), _BETWEEN, np.uint8)
+    for i, (panel, head) in enumerate(zip(panels, heads, strict=True)):
+        x, y = (i % grid.columns) * (grid.width + _GAP), (i // grid.columns) * (grid.height + _GAP)
+        place = image[y : y + grid.height, x : x + grid.width]
+        place[:] = BACKGROUND
+        place[: len(head)] = head[: len(place)]
+        place[above:] = _draw(panel, camera, sigma)[: max(len(place) - above, 0)]
+    image[height - len(foot) :] = foot
     return image
+
+
+def _colored_by_normals(panel: Panel) -> bool:
+    return panel.colors is None and (panel.field is not None or panel.normals is not None)
+
+
+def _keys(panel: Panel) -> list[Key]:
+    return [(track.name, _track_color(track, i)) for i, track in enumerate(panel.tracks)]
+
+
+def _track_color(track: Track, number: int) -> tuple[float, float, float]:
+    return track.color or _TRACKS[number % len(_TRACKS)]
 
 
 def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:
@@ -47,7 +69,7 @@ def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:
         covariances = np.concatenate([panel.field.covariances, across * np.eye(3)])
         return render_ellipsoids(Ellipsoids.trusted(means, covariances), camera, np.concatenate([colors, bead_colors]), radius)
     colors = np.concatenate([_point_colors(panel), bead_colors])
-    return render_points(np.concatenate([panel.places, beads]), camera, colors, pixels=3)
+    return render_points(np.concatenate([panel.places, beads]), camera, colors, pixels=round(point_size(len(panel.places))))
 
 
 def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)
@@ -70,5 +92,5 @@ def _beads(tracks: Sequence[Track], camera: Camera) -> tuple[np.ndarray, np.ndar
         for a, b in zip(track.positions[:-1], track.positions[1:], strict=True):
             share = np.linspace(0.0, 1.0, min(int(np.linalg.norm(b - a) / step) + 2, 1000))[:, None]
             places.append(a + share * (b - a))
-            colors.append(np.tile(track.color or _TRACKS[i % len(_TRACKS)], (len(share), 1)))
+            colors.append(np.tile(_track_color(track, i), (len(share), 1)))
     return np.concatenate(places), np.concatenate(colors)

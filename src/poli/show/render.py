@@ -13,7 +13,7 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
 
-_BACKGROUND = (250, 250, 248)
+BACKGROUND = (250, 250, 248)
 _LIGHT = np.array([0.3, -0.5, 0.81])  # in the world, towards the light
 _THINNEST = 1e-3  # of the longest semi-axis: a flat ellipsoid still has two sides
 
@@ -84,7 +84,7 @@ def render_points(points: np.ndarray, camera: Camera, colors: np.ndarray, pixels
 
 
 def _blank(camera: Camera) -> tuple[np.ndarray, np.ndarray]:
-    image = np.tile(np.array(_BACKGROUND) / 255.0, (camera.height, camera.width, 1))
+    image = np.tile(np.array(BACKGROUND) / 255.0, (camera.height, camera.width, 1))
     return image, np.full((camera.height, camera.width), np.inf)
 
 

@@ -11,41 +11,54 @@ from poli.scan import Scan
 from poli.show.demo.drive import Driven
 from poli.show.demo.normals import Fields
 from poli.show.demo.pair import Pair
+from poli.show.heading import headed
 from poli.show.palette import calm_normal_colors
 from poli.show.panel import flat_discs
-from poli.show.render import Camera, render_ellipsoids, render_points
+from poli.show.panel_picture import NORMAL_COLORS
+from poli.show.render import BACKGROUND, Camera, render_ellipsoids, render_points
 
 SIGMA = 2.0  # POLI's ellipsoids are drawn at so many standard deviations
 DISC = 0.12  # metres, sigma of the discs that show true normals
 CAMERA = Camera(eye=(-21.0, -2.0, 12.0), target=(8.0, 0.0, 0.0), field_of_view=62.0)  # from behind and above the sensor
 
 _GREY, _BLUE, _ORANGE = np.array([0.35, 0.37, 0.40]), np.array([0.0, 0.447, 0.698]), np.array([0.902, 0.624, 0.0])
+_PALE_BLUE = np.array([0.50, 0.73, 0.89])
 _ABOVE = Camera(eye=(0.0, 0.0, 85.0), target=(0.0, 0.0, 0.0), up=(1.0, 0.0, 0.0), width=800, height=800)
 _LINE = 3  # pixels
 _PALE = 0.5  # of the way to white
 
 
 def scan_pictures(fields: Fields) -> Iterator[tuple[str, np.ndarray]]:  # names and (H, W, 3) uint8
-    yield "points.png", render_points(fields.cloud.points, CAMERA, _one(_GREY, len(fields.cloud)), pixels=3)
-    truth = flat_discs(fields.cloud, fields.truth, DISC)
-    for name, field, scale in (("pca", fields.pca, fields.pca_scale), ("poli", fields.poli, 1.0), ("truth", truth, 1.0)):
-        yield f"{name}.png", render_ellipsoids(field, CAMERA, calm_normal_colors(field.normals), scale * SIGMA)
+    points = render_points(fields.cloud.points, CAMERA, _one(_GREY, len(fields.cloud)), pixels=3)
+    yield "points.png", headed(points, "Points", "one in each voxel, as the estimators get them")
+    discs = flat_discs(fields.cloud, fields.truth, DISC)
+    for name, title, field, scale in (
+        ("pca", "PCA: ellipsoids of neighbourhoods, drawn at POLI's size", fields.pca, fields.pca_scale),
+        ("poli", f"POLI: ellipsoids at {SIGMA:g} sigma", fields.poli, 1.0),
+        ("truth", "Truth: discs across the true normals; leaves have none", discs, 1.0),
+    ):
+        picture = render_ellipsoids(field, CAMERA, calm_normal_colors(field.normals), scale * SIGMA)
+        yield f"{name}.png", headed(picture, title, NORMAL_COLORS)
 
 
 def density_picture(dense: Scan, returns: int) -> np.ndarray:  # (H, W, 3) uint8
-    """The scan, and the scan with its samples in blue."""
-    grey, blue = _one(_GREY, returns), _one(_BLUE, len(dense) - returns)
-    before = render_points(dense.points[:returns], CAMERA, grey)
-    return _side_by_side([before, render_points(dense.points, CAMERA, np.concatenate([grey, blue]))], axis=0)
+    """The scan, and the scan with its samples in blue: larger and paler than returns and behind them, so that surfaces are seen."""
+    before = render_points(dense.points[:returns], CAMERA, _one(_GREY, returns))
+    samples = render_points(dense.points[returns:], CAMERA, _one(_PALE_BLUE, len(dense) - returns), pixels=5)
+    after = np.where((before == BACKGROUND).all(axis=2, keepdims=True), samples, before)
+    return _side_by_side([headed(before, "before"), headed(after, "after: samples in blue")], axis=0)
 
 
 def pair_picture(pair: Pair) -> np.ndarray:  # (H, W, 3) uint8
     """From above: both scans as they were given, and with the pose that was found."""
     colors = np.concatenate([_one(_BLUE, len(pair.target)), _one(_ORANGE, len(pair.source))])
     sides = []
-    for T in (np.eye(4), pair.T_target_source):
+    for T, title in (
+        (np.eye(4), "as given"),
+        (pair.T_target_source, "with the pose found; target blue, source orange"),
+    ):
         together = np.concatenate([pair.target.points, pair.source.transform(T).points])
-        sides.append(render_points(together, _ABOVE, colors))
+        sides.append(headed(render_points(together, _ABOVE, colors), title))
     return _side_by_side(sides, axis=1)
 
 
@@ -62,7 +75,8 @@ def drive_picture(driven: Driven) -> np.ndarray:  # (H, W, 3) uint8
         np.concatenate([part.means for part in parts]),
         np.concatenate([size**2 * part.covariances for part, size in zip(parts, sizes, strict=True)]),
     )
-    return render_ellipsoids(together, camera, np.concatenate(colors), radius=1.0)
+    picture = render_ellipsoids(together, camera, np.concatenate(colors), radius=1.0)
+    return headed(picture, "Odometry", "truth grey, POLI blue, map of ellipsoids")
 
 
 def _tube(positions: np.ndarray, radius: float) -> Ellipsoids:  # (M, 3)

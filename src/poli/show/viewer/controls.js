@@ -84,7 +84,11 @@ function makeColours(scene, choose) {
   return inputs;
 }
 
-// The ball of normals turns with the camera; scales are bars with their ends.
+const WHAT_SCALES_TELL = {
+  planarity: "planarity", uncertainty: "thickness (1 σ along the normal)", height: "height (z)",
+};
+
+// The ball of normals turns with the camera; scales are bars with what they tell and their ends.
 function drawLegend(element, colour, axes, scene) {
   if (element.dataset.colour !== colour) {
     element.dataset.colour = colour;
@@ -94,7 +98,9 @@ function drawLegend(element, colour, axes, scene) {
       ball.width = ball.height = 2 * BALL;
       make("span", "words", "direction of the surface", element);
     } else if (colour !== "own") {
-      const box = make("div", "scale", "", element), bar = make("i", "bar", "", box), ends = make("div", "ends", "", box);
+      const box = make("div", "scale", "", element);
+      make("div", "what", WHAT_SCALES_TELL[colour], box);
+      const bar = make("i", "bar", "", box), ends = make("div", "ends", "", box);
       const stops = Array.from({ length: 17 }, (_, i) => hexOfRgb(rgbOfScale(colour, i / 16)));
       bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
       const [low, high] = scene.ranges[colour] || [0, 1], base = scene.origin[2];

@@ -1,15 +1,16 @@
-// --- Where the panels are: a grid in which each is as large as it can be.
+// --- Where the panels are: the grid that wastes least, be it places without a panel, or panels too wide or too narrow. grid.py has
+// the same numbers.
 
 const GAP = 8;  // pixels of the page
-const BEST_ASPECT = 1.6;
+const WIDEST = 2.2, NARROWEST = 0.75;  // width to height: what a panel has beyond is of no use to it
 
 function gridOf(count, width, height) {
   let best = null;
   for (let columns = 1; columns <= count; columns++) {
     const rows = Math.ceil(count / columns);
     const w = Math.floor((width - GAP * (columns - 1)) / columns), h = Math.floor((height - GAP * (rows - 1)) / rows);
-    const usable = Math.min(w, h * BEST_ASPECT);
-    if (!best || usable > best.usable) best = { columns, rows, w, h, usable };
+    const useful = Math.min(w, WIDEST * h) * Math.min(h, w / NARROWEST);
+    if (!best || useful > best.useful) best = { columns, rows, w, h, useful };
   }
   return best;
 }

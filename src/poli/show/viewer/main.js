@@ -7,7 +7,7 @@ const STILL = 160;  // milliseconds without motion, at least
 
 const scene = decodeScene(JSON.parse(find("poli-data").textContent));
 const state = {
-  sigma: scene.sigma, colour: scene.color, theme: scene.theme, size: 3, ellipsoids: true, points: true, tracks: true, only: null,
+  sigma: scene.sigma, colour: scene.color, theme: scene.theme, size: scene.pointSize, ellipsoids: true, points: true, tracks: true, only: null,
   samples: SAMPLES, pixelRatio: 1,
 };
 const camera = new Camera(scene.camera, scene.box);
