@@ -121,9 +121,11 @@ def test_what_it_proposes_works(demo, tmp_path):
     commands = next_commands(out)
     assert len(commands) == 3
     assert all(command in text for command in commands)
-    done = run(*shlex.split(commands[0])[1:], cwd=tmp_path)
+    view = shlex.split(commands[0])[1:]
+    view.remove("--open")
+    done = run(*view, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert len(poli.Ellipsoids.load(tmp_path / "field.npz")) == len(poli.read(out / "scan.ply"))
+    assert (tmp_path / "scan.html").stat().st_size > 100_000
     done = run(*shlex.split(commands[1])[1:], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     T = np.array([line.split() for line in done.stdout.splitlines()[:4]], float)

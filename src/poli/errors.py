@@ -22,7 +22,7 @@ class DensityWarning(UserWarning):
 
 
 class DoubtfulPose(UserWarning):
-    """A pose was found, but little of one scan lies on the other; they may be of different places."""
+    """A pose was found, but hardly a wall of one scan lies on one of the other; they may be of different places."""
 
 
 class MissingExtra(PoliError, ImportError):

@@ -25,6 +25,6 @@ def demo(
         tell("loading", 0.0)
         from poli.show.demo import run_demo
 
-        summary = run_demo(out, tell)
+        summary = run_demo(out, tell, lambda page: typer.echo(f"Open {page} in a browser while the rest is done", err=True))
     print_summary(summary, out)
     return {"out": str(out), **summary.as_json()}

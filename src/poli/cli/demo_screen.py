@@ -36,7 +36,7 @@ def print_summary(summary: "Summary", out: Path) -> None:
 
     Console(highlight=False).print(_table(summary))
     lower = f"POLI's median error is {summary.normals.lower:.0%} below PCA's"
-    typer.echo(f"{lower}, which has the best k of {len(NEIGHBOURS)} for each figure.")
+    typer.echo(f"{lower}, of which each figure is the best of {len(NEIGHBOURS)} numbers of neighbours.")
     typer.echo(f"{summary.seconds:.0f} s in all. A first run spends most of its time compiling; later ones have it in the cache.")
     typer.echo(f"\nOpen in a browser: {out / 'index.html'} (points, PCA, POLI and truth in 3D)\nAlso in {out}:")
     for names, what in (
@@ -56,7 +56,7 @@ def print_summary(summary: "Summary", out: Path) -> None:
 def next_commands(out: Path) -> list[str]:
     scan, turned = (shlex.quote(str(out / name)) for name in ("scan.ply", "scan_turned.ply"))
     return [
-        f"poli estimate {scan} field.npz",
+        f"poli view {scan} --compare --open",
         f"poli register {turned} {scan} --preset vlp16",
         "poli simulate drive --place riverside && poli odometry drive",
     ]
@@ -84,8 +84,8 @@ def _table(summary: "Summary") -> "Table":
     add("  median error of normals", *(f"{n.median:.1f}°" for n in both))
     add("  normals within 10°", *(f"{n.within_10:.0%}" for n in both), last=True)
     begin(f"Densified to {density.returns + density.samples:,} points", _time(density.seconds))
-    add(f"  {density.samples:,} samples off (median)", _cm(density.samples_median))
-    add(f"  {density.returns:,} returns off (median)", _cm(density.returns_median), last=True)
+    add(f"  {density.samples:,} new, off the surface by", _cm(density.samples_median))
+    add(f"  {density.returns:,} measured, off by", _cm(density.returns_median), last=True)
     poses = pair.poli, pair.pca
     begin(f"Pose: {pair.apart:.0f} m apart, turned by {pair.turned:.0f}°", *(_time(p.seconds) for p in poses))
     add("  error of rotation", *(f"{p.rotation:.2f}°" for p in poses))

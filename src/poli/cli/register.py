@@ -70,13 +70,16 @@ def register(
             file.write_text(lines + "\n")
     answer(lines)
     turn, shift = np.degrees(np.linalg.norm(log(result.T_target_source)[:3])), np.linalg.norm(result.T_target_source[:3, 3])
-    best = "is certified" if result.certified else "is NOT certified"
+    proven = "certified" if result.certified else "NOT certified"
     typer.echo(f"T_target_source: {source} in the frame of {target}, turned by {turn:.1f} degrees, shifted by {shift:.3g}")
-    typer.echo(f"{result.overlap:.0%} of it lies on the other; that no pose fits the {len(result.inliers)} matches better {best}")
+    typer.echo(
+        f"overlap {result.overlap:.0%}, agreement {result.agreement:.0%}; {proven} to be best for its {len(result.inliers)} inliers"
+    )
     return {
         "T_target_source": result.T_target_source,
         "inliers": len(result.inliers),
         "overlap": result.overlap,
+        "agreement": result.agreement,
         "certified": result.certified,
         "out": out,
     }

@@ -73,7 +73,7 @@ def view(
     poli view kitti --sequence 07 --scans 100
     poli view results/odometry/kitti_07/latest --out drive.rrd
     poli view part.ply --model objects --png part.png
-    poli densify scan.pcd - | poli view - --out dense.html
+    cat scan.pcd | poli view - --out scan.html
     """
     from poli.cli.view_subject import subject_of
     from poli.errors import FormatError, InputError

@@ -52,7 +52,7 @@ DEFAULT_SEARCH = Search()
 @dataclass(frozen=True, eq=False)
 class Registration:
     """The answer of `register`. `certified` speaks of the last step: no pose fits the inliers better. That these matches are the
-    right ones is what `overlap` is evidence for."""
+    right ones is what `overlap` and `agreement` are evidence for."""
 
     pose: CertifiedPose  # of the inliers
     inliers: np.ndarray  # (I, 2) rows of source and target that the pose rests on
@@ -60,6 +60,7 @@ class Registration:
     clique: np.ndarray  # (n,) rows of `matches`: the largest consistent set
     clique_exact: bool  # proven to be the largest
     overlap: float  # 0..1, share of the source that has the target within twice the noise bound
+    agreement: float  # 0..1, share that has it there and facing the same way; of scans, of what stands upright
 
     @property
     def T_target_source(self) -> np.ndarray:  # (4, 4)
@@ -83,6 +84,7 @@ def register_by_normals(
     feature_radius: float | None = None,
     noise_bound: float | None = None,
     search: Search = DEFAULT_SEARCH,
+    telling: np.ndarray | None = None,  # (N,) bool: source points that tell places apart; all if not given
 ) -> Registration:
     """The pose T_target_source between two clouds of one object or place, however they are turned and shifted.
 
@@ -138,8 +140,9 @@ def register_by_normals(
     rows = np.flatnonzero(distance <= 2.0 * reach)
     result = gnc(P[rows], Q[found[rows]], noise, surfaces.information(T[:3, :3], rows, found[rows]))
     inliers = np.stack([rows, found[rows]], axis=1)[result.inliers]
-    overlap = float((surfaces.nearest(result.T_target_source)[1] <= reach).mean())
-    return Registration(result.pose, inliers, matches, clique, exact, overlap)
+    there, agrees = surfaces.covered(result.T_target_source, reach)
+    told = agrees if telling is None else agrees[telling]
+    return Registration(result.pose, inliers, matches, clique, exact, float(there.mean()), float(told.sum() / max(len(told), 1)))
 
 
 def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarray:  # -> (K, 2)

@@ -15,6 +15,7 @@ from poli.certify import solve
 from poli.errors import DegenerateError
 from poli.estimation.neighbours import NeighbourIndex
 
+_SAME_WAY = 0.8  # cosine of the angle between normals of one surface, at the least
 _THICKNESS = 0.05  # variance of a surface across itself, against 1 along it: sparse points on curved surfaces are no thin planes
 
 
@@ -38,6 +39,13 @@ class Surfaces:
         """For every source point moved by `T` the nearest target point, and its distance."""
         found, distance = self.index.nearest(1, self.source @ T[:3, :3].T + T[:3, 3])
         return found[:, 0], distance[:, 0]
+
+    def covered(self, T: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:  # (4, 4) -> (N,), (N,) bool
+        """Which source points, moved by `T`, have the target within `reach`; and which have it there facing the same way."""
+        found, distance = self.nearest(T)
+        near = distance <= reach
+        cosine = np.einsum("ni,ni->n", self.source_normals @ T[:3, :3].T, self.target_normals[found])
+        return near, near & (cosine > _SAME_WAY)
 
     def information(self, R: np.ndarray, rows: np.ndarray, found: np.ndarray) -> np.ndarray:  # -> (K, 3, 3)
         """GICP's weight of the pairs (source rows[i], target found[i]): the inverse of C_q + R C_p R', where every C is a plane

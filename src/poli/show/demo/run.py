@@ -44,10 +44,16 @@ class Summary:
         return {**about, **asdict(self), "median_normal_error_lower": self.normals.lower}
 
 
-def run_demo(out: Path, tell: Callable[[str, float], None] = lambda *_: None, scans: int = SCANS) -> Summary:
+def run_demo(
+    out: Path,
+    tell: Callable[[str, float], None] = lambda *_: None,
+    page_is_ready: Callable[[Path], None] = lambda _: None,
+    scans: int = SCANS,
+) -> Summary:
     """Do it all and write it to `out`, every file whole or not at all; those of an earlier run are replaced.
 
-    `tell` is called with what is being done, and the share of the work that lies behind, by the clock of a first run.
+    `tell` is called with what is being done, and the share of the work that lies behind, by the clock of a first run;
+    `page_is_ready` once, early: there is something to look at meanwhile.
     """
     begin = time.perf_counter()
     files = _Files(out)
@@ -60,7 +66,9 @@ def run_demo(out: Path, tell: Callable[[str, float], None] = lambda *_: None, sc
     fields.poli.write_splat(files.new("splats.ply"))
     for name, picture in pictures.scan_pictures(fields):
         write_png(files.new(name), picture)
-    write_demo_page(files.new(PAGE), fields, normals)
+    page = files.new(PAGE)
+    write_demo_page(page, fields, normals)
+    page_is_ready(page)
 
     tell("the town, to measure against", 0.12)
     world = town_world()
