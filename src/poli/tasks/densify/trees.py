@@ -25,7 +25,7 @@ from poli.data.datasets.helipr import SENSORS, packed_layout
 from poli.data.datasets.mulran import LAYOUT as MULRAN
 from poli.data.datasets.poli_folder import MANIFEST
 from poli.data.datasets.registry import guess
-from poli.data.formats import write
+from poli.data.formats import format_of, write
 from poli.data.formats.kitti_bin import LAYOUT as KITTI
 from poli.data.formats.numpy_files import write_npz
 from poli.errors import FormatError, InputError
@@ -158,7 +158,7 @@ def densify_file(file: ScanFile, config: DensifyConfig) -> tuple[int, int]:
         if file.compressed:
             write_npz(unfinished, thick, compressed=True)
         else:
-            write(thick, unfinished)
+            write(thick, unfinished, format_of(file.source))  # a .bin file may be KITTI's or nuScenes'
         counts = len(scan), len(thick)
     unfinished.replace(file.target)
     return counts
