@@ -122,7 +122,7 @@ def test_quiet_says_nothing(call):
     points[0] = 0.0
     poli.write(points, "scan.npy")
     assert call("estimate", "scan.npy", "f.npz")[0].decode().splitlines() == [
-        "scan.npy: dropped 0 non-finite points and 1 zero returns",
+        "scan.npy: dropped 1 zero return",
         "f.npz: 299 ellipsoids",
     ]
     assert call("estimate", "scan.npy", "g.npz", "--quiet") == (b"", "")

@@ -14,7 +14,7 @@ from poli.data.formats.numpy_files import read_npy, read_npz, write_npy, write_n
 from poli.data.formats.pcd import read_pcd, write_pcd
 from poli.data.formats.ply_scan import read_ply_scan, write_ply_scan
 from poli.data.formats.text import read_text, write_text
-from poli.errors import FormatError, InputError
+from poli.errors import FormatError, InputError, did_you_mean
 from poli.pointcloud2 import PointCloud2, is_pointcloud2
 from poli.scan import Scan, ScanLike
 
@@ -82,6 +82,11 @@ def write(scan: ScanLike, path: str | os.PathLike[str], format: str | None = Non
     _choose(path, format).write(path, Scan.of(scan))
 
 
+def check_ending(path: str | os.PathLike[str], format: str | None = None) -> None:
+    """An error that `write` would raise, for those who have much to do before they write."""
+    _choose(Path(path), format)
+
+
 def format_of(path: str | os.PathLike[str]) -> str:
     """The format that `read` takes a file for."""
     name = _choose(Path(path), None).name
@@ -109,6 +114,7 @@ def _choose(path: Path, name: str | None) -> Format:
         if candidate.name == name or (name is None and path.name.lower().endswith(candidate.endings)):
             return candidate
     if name is not None:
-        raise FormatError(f"unknown format {name!r}; choose from {', '.join(f.name for f in FORMATS)}")
+        known = [f.name for f in FORMATS]
+        raise FormatError(f"unknown format {name!r}; choose from {', '.join(known)}{did_you_mean(name, known)}")
     endings = " ".join(e for f in FORMATS for e in f.endings)
     raise FormatError(f"{path}: unknown ending; expected one of {endings}, or pass format=")

@@ -1,7 +1,7 @@
 """How many columns a headerless file of float32 has, by its values.
 
-Read with a wrong number of columns, every column is the same mixture of all: x, y, z and intensity in turn. Read with the right one,
-columns differ: heights spread less than distances, intensities are not negative, rings are whole numbers. So that number is right
+With a wrong number of columns, every column is the same mixture of all: x, y, z and intensity in turn. With the right one, columns
+differ: heights spread less than distances, intensities are not negative, rings are whole numbers. So that number is right
 under which the columns differ most from all values together, whatever their units and the order of the points.
 """
 
@@ -22,7 +22,7 @@ _MOST_RINGS = 255
 
 
 def bin_layout(path: Path) -> str:
-    """"kitti" (x y z intensity) or "nuscenes" (x y z intensity ring), whichever the values fit.
+    """ "kitti" (x y z intensity) or "nuscenes" (x y z intensity ring), whichever the values fit.
 
     A file that may be KITTI's is: only what clearly has another number of columns is anything else.
     """
