@@ -28,7 +28,20 @@ def test_version_and_help():
     assert "compiled ahead" in version[2]
     assert all(name in version[3] for name in shipped_models())
     text = run("--help")
-    for verb in ("demo", "estimate", "models", "register", "simulate", "train", "odometry", "adapt", "densify", "node", "bench"):
+    for verb in (
+        "convert",
+        "demo",
+        "estimate",
+        "models",
+        "register",
+        "simulate",
+        "train",
+        "odometry",
+        "adapt",
+        "densify",
+        "node",
+        "bench",
+    ):
         assert verb in text
 
 

@@ -168,6 +168,12 @@ MISTAKES = [
     ("demo --out good.xyz", r"good\.xyz: cannot be made: it is no folder; give another folder"),
     ("export lidar.teapot", r"lidar\.teapot: .*\.onnx"),
     ("estimate good.pcd - --json", r"--json: standard output cannot carry both"),
+    ("convert good.pcd good.pcd", r"good\.pcd: input and output are the same"),
+    ("convert good.npz out.bin", r"'\w+' would be lost; use \.pcd or \.npz, or leave it out with --drop$"),
+    ("convert good.pcd out.teapot", r"out\.teapot: unknown ending; expected one of .*\.laz, or say --to$"),
+    ("convert good.pcd out.ply --to plyy", r"unknown format 'plyy'; .*; did you mean ply\?$"),
+    ("convert good.pcd nowhere/out.ply", r"folder nowhere does not exist"),
+    ("convert no.pcd out.ply", r"no\.pcd: no such file"),
     # simulated worlds
     ("simulate drive --sensor eye", r"sensor is 'eye'; expected one of vlp16"),
     ("simulate drive --sensor hdl64", r"sensor is 'hdl64'; .*; did you mean hdl64e\?$"),

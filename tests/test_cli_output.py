@@ -154,6 +154,30 @@ def test_a_pcd_without_its_first_comment_and_a_format_that_is_said(call):
     assert b"80 ellipsoids" in call("estimate", "-", "f.npz", "--format", "nuscenes", stdin=rows.tobytes())[0]
 
 
+@pytest.mark.parametrize("ending", [".pcd", ".ply", ".xyz", ".csv"])
+def test_a_scan_is_converted_there_and_back(call, ending):
+    poli.write(room(), "scan.npz")
+    told = json.loads(call("convert", "scan.npz", f"other{ending}", "--json")[0])
+    assert (told["points"], told["fields"], told["left_out"]) == (300, list(room().fields), [])
+    call("convert", "-", "-o", "again.npz", stdin=Path(f"other{ending}").read_bytes())
+    again = poli.read("again.npz")
+    np.testing.assert_array_equal(again.points.astype(np.float32), room().points)  # text widens types
+    for name, values in room().fields.items():
+        np.testing.assert_array_equal(again.fields[name].astype(values.dtype), values)
+
+
+def test_what_a_format_cannot_hold_is_left_out_on_demand(call):
+    scan = Scan(room().points.astype(np.float32), {"intensity": np.arange(300, dtype=np.float32), "time": np.linspace(0, 0.1, 300)})
+    poli.write(scan, "scan.npz")
+    out, _ = call("convert", "scan.npz", "scan.bin", "--drop")
+    assert out.decode() == "scan.bin: 300 points with intensity, without time\n"
+    out, err = call("convert", "scan.npz", "-", "--to", "kitti", "--drop")
+    assert out == Path("scan.bin").read_bytes()
+    assert "standard output" not in err
+    call("convert", "scan.bin", "scan.data", "--to", "ply")
+    np.testing.assert_array_equal(poli.read("scan.data", format="ply").fields["intensity"], scan.fields["intensity"])
+
+
 @pytest.mark.parametrize(("kind", "start"), [("auto", b"PK\x03\x04"), ("ply", b"ply"), ("splat", b"ply")])
 def test_ellipsoids_into_a_pipe(call, kind, start):
     poli.write(room(), "scan.pcd")
