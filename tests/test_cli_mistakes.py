@@ -35,6 +35,7 @@ def house(tmp_path_factory):
         whole = (house / f"good.{ending}").read_bytes()
         (house / f"cut.{ending}").write_bytes(whole[: len(whole) // 2])
     (house / "empty.pcd").write_bytes(b"")
+    poli.write(scan.points.astype(np.float64) + [691_000.0, 5_335_000.0, 500.0], house / "utm.npy")
     (np.random.default_rng(4).normal(size=(4000, 3)) * [30.0, 30.0, 1.0]).astype("<f4").tofile(house / "three.bin")
     (house / "nan.xyz").write_text("nan nan nan\n" * 50)
     poli.write(scan.points[:5], house / "five.xyz")
@@ -139,6 +140,12 @@ MISTAKES = [
     ("estimate nan.xyz out.npz", r"nan\.xyz: no points are left: all 50 are non-finite"),
     ("densify nan.xyz out.npz", r"nan\.xyz: no points are left"),
     ("estimate five.xyz out.npz", r"five\.xyz: 5 points; model lidar needs at least 16"),
+    (
+        "estimate utm.npy out.npz --voxel 0.5",
+        r"utm\.npy: voxels of 0\.5 m: points lie 5380 km from the origin; subtract the sensor's",
+    ),
+    ("densify utm.npy out.npz", r"utm\.npy: .*points lie 5380 km from the origin"),
+    ("view utm.npy --out out.html", r"utm\.npy: .*points lie 5380 km from the origin"),
     # what is asked of a scan
     ("estimate good.pcd out.npz --model teapot", r"model is 'teapot'; expected one of lidar, objects, pca, or the path"),
     ("estimate good.pcd out.npz --model lidr", r"model is 'lidr'; .*; did you mean lidar\?$"),

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.scan_files import OutOption, ScanFormat, check_place, format_names, is_pipe, one_output, output_file, read_scan
+from poli.cli.scan_files import (
+    OutOption,
+    ScanFormat,
+    check_place,
+    counted,
+    format_names,
+    is_pipe,
+    one_output,
+    output_file,
+    read_scan,
+)
 
 if TYPE_CHECKING:
     from poli.scan import Scan
@@ -66,7 +76,7 @@ def convert(
                 raise FormatError(str(error).replace(", or scan.keep(...)", ", or leave it out with --drop")) from None
     left_out = [name for name in points.fields if name not in kept.fields]
     without = f", without {', '.join(left_out)}" if left_out else ""
-    typer.echo(f"{out}: {len(kept)} point{'' if len(kept) == 1 else 's'} with {', '.join(kept.fields) or 'no fields'}{without}")
+    typer.echo(f"{out}: {counted(len(kept), 'point')} with {', '.join(kept.fields) or 'no fields'}{without}")
     return {"out": out, "points": len(kept), "fields": list(kept.fields), "left_out": left_out, "dropped": points.dropped}
 
 

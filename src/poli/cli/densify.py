@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.model_options import ModelName
-from poli.cli.scan_files import OutOption, ScanFormat, check_place, is_pipe, one_output, output_file, read_scan
+from poli.cli.scan_files import OutOption, ScanFormat, check_place, counted, is_pipe, naming, one_output, output_file, read_scan
 
 if TYPE_CHECKING:
     from poli.tasks.densify import DensifyConfig
@@ -173,9 +173,10 @@ def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str 
             check_place(out)
             check_ending(out)
         scan = read_scan(data, format)
-        dense = densify_points(scan, settings)
+        with naming(data):
+            dense = densify_points(scan, settings)
         write(dense, path)
-    typer.echo(f"{out}: {len(scan)} points in, {len(dense)} out")
+    typer.echo(f"{out}: {counted(len(scan), 'point')} in, {len(dense)} out")
     return {"out": out, "points_in": len(scan), "points_out": len(dense), "dropped": scan.dropped}
 
 

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.model_options import ModelName
-from poli.cli.scan_files import OutOption, ScanFormat, check_count, check_place, is_pipe, one_output, output_file, read_scan
+from poli.cli.scan_files import (
+    OutOption,
+    ScanFormat,
+    check_count,
+    check_place,
+    counted,
+    is_pipe,
+    naming,
+    one_output,
+    output_file,
+    read_scan,
+)
 
 if TYPE_CHECKING:
     from poli.ellipsoids import Ellipsoids
@@ -80,13 +91,14 @@ def estimate(
             from poli.voxels import voxel_downsample
 
             points = read_scan(scan, format)
-            points = voxel_downsample(points, voxel) if voxel else points
+            with naming(scan):
+                points = voxel_downsample(points, voxel) if voxel else points
             if model != "pca":
                 check_count(points, scan, model)
         with busy(f"ellipsoids of {len(points)} points"):
             field = _field(points, model, merged, k, radius, regularize, floor, device)
             {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
-    typer.echo(f"{out}: {len(field)} ellipsoids")
+    typer.echo(f"{out}: {counted(len(field), 'ellipsoid')}")
     return {"out": out, "ellipsoids": len(field), "model": model, "voxel": voxel, "dropped": points.dropped}
 
 

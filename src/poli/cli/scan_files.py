@@ -80,12 +80,28 @@ def check_count(scan: "Scan", path: Path, model: str) -> None:
 
     least = load_model(model).architecture.least_points
     if len(scan) < least:
-        raise InputError(f"{path}: {len(scan)} points; model {model} needs at least {least}, give it more of them")
+        raise InputError(f"{path}: {counted(len(scan), 'point')}; model {model} needs at least {least}, give it more of them")
 
 
 def _listed(dropped: "Dropped") -> str:
-    counted = ((dropped.nonfinite, "non-finite point"), (dropped.zero, "zero return"))
-    return " and ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counted if count)
+    reasons = ((dropped.nonfinite, "non-finite point"), (dropped.zero, "zero return"))
+    return " and ".join(counted(count, what) for count, what in reasons if count)
+
+
+def counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """What is wrong with the points of a file is told with its name, which the library does not know."""
+    from poli.errors import InputError
+
+    name = _STDIN if is_pipe(path) else str(path)
+    try:
+        yield
+    except InputError as error:
+        raise InputError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
 
 
 def _read_stdin(format: str | None) -> "Scan":

@@ -63,6 +63,7 @@ def simulate(
 
     from rich.progress import track
 
+    from poli.cli.scan_files import counted
     from poli.data.datasets import write_folder, write_kitti
     from poli.data.simulate import Ride, World, find_sensor
     from poli.data.simulate.drive import Drive
@@ -91,5 +92,5 @@ def simulate(
         }
         about |= {"rotation_noise_deg": rotation_noise, "translation_noise_m": translation_noise}
         write_folder(out, f"{place} {seed}", sweeps, drive.poses, drive.measured, about)
-    typer.echo(f"{out}: {scans} scan{'' if scans == 1 else 's'}; next: poli odometry {shlex.quote(str(out))}")
+    typer.echo(f"{out}: {counted(scans, 'scan')}; next: poli odometry {shlex.quote(str(out))}")
     return {"out": out, "scans": scans, "layout": layout.value, "place": place, "seed": seed, "sensor": sensor}
