@@ -55,11 +55,10 @@ def _column_count(path: Path, values: int) -> int:
 
 def _sample(path: Path, values: int) -> np.ndarray:  # -> (S,)
     """Blocks from all over the file; every one begins with a row, however many columns there are."""
-    whole = np.memmap(path, "<f4", mode="r")
     if values <= _BLOCK * _BLOCKS:
-        return np.array(whole)
+        return np.fromfile(path, "<f4")
     starts = np.linspace(0, values // _BLOCK - 1, _BLOCKS).astype(int) * _BLOCK
-    return np.concatenate([whole[start : start + _BLOCK] for start in starts])
+    return np.concatenate([np.fromfile(path, "<f4", _BLOCK, offset=4 * int(start)) for start in starts])
 
 
 def _difference(sample: np.ndarray, columns: int) -> float:
