@@ -28,7 +28,20 @@ def test_version_and_help():
     assert "compiled ahead" in version[2]
     assert all(name in version[3] for name in shipped_models())
     text = run("--help")
-    for verb in ("demo", "estimate", "models", "register", "simulate", "train", "odometry", "adapt", "densify", "node", "bench"):
+    for verb in (
+        "convert",
+        "demo",
+        "estimate",
+        "models",
+        "register",
+        "simulate",
+        "train",
+        "odometry",
+        "adapt",
+        "densify",
+        "node",
+        "bench",
+    ):
         assert verb in text
 
 
@@ -41,7 +54,7 @@ def test_estimate(tmp_path, out, options):
     poli.write(points, tmp_path / "scan.xyz")
     text = run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / out), *options)
     assert "99 ellipsoids" in text
-    assert "1 zero returns" in text
+    assert "dropped 1 zero return\n" in text
     if "splat" not in options:
         assert len(poli.Ellipsoids.load(tmp_path / out)) == 99
 

@@ -17,7 +17,7 @@ def commands(group, path=()):
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
-WITH_RESULTS = ("adapt", "demo", "densify", "estimate", "export", "models", "odometry", "register", "simulate", "train")
+WITH_RESULTS = ("adapt", "convert", "demo", "densify", "estimate", "export", "models", "odometry", "register", "simulate", "train")
 VERBS = {path: command for path, command in COMMANDS.items() if not hasattr(command, "commands")}
 
 

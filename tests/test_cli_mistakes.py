@@ -29,22 +29,26 @@ def house(tmp_path_factory):
         poli.write(scan, house / name)
     poli.write(scan.points, house / "good.xyz")
     junk = np.random.default_rng(1).bytes(4001)
-    for ending in ("pcd", "ply", "bin", "npz", "npy", "las", "bag", "mcap", "safetensors", "xyz"):
+    for ending in ("pcd", "ply", "bin", "npz", "npy", "las", "bag", "mcap", "db3", "safetensors", "xyz"):
         (house / f"junk.{ending}").write_bytes(junk)
     for ending in ("pcd", "npz"):
         whole = (house / f"good.{ending}").read_bytes()
         (house / f"cut.{ending}").write_bytes(whole[: len(whole) // 2])
     (house / "empty.pcd").write_bytes(b"")
+    poli.write(scan.points.astype(np.float64) + [691_000.0, 5_335_000.0, 500.0], house / "utm.npy")
+    (np.random.default_rng(4).normal(size=(4000, 3)) * [30.0, 30.0, 1.0]).astype("<f4").tofile(house / "three.bin")
     (house / "nan.xyz").write_text("nan nan nan\n" * 50)
     poli.write(scan.points[:5], house / "five.xyz")
     (house / "words.xyz").write_text("this is\nno cloud\n")
     poli.write(scan, house / "renamed.pcd")
     (house / "renamed.pcd").rename(house / "renamed.ply")
     (house / "good.teapot").write_bytes((house / "good.pcd").read_bytes())
-    for name in ("nothing", "nothing.npz", "full", "scans"):
+    for name in ("nothing", "nothing.npz", "full", "scans", "mixed"):
         (house / name).mkdir()
     (house / "full" / "a").write_text("")
     poli.write(scan, house / "scans" / "0.pcd")
+    for name in ("0.pcd", "1.pcd", "1.npz"):
+        poli.write(scan, house / "mixed" / name)
     poses = np.tile(np.eye(4), (3, 1, 1))
     for sequence in ("00", "01"):
         write_kitti(house / "kitti", sequence, [Scan(scan.points)] * 3, poses)
@@ -122,6 +126,10 @@ MISTAKES = [
     ("estimate junk.pcd out.npz", r"junk\.pcd: .*is not PCD"),
     ("estimate junk.ply out.npz", r"junk\.ply: .*PLY"),
     ("estimate junk.bin out.npz", r"junk\.bin: 4001 bytes are not a multiple of 16"),
+    (
+        "estimate three.bin out.npz",
+        r"three\.bin: does not look like x y z intensity \(KITTI\) but like x y z alone; .* say --format 'kitti'",
+    ),
     ("estimate junk.npz out.npz", r"junk\.npz: not a readable numpy archive.*of another format"),
     ("estimate junk.npy out.npz", r"junk\.npy: not an array of numpy's; it is damaged"),
     ("estimate junk.xyz out.npz", r"junk\.xyz: this is not a text file"),
@@ -132,11 +140,21 @@ MISTAKES = [
     ("estimate nan.xyz out.npz", r"nan\.xyz: no points are left: all 50 are non-finite"),
     ("densify nan.xyz out.npz", r"nan\.xyz: no points are left"),
     ("estimate five.xyz out.npz", r"five\.xyz: 5 points; model lidar needs at least 16"),
+    (
+        "estimate utm.npy out.npz --voxel 0.5",
+        r"utm\.npy: voxels of 0\.5 m: points lie 5380 km from the origin; subtract the sensor's",
+    ),
+    ("densify utm.npy out.npz", r"utm\.npy: .*points lie 5380 km from the origin"),
+    ("view utm.npy --out out.html", r"utm\.npy: .*points lie 5380 km from the origin"),
     # what is asked of a scan
-    ("estimate good.pcd out.npz --model teapot", r"model is 'teapot'; expected one of lidar"),
+    ("estimate good.pcd out.npz --model teapot", r"model is 'teapot'; expected one of lidar, objects, pca, or the path"),
+    ("estimate good.pcd out.npz --model lidr", r"model is 'lidr'; .*; did you mean lidar\?$"),
     ("estimate good.pcd out.npz --model no.safetensors", r"no\.safetensors: no such model file"),
     ("estimate good.pcd out.npz --model junk.safetensors", r"junk\.safetensors: a damaged model file"),
     ("estimate good.pcd out.npz --model pca --k 0", r"k is 0"),
+    ("estimate good.pcd out.npz --model pca --k 2", r"k is 2; expected a whole number of at least 3"),
+    ("estimate good.pcd out.npz --k 10", r"--k 10: an option of --model pca alone, and the model is lidar"),
+    ("estimate good.pcd out.npz --radius 0.5", r"--radius 0\.5: an option of --model pca alone"),
     ("estimate good.pcd out.npz --model pca --device cuda", r"--device cuda: PCA runs on the CPU"),
     ("densify good.pcd out.pcd --voxel -1", r"invalid value for '--voxel': "),
     ("models teapot", r"no shipped model 'teapot'; there are lidar"),
@@ -146,8 +164,10 @@ MISTAKES = [
     ("estimate good.pcd good.xyz/out.npz", r"good\.xyz.* does not exist|cannot be written"),
     ("estimate good.pcd nothing.npz", r"nothing\.npz: this is a folder; give the name of a file"),
     ("densify good.pcd good.pcd", r"input and output are the same; give another name"),
+    ("densify good.pcd nowhere/out.pcd", r"folder nowhere does not exist; create it first"),
     ("densify good.pcd out.teapot", r"out\.teapot: unknown ending; expected one of .*\.laz$"),
     ("densify good.npz out.bin", r"this format holds intensity only.*use \.pcd or \.npz$"),
+    ("densify kitti good.xyz", r"good\.xyz: is a file; the output of a folder is a folder"),
     ("densify kitti full", r"full: exists already.* give another name"),
     ("densify kitti kitti/dense", r"lie one in the other"),
     ("densify kitti -", r"-: standard output takes one scan.*give OUT a name"),
@@ -155,13 +175,24 @@ MISTAKES = [
     ("demo --out good.xyz", r"good\.xyz: cannot be made: it is no folder; give another folder"),
     ("export lidar.teapot", r"lidar\.teapot: .*\.onnx"),
     ("estimate good.pcd - --json", r"--json: standard output cannot carry both"),
+    ("convert good.pcd good.pcd", r"good\.pcd: input and output are the same"),
+    ("convert good.npz out.bin", r"'\w+' would be lost; use \.pcd or \.npz, or leave it out with --drop$"),
+    ("convert good.pcd out.teapot", r"out\.teapot: unknown ending; expected one of .*\.laz, or say --to$"),
+    ("convert good.pcd out.ply --to plyy", r"unknown format 'plyy'; .*; did you mean ply\?$"),
+    ("convert good.pcd nowhere/out.ply", r"folder nowhere does not exist"),
+    ("convert no.pcd out.ply", r"no\.pcd: no such file"),
     # simulated worlds
     ("simulate drive --sensor eye", r"sensor is 'eye'; expected one of vlp16"),
+    ("simulate drive --sensor hdl64", r"sensor is 'hdl64'; .*; did you mean hdl64e\?$"),
+    ("simulate drive --place towm", r"unknown kind of place 'towm'; .*; did you mean town\?$"),
     ("simulate drive --sensor beams.txt", r"beams\.txt, line 2: 'two' is no number"),
     ("simulate drive --place moon", r"unknown kind of place 'moon'; known are town"),
     ("simulate drive --scans 0", r"invalid value for '--scans': "),
     # datasets
-    ("odometry nothing", r"nothing: cannot tell which dataset this is; name it"),
+    ("odometry nothing", r"nothing: no scans in it, the folder is empty"),
+    ("odometry full", r"full: cannot tell which dataset this is; name it"),
+    ("odometry mixed", r"mixed: scans of several kinds \(1 \.npz, 2 \.pcd\); pass --option ending=pcd for those"),
+    ("odometry kitti --dataset kiti", r"unknown dataset 'kiti'; .*; did you mean kitti\?$"),
     ("odometry good.pcd", r"good\.pcd: this is one scan, not a dataset; give the folder"),
     ("odometry nowhere", r"nowhere: no such file or folder"),
     ("odometry kitti", r"00, 01; pass --sequence"),
@@ -172,7 +203,7 @@ MISTAKES = [
     ("odometry kitti --sequence 00 --out full", r"full: exists already; give another folder"),
     ("odometry kitti --sequence 00 --first 9", r"--first 9: .* has 3 scans"),
     ("odometry kitti --sequence 00 --model teapot", r"model is 'teapot'"),
-    ("adapt nothing", r"nothing: cannot tell which dataset this is"),
+    ("adapt nothing", r"nothing: no scans in it"),
     ("adapt kitti --sequence 00 --seed 1000", r"invalid value for '--seed': "),
     ("densify kitti out --topic /points", r"--topic /points: .*this is an option of bag alone; leave it out"),
     # registration
@@ -206,8 +237,9 @@ def test_a_mistake_is_one_line(mistake, command, said):
         ("densify two.bag out.bag", r"which topic\? .*/left, /right; pass --topic$"),
         ("densify two.bag out.bag --topic /up", r"'/up' is not in this bag.*/left"),
         ("densify two.bag out.mcap --topic /left", r"the input is a"),
-        ("odometry junk.bag", r"junk\.bag: cannot be opened"),
-        ("odometry junk.mcap", r"junk\.mcap: cannot be opened"),
+        ("odometry junk.bag", r"junk\.bag: is no ROS 1 bag, it does not begin as one"),
+        ("odometry junk.mcap", r"junk\.mcap: is no ROS 2 bag of MCAP"),
+        ("odometry junk.db3", r"junk\.db3: is no ROS 2 bag of sqlite3"),
     ],
 )
 def test_a_mistake_with_bags(bags, mistake, command, said):

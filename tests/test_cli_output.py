@@ -122,7 +122,7 @@ def test_quiet_says_nothing(call):
     points[0] = 0.0
     poli.write(points, "scan.npy")
     assert call("estimate", "scan.npy", "f.npz")[0].decode().splitlines() == [
-        "scan.npy: dropped 0 non-finite points and 1 zero returns",
+        "scan.npy: dropped 1 zero return",
         "f.npz: 299 ellipsoids",
     ]
     assert call("estimate", "scan.npy", "g.npz", "--quiet") == (b"", "")
@@ -152,6 +152,30 @@ def test_a_pcd_without_its_first_comment_and_a_format_that_is_said(call):
     rows = np.zeros((80, 5), "<f4")  # as bytes they could be KITTI's, too
     rows[:, :3] = room(80).points
     assert b"80 ellipsoids" in call("estimate", "-", "f.npz", "--format", "nuscenes", stdin=rows.tobytes())[0]
+
+
+@pytest.mark.parametrize("ending", [".pcd", ".ply", ".xyz", ".csv"])
+def test_a_scan_is_converted_there_and_back(call, ending):
+    poli.write(room(), "scan.npz")
+    told = json.loads(call("convert", "scan.npz", f"other{ending}", "--json")[0])
+    assert (told["points"], told["fields"], told["left_out"]) == (300, list(room().fields), [])
+    call("convert", "-", "-o", "again.npz", stdin=Path(f"other{ending}").read_bytes())
+    again = poli.read("again.npz")
+    np.testing.assert_array_equal(again.points.astype(np.float32), room().points)  # text widens types
+    for name in ("intensity", "ring", "time"):  # the columns of a vector come back one by one
+        np.testing.assert_array_equal(again.fields[name].astype(room().fields[name].dtype), room().fields[name])
+
+
+def test_what_a_format_cannot_hold_is_left_out_on_demand(call):
+    scan = Scan(room().points.astype(np.float32), {"intensity": np.arange(300, dtype=np.float32), "time": np.linspace(0, 0.1, 300)})
+    poli.write(scan, "scan.npz")
+    out, _ = call("convert", "scan.npz", "scan.bin", "--drop")
+    assert out.decode() == "scan.bin: 300 points with intensity, without time\n"
+    out, err = call("convert", "scan.npz", "-", "--to", "kitti", "--drop")
+    assert out == Path("scan.bin").read_bytes()
+    assert "standard output" not in err
+    call("convert", "scan.bin", "scan.data", "--to", "ply")
+    np.testing.assert_array_equal(poli.read("scan.data", format="ply").fields["intensity"], scan.fields["intensity"])
 
 
 @pytest.mark.parametrize(("kind", "start"), [("auto", b"PK\x03\x04"), ("ply", b"ply"), ("splat", b"ply")])

@@ -194,6 +194,9 @@ def test_names_and_options_are_checked(tmp_path):
         poli.dataset("mulran", tmp_path, sensor="ouster")
     with pytest.raises(InputError, match=r"'nclt' has no option 'topics'; it has sequence, meta"):
         poli.dataset("nclt", tmp_path, topics=1)
+    with pytest.raises(FormatError, match="no scans in it, the folder is empty"):
+        poli.dataset("auto", tmp_path)
+    (tmp_path / "notes.md").write_text("none")
     with pytest.raises(FormatError, match="cannot tell which dataset"):
         poli.dataset("auto", tmp_path)
     with pytest.raises(FormatError, match="no such file"):

@@ -167,7 +167,8 @@ def test_records_keep_every_byte_of_theirs():
     records = np.frombuffer(np.random.default_rng(0).bytes(33 * len(source)), layout).copy()
     for column, axis in enumerate("xyz"):
         records[axis] = source.points[:, column]
-    dense = densify_records(records, DensifyConfig(voxel=0.0, **EVERYWHERE), "here")
+    dense, why = densify_records(records, DensifyConfig(voxel=0.0, **EVERYWHERE), "here")
+    assert not why
     rows, before = (r.view(np.uint8).reshape(-1, 33) for r in (dense, records))
     np.testing.assert_array_equal(rows[: len(records)], before)
     np.testing.assert_array_equal(rows[len(records) :, 26:], np.repeat(before[:, 26:], 7, axis=0))

@@ -214,6 +214,24 @@ def test_plain_folders_and_files(tmp_path, ending):
     assert (tmp_path / f"one{ending}").read_bytes() == (out / f"0{ending}").read_bytes()
 
 
+def test_a_bin_folder_keeps_the_layout_that_its_values_have(tmp_path):
+    (tmp_path / "scans").mkdir()
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(size=(1200, 3)) * [20.0, 20.0, 1.0], rng.integers(0, 99, 1200), np.arange(1200) % 32])
+    rows.astype("<f4").tofile(tmp_path / "scans" / "0.bin")  # nuScenes' five columns, in a size that KITTI's four fit as well
+    run(tmp_path / "scans", tmp_path / "dense")
+    dense = np.fromfile(tmp_path / "dense" / "0.bin", "<f4").reshape(-1, 5)
+    np.testing.assert_array_equal(dense[:1200], rows.astype("<f4"))
+
+
+def test_scans_that_got_nothing_are_told_once(tmp_path):
+    source = kitti(tmp_path / "kitti")
+    with pytest.warns(UserWarning, match=r"^3 of 3 scans are as they were\. The first: no points were added: ") as caught:
+        said = run(source, tmp_path / "dense", "--voxel", 100)
+    assert len(caught) == 1
+    assert "points: 180 in, 180 out, 1.00 times as many" in said
+
+
 def test_a_run_that_was_stopped_goes_on_and_says_so(tmp_path):
     source, out, whole = kitti(tmp_path / "kitti"), tmp_path / "dense", tmp_path / "whole"
     run(source, whole, "--voxel", 0)
@@ -228,7 +246,7 @@ def test_a_run_that_was_stopped_goes_on_and_says_so(tmp_path):
     assert first.stat().st_mtime_ns == made
     assert tree_bytes(out) == tree_bytes(whole)
     assert "3 of them done before" in run(source, out, "--voxel", 0)
-    with pytest.raises(FormatError, match=r"was made in another way \(per_point, voxel\); remove it"):
+    with pytest.raises(FormatError, match=r"was made in another way \(per_point, voxel\); remove it, .* say --overwrite to"):
         run(source, out, "--per-point", 3)
     run(source, out, "--per-point", 3, "--voxel", 0, "--overwrite")
     assert len(poli.dataset("kitti", out)[0]) == 4 * 60

@@ -12,7 +12,7 @@ import poli
 from poli.cli import main
 from poli.data.shapes import procedural_mesh
 from poli.data.simulate import SENSORS, scan_of
-from poli.errors import DensityWarning
+from poli.errors import DensityWarning, InputError, ViewpointWarning
 from poli.estimation.density import FEWEST, Seen, median_spacing
 from poli.estimation.inference import load_model
 from poli.estimation.neighbours import NeighbourIndex
@@ -106,11 +106,47 @@ def test_what_a_model_has_seen_comes_from_its_file():
 
 
 def test_tasks_that_choose_their_own_voxels_stay_quiet(scan):
-    millimetres = poli.Scan(scan.points[:3000] * 1000.0)
     points, _ = procedural_mesh(3_000_000, 64).sample(FEWEST - 4, np.random.default_rng(0))
-    assert complaints(poli.densify, millimetres) == []
     assert complaints(poli.odometry, [scan, scan], OdometryConfig(voxel=7.0)) == []
     assert complaints(poli.register, points, points) == []
+
+
+def test_densify_says_why_it_added_nothing(scan):
+    (millimetres,) = complaints(poli.densify, poli.Scan(scan.points[:3000] * 1000.0))
+    assert re.match(
+        r"no points were added: all \d+ ellipsoids lie farther than 120 m \(farthest\); points are .* apart", millimetres
+    )
+    assert "in millimetres" in millimetres
+    (few,) = complaints(poli.densify, scan.points[:5])
+    assert few == "no points were added: 5 returns are too few for ellipsoids, 16 are needed; give more of the cloud"
+    (crowded,) = complaints(poli.densify, scan.points[:3000] * 1e-4)
+    assert re.match(r"no points were added: 3000 returns in \d+ voxels of 0\.2 m are too few .* take smaller voxels", crowded)
+    (thick,) = complaints(poli.densify, scan, thickest=1e-6)
+    assert re.fullmatch(r"no points .* lie farther than .*, the others are thicker than 1e-06 m \(thickest\)", thick) or (
+        re.fullmatch(r"no points were added: all \d+ ellipsoids are thicker than 1e-06 m \(thickest\)", thick)
+    )
+    for asked in ({}, {"per_point": 0}, {"most": 1}):
+        assert complaints(poli.densify, scan, **asked) == []
+
+
+def test_map_coordinates_are_told_from_a_sensors(scan):
+    """UTM: the sensor is not at the origin, and nobody said where it is."""
+    position = np.array([691_000.0, 5_335_000.0, 520.0])
+    cloud = voxel_downsample(scan, 0.5).points
+    with pytest.warns(
+        ViewpointWarning, match=r"points lie 53\d\d km from the origin, where the sensor is taken to be; subtract"
+    ) as caught:
+        poli.estimate(cloud + position)
+    assert [w.filename for w in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ViewpointWarning)
+        poli.estimate(cloud + position, viewpoint=position)
+        poli.estimate(cloud + position, merged=True)
+        poli.estimate(cloud + position, model="objects")  # is not told of a sensor
+        poli.estimate(cloud + position, warn=False)
+        poli.estimate(cloud * 1000.0, warn=True)  # millimetres: far, but all around
+    with pytest.raises(InputError, match=r"points lie 53\d\d km from the origin; subtract the sensor's position first"):
+        voxel_downsample(cloud + position, 0.5)
 
 
 def test_by_torch_it_is_the_same(scan):

@@ -117,5 +117,6 @@ def test_without_matplotlib_the_run_is_whole_and_the_extra_is_named(tmp_path, sw
     monkeypatch.setattr("poli.show.trajectory.pyplot", missing)
     open_as_memory(Scans(sweeps[:2]))
     result, summary = in_memory(tmp_path, "--model", "pca")
-    assert "poli[bench]" in result.output
+    assert "pip install matplotlib" in result.output
+    assert result.output.rstrip().splitlines()[-1].startswith("look at it: poli view ")
     assert summary["scans_done"] == 2

@@ -112,11 +112,17 @@ def test_bad_arguments_are_named(arguments, says):
         poli.pca(np.eye(3), **arguments)
 
 
-def test_k_below_three_gives_balls_of_the_spacing(rng):
-    points = rng.standard_normal((20, 3))
-    spacing = cKDTree(points).query(points, 2)[0][:, 1]
-    for k in (1, 2):
-        np.testing.assert_allclose(poli.pca(points, k=k).covariances, spacing[:, None, None] ** 2 * np.eye(3))
+def test_fewer_than_three_points_give_balls_of_the_spacing(rng):
+    points = rng.standard_normal((2, 3))
+    spacing = np.linalg.norm(points[1] - points[0])
+    np.testing.assert_allclose(poli.pca(points).covariances, np.tile(spacing**2 * np.eye(3), (2, 1, 1)))
+    np.testing.assert_array_equal(poli.pca(points[:1]).covariances, np.zeros((1, 3, 3)))
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_k_below_three_has_no_plane(rng, k):
+    with pytest.raises(InputError, match=f"k is {k}; expected a whole number of at least 3"):
+        poli.pca(rng.standard_normal((20, 3)), k=k)
 
 
 def test_a_field_does_not_change_with_the_callers_arrays(rng):

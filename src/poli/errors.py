@@ -1,5 +1,7 @@
 """What this library raises, and what it warns of. Catch `PoliError` to catch all of it; only the command line prints and exits."""
 
+from collections.abc import Iterable
+
 
 class PoliError(Exception):
     """Base of every error that this library raises on purpose."""
@@ -25,8 +27,20 @@ class DoubtfulPose(UserWarning):
     """A pose was found, but hardly a wall of one scan lies on one of the other; they may be of different places."""
 
 
+class ViewpointWarning(UserWarning):
+    """Points lie where a sensor at the place it is taken to be cannot have seen them; the ellipsoids may be bad."""
+
+
 class MissingExtra(PoliError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional dependency: pip install 'poli[{extra}]'")
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """For the end of a message about an unknown name: the nearest that there is, if any is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(name).lower(), list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""

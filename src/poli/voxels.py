@@ -39,6 +39,12 @@ def check_reach(points: np.ndarray, size: float) -> None:  # (N, 3), finite
     """An error where a voxel's three numbers would not fit into one key."""
     reach = np.abs(points).max(initial=0.0) / size
     if not reach < VOXELS_REACH:
+        middle = points.mean(axis=0, dtype=np.float64)
+        if np.abs(points - middle).max() / size < VOXELS_REACH:  # coordinates of a map, not of a sensor
+            raise InputError(
+                f"voxels of {size} m: points lie {np.linalg.norm(middle) / 1000.0:.0f} km from the origin; subtract the sensor's "
+                "position first"
+            )
         raise InputError(
             f"voxels of {size} m: the scan reaches {reach:.0f} voxels far, more than {VOXELS_REACH}; take larger voxels or crop it"
         )

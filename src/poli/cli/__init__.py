@@ -10,6 +10,7 @@ import typer
 from poli.cli.adapt import adapt
 from poli.cli.bench import bench
 from poli.cli.commands import Commands
+from poli.cli.convert import convert
 from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
@@ -27,6 +28,7 @@ _EPILOG = "`poli COMMAND --help` has examples. Where a scan goes in or out, - is
 
 app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.", epilog=f"{_EPILOG}\n\n{EXIT_CODES}")
 app.command()(adapt)
+app.command()(convert)
 app.command()(demo)
 app.command()(densify)
 app.command()(estimate)

@@ -72,7 +72,8 @@ def in_options(message: str) -> str:
 
     message = re.sub(r"(?<= )sequence=", "--sequence", message).replace(" on_loss='restart'", " --on-loss restart")
     message = message.replace("read it with poli.read", "give the folder of all its scans")
-    return re.sub(r"(?<= )(?=(topic|ending|poses|stamps|time_unit)=)", "--option ", message)
+    message = re.sub(r"(?<= )(?=(topic|ending|poses|stamps|time_unit)=)", "--option ", message)
+    return re.sub(r"(--option \w+=)'([^' ]*)'", r"\1\2", message)  # a shell needs no quotes
 
 
 def file_name(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.model_options import ModelName
-from poli.cli.scan_files import OutOption, ScanFormat, is_pipe, one_output, output_file, read_scan
+from poli.cli.scan_files import OutOption, ScanFormat, check_place, counted, is_pipe, naming, one_output, output_file, read_scan
 
 if TYPE_CHECKING:
     from poli.tasks.densify import DensifyConfig
@@ -118,7 +118,7 @@ def densify(
         stop_requests() as stop,
         engine(_worker_count(workers, total), scheduler) as chosen,
         progress(out.name, total) as show,
-        closing(run(chosen)) as steps,
+        closing(_in_words(run(chosen))) as steps,
     ):
         for tally in steps:
             show(tally)
@@ -136,12 +136,12 @@ def densify(
 def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
     from poli.data.datasets import guess
     from poli.data.datasets.bags import ENDINGS
-    from poli.errors import FormatError, InputError
+    from poli.errors import FormatError, InputError, did_you_mean
 
     if is_pipe(data):
         return "scan"
     if dataset not in _kinds():
-        raise InputError(f"--dataset {dataset}: expected {', '.join(_kinds())}")
+        raise InputError(f"--dataset {dataset}: expected {', '.join(_kinds())}{did_you_mean(dataset, _kinds())}")
     if not data.exists():
         raise FormatError(f"{data}: no such file or folder")
     if data.is_file():
@@ -163,16 +163,20 @@ def _check_options(kind: str, **options: tuple[str | None, Sequence[str]]) -> No
 def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str | None) -> dict[str, Any]:
     from poli.cli.output import busy
     from poli.data import write
+    from poli.data.formats import check_ending
     from poli.tasks.densify import densify as densify_points
     from poli.tasks.densify.identity import check_apart
 
-    if not is_pipe(out):
-        check_apart(data, out)
     with output_file(out, ".pcd") as path, busy(f"densifying {data}"):
+        if not is_pipe(out):
+            check_apart(data, out)
+            check_place(out)
+            check_ending(out)
         scan = read_scan(data, format)
-        dense = densify_points(scan, settings)
+        with naming(data):
+            dense = densify_points(scan, settings)
         write(dense, path)
-    typer.echo(f"{out}: {len(scan)} points in, {len(dense)} out")
+    typer.echo(f"{out}: {counted(len(scan), 'point')} in, {len(dense)} out")
     return {"out": out, "points_in": len(scan), "points_out": len(dense), "dropped": scan.dropped}
 
 
@@ -195,6 +199,15 @@ def _tree(
 
     tree = plan_tree(data, out, kind, sensor, sequences)
     return len(tree.scans), lambda engine: densify_tree(tree, data, out, settings, engine, overwrite)
+
+
+def _in_words(steps: "Generator[Tally, None, None]") -> "Generator[Tally, None, None]":
+    from poli.errors import FormatError
+
+    try:
+        yield from steps
+    except FormatError as error:
+        raise FormatError(str(error).replace("pass overwrite=True", "say --overwrite")) from None
 
 
 def _worker_count(asked: int, scans: int) -> int:

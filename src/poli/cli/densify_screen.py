@@ -26,5 +26,9 @@ def print_summary(out: Path, tally: "Tally", total: int, seconds: float) -> None
     if tally.points_in:
         grown = tally.points_out / tally.points_in
         typer.echo(f"points: {tally.points_in} in, {tally.points_out} out, {grown:.2f} times as many")
+    if tally.unchanged:
+        import warnings
+
+        warnings.warn(f"{tally.unchanged} of {total} scans are as they were. The first: {tally.why}", stacklevel=2)
     if tally.scans > tally.kept:
         typer.echo(f"time: {seconds:.1f} s, {(tally.scans - tally.kept) / max(seconds, 1e-9):.1f} scans/s")

@@ -7,11 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.model_options import ModelName
-from poli.cli.scan_files import OutOption, ScanFormat, check_count, is_pipe, one_output, output_file, read_scan
+from poli.cli.scan_files import (
+    OutOption,
+    ScanFormat,
+    check_count,
+    check_place,
+    counted,
+    is_pipe,
+    naming,
+    one_output,
+    output_file,
+    read_scan,
+)
 
 if TYPE_CHECKING:
     from poli.ellipsoids import Ellipsoids
     from poli.scan import Scan
+
+
+_PCA_NEIGHBOURS = 24
 
 
 class Regularize(StrEnum):
@@ -36,7 +50,7 @@ def estimate(
     model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxels of this many metres first, one point each; 0: every point.")] = 0.0,
     merged: Annotated[bool, typer.Option("--merged", help="The points were not all seen from the origin.")] = False,
-    k: Annotated[int, typer.Option(help="PCA: neighbours of each point, itself included.")] = 24,
+    k: Annotated[int | None, typer.Option(help="PCA: neighbours of each point, itself included; 24 if not given.")] = None,
     radius: Annotated[float | None, typer.Option(help="PCA: take all neighbours within this many metres instead of k.")] = None,
     regularize: Annotated[Regularize, typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = Regularize.none,
     floor: Annotated[float, typer.Option(help="Thicken every ellipsoid by this many metres.")] = 0.0,
@@ -66,18 +80,25 @@ def estimate(
         raise FormatError(f"{out}: write fields as .npz, or as .ply (--output splat for splat viewers)")
     if model == "pca" and device is not None:
         raise InputError(f"--device {device}: PCA runs on the CPU; leave it out, or choose a network by --model")
+    for name, value in (("k", k), ("radius", radius)):
+        if model != "pca" and value is not None:
+            raise InputError(
+                f"--{name} {value:g}: an option of --model pca alone, and the model is {model}; leave one of the two out"
+            )
+    check_place(out)
     with output_file(out, ending) as path:
         with busy(f"reading {scan}"):
             from poli.voxels import voxel_downsample
 
             points = read_scan(scan, format)
-            points = voxel_downsample(points, voxel) if voxel else points
+            with naming(scan):
+                points = voxel_downsample(points, voxel) if voxel else points
             if model != "pca":
                 check_count(points, scan, model)
         with busy(f"ellipsoids of {len(points)} points"):
             field = _field(points, model, merged, k, radius, regularize, floor, device)
             {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
-    typer.echo(f"{out}: {len(field)} ellipsoids")
+    typer.echo(f"{out}: {counted(len(field), 'ellipsoid')}")
     return {"out": out, "ellipsoids": len(field), "model": model, "voxel": voxel, "dropped": points.dropped}
 
 
@@ -85,7 +106,7 @@ def _field(
     points: "Scan",
     model: str,
     merged: bool,
-    k: int,
+    k: int | None,
     radius: float | None,
     regularize: Regularize,
     floor: float,
@@ -94,7 +115,7 @@ def _field(
     if model == "pca":
         from poli.estimation import pca
 
-        return pca(points, k=k, radius=radius, regularize=regularize.value, floor=floor)
+        return pca(points, k=_PCA_NEIGHBOURS if k is None else k, radius=radius, regularize=regularize.value, floor=floor)
     if device is None:
         from poli.estimation import estimate as by_network
 

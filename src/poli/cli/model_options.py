@@ -17,11 +17,37 @@ def model_names() -> list[str]:
     return [*network_names(), "pca"]
 
 
+def check_network(model: str) -> str:
+    return _check(model, network_names())
+
+
+def check_model(model: str) -> str:
+    return _check(model, model_names())
+
+
+def _check(model: str, known: list[str]) -> str:
+    """Before anything heavy is loaded; whether a .safetensors file is a model is seen when it is read."""
+    from poli.errors import InputError, did_you_mean
+
+    if model not in known and Path(model).suffix != ".safetensors":
+        hint = did_you_mean(model, known)
+        raise InputError(f"model is {model!r}; expected one of {', '.join(known)}, or the path of a .safetensors file{hint}")
+    return model
+
+
 NetworkName = Annotated[
     str,
-    typer.Option(help="A shipped model (see `poli models`), or the path of a .safetensors file.", autocompletion=network_names),
+    typer.Option(
+        help="A shipped model (see `poli models`), or the path of a .safetensors file.",
+        autocompletion=network_names,
+        callback=check_network,
+    ),
 ]
 ModelName = Annotated[
     str,
-    typer.Option(help="A shipped model (see `poli models`), pca, or the path of a .safetensors file.", autocompletion=model_names),
+    typer.Option(
+        help="A shipped model (see `poli models`), pca, or the path of a .safetensors file.",
+        autocompletion=model_names,
+        callback=check_model,
+    ),
 ]

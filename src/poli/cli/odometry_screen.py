@@ -106,6 +106,8 @@ def _more(count: int, file: str) -> None:
 
 
 def draw(folder: Path, summary: "Summary") -> None:
+    import shlex
+
     from poli.errors import MissingExtra
 
     if summary.scans_done:
@@ -113,6 +115,8 @@ def draw(folder: Path, summary: "Summary") -> None:
             from poli.show.trajectory import draw_trajectory
 
             draw_trajectory(folder)
-        except MissingExtra as error:
-            typer.echo(f"no picture drawn: {error}")
+        except MissingExtra:
+            typer.echo("no picture drawn, for want of matplotlib: pip install matplotlib")
     typer.echo(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
+    if summary.scans_done:
+        typer.echo(f"look at it: poli view {shlex.quote(str(folder))}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from poli.scan import Scan
+    from poli.scan import Dropped, Scan
 
 _STDIN, _STDOUT = "standard input", "standard output"  # what the temporary files behind `-` are called, in errors too
 
@@ -58,11 +58,19 @@ def read_scan(path: Path, format: str | None = None) -> "Scan":
         raise FormatError(str(error).replace("pass format=", "say --format ").rstrip()) from None
     dropped = scan.dropped
     if dropped.total:
-        typer.echo(f"{name}: dropped {dropped.nonfinite} non-finite points and {dropped.zero} zero returns")
+        typer.echo(f"{name}: dropped {_listed(dropped)}")
     if not len(scan):
         why = f"all {dropped.total} are non-finite or zero returns" if dropped.total else "the file has none"
         raise FormatError(f"{name}: no points are left: {why}; give a scan that has some")
     return scan
+
+
+def check_place(out: Path) -> None:
+    """Whether OUT can be written, before there is something to write."""
+    from poli.files.atomic import check_new_file
+
+    if not is_pipe(out):
+        check_new_file(out)
 
 
 def check_count(scan: "Scan", path: Path, model: str) -> None:
@@ -72,7 +80,28 @@ def check_count(scan: "Scan", path: Path, model: str) -> None:
 
     least = load_model(model).architecture.least_points
     if len(scan) < least:
-        raise InputError(f"{path}: {len(scan)} points; model {model} needs at least {least}, give it more of them")
+        raise InputError(f"{path}: {counted(len(scan), 'point')}; model {model} needs at least {least}, give it more of them")
+
+
+def _listed(dropped: "Dropped") -> str:
+    reasons = ((dropped.nonfinite, "non-finite point"), (dropped.zero, "zero return"))
+    return " and ".join(counted(count, what) for count, what in reasons if count)
+
+
+def counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """What is wrong with the points of a file is told with its name, which the library does not know."""
+    from poli.errors import InputError
+
+    name = _STDIN if is_pipe(path) else str(path)
+    try:
+        yield
+    except InputError as error:
+        raise InputError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
 
 
 def _read_stdin(format: str | None) -> "Scan":

@@ -59,13 +59,21 @@ def simulate(
     poli simulate drive --scans 100 --layout kitti
     poli simulate drive --sensor my_beams.txt --skewed
     """
+    import shlex
+
     from rich.progress import track
 
+    from poli.cli.scan_files import counted
     from poli.data.datasets import write_folder, write_kitti
     from poli.data.simulate import Ride, World, find_sensor
     from poli.data.simulate.drive import Drive
     from poli.data.simulate.places import make_place
+    from poli.files.atomic import check_new_folder
 
+    if layout is Layout.poli:
+        check_new_folder(out)
+    elif (out / "sequences").is_dir():  # of KITTI's, which may hold other sequences
+        check_new_folder(out / "sequences" / "00")
     ride = Ride(speed=speed, height=height)
     table = find_sensor(sensor)
     world = World(make_place(place, seed))
@@ -84,5 +92,5 @@ def simulate(
         }
         about |= {"rotation_noise_deg": rotation_noise, "translation_noise_m": translation_noise}
         write_folder(out, f"{place} {seed}", sweeps, drive.poses, drive.measured, about)
-    typer.echo(f"{out}: {scans} scans; read them with poli.dataset({layout.value!r}, {str(out)!r})")
+    typer.echo(f"{out}: {counted(scans, 'scan')}; next: poli odometry {shlex.quote(str(out))}")
     return {"out": out, "scans": scans, "layout": layout.value, "place": place, "seed": seed, "sensor": sensor}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poli.cli.data_options import dataset_options, open_data
-from poli.cli.scan_files import is_pipe, read_scan
+from poli.cli.scan_files import is_pipe, naming, read_scan
 from poli.errors import FormatError, InputError, PoliError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _scan_file(path: Path, how: Estimates) -> Subject:
     from poli.cli.output import busy
     from poli.show.estimated import scan_panels
 
-    with busy(f"ellipsoids of {path}"):
+    with busy(f"ellipsoids of {path}"), naming(path):
         scan = read_scan(path)
         shown = scan_panels(scan, how, str(path))
     return Subject("scan" if is_pipe(path) else path.name, f"{len(scan):,} returns", lambda: shown)

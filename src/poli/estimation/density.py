@@ -22,11 +22,13 @@ import numpy as np
 
 from poli.errors import DensityWarning
 from poli.estimation.model import Model
+from poli.estimation.neighbours import NeighbourIndex
 
 FEWEST = 64  # points: fewer do not say much of their surroundings
 # How far apart the points may be, in terms of the voxels of training: a quarter of the least, two and a half of the largest.
 _DENSER, _SPARSER = 0.25, 2.5
 _SAMPLED = 512  # points that the median is taken of
+_NEIGHBOURS = 17  # of each, itself included, where there is no network that knows them
 _MILLIMETRES = 1000.0
 
 
@@ -57,6 +59,14 @@ def median_spacing(radii: np.ndarray, k: int) -> float:  # (N,) root mean square
     for mean squared distance."""
     some = radii[:: max(1, len(radii) // _SAMPLED)]
     return float(np.sqrt(2.0 * np.pi / (k + 1)) * np.partition(some, len(some) // 2)[len(some) // 2])
+
+
+def complaint_of(model: Model, points: np.ndarray) -> str | None:  # (N, 3), N >= 16
+    """What is wrong with the density of points, if anything is, for those who do not ask for their ellipsoids."""
+    k = min(_NEIGHBOURS, len(points))
+    distances = NeighbourIndex(points).nearest(k)[1][:, 1:]  # (N, k - 1), without the point itself
+    spacing = median_spacing(np.sqrt((distances**2).mean(axis=1)), k - 1)
+    return _complaint(model.name, Seen.by(model), len(points), spacing)
 
 
 def warn_of_density(model: Model, count: int, spacing: float, stacklevel: int = 3) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 
 from poli.arrays import real_array
 from poli.ellipsoids import Ellipsoids
-from poli.errors import InputError
+from poli.errors import InputError, did_you_mean
 from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.grouping import Sight
 from poli.estimation.model import Model, read_model
+from poli.estimation.standpoint import warn_of_distance
 from poli.scan import ScanLike, points_of
 
 _SHIPPED = Path(__file__).parent / "models"
@@ -37,8 +38,8 @@ def estimate(
     A model for scans is told where the sensor stood, and which way was up: the origin and the z axis, as in the frame of an upright
     sensor. Give `up=None` if nobody knows, and `merged=True` for points that were not all seen from one place.
 
-    Clouds that are denser or sparser than what the model knows, in other units for instance, bring a `DensityWarning`, unless
-    `warn=False`.
+    Clouds that are denser or sparser than what the model knows, in other units for instance, bring a `DensityWarning`, and
+    points that no sensor at the viewpoint can have seen a `ViewpointWarning`, unless `warn=False`.
     """
     points = points_of(scan).copy()
     network = load_model(model)
@@ -46,6 +47,7 @@ def estimate(
     spacings: list[float] = []
     covariances = network.covariances(points, sight, lambda radii, k: spacings.append(median_spacing(radii, k)) if warn else None)
     if warn:
+        warn_of_distance(network, points, sight)
         warn_of_density(network, len(points), spacings[0])
     return Ellipsoids.trusted(points, covariances, viewpoint)
 
@@ -71,8 +73,8 @@ def load_model(model: str | os.PathLike[str]) -> Model:
     """A shipped model by name, or any by path; kept in memory."""
     path = shipped_file(model, ".safetensors") if isinstance(model, str) and model in shipped_models() else Path(model)
     if path.suffix != ".safetensors":
-        known = ", ".join(shipped_models())
-        raise InputError(f"model is {str(model)!r}; expected one of {known}, or the path of a .safetensors file")
+        known, hint = ", ".join(shipped_models()), did_you_mean(model, shipped_models())
+        raise InputError(f"model is {str(model)!r}; expected one of {known}, or the path of a .safetensors file{hint}")
     return _cached(str(path), path.stat().st_mtime_ns if path.is_file() else 0)
 
 
@@ -93,5 +95,6 @@ def model_card(name: str) -> str:
 def shipped_file(name: str, ending: str) -> Path:
     """Of a shipped model: its weights (.safetensors), its card (.md), or what neither says in numbers (.toml)."""
     if name not in shipped_models():
-        raise InputError(f"no shipped model {name!r}; there are {', '.join(shipped_models())}")
+        hint = did_you_mean(name, shipped_models())
+        raise InputError(f"no shipped model {name!r}; there are {', '.join(shipped_models())}{hint}")
     return _SHIPPED / f"{name}{ending}"

@@ -33,7 +33,7 @@ def pca(
     nearest other point (or the radius, if there is none within it): nothing is known but how sparse the scan is. Collinear
     neighbours give a needle and identical ones a dot, both exactly flat: add a `floor` before using them as densities.
     """
-    k = whole_number(k, "k", least=1)
+    k = whole_number(k, "k", least=3)  # fewer have no plane
     floor = real_number(floor, "floor", "metres, at least 0")
     if regularize not in ("none", "plane"):
         raise InputError(f"regularize is {regularize!r}; expected 'none' or 'plane'")

@@ -10,14 +10,32 @@ from pathlib import Path
 from poli.errors import FormatError
 
 
+def check_new_file(path: str | os.PathLike[str]) -> None:
+    """What `atomic_path` would refuse, for those who have much to do before they write."""
+    final = Path(path)
+    if final.is_dir():
+        raise FormatError(f"{final}: this is a folder; give the name of a file")
+    _check_parent(final)
+
+
+def check_new_folder(path: str | os.PathLike[str]) -> None:
+    """What `atomic_folder` would refuse."""
+    final = Path(path)
+    if final.exists() and (not final.is_dir() or any(final.iterdir())):
+        raise FormatError(f"{final}: exists already; remove it first, or give another name")
+    _check_parent(final)
+
+
+def _check_parent(final: Path) -> None:
+    if not final.parent.is_dir():
+        raise FormatError(f"{final}: the folder {final.parent} does not exist; create it first")
+
+
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path to write to; on success it takes the place of `path`, on failure it is removed."""
     final = Path(path)
-    if final.is_dir():
-        raise FormatError(f"{final}: this is a folder; give the name of a file")
-    if not final.parent.is_dir():
-        raise FormatError(f"{final}: the folder {final.parent} does not exist; create it first")
+    check_new_file(final)
     # Short, so that any legal name has room for it; with the ending, because some writers choose what to write by it.
     temporary = final.with_name(f".{secrets.token_hex(8)}{final.suffix}")
     try:
@@ -35,10 +53,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a new folder to write to; on success it becomes `path`, which must not exist or be empty; on failure it is removed."""
     final = Path(path)
-    if final.exists() and (not final.is_dir() or any(final.iterdir())):
-        raise FormatError(f"{final}: exists already; remove it first, or give another name")
-    if not final.parent.is_dir():
-        raise FormatError(f"{final}: the folder {final.parent} does not exist; create it first")
+    check_new_folder(final)
     temporary = final.with_name(f".{secrets.token_hex(8)}")
     try:
         temporary.mkdir()

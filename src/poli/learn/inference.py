@@ -11,6 +11,7 @@ from poli.errors import InputError, MissingExtra
 from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.grouping import group
 from poli.estimation.inference import UP, load_model, sight_of
+from poli.estimation.standpoint import warn_of_distance
 from poli.learn.groups import GroupBatch
 from poli.learn.trained import network_of
 from poli.scan import ScanLike, points_of
@@ -35,12 +36,14 @@ def estimate(
     place = _device(device)
     points = points_of(scan).copy()
     trained = load_model(model)
-    grouping = group(points, trained.architecture, sight_of(viewpoint, up, merged, len(points)))
+    sight = sight_of(viewpoint, up, merged, len(points))
+    grouping = group(points, trained.architecture, sight)
     with torch.no_grad():
         L, frames = network_of(trained).to(place).sized(GroupBatch.of([grouping]).to(place))
         factor = trained.calibration * (frames.double() @ L.double())
         covariances = (factor @ factor.transpose(1, 2)).cpu().numpy()
     if warn:
+        warn_of_distance(trained, points, sight)
         warn_of_density(trained, len(points), median_spacing(grouping.levels[0].radius, grouping.levels[0].size))
     return Ellipsoids.trusted(points, covariances, viewpoint)
 

@@ -16,8 +16,8 @@ from poli.tasks.densify.sampling import sample_field, scan_field
 from poli.tasks.pose_search import Registration, Search, register_by_normals
 from poli.voxels import voxel_numbers
 
-# Walls, trunks and the like tell places apart; ground lies on any other ground. In worlds for validation and three real sequences of
-# 16 beams, 0.35 to 0.91 of them agreed where the pose was right, and 0.03 to 0.27 where it was wrong or the places were two.
+# Walls, trunks and the like tell places apart; ground lies on any other ground. In worlds for validation and real sequences of 16
+# beams, 0.35 to 0.91 of them agreed where the pose was right, and 0.03 to 0.27 where it was wrong or the places were two.
 _STANDING = 0.5  # of the normal's z, at most
 DOUBTFUL_AGREEMENT = 0.3
 _LEAST = 16  # points that a surface needs for a pose to be looked for

@@ -18,6 +18,11 @@ from poli.pointcloud2 import stamp_of_cloud
 from poli.scan import Scan
 
 ENDINGS = (".bag", ".mcap", ".db3")
+_BEGINNINGS = {  # of such files, and what they are called
+    ".bag": (b"#ROSBAG V", "ROS 1 bag"),
+    ".mcap": (b"\x89MCAP", "ROS 2 bag of MCAP"),
+    ".db3": (b"SQLite format 3", "ROS 2 bag of sqlite3"),
+}
 CLOUD = "sensor_msgs/msg/PointCloud2"
 _REMEDY = {
     ".bag": "`rosbag reindex` saves what is left",
@@ -163,10 +168,21 @@ def open_reader(path: Path) -> Any:
         raise FormatError(f"{path}: expected a {', '.join(ENDINGS)} file or a folder with metadata.yaml")
     if path.is_dir() and not (path / "metadata.yaml").is_file():
         raise FormatError(f"{path}: no metadata.yaml in this folder; `ros2 bag reindex` makes it")
+    _check_beginning(path)
     with damage(path, "cannot be opened"):
         reader = AnyReader([path], default_typestore=get_typestore(Stores.LATEST))
         reader.open()
     return reader
+
+
+def _check_beginning(path: Path) -> None:
+    """What is of another kind is said to be, in our words and not in those of whatever trips over it."""
+    if path.is_dir():
+        return
+    beginning, kind = _BEGINNINGS[path.suffix]
+    with path.open("rb") as file:
+        if file.read(len(beginning)) != beginning:
+            raise FormatError(f"{path}: is no {kind}, it does not begin as one; give one, or rename it to what it is")
 
 
 def _close(reader: Any) -> None:

@@ -24,6 +24,8 @@ def open_folder(path: str | os.PathLike[str], ending: str | None = None, near: f
     place = Path(path)
     if not place.is_dir():
         raise FormatError(f"{place}: no such folder")
+    if ending is not None and not ending.startswith("."):
+        ending = f".{ending}"
     if ending is not None and ending not in _ALL_ENDINGS:
         raise InputError(f"ending is {ending!r}; expected one of {' '.join(_ALL_ENDINGS)}")
     files: dict[str, list[Path]] = {}
@@ -32,8 +34,11 @@ def open_folder(path: str | os.PathLike[str], ending: str | None = None, near: f
         if kind is not None and file.is_file() and not file.name.startswith("."):
             files.setdefault(kind, []).append(file)
     if len(files) != 1:
+        if not files:
+            raise FormatError(f"{place}: no scan files in it")
         found = ", ".join(f"{len(f)} {kind}" for kind, f in sorted(files.items()))
-        raise FormatError(f"{place}: " + (f"scans of several kinds ({found}); pass ending=" if files else "no scan files here"))
+        most = max(files, key=lambda kind: len(files[kind]))
+        raise FormatError(f"{place}: scans of several kinds ({found}); pass ending='{most.lstrip('.')}' for those, for example")
     ((_, chosen),) = files.items()
     return FileDataset(f"folder {place.resolve().name}", tuple(sorted(chosen, key=natural_key)), read_or_empty, near=near)
 

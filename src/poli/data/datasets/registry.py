@@ -15,7 +15,7 @@ from poli.data.datasets.kitti import open_kitti
 from poli.data.datasets.mulran import open_mulran
 from poli.data.datasets.poli_folder import MANIFEST, open_poli_folder
 from poli.data.datasets.protocol import Dataset
-from poli.errors import FormatError, InputError
+from poli.errors import FormatError, InputError, did_you_mean
 
 _FACTORIES: dict[str, Callable[..., Dataset]] = {
     "kitti": open_kitti,
@@ -38,7 +38,7 @@ def dataset(name: str | None, path: str | os.PathLike[str], **options: Any) -> D
     if name is None or name == "auto":
         name = guess(path, options.get("sequence"))
     if name not in _FACTORIES:
-        raise InputError(f"unknown dataset {name!r}; known are {', '.join(_FACTORIES)}")
+        raise InputError(f"unknown dataset {name!r}; known are {', '.join(_FACTORIES)}{did_you_mean(name, _FACTORIES)}")
     factory = _FACTORIES[name]
     _check_options(name, factory, options)
     return factory(path, **options)
@@ -77,6 +77,8 @@ def guess(path: str | os.PathLike[str], sequence: str | int | None = None) -> st
                     return name
         if any(scan_ending(file) for file in place.iterdir()):
             return "folder"
+        if not any(place.iterdir()):
+            raise FormatError(f"{place}: no scans in it, the folder is empty; give one that has some")
     elif scan_ending(place):
         raise FormatError(f"{place}: this is one scan, not a dataset; read it with poli.read")
     raise FormatError(f"{place}: cannot tell which dataset this is; name it: {', '.join(_FACTORIES)}")

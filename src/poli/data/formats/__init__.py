@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from poli.data.formats.bin_layouts import bin_layout
 from poli.data.formats.kitti_bin import read_kitti_bin, read_nuscenes_bin, write_kitti_bin, write_nuscenes_bin
 from poli.data.formats.las import read_las, write_las
 from poli.data.formats.numpy_files import read_npy, read_npz, write_npy, write_npz
 from poli.data.formats.pcd import read_pcd, write_pcd
 from poli.data.formats.ply_scan import read_ply_scan, write_ply_scan
 from poli.data.formats.text import read_text, write_text
-from poli.errors import FormatError, InputError
+from poli.errors import FormatError, InputError, did_you_mean
 from poli.pointcloud2 import PointCloud2, is_pointcloud2
 from poli.scan import Scan, ScanLike
 
@@ -43,7 +44,7 @@ def read(path: str | os.PathLike[str] | PointCloud2, format: str | None = None) 
     """Read a point cloud file with all its fields, or a PointCloud2 message of ROS, its points' times as `time` in seconds.
 
     Non-finite points and zero returns are dropped, and counted in `Scan.dropped`. `format` overrules the file's ending:
-    nuscenes, kitti, pcd, ply, text, npy, npz or las.
+    nuscenes, kitti, pcd, ply, text, npy, npz or las. Whether a .bin file is KITTI's or nuScenes' is seen from its values.
     """
     if is_pointcloud2(path):
         from poli.data.datasets.pointcloud2 import scan_from_message
@@ -64,6 +65,8 @@ def read(path: str | os.PathLike[str] | PointCloud2, format: str | None = None) 
             raise FormatError(
                 f"{path}: read as {chosen.name}, but it begins like a {other.name} file; rename it or pass format='{other.name}'"
             )
+    if format is None and chosen.name == "kitti":
+        chosen = _choose(path, bin_layout(path))
     try:
         return chosen.read(path).clean()
     except InputError as error:  # well-formed, but no scan: columns of different length, names that clash
@@ -79,8 +82,19 @@ def write(scan: ScanLike, path: str | os.PathLike[str], format: str | None = Non
     _choose(path, format).write(path, Scan.of(scan))
 
 
+def check_ending(path: str | os.PathLike[str], format: str | None = None) -> None:
+    """An error that `write` would raise, for those who have much to do before they write."""
+    _choose(Path(path), format)
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The format that `read` takes a file for."""
+    name = _choose(Path(path), None).name
+    return bin_layout(Path(path)) if name == "kitti" else name
+
+
 def sniff(path: str | os.PathLike[str]) -> str:
-    """The format of a file whose name does not tell, by its content. A .bin file says nothing of itself: KITTI's is the rest."""
+    """The format of a file whose name does not tell, by its content. What says nothing of itself is a .bin file."""
     with Path(path).open("rb") as file:
         start = file.read(4096)
     for known in FORMATS:
@@ -91,8 +105,8 @@ def sniff(path: str | os.PathLike[str]) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start)
     except UnicodeDecodeError:
-        return "kitti"
-    return "kitti" if b"\0" in start else "text"
+        return bin_layout(Path(path))
+    return bin_layout(Path(path)) if b"\0" in start else "text"
 
 
 def _choose(path: Path, name: str | None) -> Format:
@@ -100,6 +114,7 @@ def _choose(path: Path, name: str | None) -> Format:
         if candidate.name == name or (name is None and path.name.lower().endswith(candidate.endings)):
             return candidate
     if name is not None:
-        raise FormatError(f"unknown format {name!r}; choose from {', '.join(f.name for f in FORMATS)}")
+        known = [f.name for f in FORMATS]
+        raise FormatError(f"unknown format {name!r}; choose from {', '.join(known)}{did_you_mean(name, known)}")
     endings = " ".join(e for f in FORMATS for e in f.endings)
     raise FormatError(f"{path}: unknown ending; expected one of {endings}, or pass format=")

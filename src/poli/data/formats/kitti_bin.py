@@ -1,7 +1,7 @@
 """Headerless float32 files: KITTI's velodyne scans (x y z intensity), and nuScenes' (x y z intensity ring).
 
-Nothing in such a file says which of the two it is: a nuScenes scan called .bin instead of .pcd.bin reads as nonsense. Fields that
-are missing on writing become zeros; coordinates are rounded to float32, by less than a millimetre or not at all.
+Nothing in such a file says which of the two it is; `bin_layouts` looks at the values. Fields that are missing on writing become
+zeros; coordinates are rounded to float32, by less than a millimetre or not at all.
 """
 
 from pathlib import Path

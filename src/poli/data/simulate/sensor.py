@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.errors import FormatError, InputError
+from poli.errors import FormatError, InputError, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ def find_sensor(name: str) -> Sensor:
         return SENSORS[name]
     path = Path(name)
     if not path.is_file():
-        raise InputError(f"sensor is {name!r}; expected one of {', '.join(SENSORS)}, or a text file of beam elevations")
+        hint = did_you_mean(name, SENSORS)
+        raise InputError(f"sensor is {name!r}; expected one of {', '.join(SENSORS)}, or a text file of beam elevations{hint}")
     settings: dict[str, float] = {"steps": 1024, "farthest": 100.0, "noise": 0.02}
     known = [*settings, "nearest", "divergence", "rate", "dropout"]
     elevations = []

@@ -133,7 +133,7 @@ class _Pass:
         self._clouds -= 1
         if first.kept is None:
             self._parts.save(first.number, message)
-        self._tally.add(message.points_in, message.points_out, kept=first.kept is not None)
+        self._tally.add(message.points_in, message.points_out, message.why, kept=first.kept is not None)
         first.item.write(message.raw)
         yield self._tally
 

@@ -28,18 +28,23 @@ def densify_message(job: Large, config: DensifyConfig, ros2: bool) -> Message:
     before = cloud.height * cloud.width
     if not before:
         return Message(bytes(raw), 0, 0)
-    after = densify_cloud(cloud, config, where)
+    after, why = densify_cloud(cloud, config, where)
     written = store.serialize_cdr(cloud, CLOUD) if ros2 else store.serialize_ros1(cloud, CLOUD)
-    return Message(bytes(written), before, after)
+    return Message(bytes(written), before, after, why)
 
 
-def densify_cloud(cloud: Any, config: DensifyConfig, where: str, as_data: Callable[[np.ndarray], Any] = lambda data: data) -> int:
-    """Densify a message in place, and return how many points it has now. `as_data` makes its `data` of (B,) uint8."""
-    dense = densify_records(records_of_cloud(cloud, where), config, where)
+def densify_cloud(
+    cloud: Any, config: DensifyConfig, where: str, as_data: Callable[[np.ndarray], Any] = lambda data: data
+) -> tuple[int, str]:
+    """Densify a message in place; how many points it has now, and why none were added if none were.
+
+    `as_data` makes its `data` of (B,) uint8.
+    """
+    dense, why = densify_records(records_of_cloud(cloud, where), config, where)
     cloud.height, cloud.width = 1, len(dense)
     cloud.row_step = len(dense) * cloud.point_step
     cloud.data = as_data(dense.view(np.uint8))
-    return len(dense)
+    return len(dense), why
 
 
 @lru_cache(maxsize=2)

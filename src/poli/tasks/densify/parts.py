@@ -19,6 +19,7 @@ class Message(NamedTuple):
     raw: bytes
     points_in: int
     points_out: int
+    why: str = ""  # nothing was added, if nothing was; not kept in files
 
 
 class Parts:

@@ -13,7 +13,7 @@ from poli.estimation.inference import UP
 from poli.tasks.densify.config import DensifyConfig
 from poli.voxels import check_reach, voxel_numbers
 
-_LEAST = 16  # points that the network needs
+LEAST = 16  # points that the network needs
 _NEIGHBOURS = 24  # of PCA
 
 
@@ -46,12 +46,22 @@ def draw_samples(points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3
 
 def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  # (N, 3)
     """The ellipsoids of a scan, one a voxel; None if there are too few."""
-    rows = np.flatnonzero(np.isfinite(points).all(axis=1) & points.any(axis=1))
-    returns = points[rows].astype(np.float64)
+    rows, returns = _returns(points)
     centres, members, first, count = _group(returns, config.voxel)
-    if len(centres) < _LEAST:
+    if len(centres) < LEAST:
         return None
     return ScanField(rows, returns, _ellipsoids(centres, config), members, first, count)
+
+
+def ellipsoid_places(points: np.ndarray, config: DensifyConfig) -> tuple[np.ndarray, np.ndarray]:  # (N, 3)
+    """The returns of a scan (R, 3), and where its ellipsoids are (E, 3), or would be if there were enough."""
+    _, returns = _returns(points)
+    return returns, _group(returns, config.voxel)[0]
+
+
+def _returns(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> (R,) rows, (R, 3) float64
+    rows = np.flatnonzero(np.isfinite(points).all(axis=1) & points.any(axis=1))
+    return rows, points[rows].astype(np.float64)
 
 
 def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3): the scan

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 
-from poli.errors import FormatError, InputError
+from poli.errors import DensityWarning, FormatError, InputError
 from poli.scan import Scan, ScanLike
 from poli.tasks.densify.config import DensifyConfig
+from poli.tasks.densify.reasons import why_nothing
 from poli.tasks.densify.sampling import draw_samples
 
 
@@ -17,16 +19,26 @@ def densify(scan: ScanLike, config: DensifyConfig | None = None, **options: obje
 
     Every sample has the time, ring, intensity and whatever else of its parent, the point it was drawn around. Options are those of
     `DensifyConfig`: `poli.densify(scan, per_point=7, within=2.0)`. The same scan and options give the same samples.
+
+    A scan that gets none brings a `DensityWarning` that says why.
     """
-    settings = configured(config, options)
-    scan = Scan.of(scan)
+    scan, settings = Scan.of(scan), configured(config, options)
+    dense, why = densify_or_say(scan, settings)
+    if why:
+        warnings.warn(why, DensityWarning, stacklevel=2)
+    return dense
+
+
+def densify_or_say(scan: Scan, settings: DensifyConfig) -> tuple[Scan, str]:
+    """The denser scan, and why it is none; empty if it is. For those who do many scans and warn once."""
     samples = draw_samples(scan.points, settings)
     points = np.concatenate([scan.points, samples.points.astype(scan.points.dtype)])
     fields = {name: np.concatenate([values, values[samples.parents]]) for name, values in scan.fields.items()}
-    return replace(scan, points=points, fields=fields)
+    why = "" if len(samples.points) else why_nothing(scan.points, settings)
+    return replace(scan, points=points, fields=fields), why
 
 
-def densify_records(records: np.ndarray, config: DensifyConfig, where: str) -> np.ndarray:  # (N,) -> (M,)
+def densify_records(records: np.ndarray, config: DensifyConfig, where: str) -> tuple[np.ndarray, str]:  # (N,) -> (M,)
     """The same for records with fields x, y and z, whatever else they hold: a sample is its parent's bytes, but for those three."""
     for axis in "xyz":
         if axis not in (records.dtype.names or ()):
@@ -41,7 +53,7 @@ def densify_records(records: np.ndarray, config: DensifyConfig, where: str) -> n
     together = np.concatenate([rows, rows[samples.parents]]).reshape(-1).view(records.dtype)
     for column, axis in enumerate("xyz"):
         together[axis][len(records) :] = samples.points[:, column]
-    return together
+    return together, "" if len(samples.points) else why_nothing(points, config)
 
 
 def configured(config: DensifyConfig | None, options: dict[str, object]) -> DensifyConfig:

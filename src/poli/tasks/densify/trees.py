@@ -25,7 +25,7 @@ from poli.data.datasets.helipr import SENSORS, packed_layout
 from poli.data.datasets.mulran import LAYOUT as MULRAN
 from poli.data.datasets.poli_folder import MANIFEST
 from poli.data.datasets.registry import guess
-from poli.data.formats import write
+from poli.data.formats import format_of, write
 from poli.data.formats.kitti_bin import LAYOUT as KITTI
 from poli.data.formats.numpy_files import write_npz
 from poli.errors import FormatError, InputError
@@ -33,7 +33,7 @@ from poli.files.atomic import atomic_path
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.engines import Engine, Promise
 from poli.tasks.densify.identity import check_apart, describe_run, differences, read_run, write_run
-from poli.tasks.densify.scans import densify, densify_records
+from poli.tasks.densify.scans import densify_or_say, densify_records
 from poli.tasks.densify.sequences import Chosen
 from poli.tasks.densify.tally import Tally
 from poli.tasks.densify.workspace import TEMPORARY, workspace, workspace_of
@@ -74,6 +74,8 @@ def plan_tree(source: Path, out: Path, dataset: str = "auto", sensor: str | None
     if sensor is not None and (kind != "helipr" or sensor.lower() not in SENSORS):
         raise InputError(f"sensor is {sensor!r}; only HeLiPR has several: {', '.join(SENSORS)}")
     check_apart(source, out)
+    if out.is_file():
+        raise FormatError(f"{out}: is a file; the output of a folder is a folder, so give another name")
     is_scan, scratch = _rule(kind, source, sensor), workspace_of(out) / TEMPORARY
     wanted = Chosen(kind, source, sequences)
     told = {"sensor": sensor and sensor.lower(), "sequences": list(wanted.names)}
@@ -106,8 +108,8 @@ def densify_tree(
     before = read_run(out / RUN)
     if before is not None and before != run and not overwrite:
         raise FormatError(
-            f"{out}: was made in another way ({differences(before, run)}); remove it, give another name, or say overwrite to make "
-            "it anew"
+            f"{out}: was made in another way ({differences(before, run)}); remove it, give another name, or pass overwrite=True "
+            "to make it anew"
         )
     if before is None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FormatError(f"{out}: exists already and is not of this command; remove it, or give another name")
@@ -140,28 +142,28 @@ def _densify_missing(tree: Tree, config: DensifyConfig, engine: Engine) -> Itera
         yield tally
 
 
-def densify_file(file: ScanFile, config: DensifyConfig) -> tuple[int, int]:
-    """Read, densify and write one scan; how many points it had, and has.
+def densify_file(file: ScanFile, config: DensifyConfig) -> tuple[int, int, str]:
+    """Read, densify and write one scan; how many points it had, and has, and why no more if none were added.
 
     What is unfinished lies apart from the tree: readers of datasets trip over files of other names among the scans.
     """
     unfinished = file.scratch / f"{secrets.token_hex(8)}{''.join(file.target.suffixes)}"
     if file.layout != "own":
         records = read_packed(file.source, file.layout)
-        dense = densify_records(records, config, str(file.source))
+        dense, why = densify_records(records, config, str(file.source))
         with atomic_path(unfinished) as temporary:
             dense.tofile(temporary)
         counts = len(records), len(dense)
     else:
         scan = read_or_empty(file.source)
-        thick = densify(scan, config)
+        thick, why = densify_or_say(scan, config)
         if file.compressed:
             write_npz(unfinished, thick, compressed=True)
         else:
-            write(thick, unfinished)
+            write(thick, unfinished, format_of(file.source))  # a .bin file may be KITTI's or nuScenes'
         counts = len(scan), len(thick)
     unfinished.replace(file.target)
-    return counts
+    return *counts, why
 
 
 # --- what is a scan

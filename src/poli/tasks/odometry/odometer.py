@@ -115,7 +115,7 @@ class Odometer:
 
     def _estimate(self, points: np.ndarray) -> Ellipsoids:
         if self.config.model == "pca":
-            return pca(points, k=min(_PCA_NEIGHBOURS, len(points)))
+            return pca(points, k=_PCA_NEIGHBOURS)
         return estimate(points, model=self.config.model, up=UP if self.config.upright else None, warn=False)
 
     def _elapsed(self, scan: Scan) -> tuple[float, int]:

@@ -16,7 +16,7 @@ from poli.data.simulate.places.roundabout import roundabout
 from poli.data.simulate.places.town import town
 from poli.data.simulate.places.tunnel import tunnel
 from poli.data.simulate.places.valleys import bridge, riverside
-from poli.errors import InputError
+from poli.errors import InputError, did_you_mean
 
 _MAKERS: dict[str, Callable[[np.random.Generator, str, int], Place]] = {
     "town": town,
@@ -36,7 +36,7 @@ PLACES: tuple[str, ...] = tuple(_MAKERS)
 def make_place(kind: str, seed: int) -> Place:
     """The same place for the same kind and seed."""
     if kind not in _MAKERS:
-        raise InputError(f"unknown kind of place {kind!r}; known are {', '.join(PLACES)}")
+        raise InputError(f"unknown kind of place {kind!r}; known are {', '.join(PLACES)}{did_you_mean(kind, PLACES)}")
     return _MAKERS[kind](np.random.default_rng([crc32(kind.encode()), seed]), kind, seed)
 
 

@@ -1,0 +1,98 @@
+"""`poli convert`: a scan file in, the same scan in another format out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from poli.cli.scan_files import (
+    OutOption,
+    ScanFormat,
+    check_place,
+    counted,
+    format_names,
+    is_pipe,
+    one_output,
+    output_file,
+    read_scan,
+)
+
+if TYPE_CHECKING:
+    from poli.scan import Scan
+
+
+def convert(
+    scan: Annotated[
+        Path,
+        typer.Argument(metavar="IN", help="A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file; -: standard input."),
+    ],
+    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="The file to write; -: standard output.")] = None,
+    out_option: OutOption = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the output, where its name does not tell: pcd, ply, kitti, nuscenes, text, npy, npz or las; - is pcd without.",
+            autocompletion=format_names,
+        ),
+    ] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Leave out the fields that the output cannot hold.")] = False,
+    format: ScanFormat = None,
+) -> dict[str, Any]:
+    """Write a scan in another format, with all its fields.
+
+    Points that are not finite and zero returns are left out. A field that the
+    output cannot hold is an error, unless --drop leaves it out.
+
+    Examples:
+    poli convert scan.bin scan.pcd
+    poli convert sweep.pcd.bin sweep.bin --drop
+    poli convert scan.bin scan.ply --format nuscenes
+    cat scan.laz | poli convert - - --to npz > scan.npz
+    """
+    from poli.cli.output import busy
+    from poli.data import write
+    from poli.data.formats import FORMATS, check_ending
+    from poli.errors import FormatError
+
+    out = one_output(out, out_option)
+    if is_pipe(out):
+        to = to or "pcd"
+    elif not is_pipe(scan) and scan.resolve() == out.resolve():
+        raise FormatError(f"{out}: input and output are the same; give another name for the output")
+    ending = next((known.endings[0] for known in FORMATS if known.name == to), "")
+    with output_file(out, ending) as path:
+        try:
+            check_ending(path, to)
+        except FormatError as error:
+            raise FormatError(str(error).replace("pass format=", "say --to")) from None
+        check_place(out)
+        with busy(f"reading {scan}"):
+            points = read_scan(scan, format)
+        with busy(f"writing {out}"):
+            kept = _holdable(points, path.name, to) if drop else points
+            try:
+                write(kept, path, to)
+            except FormatError as error:
+                raise FormatError(str(error).replace(", or scan.keep(...)", ", or leave it out with --drop")) from None
+    left_out = [name for name in points.fields if name not in kept.fields]
+    without = f", without {', '.join(left_out)}" if left_out else ""
+    typer.echo(f"{out}: {counted(len(kept), 'point')} with {', '.join(kept.fields) or 'no fields'}{without}")
+    return {"out": out, "points": len(kept), "fields": list(kept.fields), "left_out": left_out, "dropped": points.dropped}
+
+
+def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":
+    """With the fields that can be written under such a name, each tried by itself: what a format holds depends on the values."""
+    from tempfile import TemporaryDirectory
+
+    from poli.data import write
+    from poli.errors import FormatError
+
+    held = []
+    with TemporaryDirectory() as folder:
+        for field in scan.fields:
+            try:
+                write(scan.keep(field), Path(folder) / name, to)
+            except FormatError:
+                continue
+            held.append(field)
+    return scan.keep(*held)
