@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from poli.arrays import real_number
-from poli.errors import DegenerateError, DoubtfulPose, InputError
+from poli.errors import DegenerateError, DoubtfulPose, InputError, did_you_mean
 from poli.scan import ScanLike, points_of
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.sampling import sample_field, scan_field
@@ -91,7 +91,8 @@ def find_preset(preset: str | ScanPreset) -> ScanPreset:
     if isinstance(preset, ScanPreset):
         return preset
     if preset not in PRESETS:
-        raise InputError(f"preset is {preset!r}; expected one of {', '.join(PRESETS)}, or a ScanPreset")
+        known = f"preset is {preset!r}; expected one of {', '.join(PRESETS)}, or a ScanPreset"
+        raise InputError(known + did_you_mean(preset, PRESETS))
     return PRESETS[preset]
 
 
