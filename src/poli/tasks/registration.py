@@ -57,8 +57,10 @@ def register(
         if len(field) != len(points):
             raise InputError(f"{name}: {len(points)} points and {len(field)} ellipsoids; one a point is needed")
         normals.append(field.oriented_normals(points.mean(axis=0), away=True))
-    lengths = {"feature_radius": feature_radius, "noise_bound": noise_bound}
-    return register_by_normals(source_points, normals[0], target_points, normals[1], **lengths, search=search or Search())
+    return register_by_normals(
+        source_points, normals[0], target_points, normals[1],
+        feature_radius=feature_radius, noise_bound=noise_bound, search=search or Search(),
+    )  # fmt: skip
 
 
 def _trained(points: np.ndarray) -> Ellipsoids:
