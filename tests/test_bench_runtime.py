@@ -153,11 +153,11 @@ def test_sizes_that_nothing_can_be_measured_at_are_refused():
 
 def test_engines_that_are_not_installed_are_left_out(tmp_path, model, monkeypatch):
     pytest.importorskip("onnxscript")
-    import poli.learn.onnx_export
     from poli.bench.engines import _onnx_engines
     from poli.estimation.model import read_model
+    from poli.learn import onnx_export
 
-    monkeypatch.setattr(poli.learn.onnx_export, "export_onnx", lambda model, path: None)  # takes its time
+    monkeypatch.setattr(onnx_export, "export_onnx", lambda model, path: None)  # takes its time
     for name in ("onnxruntime", "openvino"):
         monkeypatch.setitem(sys.modules, name, None)
     engines, missing = _onnx_engines(read_model(model), 1, tmp_path)

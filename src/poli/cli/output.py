@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from poli.errors import InputError
@@ -39,13 +40,18 @@ def speaking(quiet: bool, as_json: bool) -> Iterator[None]:
     rich.reconfigure(stderr=True, quiet=quiet or not sys.stderr.isatty())  # also for every bar of `rich.progress.track`
     with ExitStack() as stack:
         mode = _Mode(sys.stdout, quiet or as_json, as_json)
-        nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
-        stack.enter_context(redirect_stdout(nowhere if mode.silent else sys.stdout))
+        stack.enter_context(redirect_stdout(_nowhere() if mode.silent else sys.stdout))
         if quiet:
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
         stack.callback(_mode.reset, _mode.set(mode))
         yield
+
+
+@cache
+def _nowhere() -> TextIO:
+    """Never closed: libraries that are loaded meanwhile may hold on to what they find as standard output, as colorama does."""
+    return open(os.devnull, "w", encoding="utf-8")
 
 
 def answer(text: str) -> None:
