@@ -103,10 +103,10 @@ def plot_registration(outcomes: Sequence[Outcomes], path: Path) -> None:
 
 
 def _means(group: Sequence[Outcomes], limits: tuple[float, float]) -> dict[str, float]:
-    """By way: percent, the mean over drives."""
+    """By way: percent, the mean over drives, in tenths as the tables have it, so that what looks equal is."""
     ways = dict.fromkeys(o.job.way for o in group)
     rates = {way: [success(o.rotations, o.translations, *limits) for o in group if o.job.way == way] for way in ways}
-    return {way: 100.0 * float(np.mean(rate)) for way, rate in rates.items()}
+    return {way: round(100.0 * float(np.mean(rate)), 1) for way, rate in rates.items()}
 
 
 def _cells(group: Sequence[Outcomes], limits: tuple[float, float], ways: Sequence[str] = AUGMENTATIONS) -> list[str]:
