@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.scan_files import (
+    SCAN_FILES,
     OutOption,
     ScanFormat,
     check_place,
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 
 
 def convert(
-    scan: Annotated[
-        Path,
-        typer.Argument(metavar="IN", help="A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file; -: standard input."),
-    ],
+    scan: Annotated[Path, typer.Argument(metavar="IN", help=SCAN_FILES)],
     out: Annotated[Path | None, typer.Argument(metavar="OUT", help="The file to write; -: standard output.")] = None,
     out_option: OutOption = None,
     to: Annotated[

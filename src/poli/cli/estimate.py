@@ -8,6 +8,7 @@ import typer
 
 from poli.cli.model_options import ModelName
 from poli.cli.scan_files import (
+    SCAN_FILES,
     OutOption,
     ScanFormat,
     check_count,
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from poli.scan import Scan
 
 
-_PCA_NEIGHBOURS = 24
-
-
 class Regularize(StrEnum):
     none = "none"
     plane = "plane"
@@ -41,10 +39,7 @@ class Output(StrEnum):
 
 
 def estimate(
-    scan: Annotated[
-        Path,
-        typer.Argument(metavar="SCAN", help="A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file; -: standard input."),
-    ],
+    scan: Annotated[Path, typer.Argument(metavar="SCAN", help=SCAN_FILES)],
     out: Annotated[Path | None, typer.Argument(metavar="OUT", help="The .npz or .ply file to write; -: standard output.")] = None,
     out_option: OutOption = None,
     model: ModelName = "lidar",
@@ -113,9 +108,12 @@ def _field(
     device: str | None,
 ) -> "Ellipsoids":
     if model == "pca":
+        from functools import partial
+
         from poli.estimation import pca
 
-        return pca(points, k=_PCA_NEIGHBOURS if k is None else k, radius=radius, regularize=regularize.value, floor=floor)
+        by_pca = pca if k is None else partial(pca, k=k)
+        return by_pca(points, radius=radius, regularize=regularize.value, floor=floor)
     if device is None:
         from poli.estimation import estimate as by_network
 

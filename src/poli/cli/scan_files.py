@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from poli.scan import Dropped, Scan
 
+SCAN_FILES = "A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file; -: standard input."
 _STDIN, _STDOUT = "standard input", "standard output"  # what the temporary files behind `-` are called, in errors too
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName
+from poli.cli.model_options import ModelName
 from poli.cli.scan_files import is_pipe
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def view(
     png: Annotated[Path | None, typer.Option(help="Draw a picture, without a browser.")] = None,
     rerun: Annotated[bool, typer.Option("--rerun", help="Show it in rerun's viewer at once (extra `view`).")] = False,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
-    model: Annotated[str, typer.Option(help="Of scans: lidar, objects, pca, or the path of a .safetensors file.")] = "lidar",
+    model: ModelName = "lidar",
     voxel: Annotated[
         float | None,
         typer.Option(min=0.0, help="Of scans: metres, one point each; 0: every point. Not given: 0.5, every point of objects."),
