@@ -5,12 +5,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.arrays import real_array
-from poli.certify.small import eigh
+from poli.certify.determinacy import ROOM, angle_between
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import DegenerateError, InputError
 from poli.kernel import kernel
+from poli.se3 import check_pose, so3_log
 
-_SINGULAR = 1e-12  # ratio of eigenvalues below which a direction counts as undetermined: rounding leaves some 1e-15
+# Ratio of the smallest eigenvalue of a sum of weights, or of squared offsets, to the largest, below which a direction counts as
+# undetermined. Rounding leaves some 1e-16: a room of 10,000.
+_SINGULAR = 1e-12
+_DISTINCT = 1e-2  # radians between two minima, at the least; Newton's method meets one to 1e-8 where it counts as determined
 _LARGEST, _SMALLEST = 1e100, 1e-100  # beyond them squares overflow, or vanish
 _ROUNDING = 1e-6  # of the largest entry: asymmetry and negative eigenvalues up to this may be float32 rounding
 _SOUND, _NONFINITE, _SKEW, _NEGATIVE = range(4)
@@ -18,14 +22,23 @@ _SOUND, _NONFINITE, _SKEW, _NEGATIVE = range(4)
 
 @dataclass(frozen=True)
 class Matches:
-    """Sound input, and its centre."""
+    """Sound input, and where it lies."""
 
     source: np.ndarray  # (N, 3)
     target: np.ndarray  # (N, 3)
     information: np.ndarray  # (N, 3, 3)
     count: int  # of matches that carry weight
-    source_centre: np.ndarray  # (3,), of those
-    target_centre: np.ndarray  # (3,)
+    heft: float  # the sum of the traces of their weights
+    centre: tuple[
+        np.ndarray, np.ndarray
+    ]  # (3,), (3,): of their points, by weight, so that a heavy match costs the others no digits
+    farthest: float  # the largest coordinate of those
+
+    def centre_with(self, T_prior: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (4, 4), (6, 6)
+        """The same with a prior, which is as good as a match of the source's origin with the place where the prior puts it."""
+        heft = float(np.trace(information[3:, 3:]))
+        source, target = self.centre
+        return source * (self.heft / (self.heft + heft)), target + (T_prior[:3, 3] - target) * (heft / (self.heft + heft))
 
 
 def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> Matches:
@@ -38,7 +51,7 @@ def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> 
         raise InputError(
             f"source {p.shape}, target {q.shape} and information {W.shape} do not fit; expected (N, 3), (N, 3) and (N, 3, 3)"
         )
-    row, trouble, count, source_centre, target_centre, largest_point, largest_weight = _survey(p, q, W)
+    row, trouble, count, heft, source_centre, target_centre, farthest, largest_point, largest_weight = _survey(p, q, W)
     if trouble == _NEGATIVE:  # by principal minors, which are quick but harsh on rounding: let eigenvalues decide
         negative = eigh3(W)[0][:, 0] < -_ROUNDING * np.abs(W).max(axis=(1, 2))
         row, trouble = int(negative.argmax()), _NEGATIVE if negative.any() else _SOUND
@@ -51,17 +64,26 @@ def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> 
         raise InputError(f"information: row {row} is not positive semidefinite; weights are inverse covariances")
     if largest_point > _LARGEST or (count and not _SMALLEST < largest_weight < _LARGEST):
         raise InputError(f"points of up to {largest_point:.0e} and weights of up to {largest_weight:.0e}: choose other units")
-    return Matches(p, q, W, count, source_centre, target_centre)
+    return Matches(p, q, W, count, heft, (source_centre, target_centre), farthest)
 
 
-def spread(count: int, values: np.ndarray) -> None:  # (3,): variances of the source points along their axes, ascending
-    """Without a prior: three matches that carry weight, not all on one line."""
+def spread(matches: Matches, values: np.ndarray) -> None:  # (3,): variances of the source points along their axes, ascending
+    """Without a prior: three matches that carry weight, not all on one line, of at least six equations."""
+    count = matches.count
     if count < 3:
         raise DegenerateError(f"{count} matches with weight; at least 3 are needed to determine a pose")
     if values[2] <= 0:
         raise DegenerateError(f"the {count} source points coincide, so the rotation is undetermined")
     if values[1] <= _SINGULAR * values[2]:
         raise DegenerateError(f"the {count} source points are collinear, so the rotation about their line is undetermined")
+    if count <= 5:
+        held = eigh3(matches.information)[0]
+        equations = int((held > _SINGULAR * np.maximum(held[:, 2:], _SMALLEST)).sum())
+        if equations < 6:
+            raise DegenerateError(
+                f"{count} matches whose weights hold {equations} directions in all; 6 are needed to determine a pose: add matches, "
+                "or a prior"
+            )
 
 
 def translation(values: np.ndarray, vectors: np.ndarray) -> None:  # (3,), (3, 3): of the sum of the weights
@@ -71,20 +93,33 @@ def translation(values: np.ndarray, vectors: np.ndarray) -> None:  # (3,), (3, 3
         )
 
 
-def pose(hessian: np.ndarray) -> None:  # (6, 6): exact, in the centred frame of size one
-    """The exact one, because the Gauss-Newton matrix is singular at some optima that are sharp: six planes that do not meet."""
-    conditioning, free = _weakest(hessian)
-    if conditioning <= _SINGULAR:
-        turns = np.linalg.norm(free[:3]) >= np.linalg.norm(free[3:])
-        axis = free[:3] if turns else free[3:]
+def rotation(curvature: float, axis: np.ndarray, error: float) -> None:  # axis (3,), of the source's frame
+    """`curvature` is the least that can be vouched for (`determinacy.weakest_turn`)."""
+    if not curvature > ROOM * error:  # not a number: refused, too
         raise DegenerateError(
-            f"the matches and weights leave the {'rotation about' if turns else 'translation along'} "
-            f"{_numbers(axis / np.linalg.norm(axis))} undetermined (source's frame; conditioning {conditioning:.0e}); "
-            "add matches, or a prior"
+            f"the matches and weights leave the rotation about {_numbers(axis)} undetermined (source's frame; its curvature of "
+            f"{curvature:.0e} is not clear of rounding, {error:.0e}); add matches, or a prior"
         )
 
 
-def prior_information(covariance: np.ndarray) -> np.ndarray:  # (6, 6) -> (6, 6)
+def no_rival(R: np.ndarray, rivals: list[np.ndarray]) -> None:  # (3, 3), (3, 3) each
+    """`rivals` fit as well as R."""
+    rival = max(rivals, key=lambda other: angle_between(R, other))
+    angle = angle_between(R, rival)
+    if angle > _DISTINCT:
+        turn = so3_log(R.T @ rival)
+        raise DegenerateError(
+            f"the matches and weights leave the pose undetermined: turned by {np.rad2deg(angle):.0f} degrees about "
+            f"{_numbers(turn / np.linalg.norm(turn))} (source's frame) it fits as well; add matches, or a prior"
+        )
+
+
+def prior(T_target_source: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # -> (4, 4), (6, 6)
+    """The pose and the information Gamma^-1, if they are sound."""
+    return check_pose(T_target_source, "the prior's T_target_source"), _prior_information(covariance)
+
+
+def _prior_information(covariance: np.ndarray) -> np.ndarray:  # (6, 6) -> (6, 6)
     """Gamma^-1."""
     covariance = real_array(covariance, "the prior's covariance")
     if covariance.shape != (6, 6) or not np.isfinite(covariance).all():
@@ -104,57 +139,41 @@ def _numbers(vector: np.ndarray) -> str:
 
 
 @kernel
-def _weakest(hessian):  # (6, 6) -> ratio, (6,)
-    """How much weaker the weakest direction is held than the strongest, and which it is. Rotation and translation have different
-    units, so each coordinate is measured by its own size."""
-    largest = 0.0
-    for i in range(6):
-        largest = max(largest, hessian[i, i])
-    scale, scaled = np.empty(6), np.empty((6, 6))
-    for i in range(6):
-        scale[i] = np.sqrt(max(hessian[i, i], _SINGULAR * largest, 1e-300))
-    for i in range(6):
-        for j in range(6):
-            scaled[i, j] = hessian[i, j] / (scale[i] * scale[j])
-    values, vectors = eigh(scaled)
-    return values[0] / values[5], vectors[:, 0] / scale
-
-
-@kernel
 def _survey(source, target, weights):
     """The first row in trouble and its kind (negative principal minors only if nothing is worse); the number of matches with
-    weight, the means of their points, and the largest coordinate and weight."""
-    doubtful, count = -1, 0
+    weight, the weighted means of their points and the largest coordinate of those; the largest coordinate and weight of all."""
+    doubtful, count, heft = -1, 0, 0.0
     source_centre, target_centre = np.zeros(3), np.zeros(3)
-    largest_point, largest_weight = 0.0, 0.0
+    farthest, largest_point, largest_weight = 0.0, 0.0, 0.0
     for i in range(len(source)):
         W = weights[i]
         a, b, c = W[0, 0], W[1, 1], W[2, 2]
         d, e, f = W[0, 1], W[0, 2], W[1, 2]
-        finite = 0.0  # not a number as soon as zero times any entry is not
+        finite, reach = 0.0, 0.0  # `finite` is not a number as soon as zero times any entry is not
         for axis in range(3):
             finite += 0.0 * source[i, axis] + 0.0 * target[i, axis]
             for other in range(3):
                 finite += 0.0 * W[axis, other]
-            largest_point = max(largest_point, abs(source[i, axis]), abs(target[i, axis]))
+            reach = max(reach, abs(source[i, axis]), abs(target[i, axis]))
         if finite != 0.0:
-            return i, _NONFINITE, count, source_centre, target_centre, largest_point, largest_weight
+            return i, _NONFINITE, count, heft, source_centre, target_centre, farthest, largest_point, largest_weight
         size = max(abs(a), abs(b), abs(c), abs(d), abs(e), abs(f))
         if max(abs(d - W[1, 0]), abs(e - W[2, 0]), abs(f - W[2, 1])) > _ROUNDING * size:
-            return i, _SKEW, count, source_centre, target_centre, largest_point, largest_weight
-        largest_weight = max(largest_weight, size)
+            return i, _SKEW, count, heft, source_centre, target_centre, farthest, largest_point, largest_weight
+        largest_point, largest_weight = max(largest_point, reach), max(largest_weight, size)
         if (
             min(a, b, c) < 0.0
             or min(a * b - d * d, a * c - e * e, b * c - f * f) < -1e-12 * size**2
             or a * (b * c - f * f) - d * (d * c - f * e) + e * (d * f - b * e) < -1e-12 * size**3
         ) and doubtful < 0:
             doubtful = i
-        if a + b + c > 0.0:
+        weight = a + b + c
+        if weight > 0.0:
             count += 1
-            for axis in range(3):
-                source_centre[axis] += source[i, axis]
-                target_centre[axis] += target[i, axis]
-    source_centre /= max(count, 1)
-    target_centre /= max(count, 1)
+            heft += weight
+            farthest = max(farthest, reach)
+            for axis in range(3):  # running means: sums of large coordinates times large weights would overflow
+                source_centre[axis] += (source[i, axis] - source_centre[axis]) * (weight / heft)
+                target_centre[axis] += (target[i, axis] - target_centre[axis]) * (weight / heft)
     trouble = _NEGATIVE if doubtful >= 0 else _SOUND
-    return doubtful, trouble, count, source_centre, target_centre, largest_point, largest_weight
+    return doubtful, trouble, count, heft, source_centre, target_centre, farthest, largest_point, largest_weight

@@ -10,6 +10,7 @@ from poli.kernel import kernel
 
 _STEPS = 100  # three from a tight relaxation, a few more from a guess; many only where weights differ by many powers of ten
 _ROUNDING = 1e-14  # of a cost whose M has size one
+_FLAT = 10.0  # times the error of M: a curvature or a slope that small is indistinguishable from none
 _SIGNED_PERMUTATIONS = [np.eye(3)[list(p)] * s for p in permutations(range(3)) for s in product((1.0, -1.0), repeat=3)]
 _CUBE_TURNS = np.stack([m for m in _SIGNED_PERMUTATIONS if np.linalg.det(m) > 0])  # (24, 3, 3)
 
@@ -39,7 +40,7 @@ def cost(M, R):  # (10, 10), (3, 3)
 
 
 @kernel
-def _exp(omega):  # (3,) -> (3, 3)
+def exp(omega):  # (3,) -> (3, 3)
     """`se3.so3_exp`, compiled."""
     angle = np.sqrt(dot(omega, omega))
     a, b = 1.0 - angle**2 / 6, 0.5 - angle**2 / 24
@@ -55,27 +56,21 @@ def _exp(omega):  # (3,) -> (3, 3)
 
 
 @kernel
-def polish_from_everywhere(M, R):  # (10, 10), (3, 3) -> (3, 3)
-    """The lowest minimum that Newton's method finds from R turned in each of the 24 ways that map a cube onto itself."""
-    best = R
-    for i in range(len(_CUBE_TURNS)):
-        candidate = polish(M, matmul(R, _CUBE_TURNS[i]))
-        if cost(M, candidate) < cost(M, best):
-            best = candidate
-    return best
+def polish(M, R, error):  # (10, 10), (3, 3) -> (3, 3)
+    """The local minimum of y' M y that R lies by: Newton steps, turned downhill and shortened where the cost is not convex.
 
-
-@kernel
-def polish(M, R):  # (10, 10), (3, 3) -> (3, 3)
-    """The local minimum of y' M y that R lies by: Newton steps, turned downhill and shortened where the cost is not convex."""
+    `error` is how far the entries of M may be off. A direction whose slope and curvature are both of that size is flat as far as
+    anyone can tell, and no step is made along it: the others can then converge.
+    """
     current = cost(M, R)
     for _ in range(_STEPS):
         gradient, _, hessian = derivatives(M, lifted(R))
         values, vectors = eigh(hessian)
-        least = 1e-12 * max(abs(values[0]), abs(values[2])) + 1e-300
-        step = transposed_matvec(vectors, -gradient)
+        slopes = transposed_matvec(vectors, gradient)
+        step = np.zeros(3)
         for i in range(3):
-            step[i] /= max(abs(values[i]), least)
+            if abs(values[i]) > _FLAT * error or abs(slopes[i]) > _FLAT * error:
+                step[i] = -slopes[i] / max(abs(values[i]), error)
         step = matvec(vectors, step)
         if values[0] < -1e-6 * abs(values[2]) and np.sqrt(dot(step, step)) < 0.1:
             step += 0.3 * vectors[:, 0]  # on or near a saddle the gradient says nothing: leave it downhill
@@ -83,7 +78,7 @@ def polish(M, R):  # (10, 10), (3, 3) -> (3, 3)
         if length > 0.5:
             step *= 0.5 / length
         while True:
-            candidate = matmul(R, _exp(step))
+            candidate = matmul(R, exp(step))
             lower = cost(M, candidate)
             if lower <= current + _ROUNDING or dot(step, step) < 1e-18:
                 break
@@ -92,3 +87,12 @@ def polish(M, R):  # (10, 10), (3, 3) -> (3, 3)
         if length < 1e-8:  # convergence is quadratic: this step was the last to change a digit
             break
     return nearest_rotation(R)
+
+
+@kernel
+def minima(M, R, error):  # (10, 10), (3, 3) -> (24, 3, 3)
+    """Where Newton's method ends from R turned in each of the 24 ways that map a cube onto itself."""
+    found = np.empty((len(_CUBE_TURNS), 3, 3))
+    for i in range(len(_CUBE_TURNS)):
+        found[i] = polish(M, matmul(R, _CUBE_TURNS[i]), error)
+    return found

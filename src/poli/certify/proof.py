@@ -49,7 +49,7 @@ def prove(M, R, multipliers):  # (10, 10), (3, 3), (21,)
 
 
 @kernel
-def guess_and_prove(M):  # (10, 10) -> (3, 3), cost, gap, smallest and second eigenvalue of S
+def guess_and_prove(M, error):  # (10, 10) -> (3, 3), cost, gap, smallest and second eigenvalue of S
     """Newton's method from the rotation that the linear part of the cost favours, and the multipliers of least norm as proof.
 
     A proof is a proof, however it was found. This one succeeds on some 99 of 100 random problems, hard ones included, and needs
@@ -59,6 +59,6 @@ def guess_and_prove(M):  # (10, 10) -> (3, 3), cost, gap, smallest and second ei
     for c in range(3):
         for r in range(3):
             linear[r, c] = -M[0, 1 + 3 * c + r]
-    R = polish(M, nearest_rotation(linear))
+    R = polish(M, nearest_rotation(linear), error)
     gap, lowest, second = prove(M, R, np.zeros(len(FORMS)))
     return R, cost(M, R), gap, lowest, second

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from poli.certify import checks
-from poli.certify.newton import cost, polish, polish_from_everywhere
+from poli.certify.determinacy import ROOM, error_of, low_minima, tie, weakest_turn
+from poli.certify.newton import cost, polish
 from poli.certify.prior import chordal_cost, chordal_form, prior_gauss_newton
 from poli.certify.proof import guess_and_prove, prove
 from poli.certify.quadratic import Frame, derivatives, eliminate_translation, lifted, quadratic_form, residual_cost
@@ -15,12 +17,11 @@ from poli.certify.relaxation import round_to_rotation, solve_relaxation
 from poli.certify.small import eigh, matvec
 from poli.errors import InputError
 from poli.kernel import kernel
-from poli.se3 import check_pose
 
 GAP_TOLERANCE = 1e-6
 _SMALLEST_COST = 1e-8  # of the size of M: a smaller cost is within a few roundings of zero, and the gap is measured against this
 _TINY = np.finfo(float).tiny
-_UNIQUE = 1e-9  # the second eigenvalue of S above which the optimum is the only one
+_RANK = 1e-12  # of the largest eigenvalue of a 6 x 6 matrix with unit diagonal, which rounding leaves some 1e-15 off
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,17 @@ class Certificate:
     eigenvalue_ratio: float  # of the relaxation's X, largest over second: large when the optimum is unique
     relative_gap: float  # between the pose's cost and the proven lower bound, against the cost (see `CertifiedPose.certified`)
     minimum_eigenvalue: float  # of the certificate matrix S: a proof needs it to be no less than zero, to rounding
+    second_eigenvalue: float  # of S: how fast the cost grows away from the pose, at the least
+    error: float  # of these matrices, by rounding and by the last digit of the coordinates, as estimated
+
+    @property
+    def unique(self) -> bool:
+        """True if no other pose costs as little: the null space of S holds this one alone, whatever rounding did."""
+        return self.second_eigenvalue > ROOM * self.error
 
     @property
     def certified(self) -> bool:
-        return self.relative_gap <= GAP_TOLERANCE
+        return self.relative_gap <= GAP_TOLERANCE and self.unique
 
 
 @dataclass(frozen=True)
@@ -64,15 +72,19 @@ class CertifiedPose:
 
     @property
     def certified(self) -> bool:
-        """True if no pose has a lower cost, proven to a relative gap of 1e-6 (of the cost, or of 1e-8 of the problem's own size
-        where the cost is smaller than that: rounding allows no finer proof)."""
+        """True if no pose has a lower cost and no other an equal one, proven to a relative gap of 1e-6 (of the cost, or of 1e-8 of
+        the problem's own size where the cost is smaller than that: rounding allows no finer proof)."""
         return self.certificate.certified
 
     @property
     def information(self) -> np.ndarray:  # (6, 6)
-        """How well the data determine the pose: the inverse covariance of its right perturbation, rotation first."""
+        """How well the data determine the pose: the inverse covariance of its right perturbation, rotation first.
+
+        That of the linearised problem, where the exact Hessian bears it out. Where residuals bend the cost to something flatter, the
+        pose answers to noise more than the linearised problem says, and the information is what is left then.
+        """
         tangent = self.frame.tangent()
-        return tangent.T @ self.gauss_newton @ tangent
+        return tangent.T @ borne_out(self.gauss_newton, self.hessian) @ tangent
 
     @property
     def gap(self) -> float:
@@ -95,61 +107,90 @@ def solve(
     matches = checks.matches(source, target, information)
 
     # 1. The cost as a quadratic form in [1; vec(R); t], in centred coordinates of size one.
-    Q, frame, spread = quadratic_form(
-        matches.source, matches.target, matches.information, matches.source_centre, matches.target_centre
-    )
+    anchor = None if prior is None else checks.prior(prior.T_target_source, prior.covariance)
+    centre = matches.centre if anchor is None else matches.centre_with(*anchor)
+    Q, frame, spread = quadratic_form(matches.source, matches.target, matches.information, *centre)
     Q_matches = Q
-    if prior is None:
-        checks.spread(matches.count, spread)
+    if anchor is None:
+        checks.spread(matches, spread)
     else:
-        T_prior = check_pose(prior.T_target_source, "the prior's T_target_source")
-        prior_information = checks.prior_information(prior.covariance)
-        Q = Q + chordal_form(T_prior, prior_information, frame)
+        Q = Q + chordal_form(*anchor, frame)
 
     # 2. Without the translation, which follows from the rotation.
     held = eigh(Q[10:, 10:].copy())
     checks.translation(*held)
     M, to_translation = eliminate_translation(Q, *held)
-    M /= max(np.sqrt((M * M).sum()), _TINY)
+    size, offset = max(float(np.sqrt((M * M).sum())), _TINY), matches.farthest / frame.size
+    error = error_of(Q, to_translation, size, offset)
+    M /= size
 
     # 3. The best rotation and the proof: first a guess, which is mostly right and quick to prove, else the relaxation.
-    R, certificate = _guess(M)
+    def total(R: np.ndarray) -> float:  # (3, 3): the cost of the residuals themselves
+        t = matvec(to_translation, lifted(R))
+        fit = residual_cost(matches.source, matches.target, matches.information, frame, R, t)
+        return fit if anchor is None else fit + chordal_cost(frame.pose(R, t), *anchor)
+
+    R, certificate = _guess(M, error)
+    rivals = R[None]
     if not (shortcut and certificate.certified):
-        R, certificate = _relax(M, R)
+        R, rivals, certificate = _relax(M, R, error, total)
+    curvature, axis = weakest_turn(M, R, error)
+    checks.rotation(curvature, axis, error)
+    best = total(R)
+    if len(rivals) > 1:
+        limit = best + tie(best, curvature, error, size, offset)
+        checks.no_rival(R, [rival for rival in rivals if total(rival) <= limit])
 
     # 4. The pose in the caller's frame, and how well the data determine it.
     t, gauss_newton, hessian = _describe(Q, Q_matches, R, to_translation)
-    checks.pose(hessian)
     T = frame.pose(R, t)
-    total = residual_cost(matches.source, matches.target, matches.information, frame, R, t)
-    if prior is not None:
-        total += chordal_cost(T, T_prior, prior_information)
+    if anchor is not None:
         back = np.linalg.inv(frame.tangent())
-        gauss_newton += back.T @ prior_gauss_newton(T, T_prior, prior_information) @ back
-    return CertifiedPose(T, total, certificate, frame, gauss_newton, hessian)
+        gauss_newton += back.T @ prior_gauss_newton(T, *anchor) @ back
+    return CertifiedPose(T, best, certificate, frame, gauss_newton, hessian)
 
 
-def _guess(M: np.ndarray) -> tuple[np.ndarray, Certificate]:  # (10, 10)
-    R, attained, gap, lowest, second = guess_and_prove(M)
-    # If S vanishes on y alone, y y' is the only solution of the relaxation: one eigenvalue. Otherwise let the relaxation say.
-    relative = gap / max(attained, _SMALLEST_COST) if second > _UNIQUE else np.inf
-    return R, Certificate(np.inf, relative, lowest)
+def _guess(M: np.ndarray, error: float) -> tuple[np.ndarray, Certificate]:  # (10, 10)
+    R, attained, gap, lowest, second = guess_and_prove(M, error)
+    # If S vanishes on y alone, y y' is the only solution of the relaxation: X has one eigenvalue.
+    return R, Certificate(np.inf, gap / max(attained, _SMALLEST_COST), lowest, second, error)
 
 
-def _relax(M: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, Certificate]:  # (10, 10), (3, 3)
-    """The semidefinite relaxation, rounded and polished; where it is not tight, the best that a wider search finds."""
+def _relax(
+    M: np.ndarray,  # (10, 10)
+    guess: np.ndarray,  # (3, 3)
+    error: float,
+    total: Callable[[np.ndarray], float],
+) -> tuple[np.ndarray, np.ndarray, Certificate]:  # (3, 3), (K, 3, 3)
+    """The semidefinite relaxation, rounded and polished. Where that proves nothing, the best that a wider search finds, and all that
+    the search found to be about as good."""
     X, multipliers = solve_relaxation(M)
     R, ratio = round_to_rotation(X)
-    certificate = _certificate(M, R := polish(M, R), multipliers, ratio)
-    if not certificate.certified:
-        R = min((polish_from_everywhere(M, start) for start in (R, guess)), key=lambda candidate: cost(M, candidate))
-        certificate = _certificate(M, R, multipliers, ratio)
-    return R, certificate
+    certificate = _certificate(M, R := polish(M, R, error), multipliers, ratio, error)
+    if certificate.certified:
+        return R, R[None], certificate
+    found = low_minima(M, min((R, guess), key=lambda candidate: cost(M, candidate)), error)
+    R = min(found, key=total)
+    return R, found, _certificate(M, R, multipliers, ratio, error)
 
 
-def _certificate(M: np.ndarray, R: np.ndarray, multipliers: np.ndarray, ratio: float) -> Certificate:
-    gap, lowest, _ = prove(M, R, multipliers)
-    return Certificate(ratio, gap / max(cost(M, R), _SMALLEST_COST), lowest)
+def _certificate(M: np.ndarray, R: np.ndarray, multipliers: np.ndarray, ratio: float, error: float) -> Certificate:
+    gap, lowest, second = prove(M, R, multipliers)
+    return Certificate(ratio, gap / max(cost(M, R), _SMALLEST_COST), lowest, second, error)
+
+
+def borne_out(gauss_newton: np.ndarray, hessian: np.ndarray) -> np.ndarray:  # (6, 6), (6, 6) -> (6, 6)
+    """The information G of the linearised problem, less wherever the exact Hessian H has less than half of it. Never of a higher rank
+    than G or H has, to rounding."""
+    scale = np.sqrt(np.maximum(np.diag(gauss_newton), _TINY))  # rotation and translation have different units
+    values, vectors = eigh(gauss_newton / np.outer(scale, scale))
+    held = values > _RANK * values[-1]
+    root = vectors[:, held] * np.sqrt(values[held])  # G = root root' in scaled coordinates
+    inverse = vectors[:, held] / np.sqrt(values[held])
+    shares, axes = eigh(np.ascontiguousarray(inverse.T @ (hessian / np.outer(scale, scale)) @ inverse))  # H in units of G
+    shares = np.clip(2.0 * np.where(shares > _RANK, shares, 0.0), 0.0, 1.0)
+    factor = scale[:, None] * (root @ axes) * shares
+    return factor @ factor.T
 
 
 @kernel
