@@ -79,17 +79,17 @@ def test_hard_problems_go_through_the_relaxation():
     assert through > 0
 
 
-def test_an_ambiguous_problem_is_still_proven_but_said_to_be_so():
-    """All targets in one place: four rotations by half turns are equally good. The cost is proven, and the eigenvalue ratio shows
-    that the pose is not the only one."""
+def test_equally_good_poses_far_apart_are_refused():
+    """All targets in one place: four rotations by half turns are equally good, and the error names one."""
     source = np.array([[1.0, 0, 0], [-1.0, 0, 0], [0, 2.0, 0], [0, -2.0, 0], [0, 0, 3.0], [0, 0, -3.0]])
     target, weights = np.zeros((6, 3)), np.tile(np.diag([1.0, 2.0, 3.0]), (6, 1, 1))
+    with pytest.raises(DegenerateError, match=r"turned by 180 degrees about .* fits as well"):
+        solve(source, target, weights)
+    target = 1e-6 * np.random.default_rng(0).standard_normal((6, 3))  # a small difference decides between them
     pose = solve(source, target, weights)
     starts = np.stack([random_pose(np.random.default_rng(i), 0.0) for i in range(50)])
     found = local_minima(source, target, weights, starts)
     assert found.min() == pytest.approx(pose.cost, rel=1e-9)
-    assert pose.certified
-    assert pose.certificate.eigenvalue_ratio < 100
 
 
 def test_a_continuum_of_optima_is_refused():
@@ -130,12 +130,19 @@ def test_point_to_plane_weights(rng):
 def test_six_planes_that_do_not_meet_still_hold_the_pose():
     """Six equations, six unknowns, no exact solution: the Gauss-Newton matrix is singular there, but the optimum is sharp."""
     rng = np.random.default_rng(0)
+    sharp = 0
     for _ in range(20):
         source, target, normals = rng.standard_normal((3, 6, 3))
-        pose = solve(source, target, np.einsum("ni,nj->nij", normals, normals))
+        try:
+            pose = solve(source, target, np.einsum("ni,nj->nij", normals, normals))
+        except DegenerateError:  # planes that meet do so in several poses
+            continue
         if pose.cost > 1e-3:
+            sharp += 1
             assert np.linalg.eigvalsh(pose.gauss_newton)[0] < 1e-8
             assert np.linalg.eigvalsh(pose.hessian)[0] > 1e-6
+            assert np.linalg.matrix_rank(pose.information, tol=1e-9 * np.abs(pose.information).max()) == 5
+    assert sharp > 0
 
 
 def test_far_origins_cost_no_digits(rng):

@@ -1,7 +1,7 @@
 """Pose problems whose data leave the pose open, by kind, and sound ones beside them.
 
-Each kind is a function of a generator that makes one random problem (source, target, weights), turned and shifted at random. `nudged`
-moves a degenerate problem a little way off, to where a pose is determined in principle.
+Each kind is a function of a generator and makes one random problem (source, target, weights), turned and shifted at random.
+`nudged` moves a degenerate problem a little way off, to where a pose is determined in principle.
 """
 
 from __future__ import annotations

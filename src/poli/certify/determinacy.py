@@ -1,16 +1,16 @@
 """Do the data determine the pose, and is it the only one?
 
-Rounding must not decide. Every quantity here is compared with an estimate of its own error, and counts only if it is `ROOM` times as
-large. All of it is in centred coordinates of size one, without the translation, with M of size one.
+Rounding must not decide. Every quantity here is compared with an estimate of its own error, and counts only if it is `ROOM` times
+as large. Everything is in centred coordinates of size one, without the translation, with M of size one.
 
-- `error_of` estimates how far the entries of M may be off, by rounding in the sums and by the last digit of the coordinates given.
+- `error_of` estimates how far the entries of M may be off: rounding in the sums, and the last digit of the coordinates given.
 - `weakest_turn` looks at the cost around the optimum. The curvature there is known only as well as the place of the optimum is:
-  a cost that grows with the fourth power has no curvature at its minimum, but some at any point beside it. So what the curvature
-  changes by over the stretch in which the optimum may lie is taken off.
-- `low_minima` looks far away, for rotations whose cost cannot be told from that of the optimum; `tie` says which difference of costs
-  counts as none. It is asked only where the certificate matrix S has more than one eigenvalue near zero. Otherwise S itself proves that
-  there is no such rotation: one by the angle a away from the optimum costs more by at least (4 - (1 + cos a)^2) times the second
-  eigenvalue of S.
+  a cost that grows with the fourth power has no curvature at its minimum, but some at any point beside it. So the amount by which
+  the curvature changes over the stretch in which the optimum may lie is taken off.
+- `low_minima` looks far away, for rotations whose cost cannot be distinguished from that of the optimum; `tie` says which
+  difference of costs counts as none. Both are needed only where the certificate matrix S has more than one eigenvalue near zero.
+  Otherwise S proves that there is no such rotation: one by the angle a away from the optimum costs more by at least
+  (4 - (1 + cos a)^2) times the second eigenvalue of S.
 """
 
 import numpy as np
@@ -74,8 +74,9 @@ def low_minima(M: np.ndarray, R: np.ndarray, error: float) -> np.ndarray:  # (10
 
 
 def tie(total: float, curvature: float, error: float, size_of_M: float, offset: float) -> float:
-    """By how much the cost of another minimum may exceed `total` and still be called equal. Costs are those of the residuals, which are
-    known far better than those by M: to the last digit of the coordinates, to rounding in the sum, and to how well a minimum was met."""
+    """By how much the cost of another minimum may exceed `total` and still count as equal. Costs are those of the residuals, which
+    are far more accurate than those by M: off by the last digit of the coordinates, by rounding in the sum, and by how closely
+    Newton's method met the minimum."""
     digit = _SUMMATION * (1.0 + offset)
     met = error**2 / max(curvature, error)
     return ROOM * (2.0 * digit * np.sqrt(max(total, 0.0) * size_of_M) + _SUMMATION * total + (digit**2 + met) * size_of_M)

@@ -80,8 +80,8 @@ class CertifiedPose:
     def information(self) -> np.ndarray:  # (6, 6)
         """How well the data determine the pose: the inverse covariance of its right perturbation, rotation first.
 
-        That of the linearised problem, where the exact Hessian bears it out. Where residuals bend the cost to something flatter, the
-        pose answers to noise more than the linearised problem says, and the information is what is left then.
+        That of the linearised problem where the exact Hessian bears it out, and less where residuals make the cost flatter than
+        the linearised problem says.
         """
         tangent = self.frame.tangent()
         return tangent.T @ borne_out(self.gauss_newton, self.hessian) @ tangent
@@ -162,8 +162,8 @@ def _relax(
     error: float,
     total: Callable[[np.ndarray], float],
 ) -> tuple[np.ndarray, np.ndarray, Certificate]:  # (3, 3), (K, 3, 3)
-    """The semidefinite relaxation, rounded and polished. Where that proves nothing, the best that a wider search finds, and all that
-    the search found to be about as good."""
+    """The semidefinite relaxation, rounded and polished. Where that proves nothing, the best that a wider search finds, and all
+    that the search found to be about as good."""
     X, multipliers = solve_relaxation(M)
     R, ratio = round_to_rotation(X)
     certificate = _certificate(M, R := polish(M, R, error), multipliers, ratio, error)
@@ -180,8 +180,8 @@ def _certificate(M: np.ndarray, R: np.ndarray, multipliers: np.ndarray, ratio: f
 
 
 def borne_out(gauss_newton: np.ndarray, hessian: np.ndarray) -> np.ndarray:  # (6, 6), (6, 6) -> (6, 6)
-    """The information G of the linearised problem, less wherever the exact Hessian H has less than half of it. Never of a higher rank
-    than G or H has, to rounding."""
+    """The information G of the linearised problem, reduced wherever the exact Hessian H has less than half of it. Its rank is never
+    higher than that of G or H, to rounding."""
     scale = np.sqrt(np.maximum(np.diag(gauss_newton), _TINY))  # rotation and translation have different units
     values, vectors = eigh(gauss_newton / np.outer(scale, scale))
     held = values > _RANK * values[-1]
