@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.arrays import real_array
-from poli.certify.determinacy import ROOM, angle_between
+from poli.certify.determinacy import angle_between
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import DegenerateError, InputError
 from poli.kernel import kernel
@@ -93,12 +93,12 @@ def translation(values: np.ndarray, vectors: np.ndarray) -> None:  # (3,), (3, 3
         )
 
 
-def rotation(curvature: float, axis: np.ndarray, error: float) -> None:  # axis (3,), of the source's frame
-    """`curvature` is the least that can be vouched for (`determinacy.weakest_turn`)."""
-    if not curvature > ROOM * error:  # not a number: refused, too
+def rotation(curvature: float, axis: np.ndarray, least: float) -> None:  # axis (3,), of the source's frame
+    """`curvature` and what it must exceed are those of `determinacy`."""
+    if not curvature > least:  # not a number: refused, too
         raise DegenerateError(
-            f"the matches and weights leave the rotation about {_numbers(axis)} undetermined (source's frame; its curvature of "
-            f"{curvature:.0e} is not clear of rounding, {error:.0e}); add matches, or a prior"
+            f"the matches and weights leave the rotation about {_numbers(axis)} undetermined (source's frame; the cost's curvature "
+            f"is {curvature:.0e}, where {least:.0e} would be clear of rounding); add matches, or a prior"
         )
 
 

@@ -1,7 +1,7 @@
 """Do the data determine the pose, and is it the only one?
 
 Rounding must not decide. Every quantity here is compared with an estimate of its own error, and counts only if it is `ROOM` times
-as large. Everything is in centred coordinates of size one, without the translation, with M of size one.
+as large (`least_curvature`). Everything is in centred coordinates of size one, without the translation, with M of size one.
 
 - `error_of` estimates how far the entries of M may be off: rounding in the sums, and the last digit of the coordinates given.
 - `weakest_turn` looks at the cost around the optimum. The curvature there is known only as well as the place of the optimum is:
@@ -24,6 +24,8 @@ ROOM = 1000.0
 # Of the sums in Q, in units of the size of Q. Blocks of up to 2,048 terms are summed in a row, whose roundings add up at random.
 _SUMMATION = 4.0 * np.finfo(float).eps
 _REACH = 3.0  # Newton steps to the minimum of a fourth power; a square needs one
+_EQUAL = 1e-9  # two costs whose ratio is that close to one are equal
+_DEGREE = np.deg2rad(1.0)
 _ASIDE = 0.3  # radians: beside a minimum, where another turn of a cube does not lead to
 _SQUARED_NORM = 4.0  # of y = [1; vec(R)]: an error of M is carried into the cost by it
 
@@ -48,6 +50,12 @@ def error_of(Q, to_translation, size_of_M, offset):  # (13, 13), (3, 10)
             translation += Q[i, j] ** 2
     total = np.sqrt(rotation) + 2.0 * np.sqrt(K * mixed) + K * np.sqrt(translation)
     return _SUMMATION * (1.0 + offset) * total / size_of_M
+
+
+def least_curvature(cost: float, error: float) -> float:
+    """Of half the cost, about any axis: clear of rounding, and enough for a turn by a degree to change the cost by a billionth.
+    Costs that differ by less are equal for every practical purpose."""
+    return max(ROOM * error, _EQUAL * cost / _DEGREE**2)
 
 
 @kernel
@@ -79,7 +87,8 @@ def tie(total: float, curvature: float, error: float, size_of_M: float, offset: 
     Newton's method met the minimum."""
     digit = _SUMMATION * (1.0 + offset)
     met = error**2 / max(curvature, error)
-    return ROOM * (2.0 * digit * np.sqrt(max(total, 0.0) * size_of_M) + _SUMMATION * total + (digit**2 + met) * size_of_M)
+    rounding = 2.0 * digit * np.sqrt(max(total, 0.0) * size_of_M) + _SUMMATION * total + (digit**2 + met) * size_of_M
+    return max(ROOM * rounding, _EQUAL * total)
 
 
 @kernel

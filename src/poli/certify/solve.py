@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.certify import checks
-from poli.certify.determinacy import ROOM, error_of, low_minima, tie, weakest_turn
+from poli.certify.determinacy import error_of, least_curvature, low_minima, tie, weakest_turn
 from poli.certify.newton import cost, polish
 from poli.certify.prior import chordal_cost, chordal_form, prior_gauss_newton
 from poli.certify.proof import guess_and_prove, prove
@@ -47,16 +47,16 @@ class Certificate:
     relative_gap: float  # between the pose's cost and the proven lower bound, against the cost (see `CertifiedPose.certified`)
     minimum_eigenvalue: float  # of the certificate matrix S: a proof needs it to be no less than zero, to rounding
     second_eigenvalue: float  # of S: how fast the cost grows away from the pose, at the least
-    error: float  # of these matrices, by rounding and by the last digit of the coordinates, as estimated
+    least_eigenvalue: float  # that it must exceed to be clear of rounding and of costs that are equal in practice
 
     @property
     def unique(self) -> bool:
         """True if no other pose costs as little: the null space of S holds this one alone, whatever rounding did."""
-        return self.second_eigenvalue > ROOM * self.error
+        return bool(self.second_eigenvalue > self.least_eigenvalue)
 
     @property
     def certified(self) -> bool:
-        return self.relative_gap <= GAP_TOLERANCE and self.unique
+        return bool(self.relative_gap <= GAP_TOLERANCE) and self.unique
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def solve(
     if not (shortcut and certificate.certified):
         R, rivals, certificate = _relax(M, R, error, total)
     curvature, axis = weakest_turn(M, R, error)
-    checks.rotation(curvature, axis, error)
+    checks.rotation(curvature, axis, least_curvature(cost(M, R), error))
     best = total(R)
     if len(rivals) > 1:
         limit = best + tie(best, curvature, error, size, offset)
@@ -153,7 +153,7 @@ def solve(
 def _guess(M: np.ndarray, error: float) -> tuple[np.ndarray, Certificate]:  # (10, 10)
     R, attained, gap, lowest, second = guess_and_prove(M, error)
     # If S vanishes on y alone, y y' is the only solution of the relaxation: X has one eigenvalue.
-    return R, Certificate(np.inf, gap / max(attained, _SMALLEST_COST), lowest, second, error)
+    return R, Certificate(np.inf, gap / max(attained, _SMALLEST_COST), lowest, second, least_curvature(attained, error))
 
 
 def _relax(
@@ -176,7 +176,8 @@ def _relax(
 
 def _certificate(M: np.ndarray, R: np.ndarray, multipliers: np.ndarray, ratio: float, error: float) -> Certificate:
     gap, lowest, second = prove(M, R, multipliers)
-    return Certificate(ratio, gap / max(cost(M, R), _SMALLEST_COST), lowest, second, error)
+    attained = cost(M, R)
+    return Certificate(ratio, gap / max(attained, _SMALLEST_COST), lowest, second, least_curvature(attained, error))
 
 
 def borne_out(gauss_newton: np.ndarray, hessian: np.ndarray) -> np.ndarray:  # (6, 6), (6, 6) -> (6, 6)

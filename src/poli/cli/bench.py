@@ -44,6 +44,23 @@ def layer(
 
 
 @bench.command()
+def certificate(
+    out: _Out = Path("results"),
+    json_path: _Json = None,
+    problems: Annotated[int, typer.Option(min=1, help="Random problems of each kind; ten times as many sound ones.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random problems.")] = 0,
+) -> None:
+    """Degenerate pose problems of 23 kinds, the same nudged off, and sound ones: accepted, certified, wrong.
+
+    Example:
+    poli bench certificate --problems 1000
+    """
+    from poli.bench.certificate import run
+
+    run(problems, seed, out, json_path)
+
+
+@bench.command()
 def pca(
     out: _Out = Path("results"),
     json_path: _Json = None,

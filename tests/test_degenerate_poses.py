@@ -1,0 +1,75 @@
+"""Problems that leave the pose open are refused, whatever rounding does; those a little off get the right pose, or none."""
+
+import numpy as np
+import pytest
+
+from poli.bench.certificate import verdict
+from poli.bench.degenerate import DEGENERATE, nudged, sound
+from poli.certify import PosePrior, solve
+from poli.errors import DegenerateError
+
+
+@pytest.mark.parametrize("kind", DEGENERATE)
+def test_degenerate_problems_are_refused(kind):
+    rng = np.random.default_rng(1)
+    for _ in range(25):
+        with pytest.raises(DegenerateError, match=r"undetermined|singular|collinear|directions in all"):
+            solve(*DEGENERATE[kind](rng))
+
+
+@pytest.mark.parametrize("size", [10.0**e for e in range(-6, 7)] + [1.1, 0.3, 7.7])
+def test_no_size_of_a_mirrored_octahedron_slips_through(size):
+    octahedron = size * np.vstack([np.eye(3), -np.eye(3)])
+    for shift in (0.0, 1e3, 1e6):
+        with pytest.raises(DegenerateError, match="rotation about"):
+            solve(octahedron + shift * size, -octahedron, np.tile(np.eye(3), (6, 1, 1)))
+
+
+def test_many_matches_do_not_hide_a_free_direction():
+    """Rounding errors of long sums add up."""
+    rng = np.random.default_rng(0)
+    cloud = rng.standard_normal((100_000, 3))
+    cloud = np.linalg.qr(cloud - cloud.mean(axis=0))[0]
+    with pytest.raises(DegenerateError, match="rotation about"):
+        solve(cloud, -cloud, np.tile(np.eye(3), (len(cloud), 1, 1)))
+
+
+@pytest.mark.parametrize("kind", DEGENERATE)
+def test_what_is_accepted_beside_a_degenerate_problem_is_right(kind):
+    rng = np.random.default_rng(2)
+    for by in (1e-12, 1e-10, 1e-8, 1e-5, 1e-3, 1e-1):
+        _, _, wrong, certified_wrong = verdict(rng, nudged(rng, DEGENERATE[kind](rng), by))
+        assert not wrong
+        assert not certified_wrong
+
+
+def test_sound_problems_are_accepted_and_certified():
+    rng = np.random.default_rng(3)
+    poses = [solve(*sound(rng)) for _ in range(300)]
+    assert sum(pose.certified for pose in poses) >= 297
+    for pose in poses:
+        assert np.linalg.eigvalsh(pose.gauss_newton)[0] > 0
+        assert np.linalg.matrix_rank(pose.frame.tangent()) == 6
+
+
+def test_a_prior_holds_what_the_matches_leave_open():
+    rng = np.random.default_rng(4)
+    prior = PosePrior.isotropic(np.eye(4), 0.1, 0.1)
+    for kind in ("regular solids, mirrored", "targets in one place", "corridor, point to plane", "collinear source"):
+        source, target, weights = DEGENERATE[kind](rng)
+        size = np.linalg.norm(source - source.mean(axis=0))
+        scale = np.einsum("nii->", weights)
+        pose = solve(source / size, target / size, weights / scale, prior)
+        assert np.linalg.eigvalsh(pose.hessian)[0] > 0
+
+
+def test_the_information_has_no_rank_that_the_data_lack():
+    """Near a continuum of poses the linearised problem looks sharp where the cost itself is nearly flat."""
+    octahedron = np.vstack([np.eye(3), -np.eye(3)])
+    rng = np.random.default_rng(5)
+    eyes = np.tile(np.eye(3), (6, 1, 1))
+    pose = solve(octahedron, -octahedron + 1e-4 * rng.standard_normal((6, 3)), eyes)
+    weakest = np.linalg.eigvalsh(pose.hessian)[0]
+    assert weakest < 1e-3
+    assert np.linalg.eigvalsh(pose.gauss_newton)[0] > 1.0
+    assert np.linalg.eigvalsh(pose.information)[0] < 4 * weakest
