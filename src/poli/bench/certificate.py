@@ -42,14 +42,14 @@ def run(problems: int, seed: int, out: Path, json_path: Path | None) -> None:
     jobs += [(_SOUND, False, problems, seed + i) for i in range(1, 11)]
     outcomes = in_processes(_count, jobs, thread_count(), "Problems")
     found: dict[tuple[str, bool], Outcome] = {}
-    for (name, near, *_), outcome in zip(jobs, outcomes, strict=True):
-        so_far = asdict(found.get((name, near), Outcome()))
-        found[name, near] = Outcome(**{key: so_far[key] + value for key, value in asdict(outcome).items()})
+    for (name, is_near, *_), outcome in zip(jobs, outcomes, strict=True):
+        so_far = asdict(found.get((name, is_near), Outcome()))
+        found[name, is_near] = Outcome(**{key: so_far[key] + value for key, value in asdict(outcome).items()})
     columns = ["kind", "problems", "accepted", "certified", "nudged: accepted", "certified", "wrong", "certified and wrong"]
     rows = []
     for name in [*DEGENERATE, _SOUND]:
         exact, near = found[name, False], found.get((name, True))
-        beside = near or exact
+        beside = exact if near is None else near
         rows.append(
             [name, str(exact.problems), str(exact.accepted), str(exact.certified)]
             + ([str(near.accepted), str(near.certified)] if near else ["", ""])
@@ -62,7 +62,7 @@ def run(problems: int, seed: int, out: Path, json_path: Path | None) -> None:
         "Certified and wrong: the same, or a pose more than a degree away has an equal cost, to 1e-10.",
         f"Of the sound problems {_SOUND_JUDGED} in each thousand were judged.",
     ]
-    figures = {f"{name}{', nudged' if near else ''}": asdict(outcome) for (name, near), outcome in found.items()}
+    figures = {f"{name}{', nudged' if is_near else ''}": asdict(outcome) for (name, is_near), outcome in found.items()}
     command = f"poli bench certificate --problems {problems} --seed {seed}"
     publish(Report("What the certificate is worth", command, columns, rows, notes, figures), "certificate", out, json_path)
 
