@@ -11,12 +11,13 @@ from poli.errors import DegenerateError, InputError
 from poli.kernel import kernel
 from poli.se3 import check_pose, so3_log
 
-# Ratio of the smallest eigenvalue of a sum of weights, or of squared offsets, to the largest, below which a direction counts as
-# undetermined. Rounding leaves some 1e-16: a room of 10,000.
+# Ratio of the smallest eigenvalue to the largest below which a direction counts as undetermined: of a sum of weights, of squared
+# offsets, of a covariance with unit diagonal. Rounding leaves some 1e-16: room by 10,000.
 _SINGULAR = 1e-12
 _DISTINCT = 1e-2  # radians between two minima, at the least; Newton's method meets one to 1e-8 where it counts as determined
 _LARGEST, _SMALLEST = 1e100, 1e-100  # beyond them squares overflow, or vanish
-_ROUNDING = 1e-6  # of the largest entry: asymmetry and negative eigenvalues up to this may be float32 rounding
+# Of the largest entry: asymmetry and negative eigenvalues up to this may be rounding. float32 leaves 1e-7: room by 1,000.
+_ROUNDING = 1e-4
 _SOUND, _NONFINITE, _SKEW, _NEGATIVE = range(4)
 
 
@@ -128,7 +129,7 @@ def _prior_information(covariance: np.ndarray) -> np.ndarray:  # (6, 6) -> (6, 6
         raise InputError("the prior's covariance is not symmetric")
     # Rotation and translation have different units: judge and invert the matrix with a unit diagonal.
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    if (scale <= 0).any() or np.linalg.eigvalsh(covariance / np.outer(scale, scale))[0] <= 1e-12:
+    if (scale <= 0).any() or np.linalg.eigvalsh(covariance / np.outer(scale, scale))[0] <= _SINGULAR:
         raise InputError("the prior's covariance is not positive definite")
     information = np.linalg.inv(covariance / np.outer(scale, scale)) / np.outer(scale, scale)
     return 0.5 * (information + information.T)

@@ -37,7 +37,8 @@ def prove(M, R, multipliers):  # (10, 10), (3, 3), (21,)
     for i in range(len(multipliers)):
         rows[i] = matvec(FORMS[i], y)
     residual = matvec(certificate_matrix(M, multipliers), y)
-    # Least squares of least norm. The rank is 7, the normal space of the rotations at y; the other eigenvalues are rounding.
+    # Least squares of least norm. The rank is 7, the normal space of the rotations at y: seven eigenvalues are of size one for
+    # every rotation, and the other three are rounding, 1e-16.
     squares, directions = eigh(transposed_matmul(rows, rows))
     parts = transposed_matvec(directions, residual)
     for i in range(10):

@@ -21,7 +21,7 @@ from poli.kernel import kernel
 GAP_TOLERANCE = 1e-6
 _SMALLEST_COST = 1e-8  # of the size of M: a smaller cost is within a few roundings of zero, and the gap is measured against this
 _TINY = np.finfo(float).tiny
-_RANK = 1e-12  # of the largest eigenvalue of a 6 x 6 matrix with unit diagonal, which rounding leaves some 1e-15 off
+_RANK = 1e-12  # of the largest eigenvalue of a 6 x 6 matrix with unit diagonal: rounding leaves some 1e-16
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from poli.errors import FormatError
 
-_RIGID = 1e-3  # how far rotations may be from orthonormal in a file of few digits
+_RIGID = 1e-3  # how far rotations may be from orthonormal in a file of few digits: six of them leave 1e-6, room by 1,000
 _EXACT = 1e-9  # up to which they are left as they are written
 
 

@@ -15,7 +15,7 @@ from poli.arrays import real_array
 from poli.errors import InputError
 from poli.se3 import vee
 
-_RIGID = 1e-4  # how far a rotation may be from orthonormal, as in `se3.check_pose`
+_RIGID = 1e-4  # how far a rotation may be from orthonormal, as in `se3.check_pose`; float32 leaves 1e-7
 
 
 class TranslationRotation(NamedTuple):

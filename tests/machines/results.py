@@ -1,0 +1,78 @@
+"""`python -m machines.results OUT`: what the numerical parts of the library answer to fixed questions, as arrays in a file.
+
+Only plain numpy draws the questions, so that they are the same numbers everywhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+import poli
+from poli.bench.degenerate import DEGENERATE, nudged, sound
+from poli.certify import solve
+from poli.data.simulate import SENSORS, scan_of
+from poli.errors import DegenerateError
+from poli.tasks.gicp import gicp
+from poli.voxels import voxel_downsample
+
+Answers = Iterator[tuple[str, np.ndarray]]
+
+
+def certify() -> Answers:
+    rng = np.random.default_rng(0)
+    poses = [solve(*sound(rng)) for _ in range(200)]
+    yield "certify: rotation", np.stack([pose.T_target_source[:3, :3] for pose in poses])
+    yield "certify: verdict", np.array([pose.certified for pose in poses])
+    accepted = [_accepted(make(rng)) for make in DEGENERATE.values() for _ in range(10)]
+    yield "certify: verdict on degenerate problems", np.array(accepted)
+    # Far on either side of every limit: what lies at a limit may be judged either way.
+    beside = [_accepted(nudged(rng, make(rng), by)) for make in DEGENERATE.values() for by in (1e-14, 1e-2)]
+    yield "certify: verdict beside degenerate problems", np.array(beside)
+
+
+def _accepted(problem: tuple) -> bool:
+    try:
+        solve(*problem)
+    except DegenerateError:
+        return False
+    return True
+
+
+def _scan(seed: int, sensor: str = "vlp16") -> np.ndarray:
+    return voxel_downsample(scan_of("town", SENSORS[sensor], seed=seed), 0.5).points.astype(np.float64)
+
+
+def estimation() -> Answers:
+    rng = np.random.default_rng(1)
+    cloud = rng.standard_normal((3000, 3)) * [3.0, 2.0, 0.2]
+    for name, field in (
+        ("objects", poli.estimate(cloud, model="objects")),
+        ("lidar", poli.estimate(_scan(1))),
+        ("pca", poli.pca(cloud, k=24)),
+        ("pca of a radius", poli.pca(cloud, radius=0.5)),
+    ):
+        size = np.abs(field.covariances).max(axis=(1, 2), keepdims=True)
+        yield f"estimate: {name}", field.covariances / size
+
+
+def tasks() -> Answers:
+    scan = _scan(1)
+    a, b = (poli.estimate(scan[i::2]) for i in range(2))
+    yield "gicp: pose", gicp(a, b).T_target_source
+    turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    found = poli.register(scan[::2] @ turn.T, scan, preset="vlp16")
+    yield "register: pose", found.T_target_source
+    shift = np.array([0.4, 0.0, 0.0])
+    yield "odometry: poses", np.asarray(poli.odometry([scan - i * shift for i in range(4)], voxel=None))
+    yield "densify: points", poli.densify(poli.Scan(scan)).points[len(scan) :].astype(np.float64)
+
+
+def main() -> None:
+    np.savez(sys.argv[1], **dict([*certify(), *estimation(), *tasks()]))
+
+
+if __name__ == "__main__":
+    main()
