@@ -18,8 +18,3 @@ def say_compiling(reason: str) -> None:
     trouble = user_cache.trouble()
     kept = f"not kept: {trouble}" if trouble else "kept for later"
     print(f"poli: numba compiles kernels now, which takes up to a minute ({reason}; {kept})", file=sys.stderr, flush=True)
-
-
-def keep_quiet() -> None:
-    """For this process and those that it starts."""
-    os.environ["POLI_NATIVE_NOTICE"] = "0"

@@ -82,9 +82,10 @@ def _opened(create: bool = False) -> Any:
     if place is None:
         raise FileNotFoundError(2, "this user has no home folder")
     if create:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            place.mkdir(mode=0o700)
+        for part in (place.parent, place):
+            part.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                part.mkdir(mode=0o700)
     if not _SAFE_PLATFORM:
         yield lambda name: (str(place / name), {})
         return
