@@ -1,8 +1,8 @@
 """The build hook: numba compiles the kernels when the package is built or installed, as C extensions are compiled, but without a C
 compiler. `src/poli/building` says how.
 
-`POLI_NATIVE_BUILD` chooses for whom: `host` for the CPU at hand, which is what an installation from source wants; `wheel` for others of
-the same platform (x86-64-v3 and v4), as `make wheel` does; `off` for nobody. Without compiled code the package is complete as well:
+`POLI_NATIVE_BUILD` chooses for whom: `host` for the CPU at hand, as an installation from source wants it; `wheel` for others of the
+same platform (x86-64-v3 and v4), as `make wheel` does; `off` for nobody. Without compiled code the package is complete as well:
 numba compiles at the first call, and says so. So nothing that goes wrong here stops a build.
 """
 
@@ -24,7 +24,7 @@ class CustomBuildHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict) -> None:
         levels = os.environ.get("POLI_NATIVE_BUILD", "host")
         if levels == "off":
-            self.app.display_warning("poli: kernels are not compiled, since POLI_NATIVE_BUILD is off; numba does it at the first call")
+            self.app.display_warning("poli: POLI_NATIVE_BUILD is off: kernels are not compiled now, but by numba at the first call")
             return
         source = Path(self.root) / "src"
         if version == "editable":  # the sources are the installation

@@ -1,8 +1,8 @@
 """Code that was compiled ahead is used, gives numba's answers, and is not used where anything is amiss."""
 
 import pytest
-from native_tree import Answer, Tree, make_tree
 
+from native_tree import Answer, Tree, make_tree
 from poli.native.bundle import Bundle, bundled
 
 

@@ -16,11 +16,13 @@ import numpy as np
 import poli
 from poli import certify
 from poli.certify.implicit import adjoint, match_gradients
+from poli.certify.newton import polish_from_everywhere
 from poli.data.formats import lzf
 from poli.data.shapes import procedural_mesh
 from poli.data.simulate import SENSORS, Ride, World, scan_of
 from poli.data.simulate.drive import Drive
 from poli.data.simulate.places import make_place
+from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import DegenerateError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight, group
@@ -64,6 +66,8 @@ def _estimates() -> None:
             field.sample(2)
         for field in (poli.pca(points, k=8), poli.pca(points, radius=0.5)):
             field.oriented_normals(np.zeros(3))
+    cholesky3(field.covariances.copy())
+    eigh3(field.covariances.copy())
     index = NeighbourIndex(points)
     index.nearest(4)
     index.nearest(1, points[:20])
@@ -86,8 +90,10 @@ def _solver() -> None:
             for given in (None, prior):
                 for shortcut in (True, False):
                     pose = certify.solve(p, q, weights, given, shortcut)
-    u = adjoint(pose.T_target_source, pose.frame, pose.hessian, np.ones((4, 4)))
+    for gradient in (np.ones((4, 4)), np.ones((4, 8))[:, ::2]):  # torch gives them as it likes
+        u = adjoint(pose.T_target_source, pose.frame, pose.hessian, gradient)
     match_gradients(source, target, mixed, pose.T_target_source, pose.frame, u)
+    polish_from_everywhere(np.eye(10), np.eye(3))  # where the relaxation is not tight, which no small example shows
     line = np.outer(np.arange(5.0), _UP)
     for p, q in ((line, line), (np.vstack([np.eye(3), -np.eye(3)]), np.vstack([-np.eye(3), np.eye(3)]))):
         with suppress(DegenerateError):
@@ -131,8 +137,10 @@ def _pictures() -> None:
 def _files() -> None:
     """Arrays that come from files are read-only, or stand otherwise in memory."""
     scan = scan_of("town", SENSORS["vlp16"], seed=1)
-    packed = lzf.compress(np.zeros(500, np.uint8))
-    lzf.decompress(packed, 500)
+    for data in (np.zeros(500, np.uint8), np.frombuffer(bytes(500), np.uint8)):
+        packed = lzf.compress(data)
+        lzf.decompress(packed, 500)
+        lzf.decompress(np.frombuffer(packed.tobytes(), np.uint8), 500)
     with tempfile.TemporaryDirectory() as folder:
         for ending in ("bin", "pcd", "ply", "npz", "csv"):
             path = Path(folder) / f"scan.{ending}"

@@ -1,7 +1,7 @@
 """All that this package asks of numba beyond its public interface: where a dispatcher keeps what it compiled, and how compiled code
 is taken out of one process and put into another.
 
-Tested with numba 0.61 to 0.68 (`make test-numba` runs the oldest and the newest that `pyproject.toml` allows). The names used are
+Tested with numba 0.60 to 0.68 (`make test-numba` runs the oldest and the newest that `pyproject.toml` allows). The names used are
 `Dispatcher._cache` with its methods, `CompileResult._reduce` and `compile_result`, `JITCodeLibrary` with `_set_compiled_object`,
 `_finalize_final_module`, `_get_module_for_linking` and `_shared_module`, `JitEngine._defined_symbols`, `rtsys`, `set_env`, and
 numba's pickler.
@@ -24,7 +24,7 @@ from numba.core.serialize import dumps, loads
 
 __all__ = ["TESTED", "Dispatcher", "Intrinsic", "KernelCache", "Parts", "rebuild", "reduce", "types_of", "use_cache"]
 
-TESTED = ("0.61.0", "0.68.1")  # the oldest and the newest
+TESTED = ("0.60.0", "0.68.1")  # the oldest and the newest
 
 
 @dataclass(frozen=True)
