@@ -19,8 +19,8 @@ PACKAGE = Path(poli.__file__).parent
 
 
 def test_private_names_of_numba_stand_in_one_file():
-    """Public: what `numba` itself exports, `numba.extending`, `types`, `config` and `event`, which numba documents, and `cgutils`, with
-    which every intrinsic is written."""
+    """Public: what `numba` itself exports, `extending`, `config` and `event`, which numba documents, and `cgutils`, with which
+    every intrinsic is written."""
     public = {"numba", "numba.extending", "numba.core.event", "numba.core.cgutils", "numba.core.config"}
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.name == "numba_private.py":

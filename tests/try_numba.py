@@ -1,5 +1,7 @@
-"""`make test-numba`: the tests of compiled code with the oldest and the newest numba that `pyproject.toml` allows. They need what numba_private.py
-names of numba's private parts, so a new release of numba is tried by this before its version is written there."""
+"""`make test-numba`: the tests of compiled code with the oldest and the newest numba that `pyproject.toml` allows.
+
+They need the private parts of numba that `numba_private.py` names, so a new release of numba is tried by this before its version is
+written there."""
 
 import os
 import re
