@@ -42,10 +42,9 @@ class CustomBuildHook(BuildHookInterface):
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _compile(self, levels: str, source: Path, out: Path) -> bool:
-        # In a process of its own, which finds what this one finds (pip's isolated environments are made of paths), and which leaves
-        # nothing behind in the sources.
+        # In a process of its own, which leaves nothing behind in the sources. PYTHONPATH stays: pip's isolated environments need it.
         with tempfile.TemporaryDirectory() as cache:
-            paths = os.pathsep.join([str(source), *filter(None, sys.path)])
+            paths = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
             command = [sys.executable, "-m", "poli.building", "--levels", levels, "--out", str(out)]
             done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths, "PYTHONPYCACHEPREFIX": cache}, check=False)
         if done.returncode:

@@ -16,6 +16,7 @@ from poli.files.atomic import atomic_path
 from poli.native.bundle import bundled
 from poli.native.machine import HOST, runs, settings_of
 from poli.native.package import ENDING
+from poli.native.sources import PACKAGE
 
 _LISTS = 2  # of the rehearsal; and as many processes compile
 
@@ -77,4 +78,5 @@ def _environment(level: str, cache: Path) -> Mapping[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "POLI_"))}
     ours = {"NUMBA_CACHE_DIR": str(cache), "POLI_NATIVE": "off", "POLI_NATIVE_NOTICE": "0", "POLI_NUM_THREADS": "1"}
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-    return kept | ours | threads | settings_of(level) | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    paths = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+    return kept | ours | threads | settings_of(level) | {"PYTHONPATH": paths}
