@@ -4,11 +4,14 @@ VENV ?= .venv
 TEST_PROCESSES ?= 2
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Kernels are compiled by the numba of pip's build environment, and run by the one that is installed: the same, by these.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo test lint kernels bench docs clean
+.PHONY: help demo test lint kernels wheel test-numba bench docs clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
 
 demo: $(VENV)/.core  ## ellipsoids, a denser scan, a pose and odometry in a simulated town: a page and pictures in demo_output
 	$(BIN)/poli demo --out demo_output
@@ -22,8 +25,14 @@ lint: $(VENV)/.dev  ## style, types, and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-kernels: $(VENV)/.core  ## compile ahead what estimate and pca run; needed when a kernel has changed
-	$(BIN)/python -m poli.ahead.build
+kernels: $(VENV)/.core  ## compile the kernels again, after one has changed; until then numba compiles those at their first call
+	$(BIN)/python -m poli.building
+
+wheel: $(VENV)/.python constraints.txt  ## a wheel for this platform, to dist/: code for x86-64-v3 and v4, elsewhere for every CPU of the platform
+	POLI_NATIVE_BUILD=wheel $(BIN)/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .
+
+test-numba: $(VENV)/.python  ## compiled code with the oldest and the newest numba that pyproject.toml allows, each in a new environment
+	$(BIN)/python tests/try_numba.py
 
 bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/results
 	$(BIN)/poli bench layer --out docs/results
@@ -39,7 +48,7 @@ docs: $(VENV)/.docs  ## the documentation site, to site/; a dead link or a page 
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove the environment and everything made
-	rm -rf $(VENV) demo_output runs results site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo_output runs results site build dist src/poli/native/compiled .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:

@@ -37,7 +37,7 @@ def print_summary(summary: "Summary", out: Path) -> None:
     Console(highlight=False).print(_table(summary))
     lower = f"POLI's median error is {summary.normals.lower:.0%} below PCA's"
     typer.echo(f"{lower}, of which each figure is the best of {len(NEIGHBOURS)} numbers of neighbours.")
-    typer.echo(f"{summary.seconds:.0f} s in all. A first run spends most of its time compiling; later ones have it in the cache.")
+    typer.echo(f"{summary.seconds:.0f} s in all.")
     typer.echo(f"\nOpen in a browser: {out / 'index.html'} (points, PCA, POLI and truth in 3D)\nAlso in {out}:")
     for names, what in (
         ("points.png pca.png poli.png truth.png", "the same as pictures"),

@@ -44,6 +44,7 @@ def speaking(quiet: bool, as_json: bool) -> Iterator[None]:
         if quiet:
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
+            os.environ["POLI_NATIVE_NOTICE"] = "0"  # nor that kernels are being compiled
         stack.callback(_mode.reset, _mode.set(mode))
         yield
 

@@ -12,18 +12,17 @@ def print_version() -> None:
     import numpy as np
 
     import poli
-    from poli.ahead.loading import native_kernels
     from poli.errors import PoliError
     from poli.estimation.inference import shipped_models
+    from poli.native.state import compiled_code
 
     typer.echo(f"poli {poli.__version__}")
     typer.echo(f"python {platform.python_version()}, numpy {np.__version__}, {sys.platform} {platform.machine()}")
-    count = len(native_kernels())
-    if not count:
-        typer.echo("kernels: none compiled ahead for this machine; numba compiles them at the first estimate, in half a minute")
-        typer.echo(f"models: {', '.join(shipped_models())}; not tried, since that would have to be waited for")
+    code = compiled_code()
+    typer.echo(f"kernels: {code.words}")
+    if not code.is_ready:
+        typer.echo(f"models: {', '.join(shipped_models())}; not tried, since numba would compile their kernels first")
         return
-    typer.echo(f"kernels: {count} compiled ahead, loaded")
     angles = {name: _degrees_off(name) for name in shipped_models()}
     wrong = [name for name, angle in angles.items() if not angle < _FARTHEST_OFF]
     if wrong or not angles:

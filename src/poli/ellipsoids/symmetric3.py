@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from poli.ahead import bind
-from poli.kernel import kernel
+from poli.kernel import bind, kernel
 from poli.threads import run_chunks
 
 _SINGULAR = 1e-15  # of the largest entry: a pivot below it is rounding

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from poli.ahead import bind
 from poli.ellipsoids.symmetric3 import eigh3
-from poli.kernel import kernel
+from poli.kernel import bind, kernel
 from poli.threads import run_chunks
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from poli.ahead import bind
 from poli.estimation.lanes import LANES, count_bits, lowest_bit, not_above, squared_distances
-from poli.kernel import kernel
+from poli.kernel import bind, kernel
 from poli.threads import run_chunks
 
 CELL = 4  # points that stand together in a leaf; the first of them is the one that is left of them in a thinned cloud

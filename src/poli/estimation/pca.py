@@ -6,12 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from poli.ahead import bind
 from poli.arrays import real_number, whole_number
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation.neighbours import STACK, NeighbourIndex, box_distance
-from poli.kernel import kernel
+from poli.kernel import bind, kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from poli.ahead import bind
 from poli.estimation.neighbours import STACK, box_distance
-from poli.kernel import kernel
+from poli.kernel import bind, kernel
 from poli.threads import run_chunks
 
 BLOCK = 256  # points whose sums are kept apart: so the answer does not hang on how many threads there are

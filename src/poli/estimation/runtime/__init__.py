@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.ahead import bind
 from poli.estimation.architecture import Architecture
 from poli.estimation.frames import group_radii, principal_frames, sensor_frames, tell_context
 from poli.estimation.grouping import SMALLEST_RADIUS, Sight, check_count, index_of
@@ -22,6 +21,7 @@ from poli.estimation.runtime.encoding import encode_level, encode_points
 from poli.estimation.runtime.reading import read_level
 from poli.estimation.runtime.sizes import size
 from poli.estimation.runtime.workspace import room
+from poli.kernel import bind
 from poli.threads import run_chunks
 
 Weights = Mapping[str, np.ndarray]

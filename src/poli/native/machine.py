@@ -1,0 +1,93 @@
+"""Whom compiled code is for: the Python, the numba and the CPU that it was made for, and whether this process is like that."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from functools import cache
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+import numba
+from numba.core import config as _config
+
+config: Any = _config  # its names are made when it is imported
+HOST = "host"  # the CPU at hand, whatever it can do
+# The levels of x86-64, best first, and what a CPU must be able to do to run their code, in LLVM's words.
+_V3 = ("avx", "avx2", "bmi", "bmi2", "cx16", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2", "ssse3", "xsave")
+_V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_LEVELS = {"x86-64-v4": _V4, "x86-64-v3": _V3}
+_BASELINES = {("darwin", "arm64"): "apple-m1"}  # what every CPU of a platform is; elsewhere LLVM calls it generic
+LEVELS = (HOST, *_LEVELS, "apple-m1", "generic")  # in the order in which they are tried
+# Settings of numba that change the code it makes.
+_SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "LLVM_REFPRUNE_PASS")
+
+
+def levels_of_a_wheel() -> list[str]:
+    """For others than this machine: two levels of x86-64, else what every CPU of the platform can do."""
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        return sorted(_LEVELS)
+    return [_BASELINES.get((sys.platform, platform.machine()), "generic")]
+
+
+def settings_of(level: str) -> dict[str, str]:
+    """The environment in which numba compiles for a level."""
+    return {} if level == HOST else {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": ""}
+
+
+def runs(level: str) -> bool:
+    """Whether this CPU runs the code of a level."""
+    abilities = _abilities()
+    return level == HOST or all(name in abilities for name in _LEVELS.get(level, ()))
+
+
+@cache
+def this_process() -> dict[str, str]:
+    """For whom numba compiles in this process."""
+    features = config.CPU_FEATURES
+    return _software() | {
+        "cpu": config.CPU_NAME or llvm.get_host_cpu_name(),
+        "features": ",".join(sorted(f"+{name}" for name in _abilities())) if features is None else features,
+    }
+
+
+def obstacle(made_for: dict[str, str]) -> str | None:
+    """Why code that was made for this may not run here, or None."""
+    here = this_process()
+    for name, value in _software().items():
+        if made_for.get(name) != value:
+            return f"the compiled code is for {_WORDS[name]} {made_for.get(name)}, and this is {value}"
+    if config.CPU_NAME or config.CPU_FEATURES is not None:
+        if (made_for["cpu"], made_for["features"]) != (here["cpu"], here["features"]):
+            return f"NUMBA_CPU_NAME asks for {here['cpu']}, and the compiled code is for {made_for['cpu']}"
+        return None
+    needed = _LEVELS.get(made_for["cpu"], ()) or [name[1:] for name in made_for["features"].split(",") if name]
+    missing = [name for name in needed if name not in _abilities()]
+    return f"the compiled code is for a CPU with {missing[0]}, which this one has not" if missing else None
+
+
+_WORDS = {"python": "Python", "numba": "numba", "llvmlite": "llvmlite", "platform": "the platform", "settings": "settings of numba"}
+
+
+def _software() -> dict[str, str]:
+    return {
+        "python": f"{sys.implementation.name} {sys.version_info[0]}.{sys.version_info[1]}",
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+        "platform": llvm.get_process_triple(),
+        "settings": " ".join(f"{name}={getattr(config, name, None)}" for name in _SETTINGS),
+    }
+
+
+@cache
+def _abilities() -> frozenset[str]:
+    """What LLVM may use of this CPU; numba leaves AVX out if it is told to."""
+    features = llvm.get_host_cpu_features()
+    return frozenset(name for name, has in features.items() if has and (config.ENABLE_AVX or not name.startswith("avx")))
+
+
+def wanted_level() -> str:
+    """`POLI_NATIVE`: a level, `off`, or nothing for the best."""
+    return os.environ.get("POLI_NATIVE", "").strip()

@@ -1,0 +1,60 @@
+"""The compiled code that came with the package: one file a level in `compiled/`, of which the best that runs here is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, partial
+
+from poli.native.bundle import Bundle
+from poli.native.machine import LEVELS, obstacle, wanted_level
+from poli.native.sources import PACKAGE, changed
+
+COMPILED = PACKAGE / "native" / "compiled"
+ENDING = ".poli"
+OFF = "off"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    level: str | None  # the file that is used, if any
+    bundle: Bundle | None
+    why_not: str  # the reason for None
+
+    def __len__(self) -> int:
+        return len(self.bundle) if self.bundle else 0
+
+
+@cache
+def chosen() -> Chosen:
+    """Once a process."""
+    wanted = wanted_level()
+    if wanted == OFF:
+        return Chosen(None, None, "POLI_NATIVE is off")
+    reasons = []
+    for level in (wanted,) if wanted else LEVELS:
+        path = COMPILED / f"{level}{ENDING}"
+        if not path.is_file():
+            continue
+        try:
+            bundle = Bundle(partial(path.open, "rb"))
+            reason = obstacle(bundle.made_for)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = f"{path} cannot be read: {error}"
+        if reason is None:
+            return Chosen(level, bundle, "")
+        reasons.append(reason)
+    nothing = f"no code for {wanted} was compiled" if wanted else "nothing was compiled when poli was installed"
+    return Chosen(None, None, reasons[0] if reasons else nothing)
+
+
+def find(kernel: str, types: str) -> tuple[Bundle | None, str]:
+    """Where this overload is, or why it is nowhere."""
+    found = chosen()
+    if found.bundle is None:
+        return None, found.why_not
+    if not found.bundle.holds(kernel, types):
+        return None, f"{kernel} was not compiled for the types that it is called with"
+    edited = changed(found.bundle.sources(kernel, types))
+    if edited:
+        return None, f"{edited} has changed since the kernels were compiled"
+    return found.bundle, ""

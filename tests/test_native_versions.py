@@ -1,0 +1,101 @@
+"""Which numba, which CPU, which kernels: what is written down is true."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import poli
+from poli.native import machine
+from poli.native.numba_private import TESTED
+from poli.native.package import chosen
+from poli.native.state import compiled_code
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = Path(poli.__file__).parent
+
+
+def test_private_names_of_numba_stand_in_one_file():
+    """Public: what `numba` itself exports, `extending`, `config` and `event`, which numba documents, and `cgutils`, with which
+    every intrinsic is written."""
+    public = {"numba", "numba.extending", "numba.core.event", "numba.core.cgutils", "numba.core.config"}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.name == "numba_private.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "numba":
+                names = {str(node.module)} if node.module != "numba.core" else {f"numba.core.{name.name}" for name in node.names}
+                assert names <= public, f"{path.relative_to(PACKAGE)}: {names}"
+
+
+def test_the_versions_that_are_allowed_are_those_that_were_tried():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    allowed = [
+        line for line in project["project"]["dependencies"] + project["build-system"]["requires"] if line.startswith("numba")
+    ]
+    assert set(allowed) == {f"numba>={'.'.join(TESTED[0].split('.')[:2])}"}
+    pinned = re.search(r"^numba==(.*)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert pinned is not None
+    assert pinned[1] == TESTED[1]
+
+
+def test_what_a_build_needs_is_what_the_package_needs():
+    """The build hook imports the package. Only the command line is left out."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needed = {line for line in project["project"]["dependencies"] if not line.startswith(("typer", "rich"))}
+    assert needed <= set(project["build-system"]["requires"])
+
+
+@pytest.mark.parametrize(("has", "best"), [(machine._V4, "x86-64-v4"), (machine._V3, "x86-64-v3"), (machine._V3[1:], None)])
+def test_the_best_level_that_a_cpu_can_run_is_chosen(monkeypatch, has, best):
+    monkeypatch.setattr(machine, "_abilities", lambda: frozenset(has))
+    machine.this_process.cache_clear()
+    made = {level: machine.this_process() | {"cpu": level, "features": ""} for level in ("x86-64-v4", "x86-64-v3")}
+    machine.this_process.cache_clear()
+    runs = [level for level in machine.LEVELS if level in made and machine.obstacle(made[level]) is None]
+    assert (runs or [None])[0] == best
+
+
+def test_no_compiled_code_is_in_the_repository():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a clone")
+    machine_code = (b"\x7fELF", b"BC\xc0\xde", b"POLI native", b"\xcf\xfa\xed\xfe", b"MZ", b"x\xda")  # the last: compressed
+    for name in listed.stdout.decode().split("\0"):
+        path = ROOT / name
+        if name and path.is_file():
+            assert not path.read_bytes().startswith(machine_code), name
+    assert "/src/poli/native/compiled/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_all_kernels_that_python_calls_are_compiled_ahead():
+    code = chosen()
+    if code.bundle is None or not compiled_code().is_ready:
+        pytest.skip("this installation has no compiled code of these sources; `make kernels` makes it")
+    compiled = {kernel for kernel, _ in code.bundle.overloads()}
+    trees = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = ".".join(["poli", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
+        trees[module] = ast.parse(path.read_bytes())
+    kernels = {f"{module}.{node.name}" for module, tree in trees.items() for node in tree.body if _is_kernel(node)}
+    called = {name for module, tree in trees.items() for name in _named_in_python(module, tree)} & kernels
+    assert len(called) > 40
+    assert called <= compiled, "add a call of these to poli.building.rehearsal"
+
+
+def _is_kernel(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) and any("kernel" in ast.unparse(line) for line in node.decorator_list)
+
+
+def _named_in_python(module: str, tree: ast.Module) -> set[str]:
+    """What plain functions and classes of a module name, by where it comes from."""
+    origin = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            origin |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
+    plain = [node for node in tree.body if not _is_kernel(node)]
+    names = {node.id for part in plain for node in ast.walk(part) if isinstance(node, ast.Name)}
+    return {origin.get(name, f"{module}.{name}") for name in names}
