@@ -39,6 +39,11 @@ def distinct(points: np.ndarray, ordered: bool = False) -> Distinct:  # (N, 3) f
     return Distinct(rows[order], rank[places])
 
 
+def distinct_count(points: np.ndarray) -> int:  # (N, 3) float64, finite
+    """How many points are left if those that coincide count once."""
+    return len(_places(points)[1])
+
+
 def _by_coordinates(points: np.ndarray) -> np.ndarray:  # (D, 3) -> (D,)
     """Sorted by x, then y, then z. One fast sort by x; only points that share it are sorted by all three."""
     order = np.argsort(points[:, 0])
