@@ -107,7 +107,18 @@ def test_few_returns_have_no_samples():
     assert len(poli.densify(room(16), voxel=0.0, **EVERYWHERE)) == 16 * 8
     assert len(poli.densify(np.zeros((100, 3)))) == 100
     assert len(poli.densify(np.full((100, 3), np.nan))) == 100
-    assert len(poli.densify(np.ones((100, 3)), voxel=0.0, **EVERYWHERE)) == 800  # all in one place: dots
+    assert len(poli.densify(np.ones((100, 3)), voxel=0.0, **EVERYWHERE)) == 100  # all in one place
+
+
+def test_the_same_numbers_have_the_same_samples_in_any_type(scan):
+    """float32, float64 and big-endian numbers of the same value; a scan that float32 cannot hold has samples of its own."""
+    narrow = np.asarray(scan.points, np.float32)
+    samples = draw_samples(narrow, DensifyConfig()).points
+    assert len(samples) > 100
+    for other in (narrow.astype(np.float64), narrow.astype(">f4"), narrow.astype(">f8")):
+        np.testing.assert_array_equal(draw_samples(other, DensifyConfig()).points, samples)
+    moved = draw_samples(narrow.astype(np.float64) + 1e-12, DensifyConfig()).points
+    assert len(moved) != len(samples) or np.abs(moved - samples).max() > 1e-3
 
 
 def test_only_where_it_is_worth_it(scan):

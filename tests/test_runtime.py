@@ -13,6 +13,7 @@ from oracles import seeds
 from poli.data.simulate import SENSORS, scan_of
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
+from poli.estimation.distinct import distinct
 from poli.estimation.grouping import Sight, group
 from poli.estimation.inference import load_model
 from poli.estimation.runtime import covariances
@@ -39,7 +40,7 @@ def cloud(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
     if kind == "grid":
         points = rng.permutation(np.stack(np.meshgrid(*[np.arange(13.0)] * 3), axis=-1).reshape(-1, 3))[:count]
     if kind == "duplicates":
-        points = points[rng.integers(0, max(1, count // 5), count)]
+        points = points[np.concatenate([np.arange(kept := max(20, count // 5)), rng.integers(0, kept, count)])[:count]]
     return points
 
 
@@ -50,10 +51,11 @@ def reference(architecture: Architecture, points: np.ndarray, sight: Sight, weig
 
     network = Network(architecture)
     network.load_state_dict({f"maps.{name.replace('.', '_', 1)}": torch.from_numpy(w) for name, w in weights.items()})
+    places = distinct(points, ordered=not architecture.sensor)
     with torch.no_grad():
-        L, frames = network.sized(GroupBatch.of([group(points, architecture, sight)]))
+        L, frames = network.sized(GroupBatch.of([group(places.of_places(points), architecture, sight)]))
         factor = (frames.double() @ L.double()).numpy()
-    return factor @ np.swapaxes(factor, 1, 2)
+    return places.of_points(factor @ np.swapaxes(factor, 1, 2))
 
 
 def random_weights(architecture: Architecture, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -93,9 +95,7 @@ def test_shipped_models_equal_the_reference_network_on_a_scan(name):
 
 def test_odd_clouds_are_estimated(rng):
     odd = {
-        "identical": np.full((500, 3), 3.0),
         "collinear": np.outer(np.linspace(0.0, 50.0, 300), [1.0, 2.0, 0.5]),
-        "two places": np.repeat([[0.0, 0.0, 0.0], [100.0, 0.0, 0.0]], 40, axis=0),
         "sixteen": rng.standard_normal((16, 3)),
         "one far away": np.concatenate([rng.standard_normal((200, 3)), [[1e6, 0.0, 0.0]]]),
         "tiny": 1e-6 * rng.standard_normal((100, 3)),
@@ -115,6 +115,8 @@ def test_odd_clouds_are_estimated(rng):
         (np.zeros((1, 3)), "at least 16"),
         (np.zeros((15, 3)), "at least 16"),
         (np.full((20, 3), np.nan), "finite"),
+        (np.full((500, 3), 3.0), "500 points, but only 1 that do not coincide"),
+        (np.repeat([[0.0, 0.0, 0.0], [100.0, 0.0, 0.0]], 40, axis=0), "only 2 that do not coincide"),
         (np.zeros((20, 4)), "shape"),
     ],
 )

@@ -12,20 +12,22 @@ from itertools import pairwise
 from poli.errors import InputError
 
 _CHUNKS_PER_THREAD = 2
+# More threads than this bring no speed, only memory: every one has buffers of its own.
+_PER_CORE, _ALWAYS_ALLOWED = 4, 16
 
 _pool: tuple[int, ThreadPoolExecutor] | None = None  # and how many threads it has
 
 
 def thread_count() -> int:
-    """Threads that the library uses: `POLI_NUM_THREADS`, or every core this process may run on."""
+    """Threads that the library uses: `POLI_NUM_THREADS`, at most four a core (or 16), or every core this process may run on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = os.environ.get("POLI_NUM_THREADS", "")
-    if wanted:
-        if not (wanted.isascii() and wanted.isdigit()) or int(wanted) < 1:
-            raise InputError(f"POLI_NUM_THREADS is {wanted!r}; give a whole number of at least 1, or unset it")
-        return int(wanted)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    if not wanted:
+        return cores
+    if not (wanted.isascii() and wanted.isdigit()) or not wanted.strip("0"):
+        raise InputError(f"POLI_NUM_THREADS is {wanted[:40]!r}; give a whole number of at least 1, or unset it")
+    most = max(_PER_CORE * cores, _ALWAYS_ALLOWED)
+    return most if len(wanted.lstrip("0")) > len(str(most)) else min(int(wanted), most)
 
 
 def use_one_thread() -> None:
@@ -35,8 +37,9 @@ def use_one_thread() -> None:
 
 def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 256) -> None:
     """Call `work(begin, end)` on ranges that cover `range(total)`, in parallel where that pays."""
-    threads = thread_count() if total >= 2 * smallest else 1
-    if threads == 1:
+    most = thread_count()
+    threads = min(most, total // smallest)
+    if threads <= 1:
         work(0, total)
         return
     # A whole number of chunks a thread; a few more than one, since neighbourhoods differ in cost.
@@ -49,7 +52,7 @@ def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 2
             work(begin, end)
 
     # The caller works too: waking one thread less is worth more than the work of small loops.
-    helpers = [_executor(threads).submit(help_out) for _ in range(threads - 1)]
+    helpers = [_executor(most).submit(help_out) for _ in range(threads - 1)]
     try:
         help_out()
     finally:

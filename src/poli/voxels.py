@@ -13,13 +13,15 @@ from poli.scan import Scan, ScanLike
 
 VoxelPick = Literal["mean", "first"]
 VOXELS_REACH = 2**20  # from the middle to a side; three sides in one 64-bit key
+_TIE = 1e-6  # of squared distances to the mean: a thousand times their rounding
 
 
 def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> Scan:
     """One point for each voxel of `size` metres, in the order of the voxels' first returns.
 
     `mean` is the average of the voxel's points (as Open3D and small_gicp do), with the fields of the return nearest to it, so that
-    a ring or a normal stays one that was measured; `first` is the voxel's first return as it is (as KISS-ICP does).
+    a ring or a normal stays one that was measured; of two that are as near (two points always are), the one of the smaller x, y, z.
+    `first` is the voxel's first return as it is (as KISS-ICP does), and hangs on the order of the points by definition.
     """
     size = real_number(size, "size", "a positive number", above=True)
     if pick not in get_args(VoxelPick):
@@ -37,10 +39,12 @@ def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> S
 
 def check_reach(points: np.ndarray, size: float) -> None:  # (N, 3), finite
     """An error where a voxel's three numbers would not fit into one key."""
-    reach = np.abs(points).max(initial=0.0) / size
+    with np.errstate(over="ignore"):
+        reach = float(np.abs(points).max(initial=0.0)) / np.float64(size)
     if not reach < VOXELS_REACH:
-        middle = points.mean(axis=0, dtype=np.float64)
-        if np.abs(points - middle).max() / size < VOXELS_REACH:  # coordinates of a map, not of a sensor
+        middle = 0.5 * points.min(axis=0).astype(np.float64) + 0.5 * points.max(axis=0)
+        spread = np.abs(points.astype(np.float64) - middle).max()
+        if spread < VOXELS_REACH * np.float64(size):  # coordinates of a map, not of a sensor
             raise InputError(
                 f"voxels of {size} m: points lie {np.linalg.norm(middle) / 1000.0:.0f} km from the origin; subtract the sensor's "
                 "position first"
@@ -100,10 +104,19 @@ def _means(points, voxels, count):
     for v in range(count):
         for a in range(3):
             means[v, a] /= members[v]
-    nearest, least = np.empty(count, np.int32), np.full(count, np.inf)
+    nearest, least, squared = np.full(count, -1, np.int32), np.full(count, np.inf), np.empty(len(points))
     for i in range(len(points)):
         v = voxels[i]
-        squared = (points[i, 0] - means[v, 0]) ** 2 + (points[i, 1] - means[v, 1]) ** 2 + (points[i, 2] - means[v, 2]) ** 2
-        if squared < least[v]:
-            least[v], nearest[v] = squared, i
+        squared[i] = (points[i, 0] - means[v, 0]) ** 2 + (points[i, 1] - means[v, 1]) ** 2 + (points[i, 2] - means[v, 2]) ** 2
+        least[v] = min(least[v], squared[i])
+    for i in range(len(points)):
+        v = voxels[i]
+        # A tie is told by rounding, some 1e-16 of the coordinates over the voxel's size: at most 1e-9 within VOXELS_REACH.
+        if squared[i] <= (1.0 + _TIE) * least[v] and (nearest[v] < 0 or _before(points[i], points[nearest[v]])):
+            nearest[v] = i
     return means, nearest
+
+
+@kernel(inline="always")
+def _before(a, b):
+    return a[0] < b[0] or (a[0] == b[0] and (a[1] < b[1] or (a[1] == b[1] and a[2] < b[2])))

@@ -12,7 +12,15 @@ from poli.arrays import real_array, real_number, whole_number
 from poli.errors import InputError
 from poli.se3 import check_pose
 
-_TOLERANCE = 1e-6  # of the largest entry: asymmetry or negative eigenvalues up to this are float32 rounding
+# Of the largest entry: asymmetry or negative eigenvalues up to this are rounding, of float32 to 1e-7 and, through a product of
+# rotations, a few times that. It is no judge of soundness: what is accepted with a negative eigenvalue is read as flat.
+_TOLERANCE = 1e-6
+# Coordinates and standard deviations, in any unit: squares of more are no float64, and sums of a few squares must be, too.
+LONGEST = 1e150
+_MOST_DEVIATIONS = 1e100  # that samples are drawn within
+# Of the largest eigenvalue: two that differ by less are taken as the same, and axes between them as any. Jacobi rotations tell them
+# to 1e-16; axes of a gap of 1e-9 are right to 1e-7.
+_SAME = 1e-9
 
 
 class Ellipsoids:
@@ -37,6 +45,9 @@ class Ellipsoids:
             bad = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
             if bad.any():
                 raise InputError(f"{name}: {int(bad.sum())} rows are not finite, the first is row {int(bad.argmax())}")
+        check_length(means, "means")
+        if np.abs(covariances).max(initial=0.0) > LONGEST**2:
+            raise InputError(f"covariances: entries reach {np.abs(covariances).max():.3g}; expected at most {LONGEST**2:g}")
         size = np.abs(covariances).max(axis=(1, 2), initial=0.0)
         skew = np.abs(covariances - np.swapaxes(covariances, 1, 2)).max(axis=(1, 2), initial=0.0) > _TOLERANCE * size
         if skew.any():
@@ -61,6 +72,7 @@ class Ellipsoids:
         view = np.zeros(3) if viewpoint is None else real_array(viewpoint, "viewpoint").copy()
         if view.shape not in ((3,), (len(means), 3)) or not np.isfinite(view).all():
             raise InputError(f"viewpoint has shape {view.shape}; expected finite numbers of shape (3,) or ({len(means)}, 3)")
+        check_length(view, "viewpoint")
         self.means, self.covariances, self.viewpoint = (_read_only(a) for a in (means, covariances, view))
 
     def __len__(self) -> int:
@@ -107,6 +119,7 @@ class Ellipsoids:
         point = real_array(point, "point")
         if point.shape not in ((3,), (len(self), 3)):
             raise InputError(f"point has shape {point.shape}; expected (3,) or ({len(self)}, 3)")
+        check_length(point, "point")
         away_from_mean = point - self.means
         distance = np.linalg.norm(away_from_mean, axis=1, keepdims=True)
         facing = np.divide(away_from_mean, distance, out=np.tile([0.0, 0.0, 1.0], (len(self), 1)), where=distance > 0)
@@ -114,12 +127,12 @@ class Ellipsoids:
         cosine = np.einsum("ij,ij->i", thin, facing)
         normals = thin * np.where(cosine < 0, -1.0, 1.0)[:, None]
         lo, mid, hi = self.eigenvalues.T
-        for ambiguous, spanned in ((mid - lo <= 1e-9 * hi, 2), (hi - lo <= 1e-9 * hi, 3)):
+        for ambiguous, spanned in ((mid - lo <= _SAME * hi, 2), (hi - lo <= _SAME * hi, 3)):
             if ambiguous.any():
                 basis = self.axes[ambiguous][:, :, :spanned]
                 projected = np.einsum("nij,nj->ni", basis @ np.swapaxes(basis, 1, 2), facing[ambiguous])
                 length = np.linalg.norm(projected, axis=1, keepdims=True)
-                normals[ambiguous] = np.where(length > 1e-9, projected / np.maximum(length, 1e-9), normals[ambiguous])
+                normals[ambiguous] = np.where(length > _SAME, projected / np.maximum(length, _SAME), normals[ambiguous])
         return -normals if away else normals
 
     @property
@@ -155,6 +168,7 @@ class Ellipsoids:
     def with_floor(self, sigma: float) -> Ellipsoids:
         """Thicker by `sigma` in every direction: C + sigma^2 I."""
         sigma = real_number(sigma, "sigma", "a length of at least 0")
+        check_length(np.array(sigma), "sigma")
         return Ellipsoids.trusted(self.means, self.covariances + sigma**2 * np.eye(3), self.viewpoint)
 
     def as_planes(self, thickness: float = 1e-3) -> Ellipsoids:
@@ -219,6 +233,8 @@ class Ellipsoids:
 
         per_point = whole_number(per_point, "per_point", least=0)
         within = real_number(within, "within", "a number of standard deviations of at least 0")
+        if within > _MOST_DEVIATIONS:
+            raise InputError(f"within is {within:.3g}; expected at most {_MOST_DEVIATIONS:g} standard deviations")
         if mode not in ("uniform", "scaled"):
             raise InputError(f"mode is {mode!r}; expected 'uniform' or 'scaled'")
         generator = np.random.default_rng(seed)
@@ -307,7 +323,15 @@ class Ellipsoids:
         points = real_array(points, "points")
         if points.ndim not in (2, 3) or points.shape[0] != len(self) or points.shape[-1] != 3:
             raise InputError(f"points have shape {points.shape}; expected ({len(self)}, 3) or ({len(self)}, k, 3)")
+        check_length(points, "points")
         return points
+
+
+def check_length(values: np.ndarray, name: str) -> None:
+    """An error where squares of these lengths are no numbers, or these are none."""
+    most = float(np.abs(values).max(initial=0.0))
+    if not most <= LONGEST:
+        raise InputError(f"{name}: {most:.3g} is no length; expected finite numbers of at most {LONGEST:g}")
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

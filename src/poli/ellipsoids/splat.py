@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.ellipsoids.field import Ellipsoids
+from poli.ellipsoids.field import LONGEST, Ellipsoids
 from poli.ellipsoids.files import SH_BAND_0
 from poli.errors import FormatError
 from poli.files.ply import read_ply_element
@@ -41,7 +41,7 @@ def splat_of_records(records: np.ndarray, path: Path) -> tuple[Ellipsoids, np.nd
     with np.errstate(over="ignore"):
         variances = np.exp(2.0 * columns(*(f"scale_{i}" for i in range(3))))
     length = np.linalg.norm(turns, axis=1)
-    bad = ~(np.isfinite(means).all(axis=1) & np.isfinite(variances).all(axis=1) & np.isfinite(length) & (length > 0.0))
+    bad = ~((np.abs(means) <= LONGEST).all(axis=1) & (variances <= LONGEST**2).all(axis=1) & np.isfinite(length) & (length > 0.0))
     if bad.any():
         raise FormatError(f"{path}: {int(bad.sum())} splats are no ellipsoids, the first is row {int(bad.argmax())}")
     axes = _rotations(turns / length[:, None])
@@ -49,7 +49,7 @@ def splat_of_records(records: np.ndarray, path: Path) -> tuple[Ellipsoids, np.nd
     covariances = 0.5 * (covariances + np.swapaxes(covariances, 1, 2))
     names = records.dtype.names or ()
     viewpoint = means + columns("nx", "ny", "nz") if {"nx", "ny", "nz"} <= set(names) else None
-    if viewpoint is not None and not np.isfinite(viewpoint).all():
+    if viewpoint is not None and not (np.abs(viewpoint) <= LONGEST).all():
         viewpoint = None
     colors = None
     if {"f_dc_0", "f_dc_1", "f_dc_2"} <= set(names):

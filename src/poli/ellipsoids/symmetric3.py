@@ -5,9 +5,12 @@ import numpy as np
 from poli.kernel import bind, kernel
 from poli.threads import run_chunks
 
-_SINGULAR = 1e-15  # of the largest entry: a pivot below it is rounding
+# Of the largest entry: a pivot below it is rounding, and its column is zero. It decides nothing: a factor with or without such a
+# column makes the same matrix to 1e-15, and whoever needs a regular one asks `gaussian.regular_cholesky`.
+_SINGULAR = 1e-15
 _SWEEPS = 12  # cyclic Jacobi converges quadratically; four are typical
 _SMALL = 1e-18  # of a matrix of size one: what is left off the diagonal changes eigenvalues by its square
+_TINY, _LIFT = 1e-250, 2.0**400  # matrices below are multiplied first: one over a denormal number is infinite
 
 
 def eigh3(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3) -> (N, 3), (N, 3, 3)
@@ -51,11 +54,12 @@ def _eigh3(matrices, begin, end, values, vectors):
         for r in range(3):
             for k in range(3):
                 largest = max(largest, abs(matrices[i, r, k]))
-        scale = 1.0 / largest if largest > 0.0 else 1.0  # so that squares neither overflow nor vanish
-        a, b, c = matrices[i, 0, 0] * scale, matrices[i, 1, 1] * scale, matrices[i, 2, 2] * scale
-        d = 0.5 * (matrices[i, 0, 1] + matrices[i, 1, 0]) * scale
-        e = 0.5 * (matrices[i, 0, 2] + matrices[i, 2, 0]) * scale
-        f = 0.5 * (matrices[i, 1, 2] + matrices[i, 2, 1]) * scale
+        lift = _LIFT if largest < _TINY else 1.0
+        scale = 1.0 / (largest * lift) if largest > 0.0 else 1.0  # so that squares neither overflow nor vanish
+        a, b, c = matrices[i, 0, 0] * lift * scale, matrices[i, 1, 1] * lift * scale, matrices[i, 2, 2] * lift * scale
+        d = (0.5 * matrices[i, 0, 1] + 0.5 * matrices[i, 1, 0]) * lift * scale
+        e = (0.5 * matrices[i, 0, 2] + 0.5 * matrices[i, 2, 0]) * lift * scale
+        f = (0.5 * matrices[i, 1, 2] + 0.5 * matrices[i, 2, 1]) * lift * scale
         x0, x1, x2, y0, y1, y2, z0, z1, z2 = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0
         for _ in range(_SWEEPS):
             if abs(d) + abs(e) + abs(f) < _SMALL:
@@ -73,7 +77,7 @@ def _eigh3(matrices, begin, end, values, vectors):
             b, c, y0, y1, y2, z0, z1, z2 = c, b, z0, z1, z2, y0, y1, y2
         if a > b:
             a, b, x0, x1, x2, y0, y1, y2 = b, a, y0, y1, y2, x0, x1, x2
-        values[i, 0], values[i, 1], values[i, 2] = a / scale, b / scale, c / scale
+        values[i, 0], values[i, 1], values[i, 2] = a / scale / lift, b / scale / lift, c / scale / lift
         # The first by the cross product, so that the three make a rotation and never a reflection.
         vectors[i, 0, 0], vectors[i, 1, 0], vectors[i, 2, 0] = y1 * z2 - y2 * z1, y2 * z0 - y0 * z2, y0 * z1 - y1 * z0
         vectors[i, 0, 1], vectors[i, 1, 1], vectors[i, 2, 1] = y0, y1, y2

@@ -5,17 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from poli.ellipsoids.symmetric3 import eigh3
+from poli.estimation.architecture import HORIZON
 from poli.kernel import bind, kernel
 from poli.threads import run_chunks
 
+SMALLEST_RADIUS = 1e-150  # whatever the unit: only groups of duplicates have less, and what is divided by it stays a number
+# What a point is told of lengths, as logarithms: from 6 micrometres to 160 kilometres. A scan in another unit is told the nearest.
+TOLD = 12.0
 
-def group_radii(
-    centres, below, neighbours, k: int, smallest: float, step: int = 1
-) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
-    """Root mean square distance of the k first neighbours, at least `smallest`. Those of centre i are in row i `step`."""
+
+def group_radii(centres, below, neighbours, k: int, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
+    """Root mean square distance of the k first neighbours. Those of centre i are in row i `step`."""
     radii = np.empty(len(centres))
-    run_chunks(bind(_radii, centres, below, neighbours, k, smallest, step, radii), len(centres))
+    run_chunks(bind(_radii, centres, below, neighbours, k, step, radii), len(centres))
     return radii
+
+
+@kernel(inline="always")
+def drawn_near(squared):
+    """What an offset of this squared length is multiplied by, so that it is no longer than the horizon; lengths in radii."""
+    return HORIZON / np.sqrt(squared) if squared > HORIZON * HORIZON else 1.0
 
 
 def sensor_frames(rays: np.ndarray, up: np.ndarray) -> np.ndarray:  # (N, 3), (3,) -> (N, 3, 3)
@@ -45,7 +54,7 @@ def tell_context(  # -> (N, log_scale + 8 sensor) float32
     range and the height above the sensor, both brought to moderate size. What is unknown is zero, which no known direction is."""
     context = np.zeros((len(radii), int(log_scale) + 8 * int(sensor)), np.float32)
     if log_scale:
-        context[:, 0] = np.log(radii)
+        context[:, 0] = np.clip(np.log(radii), -TOLD, TOLD)
     if sensor:
         sight = (
             frames,
@@ -59,14 +68,14 @@ def tell_context(  # -> (N, log_scale + 8 sensor) float32
 
 
 @kernel
-def _radii(centres, below, neighbours, k, smallest, step, begin, end, radii):
+def _radii(centres, below, neighbours, k, step, begin, end, radii):
     for i in range(begin, end):
         x, y, z = centres[i, 0], centres[i, 1], centres[i, 2]
         total = 0.0
         for j in range(k):
             n = neighbours[i * step, j]
             total += (below[n, 0] - x) ** 2 + (below[n, 1] - y) ** 2 + (below[n, 2] - z) ** 2
-        radii[i] = max(np.sqrt(total / max(k, 1)), smallest)
+        radii[i] = max(np.sqrt(total / max(k, 1)), SMALLEST_RADIUS)
 
 
 @kernel
@@ -94,11 +103,11 @@ def _tell_sight(frames, rays, seen, up, upright, first, begin, end, context):
             length = max(np.sqrt(x * x + y * y + z * z), 1e-3)
             for a in range(3):
                 context[i, first + a] = -(frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z) / length
-            context[i, first + 6] = np.log(length) - 2.5
+            context[i, first + 6] = min(np.log(length) - 2.5, TOLD)
         if upright:
             for a in range(3):
                 context[i, first + 3 + a] = frames[i, 0, a] * up[0] + frames[i, 1, a] * up[1] + frames[i, 2, a] * up[2]
-            context[i, first + 7] = np.arcsinh(x * up[0] + y * up[1] + z * up[2])
+            context[i, first + 7] = max(min(np.arcsinh(x * up[0] + y * up[1] + z * up[2]), TOLD), -TOLD)
 
 
 @kernel

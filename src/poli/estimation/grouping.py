@@ -13,13 +13,12 @@ import numpy as np
 
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.frames import group_radii, principal_frames, sensor_frames, tell_context
-from poli.estimation.neighbourhoods import CELL, choose
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.distinct import Distinct
+from poli.estimation.frames import drawn_near, group_radii, principal_frames, sensor_frames, tell_context
+from poli.estimation.neighbourhoods import CELL, binary_scale, choose
+from poli.estimation.neighbours import NARROWEST, NeighbourIndex, check_range
 from poli.kernel import kernel
 from poli.threads import run_chunks
-
-SMALLEST_RADIUS = 1e-6  # of the cloud's own: groups of duplicates have none
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Level:
     centres: np.ndarray  # (M,) int32, which points of the level below they are
     frames: np.ndarray  # (M, 3, 3) float32, axes as columns
     neighbours: np.ndarray  # (M, k) int32, into the level below
-    offsets: np.ndarray  # (M, k, 3) float32, in the own frame and radius
+    offsets: np.ndarray  # (M, k, 3) float32, in the own frame and radius, none longer than the horizon
     radius: np.ndarray  # (M,) root mean square distance of the group
     size: int  # how many of the neighbours are the group; at level 0, the head reaches for more
 
@@ -61,8 +60,7 @@ class Sight:
 
 def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()) -> Grouping:  # (N, 3)  # noqa: B008
     check_count(points, architecture)
-    positions = np.ascontiguousarray(points - points.mean(axis=0))
-    smallest = SMALLEST_RADIUS * float(np.sqrt((positions**2).sum(axis=1).mean())) or 1.0
+    positions = np.ascontiguousarray(points)  # only their differences enter, all in float64
     index = index_of(positions, architecture)
     near = [index.neighbourhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
     rows = index.leaf_order  # where the points of a level, in leaf order, stand in its arrays
@@ -78,12 +76,12 @@ def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()
         frames = sensor_frames(points - sight.viewpoint, sight.up)
     else:
         frames = principal_frames(positions, np.concatenate([neighbours[:, :k], neighbours[:, near[0].shape[1] :]], axis=1))
-    levels = [_level(positions, positions, np.arange(len(points), dtype=np.int32), frames, neighbours, k, smallest)]
+    levels = [_level(positions, positions, np.arange(len(points), dtype=np.int32), frames, neighbours, k)]
     interpolations = []
     for number, k in enumerate(architecture.neighbours[1:], 1):
         fine, fine_frames, centres = positions, frames, rows[::CELL]
         positions, frames = fine[centres], fine_frames[centres]
-        levels.append(_level(positions, fine, centres, frames, rows[near[number - 1][::CELL, :k]], k, smallest))
+        levels.append(_level(positions, fine, centres, frames, rows[near[number - 1][::CELL, :k]], k))
         leads = np.empty(len(fine), np.int32)
         leads[rows] = np.arange(len(fine)) // CELL
         how = (fine, fine_frames, levels[-2].radius, positions, leads, near[number], architecture.interpolated)
@@ -101,19 +99,43 @@ def check_count(points: np.ndarray, architecture: Architecture) -> None:
         raise InputError(f"{len(points)} points; the network needs at least {architecture.least_points}")
 
 
-def index_of(positions: np.ndarray, architecture: Architecture) -> NeighbourIndex:  # (N, 3), centred
+def check_places(points: np.ndarray, places: Distinct, architecture: Architecture) -> None:
+    """An error where too few points are left once those that coincide count once."""
+    check_count(points, architecture)
+    if places.rows is not None and len(places.rows) < architecture.least_points:
+        raise InputError(
+            f"{len(points)} points, but only {len(places.rows)} that do not coincide; the network needs at least "
+            f"{architecture.least_points}"
+        )
+
+
+def seen_from(sight: Sight, places: Distinct) -> Sight:
+    """The sight of the places. Where points of one place were seen from several, that of the smallest coordinates counts, so that
+    the order of the points does not."""
+    if places.rows is None or places.places is None or sight.viewpoint is None or sight.viewpoint.ndim == 1:
+        return sight
+    x, y, z = sight.viewpoint.T
+    _, first = np.unique(places.places[order := np.lexsort((z, y, x))], return_index=True)
+    return Sight(sight.viewpoint[order[first]], sight.up)
+
+
+def index_of(positions: np.ndarray, architecture: Architecture) -> NeighbourIndex:  # (N, 3)
     """The tree that a cloud is thinned by. That of a model without a sensor stands in the principal axes of the cloud, pointing to
     where its points are farther out: so that the points it keeps are the same when the cloud is turned."""
     if architecture.sensor:
         return NeighbourIndex(positions)
-    axes = np.linalg.eigh(positions.T @ positions)[1]
-    turned = positions @ axes
-    return NeighbourIndex(turned * np.where((turned**3).sum(axis=0) < 0.0, -1.0, 1.0))
+    check_range(positions, narrowest=NARROWEST)
+    seen = positions - positions[len(positions) // 2]  # from one of them: an outlier, however far, costs the others no digits
+    scale = binary_scale(float(np.abs(seen).max()) or 1.0)
+    centred = scale * (seen - seen.mean(axis=0))
+    axes = np.linalg.eigh(centred.T @ centred)[1]
+    farther = np.where(((centred @ axes) ** 3).sum(axis=0) < 0.0, -1.0, 1.0)
+    return NeighbourIndex(seen @ (axes * farther))
 
 
-def _level(positions, below, centres, frames, neighbours, k, smallest) -> Level:
+def _level(positions, below, centres, frames, neighbours, k) -> Level:
     k = min(k, neighbours.shape[1])
-    radius = group_radii(positions, below, neighbours, k, smallest)
+    radius = group_radii(positions, below, neighbours, k)
     offsets = np.empty((*neighbours.shape, 3), np.float32)
     run_chunks(lambda begin, end: _offsets(positions, below, neighbours, frames, radius, begin, end, offsets), len(positions))
     return Level(centres, frames.astype(np.float32), neighbours, offsets, radius, k)
@@ -134,8 +156,10 @@ def _offsets(positions, below, neighbours, frames, radius, begin, end, offsets):
         for j in range(neighbours.shape[1]):
             n = neighbours[i, j]
             x, y, z = below[n, 0] - positions[i, 0], below[n, 1] - positions[i, 1], below[n, 2] - positions[i, 2]
+            x, y, z = x / radius[i], y / radius[i], z / radius[i]
+            near = drawn_near(x * x + y * y + z * z)
             for a in range(3):
-                offsets[i, j, a] = (frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z) / radius[i]
+                offsets[i, j, a] = near * (frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z)
 
 
 @kernel
@@ -148,5 +172,7 @@ def _interpolate(fine, frames, radius, coarse, leads, near, begin, end, neighbou
             n = neighbours[i, j]
             weights[i, j] = shares[j]
             x, y, z = coarse[n, 0] - fine[i, 0], coarse[n, 1] - fine[i, 1], coarse[n, 2] - fine[i, 2]
+            x, y, z = x / radius[i], y / radius[i], z / radius[i]
+            nearer = drawn_near(x * x + y * y + z * z)
             for a in range(3):
-                offsets[i, j, a] = (frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z) / radius[i]
+                offsets[i, j, a] = nearer * (frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z)

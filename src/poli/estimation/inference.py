@@ -14,6 +14,7 @@ from poli.errors import InputError, did_you_mean
 from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.grouping import Sight
 from poli.estimation.model import Model, read_model
+from poli.estimation.neighbours import check_range
 from poli.estimation.standpoint import warn_of_distance
 from poli.scan import ScanLike, points_of
 
@@ -66,6 +67,7 @@ def sight_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, 
     place = np.zeros(3) if viewpoint is None else real_array(viewpoint, "viewpoint")
     if place.shape not in ((3,), (count, 3)) or not np.isfinite(place).all():
         raise InputError(f"viewpoint has shape {place.shape}; expected finite numbers of shape (3,) or ({count}, 3)")
+    check_range(place.reshape(-1, 3), "viewpoint")
     return Sight(place, direction)
 
 

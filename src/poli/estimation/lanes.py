@@ -90,16 +90,24 @@ def offset(builder, start, step, times):
     return builder.add(start, builder.mul(step, ir.Constant(step.type, times)))
 
 
+def _one_of_two(name: str):
+    def generate(_context, builder, signature, arguments):
+        kind = arguments[0].type
+        function = builder.module.declare_intrinsic(name, [kind], ir.FunctionType(kind, [kind, kind]))
+        return builder.call(function, arguments, fastmath=("nnan", "nsz"))
+
+    return generate
+
+
 @intrinsic
 def larger(_context, a, b):
     """The larger of two numbers in one instruction. A condition becomes, where it is stored, a masked store, slow on some CPUs."""
+    return (a(a, a), _one_of_two("llvm.maxnum")) if a == b else None
 
-    def generate(_context, builder, signature, arguments):
-        kind = arguments[0].type
-        function = builder.module.declare_intrinsic("llvm.maxnum", [kind], ir.FunctionType(kind, [kind, kind]))
-        return builder.call(function, arguments, fastmath=("nnan", "nsz"))
 
-    return (a(a, a), generate) if a == b else None
+@intrinsic
+def smaller(_context, a, b):
+    return (a(a, a), _one_of_two("llvm.minnum")) if a == b else None
 
 
 @intrinsic

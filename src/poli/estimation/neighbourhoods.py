@@ -3,10 +3,16 @@
 Queries of a leaf share their search. First each looks among the points of a common ancestor, which bounds the distance to its k-th
 neighbour; one walk through the tree then finds the leaves within the largest bound, and each query reads those within its own. Of
 the distances so gathered, the k smallest are found by counting those below a threshold, eight at a time, instead of sorting.
-Coordinates are float32: who is nearest is told to seven digits of the cloud's extent, and distances that matter are computed
-elsewhere."""
+Coordinates are float32, in units of the cloud's extent: who is nearest is told to seven digits of it, and distances that matter are
+computed elsewhere. Leaves that are too small for that are named by `too_fine`, and whoever asks searches them in float64.
+
+What a search finds does not depend on the threads that share the work: a guess that one leaf gives to the next stays in a block of
+leaves. And whatever rounding does, an index is that of a point: only points are gathered, and a list that were not full would be
+filled with the first of them."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -17,17 +23,23 @@ from poli.threads import run_chunks
 CELL = 4  # points that stand together in a leaf; the first of them is the one that is left of them in a thinned cloud
 CANDIDATES = 8  # nearest points of a coarse level, of which, with their lead, the points of a cell choose those to interpolate
 _SECANTS = 6  # guesses that trust distances to be evenly spread, before halving
-_NOWHERE = np.float32(1e18)  # coordinates, and squared distances, of points that are none
+_NOWHERE = np.float32(np.inf)  # coordinates, and squared distances, of points that are none
+_BLOCK = 8  # leaves, one after another, whose searches start from each other's bounds
+# Distances are wrong by 2^-24 of the cloud's extent, so by 2^-9 of the side of the smallest leaf that is searched with them.
+_FINEST = 2.0**-15  # of the cloud's extent
+# Squared distances to boxes and to points are rounded differently, by up to 1e-6 of them; a leaf with a tie must not be missed.
+_ROUNDED = np.float32(1.0 + 1e-5)
 
 
 def neighbourhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarray:  # -> (N, k) int32
     """Of a tree as `NeighbourIndex.tree` gives it; k must be less than the number of points."""
     count, first = xyz.shape[1], (1 << depth) - 1
     found = np.empty((count, k), np.int32)
-    centre = 0.5 * (boxes[0, :3] + boxes[0, 3:])  # float32 is fine near the origin
+    centre, scale = 0.5 * (boxes[0, :3] + boxes[0, 3:]), binary_scale(_extent(boxes))
     padded = np.full((3, count + LANES), _NOWHERE)  # whole vectors can be read from the last point on
-    np.subtract(xyz, centre[:, None], out=padded[:, :count], casting="same_kind")
-    rounded = (boxes - np.tile(centre, 2)).astype(np.float32)
+    moved = xyz - centre[:, None]
+    np.multiply(moved, scale, out=padded[:, :count], casting="same_kind")
+    rounded = ((boxes - np.tile(centre, 2)) * scale).astype(np.float32)
 
     def search(begin: int, end: int) -> None:
         room = 2 * LANES * (first + 2) + count
@@ -35,11 +47,27 @@ def neighbourhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarr
         bounds, distances = np.empty(count, np.float32), np.empty(room, np.float32)
         indices, nearest = np.empty(room // LANES + 1, np.int32), np.empty(k, np.float32)
         scratch = (leaves, stack, bounds, distances, indices, nearest)
-        bind(_neighbourhoods, ranges, rounded, padded, depth, k, ordered, *scratch, found)(first + begin, first + end)
+        bind(_neighbourhoods, ranges, rounded, padded, depth, k, ordered, *scratch, found)(begin, end)
 
     if k:
-        run_chunks(search, first + 1, smallest=16)
+        run_chunks(search, -(-(first + 1) // _BLOCK), smallest=2)
     return found
+
+
+def too_fine(boxes, depth) -> np.ndarray:  # -> (L,) bool
+    """Which leaves are too small for a search in float32."""
+    sides = boxes[(1 << depth) - 1 : (2 << depth) - 1, 3:] - boxes[(1 << depth) - 1 : (2 << depth) - 1, :3]
+    return sides.max(axis=1) < _FINEST * _extent(boxes)  # a leaf without points has sides of minus infinity
+
+
+def binary_scale(length: float) -> float:
+    """A power of two that brings a length to between a half and one: what is multiplied by it is not rounded."""
+    return 2.0 ** -math.frexp(length)[1]
+
+
+def _extent(boxes) -> float:
+    """The longest side of the cloud's box, and one if all points coincide."""
+    return float((boxes[0, 3:] - boxes[0, :3]).max()) or 1.0
 
 
 def thinned(tree, times: int):
@@ -54,8 +82,11 @@ def _neighbourhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, s
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first, zero = (1 << depth) - 1, np.float32(0.0)
     guess = np.float32(-1.0)
-    for leaf in range(begin, end):
+    for number in range(begin * _BLOCK, min(end * _BLOCK, first + 1)):
+        leaf = first + number
         lo, hi = ranges[leaf, 0], ranges[leaf, 1]
+        if number % _BLOCK == 0:
+            guess = np.float32(-1.0)
         if lo == hi:
             continue
         ancestor = leaf
@@ -74,6 +105,7 @@ def _neighbourhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, s
             guess, _, _ = _threshold(distances, gathered, size, k + 1, k + 1 + (k >> 2), diagonal, guess)
             bounds[q - lo] = guess
             largest = max(largest, guess)
+        largest *= _ROUNDED
         # The leaves within the largest bound of this leaf's box; those of the ancestor are known already.
         count, stack[0], top = 0, 0, 1
         while top > 0:
@@ -84,7 +116,7 @@ def _neighbourhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, s
             dx = max(max(boxes[node, 0] - boxes[leaf, 3], boxes[leaf, 0] - boxes[node, 3]), zero)
             dy = max(max(boxes[node, 1] - boxes[leaf, 4], boxes[leaf, 1] - boxes[node, 4]), zero)
             dz = max(max(boxes[node, 2] - boxes[leaf, 5], boxes[leaf, 2] - boxes[node, 5]), zero)
-            if dx * dx + dy * dy + dz * dz < largest:
+            if dx * dx + dy * dy + dz * dz <= largest:
                 if node < first:
                     stack[top], stack[top + 1] = 2 * node + 1, 2 * node + 2
                     top += 2
@@ -93,6 +125,7 @@ def _neighbourhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, s
                     count += 1
         for q in range(lo, hi):
             x, y, z, bound = X[q], Y[q], Z[q], bounds[q - lo]
+            reach = bound * _ROUNDED
             gathered = _measure(X, Y, Z, start, size, x, y, z, distances, indices, 0)
             distances[q - start] = _NOWHERE  # itself
             for i in range(count):
@@ -100,7 +133,7 @@ def _neighbourhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, s
                 dx = max(max(boxes[node, 0] - x, x - boxes[node, 3]), zero)
                 dy = max(max(boxes[node, 1] - y, y - boxes[node, 4]), zero)
                 dz = max(max(boxes[node, 2] - z, z - boxes[node, 5]), zero)
-                if dx * dx + dy * dy + dz * dz < bound:
+                if dx * dx + dy * dy + dz * dz <= reach:
                     lower = ranges[node, 0]
                     gathered = _measure(X, Y, Z, lower, ranges[node, 1] - lower, x, y, z, distances, indices, gathered)
             _keep_nearest(distances, indices, gathered, k, bound, nearest, found[q])
@@ -133,7 +166,9 @@ def _threshold(distances, gathered, count, least, most, above, guess):
             share = np.float32((least - under + 0.5) / (upto - under)) if tries <= _SECANTS else np.float32(0.5)
             middle = base + (above - base) * share
             if not below < middle < above:
-                break
+                middle = base + (above - base) * np.float32(0.5)
+                if not below < middle < above:
+                    break
         inside = 0
         for place in range(0, gathered, LANES):
             inside += count_bits(not_above(distances, place, middle))
@@ -161,11 +196,14 @@ def _keep_nearest(distances, indices, gathered, k, bound, nearest, found):
             nearest[kept], found[kept] = distances[place + lane], indices[place // LANES] + lane
             kept += 1
     place = 0
-    while kept < k:  # ties
+    while kept < k and place < gathered:  # ties
         if below < distances[place] <= above:
             nearest[kept], found[kept] = distances[place], indices[place // LANES] + place % LANES
             kept += 1
         place += 1
+    while kept < k:  # never: the bound was found by counting k of these
+        nearest[kept], found[kept] = above, indices[0]
+        kept += 1
 
 
 @kernel

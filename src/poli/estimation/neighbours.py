@@ -13,13 +13,17 @@ import numpy as np
 
 from poli.arrays import real_number, whole_number
 from poli.errors import InputError
-from poli.estimation.neighbourhoods import neighbourhoods, thinned
+from poli.estimation.neighbourhoods import neighbourhoods, thinned, too_fine
 from poli.estimation.splitting import LEAF, split
 from poli.kernel import bind, kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 
 STACK = 64  # deeper than any tree of 2^31 points
+# Squares of distances must be numbers: from 1e154 on they are infinite, below 1e-162 they are zero. Fourteen orders of magnitude
+# and more are left to both for sums and differences; real coordinates lie a hundred away.
+FARTHEST, NARROWEST = 1e140, 1e-140
+_BLOCK = 64  # queries, one after another, that start from each other's bounds: the same, whichever threads share the work
 
 
 class NeighbourIndex:
@@ -30,6 +34,7 @@ class NeighbourIndex:
         count = len(self.points)
         if count >= 2**31:
             raise InputError(f"{count} points; the index holds fewer than 2^31")
+        check_range(self.points, narrowest=NARROWEST)
         self._depth = max(0, int(np.ceil(np.log2(count / LEAF))))
         nodes = (2 << self._depth) - 1
         self._order = np.arange(count, dtype=np.int32)
@@ -92,21 +97,65 @@ class NeighbourIndex:
     def neighbourhoods(self, k: int, thinning: int = 0, ordered: bool = False) -> np.ndarray:  # (M, k) int32
         """The k nearest others of every point, in leaf order, of the cloud thinned `thinning` times by CELL: a set each, or, if
         `ordered`, nearest first. Much faster than `nearest`, which takes queries one by one."""
-        ranges, boxes, xyz, depth = thinned(self.tree, thinning)
-        return neighbourhoods(ranges, boxes, xyz, depth, k, ordered)
+        tree = thinned(self.tree, thinning)
+        found = neighbourhoods(*tree, k, ordered)
+        fine = too_fine(tree[1], tree[3])
+        if k and fine.any():
+            _search_again(tree, fine, k, found)
+        return found
 
     def _search(self, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = np.empty((columns.shape[1], k), np.int32)
-        squared = np.empty((columns.shape[1], k))
-        run_chunks(bind(_nearest, *self.tree, k, columns, found, squared), columns.shape[1])
-        return found, squared
+        return _search(self.tree, k, columns)
 
     def _split(self, levels: int, begin: int, end: int) -> None:
         bind(split, self._xyz, self._order, self._ranges, self._boxes, self._depth, levels)(begin, end)
 
 
+def diagonal(index: NeighbourIndex) -> float:
+    """Of the box of all points: no two are farther apart."""
+    box = index.tree[1][0]
+    return float(np.sqrt(((box[3:] - box[:3]) ** 2).sum()))
+
+
+def check_range(points: np.ndarray, name: str = "points", narrowest: float = 0.0) -> None:  # (N, 3), finite
+    """An error where distances cannot be computed in float64."""
+    reach = max(float(points.max(initial=0.0)), -float(points.min(initial=0.0)))
+    if reach > FARTHEST:
+        row = int(np.abs(points).max(axis=1).argmax())
+        raise InputError(
+            f"{name}: coordinates reach {reach:.3g} (row {row}), and distances beyond {FARTHEST:g} are not numbers in float64; "
+            "drop such points, or scale the cloud"
+        )
+    if 0.0 < reach < narrowest:
+        raise InputError(
+            f"{name}: no coordinate exceeds {reach:.3g}, and squares of less than {narrowest:g} are lost; scale the cloud"
+        )
+
+
+def _search(tree, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (3, M) -> (M, k), (M, k)
+    found = np.empty((columns.shape[1], k), np.int32)
+    squared = np.empty((columns.shape[1], k))
+    run_chunks(bind(_nearest, *tree, k, columns, found, squared), -(-columns.shape[1] // _BLOCK), smallest=4)
+    return found, squared
+
+
+def _search_again(tree, leaves: np.ndarray, k: int, found: np.ndarray) -> None:  # (L,) bool, (M, k)
+    """Overwrite the neighbours of the points in these leaves by those that float64 finds."""
+    ranges, _, xyz, depth = tree
+    spans = ranges[(1 << depth) - 1 :][: len(leaves)][leaves]
+    rows = np.concatenate([np.arange(lo, hi) for lo, hi in spans])
+    if not len(rows):
+        return
+    nearest, _ = _search(tree, k + 1, np.ascontiguousarray(xyz[:, rows]))
+    itself = nearest == rows[:, None]
+    itself[~itself.any(axis=1), -1] = True  # a heap of duplicates: one of the others goes
+    found[rows] = nearest[~itself].reshape(len(rows), k)
+
+
 def _columns(points: ScanLike) -> np.ndarray:  # (M, 3) -> (3, M)
-    return np.ascontiguousarray(points_of(points, "queries", least=0).T)
+    queries = points_of(points, "queries", least=0)
+    check_range(queries, "queries")
+    return np.ascontiguousarray(queries.T)
 
 
 @kernel(inline="always")
@@ -119,16 +168,17 @@ def box_distance(boxes, node, x, y, z):
 
 @kernel
 def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
+    """`begin` and `end` count blocks of queries."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first_leaf = (1 << depth) - 1
     waiting, waiting_distance = np.empty(STACK, np.int32), np.empty(STACK)
     leaf_distance = np.empty(2 * LEAF)
-    best, best_index = np.empty(k), np.empty(k, np.int32)
+    best, best_index = np.full(k, np.inf), np.zeros(k, np.int32)  # indices of points, whatever happens
     previous = np.inf  # distance of the previous query to its k-th neighbour
-    for s in range(begin, end):
+    for s in range(begin * _BLOCK, min(end * _BLOCK, queries.shape[1])):
         x, y, z = queries[0, s], queries[1, s], queries[2, s]
         limit = np.inf
-        if previous < np.inf:
+        if s % _BLOCK > 0:
             # The previous query's k neighbours lie within its k-th distance plus the step from it to here.
             step = np.sqrt((x - queries[0, s - 1]) ** 2 + (y - queries[1, s - 1]) ** 2 + (z - queries[2, s - 1]) ** 2)
             limit = ((previous + step) * (1.0 + 1e-9)) ** 2 + 1e-300

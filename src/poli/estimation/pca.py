@@ -9,7 +9,7 @@ import numpy as np
 from poli.arrays import real_number, whole_number
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbours import STACK, NeighbourIndex, box_distance
+from poli.estimation.neighbours import FARTHEST, STACK, NeighbourIndex, box_distance
 from poli.kernel import bind, kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
@@ -57,7 +57,8 @@ def _nearest(index: NeighbourIndex, k: int) -> np.ndarray:  # -> (N, 3, 3)
 
 
 def _within(index: NeighbourIndex, radius: float) -> np.ndarray:  # -> (N, 3, 3)
-    radius = real_number(radius, "radius", "a positive number of metres", above=True)
+    # No two points are farther apart, and squares of it are numbers.
+    radius = min(real_number(radius, "radius", "a positive number of metres", above=True), 4.0 * FARTHEST)
     covariances = np.empty((len(index), 3, 3))
     run_chunks(bind(_ball_covariances, *index.tree, index.leaf_order, radius, covariances), len(index))
     return covariances

@@ -1,4 +1,7 @@
-"""How the k-d tree comes about: nodes boxed and halved, leaves ordered into cells."""
+"""How the k-d tree comes about: nodes boxed and halved, leaves ordered into cells.
+
+Points are compared by all three coordinates, beginning with the axis that is split. So no two distinct points tie, and the order of
+the leaves is that of the places alone: whoever shuffles a cloud gets the same tree. Scans are rounded, and have many ties."""
 
 import numpy as np
 
@@ -22,7 +25,7 @@ def split(xyz, order, ranges, boxes, depth, levels, begin, end):
                     # Whole leaves to the left; at the right, maybe none.
                     mid = min(lo + LEAF * (((hi - lo + LEAF - 1) // LEAF + 1) // 2), hi)
                     if mid < hi:
-                        _partition(xyz[axis], xyz, order, lo, hi - 1, mid)
+                        _partition(axis, xyz, order, lo, hi - 1, mid)
                     ranges[2 * node + 1, 0], ranges[2 * node + 1, 1] = lo, mid
                     ranges[2 * node + 2, 0], ranges[2 * node + 2, 1] = mid, hi
                 else:
@@ -51,45 +54,68 @@ def _cells(xyz, order, lo, hi, axis):
     """Order a leaf into cells, each led by the point nearest to its mean, whatever the order in which points came."""
     half, box = 2 * CELL, np.empty(6)
     if lo + half < hi:
-        _partition(xyz[axis], xyz, order, lo, hi - 1, lo + half)
+        _partition(axis, xyz, order, lo, hi - 1, lo + half)
     for start in range(lo, hi, half):
         end = min(start + half, hi)
         if start + CELL < end:
-            _partition(xyz[_box(xyz, start, end, box)], xyz, order, start, end - 1, start + CELL)
+            _partition(_box(xyz, start, end, box), xyz, order, start, end - 1, start + CELL)
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     for start in range(lo, hi, CELL):
         end = min(start + CELL, hi)
+        _sort(xyz, order, start, end)
         x, y, z = X[start:end].mean(), Y[start:end].mean(), Z[start:end].mean()
         first, nearest = start, np.inf
         for s in range(start, end):
             d = (X[s] - x) ** 2 + (Y[s] - y) ** 2 + (Z[s] - z) ** 2
-            tie = abs(d - nearest) <= 1e-9 * d  # always of two points: then rounding must not decide
-            if X[s] < X[first] if tie else d < nearest:
+            # Two points always tie, to some 1e-16 of d where coordinates are as large as the cell; 1e-9 is far above that, and a
+            # difference so small decides nothing that matters. The first then leads.
+            if d < nearest and not abs(d - nearest) <= 1e-9 * d:
                 first, nearest = s, d
-        X[start], X[first] = X[first], X[start]
-        Y[start], Y[first] = Y[first], Y[start]
-        Z[start], Z[first] = Z[first], Z[start]
-        order[start], order[first] = order[first], order[start]
+        _exchange(X, Y, Z, order, start, first)
+
+
+@kernel(inline="always")
+def _exchange(X, Y, Z, order, i, j):
+    X[i], X[j] = X[j], X[i]
+    Y[i], Y[j] = Y[j], Y[i]
+    Z[i], Z[j] = Z[j], Z[i]
+    order[i], order[j] = order[j], order[i]
 
 
 @kernel
-def _partition(key, xyz, order, left, right, mid):
-    """Quickselect: reorder points so that key[mid] stands where sorting would put it."""
+def _sort(xyz, order, start, end):
+    """By x, then y, then z; a handful of points."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
+    for s in range(start + 1, end):
+        i = s
+        while i > start and _less(X[i], Y[i], Z[i], X[i - 1], Y[i - 1], Z[i - 1]):
+            _exchange(X, Y, Z, order, i, i - 1)
+            i -= 1
+
+
+@kernel(inline="always")
+def _less(a, b, c, x, y, z):
+    return a < x or (a == x and (b < y or (b == y and c < z)))
+
+
+@kernel
+def _partition(axis, xyz, order, left, right, mid):
+    """Quickselect: reorder points so that the one at `mid` stands where sorting would put it, by this axis, then the next two."""
+    X, Y, Z = xyz[0], xyz[1], xyz[2]
+    A, B, C = xyz[axis], xyz[(axis + 1) % 3], xyz[(axis + 2) % 3]
     while right > left:
-        a, b, c = key[left], key[(left + right) >> 1], key[right]
-        pivot = max(min(a, b), min(max(a, b), c))
+        middle = (left + right) >> 1
+        a, b, c = A[left], A[middle], A[right]
+        pivot = middle if a <= b <= c or c <= b <= a else left if b <= a <= c or c <= a <= b else right
+        x, y, z = A[pivot], B[pivot], C[pivot]
         i, j = left, right
         while i <= j:
-            while key[i] < pivot:
+            while _less(A[i], B[i], C[i], x, y, z):
                 i += 1
-            while key[j] > pivot:
+            while _less(x, y, z, A[j], B[j], C[j]):
                 j -= 1
             if i <= j:
-                X[i], X[j] = X[j], X[i]
-                Y[i], Y[j] = Y[j], Y[i]
-                Z[i], Z[j] = Z[j], Z[i]
-                order[i], order[j] = order[j], order[i]
+                _exchange(X, Y, Z, order, i, j)
                 i += 1
                 j -= 1
         if mid <= j:

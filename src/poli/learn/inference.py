@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
+from dataclasses import replace
 
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError, MissingExtra
+from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST
 from poli.estimation.density import median_spacing, warn_of_density
-from poli.estimation.grouping import group
+from poli.estimation.distinct import distinct
+from poli.estimation.grouping import check_places, group, seen_from
 from poli.estimation.inference import UP, load_model, sight_of
+from poli.estimation.neighbours import NARROWEST, check_range
 from poli.estimation.standpoint import warn_of_distance
 from poli.learn.groups import GroupBatch
 from poli.learn.trained import network_of
@@ -37,15 +42,31 @@ def estimate(
     points = points_of(scan).copy()
     trained = load_model(model)
     sight = sight_of(viewpoint, up, merged, len(points))
-    grouping = group(points, trained.architecture, sight)
+    check_range(points, narrowest=NARROWEST)
+    places = distinct(points, ordered=not trained.architecture.sensor)
+    check_places(points, places, trained.architecture)
+    at = places.of_places(points)
+    grouping = group(at, trained.architecture, seen_from(sight, places))
+    most = np.minimum(HORIZON * grouping.levels[0].radius, np.linalg.norm(np.ptp(at, axis=0)))
     with torch.no_grad():
-        L, frames = network_of(trained).to(place).sized(GroupBatch.of([grouping]).to(place))
-        factor = trained.calibration * (frames.double() @ L.double())
-        covariances = (factor @ factor.transpose(1, 2)).cpu().numpy()
+        # Spacings are multiplied in float64: in some units they are no float32.
+        batch = GroupBatch.of([replace(grouping, spacing=np.ones(len(at)))]).to(place)
+        L, frames = network_of(trained).to(place).sized(batch)
+        spacing, bound = torch.from_numpy(trained.calibration * grouping.spacing).to(place), torch.from_numpy(most).to(place)
+        factor = frames.double() * _sound(torch.diagonal(L, dim1=1, dim2=2).double() * spacing[:, None], bound)[:, None]
+        covariances = places.of_points((factor @ factor.transpose(1, 2)).cpu().numpy())
     if warn:
         warn_of_distance(trained, points, sight)
         warn_of_density(trained, len(points), median_spacing(grouping.levels[0].radius, grouping.levels[0].size))
     return Ellipsoids.trusted(points, covariances, viewpoint)
+
+
+def _sound(scales: torch.Tensor, most: torch.Tensor) -> torch.Tensor:  # (N, 3), (N,) -> (N, 3)
+    """No ellipsoid larger than what its point has seen, and none flat, as in the runtime (`estimation.runtime.sizes`)."""
+    largest = torch.minimum(scales[:, 1:].amax(dim=1), most)
+    wide = torch.maximum(torch.minimum(scales[:, 1:], largest[:, None]), math.sqrt(2.0 * FLATTEST) * largest[:, None])
+    thin = torch.minimum(scales[:, 0], math.sqrt(THINNEST) * wide.amin(dim=1))
+    return torch.cat([torch.maximum(thin, math.sqrt(FLATTEST) * largest)[:, None], wide], dim=1)
 
 
 def _device(device: str | torch.device) -> torch.device:

@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 
 from poli.errors import MissingExtra
-from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import SMALLEST_RADIUS
+from poli.estimation.architecture import HORIZON, Architecture
+from poli.estimation.frames import TOLD
 from poli.estimation.neighbourhoods import CANDIDATES
 from poli.learn.groups import GroupBatch
 from poli.learn.jacobi import eigh3
@@ -19,6 +19,8 @@ try:
     import torch
 except ImportError:
     raise MissingExtra("poli.learn", "train") from None
+
+_SMALLEST_RADIUS = 1e-15  # groups of duplicates have less; squares of what is divided by it are float32
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,7 @@ def group_tensors(
     neighbours += [near[level - 1][:, : sizes[level]][centres[level - 1]] for level in levels[1:]]
 
     metric = [positions[max(level - 1, 0)][neighbours[level]] - positions[level][:, None] for level in levels]  # (M, k, 3) metres
-    smallest = _smallest_radius(points)
-    radii = [torch.maximum(x[:, :size].square().sum(2).mean(1).sqrt(), smallest) for x, size in zip(metric, sizes, strict=True)]
+    radii = [x[:, :size].square().sum(2).mean(1).sqrt().clamp_min(_SMALLEST_RADIUS) for x, size in zip(metric, sizes, strict=True)]
     if architecture.frames == "sensor" and up is not None:
         frame = _sensor_frames(points.double(), up.double()).float()
     else:
@@ -74,14 +75,9 @@ def group_tensors(
 
 
 def _seen(x: torch.Tensor, frames: torch.Tensor, radii: torch.Tensor) -> torch.Tensor:  # (M, k, 3), (M, 3, 3), (M,) -> (M, k, 3)
-    """Offsets in the frames and radii of those who see them."""
-    return x @ frames / radii[:, None, None]
-
-
-def _smallest_radius(points: torch.Tensor) -> torch.Tensor:  # () float32
-    exact = points.double()
-    spread = (exact - exact.mean(dim=0)).square().sum(dim=1).mean().sqrt()
-    return torch.where(spread > 0.0, SMALLEST_RADIUS * spread, torch.ones_like(spread)).float()
+    """Offsets in the frames and radii of those who see them, none beyond the horizon."""
+    seen = x @ frames / radii[:, None, None]
+    return seen * (HORIZON / seen.square().sum(2, keepdim=True).sqrt().clamp_min(1e-30)).clamp_max(1.0)
 
 
 def _sensor_frames(rays: torch.Tensor, up: torch.Tensor) -> torch.Tensor:  # (N, 3), (3,) -> (N, 3, 3)
@@ -111,10 +107,11 @@ def _context(  # (N, c)
     radii: torch.Tensor, frames: torch.Tensor, rays: torch.Tensor, up: torch.Tensor | None, architecture: Architecture
 ) -> torch.Tensor:
     """What a point is told beside its group, as in `estimation.frames`."""
-    told = [radii.log()[:, None]] if architecture.log_scale else []
+    told = [radii.log()[:, None].clamp(-TOLD, TOLD)] if architecture.log_scale else []
     if up is not None:
         length = rays.square().sum(dim=1, keepdim=True).sqrt().clamp_min(1e-3)
-        told += [-(rays[:, None] @ frames)[:, 0] / length, up @ frames, length.log() - 2.5, (rays @ up)[:, None].asinh()]
+        told += [-(rays[:, None] @ frames)[:, 0] / length, up @ frames, (length.log() - 2.5).clamp_max(TOLD)]
+        told.append((rays @ up)[:, None].asinh().clamp(-TOLD, TOLD))
     return torch.cat(told, dim=1) if told else radii.new_zeros(radii.shape[0], 0)
 
 

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.estimation.architecture import Architecture
+from poli.errors import InputError
+from poli.estimation.architecture import HORIZON, Architecture
+from poli.estimation.distinct import distinct
 from poli.estimation.frames import group_radii, principal_frames, sensor_frames, tell_context
-from poli.estimation.grouping import SMALLEST_RADIUS, Sight, check_count, index_of
-from poli.estimation.neighbourhoods import CELL
+from poli.estimation.grouping import Sight, check_places, index_of, seen_from
+from poli.estimation.neighbourhoods import CELL, binary_scale
+from poli.estimation.neighbours import NARROWEST, check_range, diagonal
 from poli.estimation.runtime.arithmetic import TILE
 from poli.estimation.runtime.attention import attend
 from poli.estimation.runtime.encoding import encode_level, encode_points
@@ -53,17 +56,27 @@ def covariances(  # (N, 3) -> (N, 3, 3)
     spaced: Callable[[np.ndarray, int], None] | None = None,
 ) -> np.ndarray:
     """Calibrated covariances. `watch` is called when a stage ends: sampling, neighbours, network, interpolation or network
-    again. `spaced` is told the root mean square distances (N,) of the nearest neighbours of all points, and how many those are."""
-    check_count(points, architecture)
-    centred = points - points.mean(axis=0)
-    index = index_of(centred, architecture)
+    again. `spaced` is told the root mean square distances of the nearest neighbours of all places, and how many those are.
+
+    Points that coincide have one ellipsoid, and neither their number nor the order of the points changes any."""
+    check_range(points, narrowest=NARROWEST)
+    places = distinct(points, ordered=not architecture.sensor)
+    check_places(points, places, architecture)
+    found = _of_places(places.of_places(points), architecture, weights, calibration, seen_from(sight, places), watch, spaced)
+    return places.of_points(found)
+
+
+def _of_places(points, architecture: Architecture, weights: Weights, calibration: float, sight: Sight, watch, spaced) -> np.ndarray:
+    index = index_of(points, architecture)
     order = index.leaf_order
     watch("sampling")
     near = [index.neighbourhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
     watch("neighbours")
-    positions = centred[order]
-    smallest = SMALLEST_RADIUS * float(np.sqrt((positions**2).sum(axis=1).mean())) or 1.0
-    rays = None if sight.viewpoint is None else (points - sight.viewpoint)[order]
+    extent = diagonal(index)
+    scale = binary_scale(extent)  # lengths are in units of the extent where they are float32
+    positions = points[order]
+    rays = None if sight.viewpoint is None else positions - _in_order(sight.viewpoint, order)
+    positions *= scale
     first = min(architecture.neighbours[0], near[0].shape[1])
     wide = [min(count, near[level].shape[1]) for level, count in enumerate(architecture.wide, 1)]
     if architecture.frames == "sensor" and rays is not None and sight.up is not None:
@@ -71,10 +84,11 @@ def covariances(  # (N, 3) -> (N, 3, 3)
     else:
         far = [np.repeat(near[n][:, :count] * CELL**n, CELL**n, axis=0)[: len(points)] for n, count in enumerate(wide, 1)]
         frames = principal_frames(positions, np.concatenate([near[0][:, :first], *far], axis=1))
-    radius = group_radii(positions, positions, near[0], first, smallest)
+    radius = group_radii(positions, positions, near[0], first)
+    metres = radius / scale
     if spaced is not None:
-        spaced(radius, first)
-    context = tell_context(radius, frames, rays, sight.up, architecture.log_scale, architecture.sensor)
+        spaced(metres, first)
+    context = tell_context(metres, frames, rays, sight.up, architecture.log_scale, architecture.sensor)
     frames = frames.astype(np.float32)
     steps = [CELL**level for level in range(architecture.levels)]
     levels = [
@@ -86,7 +100,7 @@ def covariances(  # (N, 3) -> (N, 3, 3)
     for number in range(1, architecture.levels):
         below = levels[number - 1]
         k = min(architecture.neighbours[number], below.near.shape[1])
-        radii.append(group_radii(levels[number].points, below.points, below.near, k, smallest, step=CELL))
+        radii.append(group_radii(levels[number].points, below.points, below.near, k, step=CELL))
         features.append(_encode_level(number, levels, k, radii[-1], features[-1], architecture, weights))
     watch("network")
     known = features[-1]
@@ -95,10 +109,19 @@ def covariances(  # (N, 3) -> (N, 3, 3)
     watch("interpolation")
     moments = _attend(levels, wide, radius, known, architecture, weights)
     # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
-    lengths = calibration * np.sqrt(2.0 * np.pi / (first + 1)) * radius
-    result = _size(moments, levels[0].frames, lengths, known.scalars, context, order, architecture, weights)
+    lengths = calibration * np.sqrt(2.0 * np.pi / (first + 1)) * metres
+    most = np.minimum(HORIZON * metres, extent) ** 2  # nobody has seen farther
+    result = _size(moments, levels[0].frames, lengths, most, known.scalars, context, order, architecture, weights)
     watch("network")
+    if not np.isfinite(result.sum()) and not np.isfinite(result).all():
+        raise InputError(
+            "the model's covariances are not finite: its weights are too large, or its training failed; train it again"
+        )
     return result
+
+
+def _in_order(viewpoint: np.ndarray, order: np.ndarray) -> np.ndarray:  # (3,) or (N, 3)
+    return viewpoint if viewpoint.ndim == 1 else viewpoint[order]
 
 
 def _encode_points(level: _Level, k, radius, context, architecture: Architecture, weights: Weights) -> _Features:
@@ -164,10 +187,10 @@ def _attend(levels, wide, radius, known: _Features, architecture: Architecture, 
     return moments
 
 
-def _size(moments, frames, lengths, scalars, context, order, architecture: Architecture, weights: Weights) -> np.ndarray:
+def _size(moments, frames, lengths, most, scalars, context, order, architecture: Architecture, weights: Weights) -> np.ndarray:
     maps = _flat([_map(weights, "size.hidden" if architecture.size else "head.hidden"), _map(weights, "size.out")])
     result = np.empty((len(moments), 3, 3))
-    args = (moments, frames, lengths, scalars, context, maps, architecture.size > 0, architecture.floor, order)
+    args = (moments, frames, lengths, most, scalars, context, maps, architecture.size > 0, architecture.floor, order)
     run_chunks(bind(size, *args, result), -(-len(moments) // TILE), _LEAST_TILES)
     return result
 

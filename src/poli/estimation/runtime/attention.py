@@ -6,6 +6,7 @@ from poli.estimation.lanes import larger
 from poli.estimation.neighbourhoods import CELL
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
 from poli.estimation.runtime.places import (
+    draw_near,
     gather_features,
     gather_offsets,
     list_near,
@@ -30,7 +31,7 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
     rounds, wide, total = len(out_bias), wide1 + wide2 > 0, k + wide1 + wide2
     rows, who = np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
     at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
-    inverse, offsets, x = np.empty(TILE, np.float32), np.empty((total, 3, TILE), np.float32), np.empty((total, 3, TILE), np.float32)
+    inverse, offsets, x = np.empty(TILE), np.empty((total, 3, TILE), np.float32), np.empty((total, 3, TILE), np.float32)
     place, known = np.empty((total, 9, TILE), np.float32), np.empty((total, width, TILE), np.float32)
     edge, attention = np.empty((total, width, TILE), np.float32), np.empty((total, heads, TILE), np.float32)
     prior, deviation = np.empty((total, TILE), np.float32), np.empty((total, TILE), np.float32)
@@ -45,8 +46,9 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
         list_near(near, rows, k, who)
         _list_shared(near1, wide1, CELL, start, k, who)
         _list_shared(near2, wide2, LEAF, start, k + wide1, who)
-        gather_offsets(points, who, at, offsets)
-        turn_offsets(offsets, frame, inverse, x)
+        gather_offsets(points, who, at, inverse, offsets)
+        draw_near(offsets, scratch[0])
+        turn_offsets(offsets, frame, x)
         _draw_in(x, wide, place, prior, scratch)
         squares(place)
         own_features(scalars, rows, inputs, 0)

@@ -26,7 +26,7 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
     count, width, told = len(points), len(edge_bias), context.shape[1]
     rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
     at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
-    inverse, offsets, place = np.empty(TILE, np.float32), np.empty((k, 3, TILE), np.float32), np.empty((k, 9, TILE), np.float32)
+    inverse, offsets, place = np.empty(TILE), np.empty((k, 3, TILE), np.float32), np.empty((k, 9, TILE), np.float32)
     first, second = np.empty((k, width, TILE), np.float32), np.empty((k, width, TILE), np.float32)
     pooled = np.empty((2 * width + told, TILE), np.float32)
     place_begin, edge_begin, node_begin = bias_tile(place_bias + context_bias), bias_tile(edge_bias), bias_tile(node_bias)
@@ -35,8 +35,8 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
     for tile in range(begin, end):
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
         list_near(near, rows, k, who)
-        gather_offsets(points, who, at, offsets)
-        turn_offsets(offsets, frame, inverse, place)
+        gather_offsets(points, who, at, inverse, offsets)
+        turn_offsets(offsets, frame, place)
         squares(place)
         own_features(context, rows, pooled, 2 * width)
         if told:
@@ -60,7 +60,7 @@ def encode_level(
     turned = 3 * heard_vectors.shape[1]
     rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
     at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
-    inverse, offsets = np.empty(TILE, np.float32), np.empty((k, 3, TILE), np.float32)
+    inverse, offsets = np.empty(TILE), np.empty((k, 3, TILE), np.float32)
     place = np.empty((k, 3 + turned, TILE), np.float32)
     first, second = np.empty((k, width, TILE), np.float32), np.empty((k, width, TILE), np.float32)
     pooled = np.empty((2 * width + own + turned, TILE), np.float32)
@@ -70,8 +70,8 @@ def encode_level(
     for tile in range(begin, end):
         load_points(tile, count, step, below, frames, radius, rows, at, frame, inverse)
         list_near(near, rows, k, who)
-        gather_offsets(below, who, at, offsets)
-        turn_offsets(offsets, frame, inverse, place)
+        gather_offsets(below, who, at, inverse, offsets)
+        turn_offsets(offsets, frame, place)
         gather_vectors(heard_vectors, who, frame, place, 3)
         gather_features(gathered, who, place_begin, first)
         linear(place_weight, place, 0, first, first, True)

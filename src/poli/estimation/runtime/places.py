@@ -2,9 +2,12 @@
 
 import numpy as np
 
-from poli.estimation.lanes import LANES, gather_eight, transpose_eight
+from poli.estimation.architecture import HORIZON
+from poli.estimation.lanes import LANES, gather_eight, larger, transpose_eight
 from poli.estimation.runtime.arithmetic import FAST, TILE
 from poli.kernel import kernel
+
+_BEYOND = 1e15  # radii: squares of more are no float32
 
 
 @kernel
@@ -31,24 +34,48 @@ def list_near(near, rows, k, who):
 
 
 @kernel(**FAST)
-def gather_offsets(below, who, at, offsets):
-    """Neighbours less points, in the common frame. Subtracted in float64: clouds may be far off."""
+def gather_offsets(below, who, at, inverse, offsets):
+    """Neighbours less points, in the common frame and in radii. In float64 until they are: clouds may be far off, and the parts of
+    one cloud may be of very different size."""
     for j in range(len(who)):
         X, Y, Z, names = offsets[j, 0], offsets[j, 1], offsets[j, 2], who[j]
         for p in range(TILE):
-            n = names[p]
-            X[p], Y[p], Z[p] = below[n, 0] - at[0, p], below[n, 1] - at[1, p], below[n, 2] - at[2, p]
+            n, unit = names[p], inverse[p]
+            X[p] = (below[n, 0] - at[0, p]) * unit
+            Y[p] = (below[n, 1] - at[1, p]) * unit
+            Z[p] = (below[n, 2] - at[2, p]) * unit
 
 
 @kernel(**FAST)
-def turn_offsets(offsets, frame, inverse, place):
-    """F' d / radius: channels 0 to 2."""
+def draw_near(offsets, squared):
+    """Whoever is beyond the horizon is seen there."""
+    farthest, beyond = np.float32(HORIZON * HORIZON), np.float32(_BEYOND)
+    for j in range(len(offsets)):
+        X, Y, Z = offsets[j, 0], offsets[j, 1], offsets[j, 2]
+        most = np.float32(0.0)
+        for p in range(TILE):
+            squared[p] = X[p] * X[p] + Y[p] * Y[p] + Z[p] * Z[p]
+        for p in range(TILE):
+            most = larger(most, squared[p])
+        if most > farthest:
+            for p in range(TILE):
+                if squared[p] > farthest:
+                    x = max(min(X[p], beyond), -beyond)
+                    y = max(min(Y[p], beyond), -beyond)
+                    z = max(min(Z[p], beyond), -beyond)
+                    near = np.float32(HORIZON) / np.sqrt(x * x + y * y + z * z)
+                    X[p], Y[p], Z[p] = near * x, near * y, near * z
+
+
+@kernel(**FAST)
+def turn_offsets(offsets, frame, place):
+    """F' d: channels 0 to 2."""
     for j in range(len(offsets)):
         X, Y, Z = offsets[j, 0], offsets[j, 1], offsets[j, 2]
         for a in range(3):
             out, f, g, h = place[j, a], frame[a], frame[3 + a], frame[6 + a]
             for p in range(TILE):
-                out[p] = (f[p] * X[p] + g[p] * Y[p] + h[p] * Z[p]) * inverse[p]
+                out[p] = f[p] * X[p] + g[p] * Y[p] + h[p] * Z[p]
 
 
 @kernel(**FAST)

@@ -6,6 +6,7 @@ from poli.estimation.neighbourhoods import CELL, choose
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, linear
 from poli.estimation.runtime.encoding import finish
 from poli.estimation.runtime.places import (
+    draw_near,
     gather_features,
     gather_offsets,
     gather_vectors,
@@ -27,8 +28,9 @@ def read_level(
     place_weight, place_bias, node_weight, node_bias = weights
     count, width, turned = len(points), known.shape[1], 3 * heard_vectors.shape[1]
     rows, at, frame = np.empty(TILE, np.int32), np.empty((3, TILE)), np.empty((9, TILE), np.float32)
-    inverse, offsets = np.empty(TILE, np.float32), np.empty((read, 3, TILE), np.float32)
+    inverse, offsets = np.empty(TILE), np.empty((read, 3, TILE), np.float32)
     place, hidden = np.empty((read, 3 + turned, TILE), np.float32), np.empty((read, width, TILE), np.float32)
+    squared = np.empty(TILE, np.float32)
     chosen, who = np.empty(read, np.int32), np.empty((read, TILE), np.int32)
     distances, shares = np.empty(read), np.empty((read, TILE), np.float32)
     inputs = np.empty((2 * width + 3 * own.shape[1], TILE), np.float32)
@@ -41,8 +43,9 @@ def read_level(
             choose(points, i, i // CELL, coarse, near, radius[i], chosen, distances)
             for j in range(read):
                 who[j, p], shares[j, p] = chosen[j], distances[j]
-        gather_offsets(coarse, who, at, offsets)
-        turn_offsets(offsets, frame, inverse, place)
+        gather_offsets(coarse, who, at, inverse, offsets)
+        draw_near(offsets, squared)
+        turn_offsets(offsets, frame, place)
         gather_vectors(heard_vectors, who, frame, place, 3)
         gather_features(gathered, who, place_begin, hidden)
         linear(place_weight, place, 0, hidden, hidden, True)

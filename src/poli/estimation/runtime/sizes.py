@@ -2,18 +2,20 @@
 
 import numpy as np
 
-from poli.estimation.architecture import THINNEST
-from poli.estimation.lanes import larger
+from poli.estimation.architecture import FLATTEST, THINNEST
+from poli.estimation.lanes import larger, smaller
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
 from poli.estimation.runtime.axes import diagonalise
 from poli.estimation.runtime.places import own_features
 from poli.kernel import kernel
 
+_MOST_STRETCHED = np.float32(80.0)  # logarithm: float32 ends at 88, and no ellipsoid is stretched so far
+
 
 @kernel(**FAST)
-def size(moments, frames, lengths, scalars, context, weights, own_width, floor, order, begin, end, covariances):
+def size(moments, frames, lengths, most, scalars, context, weights, own_width, floor, order, begin, end, covariances):
     """Axes from the moments; their variances stretched by what the size map says, in units of `lengths`. If `own_width`, the map
-    hangs on all that is known of a point, else on its scalars alone."""
+    hangs on all that is known of a point, else on its scalars alone. No variance is above `most`, none below FLATTEST of it."""
     hidden_weight, hidden_bias, out_weight, out_bias = weights
     count, known, told = len(moments), scalars.shape[1], context.shape[1]
     inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
@@ -43,7 +45,10 @@ def size(moments, frames, lengths, scalars, context, weights, own_width, floor, 
         linear(hidden_weight, inputs, 0, hidden_begin, hidden, True)
         linear(out_weight, hidden, 0, out_begin, stretch, False)
         for a in range(3):
-            exponential(stretch[a])
+            row = stretch[a]
+            for p in range(TILE):
+                row[p] = smaller(row[p], _MOST_STRETCHED)
+            exponential(row)
         for p in range(filled):
             i = start + p
             scale = lengths[i] * lengths[i]
@@ -52,7 +57,10 @@ def size(moments, frames, lengths, scalars, context, weights, own_width, floor, 
                 scale * matrix[1, p] * stretch[1, p],
                 scale * matrix[2, p] * stretch[2, p],
             )
-            u = min(u, THINNEST * min(v, w))
+            # An ellipsoid is no larger than what its point has seen, whatever the network says, and never flat.
+            largest = min(max(v, w), most[i])
+            v, w = max(min(v, largest), 2.0 * FLATTEST * largest), max(min(w, largest), 2.0 * FLATTEST * largest)
+            u = max(min(u, THINNEST * min(v, w)), FLATTEST * largest)
             C = covariances[order[i]]
             C[:] = 0.0
             for axis in range(3):

@@ -9,6 +9,7 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.estimation import estimate, pca
+from poli.estimation.distinct import distinct_count
 from poli.estimation.inference import UP
 from poli.tasks.densify.config import DensifyConfig
 from poli.voxels import check_reach, voxel_numbers
@@ -37,8 +38,8 @@ class Samples(NamedTuple):
 def draw_samples(points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3)
     """The samples of a scan, in the order of their ellipsoids.
 
-    Rows that are no returns (not finite, or zero) have none, nor have scans of fewer than 16 returns. The same scan with the same
-    configuration has the same samples, whatever was drawn before; scans that differ have independent ones.
+    Rows that are no returns (not finite, or zero) have none, nor have scans of fewer than 16 returns that do not coincide. The
+    same scan with the same configuration has the same samples, whatever was drawn before; scans that differ have independent ones.
     """
     of_scan = scan_field(points, config) if config.per_point else None
     return _no_samples() if of_scan is None else sample_field(of_scan, points, config)
@@ -48,7 +49,7 @@ def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  
     """The ellipsoids of a scan, one a voxel; None if there are too few."""
     rows, returns = _returns(points)
     centres, members, first, count = _group(returns, config.voxel)
-    if len(centres) < LEAST:
+    if len(centres) < LEAST or distinct_count(centres) < LEAST:
         return None
     return ScanField(rows, returns, _ellipsoids(centres, config), members, first, count)
 
@@ -75,7 +76,7 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     # of these, so that a sample lies where its parent's time and ring say.
     k = config.per_point
     centred = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
-    generator = np.random.default_rng([config.seed, crc32(points.tobytes())])
+    generator = np.random.default_rng([config.seed, _fingerprint(points)])
     offsets = centred.sample(k, config.within, seed=generator)  # (E k, 3)
     turn = np.arange(k)[None, :] * counts[chosen, None] // k  # (E, k)
     parents = members[first[chosen, None] + turn].reshape(-1)  # (E k,) rows of `returns`
@@ -90,6 +91,16 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     if config.most is not None:
         kept = kept[_evenly(kept % k, max(0, config.most - len(points)))]
     return Samples(samples[kept], rows[parents[kept]], chosen[kept // k])
+
+
+def _fingerprint(points: np.ndarray) -> int:  # (N, 3)
+    """Of the values, whatever type and byte order they come in: of their float32 bytes if these are the same numbers."""
+    values = points.astype(np.float64) + 0.0  # -0.0 is 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = values.astype(np.float32)
+    lost = np.isnan(values)
+    values[lost], narrow[lost] = np.nan, np.nan
+    return crc32((narrow if ((narrow == values) | lost).all() else values).tobytes())
 
 
 def _flatten(samples: np.ndarray, means: np.ndarray, normals: np.ndarray) -> None:  # (E, k, 3), (E, 3), (E, 3)
@@ -120,7 +131,7 @@ def _ellipsoids(centres: np.ndarray, config: DensifyConfig) -> Ellipsoids:
 def _worth(field: Ellipsoids, config: DensifyConfig) -> np.ndarray:  # (E,)
     worth = np.ones(len(field), bool)
     if config.farthest is not None:
-        worth &= np.einsum("ij,ij->i", field.means, field.means) <= config.farthest**2
+        worth &= np.sqrt(np.einsum("ij,ij->i", field.means, field.means)) <= config.farthest
     if config.planarity:
         worth &= field.planarity >= config.planarity
     if config.thickest is not None:

@@ -1,0 +1,245 @@
+"""Any finite cloud, in any unit, order and type: positive definite ellipsoids no larger than the cloud, or a `PoliError`."""
+
+import warnings
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import poli
+from oracles import random_covariances, seeds
+from poli.data.simulate import SENSORS, scan_of
+from poli.ellipsoids import Ellipsoids
+from poli.errors import PoliError
+from poli.estimation.distinct import distinct
+from poli.estimation.neighbours import NeighbourIndex
+from poli.tasks.gicp import gicp
+from poli.threads import run_chunks, thread_count
+from poli.voxels import voxel_downsample
+
+MODELS = ["lidar", "objects"]
+pytestmark = pytest.mark.filterwarnings("ignore::poli.errors.DensityWarning", "ignore::poli.errors.ViewpointWarning")
+
+
+def assert_sound(covariances: np.ndarray, points: np.ndarray) -> None:
+    """Finite, positive definite with room above rounding, and no standard deviation above the diagonal of the cloud's box."""
+    points = np.asarray(points, np.float64)
+    extent = np.linalg.norm(np.ptp(points, axis=0))
+    assert np.isfinite(covariances).all()
+    values = np.linalg.eigvalsh(covariances / np.abs(covariances).max(axis=(1, 2), keepdims=True))
+    assert values[:, 0].min() > 1e-9
+    assert np.sqrt(np.abs(covariances).max()) <= extent * (1.0 + 1e-6)
+
+
+def surface(rng: np.random.Generator, count: int) -> np.ndarray:
+    return rng.standard_normal((count, 3)) * [10.0, 10.0, 1.0]
+
+
+@pytest.fixture(scope="module")
+def rounded_scan() -> np.ndarray:
+    """As files of KITTI have them: to the millimetre, with many equal coordinates, and some points twice."""
+    points = np.round(voxel_downsample(scan_of("campus", SENSORS["hdl32e"], 7), 0.5).points.astype(np.float64), 3)
+    return np.concatenate([points, points[::50]])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_coincident_points_get_what_their_neighbourhood_gets(model, rng):
+    places = rng.integers(0, 7, (60, 3)).astype(float)
+    points = np.repeat(places, 25, axis=0)
+    once = np.unique(places, axis=0)
+    found = poli.estimate(points, model).covariances
+    assert_sound(found, points)
+    rows = [int(np.flatnonzero((once == p).all(axis=1))[0]) for p in points]
+    np.testing.assert_array_equal(found, poli.estimate(once, model).covariances[rows])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_handful_of_returns_far_from_all_others_is_no_giant(model, rng):
+    """Dust, or a sensor's own housing: without duplicates, but some hundred times denser than what surrounds it."""
+    scan = voxel_downsample(scan_of("hall", SENSORS["vlp16"], 3), 0.3).points.astype(np.float64)
+    for count, size in ((18, 1e-3), (18, 1e-6), (24, 1e-5), (64, 1e-2), (64, 1e-7), (300, 1e-4)):
+        points = np.concatenate([scan, [30.0, 0.0, 0.0] + size * rng.standard_normal((count, 3))])
+        found = poli.estimate(points, model).covariances
+        assert_sound(found, points)
+        inside = np.sqrt(np.linalg.eigvalsh(found[-count:])[:, 2])
+        assert np.median(inside) < 3.0 * size * 10.0
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("scale", [1e-139, 1e-40, 1e-9, 1e9, 1e12, 1e39, 1e40, 1e100])
+def test_any_unit_is_estimated(model, scale, rng):
+    points = surface(rng, 400)
+    found = poli.estimate(points * scale, model).covariances
+    assert_sound(found, points * scale)
+    if model == "objects":  # it is told nothing of absolute size
+        expected = poli.estimate(points, model).covariances
+        error = np.abs(found / scale / scale - expected).max(axis=(1, 2)) / np.abs(expected).max(axis=(1, 2))
+        assert np.quantile(error, 0.95) < 1e-4
+
+
+@pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e140, 1e300])
+def test_units_in_which_squares_are_no_numbers_are_refused(scale, rng):
+    for door in (poli.estimate, poli.pca, NeighbourIndex, lambda points: poli.densify(points, voxel=0.0)):
+        with pytest.raises(PoliError):
+            door(surface(rng, 100) * scale)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("place", [1e6, 1e15, 1e39, 1e100])
+def test_one_point_far_away_changes_little_for_the_others(model, place, rng):
+    points = surface(rng, 600)
+    alone, together = poli.estimate(points, model), poli.estimate(np.concatenate([points, [[place, 0.0, 0.0]]]), model)
+    assert_sound(together.covariances, np.concatenate([points, [[place, 0.0, 0.0]]]))
+    ratio = np.trace(together.covariances[:-1], axis1=1, axis2=2) / np.trace(alone.covariances, axis1=1, axis2=2)
+    assert 0.8 < np.median(ratio) < 1.25
+
+
+@pytest.mark.parametrize("place", [1e39, 1e300])
+def test_no_door_ends_in_a_crash_for_a_wild_coordinate(place, rng):
+    points = np.concatenate([surface(rng, 60), [[place, 0.0, 0.0]]])
+    field = poli.pca(surface(rng, 60))
+    for door in (
+        lambda: poli.densify(points),
+        lambda: poli.densify(points, voxel=0.0),
+        lambda: voxel_downsample(points, 0.2),
+        lambda: poli.register(points, surface(rng, 61)),
+        lambda: gicp(poli.pca(points), field),
+        lambda: NeighbourIndex(surface(rng, 60)).nearest(3, points),
+    ):
+        with suppress(PoliError):
+            door()
+
+
+@given(seed=seeds, kind=st.sampled_from([np.uint8, np.int16, np.int64, np.float16, np.float32]), span=st.sampled_from([3, 5, 100]))
+@settings(max_examples=12)
+def test_numbers_of_any_type_are_coordinates(seed, kind, span):
+    points = np.random.default_rng(seed).integers(0, span, (300, 3)).astype(kind)
+    for model in MODELS:
+        if len(np.unique(points, axis=0)) >= 16:
+            assert_sound(poli.estimate(points, model).covariances, points)
+    field = poli.pca(points, k=8)
+    assert np.isfinite(field.covariances).all()
+    assert (field.eigenvalues[:, 0] >= -1e-12 * field.eigenvalues[:, 2]).all()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_order_of_the_points_does_not_matter(model, rounded_scan):
+    shuffled = np.random.default_rng(3).permutation(len(rounded_scan))
+    expected = poli.estimate(rounded_scan, model).covariances
+    np.testing.assert_array_equal(poli.estimate(rounded_scan[shuffled], model).covariances, expected[shuffled])
+
+
+def test_the_order_of_the_points_does_not_matter_to_viewpoints_of_their_own(rounded_scan, rng):
+    viewpoint, shuffled = rng.standard_normal(rounded_scan.shape), rng.permutation(len(rounded_scan))
+    expected = poli.estimate(rounded_scan, viewpoint=viewpoint).covariances
+    found = poli.estimate(rounded_scan[shuffled], viewpoint=viewpoint[shuffled]).covariances
+    np.testing.assert_array_equal(found, expected[shuffled])
+
+
+def test_fields_of_a_voxel_do_not_hang_on_the_order(rng):
+    points = np.round(rng.uniform(0.0, 10.0, (2000, 3)), 1)
+    scan = poli.Scan(np.unique(points, axis=0), {"ring": np.arange(len(np.unique(points, axis=0)))})
+    shuffled = scan.select(rng.permutation(len(scan)))
+    first, second = voxel_downsample(scan, 1.0), voxel_downsample(shuffled, 1.0)
+    a, b = (np.lexsort(np.floor(s.points).T) for s in (first, second))
+    np.testing.assert_allclose(first.points[a], second.points[b], atol=1e-12)
+    np.testing.assert_array_equal(first.fields["ring"][a], second.fields["ring"][b])
+
+
+def test_a_tree_of_distinct_points_is_that_of_any_order(rounded_scan):
+    points = rounded_scan[distinct(rounded_scan).rows]
+    there, here = NeighbourIndex(points), NeighbourIndex(points[::-1])
+    np.testing.assert_array_equal(points[there.leaf_order], points[::-1][here.leaf_order])
+
+
+@given(seed=seeds, count=st.sampled_from([1, 5, 300]), span=st.sampled_from([1, 3, 1000]), ordered=st.booleans())
+def test_distinct_places(seed, count, span, ordered):
+    rng = np.random.default_rng(seed)
+    points = rng.integers(-span, span, (count, 3)) * np.where(rng.random((count, 3)) < 0.5, 1.0, -1.0)  # -0.0 is among them
+    places = distinct(points, ordered)
+    kept = places.of_places(points)
+    assert len(np.unique(kept, axis=0)) == len(kept) == len(np.unique(points, axis=0))
+    np.testing.assert_array_equal(places.of_points(kept), points)
+    if ordered:
+        np.testing.assert_array_equal(kept, np.unique(points, axis=0))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_any_number_of_threads_gives_the_same_answer(model, rounded_scan, monkeypatch):
+    """Nine to the ninth is bounded: no machine has the memory for as many."""
+    answers, nearest = [], []
+    for threads in ("1", "2", "3", "8", str(9**9), "9" * 5000):
+        monkeypatch.setenv("POLI_NUM_THREADS", threads)
+        answers.append(poli.estimate(rounded_scan, model).covariances)
+        nearest.append(NeighbourIndex(rounded_scan).nearest(12)[0])
+    for answer, found in zip(answers, nearest, strict=True):
+        np.testing.assert_array_equal(answer, answers[0])
+        np.testing.assert_array_equal(found, nearest[0])
+    assert thread_count() <= 4096
+
+
+def test_no_chunk_is_empty(monkeypatch):
+    monkeypatch.setenv("POLI_NUM_THREADS", "16")
+    for total in (1, 7, 16, 33, 1000):
+        ranges: list[tuple[int, int]] = []
+        run_chunks(lambda begin, end, ranges=ranges: ranges.append((begin, end)), total, smallest=3)
+        assert all(begin < end for begin, end in ranges)
+        assert sum(end - begin for begin, end in ranges) == total
+
+
+@given(
+    seed=seeds,
+    size=st.floats(-300, 300),
+    offset=st.sampled_from([0.0, 1.0, 1e9, 1e200]),
+    flat=st.booleans(),
+    squared=st.booleans(),
+)
+@settings(max_examples=60)
+def test_fields_of_any_size_answer_with_numbers(seed, size, offset, flat, squared):
+    rng, count = np.random.default_rng(seed), 6
+    scale = 10.0**size
+    means = scale * rng.standard_normal((count, 3)) + offset
+    shapes = random_covariances(rng, count)
+    if flat:
+        shapes = np.tile(np.diag([1.0, 1.0, 0.0]), (count, 1, 1))
+        shapes[0] = 0.0
+    with np.errstate(over="ignore"):
+        covariances = shapes * scale * (scale if squared else 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        try:
+            field = Ellipsoids(means, covariances)
+        except PoliError:
+            return
+        other = field.select(np.arange(count)[::-1])
+        doors = [
+            lambda: field.eigenvalues, lambda: field.axes, lambda: field.scales, lambda: field.normals, lambda: field.sphericity,
+            lambda: field.oriented_normals(np.array([1e150, 0.0, 0.0])), lambda: field.with_floor(scale).covariances,
+            lambda: field.with_floor(1e200).covariances, lambda: field.as_planes(1e300).covariances,
+            lambda: field.transform(np.eye(4)).covariances, lambda: field.mahalanobis(other.means),
+            lambda: field.mahalanobis(np.full((count, 3), 1e149)), lambda: field.log_likelihood(other.means),
+            lambda: field.kl(other), lambda: field.wasserstein(other), lambda: field.riemannian(other),
+            lambda: field.fuse(other).means, lambda: field.fuse(other).covariances, lambda: field.sample(3),
+            lambda: field.sample(3, within=1e300, mode="scaled"), lambda: poli.pca(means, k=4).covariances,
+            lambda: poli.pca(means, radius=scale).covariances, lambda: poli.pca(means, radius=1e300, floor=1e200).covariances,
+            lambda: poli.pca(means[:1]).covariances, lambda: poli.pca(means[:2], regularize="plane").covariances,
+        ]  # fmt: skip
+        for door in doors:
+            with suppress(PoliError):
+                assert np.isfinite(door()).all()
+
+
+def test_sizes_of_a_pair_do_not_change_what_is_between_them(rng):
+    """Distances of fields whose variances have squares that are no float64."""
+    means, shapes = rng.standard_normal((6, 3)), random_covariances(rng, 6)
+    plain = Ellipsoids(means, shapes)
+    for scale in (1e-140, 1e120):
+        field = Ellipsoids(means * scale, shapes * scale * scale)
+        pair, reversed_pair = (plain, plain.select(np.arange(6)[::-1])), (field, field.select(np.arange(6)[::-1]))
+        np.testing.assert_allclose(field.wasserstein(reversed_pair[1]), scale * pair[0].wasserstein(pair[1]), rtol=1e-9)
+        np.testing.assert_allclose(field.riemannian(reversed_pair[1]), pair[0].riemannian(pair[1]), rtol=1e-9)
+        np.testing.assert_allclose(field.mahalanobis(reversed_pair[1].means), pair[0].mahalanobis(pair[1].means), rtol=1e-9)
+        fused, expected = field.fuse(reversed_pair[1]), pair[0].fuse(pair[1])
+        np.testing.assert_allclose(fused.covariances / scale / scale, expected.covariances, rtol=1e-9, atol=1e-12)
