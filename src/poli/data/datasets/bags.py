@@ -9,11 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from poli.data.datasets.bag_checks import check_connections, check_database, check_definition, plain_name
+from poli.data.datasets.bag_codecs import guard_rosbags, inflating
 from poli.data.datasets.file_dataset import beyond
 from poli.data.datasets.point_times import TimeUnit, check_unit
 from poli.data.datasets.pointcloud2 import scan_from_message
 from poli.data.datasets.protocol import Skipped, row_of
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
+from poli.files.limits import Budget
 from poli.pointcloud2 import stamp_of_cloud
 from poli.scan import Scan
 
@@ -51,6 +54,7 @@ class BagDataset:
     ) -> None:
         self.path = Path(path)
         self._by_header, self._unit, self._near = stamps == "header", time_unit, near
+        self._budget = Budget(self.path)
         self._reader = open_reader(self.path)
         self.close = weakref.finalize(self, _close, self._reader)
         try:
@@ -88,7 +92,7 @@ class BagDataset:
         if not self.close.alive:
             raise InputError(f"{self.path}: the bag was closed; open it again")
         where = f"{self.path}: {self.topic}, message {row}"
-        with damage(self.path, f"cannot be read at message {row} of {self._count}"):
+        with damage(self.path, f"cannot be read at message {row} of {self._count}", self._budget):
             try:
                 connection, log_time, raw = self._message(row)
             except Exception:
@@ -169,9 +173,17 @@ def open_reader(path: Path) -> Any:
     if path.is_dir() and not (path / "metadata.yaml").is_file():
         raise FormatError(f"{path}: no metadata.yaml in this folder; `ros2 bag reindex` makes it")
     _check_beginning(path)
-    with damage(path, "cannot be opened"):
-        reader = AnyReader([path], default_typestore=get_typestore(Stores.LATEST))
+    guard_rosbags()
+    with damage(path, "cannot be opened"), plain_name(path) as plain:
+        check_database(plain)
+        reader = AnyReader([plain], default_typestore=get_typestore(Stores.LATEST))
         reader.open()
+        try:
+            check_connections(reader.connections)
+            check_definition(reader.typestore)
+        except BaseException:
+            reader.close()
+            raise
     return reader
 
 
@@ -204,10 +216,14 @@ def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
 
 
 @contextmanager
-def damage(path: Path, problem: str) -> Iterator[None]:
-    """What rosbags, sqlite3, lz4, zstd, struct and assertions raise on damaged bags, as one error that names the bag."""
+def damage(path: Path, problem: str, budget: Budget | None = None) -> Iterator[None]:
+    """What rosbags, sqlite3, lz4, zstd, struct and assertions raise on damaged bags, as one error that names the bag.
+
+    What is inflated inside counts against `budget`, one of its own if none is given.
+    """
     try:
-        yield
+        with inflating(budget or Budget(path)):
+            yield
     except PoliError:
         raise
     except Exception as error:
