@@ -25,7 +25,9 @@ def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             for member in members:
                 name = member.filename.removesuffix(".npy")
                 if member.compress_type not in _METHODS:
-                    raise FormatError(f"{path}: '{name}' is compressed in a way that numpy does not know; write it with numpy.savez")
+                    raise FormatError(
+                        f"{path}: '{name}' is compressed in a way that numpy does not know; write it with numpy.savez"
+                    )
                 with archive.open(member) as file:
                     arrays[name] = _read_array(file, member.file_size)
     except (PoliError, MemoryError):

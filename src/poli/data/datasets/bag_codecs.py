@@ -1,7 +1,7 @@
 """What is compressed in bags, inflated within bounds.
 
-rosbags inflates whatever it is given: a chunk of some kilobytes can become gigabytes. `guard_rosbags` puts the functions of this file in
-the place of those that rosbags calls; the names are those of rosbags 0.11, and a test holds them to the version that is installed.
+rosbags inflates whatever it is given: a chunk of some kilobytes can become gigabytes. `guard_rosbags` puts the functions of this
+file in the place of those that rosbags calls; the names are those of rosbags 0.11, and a test holds them to the installed version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from poli.files.limits import Budget
 _LEAST_STEP, _LARGEST_STEP = 1 << 20, 1 << 26  # bytes that are inflated at a time
 _FRAMES = ("bz2", "zstd")  # may hold several, one behind the other
 
-_budget: ContextVar[Budget] = ContextVar("budget")
+_budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def inflating(budget: Budget) -> Iterator[None]:
 
 def inflate(data: bytes, name: str, promised: int | None = None) -> bytes:
     """The content of a block. One that holds more than it promised is cut there: whoever knows the promise finds it broken."""
-    budget = _budget.get(None) or Budget("a bag")
+    budget = _budget.get() or Budget("a bag")
     room = budget.room(len(data))
     most = room if promised is None else min(room, promised)
     pieces, inflated = [], 0
@@ -78,7 +78,7 @@ class _CountedFile:
 
 
 def opened(packed: BinaryIO, _mode: str = "rb") -> _CountedFile:
-    return _CountedFile(packed, _budget.get(None) or Budget("a bag"))
+    return _CountedFile(packed, _budget.get() or Budget("a bag"))
 
 
 @cache

@@ -17,7 +17,7 @@ from poli.data.datasets.pointcloud2 import scan_from_message
 from poli.data.datasets.protocol import Skipped, row_of
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
 from poli.files.limits import Budget
-from poli.pointcloud2 import stamp_of_cloud
+from poli.pointcloud2 import is_pointcloud2, stamp_of_cloud
 from poli.scan import Scan
 
 ENDINGS = (".bag", ".mcap", ".db3")
@@ -99,6 +99,8 @@ class BagDataset:
                 self._next = -1  # the pass is broken; another look starts a new one and meets the same damage
                 raise
             cloud: Any = self._reader.deserialize(raw, connection.msgtype)
+            if not is_pointcloud2(cloud):
+                raise ValueError("a message that is no PointCloud2")
         stamp = (stamp_of_cloud(cloud) if self._by_header else None) or log_time
         self._check_order(row, stamp, where)
         return beyond(scan_from_message(cloud, where, stamp, self._unit), self._near)

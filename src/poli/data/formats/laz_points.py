@@ -45,7 +45,9 @@ def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) 
             watch.stop()
             child.kill()
     if at < len(data) or child.returncode != 0:
-        why = "it took too long" if watch.gave_up else said.splitlines()[-1] if said else f"the decoder ended with {child.returncode}"
+        why = (
+            "it took too long" if watch.gave_up else said.splitlines()[-1] if said else f"the decoder ended with {child.returncode}"
+        )
         raise FormatError(f"{path}: the compressed points cannot be read ({why[:200]}); the file is cut off or damaged")
     return data
 
