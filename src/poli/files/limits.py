@@ -1,12 +1,12 @@
 """How much of the memory a file may take before anything has been checked.
 
-A few bytes can promise any number of points, and a compressed block can inflate to a thousand times its size and more. So counts are held
-against the bytes that are there, and inflated sizes against packed ones. What a file may inflate to:
+A few bytes can promise any number of points, and a compressed block can inflate to a thousand times its size and more. So counts are
+held against the bytes that are there, and inflated sizes against packed ones. What a file may inflate to:
 
     always to 256 MiB, beyond it to 100 times its size, and never to more than 16 GiB.
 
-Sensors' data shrink to a half or a tenth, seldom to less. Whoever has a file that is sound and larger sets `POLI_MAX_INFLATED` to what
-it may inflate to, in bytes or as `64G`; worker processes inherit it.
+Sensors' data shrink to a half or a tenth, seldom to less. Whoever has a file that is sound and larger sets `POLI_MAX_INFLATED` to
+what it may inflate to, in bytes or as `64G`; worker processes inherit it.
 """
 
 from __future__ import annotations

@@ -25,9 +25,7 @@ def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             for member in members:
                 name = member.filename.removesuffix(".npy")
                 if member.compress_type not in _METHODS:
-                    raise FormatError(
-                        f"{path}: '{name}' is compressed in a way that numpy does not know; write it with numpy.savez"
-                    )
+                    raise FormatError(f"{path}: '{name}' is compressed as numpy never does; write it with numpy.savez")
                 with archive.open(member) as file:
                     arrays[name] = _read_array(file, member.file_size)
     except (PoliError, MemoryError):
@@ -54,7 +52,7 @@ def _read_array(file, size: int) -> np.ndarray:
     if count < 0 or count * dtype.itemsize != left:
         raise ValueError(f"the header promises {count * dtype.itemsize} bytes, {left} follow")
     data = np.empty(left, np.uint8)
-    view = memoryview(data)
+    view = memoryview(data)  # type: ignore[arg-type]
     at = 0
     while at < left:
         read = file.readinto(view[at : at + _STEP])

@@ -13,7 +13,7 @@ from poli.errors import FormatError
 DEEPEST = 64  # tables and lists in one another; what Python's parsers and printers follow is ten times that
 _LARGEST = 32 << 20  # bytes
 # `a.b.c = 1` nests a table a dot, and the parser takes quadratic time for it. The look-behind keeps this search itself linear.
-_DOTTED = re.compile(r"""(?<![\w.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){%d}""" % (DEEPEST + 1))
+_DOTTED = re.compile(r"""(?<![\w.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)""" + f"{{{DEEPEST + 1}}}")
 
 
 def read_json(path: Path) -> Any:

@@ -1,7 +1,7 @@
 """The points of a LAZ file, decompressed in a process of its own.
 
-lazrs trusts what it reads: on damaged files it panics, asks for memory that nobody has and is aborted, or never comes back. None of it
-may happen to whoever calls `poli.read`. The process imports nothing but lazrs and is there within some 50 ms.
+lazrs trusts what it reads: on damaged files it panics, asks for memory that nobody has and is aborted, or never comes back. None of
+it may happen to whoever calls `poli.read`. The process imports nothing but lazrs and is there within some 50 ms.
 """
 
 import os
@@ -27,6 +27,7 @@ def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) 
         raise MissingExtra("reading .laz", "las") from None
     command = [sys.executable, "-P", str(_CHILD), bytes(how).hex(), str(start), str(count), str(width)]
     data = np.empty(count * width, np.uint8)
+    view = memoryview(data)  # type: ignore[arg-type]
     with path.open("rb") as file, subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stderr is not None
@@ -34,7 +35,7 @@ def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) 
         at = 0
         try:
             while at < len(data):
-                read = os.readv(child.stdout.fileno(), [memoryview(data)[at : at + _STEP]])
+                read = os.readv(child.stdout.fileno(), [view[at : at + _STEP]])
                 if not read:
                     break
                 at += read
@@ -45,9 +46,8 @@ def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) 
             watch.stop()
             child.kill()
     if at < len(data) or child.returncode != 0:
-        why = (
-            "it took too long" if watch.gave_up else said.splitlines()[-1] if said else f"the decoder ended with {child.returncode}"
-        )
+        why = said.splitlines()[-1] if said else f"the decoder ended with {child.returncode}"
+        why = "it took too long" if watch.gave_up else why
         raise FormatError(f"{path}: the compressed points cannot be read ({why[:200]}); the file is cut off or damaged")
     return data
 
