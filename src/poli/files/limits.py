@@ -1,6 +1,6 @@
 """How much of the memory a file may take before anything has been checked.
 
-A few bytes can promise any number of points, and a compressed block can inflate to a thousand times its size and more. So counts are
+A few bytes can promise any number of points, and a compressed block can inflate to a thousand times its size. So counts are
 held against the bytes that are there, and inflated sizes against packed ones. What a file may inflate to:
 
     always to 256 MiB, beyond it to 100 times its size, and never to more than 16 GiB.
