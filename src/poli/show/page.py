@@ -73,8 +73,14 @@ def write_page(
     data |= {"title": title, "note": note, "sigma": float(sigma), "mostSigma": MOST_SIGMA, "color": color, "theme": theme}
     data["pointSize"] = point_size(max(min(len(panel.places), most_points) for panel in panels))
     data["camera"] = _view(camera or _first_view(panels), np.array(data["origin"]))
+    try:
+        page = _fill(title, theme, data)
+    except ValueError:  # JSON has no word for what overflows
+        raise InputError(
+            "panels: coordinates or sizes are beyond what can be drawn; scale them, or leave out what is far off"
+        ) from None
     with atomic_path(path) as temporary:
-        temporary.write_text(_fill(title, theme, data), encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8")
     return tuple(left_out)
 
 
