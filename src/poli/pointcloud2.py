@@ -6,7 +6,7 @@ Nothing of ROS is imported: a message is whatever has these attributes, be it of
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -89,6 +89,8 @@ def _layout(cloud: PointCloud2, point_step: int, where: str) -> np.dtype:
     order = ">" if cloud.is_bigendian else "<"
     names: list[str] = []
     kinds, offsets, total = [], [], 0
+    if not isinstance(cloud.fields, Iterable):
+        raise FormatError(f"{where}: its fields are no list; the message is damaged")
     for field in cloud.fields:
         name = getattr(field, "name", None)
         if name in ("", "_"):  # padding

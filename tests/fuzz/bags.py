@@ -197,7 +197,7 @@ def _damage_message(tree: Tree, rng: Rng, _others: list[Tree]) -> Tree:
 
 def _read_message(folder: Path) -> object:
     value = json.loads((folder / "message.json").read_bytes())
-    message = _as_message(value)
+    message = _as_message(value, whole=True)
     found = []
     for read in (Scan.of, poli.read):
         try:
@@ -209,12 +209,13 @@ def _read_message(folder: Path) -> object:
     return found
 
 
-def _as_message(value: Any) -> Any:
+def _as_message(value: Any, whole: bool = False) -> Any:
     """A namespace for every table; `data` of hexadecimal digits becomes bytes."""
-    if isinstance(value, list):
+    if isinstance(value, list) and not whole:
         return [_as_message(entry) for entry in value]
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) and not whole:
         return value
+    value = value if isinstance(value, dict) else {}
     made = SimpleNamespace(**{key: _as_message(entry) for key, entry in value.items()})
     data = getattr(made, "data", None)
     if isinstance(data, str):
@@ -223,7 +224,7 @@ def _as_message(value: Any) -> Any:
         except ValueError:
             made.data = data.encode("utf-8", "surrogatepass")
     for name in ("height", "width", "fields", "is_bigendian", "point_step", "row_step", "data"):
-        if "fields" in value and not hasattr(made, name):  # or it would be no message at all
+        if whole and not hasattr(made, name):  # or it would be no message at all
             setattr(made, name, ODD[len(value) % len(ODD)])
     return made
 

@@ -76,9 +76,7 @@ def write_page(
     try:
         page = _fill(title, theme, data)
     except ValueError:  # JSON has no word for what overflows
-        raise InputError(
-            "panels: coordinates or sizes are beyond what can be drawn; scale them, or leave out what is far off"
-        ) from None
+        raise InputError("panels: coordinates are beyond what can be drawn; scale them, or leave out what is far off") from None
     with atomic_path(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return tuple(left_out)

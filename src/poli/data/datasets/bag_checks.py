@@ -11,6 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from poli.files.limits import check_inflated
+
 _TABLES = ("messages", "topics")
 _CLOUD, _FIELD, _HEADER = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/PointField", "std_msgs/msg/Header"
 _PLAIN = re.compile(r"[\w /.,:;@+=~()\[\]-]*", re.ASCII)
@@ -44,6 +46,16 @@ def check_database(path: Path) -> None:
                     raise ValueError(f"'{table}' is no table of this database")
                 if any(row[6] for row in database.execute("SELECT * FROM pragma_table_xinfo(?)", (table,))):
                     raise ValueError(f"table '{table}' has columns that are computed")
+
+
+def check_chunks(path: Path, reader: Any) -> None:
+    """An index may name a chunk any number of times, and those of one time are inflated together."""
+    storages = (
+        [storage for one in reader.readers for storage in getattr(one.storage, "storages", [one.storage])] if reader.is2 else []
+    )
+    promised = sum(chunk.uncompressed_size for storage in storages for chunk in getattr(storage, "chunks", ()))
+    files = [path] if path.is_file() else [file for file in path.iterdir() if file.is_file()]
+    check_inflated(path, sum(file.stat().st_size for file in files), promised)
 
 
 def check_connections(connections: Iterable[Any]) -> None:

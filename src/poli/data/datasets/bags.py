@@ -9,8 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from poli.data.datasets.bag_checks import check_connections, check_database, check_definition, plain_name
+from poli.data.datasets.bag_checks import check_chunks, check_connections, check_database, check_definition, plain_name
 from poli.data.datasets.bag_codecs import guard_rosbags, inflating
+from poli.data.datasets.bag_texts import counting_definitions, guard_rosbags_texts
 from poli.data.datasets.file_dataset import beyond
 from poli.data.datasets.point_times import TimeUnit, check_unit
 from poli.data.datasets.pointcloud2 import scan_from_message
@@ -176,12 +177,14 @@ def open_reader(path: Path) -> Any:
         raise FormatError(f"{path}: no metadata.yaml in this folder; `ros2 bag reindex` makes it")
     _check_beginning(path)
     guard_rosbags()
-    with damage(path, "cannot be opened"), plain_name(path) as plain:
+    guard_rosbags_texts()
+    with damage(path, "cannot be opened"), plain_name(path) as plain, counting_definitions():
         check_database(plain)
         reader = AnyReader([plain], default_typestore=get_typestore(Stores.LATEST))
         reader.open()
         try:
             check_connections(reader.connections)
+            check_chunks(path, reader)
             check_definition(reader.typestore)
         except BaseException:
             reader.close()

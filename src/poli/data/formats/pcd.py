@@ -9,6 +9,7 @@ import numpy as np
 from poli.data.formats.records import check_names, records_from_scan, scan_from_records
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
+from poli.files.limits import check_inflated
 from poli.files.text import write_text_records
 from poli.scan import Scan
 
@@ -143,6 +144,7 @@ def _read_compressed(file: BinaryIO, path: Path, header: _Header, left: int) -> 
             f"{path}: the header promises {header.points} points, {needed} bytes, but the compressed block holds {size} "
             f"in {packed_size}; the file is damaged"
         )
+    check_inflated(path, packed_size, size)
     data = lzf.decompress(np.fromfile(file, np.uint8, packed_size), size)
     if len(data) != size:
         raise FormatError(f"{path}: the compressed data is damaged")
