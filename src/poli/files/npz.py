@@ -49,7 +49,7 @@ def _read_array(file, size: int) -> np.ndarray:
     for extent in shape:
         count *= int(extent)
     left = size - file.tell()
-    if count < 0 or count * dtype.itemsize != left:
+    if count < 0 or count * dtype.itemsize != left or (count and not dtype.itemsize):
         raise ValueError(f"the header promises {count * dtype.itemsize} bytes, {left} follow")
     data = np.empty(left, np.uint8)
     view = memoryview(data)  # type: ignore[arg-type]

@@ -11,14 +11,14 @@ from typing import Any, NoReturn
 from poli.errors import FormatError
 
 DEEPEST = 64  # tables and lists in one another; what Python's parsers and printers follow is ten times that
-_LARGEST = 32 << 20  # bytes
+_LARGEST_JSON, _LARGEST_TOML = 32 << 20, 1 << 20  # bytes
 # `a.b.c = 1` nests a table a dot, and the parser takes quadratic time for it. The look-behind keeps this search itself linear.
 _DOTTED = re.compile(r"""(?<![\w.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)""" + f"{{{DEEPEST + 1}}}")
 
 
 def read_json(path: Path) -> Any:
     """What the file holds. FileNotFoundError is left to the caller, who knows what it means."""
-    return parse_json(_text(path, "JSON"), path)
+    return parse_json(_text(path, "JSON", _LARGEST_JSON), path)
 
 
 def parse_json(text: str, where: object) -> Any:
@@ -33,7 +33,7 @@ def parse_json(text: str, where: object) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    text = _text(path, "TOML")
+    text = _text(path, "TOML", _LARGEST_TOML)
     if _DOTTED.search(text):
         raise FormatError(f"{path}: a name of more than {DEEPEST} parts; it is damaged, or was made to do harm")
     try:
@@ -45,16 +45,16 @@ def read_toml(path: Path) -> dict[str, Any]:
     return _shallow(found, path)
 
 
-def _text(path: Path, kind: str) -> str:
+def _text(path: Path, kind: str, most: int) -> str:
     try:
         with path.open("rb") as file:
-            raw = file.read(_LARGEST + 1)
+            raw = file.read(most + 1)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(raw) > _LARGEST:
-        raise FormatError(f"{path}: larger than {_LARGEST >> 20} MiB; no {kind} file of poli's is")
+    if len(raw) > most:
+        raise FormatError(f"{path}: larger than {most >> 20} MiB; no {kind} file of poli's is")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -14,6 +14,7 @@ from typing import Any
 from poli.files.limits import check_inflated
 
 _TABLES = ("messages", "topics")
+_MOST_MESSAGES = 1 << 48
 _CLOUD, _FIELD, _HEADER = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/PointField", "std_msgs/msg/Header"
 _PLAIN = re.compile(r"[\w /.,:;@+=~()\[\]-]*", re.ASCII)
 
@@ -62,7 +63,7 @@ def check_connections(connections: Iterable[Any]) -> None:
     """Names and counts come from wherever the bag has them, metadata.yaml for one."""
     for connection in connections:
         names, count = (connection.topic, connection.msgtype), connection.msgcount
-        if not all(isinstance(name, str) for name in names) or not isinstance(count, int) or count < 0:
+        if not all(isinstance(name, str) for name in names) or not isinstance(count, int) or not 0 <= count < _MOST_MESSAGES:
             raise ValueError(f"topic {names[0]!r} of type {names[1]!r} with {count!r} messages")
 
 

@@ -37,7 +37,7 @@ def guard_rosbags_texts() -> None:
     from rosbags.rosbag2 import metadata, reader
 
     for module in (metadata, reader):
-        module.YAML = shallow_yaml
+        vars(module)["YAML"] = shallow_yaml
     for name in ("get_types_from_msg", "get_types_from_idl"):
         setattr(anyreader, name, _counted(getattr(anyreader, name)))
 

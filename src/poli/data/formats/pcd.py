@@ -17,6 +17,7 @@ Encoding = Literal["ascii", "binary", "binary_compressed"]
 
 _KINDS = {"F": "f", "I": "i", "U": "u"}
 _LONGEST_LINE = 65536
+_LONGEST_HEADER = 10_000  # lines, comments included
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ def write_pcd(path: Path, scan: Scan, encoding: Encoding = "binary") -> None:
 
 def _read_header(file: BinaryIO, path: Path) -> _Header:
     lines: dict[str, list[str]] = {}
-    while "DATA" not in lines:
+    for _ in range(_LONGEST_HEADER):
+        if "DATA" in lines:
+            break
         raw = file.readline(_LONGEST_LINE)
         if not raw.endswith(b"\n") or len(lines) > 20:
             raise FormatError(f"{path}: the PCD header does not end with a DATA line; the file is cut off or is not PCD")
