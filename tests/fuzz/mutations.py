@@ -62,7 +62,8 @@ def set_number(data: bytes, rng: Rng, _other: bytes) -> bytes:
             letter = pick(rng, "BHIQ")
             packed = struct.pack(order + letter, pick(rng, WHOLE) & ((1 << (8 * struct.calcsize(letter))) - 1))
         elif rng.random() < 0.5:
-            packed = np.array(pick(rng, FLOATS)).astype(f"{order}f4", casting="unsafe").tobytes()
+            with np.errstate(over="ignore"):
+                packed = np.array(pick(rng, FLOATS)).astype(f"{order}f4").tobytes()
         else:
             packed = struct.pack(order + "d", pick(rng, FLOATS))
         at = place(rng, len(out))

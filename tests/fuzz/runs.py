@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from poli.cli.scan_files import naming
 from poli.cli.view_subject import subject_of
 from poli.se3 import exp
 from poli.show.estimated import Estimates
@@ -51,8 +52,10 @@ def _damage_json(name: str, tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
 
 
 def _view(folder: Path) -> object:
-    subject = subject_of(only_file(folder), "auto", None, [], Estimates(model="pca"), None, False)
-    return write_page(folder.parent / "page.html", subject.name, subject.panels(), note=subject.note)
+    path = only_file(folder)
+    with naming(path):
+        subject = subject_of(path, "auto", None, [], Estimates(model="pca"), None, False)
+        return write_page(folder.parent / "page.html", subject.name, subject.panels(), note=subject.note)
 
 
 def _densified(folder: Path) -> list[Tree]:

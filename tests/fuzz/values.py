@@ -35,7 +35,7 @@ def changed(value: Any, rng: Rng) -> Any:
         if kind < 0.6:
             holder[key] = copy.deepcopy(pick(rng, ODD))
         elif kind < 0.65:
-            holder[key] = nested(int(rng.integers(2, 300)), int(rng.integers(2)))
+            holder[key] = nested(int(rng.integers(2, 120)), int(rng.integers(2)))
         elif kind < 0.8:
             del holder[key]
         elif isinstance(holder, dict):

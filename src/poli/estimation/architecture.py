@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -14,7 +13,7 @@ from poli.estimation.neighbourhoods import CANDIDATES, CELL
 THINNEST = 0.9
 LEAST_POINTS = 16  # of a cloud
 # Far above anything that was ever trained; a file that says more would only take time and memory.
-MOST_LEVELS, MOST_ROUNDS, MOST = 8, 16, 4096
+MOST_LEVELS, MOST_ROUNDS, MOST, MOST_FLOOR = 8, 16, 4096, 1e6
 DISTANCE_PRIOR = 1.0  # attention to wide neighbours starts with weights (1 + squared distance in radii)^-1
 
 
@@ -67,8 +66,9 @@ class Architecture:
             raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {min(2, levels - 1)}")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
             raise InputError("architecture: frames must be `neighbours`, or `sensor` if sensor is true")
-        if min(numbers) < 1 or min(self.vectors, self.size) < 0 or not 0 < self.floor < math.inf:
+        if min(numbers) < 1 or min(self.vectors, self.size) < 0 or not 0 < self.floor < MOST_FLOOR:
             raise InputError("architecture: sizes must be positive, floor above 0")
+        object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
         if max(*numbers, self.vectors, self.size) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
             raise InputError(f"architecture: sizes go up to {MOST}, rounds and heads up to {MOST_ROUNDS}")
 
@@ -81,7 +81,11 @@ class Architecture:
         numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds, self.size]
         if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
             raise InputError("architecture: sizes must be whole numbers")
-        if not isinstance(self.floor, int | float) or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor)):
+        if (
+            not isinstance(self.floor, int | float)
+            or isinstance(self.floor, bool)
+            or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor))
+        ):
             raise InputError("architecture: floor is a number, log_scale and sensor are true or false")
 
     @property
