@@ -5,7 +5,7 @@ TEST_PROCESSES ?= 2
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test lint kernels bench docs clean
+.PHONY: help demo test lint fuzz kernels bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -21,6 +21,10 @@ lint: $(VENV)/.dev  ## style, types, and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+FUZZ ?= --cases 100000 --seed 1
+fuzz: $(VENV)/.dev  ## damaged inputs for everything that is read: make fuzz FUZZ='--hours 8 --cases 100000000 --seed 2'
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 kernels: $(VENV)/.core  ## compile ahead what estimate and pca run; needed when a kernel has changed
 	$(BIN)/python -m poli.ahead.build

@@ -1,4 +1,4 @@
-"""Small files that promise, inflate to or ask for gigabytes: refused in time, in little memory, with the limit and what lifts it."""
+"""Small files that promise, inflate to or ask for gigabytes: refused soon, in little memory, with the limit and what lifts it."""
 
 import io
 import json

@@ -77,8 +77,9 @@ def test_counts_in_messages_that_overflow():
     whole = {"height": 1, "width": 2, "point_step": 12, "row_step": 24, "is_bigendian": False, "data": bytes(range(1, 25))}
     assert len(poli.read(SimpleNamespace(**whole, fields=fields))) == 2
     for change in (
-        {"point_step": 2**31}, {"point_step": -12}, {"width": 2**64}, {"width": None}, {"height": 1.5}, {"data": None}, {"data": "text"},
-        {"fields": 3}, {"fields": [None]}, {"fields": [SimpleNamespace(name="x", offset=0, datatype=7, count=2**32 - 1)]},
+        {"point_step": 2**31}, {"point_step": -12}, {"width": 2**64}, {"width": None}, {"height": 1.5}, {"data": None},
+        {"data": "text"}, {"fields": 3}, {"fields": [None]},
+        {"fields": [SimpleNamespace(name="x", offset=0, datatype=7, count=2**32 - 1)]},
         {"fields": [SimpleNamespace(name="x", offset=2**31, datatype=7, count=1)]},
         {"fields": [SimpleNamespace(name=7, offset=0, datatype=7, count=1)]},
         {"fields": [SimpleNamespace(name="x", offset=0, datatype=[], count=1)]},

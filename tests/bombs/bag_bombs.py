@@ -268,9 +268,15 @@ BOMBS: dict[str, Bomb] = {
     "profiles.db3": (lambda: _database(_profiles), _read),
     "definition.db3": (lambda: _database(_definitions), _read),
     "message.zstd": (partial(_packed_zeros, "zstd"), _message_of_zeros),
-    "file.zstd": (partial(_packed_zeros, "zstd"), lambda path: _read_as("sqlite3", ".zstd", lambda _, new: new, compressed=_file_mode())(path)),
+    "file.zstd": (
+        partial(_packed_zeros, "zstd"),
+        lambda path: _read_as("sqlite3", ".zstd", lambda _, new: new, compressed=_file_mode())(path),
+    ),
     "nested metadata.yaml": (lambda: b"[" * 300_000, _read_as("mcap", ".yaml", lambda _, new: new)),
     "tables metadata.yaml": (lambda: b"{a: " * 100_000, _read_as("mcap", ".yaml", lambda _, new: new)),
     "laughs metadata.yaml": (_laughs, _read_as("mcap", ".yaml", lambda _, new: new)),
-    "counts metadata.yaml": (lambda: b"", _read_as("mcap", ".yaml", lambda old, _: old.replace(b"message_count: 1\n", b"message_count: 4294967295\n"))),
+    "counts metadata.yaml": (
+        lambda: b"message_count: 4294967295\n",
+        _read_as("mcap", ".yaml", lambda old, new: old.replace(b"message_count: 1\n", new)),
+    ),
 }  # fmt: skip

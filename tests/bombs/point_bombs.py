@@ -133,6 +133,11 @@ def _lzf_zeros(points: int) -> bytes:
     return _pcd(points, "binary_compressed", struct.pack("<II", len(block), size) + block)
 
 
+def _many_properties() -> bytes:
+    more = "".join(f"property int a{i}\n" for i in range(9000))
+    return _PLY.format(n=1, data="ascii").replace("end_header", f"{more}end_header").encode() + b"1 " * 100
+
+
 _VERTICES = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], "<f4").tobytes()
 _OBJ = b"v 0 0 0\nv 1 0 0\nv 0 1 0\n"
 
@@ -141,23 +146,29 @@ BOMBS: dict[str, Bomb] = {
     "ascii.pcd": (partial(_pcd, MANY, "ascii"), poli.read),
     "packed.pcd": (partial(_pcd, 300_000_000, "binary_compressed", struct.pack("<II", 16, 3_600_000_000) + bytes(16)), poli.read),
     "count.pcd": (partial(_pcd, 1, "binary", a=("COUNT 1 1 1", f"COUNT 1 1 {MANY}")), poli.read),
-    "no_fields.pcd": (partial(_pcd, MANY, "binary", a=(" x y z", ""), b=(" 4 4 4", ""), c=(" F F F", ""), d=(" 1 1 1", "")), poli.read),
+    "no_fields.pcd": (
+        partial(_pcd, MANY, "binary", a=(" x y z", ""), b=(" 4 4 4", ""), c=(" F F F", ""), d=(" 1 1 1", "")),
+        poli.read,
+    ),
     "padding.pcd": (partial(_pcd, MANY, "binary", a=("FIELDS x y z", "FIELDS _ _ _"), b=("4 4 4", "0 0 0")), poli.read),
-    "grid.pcd": (partial(_pcd, MANY, "binary", a=("HEIGHT 1", f"HEIGHT {MANY}"), b=(f"POINTS {MANY}", f"POINTS {MANY**2}")), poli.read),
+    "grid.pcd": (
+        partial(_pcd, MANY, "binary", a=("HEIGHT 1", f"HEIGHT {MANY}"), b=(f"POINTS {MANY}", f"POINTS {MANY**2}")),
+        poli.read,
+    ),
     "lzf.pcd": (partial(_lzf_zeros, 30_000_000), poli.read),
     "header.pcd": (lambda: b"# .PCD v0.7\n" + b"# x\n" * 2_000_000, poli.read),
     "binary.ply": (lambda: _PLY.format(n=MANY, data="binary_little_endian").encode() + bytes(100), poli.read),
     "ascii.ply": (lambda: _PLY.format(n=MANY, data="ascii").encode() + b"1 2 3\n", poli.read),
     "digits.ply": (lambda: _PLY.format(n="9" * 4000, data="ascii").encode() + b"1 2 3\n", poli.read),
-    "nothing.ply": (lambda: b"ply\nformat ascii 1.0\nelement a %d\nelement vertex 0\nproperty float x\nend_header\n" % MOST, poli.read),
+    "nothing.ply": (
+        lambda: b"ply\nformat ascii 1.0\nelement a %d\nelement vertex 0\nproperty float x\nend_header\n" % MOST,
+        poli.read,
+    ),
     "nothing_binary.ply": (
         lambda: b"ply\nformat binary_little_endian 1.0\nelement a %d\nelement vertex %d\nend_header\n" % (MOST, MOST), poli.read,
     ),
     "header.ply": (lambda: b"ply\nformat ascii 1.0\n" + b"comment x\n" * 2_000_000, poli.read),
-    "properties.ply": (
-        lambda: b"ply\nformat ascii 1.0\nelement vertex 1\n" + b"".join(b"property float a%d\n" % i for i in range(9000)) + b"end_header\n",
-        poli.read,
-    ),
+    "properties.ply": (_many_properties, poli.read),
     "line.ply": (lambda: b"ply\nformat ascii 1.0\ncomment " + b"x" * 50_000_000, poli.read),
     "points.las": (partial(_las, ".las", {247: _u64(MANY)}), poli.read),
     "points_2_62.las": (partial(_las, ".las", {247: _u64(MOST)}), poli.read),
@@ -208,11 +219,18 @@ BOMBS: dict[str, Bomb] = {
     "blank_continued.obj": (lambda: _OBJ + b"\\\n" * 3_000_000 + b"f 1 2 3\n", read_mesh),
     "corners.obj": (lambda: _OBJ + b"f" + b" 1 2 3" * 700_000 + b"\n", read_mesh),
     "digits.obj": (lambda: _OBJ + b"f 1 2 " + b"3" * 10_000_000 + b"\n", read_mesh),
-    "faces.ply": (lambda: (_MESH.format(n=MANY, data="binary_little_endian") + _FACES.format(count="uint")).encode() + _VERTICES, read_mesh),
-    "corners.ply": (
-        lambda: (_MESH.format(n=1, data="binary_little_endian") + _FACES.format(count="uint")).encode() + _VERTICES + _u32(MANY), read_mesh,
+    "faces.ply": (
+        lambda: (_MESH.format(n=MANY, data="binary_little_endian") + _FACES.format(count="uint")).encode() + _VERTICES,
+        read_mesh,
     ),
-    "no_faces.ply": (lambda: (_MESH.format(n=MOST, data="ascii") + _FACES.format(count="uint")).encode() + b"0 0 0\n" * 3, read_mesh),
+    "corners.ply": (
+        lambda: (_MESH.format(n=1, data="binary_little_endian") + _FACES.format(count="uint")).encode() + _VERTICES + _u32(MANY),
+        read_mesh,
+    ),
+    "no_faces.ply": (
+        lambda: (_MESH.format(n=MOST, data="ascii") + _FACES.format(count="uint")).encode() + b"0 0 0\n" * 3,
+        read_mesh,
+    ),
     "splats.ply": (lambda: _PLY.format(n=MANY, data="binary_little_endian").encode() + bytes(100), read_splat),
     "stamp.txt": (lambda: b"1e999999999999 0 0 0 0 0 0 1\n", read_tum),
     "digits_tum.txt": (lambda: b"9" * 10_000_000 + b" 0 0 0 0 0 0 1\n", read_tum),

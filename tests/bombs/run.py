@@ -14,6 +14,7 @@ import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import poli
 
@@ -22,10 +23,19 @@ from .point_bombs import Bomb
 
 BOMBS: dict[str, Bomb] = {**point_bombs.BOMBS, **table_bombs.BOMBS, **bag_bombs.BOMBS}
 SECONDS = 60.0
-MEMORY = 1 << 30  # bytes of address space beside what is loaded
+MEMORY = 2 << 30  # bytes of address space beside what is loaded
 
 
-def defuse(name: str, folder: Path) -> dict[str, object]:
+class Found(NamedTuple):
+    name: str
+    size: int  # bytes of the file
+    kind: str  # "answer", "refused" or "bad"
+    why: str
+    seconds: float
+    memory: int  # bytes, beyond what was taken before
+
+
+def defuse(name: str, folder: Path) -> Found:
     make, read = BOMBS[name]
     path = folder / name
     path.write_bytes(make())
@@ -46,7 +56,7 @@ def defuse(name: str, folder: Path) -> dict[str, object]:
         faulthandler.cancel_dump_traceback_later()
     seconds = time.perf_counter() - start
     memory = max(0, _memory("VmHWM") - before)
-    return {"name": name, "bytes": path.stat().st_size, "kind": kind, "why": why, "seconds": seconds, "memory": memory}
+    return Found(name, path.stat().st_size, kind, why, seconds, memory)
 
 
 def _memory(which: str) -> int:
@@ -55,12 +65,17 @@ def _memory(which: str) -> int:
     return 1024 * int(found[1])
 
 
+def limit_memory() -> None:
+    """Of this process, from now on."""
+    resource.setrlimit(resource.RLIMIT_AS, (_memory("VmSize") + MEMORY, resource.RLIM_INFINITY))
+
+
 def main() -> None:
     results = []
-    resource.setrlimit(resource.RLIMIT_AS, (_memory("VmSize") + MEMORY + (1 << 30), resource.RLIM_INFINITY))
+    limit_memory()
     for name in sys.argv[1:] or BOMBS:
         with TemporaryDirectory() as folder:
-            results.append(defuse(name, Path(folder)))
+            results.append(defuse(name, Path(folder))._asdict())
     print(json.dumps(results))
 
 

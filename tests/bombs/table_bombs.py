@@ -98,7 +98,8 @@ BOMBS: dict[str, Bomb] = {
     "lists dataset.json": (lambda: _LISTS, _dataset),
     "tables dataset.json": (lambda: _TABLES, _dataset),
     "about dataset.json": (
-        lambda: b'{"format": "poli-dataset", "version": 1, "name": "a", "scans": 0, "about": {"a": %b}}' % (b"[" * 900 + b"]" * 900), _dataset,
+        lambda: b'{"format": "poli-dataset", "version": 1, "name": "", "scans": 0, "about": {"": %b}}' % (b"[" * 900 + b"]" * 900),
+        _dataset,
     ),
     "scans dataset.json": (lambda: b'{"format": "poli-dataset", "version": 1, "name": "a", "scans": 1e400, "about": {}}', _dataset),
     "digits dataset.json": (lambda: b'{"version": ' + b"9" * 1_000_000 + b"}", _dataset),
