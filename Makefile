@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo test lint kernels wheel test-numba bench docs clean
+.PHONY: help demo test lint fuzz kernels wheel test-numba bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -24,6 +24,10 @@ lint: $(VENV)/.dev  ## style, types, and the direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+FUZZ ?= --cases 100000 --seed 1
+fuzz: $(VENV)/.dev  ## damaged inputs for everything that is read: make fuzz FUZZ='--hours 8 --cases 100000000 --seed 2'
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 kernels: $(VENV)/.core  ## compile the kernels again, after one has changed; until then numba compiles those at their first call
 	$(BIN)/python -m poli.building

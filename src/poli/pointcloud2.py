@@ -5,7 +5,8 @@ Nothing of ROS is imported: a message is whatever has these attributes, be it of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -14,6 +15,7 @@ from poli.errors import FormatError
 
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 _RING_NAMES = ("channel", "line", "laser_id")  # what drivers call the ring, if not so
+_MOST_SHARED = 8  # fields that may share a byte
 
 
 class PointField(Protocol):
@@ -39,22 +41,23 @@ def is_pointcloud2(thing: object) -> TypeGuard[PointCloud2]:
 
 def records_of_cloud(cloud: PointCloud2, where: str) -> np.ndarray:  # (N,)
     """All returns as they are stored: records of `point_step` bytes, row by row without what pads the rows."""
-    count = cloud.height * cloud.width
-    layout = _layout(cloud, where)
-    # rospy gives bytes, which numpy takes for text; rclpy an array.array, rosbags numpy's own.
-    data = np.frombuffer(cloud.data, np.uint8) if isinstance(cloud.data, bytes) else np.ascontiguousarray(cloud.data, np.uint8)
+    height, width, point_step, row_step = (_size(cloud, name, where) for name in ("height", "width", "point_step", "row_step"))
+    data = _bytes_of(cloud.data, where)
     # Drivers are careless with the row step of clouds of one row, where it means nothing.
-    row_step = cloud.row_step if cloud.height > 1 else cloud.width * cloud.point_step
-    needed = (cloud.height - 1) * row_step + cloud.width * cloud.point_step if count else 0
-    if row_step < cloud.width * cloud.point_step or needed > len(data):
+    row_step = row_step if height > 1 else width * point_step
+    count = height * width
+    needed = (height - 1) * row_step + width * point_step if count else 0
+    # Points take a byte each at least, or any number of them would fit into nothing.
+    if count and (point_step < 1 or row_step < width * point_step or needed > len(data)):
         raise FormatError(
-            f"{where}: {cloud.height} rows of {cloud.width} points need {needed} bytes (point step {cloud.point_step}, "
-            f"row step {cloud.row_step}), there are {len(data)}; the message is damaged"
+            f"{where}: {height} rows of {width} points need {needed} bytes (point step {point_step}, "
+            f"row step {row_step}), there are {len(data)}; the message is damaged"
         )
+    layout = _layout(cloud, point_step, where)
     if not count:
         return np.zeros(0, layout)
     # As bytes, not as fields: a copy of a record array leaves out what lies between the fields.
-    rows = np.ndarray((cloud.height, cloud.width * cloud.point_step), np.uint8, data, strides=(row_step, 1))
+    rows = np.ndarray((height, width * point_step), np.uint8, data, strides=(row_step, 1))
     return np.ascontiguousarray(rows).reshape(-1).view(layout)
 
 
@@ -75,28 +78,66 @@ def stamp_of_cloud(cloud: Any) -> int | None:
     stamp = getattr(getattr(cloud, "header", None), "stamp", None)
     for seconds, rest in (("sec", "nanosec"), ("secs", "nsecs")):  # ROS 2 and rosbags; rospy
         if hasattr(stamp, seconds):
-            return int(getattr(stamp, seconds)) * 10**9 + int(getattr(stamp, rest)) or None
+            try:
+                return int(getattr(stamp, seconds)) * 10**9 + int(getattr(stamp, rest)) or None
+            except (TypeError, ValueError, OverflowError, AttributeError):
+                raise FormatError("the PointCloud2 message has a stamp that is no time; it is damaged") from None
     return None
 
 
-def _layout(cloud: PointCloud2, where: str) -> np.dtype:
+def _layout(cloud: PointCloud2, point_step: int, where: str) -> np.dtype:
     order = ">" if cloud.is_bigendian else "<"
-    names, kinds, offsets = [], [], []
+    names: list[str] = []
+    kinds, offsets, total = [], [], 0
+    if not isinstance(cloud.fields, Iterable):
+        raise FormatError(f"{where}: its fields are no list; the message is damaged")
     for field in cloud.fields:
-        if field.name in ("", "_"):  # padding
+        name = getattr(field, "name", None)
+        if name in ("", "_"):  # padding
             continue
-        if field.datatype not in _TYPES:
-            raise FormatError(f"{where}: field '{field.name}' has the unknown type {field.datatype}; the message is damaged")
-        base = np.dtype(order + _TYPES[field.datatype])
-        kind = np.dtype((base, (field.count,))) if field.count > 1 else base  # some drivers write 0 for one
-        if field.name in names:
-            raise FormatError(f"{where}: two fields are called '{field.name}'")
-        if field.offset + kind.itemsize > cloud.point_step:
-            raise FormatError(
-                f"{where}: field '{field.name}' ends at byte {field.offset + kind.itemsize} of points of {cloud.point_step} bytes; "
-                "the message is damaged"
-            )
-        names.append(field.name)
-        kinds.append(kind)
-        offsets.append(field.offset)
-    return np.dtype({"names": names, "formats": kinds, "offsets": offsets, "itemsize": cloud.point_step})
+        if not isinstance(name, str):
+            raise FormatError(f"{where}: a field is called {name!r}; the message is damaged")
+        kind, count, offset = (_size(field, part, f"{where}: field '{name}'") for part in ("datatype", "count", "offset"))
+        if kind not in _TYPES:
+            raise FormatError(f"{where}: field '{name}' has the unknown type {kind}; the message is damaged")
+        base = np.dtype(order + _TYPES[kind])
+        count = max(count, 1)  # some drivers write 0 for one
+        if name in names:
+            raise FormatError(f"{where}: two fields are called '{name}'")
+        # As Python's numbers, before numpy is asked for a type of that size.
+        end = offset + count * base.itemsize
+        if end > point_step:
+            raise FormatError(f"{where}: field '{name}' ends at byte {end} of points of {point_step} bytes; the message is damaged")
+        total += end - offset
+        names.append(name)
+        kinds.append(np.dtype((base, (count,))) if count > 1 else base)
+        offsets.append(offset)
+    # Fields may share bytes (a color and its parts), but each becomes an array of its own.
+    if total > _MOST_SHARED * max(point_step, 1):
+        raise FormatError(f"{where}: its fields hold {total} bytes of points of {point_step}; the message is damaged")
+    try:
+        return np.dtype({"names": names, "formats": kinds, "offsets": offsets, "itemsize": point_step})
+    except (ValueError, OverflowError) as error:  # beyond numpy's own limits
+        raise FormatError(f"{where}: points of {point_step} bytes cannot be read: {error}") from None
+
+
+def _size(thing: Any, name: str, where: str) -> int:
+    """A number of the message, which may be of a definition that nobody knows."""
+    try:
+        value = operator.index(getattr(thing, name))
+    except (TypeError, AttributeError):
+        value = -1
+    if value < 0:
+        raise FormatError(f"{where}: its {name} is no number; the message is damaged")
+    return value
+
+
+def _bytes_of(data: Any, where: str) -> np.ndarray:  # (M,) uint8
+    """rospy gives bytes, which numpy takes for text; rclpy an array.array, rosbags numpy's own."""
+    try:
+        found = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data, np.uint8)
+    except (TypeError, ValueError, OverflowError):
+        found = np.empty((0, 0), np.uint8)
+    if found.ndim != 1:
+        raise FormatError(f"{where}: its data are no row of bytes; the message is damaged")
+    return found

@@ -88,10 +88,11 @@ class Scan:
             columns = {name.lower() if name in ("X", "Y", "Z") else name: values for name, values in columns.items()}
         missing = [axis for axis in "xyz" if axis not in columns]
         if missing:
-            raise FormatError(f"{where}: no column '{missing[0]}'; the columns are {', '.join(columns) or 'none'}")
-        points = np.stack([columns.pop(axis) for axis in "xyz"], axis=-1)
-        if points.ndim != 2:
+            raise FormatError(f"{where}: no column '{missing[0]}'; the columns are {', '.join([*columns][:50]) or 'none'}")
+        axes = [columns.pop(axis) for axis in "xyz"]
+        if any(values.ndim != 1 for values in axes):
             raise FormatError(f"{where}: x, y and z must hold one number each")
+        points = np.stack(axes, axis=-1)
         return cls(points, {name: np.ascontiguousarray(values) for name, values in columns.items()})
 
     def __len__(self) -> int:

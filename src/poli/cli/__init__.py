@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
 import typer
@@ -65,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line, that of this process if none is given. Trouble is one line on stderr."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in words  # even where the rest cannot be understood
+    if isinstance(sys.stdout, TextIOWrapper):  # names of files may be no UTF-8; errors go to stderr, which copes with them
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
             if not debug:

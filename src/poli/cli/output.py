@@ -52,7 +52,7 @@ def speaking(quiet: bool, as_json: bool) -> Iterator[None]:
 @cache
 def _nowhere() -> TextIO:
     """Never closed: libraries that are loaded meanwhile may hold on to what they find as standard output, as colorama does."""
-    return open(os.devnull, "w", encoding="utf-8")
+    return open(os.devnull, "w", encoding="utf-8", errors="replace")  # names of files may be no UTF-8
 
 
 def answer(text: str) -> None:

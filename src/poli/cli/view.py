@@ -8,7 +8,7 @@ import typer
 
 from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName
 from poli.cli.model_options import ModelName
-from poli.cli.scan_files import is_pipe
+from poli.cli.scan_files import is_pipe, naming
 
 if TYPE_CHECKING:
     from poli.cli.view_subject import Subject
@@ -98,7 +98,8 @@ def view(
     for line in subject.remarks:
         typer.echo(line)
     if page is not None:
-        _write_page(page, subject, title, sigma, color, theme, browser)
+        with naming(data):
+            _write_page(page, subject, title, sigma, color, theme, browser)
     if png is not None:
         from poli.show.panel_picture import draw_panels
         from poli.show.png import write_png

@@ -154,7 +154,7 @@ def _run(folder: Path, how: Estimates, scans: int | None, series: bool) -> Subje
     count, first = len(run.poses), run.data["first"]
     note = f"{count:,} scans, {run.length:.1f} m"
     data, missing = (None, "") if run.map is not None and not series else _data_of(run)
-    available = 0 if data is None else min(count, len(data) - first)
+    available = 0 if data is None else max(0, min(count, len(data) - first))
     rows = spread(available, scans or (available if series else _TOGETHER))
 
     def recorded() -> Iterator[Moment]:
@@ -178,5 +178,5 @@ def _data_of(run: OdometryRun) -> tuple[Any, str]:
     where = Path(run.data["path"])
     try:
         return open_data(where, run.data["dataset"], run.data["options"]), ""
-    except (PoliError, OSError) as error:
+    except (PoliError, OSError, TypeError, ValueError) as error:  # config.json may hold options of any kind
         return None, f"{run.folder}: only the way is shown; its scans cannot be opened ({error})"

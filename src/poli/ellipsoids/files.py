@@ -15,6 +15,7 @@ from poli.files.ply import read_ply_element, write_ply
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _COVARIANCE_NAMES = tuple(f"cov_{'xyz'[r]}{'xyz'[c]}" for r, c in _UPPER)
 SH_BAND_0 = 0.28209479177387814  # the constant spherical harmonic: splat files hold (color - 1/2) / this
+_LARGEST = 1e290  # square metres; the inverse is the least
 _THINNEST = 1e-6  # metres: splat files hold logarithms of the scales
 
 
@@ -32,9 +33,20 @@ def load(path: str | os.PathLike[str]) -> Ellipsoids:
         if Path(path).suffix.lower() == ".ply":
             return _from_records(read_ply_element(path))
         arrays = read_npz_arrays(path)
+        check_variances(arrays["covariances"])
         return Ellipsoids(arrays["means"], arrays["covariances"], arrays.get("viewpoint"))
     except (KeyError, ValueError, InputError) as error:
         raise FormatError(f"{path}: not an ellipsoid field: {error}") from None
+
+
+def check_variances(variances: np.ndarray) -> None:
+    """Of a file: sums and quotients of such numbers must not overflow."""
+    if variances.dtype.kind in "fiu" and variances.size:
+        largest = np.abs(variances.reshape(len(variances), -1)).max(axis=1)
+        odd = np.isfinite(largest) & ((largest > _LARGEST) | ((largest > 0.0) & (largest < 1.0 / _LARGEST)))
+        if odd.any():
+            row = int(odd.argmax())
+            raise InputError(f"{int(odd.sum())} covariances are beyond any size, the first is row {row} (up to {largest[row]:.3g})")
 
 
 def write_ply_field(field: Ellipsoids, path: str | os.PathLike[str]) -> None:
@@ -104,5 +116,6 @@ def _from_records(records: np.ndarray) -> Ellipsoids:
     covariances = np.empty((len(records), 3, 3))
     for name, (r, c) in zip(_COVARIANCE_NAMES, _UPPER, strict=True):
         covariances[:, r, c] = covariances[:, c, r] = records[name]
+    check_variances(covariances)
     normals = np.stack([records[f"n{n}"] for n in "xyz"], axis=-1)
     return Ellipsoids(means, covariances, viewpoint=means + normals)  # a viewpoint that brings the same normals back

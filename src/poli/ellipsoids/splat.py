@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from poli.ellipsoids.field import LONGEST, Ellipsoids
-from poli.ellipsoids.files import SH_BAND_0
-from poli.errors import FormatError
+from poli.ellipsoids.files import SH_BAND_0, check_variances
+from poli.errors import FormatError, InputError
 from poli.files.ply import read_ply_element
 
 _NEEDED = ("x", "y", "z", *(f"scale_{i}" for i in range(3)), *(f"rot_{i}" for i in range(4)))
@@ -44,6 +44,10 @@ def splat_of_records(records: np.ndarray, path: Path) -> tuple[Ellipsoids, np.nd
     bad = ~((np.abs(means) <= LONGEST).all(axis=1) & (variances <= LONGEST**2).all(axis=1) & np.isfinite(length) & (length > 0.0))
     if bad.any():
         raise FormatError(f"{path}: {int(bad.sum())} splats are no ellipsoids, the first is row {int(bad.argmax())}")
+    try:
+        check_variances(variances)
+    except InputError as error:
+        raise FormatError(f"{path}: not a Gaussian-splat file that can be read: {error}") from None
     axes = _rotations(turns / length[:, None])
     covariances = (axes * variances[:, None, :]) @ np.swapaxes(axes, 1, 2)
     covariances = 0.5 * (covariances + np.swapaxes(covariances, 1, 2))

@@ -20,6 +20,8 @@ HORIZON = 100.0
 # Variances along the axes, of the largest: far below any surface (the thinnest seen on scans is 1e-5), and a million times what
 # float64 loses in a sum of three.
 FLATTEST = 1e-8
+# Far above anything that was ever trained; a file that says more would only take time and memory.
+MOST_LEVELS, MOST_ROUNDS, MOST, MOST_FLOOR = 8, 16, 4096, 1e6
 DISTANCE_PRIOR = 1.0  # attention to wide neighbours starts with weights (1 + squared distance in radii)^-1
 
 
@@ -52,13 +54,14 @@ class Architecture:
     floor: float = 0.01  # the least diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         levels = len(self.neighbours)
-        if levels < 1 or len(self.edge) != levels or len(self.scalars) != levels:
-            raise InputError(f"architecture: neighbours, edge and scalars need one number a level, {levels} each")
-        numbers = [*self.neighbours, *self.edge, *self.scalars, self.interpolated]
+        if not 1 <= levels <= MOST_LEVELS or len(self.edge) != levels or len(self.scalars) != levels:
+            raise InputError(
+                f"architecture: neighbours, edge and scalars need one number a level, {levels} each; 1 to {MOST_LEVELS} levels"
+            )
+        numbers = [*self.neighbours, *self.edge, *self.scalars, *self.wide, self.interpolated]
         numbers += [self.head, self.reach, self.attention, self.heads, self.rounds]
-        if not all(isinstance(n, int) for n in [*numbers, self.vectors, self.size]):
-            raise InputError("architecture: sizes must be whole numbers")
         if self.reach < max(self.neighbours[:2]):
             raise InputError(
                 f"architecture: reach is {self.reach}; it must cover the {max(self.neighbours[:2])} neighbours of a group"
@@ -67,12 +70,31 @@ class Architecture:
             raise InputError(
                 f"architecture: interpolated is {self.interpolated}; a point chooses among {CANDIDATES + 1} coarse points"
             )
-        if len(self.wide) >= levels or len(self.wide) > 2 or not all(isinstance(n, int) and n > 0 for n in self.wide):
+        if len(self.wide) >= levels or len(self.wide) > 2 or not all(n > 0 for n in self.wide):
             raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {min(2, levels - 1)}")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
             raise InputError("architecture: frames must be `neighbours`, or `sensor` if sensor is true")
-        if min(numbers) < 1 or min(self.vectors, self.size) < 0 or not self.floor > 0:
+        if min(numbers) < 1 or min(self.vectors, self.size) < 0 or not 0 < self.floor < MOST_FLOOR:
             raise InputError("architecture: sizes must be positive, floor above 0")
+        object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
+        if max(*numbers, self.vectors, self.size) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
+            raise InputError(f"architecture: sizes go up to {MOST}, rounds and heads up to {MOST_ROUNDS}")
+
+    def _check_kinds(self) -> None:
+        """A file of weights may say anything."""
+        lists = (self.neighbours, self.edge, self.scalars, self.wide)
+        if not all(isinstance(entry, tuple) for entry in lists):
+            raise InputError("architecture: neighbours, edge, scalars and wide are lists")
+        numbers = [n for entry in lists for n in entry]
+        numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds, self.size]
+        if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
+            raise InputError("architecture: sizes must be whole numbers")
+        if (
+            not isinstance(self.floor, int | float)
+            or isinstance(self.floor, bool)
+            or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor))
+        ):
+            raise InputError("architecture: floor is a number, log_scale and sensor are true or false")
 
     @property
     def levels(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
-from poli.errors import FormatError, PoliError
+from poli.errors import DegenerateError, FormatError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight
 from poli.estimation.runtime import covariances
+from poli.files.tables import parse_json
 
 MODEL_FORMAT = "poli model 2"
 
@@ -36,7 +36,15 @@ class Model:
         spaced: Callable[[np.ndarray, int], None] | None = None,
     ) -> np.ndarray:
         """Calibrated: matched points of two clouds of this density differ by N(0, 2 C). `spaced` as in `runtime.covariances`."""
-        return covariances(points, self.architecture, self.weights, self.calibration, sight, spaced=spaced)
+        with np.errstate(over="ignore"):
+            found = covariances(points, self.architecture, self.weights, self.calibration, sight, spaced=spaced)
+        # Weights that are finite can overflow all the same; only what comes out tells.
+        if not np.isfinite(found).all():
+            raise DegenerateError(
+                f"the model '{self.name[:80]}' gives ellipsoids that are not finite; its weights are damaged, or the points are "
+                "beyond any size that it can tell; train it again, or scale the points"
+            )
+        return found
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
@@ -52,18 +60,18 @@ def read_model(path: str | os.PathLike[str]) -> Model:
             if metadata.get("format") != MODEL_FORMAT:
                 raise FormatError(f"{path}: not a model; `poli train` writes one as model.safetensors")
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        architecture = Architecture.from_dict(json.loads(metadata["architecture"]))
+        architecture = Architecture.from_dict(parse_json(metadata["architecture"], f"{path}: its architecture"))
         calibration = float(metadata["calibration"])
         name = metadata["name"]
-        training = json.loads(metadata.get("config", "{}"))
+        training = parse_json(metadata.get("config", "{}"), f"{path}: its configuration")
         if not isinstance(training, dict):
             raise FormatError(f"{path}: its configuration is no table; the file is damaged")
         if not 0.0 < calibration < np.inf:
             raise FormatError(f"{path}: its calibration is {calibration}; expected a positive number")
-    except FormatError:
+    except (FormatError, MemoryError):
         raise
-    except (SafetensorError, PoliError, KeyError, ValueError, TypeError) as error:
-        raise FormatError(f"{path}: a damaged model file ({error})") from None
+    except Exception as error:  # of safetensors, numpy (types that it does not know) and ours
+        raise FormatError(f"{path}: a damaged model file ({str(error)[:200]})") from None
     for layer, (inputs, outputs) in architecture.linear_shapes().items():
         for part, shape in ((f"{layer}.weight", (outputs, inputs)), (f"{layer}.bias", (outputs,))):
             tensor = weights.get(part)

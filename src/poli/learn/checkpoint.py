@@ -9,18 +9,20 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from poli.errors import FormatError, InputError, MissingExtra
+from poli.errors import FormatError, MissingExtra
 from poli.files.atomic import atomic_path
+from poli.files.tables import parse_json
 from poli.learn.config import TrainConfig
 
 try:
     import torch
-    from safetensors import SafetensorError, safe_open
-    from safetensors.torch import save_file
+    from safetensors import safe_open
+    from safetensors.torch import save as to_bytes
 except ImportError:
     raise MissingExtra("poli.learn", "train") from None
 
 _FORMAT = "poli checkpoint 1"
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of a parameter
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,9 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         "config": checkpoint.config.to_json(),
         "state": json.dumps({"step": checkpoint.step, "skipped": checkpoint.skipped, "world": checkpoint.world}),
     }
-    with atomic_path(path) as temporary:
-        save_file({name: t.detach().contiguous().clone() for name, t in checkpoint.tensors.items()}, temporary, metadata)
+    content = to_bytes({name: t.detach().contiguous().clone() for name, t in checkpoint.tensors.items()}, metadata)
+    with atomic_path(path) as temporary:  # not written by safetensors, whose errors do not say that a disk is full
+        temporary.write_bytes(content)
 
 
 def load(path: Path) -> Checkpoint:
@@ -48,12 +51,28 @@ def load(path: Path) -> Checkpoint:
             metadata = file.metadata() or {}
             if metadata.get("format") != _FORMAT:
                 raise FormatError(f"{path}: not a checkpoint of `poli train`")
-            state = json.loads(metadata["state"])
+            state = parse_json(metadata["state"], f"{path}: its state")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            config = TrainConfig.from_json(metadata["config"])
-            return Checkpoint(config, state["step"], tensors, state["skipped"], state.get("world", 1))
-    except (SafetensorError, KeyError, InputError, json.JSONDecodeError) as error:
-        raise FormatError(f"{path}: a damaged checkpoint ({error}); remove it to start anew") from None
+        config = TrainConfig.from_json(metadata["config"])
+        step, skipped, world = (_count(state, name) for name in ("step", "skipped", "world"))
+        if step > config.schedule.steps:
+            raise ValueError(f"{step} of {config.schedule.steps} steps are done")
+        if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
+            raise ValueError("it holds numbers that are not finite")
+        return Checkpoint(config, step, tensors, skipped, world)
+    except MemoryError:
+        raise
+    except Exception as error:  # of safetensors, torch (types that it does not know) and ours
+        if isinstance(error, FormatError) and str(path) in str(error):
+            raise
+        raise FormatError(f"{path}: a damaged checkpoint ({str(error)[:200]}); remove it to start anew") from None
+
+
+def _count(state: object, name: str) -> int:
+    value = state.get(name, 1 if name == "world" else None) if isinstance(state, dict) else None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"its '{name}' is {value!r}")
+    return value
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
@@ -63,11 +82,22 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tenso
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
+    """ValueError if they are not the moments of as many parameters of the same shapes."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     state: dict[int, dict[str, torch.Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith("optimizer."):
             _, number, name = key.split(".")
-            state.setdefault(int(number), {})[name] = value
+            row = int(number)
+            if (
+                name not in _MOMENTS
+                or not 0 <= row < len(parameters)
+                or value.shape != (() if name == "step" else parameters[row].shape)
+            ):
+                raise ValueError(f"'{key}' of shape {tuple(value.shape)} belongs to no parameter")
+            state.setdefault(row, {})[name] = value
+    if any(set(entry) != set(_MOMENTS) for entry in state.values()):
+        raise ValueError("moments of the optimizer are missing")
     whole = optimizer.state_dict()
     optimizer.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
 

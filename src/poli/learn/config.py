@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import tomllib
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
@@ -12,10 +10,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
+from poli.files.tables import parse_json, read_toml
 from poli.learn.losses import LossConfig
 from poli.learn.pairs import PairConfig
 from poli.learn.scan_config import ScanConfig
 
+_LARGEST, _LARGEST_WHOLE = 1e300, 1 << 63
 SHAPES_A_SEED = 10_000  # a run's shapes are those from seed * 10,000 on
 
 
@@ -88,17 +88,13 @@ class TrainConfig:
 
     @staticmethod
     def from_json(text: str) -> TrainConfig:
-        return build(TrainConfig, json.loads(text), "")
+        return build(TrainConfig, parse_json(text, "the configuration"), "")
 
 
 def read_config(path: str | Path) -> TrainConfig:
     """A TOML file with the tables and names of `TrainConfig`; what it leaves out keeps its default."""
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            values = tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: not a TOML file: {error}") from None
+    values = read_toml(path)
     try:
         return build(TrainConfig, values, "")
     except InputError as error:
@@ -131,12 +127,23 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
         return build(hint, value, f"{name}.")  # type: ignore[arg-type]
     if get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
-            raise InputError(f"{name} is {value!r}; expected a list")
+            raise InputError(f"{name} is {_shown(value)}; expected a list")
         return tuple(_typed(get_args(hint)[0], v, name) for v in value)
     plain = hint if isinstance(hint, type) else str  # a Literal: its own class checks which
     right = isinstance(value, int | float) and not isinstance(value, bool) if plain is float else isinstance(value, plain)
     if not right or (plain is int and isinstance(value, bool)):
-        raise InputError(f"{name} is {value!r}; expected {plain.__name__}")
-    if plain is float and not math.isfinite(value):
-        raise InputError(f"{name} is {value!r}; expected a finite number")
+        raise InputError(f"{name} is {_shown(value)}; expected {plain.__name__}")
+    if plain is float and not abs(value) < _LARGEST:  # not NaN either; before a whole number too large for a float is made one
+        raise InputError(f"{name} is {_shown(value)}; expected a finite number")
+    if plain is int and abs(value) >= _LARGEST_WHOLE:
+        raise InputError(f"{name} is {_shown(value)}; expected a number below 2^63")
     return plain(value)
+
+
+def _shown(value: Any) -> str:
+    """For an error message: a few words of it, whatever it is."""
+    try:
+        text = repr(value)
+    except ValueError:  # whole numbers of too many digits
+        text = "a very large number"
+    return text if len(text) <= 80 else f"{text[:77]}..."

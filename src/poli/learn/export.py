@@ -19,7 +19,7 @@ from poli.learn.validate import validate
 
 try:
     import torch
-    from safetensors.torch import save_file
+    from safetensors.torch import save as to_bytes
 except ImportError:
     raise MissingExtra("poli.learn", "train") from None
 
@@ -50,8 +50,8 @@ def export_model(path: Path, network: Network, config: TrainConfig, steps: int, 
         "steps": str(steps),
         "config": config.to_json(),
     }
-    with atomic_path(path) as temporary:
-        save_file(tensors, temporary, metadata)
+    with atomic_path(path) as temporary:  # not written by safetensors, whose errors do not say that a disk is full
+        temporary.write_bytes(to_bytes(tensors, metadata))
 
 
 def import_model(model: Model, network: Network) -> None:

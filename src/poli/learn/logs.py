@@ -27,9 +27,12 @@ class CsvLog:
 
 def read_log(path: Path) -> list[dict[str, str]]:
     """The rows; a last line that a killed process left unfinished is no row."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    whole = [row for row in rows if None not in row.values() and all(row.values())]
-    if rows and "step" not in rows[0]:
-        raise FormatError(f"{path}: not a log of `poli train`")
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        whole = [row for row in rows if None not in row and None not in row.values() and all(row.values())]
+        if rows and not (all("step" in row for row in rows) and all(int(row["step"]) >= 0 for row in whole)):
+            raise ValueError
+    except (ValueError, csv.Error):  # bytes that are no text, steps that are no numbers, fields without end
+        raise FormatError(f"{path}: not a log of `poli train`; remove it, or start anew with --fresh") from None
     return whole

@@ -261,15 +261,17 @@ class Run:
         if saved.world != self.world:
             raise InputError(f"{self.checkpoint_path} was made by {saved.world} processes, not {self.world}; go on with as many")
         try:
-            self.model.network.load_state_dict(checkpoints.part(saved.tensors, "network"))
+            # The average first, by the network itself: it knows which names and shapes are right.
+            for part in ("average", "network"):
+                self.model.network.load_state_dict(checkpoints.part(saved.tensors, part))
+                if part == "average":
+                    self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
             self.model.noise.load_state_dict(checkpoints.part(saved.tensors, "noise"))
-        except RuntimeError as error:
+            checkpoints.restore_optimizer(self.optimizer, saved.tensors)
+        except (RuntimeError, ValueError) as error:
             raise FormatError(
                 f"{self.checkpoint_path}: a damaged checkpoint ({str(error)[:99]}); start anew with --fresh"
             ) from None
-        device = next(self.model.parameters()).device
-        self.average = {name: t.to(device) for name, t in checkpoints.part(saved.tensors, "average").items()}
-        checkpoints.restore_optimizer(self.optimizer, saved.tensors)
         self.steps_done, self.skipped = saved.step, saved.skipped
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from poli.data.trajectory_files import read_kitti
 from poli.ellipsoids import Ellipsoids
 from poli.errors import FormatError, InputError
+from poli.files.tables import read_json
 from poli.show.panel import Track
 
 _POSES, _TRUTH, _CONFIG, _MAP = "poses_kitti.txt", "truth_kitti.txt", "config.json", "map.ply"
@@ -55,12 +55,11 @@ def read_odometry_run(folder: Path) -> OdometryRun:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: not readable as JSON: {str(error)[:120]}") from None
+    config = read_json(path)
     kinds = {"path": str, "dataset": str, "options": dict, "first": int, "name": str}
     data = config.get("data") if isinstance(config, dict) else None
     if not isinstance(data, dict) or not all(isinstance(data.get(key), kind) for key, kind in kinds.items()):
         raise FormatError(f"{path}: not written by `poli odometry`: 'data' is missing or incomplete")
+    if isinstance(data["first"], bool) or data["first"] < 0 or "\0" in data["path"]:
+        raise FormatError(f"{path}: not written by `poli odometry`: 'data' names no scans that can be")
     return config

@@ -9,12 +9,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from poli.data.datasets.bag_checks import check_chunks, check_connections, check_database, check_definition, plain_name
+from poli.data.datasets.bag_codecs import guard_rosbags, inflating
+from poli.data.datasets.bag_texts import counting_definitions, guard_rosbags_texts
 from poli.data.datasets.file_dataset import beyond
 from poli.data.datasets.point_times import TimeUnit, check_unit
 from poli.data.datasets.pointcloud2 import scan_from_message
 from poli.data.datasets.protocol import Skipped, row_of
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
-from poli.pointcloud2 import stamp_of_cloud
+from poli.files.limits import Budget
+from poli.pointcloud2 import is_pointcloud2, stamp_of_cloud
 from poli.scan import Scan
 
 ENDINGS = (".bag", ".mcap", ".db3")
@@ -51,6 +55,7 @@ class BagDataset:
     ) -> None:
         self.path = Path(path)
         self._by_header, self._unit, self._near = stamps == "header", time_unit, near
+        self._budget = Budget(self.path)
         self._reader = open_reader(self.path)
         self.close = weakref.finalize(self, _close, self._reader)
         try:
@@ -88,13 +93,15 @@ class BagDataset:
         if not self.close.alive:
             raise InputError(f"{self.path}: the bag was closed; open it again")
         where = f"{self.path}: {self.topic}, message {row}"
-        with damage(self.path, f"cannot be read at message {row} of {self._count}"):
+        with damage(self.path, f"cannot be read at message {row} of {self._count}", self._budget):
             try:
                 connection, log_time, raw = self._message(row)
             except Exception:
                 self._next = -1  # the pass is broken; another look starts a new one and meets the same damage
                 raise
             cloud: Any = self._reader.deserialize(raw, connection.msgtype)
+            if not is_pointcloud2(cloud):
+                raise ValueError("a message that is no PointCloud2")
         stamp = (stamp_of_cloud(cloud) if self._by_header else None) or log_time
         self._check_order(row, stamp, where)
         return beyond(scan_from_message(cloud, where, stamp, self._unit), self._near)
@@ -169,9 +176,19 @@ def open_reader(path: Path) -> Any:
     if path.is_dir() and not (path / "metadata.yaml").is_file():
         raise FormatError(f"{path}: no metadata.yaml in this folder; `ros2 bag reindex` makes it")
     _check_beginning(path)
-    with damage(path, "cannot be opened"):
-        reader = AnyReader([path], default_typestore=get_typestore(Stores.LATEST))
+    guard_rosbags()
+    guard_rosbags_texts()
+    with damage(path, "cannot be opened"), plain_name(path) as plain, counting_definitions():
+        check_database(plain)
+        reader = AnyReader([plain], default_typestore=get_typestore(Stores.LATEST))
         reader.open()
+        try:
+            check_connections(reader.connections)
+            check_chunks(path, reader)
+            check_definition(reader.typestore)
+        except BaseException:
+            reader.close()
+            raise
     return reader
 
 
@@ -204,10 +221,14 @@ def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
 
 
 @contextmanager
-def damage(path: Path, problem: str) -> Iterator[None]:
-    """What rosbags, sqlite3, lz4, zstd, struct and assertions raise on damaged bags, as one error that names the bag."""
+def damage(path: Path, problem: str, budget: Budget | None = None) -> Iterator[None]:
+    """What rosbags, sqlite3, lz4, zstd, struct and assertions raise on damaged bags, as one error that names the bag.
+
+    What is inflated inside counts against `budget`, one of its own if none is given.
+    """
     try:
-        yield
+        with inflating(budget or Budget(path)):
+            yield
     except PoliError:
         raise
     except Exception as error:

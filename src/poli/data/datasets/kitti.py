@@ -7,13 +7,13 @@ ring nor time.
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 
 from poli.data.datasets.file_dataset import FileDataset
-from poli.data.datasets.trajectory import format_pose, read_pose_rows, rigid_poses
+from poli.data.datasets.trajectory import finite_numbers, format_pose, read_pose_rows, rigid_poses
 from poli.data.formats.kitti_bin import read_kitti_bin, write_kitti_bin
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_folder, atomic_path
@@ -131,8 +131,8 @@ def _calibration(path: Path) -> np.ndarray:  # (4, 4)
         key, _, rest = line.partition(":")
         if key.strip() in ("Tr", "Tr_velo_to_cam", "Tr_velo_cam"):
             try:
-                values = np.array([float(word) for word in rest.split()]).reshape(1, 12)
-            except ValueError:
+                values = np.array(finite_numbers(path, number, rest.split(), 12)).reshape(1, 12)
+            except FormatError:
                 raise FormatError(f"{path}: line {number}: expected 12 numbers after '{key}:'") from None
             return rigid_poses(values, path, [number])[0]
     raise FormatError(f"{path}: no line 'Tr:' (T_camera_velodyne). Pass poses=False to read the scans alone")
@@ -144,15 +144,22 @@ def _stamps(path: Path, scans: int) -> tuple[int, ...] | None:
         return None
     words = path.read_text("ascii", errors="replace").split()
     try:
-        stamps = tuple(int((Decimal(word) * 10**9).to_integral_value()) for word in words)
-    except (InvalidOperation, ValueError, OverflowError):
+        stamps = tuple(_nanoseconds(word) for word in words)
+    except (ArithmeticError, ValueError):
         raise FormatError(f"{path}: expected one number of seconds a line") from None
     if len(stamps) != scans:
         raise FormatError(f"{path}: {len(stamps)} times for {scans} scans; one of the two is incomplete")
     for row in range(1, scans):
         if stamps[row] <= stamps[row - 1]:
-            raise FormatError(f"{path}: line {row + 1} ({words[row]}) is not later than the line before; times must ascend")
+            raise FormatError(f"{path}: line {row + 1} ({words[row][:40]}) is not later than the line before; times must ascend")
     return stamps
+
+
+def _nanoseconds(word: str) -> int:
+    stamp = Decimal(word).scaleb(9)
+    if not abs(stamp) < 1 << 63:  # before a whole number of a million digits is made of it
+        raise ValueError
+    return int(stamp.to_integral_value())
 
 
 def _read(path: Path) -> Scan:

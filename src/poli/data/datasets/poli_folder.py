@@ -24,6 +24,7 @@ from poli.data.datasets.trajectory import format_pose, read_trajectory
 from poli.data.formats.numpy_files import write_npz
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_folder
+from poli.files.tables import read_json
 from poli.scan import Scan
 from poli.se3 import check_pose
 
@@ -110,17 +111,15 @@ def _read_poses(path: Path, stamps: tuple[int, ...]) -> np.ndarray:  # (M, 4, 4)
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_json(path)
     except FileNotFoundError:
         raise FormatError(f"{path}: missing; this folder is no dataset of poli's") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: not readable as JSON: {str(error)[:120]}") from None
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
         raise FormatError(f"{path}: its 'format' is not '{_FORMAT}'; this folder is no dataset of poli's")
     if manifest.get("version") != _VERSION:
-        raise FormatError(f"{path}: version {manifest.get('version')!r}; this release reads version {_VERSION}")
+        raise FormatError(f"{path}: version {str(manifest.get('version'))[:40]!r}; this release reads version {_VERSION}")
     kinds = {"name": str, "scans": int, "about": dict}
     for key, kind in kinds.items():
-        if not isinstance(manifest.get(key), kind):
+        if not isinstance(manifest.get(key), kind) or isinstance(manifest.get(key), bool):
             raise FormatError(f"{path}: '{key}' is missing or of the wrong type")
     return manifest

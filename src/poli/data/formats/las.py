@@ -1,10 +1,14 @@
-"""LAS and LAZ by laspy (the extra `las`)."""
+"""LAS and LAZ: headers and fields by laspy, compressed points by lazrs (the extra `las`)."""
 
+import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from poli.errors import FormatError, MissingExtra
+from poli.data.formats.las_header import check_header
+from poli.data.formats.laz_points import read_laz_points
+from poli.errors import FormatError, MissingExtra, PoliError
 from poli.files.atomic import atomic_path
 from poli.scan import Scan
 
@@ -14,15 +18,17 @@ _STEP = 1e-4  # metres: LAS stores whole multiples of this
 def read_las(path: Path) -> Scan:
     """Coordinates in float64; every dimension of the file that is not all zero is a field."""
     laspy = _laspy()
+    check_header(path)
     try:
-        with laspy.open(str(path)) as reader:
-            _check_size(path, reader.header)
-            las = reader.read()
+        with path.open("rb") as file, np.errstate(over="ignore", invalid="ignore"):  # what is not finite is dropped, and counted
+            header = laspy.LasHeader.read_from(file)
+            file.seek(header.offset_to_point_data)
+            las = laspy.LasData(header, _read_points(laspy, file, path, header))
             points = np.stack([np.asarray(las.x), np.asarray(las.y), np.asarray(las.z)], axis=-1)
             fields = {name: np.array(las[name]) for name in las.point_format.dimension_names if name not in ("X", "Y", "Z")}
-    except FormatError:
+    except (PoliError, MemoryError):
         raise
-    except Exception as error:  # laspy and its LAZ back end raise many kinds, some of them straight from Exception
+    except Exception as error:  # laspy raises many kinds, some of them straight from Exception
         raise FormatError(f"{path}: not a readable LAS file: {str(error)[:200]}") from None
     return Scan(points, {name: values for name, values in fields.items() if values.any()})
 
@@ -44,6 +50,7 @@ def write_las(path: Path, scan: Scan) -> None:
             except Exception as error:
                 raise FormatError(f"{path}: LAS cannot hold field '{name}' of type {values.dtype}: {error}") from None
     las = laspy.LasData(header)
+    content = io.BytesIO()  # lazrs has its own errors for a disk that is full
     try:
         las.x, las.y, las.z = scan.points.T.astype(np.float64)
         for name, values in scan.fields.items():
@@ -52,28 +59,32 @@ def write_las(path: Path, scan: Scan) -> None:
                 raise FormatError(
                     f"{path}: LAS cannot hold field '{name}' of type {values.dtype} without loss; use .pcd or .npz, or rename it"
                 )
-    except FormatError:
+        las.write(content, do_compress=path.suffix.lower() == ".laz")
+    except (PoliError, MemoryError):
         raise
     except Exception as error:
         raise FormatError(f"{path}: {str(error)[:200]}") from None
     with atomic_path(path) as temporary:
-        las.write(str(temporary))
+        temporary.write_bytes(content.getbuffer())
 
 
-def _check_size(path: Path, header) -> None:
-    """A header can promise any number of points; LAZ squeezes a point to no less than a few bits."""
-    if path.stat().st_size < header.offset_to_point_data:
-        raise FormatError(f"{path}: {path.stat().st_size} bytes are fewer than the header itself announces; the file is cut off")
-    promised = header.point_count * header.point_format.size
-    ratio = 1000 if header.are_points_compressed else 1
-    if promised > path.stat().st_size * ratio:
-        raise FormatError(
-            f"{path}: the header promises {header.point_count} points, {promised} bytes, more than the file can hold; "
-            "it is cut off or damaged"
-        )
+def _read_points(laspy: Any, file: Any, path: Path, header: Any) -> Any:
+    """The records, which `check_header` has counted."""
+    record = header.point_format.dtype()
+    if header.are_points_compressed:
+        found = [vlr for vlr in header.vlrs if type(vlr).__name__ == "LasZipVlr"]
+        if not found:
+            raise FormatError(f"{path}: the points are compressed, and nothing says how; the file is damaged")
+        data = read_laz_points(path, found[0].record_data, file.tell(), header.point_count, record.itemsize)
+        points = np.frombuffer(data, record)
+    else:
+        points = np.fromfile(file, record, header.point_count)
+    if len(points) != header.point_count:
+        raise FormatError(f"{path}: {header.point_count} points are promised, {len(points)} are there; the file is cut off")
+    return laspy.ScaleAwarePointRecord(points, header.point_format, scales=header.scales, offsets=header.offsets)
 
 
-def _laspy():
+def _laspy() -> Any:
     try:
         import laspy
     except ImportError:

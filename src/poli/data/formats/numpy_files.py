@@ -22,6 +22,8 @@ def read_npy(path: Path) -> Scan:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy's header parser raises many kinds
         raise FormatError(f"{path}: {str(error)[:200]}") from None
+    if array.dtype.itemsize == 0 and array.size:  # nothing of it is in the file, and a loop over it need not end
+        raise FormatError(f"{path}: array of shape {array.shape} whose entries take no bytes; it is damaged")
     if array.dtype.names:
         return scan_from_records(np.array(array), path)
     if array.ndim != 2 or array.shape[1] not in (3, 4) or array.dtype.kind not in "fiu":
@@ -43,7 +45,7 @@ def read_npz(path: Path) -> Scan:
     arrays = read_npz_arrays(path)
     points = arrays.pop("points", None)
     if points is None:
-        raise FormatError(f"{path}: no array 'points' in this archive; it has {', '.join(arrays) or 'none'}")
+        raise FormatError(f"{path}: no array 'points' in this archive; it has {', '.join([*arrays][:20]) or 'none'}")
     stamp = arrays.pop("stamp", None)
     if stamp is not None and (stamp.shape != () or stamp.dtype.kind not in "iu"):
         raise FormatError(f"{path}: 'stamp' must be one whole number of nanoseconds")

@@ -9,6 +9,7 @@ import numpy as np
 from poli.data.formats.records import check_names, records_from_scan, scan_from_records
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
+from poli.files.limits import check_inflated
 from poli.files.text import write_text_records
 from poli.scan import Scan
 
@@ -16,6 +17,7 @@ Encoding = Literal["ascii", "binary", "binary_compressed"]
 
 _KINDS = {"F": "f", "I": "i", "U": "u"}
 _LONGEST_LINE = 65536
+_LONGEST_HEADER = 10_000  # lines, comments included
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,9 @@ def write_pcd(path: Path, scan: Scan, encoding: Encoding = "binary") -> None:
 
 def _read_header(file: BinaryIO, path: Path) -> _Header:
     lines: dict[str, list[str]] = {}
-    while "DATA" not in lines:
+    for _ in range(_LONGEST_HEADER):
+        if "DATA" in lines:
+            break
         raw = file.readline(_LONGEST_LINE)
         if not raw.endswith(b"\n") or len(lines) > 20:
             raise FormatError(f"{path}: the PCD header does not end with a DATA line; the file is cut off or is not PCD")
@@ -143,6 +147,7 @@ def _read_compressed(file: BinaryIO, path: Path, header: _Header, left: int) -> 
             f"{path}: the header promises {header.points} points, {needed} bytes, but the compressed block holds {size} "
             f"in {packed_size}; the file is damaged"
         )
+    check_inflated(path, packed_size, size)
     data = lzf.decompress(np.fromfile(file, np.uint8, packed_size), size)
     if len(data) != size:
         raise FormatError(f"{path}: the compressed data is damaged")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -38,11 +39,16 @@ def _fans(polygons: np.ndarray | list[list[int]]) -> np.ndarray:  # (F, 3) int64
     """Polygons, either (F, 3) already or lists of corners, as triangles around the first corner of each."""
     if isinstance(polygons, np.ndarray):
         return polygons
-    triangles = [(corners[0], corners[k], corners[k + 1]) for corners in polygons for k in range(1, len(corners) - 1)]
+    counts = np.array([len(corners) for corners in polygons], np.int64)
     try:
-        return np.array(triangles, np.int64).reshape(-1, 3)
+        corners = np.fromiter(chain.from_iterable(polygons), np.int64, int(counts.sum()))
     except OverflowError:
         raise InputError("the index of a vertex has more than 64 bits") from None
+    # Every corner but the first and the last of its polygon makes a triangle with the first and the one behind it.
+    polygon = np.repeat(np.arange(len(counts)), counts - 2)
+    first = (np.cumsum(counts) - counts)[polygon]
+    middle = np.arange(len(polygon)) - (np.cumsum(counts - 2) - (counts - 2))[polygon] + first + 1
+    return np.stack([corners[first], corners[middle], corners[middle + 1]], axis=1)
 
 
 def _read_ply(path: Path) -> tuple[np.ndarray, np.ndarray | list[list[int]]]:
@@ -75,15 +81,15 @@ def _read_obj(path: Path) -> tuple[np.ndarray, list[list[int]]]:
 
 def _whole_lines(file: Iterable[bytes]) -> Iterable[bytes]:
     """Lines, put together where a backslash continues them."""
-    begun = b""
+    begun: list[bytes] = []
     for line in file:
         if line.rstrip().endswith(b"\\"):
-            begun += line.rstrip()[:-1] + b" "
+            begun.append(line.rstrip()[:-1])
             continue
-        yield begun + line
-        begun = b""
+        yield b" ".join([*begun, line]) if begun else line
+        begun.clear()
     if begun:
-        yield begun
+        yield b" ".join(begun)
 
 
 def _obj_index(word: bytes, vertices_so_far: int) -> int:

@@ -12,6 +12,7 @@ import poli
 from poli.errors import FormatError
 from poli.estimation.inference import load_model, shipped_models
 from poli.files.atomic import atomic_path
+from poli.files.tables import read_json
 from poli.tasks.densify.config import DensifyConfig
 
 
@@ -28,10 +29,10 @@ def describe_run(source: Path, config: DensifyConfig, **more: Any) -> dict[str, 
 def read_run(path: Path) -> dict[str, Any] | None:
     """What `write_run` wrote, or None where there is nothing of the kind."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError):
+    except FormatError:
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -43,7 +44,7 @@ def write_run(path: Path, run: dict[str, Any]) -> None:
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
     """Names of what differs, for an error message."""
-    flat_before, flat_now = ({**run, **run.get("densify", {})} for run in (before, now))
+    flat_before, flat_now = ({**run, **(run["densify"] if isinstance(run.get("densify"), dict) else {})} for run in (before, now))
     names = [name for name in {**flat_now, **flat_before} if name != "densify" and flat_before.get(name) != flat_now.get(name)]
     return ", ".join(names) or "its format"
 

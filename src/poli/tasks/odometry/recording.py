@@ -143,9 +143,11 @@ def read_steps(folder: Path) -> list[dict[str, str]]:
     path = folder / "steps.csv"
     try:
         text = path.read_text(encoding="utf-8")
+        rows = list(csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1], newline="")))
     except OSError as error:
         raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
-    rows = list(csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1])))
+    except (UnicodeDecodeError, csv.Error):
+        rows = [{}]
     if rows and not set(_COLUMNS) <= set(rows[0]):
         raise FormatError(f"{path}: not written by `poli odometry`")
     return rows

@@ -12,6 +12,7 @@ from poli.data.datasets.bag_copy.item import Item
 from poli.data.datasets.bag_copy.mcap import McapCopy
 from poli.data.datasets.bag_copy.rosbag1 import Rosbag1Copy
 from poli.data.datasets.bag_copy.sqlite import SqliteCopy
+from poli.data.datasets.bag_texts import shallow_yaml
 
 __all__ = ["Item", "copy_of"]
 
@@ -78,9 +79,7 @@ def _decompressed(item: Item) -> Item:
 
 def _read_metadata(path: Path) -> tuple[list[str], str]:
     """The names of the files, and what of them is compressed by itself: "file", "message" or "" for nothing."""
-    from ruamel.yaml import YAML
-
-    told = YAML(typ="safe").load(path.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
+    told = shallow_yaml(typ="safe").load(path.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
     mode = str(told.get("compression_mode") or "").lower()
     return [PurePath(name).name for name in told["relative_file_paths"]], "" if mode == "none" else mode
 

@@ -84,7 +84,7 @@ class Chunk(NamedTuple):
         _, _, size, check = _CHUNK_HEAD.unpack_from(content)
         name, at = read_string(content, _CHUNK_HEAD.size)
         (stored,) = struct.unpack_from("<Q", content, at)
-        inside = decompress(content[at + 8 : at + 8 + stored], name.decode())
+        inside = decompress(content[at + 8 : at + 8 + stored], name.decode(), size)
         if len(inside) != size or (check and crc32(inside) != check):
             raise ValueError(f"a chunk of {size} bytes does not hold what it held when it was written")
         return Chunk(name.decode(), inside)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from poli.data.datasets.bag_copy.item import Item
+from poli.errors import FormatError
 
 
 class SqliteCopy:
     def __init__(self, path: Path, out: Path, topic: str) -> None:
         # As rosbags opens it: nothing is written beside a bag, not even a lock.
+        self._path = path
         self._in = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
         self._out, self._topic = sqlite3.connect(out), topic
 
@@ -42,13 +45,23 @@ class SqliteCopy:
             self._out.executemany(_insertion(table, len(found.description)), found)
 
     def _write(self, insert: str, before: tuple, after: tuple, raw: bytes) -> None:
-        self._out.execute(insert, (*before, raw, *after))
+        with self._writing():
+            self._out.execute(insert, (*before, raw, *after))
 
     def _finish(self, _: bytes) -> None:
-        for (statement,) in self._in.execute("SELECT sql FROM sqlite_master WHERE type <> 'table' AND sql IS NOT NULL"):
-            self._out.execute(statement)
-        self._out.commit()
+        with self._writing():
+            for (statement,) in self._in.execute("SELECT sql FROM sqlite_master WHERE type <> 'table' AND sql IS NOT NULL"):
+                self._out.execute(statement)
+            self._out.commit()
         self.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A disk that is full, for one, is no OSError of sqlite's."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise FormatError(f"{self._path}: its copy cannot be written: {error}; is the disk full?") from None
 
 
 def _insertion(table: str, columns: int) -> str:

@@ -1,0 +1,158 @@
+"""What is compressed in bags, inflated within bounds.
+
+rosbags inflates whatever it is given: a chunk of some kilobytes can become gigabytes. `guard_rosbags` puts the functions of this
+file in the place of those that rosbags calls; the names are those of rosbags 0.11, and a test holds them to the installed version.
+"""
+
+from __future__ import annotations
+
+import bz2
+import os
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from poli.files.limits import Budget
+
+_LEAST_STEP, _LARGEST_STEP = 1 << 20, 1 << 26  # bytes that are inflated at a time
+_FRAMES = ("bz2", "zstd")  # may hold several, one behind the other
+
+_ODD_SIZE, _ODD_RATIO, _MOST_RECORDS = 1 << 24, 100, 100_000  # chunks beyond both hold next to nothing, and are looked into
+_RECORD = struct.Struct("<BQ")
+
+_budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
+
+
+@contextmanager
+def inflating(budget: Budget) -> Iterator[None]:
+    """What is inflated inside is of one bag, and counted together."""
+    token = _budget.set(budget)
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+
+
+def inflate(data: bytes, name: str, promised: int | None = None) -> bytes:
+    """The content of a block. One that holds more than it promised is cut there: whoever knows the promise finds it broken."""
+    budget = _budget.get() or Budget("a bag")
+    room = budget.room(len(data))
+    most = room if promised is None else min(room, promised)
+    pieces, inflated = [], 0
+    for piece in _pieces(data, name, most + 1):
+        pieces.append(piece)
+        inflated += len(piece)
+        if inflated > most:
+            break
+    budget.spend(len(data), inflated if promised is None or inflated > room else min(inflated, promised))
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def inflate_file(source: Path, out: Path) -> None:
+    """A file that is compressed as a whole."""
+    with source.open("rb") as packed, opened(packed) as reading, out.open("wb") as writing:
+        while piece := reading.read(_LEAST_STEP):
+            writing.write(piece)
+
+
+class _CountedFile:
+    """A compressed file that is refused once more comes out of it than may."""
+
+    def __init__(self, packed: BinaryIO, budget: Budget) -> None:
+        self._file, self._budget = zstd().open(packed, "rb"), budget
+        self._packed, self._inflated = os.fstat(packed.fileno()).st_size, 0
+
+    def __enter__(self) -> _CountedFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        piece = self._file.read(size)
+        self._inflated += len(piece)
+        if self._inflated > self._budget.room(self._packed):
+            self._budget.spend(self._packed, self._inflated)  # raises
+        return piece
+
+
+def opened(packed: BinaryIO, _mode: str = "rb") -> _CountedFile:
+    return _CountedFile(packed, _budget.get() or Budget("a bag"))
+
+
+@cache
+def guard_rosbags() -> None:
+    """From now on rosbags inflates within bounds, in this process."""
+    from rosbags.rosbag1 import reader as rosbag1
+    from rosbags.rosbag2 import reader as rosbag2
+    from rosbags.rosbag2 import storage_mcap as mcap
+
+    for name in ("bz2", "lz4"):
+        rosbag1.decompressors[name] = partial(inflate, name=name)
+    for name in ("lz4", "zstd"):
+        mcap.DECOMPRESSORS[name] = partial(_inflate_chunk, name)
+    rosbag2.zstd = _Zstd()  # type: ignore[assignment]
+
+
+class _Zstd:
+    """As much of the module as rosbags' reader of folders uses."""
+
+    decompress = staticmethod(partial(inflate, name="zstd"))
+    open = staticmethod(opened)
+
+
+def _inflate_chunk(name: str, data: bytes, size: int) -> bytes:
+    """A chunk of mcap. Records that hold nothing pack well, and whoever walks over them takes a minute for a hundred megabytes."""
+    inside = inflate(data, name, size)
+    if len(inside) > max(_ODD_SIZE, _ODD_RATIO * len(data)):
+        at = 0
+        for _ in range(_MOST_RECORDS):
+            if at + _RECORD.size > len(inside):
+                return inside
+            at += _RECORD.size + _RECORD.unpack_from(inside, at)[1]
+        raise ValueError(f"a chunk of {len(data)} bytes holds more than {_MOST_RECORDS} records")
+    return inside
+
+
+def zstd() -> Any:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
+def _pieces(data: bytes, name: str, most: int) -> Iterator[bytes]:
+    """At most `most` bytes, and no larger step than was needed so far: nothing is allocated for what does not come."""
+    step = min(max(_LEAST_STEP, 8 * len(data)), _LARGEST_STEP)
+    while data:
+        decompressor = _decompressor(name)
+        rest = data
+        while not decompressor.eof:
+            piece = decompressor.decompress(rest, max_length=min(step, most))
+            rest = b""
+            most -= len(piece)
+            if piece:
+                yield piece
+            if most <= 0:
+                return
+            if not piece and decompressor.needs_input:
+                raise EOFError("a compressed block is cut off")
+        data = (decompressor.unused_data or b"") if name in _FRAMES else b""
+
+
+def _decompressor(name: str) -> Any:
+    if name == "bz2":
+        return bz2.BZ2Decompressor()
+    if name == "lz4":
+        import lz4.frame
+
+        return lz4.frame.LZ4FrameDecompressor()
+    if name != "zstd":
+        raise ValueError(f"compression {name!r} is unknown; known are bz2, lz4 and zstd")
+    return zstd().ZstdDecompressor()

@@ -1,0 +1,282 @@
+"""ROS bags. What inflates is zeros, which zstd and bzip2 pack into next to nothing."""
+
+from __future__ import annotations
+
+import bz2
+import shutil
+import sqlite3
+import struct
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import lz4.frame
+from backports import zstd
+
+import poli
+from tiny_bags import CLOUD, STORES, cloud, write_bag
+
+from .point_bombs import MANY, MOST, Bomb
+
+_LARGE = 1_500_000_000  # bytes that a bomb inflates to
+_STEP = bytes(1 << 20)
+
+
+@cache
+def _packed_zeros(kind: str, size: int = _LARGE) -> bytes:
+    """Without ever holding them."""
+    steps = size // len(_STEP)
+    if kind == "bz2":
+        return bz2.compress(_STEP * 50) * (steps // 50)  # streams may follow one another
+    if kind == "lz4":
+        with lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX4MB) as packer:
+            return packer.begin() + b"".join(packer.compress(_STEP) for _ in range(steps)) + packer.flush()
+    packer = zstd.ZstdCompressor()
+    return b"".join(packer.compress(_STEP) for _ in range(steps)) + packer.flush()
+
+
+# --- mcap
+
+
+def _record(op: int, content: bytes) -> bytes:
+    return struct.pack("<BQ", op, len(content)) + content
+
+
+def _text(text: bytes) -> bytes:
+    return struct.pack("<I", len(text)) + text
+
+
+def _mcap(
+    chunks: Iterable[bytes], index: Callable[[int, int], bytes] | None = None, qos: bytes = b"", definition: bytes = b""
+) -> bytes:
+    """A file of one topic with these chunks, and with an index of them made by `index` (offset, length)."""
+    magic = b"\x89MCAP0\r\n"
+    schema = _record(3, struct.pack("<H", 1) + _text(CLOUD.encode()) + _text(b"ros2msg" if definition else b"") + _text(definition))
+    metadata = _text(b"offered_qos_profiles") + _text(qos) if qos else b""
+    channel = _record(4, struct.pack("<HH", 1, 1) + _text(b"/points") + _text(b"cdr") + _text(metadata))
+    out = magic + _record(1, _text(b"ros2") + _text(b"x")) + schema + channel
+    entries = b""
+    for chunk in chunks:
+        entries += index(len(out), len(chunk)) if index else b""
+        out += chunk
+    out += _record(15, bytes(4))
+    begin = len(out) if index else 0
+    statistics = _record(11, struct.pack("<QHIIIIQQ", 1, 1, 1, 0, 0, 1, 1, 2) + _text(struct.pack("<HQ", 1, 1)))
+    summary = schema + channel + statistics + entries if index else b""
+    return out + summary + _record(2, struct.pack("<QQI", begin, 0, 0)) + magic
+
+
+def _chunk(kind: str, packed: bytes, size: int) -> bytes:
+    return _record(6, struct.pack("<QQQI", 1, 2, size, 0) + _text(kind.encode()) + struct.pack("<Q", len(packed)) + packed)
+
+
+def _index(kind: str, packed: int, size: int, times: int, offset: int, length: int) -> bytes:
+    places = struct.pack("<HQ", 1, offset + length)
+    entry = struct.pack("<QQQQ", 1, 2, offset, length) + _text(places) + struct.pack("<Q", 47) + _text(kind.encode())
+    return _record(8, entry + struct.pack("<QQ", packed, size)) * times
+
+
+def _mcap_zeros(
+    kind: str, size: int = _LARGE, promised: int | None = None, chunks: int = 1, indexed: bool = False, times: int = 1
+) -> bytes:
+    packed = _packed_zeros(kind, size)
+    promised = size // len(_STEP) * len(_STEP) if promised is None else promised
+    index = partial(_index, kind, len(packed), promised, times) if indexed else None
+    return _mcap([_chunk(kind, packed, promised)] * chunks, index)
+
+
+# --- ROS 1
+
+
+def _bag(
+    compression: str, packed: bytes, size: int, connections: int = 1, chunks: int = 1, messages: int = 1, definition: bytes = b""
+) -> bytes:
+    """One chunk and one topic; the counts are what the headers promise."""
+
+    def header(**fields: bytes) -> bytes:
+        joined = b"".join(_text(name.encode() + b"=" + value) for name, value in fields.items())
+        return _text(joined)
+
+    told = definition or STORES["ros1"].generate_msgdef(CLOUD)[0].encode()
+    md5 = STORES["ros1"].generate_msgdef(CLOUD)[1].encode()
+    chunk = header(op=b"\5", compression=compression.encode(), size=struct.pack("<I", size & MANY)) + _text(packed)
+    index = header(op=b"\4", ver=struct.pack("<I", 1), conn=bytes(4), count=struct.pack("<I", messages)) + _text(
+        bytes(12) * min(messages, 100)
+    )
+    named = b"".join(
+        _text(name + b"=" + value)
+        for name, value in (
+            (b"topic", b"/points"),
+            (b"type", b"sensor_msgs/PointCloud2"),
+            (b"md5sum", md5),
+            (b"message_definition", told),
+        )
+    )
+    connection = header(op=b"\7", conn=bytes(4), topic=b"/points") + _text(named)
+    start = len(b"#ROSBAG V2.0\n") + 4096 + 8
+    info = header(
+        op=b"\6",
+        ver=struct.pack("<I", 1),
+        chunk_pos=struct.pack("<Q", start),
+        start_time=bytes(8),
+        end_time=bytes(8),
+        count=struct.pack("<I", 1),
+    ) + _text(bytes(4) + struct.pack("<I", messages))
+    at = struct.pack("<Q", start + len(chunk) + len(index))
+    first = header(op=b"\3", index_pos=at, conn_count=struct.pack("<I", connections), chunk_count=struct.pack("<I", chunks))
+    first += struct.pack("<I", 4096 + 4 - len(first) + 4 - 4) + b" " * (4096 + 4 - len(first))
+    return b"#ROSBAG V2.0\n" + first + chunk + index + connection + info
+
+
+# --- folders of ROS 2
+
+
+def _tiny(kind: str, **options: object) -> Callable[[Path], Path]:
+    """Write a sound bag beside the bomb; what the bomb's bytes are in it, its reader says."""
+
+    def write(path: Path) -> Path:
+        folder = path.parent / "bag"
+        write_bag(folder, kind, clouds=1, points=10, **options)  # type: ignore[arg-type]
+        return folder
+
+    return write
+
+
+def _database(change: Callable[[sqlite3.Connection], object]) -> bytes:
+    with TemporaryDirectory() as place:
+        file = write_bag(Path(place) / "bag", "sqlite3", clouds=1, points=10)
+        database = sqlite3.connect(file)
+        change(database)
+        database.commit()
+        database.close()
+        return file.read_bytes()
+
+
+def _generated(database: sqlite3.Connection) -> None:
+    database.execute("DROP TABLE messages")
+    database.execute(
+        "CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp INTEGER, data BLOB AS (zeroblob(900000000)))"
+    )
+    database.execute("INSERT INTO messages(id, topic_id, timestamp) VALUES (1, 1, 1)")
+
+
+def _recursive_view(database: sqlite3.Connection) -> None:
+    database.execute("DROP TABLE messages")
+    database.execute(
+        "CREATE VIEW messages AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) "
+        "SELECT id, 1 AS topic_id, id AS timestamp, zeroblob(1000) AS data FROM n"
+    )
+    database.execute("PRAGMA writable_schema = 1")
+    database.execute("UPDATE sqlite_master SET type = 'table' WHERE name = 'messages'")
+
+
+def _profiles(database: sqlite3.Connection) -> None:
+    database.execute("UPDATE topics SET offered_qos_profiles = ?", ("[" * 300_000,))
+
+
+def _definitions(database: sqlite3.Connection) -> None:
+    lines = "\n".join(f"int32 f{i}" for i in range(200_000))
+    database.execute("UPDATE message_definitions SET encoded_message_definition = ?", (lines,))
+
+
+def _read(path: Path) -> object:
+    with poli.dataset("bag", path) as scans:
+        return [len(scan) for scan in scans]
+
+
+def _read_as(kind: str, name: str, change: Callable[[bytes, bytes], bytes], **options: object) -> Callable[[Path], object]:
+    """A sound folder in which the file of that ending becomes what `change` makes of it and of the bomb's own bytes."""
+
+    def read(path: Path) -> object:
+        folder = _tiny(kind, **options)(path)
+        file = next(folder.glob(f"*{name}"))
+        file.write_bytes(change(file.read_bytes(), path.read_bytes()))
+        found = _read(folder)
+        shutil.rmtree(folder)
+        return found
+
+    return read
+
+
+def _message_of_zeros(path: Path) -> object:
+    """A message that is compressed by itself."""
+    from rosbags.rosbag2 import CompressionMode
+
+    folder = _tiny("sqlite3", compressed=CompressionMode.MESSAGE)(path)
+    database = sqlite3.connect(next(folder.glob("*.db3")))
+    database.execute("UPDATE messages SET data = ?", (path.read_bytes(),))
+    database.commit()
+    database.close()
+    return _read(folder)
+
+
+def _file_mode():
+    from rosbags.rosbag2 import CompressionMode
+
+    return CompressionMode.FILE
+
+
+def _redefined() -> bytes:
+    """A cloud whose fields take no bytes, four thousand million of them."""
+    definition = b"std_msgs/Empty[] fields\nuint32 height\n" + b"=" * 80 + b"\nMSG: std_msgs/Empty\n"
+    message = struct.pack("<I", MANY) + bytes(4)
+    record = _text(b"".join(_text(f) for f in (b"op=\2", b"conn=" + bytes(4), b"time=" + bytes(8)))) + _text(message)
+    return _bag("none", record, len(record), definition=definition)
+
+
+def _fields_of_message() -> bytes:
+    """A message whose list of fields says that it has four thousand million."""
+    raw = bytearray(STORES["ros1"].serialize_ros1(cloud("ros1", 1, 5), CLOUD))
+    at = 4 + 8 + 4 + len("lidar") + 8
+    raw[at : at + 4] = struct.pack("<I", MANY)
+    record = _text(b"".join(_text(f) for f in (b"op=\2", b"conn=" + bytes(4), b"time=" + bytes(8)))) + _text(bytes(raw))
+    return _bag("none", record, len(record))
+
+
+def _laughs() -> bytes:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    return "\n".join([*lines, "rosbag2_bagfile_information: *a11"]).encode()
+
+
+BOMBS: dict[str, Bomb] = {
+    "zstd.mcap": (partial(_mcap_zeros, "zstd"), _read),
+    "lz4.mcap": (partial(_mcap_zeros, "lz4"), _read),
+    "indexed_zstd.mcap": (partial(_mcap_zeros, "zstd", indexed=True), _read),
+    "indexed_lz4.mcap": (partial(_mcap_zeros, "lz4", indexed=True), _read),
+    "lie_small.mcap": (partial(_mcap_zeros, "zstd", promised=100, indexed=True), _read),
+    "lie_large.mcap": (partial(_mcap_zeros, "zstd", 1 << 20, promised=MOST), _read),
+    "lie_large_indexed.mcap": (partial(_mcap_zeros, "zstd", 1 << 20, promised=MOST, indexed=True), _read),
+    "chunks.mcap": (partial(_mcap_zeros, "zstd", 100 << 20, chunks=50), _read),
+    "same_chunk.mcap": (partial(_mcap_zeros, "zstd", 50 << 20, indexed=True, times=1000), _read),
+    "profiles.mcap": (lambda: _mcap([], qos=b"[" * 300_000), _read),
+    "definition.mcap": (lambda: _mcap([], definition=b"".join(b"int32 f%d\n" % i for i in range(200_000))), _read),
+    "deep_definition.mcap": (lambda: _mcap([], definition=b"int32 a = " + b"(" * 300_000), _read),
+    "record.mcap": (lambda: _mcap([struct.pack("<BQ", 6, MOST)]), _read),
+    "text.mcap": (lambda: _mcap([_record(4, struct.pack("<HHI", 2, 1, MANY))]), _read),
+    "bzip2.bag": (lambda: _bag("bz2", _packed_zeros("bz2"), _LARGE), _read),
+    "lz4.bag": (lambda: _bag("lz4", _packed_zeros("lz4"), _LARGE), _read),
+    "connections.bag": (lambda: _bag("none", bytes(100), 100, connections=MANY), _read),
+    "chunks.bag": (lambda: _bag("none", bytes(100), 100, chunks=MANY), _read),
+    "messages.bag": (lambda: _bag("none", bytes(100), 100, messages=MANY // 12), _read),
+    "redefined.bag": (_redefined, _read),
+    "fields.bag": (_fields_of_message, _read),
+    "definition.bag": (lambda: _bag("none", bytes(9), 9, definition=b"".join(b"int32 f%d\n" % i for i in range(200_000))), _read),
+    "generated.db3": (lambda: _database(_generated), _read),
+    "view.db3": (lambda: _database(_recursive_view), _read),
+    "profiles.db3": (lambda: _database(_profiles), _read),
+    "definition.db3": (lambda: _database(_definitions), _read),
+    "message.zstd": (partial(_packed_zeros, "zstd"), _message_of_zeros),
+    "file.zstd": (
+        partial(_packed_zeros, "zstd"),
+        lambda path: _read_as("sqlite3", ".zstd", lambda _, new: new, compressed=_file_mode())(path),
+    ),
+    "nested metadata.yaml": (lambda: b"[" * 300_000, _read_as("mcap", ".yaml", lambda _, new: new)),
+    "tables metadata.yaml": (lambda: b"{a: " * 100_000, _read_as("mcap", ".yaml", lambda _, new: new)),
+    "laughs metadata.yaml": (_laughs, _read_as("mcap", ".yaml", lambda _, new: new)),
+    "counts metadata.yaml": (
+        lambda: b"message_count: 4294967295\n",
+        _read_as("mcap", ".yaml", lambda old, new: old.replace(b"message_count: 1\n", new)),
+    ),
+}  # fmt: skip

@@ -1,0 +1,156 @@
+"""JSON, TOML, models, checkpoints, and messages in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save
+
+import poli
+from fuzz.models import _model, _open_run
+from fuzz.values import join_safetensors, split_safetensors
+from poli.estimation.architecture import Architecture
+from poli.estimation.model import read_model
+from poli.show.odometry_run import read_odometry_run
+from poli.tasks.densify.identity import differences, read_run
+
+from .point_bombs import MANY, MOST, Bomb
+
+DEEP = 100_000
+_LISTS, _TABLES = b"[" * DEEP + b"]" * DEEP, b'{"a":' * DEEP + b"1" + b"}" * DEEP
+_SMALL = Architecture((8, 8), (8, 8), (8, 8), vectors=2, head=8, reach=12, attention=8)
+
+
+def _dataset(path: Path) -> object:
+    folder = path.parent / "dataset"
+    folder.mkdir()
+    (folder / "dataset.json").write_bytes(path.read_bytes())
+    return poli.dataset("poli", folder)
+
+
+def _run(path: Path) -> object:
+    folder = path.parent / "run"
+    folder.mkdir()
+    (folder / "config.json").write_bytes(path.read_bytes())
+    (folder / "poses_kitti.txt").write_text("1 0 0 0 0 1 0 0 0 0 1 0\n")
+    return read_odometry_run(folder)
+
+
+def _densified(path: Path) -> object:
+    return differences(read_run(path) or {}, {"densify": {"voxel": 1.0}})
+
+
+def _config(path: Path) -> object:
+    from poli.learn.config import read_config
+
+    return read_config(path)
+
+
+def _with(metadata: dict[str, str], tensors: dict[str, Any] | None = None, fields: bytes | None = None) -> bytes:
+    """A sound model but for these."""
+    header, rest = split_safetensors(_model(_SMALL, np.random.default_rng(0)))
+    header["__metadata__"] |= metadata
+    return join_safetensors(header | (tensors or {}), rest)
+
+
+def _architecture(**changes: Any) -> bytes:
+    header, _ = split_safetensors(_model(_SMALL, np.random.default_rng(0)))
+    return _with({"architecture": json.dumps(json.loads(header["__metadata__"]["architecture"]) | changes)})
+
+
+def _estimated(path: Path) -> object:
+    from poli.estimation.grouping import Sight
+
+    return read_model(path).covariances(
+        np.random.default_rng(0).normal(size=(100, 3)), Sight(np.zeros(3), np.array([0.0, 0.0, 1.0]))
+    )
+
+
+def _checkpoint(path: Path) -> object:
+    folder = path.parent / "training"
+    folder.mkdir()
+    (folder / "checkpoint.safetensors").write_bytes(path.read_bytes())
+    return _open_run(folder)
+
+
+def _saved(metadata: dict[str, str]) -> bytes:
+    return save({"network.a": np.zeros(3, np.float32)}, {"format": "poli checkpoint 1", **metadata})
+
+
+def _message(fields: list[dict], **numbers: int):
+    """The file is not looked at: the message is made in memory."""
+    told = {"height": 1, "width": 10, "point_step": 16, "row_step": 160, "is_bigendian": False, "data": bytes(160)} | numbers
+
+    def read(_: Path) -> object:
+        return poli.read(SimpleNamespace(**told, fields=[SimpleNamespace(**field) for field in fields]))
+
+    return read
+
+
+_XYZ = [{"name": axis, "offset": 4 * i, "datatype": 7, "count": 1} for i, axis in enumerate("xyz")]
+_EXTRA = {"name": "a", "offset": 12, "datatype": 7, "count": 1}
+
+BOMBS: dict[str, Bomb] = {
+    "lists dataset.json": (lambda: _LISTS, _dataset),
+    "tables dataset.json": (lambda: _TABLES, _dataset),
+    "about dataset.json": (
+        lambda: b'{"format": "poli-dataset", "version": 1, "name": "", "scans": 0, "about": {"": %b}}' % (b"[" * 900 + b"]" * 900),
+        _dataset,
+    ),
+    "scans dataset.json": (lambda: b'{"format": "poli-dataset", "version": 1, "name": "a", "scans": 1e400, "about": {}}', _dataset),
+    "digits dataset.json": (lambda: b'{"version": ' + b"9" * 1_000_000 + b"}", _dataset),
+    "large dataset.json": (lambda: b"[" + b"[]," * 15_000_000 + b"[]]", _dataset),
+    "lists densify.json": (lambda: _LISTS, _densified),
+    "tables densify.json": (lambda: b'{"densify": ' + _TABLES + b"}", _densified),
+    "list densify.json": (lambda: b'{"densify": [1, 2], "input": NaN}', _densified),
+    "lists config.json": (lambda: _LISTS, _run),
+    "tables config.json": (lambda: b'{"data": ' + _TABLES + b"}", _run),
+    "lists.toml": (lambda: b"a = " + _LISTS, _config),
+    "tables.toml": (lambda: b"a = " + b"{a = " * DEEP + b"1" + b"}" * DEEP, _config),
+    "dots.toml": (lambda: b"a." * 500_000 + b"a = 1\n", _config),
+    "quoted_dots.toml": (lambda: b'"a" . ' * 300_000 + b"a = 1\n", _config),
+    "dotted_table.toml": (lambda: b"[" + b"a." * 500_000 + b"a]\n", _config),
+    "inline_dots.toml": (lambda: b"x = {" + b"a." * 500_000 + b"a = 1}\n", _config),
+    "digits.toml": (lambda: b"seed = " + b"9" * 1_000_000, _config),
+    "steps.toml": (lambda: b"[schedule]\nsteps = 99999999999999999999\n", _config),
+    "word.toml": (lambda: b"a" * 20_000_000, _config),
+    "quote.toml": (lambda: b"a = '''" + b"x\n" * 5_000_000, _config),
+    "rounds.safetensors": (lambda: _architecture(rounds=10**9), read_model),
+    "heads.safetensors": (lambda: _architecture(heads=10**9), read_model),
+    "levels.safetensors": (lambda: _architecture(neighbours=[8] * 10**6, edge=[8] * 10**6, scalars=[8] * 10**6), read_model),
+    "width.safetensors": (lambda: _architecture(head=10**12), read_model),
+    "true.safetensors": (lambda: _architecture(rounds=True, floor="x", sensor=3), read_model),
+    "lists.safetensors": (lambda: _with({"architecture": _LISTS.decode()}), read_model),
+    "tables.safetensors": (lambda: _with({"config": _TABLES.decode()}), read_model),
+    "calibration.safetensors": (lambda: _with({"calibration": "1e300"}), _estimated),
+    "name.safetensors": (lambda: _with({"name": "x" * 20_000_000}), read_model),
+    "header.safetensors": (lambda: (2**63).to_bytes(8, "little") + b"{}", read_model),
+    "header_4g.safetensors": (lambda: MANY.to_bytes(8, "little") + b"{" * 1000, read_model),
+    "nested_header.safetensors": (lambda: (2 * DEEP).to_bytes(8, "little") + _LISTS, read_model),
+    "shape.safetensors": (lambda: _with({}, {"odd": {"dtype": "F32", "shape": [MOST, 4], "data_offsets": [0, 16]}}), read_model),
+    "no_bytes.safetensors": (lambda: _with({}, {"odd": {"dtype": "F32", "shape": [0, MOST], "data_offsets": [0, 0]}}), read_model),
+    "many_dimensions.safetensors": (
+        lambda: _with({}, {"odd": {"dtype": "F32", "shape": [1] * 100 + [0], "data_offsets": [0, 0]}}), read_model,
+    ),
+    "state checkpoint": (lambda: _saved({"state": _LISTS.decode(), "config": "{}"}), _checkpoint),
+    "config checkpoint": (lambda: _saved({"state": '{"step": 1, "skipped": 0}', "config": _TABLES.decode()}), _checkpoint),
+    "step checkpoint": (lambda: _saved({"state": '{"step": [], "skipped": {}}', "config": "{}"}), _checkpoint),
+    "rounds checkpoint": (
+        lambda: _saved({"state": '{"step": 1, "skipped": 0}', "config": '{"architecture": {"rounds": 1000000000}}'}), _checkpoint,
+    ),
+    "count message": (lambda: b"", _message([*_XYZ, _EXTRA | {"count": MANY}])),
+    "offset message": (lambda: b"", _message([*_XYZ, _EXTRA | {"offset": MANY}])),
+    "step message": (lambda: b"", _message(_XYZ, point_step=MANY, row_step=MANY)),
+    "huge message": (lambda: b"", _message(_XYZ, width=MANY, height=MANY)),
+    "no step message": (lambda: b"", _message([], width=MANY, height=MANY, point_step=0, row_step=0)),
+    "empty message": (lambda: b"", _message(_XYZ, width=0, height=MANY, point_step=2**31, row_step=0)),
+    "shared message": (
+        lambda: b"",
+        _message([_EXTRA | {"name": f"a{i}", "offset": 0, "count": 1000} for i in range(10_000)], width=1000, point_step=4000,
+                 row_step=4_000_000, data=bytes(4_000_000)),  # type: ignore[arg-type]
+    ),
+}  # fmt: skip

@@ -1,0 +1,246 @@
+"""ROS bags, read and copied, and PointCloud2 messages in memory."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from functools import cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from rosbags.rosbag1 import Writer as Writer1
+from rosbags.rosbag2 import CompressionFormat, CompressionMode
+
+import poli
+from poli.data.datasets.bag_copy import copy_of
+from poli.data.datasets.bags import choose_topic, damage, open_reader
+from poli.scan import Scan
+from tiny_bags import CLOUD, STORES, cloud, write_bag
+
+from .mutations import BINARY, FLOATS, WHOLE, Rng, damaged, pick
+from .target import Target, Tree, check_finite, damage_files, tree_of
+from .values import ODD, as_json, changed
+
+KINDS = {
+    "ros1 plain": ("ros1", None), "ros1 lz4": ("ros1", "lz4"), "ros1 bz2": ("ros1", "bz2"), "sqlite3": ("sqlite3", None),
+    "sqlite3 messages": ("sqlite3", "message"), "sqlite3 file": ("sqlite3", "file"), "mcap": ("mcap", None),
+    "mcap zstd": ("mcap", "zstd"), "mcap lz4": ("mcap", "lz4"),
+}  # fmt: skip
+
+
+def _make(name: str, folder: Path, swap=lambda raw: raw) -> Tree:
+    """A bag of that kind; every message goes through `swap` before it is compressed."""
+    kind, compression = KINDS[name]
+    path = folder / ("a.bag" if kind == "ros1" else "a")
+    if kind == "ros1":
+        _write_ros1(path, compression, swap)
+        return tree_of(folder)
+    modes = {"message": CompressionMode.MESSAGE, "file": CompressionMode.FILE, "zstd": CompressionMode.STORAGE}
+    _write_bag2(path, kind, modes.get(compression or ""), swap)
+    if compression == "lz4":
+        _as_lz4(next(path.glob("*.mcap")))
+    return tree_of(path)
+
+
+def _write_ros1(path: Path, compression: str | None, swap) -> None:
+    store = STORES["ros1"]
+    writer = Writer1(path)
+    if compression:
+        writer.set_compression(Writer1.CompressionFormat[compression.upper()])
+    with writer:
+        connection = writer.add_connection("/points", CLOUD, typestore=store)
+        for i in range(2):
+            writer.write(connection, 10**18 + i, swap(bytes(store.serialize_ros1(cloud("ros1", i, 20), CLOUD))))
+
+
+def _write_bag2(path: Path, kind: str, mode: CompressionMode | None, swap) -> None:
+    from rosbags.rosbag2 import StoragePlugin
+    from rosbags.rosbag2 import Writer as Writer2
+
+    store = STORES[kind]
+    writer = Writer2(path, version=9, storage_plugin=StoragePlugin[kind.upper()])
+    if mode is not None:
+        writer.set_compression(mode, CompressionFormat.ZSTD)
+    with writer:
+        connection = writer.add_connection("/points", CLOUD, typestore=store)
+        for i in range(2):
+            writer.write(connection, 10**18 + i, swap(bytes(store.serialize_cdr(cloud(kind, i, 20), CLOUD))))
+
+
+def _as_lz4(path: Path) -> None:
+    """The same file with its chunk packed by lz4, which rosbags does not write: by our own copy, and without chunks at first."""
+    from poli.data.datasets.bag_copy import mcap
+
+    out = path.with_name("packed.mcap")
+    copy = mcap.McapCopy(path, out, "/points")
+    for item in copy.items():
+        if getattr(item.write, "func", None) == copy._open_chunk:
+            copy._open_chunk("lz4", b"")
+        else:
+            item.write(item.raw)
+    out.replace(path)
+
+
+def _seeds(name: str, folder: Path) -> list[Tree]:
+    tree = _make(name, folder)
+    trees = [tree]
+    if name in ("mcap", "mcap zstd", "mcap lz4", "sqlite3"):  # the file without its folder
+        trees.append({path: data for path, data in tree.items() if not path.endswith(".yaml")})
+    return trees
+
+
+def _bag_in(folder: Path) -> Path:
+    files = list(folder.iterdir())
+    return files[0] if len(files) == 1 and files[0].suffix in (".bag", ".mcap", ".db3") else folder
+
+
+def _read(folder: Path) -> object:
+    with poli.dataset("bag", _bag_in(folder)) as scans:
+        for found in scans:
+            check_finite("points", found.points)
+        return scans
+
+
+def _copy(folder: Path) -> object:
+    path = _bag_in(folder)
+    out = folder.parent / f"copy{path.suffix if path.is_file() else ''}"
+    with damage(path, "cannot be read"):
+        reader = open_reader(path)
+        try:
+            topic = choose_topic(reader, path, None)
+        finally:
+            reader.close()
+        with copy_of(path, out, topic) as items:
+            for item in items:
+                item.write(item.raw)
+    return out
+
+
+def _damage(name: str, tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
+    """Bytes of a file; bytes of a message in a bag that is whole otherwise; or values in a database."""
+    kind = rng.random()
+    if kind < 0.3:
+        return _with_damaged_messages(name, tree, rng)
+    database = next((file for file in tree if file.endswith(".db3")), None)
+    if kind < 0.5 and database is not None:
+        return {**tree, database: _changed_database(tree[database], rng)}
+    return damage_files(tree, rng, others)
+
+
+def _with_damaged_messages(name: str, tree: Tree, rng: Rng) -> Tree:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        other = bytes(STORES["ros1"].serialize_ros1(cloud("ros1", 7, 5), CLOUD))
+        made = _make(name, Path(folder), lambda raw: damaged(raw, rng, other, BINARY))
+    return {file: made[file] for file in tree}
+
+
+def _changed_database(data: bytes, rng: Rng) -> bytes:
+    database = sqlite3.connect(":memory:")
+    database.deserialize(data)
+    tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    for _ in range(int(rng.integers(1, 4))):
+        table = pick(rng, tables)
+        columns = [row[1] for row in database.execute(f'PRAGMA table_info("{table}")')]
+        value = pick(
+            rng, (None, 0, -1, 2**62, 1.5, float("inf"), "", "text", "\x1b[2J", b"", b"\xff" * 30, rng.bytes(100), -(2**63))
+        )
+        statement = pick(
+            rng,
+            (
+                (f'UPDATE OR IGNORE "{table}" SET "{pick(rng, columns)}" = ?', (value,)),
+                (f'DELETE FROM "{table}"', ()),
+                (f'ALTER TABLE "{table}" RENAME COLUMN "{pick(rng, columns)}" TO "odd"', ()),
+                (f'DROP TABLE "{table}"', ()),
+                (f'INSERT INTO "{table}" SELECT * FROM "{table}"', ()),
+                (f'CREATE VIEW "v{rng.integers(10**6)}" AS SELECT * FROM "{table}"', ()),
+            ),
+        )
+        try:
+            database.execute(*statement)
+        except sqlite3.Error:
+            continue
+        tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")] or tables
+    database.commit()
+    return bytes(database.serialize())
+
+
+# --- messages in memory
+
+
+@cache
+def _message() -> dict[str, Any]:
+    found = cloud("sqlite3", 1, 10)
+    fields = [{"name": f.name, "offset": f.offset, "datatype": f.datatype, "count": f.count} for f in found.fields]
+    stamp = {"sec": found.header.stamp.sec, "nanosec": found.header.stamp.nanosec}
+    numbers = {name: int(getattr(found, name)) for name in ("height", "width", "point_step", "row_step")}
+    return {"header": {"stamp": stamp}, "fields": fields, "is_bigendian": False, **numbers, "data": bytes(found.data).hex()}
+
+
+def _damage_message(tree: Tree, rng: Rng, _others: list[Tree]) -> Tree:
+    value = json.loads(tree["message.json"])
+    if rng.random() < 0.5:
+        return {"message.json": as_json(changed(value, rng))}
+    for _ in range(int(rng.integers(1, 4))):  # numbers for numbers
+        holder = pick(rng, (value, value, *value["fields"]))
+        name = pick(rng, [key for key, entry in holder.items() if isinstance(entry, int)])
+        holder[name] = pick(
+            rng, (*WHOLE, *(-w for w in WHOLE[1:6]), int(rng.integers(64)), int(rng.integers(10)), *map(float, FLOATS[4:9]))
+        )
+    if rng.random() < 0.3:
+        value["fields"].append(dict(pick(rng, value["fields"]), name=pick(rng, ("time", "t", "x", "line", "", "_", "odd"))))
+    return {"message.json": as_json(value)}
+
+
+def _read_message(folder: Path) -> object:
+    value = json.loads((folder / "message.json").read_bytes())
+    message = _as_message(value, whole=True)
+    found = []
+    for read in (Scan.of, poli.read):
+        try:
+            found.append(read(message))
+            check_finite("points", found[-1].points)
+        except poli.PoliError:
+            if read is poli.read:
+                raise
+    return found
+
+
+def _as_message(value: Any, whole: bool = False) -> Any:
+    """A namespace for every table; `data` of hexadecimal digits becomes bytes."""
+    if isinstance(value, list) and not whole:
+        return [_as_message(entry) for entry in value]
+    if not isinstance(value, dict) and not whole:
+        return value
+    value = value if isinstance(value, dict) else {}
+    made = SimpleNamespace(**{key: _as_message(entry) for key, entry in value.items()})
+    data = getattr(made, "data", None)
+    if isinstance(data, str):
+        try:
+            made.data = np.frombuffer(bytes.fromhex(data), np.uint8)
+        except ValueError:
+            made.data = data.encode("utf-8", "surrogatepass")
+    for name in ("height", "width", "fields", "is_bigendian", "point_step", "row_step", "data"):
+        if whole and not hasattr(made, name):  # or it would be no message at all
+            setattr(made, name, ODD[len(value) % len(ODD)])
+    return made
+
+
+def _chatty(folder: Path) -> list[Tree]:
+    """Several topics, strings between the clouds, rows that are padded."""
+    write_bag(folder / "a", "mcap", clouds=2, points=10, height=2, padding=4)
+    return [tree_of(folder / "a")]
+
+
+TARGETS = (
+    *(Target(f"bag {name}", partial(_seeds, name), _read, partial(_damage, name)) for name in KINDS),
+    *(
+        Target(f"copy {name}", partial(_seeds, name), _copy, partial(_damage, name))
+        for name in ("ros1 lz4", "sqlite3", "mcap zstd")
+    ),
+    Target("bag chatty", _chatty, _read, damage_files),
+    Target("message", lambda _: [{"message.json": as_json(_message())}], _read_message, _damage_message, share=5),
+)

@@ -1,0 +1,155 @@
+"""Damage to bytes: flips, cuts, insertions, splices, and numbers that no header should hold."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+Rng = np.random.Generator
+
+WHOLE = (
+    0, 1, 2, 3, 127, 128, 255, 256, 32767, 65535, 65536, 10**6, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1,
+)  # fmt: skip
+FLOATS = (
+    0.0, -0.0, 1e-320, 1e-40, 1e-9, 1.0, -1.0, 1e9, 1e19, 3.4e38, 1e39, 1e300, -1e300, float("inf"), float("-inf"), float("nan"),
+)  # fmt: skip
+WORDS = (
+    "-1", "0", "1", "4294967295", "4294967296", "9223372036854775808", "18446744073709551616", "999999999999999999999999", "1e308",
+    "1e999", "-1e999999", "nan", "inf", "-0", "0x10", "1_000", "True", "null", "", " ", "\t", ";", ",", "#", "a", "\"", "'", "é",
+    "\0", "9" * 5000, "x" * 5000, "[" * 500, "{" * 500, "1e-400", "0.1", "-5", "0777", "٣", "\r", "\n\n", "NaN", "Infinity",
+)  # fmt: skip
+_NUMBER = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_SEARCHED = 6000  # bytes at the start in which numbers of text are looked for
+
+
+def pick(rng: Rng, things):
+    return things[int(rng.integers(len(things)))]
+
+
+def place(rng: Rng, size: int) -> int:
+    """A position, most often where headers and footers are."""
+    where = rng.random()
+    if where < 0.45:
+        return int(rng.integers(min(size, 400)))
+    if where < 0.6:
+        return size - 1 - int(rng.integers(min(size, 200)))
+    return int(rng.integers(size))
+
+
+def flip_bits(data: bytes, rng: Rng, _other: bytes) -> bytes:
+    out = bytearray(data)
+    for _ in range(int(rng.integers(1, 9))):
+        out[place(rng, len(out))] ^= 1 << int(rng.integers(8))
+    return bytes(out)
+
+
+def set_bytes(data: bytes, rng: Rng, _other: bytes) -> bytes:
+    out = bytearray(data)
+    for _ in range(int(rng.integers(1, 5))):
+        out[place(rng, len(out))] = int(rng.integers(256))
+    return bytes(out)
+
+
+def set_number(data: bytes, rng: Rng, _other: bytes) -> bytes:
+    """An extreme whole number or float in the place of some bytes, in either byte order."""
+    out = bytearray(data)
+    for _ in range(int(rng.integers(1, 4))):
+        order = pick(rng, "<<<>")
+        if rng.random() < 0.75:
+            letter = pick(rng, "BHIQ")
+            packed = struct.pack(order + letter, pick(rng, WHOLE) & ((1 << (8 * struct.calcsize(letter))) - 1))
+        elif rng.random() < 0.5:
+            with np.errstate(over="ignore"):
+                packed = np.array(pick(rng, FLOATS)).astype(f"{order}f4").tobytes()
+        else:
+            packed = struct.pack(order + "d", pick(rng, FLOATS))
+        at = place(rng, len(out))
+        out[at : at + len(packed)] = packed
+    return bytes(out[: max(len(data), 1)])
+
+
+def cut(data: bytes, rng: Rng, _other: bytes) -> bytes:
+    return data[: int(rng.integers(len(data)))]
+
+
+def cut_out(data: bytes, rng: Rng, _other: bytes) -> bytes:
+    at = place(rng, len(data))
+    return data[:at] + data[at + int(rng.integers(1, 64)) :]
+
+
+def insert(data: bytes, rng: Rng, _other: bytes) -> bytes:
+    at = place(rng, len(data))
+    new = (
+        rng.bytes(int(rng.integers(1, 64))) if rng.random() < 0.7 else bytes([int(rng.integers(256))]) * int(rng.integers(1, 3000))
+    )
+    return data[:at] + new + data[at:]
+
+
+def repeat(data: bytes, rng: Rng, _other: bytes) -> bytes:
+    at = place(rng, len(data))
+    piece = data[at : at + int(rng.integers(1, 200))]
+    return data[:at] + piece * int(rng.integers(2, 20)) + data[at:]
+
+
+def splice(data: bytes, rng: Rng, other: bytes) -> bytes:
+    """The start of one sound file and the end of another."""
+    if not other:
+        return data
+    return data[: place(rng, len(data))] + other[place(rng, len(other)) :]
+
+
+def move(data: bytes, rng: Rng, _other: bytes) -> bytes:
+    a, b = sorted((place(rng, len(data)), place(rng, len(data))))
+    size = int(rng.integers(1, 64))
+    return data[:a] + data[b : b + size] + data[a + size : b] + data[a : a + size] + data[b + size :]
+
+
+def set_words(data: bytes, rng: Rng, _other: bytes) -> bytes:
+    """Other words in the place of numbers of text."""
+    found = list(_NUMBER.finditer(data, 0, _SEARCHED))
+    if not found:
+        return set_number(data, rng, b"")
+    out, shift = data, 0
+    count = int(rng.integers(1, 4))
+    for number in sorted(rng.choice(len(found), min(count, len(found)), replace=False).tolist()):
+        begin, end = found[number].span()
+        word = pick(rng, WORDS).encode()
+        out = out[: begin + shift] + word + out[end + shift :]
+        shift += len(word) - (end - begin)
+    return out
+
+
+def change_lines(data: bytes, rng: Rng, other: bytes) -> bytes:
+    """Lines that are missing, twice there, in another order, or of another file."""
+    lines = data.split(b"\n")
+    at = int(rng.integers(min(len(lines), 60)))
+    kind = int(rng.integers(4))
+    if kind == 0:
+        del lines[at]
+    elif kind == 1:
+        lines[at:at] = [lines[at]] * int(rng.integers(1, 50))
+    elif kind == 2:
+        to = int(rng.integers(min(len(lines), 60)))
+        lines[at], lines[to] = lines[to], lines[at]
+    else:
+        lines.insert(at, pick(rng, other.split(b"\n")) if other else b"\xff\xfe")
+    return b"\n".join(lines)
+
+
+Mutation = Callable[[bytes, Rng, bytes], bytes]
+BINARY: tuple[Mutation, ...] = (
+    flip_bits, flip_bits, set_bytes, set_number, set_number, set_number, cut, cut_out, insert, repeat, splice, move,
+)  # fmt: skip
+TEXT: tuple[Mutation, ...] = (
+    flip_bits, set_bytes, set_words, set_words, set_words, change_lines, change_lines, cut, cut_out, insert, splice,
+)  # fmt: skip
+
+
+def damaged(data: bytes, rng: Rng, other: bytes, mutations: tuple[Mutation, ...]) -> bytes:
+    """One mutation, or a few on top of each other."""
+    for _ in range(1 if rng.random() < 0.6 else int(rng.integers(2, 5))):
+        data = (pick(rng, mutations)(data, rng, other)) if data else rng.bytes(8)
+    return data

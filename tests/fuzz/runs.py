@@ -1,0 +1,95 @@
+"""Folders that commands leave behind: runs of odometry, densified trees and bags; and files as `poli view` opens them."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from poli.cli.scan_files import naming
+from poli.cli.view_subject import subject_of
+from poli.se3 import exp
+from poli.show.estimated import Estimates
+from poli.show.page import write_page
+from poli.tasks.densify.config import DensifyConfig
+from poli.tasks.densify.identity import describe_run, differences, read_run, write_run
+from poli.tasks.densify.parts import Message, Parts
+from poli.tasks.odometry.recording import Recording, read_steps
+from poli.tasks.odometry.step import Status, Step
+
+from .mutations import Rng, pick
+from .point_files import TARGETS as POINT_FILES
+from .target import Target, Tree, damage_files, only_file, tree_of
+from .values import as_json, changed
+
+
+def _odometry(folder: Path) -> list[Tree]:
+    rng = np.random.default_rng(8)
+    about = {"data": {"name": "tiny", "path": "/nowhere", "dataset": "kitti", "options": {"sequence": "07"}, "first": 0}}
+    with Recording(folder / "run", about) as recording:
+        for i in range(5):
+            status = Status.TRACKED if i else Status.FIRST
+            recording.append(Step(i, i * 10**8, exp(0.1 * rng.normal(size=6)), status, "", 100, None, {}))
+    tree = tree_of(folder / "run")
+    tree["truth_kitti.txt"] = tree["poses_kitti.txt"]
+    (folder / "field").mkdir()
+    field = next(target for target in POINT_FILES if target.name == "field .ply").seeds(folder / "field")[0]
+    return [tree, {**tree, "map.ply": field["field.ply"]}]
+
+
+def _read_odometry(folder: Path) -> object:
+    subject = subject_of(folder, "auto", None, [], Estimates(), None, False)
+    read_steps(folder)
+    return write_page(folder.parent / "page.html", subject.name, subject.panels(), note=subject.note)
+
+
+def _damage_json(name: str, tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
+    if name in tree and rng.random() < 0.5:
+        return {**tree, name: as_json(changed(json.loads(tree[name]), rng))}
+    return damage_files(tree, rng, others)
+
+
+def _view(folder: Path) -> object:
+    path = only_file(folder)
+    with naming(path):
+        subject = subject_of(path, "auto", None, [], Estimates(model="pca"), None, False)
+        return write_page(folder.parent / "page.html", subject.name, subject.panels(), note=subject.note)
+
+
+def _densified(folder: Path) -> list[Tree]:
+    run = describe_run(Path("/data/kitti"), DensifyConfig(model="pca"), sequences=["07"])
+    write_run(folder / "densify.json", run)
+    parts = Parts(folder, run)
+    for number in range(3):
+        parts.save(number, Message(bytes(100 + number), 10, 20))
+    return [tree_of(folder)]
+
+
+def _read_densified(folder: Path) -> object:
+    run = describe_run(Path("/data/kitti"), DensifyConfig(model="pca"), sequences=["07"])
+    before = read_run(folder / "densify.json")
+    said = differences(before, run) if before is not None and before != run else ""
+    parts = Parts(folder, run)
+    return said, [parts.load(number) for number in range(3)]
+
+
+def _shown(name: str) -> Target:
+    before = next(target for target in POINT_FILES if target.name == name)
+    return Target(f"view {name}", before.seeds, _view, before.damage, True)
+
+
+def _renamed(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
+    """A sound file under a name that is odd."""
+    ((name, data),) = damage_files(tree, rng, others).items() if rng.random() < 0.3 else tree.items()
+    stem = pick(rng, ("\udcff\udcfe", "a\x1b[2Jb", "a b", "é", "-", "a#b?c%d", "a\nb", "<b>&", "\udce9t\udce9", "." * 20, "%s{0}"))
+    return {f"{stem}{Path(name).suffix}": data}
+
+
+TARGETS = (
+    Target("odometry run", _odometry, _read_odometry, partial(_damage_json, "config.json"), share=4),
+    Target("densified", _densified, _read_densified, partial(_damage_json, "densify.json"), share=2),
+    *(_shown(name) for name in ("field .npz", "field .ply", "splat .ply", "points .csv", "points .pcd")),
+    Target("view names", POINT_FILES[2].seeds, _view, _renamed),
+)

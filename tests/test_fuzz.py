@@ -1,0 +1,184 @@
+"""The fuzzer itself, a short run of it, and inputs that were bad once."""
+
+import json
+import struct
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
+pytest.importorskip("laspy", reason="laspy is not installed: pip install 'poli[las]'")
+pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
+
+import poli
+from fuzz.cases import TARGETS, Case, chosen_targets, keep, kept, make_case
+from fuzz.runner import fuzz
+from fuzz.target import NotFinite, Target
+from fuzz.trial import try_case
+from poli import Ellipsoids
+from poli.errors import FormatError, InputError
+
+TWICE = sum(target.share for target in TARGETS) * 2  # every target comes as often as its share
+
+
+def test_a_short_run_finds_nothing_bad():
+    tally = fuzz(TWICE * 2, seed=1, workers=1)
+    assert tally.cases == TWICE * 2
+    assert {name for name, _ in tally.verdicts} == {target.name for target in TARGETS}
+    assert not tally.bad, tally.bad[0]
+    kinds = {kind: sum(count for (_, k), count in tally.verdicts.items() if k == kind) for kind in ("answer", "refused")}
+    assert min(kinds.values()) > TWICE // 10  # damage that is never noticed, or always, finds nothing
+
+
+def test_cases_come_back():
+    targets = chosen_targets("points,model")
+    for number in range(len(targets)):
+        assert make_case(targets, 5, number).tree == make_case(targets, 5, number).tree
+    assert make_case(targets, 5, 0).tree != make_case(targets, 6, 0).tree
+
+
+def test_a_kept_case_is_run_again(tmp_path):
+    case = make_case(chosen_targets("points .pcd"), 1, 3)
+    keep(case, tmp_path / "bad", "why not")
+    again = kept(tmp_path / "bad")
+    assert (again.tree, again.target.name) == (case.tree, case.target.name)
+
+
+def _raise(error):
+    def read(_):
+        raise error
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("read", "kind"),
+    [
+        (lambda _: 1, "answer"),
+        (_raise(FormatError("a.bin: no")), "refused"),
+        (_raise(FormatError("no name")), "bad"),
+        (_raise(ValueError("a.bin")), "bad"),
+        (_raise(MemoryError()), "bad"),
+        (_raise(SystemExit(1)), "bad"),
+        (_raise(NotFinite("points")), "bad"),
+    ],
+)
+def test_what_is_bad(tmp_path, read, kind):
+    target = Target("x", lambda _: [], read, lambda tree, rng, others: tree, named=True)
+    assert try_case(Case(target, {"a.bin": b"1"}), tmp_path / "scratch").kind == kind
+
+
+# --- inputs that were bad once
+
+
+def test_counts_in_messages_that_overflow():
+    fields = [SimpleNamespace(name=n, offset=4 * i, datatype=7, count=1) for i, n in enumerate("xyz")]
+    whole = {"height": 1, "width": 2, "point_step": 12, "row_step": 24, "is_bigendian": False, "data": bytes(range(1, 25))}
+    assert len(poli.read(SimpleNamespace(**whole, fields=fields))) == 2
+    for change in (
+        {"point_step": 2**31}, {"point_step": -12}, {"width": 2**64}, {"width": None}, {"height": 1.5}, {"data": None},
+        {"data": "text"}, {"fields": 3}, {"fields": [None]},
+        {"fields": [SimpleNamespace(name="x", offset=0, datatype=7, count=2**32 - 1)]},
+        {"fields": [SimpleNamespace(name="x", offset=2**31, datatype=7, count=1)]},
+        {"fields": [SimpleNamespace(name=7, offset=0, datatype=7, count=1)]},
+        {"fields": [SimpleNamespace(name="x", offset=0, datatype=[], count=1)]},
+    ):  # fmt: skip
+        with pytest.raises((FormatError, InputError)):
+            poli.read(SimpleNamespace(**({**whole, "fields": fields} | change)))
+
+
+def test_weights_that_overflow_are_no_answer(tmp_path):
+    from fuzz.models import _ARCHITECTURES, _model
+
+    path = tmp_path / "model.safetensors"
+    for architecture in _ARCHITECTURES:
+        path.write_bytes(_model(architecture, np.random.default_rng(0), largest=1e38))
+        with pytest.raises(poli.PoliError, match="not finite"):
+            poli.estimate(np.random.default_rng(0).normal(size=(100, 3)), path, warn=False)
+
+
+@pytest.mark.parametrize("floor", [10**30, 0, -1, float("nan"), "x", None, True, [1]])
+def test_a_floor_that_is_none(floor):
+    from poli.estimation.architecture import Architecture
+
+    with pytest.raises(InputError, match="floor"):
+        Architecture(floor=floor)
+    assert isinstance(Architecture(floor=1).floor, float)
+
+
+@pytest.mark.parametrize("odd", [1e300, 1e-310])
+def test_covariances_beyond_any_size(tmp_path, odd):
+    np.savez(tmp_path / "field.npz", means=np.zeros((2, 3)), covariances=np.stack([np.eye(3), odd * np.eye(3)]))
+    with pytest.raises(FormatError, match=r"field\.npz.*row 1"):
+        Ellipsoids.load(tmp_path / "field.npz")
+
+
+def test_times_of_a_million_digits(tmp_path):
+    from poli.data.datasets import open_kitti, write_kitti
+    from poli.data.trajectory_files import read_tum
+
+    scan = poli.Scan(np.ones((3, 3), np.float32))
+    write_kitti(tmp_path, 0, [scan], np.eye(4)[None])
+    for word in ("1e999999", "1e99999999999", "-1e30", "nan", "9" * 5000):
+        (tmp_path / "sequences" / "00" / "times.txt").write_text(f"{word}\n")
+        with pytest.raises(FormatError, match=r"times\.txt"):
+            open_kitti(tmp_path)
+        (tmp_path / "tum.txt").write_text(f"{word} 0 0 0 0 0 0 1\n")
+        with pytest.raises(FormatError, match=r"tum\.txt"):
+            read_tum(tmp_path / "tum.txt")
+
+
+def test_logs_of_odd_contents(tmp_path):
+    from poli.learn.logs import read_log
+    from poli.tasks.odometry.recording import read_steps
+
+    for content in (b"step,loss\n;,1\n", b"\xff\xfe", b"loss\n1\n", b"step\n-1\n", b"step,loss\n" + b'"' + b"9" * 200_000 + b'"\n'):
+        (tmp_path / "log.csv").write_bytes(content)
+        with pytest.raises(FormatError, match=r"log\.csv"):
+            read_log(tmp_path / "log.csv")
+        (tmp_path / "steps.csv").write_bytes(content)
+        with pytest.raises(FormatError, match=r"steps\.csv"):
+            read_steps(tmp_path)
+
+
+def test_counts_of_messages_that_no_number_holds(tmp_path):
+    from tiny_bags import write_bag
+
+    write_bag(tmp_path / "bag", "mcap", clouds=1, points=10)
+    told = tmp_path / "bag" / "metadata.yaml"
+    told.write_text(told.read_text().replace("message_count: 1\n", f"message_count: {2**64}\n"))
+    with pytest.raises(FormatError, match="bag"):
+        poli.dataset("bag", tmp_path / "bag")
+
+
+def test_a_state_of_other_types_is_a_damaged_checkpoint(tmp_path):
+    from fuzz.models import _checkpoints
+    from fuzz.values import join_safetensors, split_safetensors
+    from poli.learn import checkpoint
+
+    (tmp_path / "run").mkdir()
+    header, rest = split_safetensors(_checkpoints(tmp_path / "run")[0]["checkpoint.safetensors"])
+    path = tmp_path / "checkpoint.safetensors"
+    for state in (
+        [],
+        {"step": "1", "skipped": 0},
+        {"step": 1e9, "skipped": 0},
+        {"step": 10**9, "skipped": 0},
+        {"step": True, "skipped": 0},
+    ):
+        header["__metadata__"]["state"] = json.dumps(state)
+        path.write_bytes(join_safetensors(header, rest))
+        with pytest.raises(FormatError, match="damaged checkpoint"):
+            checkpoint.load(path)
+
+
+def test_records_of_las_that_are_not_there(tmp_path):
+    """0xFFFFFFFF at byte 100 was an endless loop."""
+    path = tmp_path / "a.laz"
+    poli.write(poli.Scan(np.random.default_rng(0).normal(size=(50, 3))), path)
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<I", data, 100, 2**32 - 1)
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="4294967295 records"):
+        poli.read(path)
