@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poli.errors import FormatError, InputError, MissingExtra
-from poli.files.atomic import atomic_path
 from poli.learn.config import TrainConfig
+from poli.learn.tensor_file import write_tensors
 
 try:
     import torch
     from safetensors import SafetensorError, safe_open
-    from safetensors.torch import save_file
 except ImportError:
     raise MissingExtra("poli.learn", "train") from None
 
@@ -38,8 +37,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         "config": checkpoint.config.to_json(),
         "state": json.dumps({"step": checkpoint.step, "skipped": checkpoint.skipped, "world": checkpoint.world}),
     }
-    with atomic_path(path) as temporary:
-        save_file({name: t.detach().contiguous().clone() for name, t in checkpoint.tensors.items()}, temporary, metadata)
+    write_tensors(path, checkpoint.tensors, metadata)
 
 
 def load(path: Path) -> Checkpoint:

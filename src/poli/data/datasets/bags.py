@@ -14,6 +14,7 @@ from poli.data.datasets.point_times import TimeUnit, check_unit
 from poli.data.datasets.pointcloud2 import scan_from_message
 from poli.data.datasets.protocol import Skipped, row_of
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
+from poli.files.failures import is_of_the_disk
 from poli.pointcloud2 import stamp_of_cloud
 from poli.scan import Scan
 
@@ -211,6 +212,8 @@ def damage(path: Path, problem: str) -> Iterator[None]:
     except PoliError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and is_of_the_disk(error):  # a copy is being written meanwhile
+            raise
         remedy = _REMEDY.get(path.suffix, "`ros2 bag reindex` may help")
         raise FormatError(
             f"{path}: {problem} ({type(error).__name__}: {str(error)[:200]}); if the bag is cut off, {remedy}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +24,7 @@ class SqliteCopy:
 
     def items(self) -> Iterator[Item]:
         for name in ("page_size", "user_version"):
-            self._out.execute(f"PRAGMA {name} = {self._in.execute(f'PRAGMA {name}').fetchone()[0]}")
+            self._do(f"PRAGMA {name} = {self._in.execute(f'PRAGMA {name}').fetchone()[0]}")
         for (table,) in self._in.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"):
             self._copy(table, rows=table != "messages")
         clouds = {number for (number,) in self._in.execute("SELECT id FROM topics WHERE name = ?", (self._topic,))}
@@ -36,19 +38,38 @@ class SqliteCopy:
 
     def _copy(self, table: str, rows: bool) -> None:
         (statement,) = self._in.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone()
-        self._out.execute(statement)
+        self._do(statement)
         if rows:
             found = self._in.execute(f'SELECT * FROM "{table}"')
-            self._out.executemany(_insertion(table, len(found.description)), found)
+            insert = _insertion(table, len(found.description))
+            for row in found:
+                self._do(insert, row)
 
     def _write(self, insert: str, before: tuple, after: tuple, raw: bytes) -> None:
-        self._out.execute(insert, (*before, raw, *after))
+        self._do(insert, (*before, raw, *after))
 
     def _finish(self, _: bytes) -> None:
         for (statement,) in self._in.execute("SELECT sql FROM sqlite_master WHERE type <> 'table' AND sql IS NOT NULL"):
-            self._out.execute(statement)
-        self._out.commit()
+            self._do(statement)
+        with _on_disk():
+            self._out.commit()
         self.close()
+
+    def _do(self, statement: str, values: Iterable[object] = ()) -> None:
+        """Write; reading is not told apart by sqlite's errors."""
+        with _on_disk():
+            self._out.execute(statement, tuple(values))
+
+
+@contextmanager
+def _on_disk() -> Iterator[None]:
+    """A full disk is told as by all other files."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY):
+            raise OSError(errno.ENOSPC, str(error)) from None
+        raise
 
 
 def _insertion(table: str, columns: int) -> str:
