@@ -60,9 +60,7 @@ def densify(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Work on the cluster of this dask scheduler, such as tcp://host:8786.")
     ] = None,
-    tls_ca: Annotated[
-        Path | None, typer.Option(help="Cluster: a PEM file, the authority that signed its certificates.")
-    ] = None,
+    tls_ca: Annotated[Path | None, typer.Option(help="Cluster: a PEM file, the authority that signed its certificates.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="Cluster: a PEM file with the certificate to show to it.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Cluster: a PEM file with the key of that certificate.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Make anew what is there already.")] = False,

@@ -152,7 +152,7 @@ def _run(folder: Path, how: Estimates, scans: int | None, series: bool) -> Subje
     count, first = len(run.poses), run.data["first"]
     note = f"{count:,} scans, {run.length:.1f} m"
     data, missing = (None, "") if run.map is not None and not series else _data_of(run)
-    available = 0 if data is None else min(count, len(data) - first)
+    available = 0 if data is None else max(0, min(count, len(data) - first))
     rows = spread(available, scans or (available if series else _TOGETHER))
 
     def recorded() -> Iterator[Moment]:

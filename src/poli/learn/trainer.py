@@ -137,6 +137,7 @@ class Run:
         self.config, self.out, self.listener, self.beside = config, out, listener, beside
         self.rank, self.world = rank, world = processes.rank, processes.world
         device = processes.device
+        out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(config.seed)
         self.model = TrainingModel(config.architecture, config.loss).to(device)
         self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}

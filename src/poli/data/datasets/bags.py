@@ -214,6 +214,8 @@ def damage(path: Path, problem: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and is_of_the_disk(error):  # a copy is being written meanwhile
             raise
+        if isinstance(error, UnicodeEncodeError):
+            raise FormatError(f"{path}: its name is not UTF-8, which SQLite needs; rename it, or a folder above it") from None
         remedy = _REMEDY.get(path.suffix, "`ros2 bag reindex` may help")
         raise FormatError(
             f"{path}: {problem} ({type(error).__name__}: {str(error)[:200]}); if the bag is cut off, {remedy}"

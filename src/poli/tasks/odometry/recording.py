@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -164,7 +165,19 @@ def read_steps(folder: Path) -> list[dict[str, str]]:
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values():
             raise FormatError(f"{path}: line {number} has another number of columns than the first")
+        try:
+            _check_numbers(row)
+        except ValueError as error:
+            raise FormatError(f"{path}: line {number}: {str(error)[:120]}; the file is damaged") from None
     return rows
+
+
+def _check_numbers(row: dict[str, str]) -> None:
+    if not 0 <= int(row["scan"]) < 1 << 53:
+        raise ValueError(f"{row['scan']} is no number of a scan")
+    for name, text in row.items():
+        if (name == "fit" or name.endswith("seconds")) and text and not math.isfinite(float(text)):
+            raise ValueError(f"{name} is {text}")
 
 
 def _write_json(path: Path, content: Any) -> None:
