@@ -52,6 +52,14 @@ def temporary_folder(folder: Path | None = None) -> Iterator[Path]:
             os.close(descriptor)
 
 
+def discard_folder(path: Path) -> None:
+    """Remove a folder. It gets a temporary name first, so that one which is removed by half is not taken for a whole one."""
+    discarded = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
+    with suppress(OSError):
+        path.rename(discarded)
+        shutil.rmtree(discarded, ignore_errors=True)
+
+
 def remove_stale(folder: Path) -> None:
     """Remove what processes that were killed have left in `folder`."""
     if fcntl is None:  # nothing tells there what is still used

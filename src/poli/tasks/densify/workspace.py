@@ -14,7 +14,7 @@ from pathlib import Path
 from poli.errors import FormatError
 from poli.files.failures import writing
 from poli.files.private import LOCK_FILE, private_folder
-from poli.files.temporary import remove_stale
+from poli.files.temporary import discard_folder, remove_stale
 
 TEMPORARY, PARTS, RUN = "temporary", "parts", "run.json"
 _FINISHED = "finished"  # a file: all that is left to do is to remove the folder
@@ -35,6 +35,7 @@ def workspace(out: Path) -> Iterator[Path]:
         raise FormatError(f"{out}: the folder {out.parent} does not exist; create it first")
     folder = workspace_of(out)
     with writing(out, folder), private_folder(folder, f"{out}: another run is writing it; wait for it, or give another name"):
+        remove_stale(out.parent)
         _check_contents(folder)
         (folder / _FINISHED).unlink(missing_ok=True)
         temporary = folder / TEMPORARY
@@ -43,9 +44,12 @@ def workspace(out: Path) -> Iterator[Path]:
         try:
             yield folder
         except BaseException:
-            shutil.rmtree(temporary if (folder / PARTS).is_dir() else folder, ignore_errors=True)
+            if (folder / PARTS).is_dir():
+                shutil.rmtree(temporary, ignore_errors=True)
+            else:
+                discard_folder(folder)
             raise
-        shutil.rmtree(folder, ignore_errors=True)
+        discard_folder(folder)
 
 
 def mark_finished(folder: Path) -> None:
@@ -55,13 +59,14 @@ def mark_finished(folder: Path) -> None:
 
 def remove_finished(out: Path) -> None:
     """Remove the workspace of a run that was killed after `out` had got its name. Those of others stay."""
+    remove_stale(out.parent)
     folder = workspace_of(out)
     if not (folder / _FINISHED).is_file():
         return
     with suppress(FormatError, OSError), private_folder(folder, "it is used", make=False):
         _check_contents(folder)
         if (folder / _FINISHED).is_file():
-            shutil.rmtree(folder, ignore_errors=True)
+            discard_folder(folder)
 
 
 def _check_contents(folder: Path) -> None:
