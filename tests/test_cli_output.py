@@ -262,7 +262,7 @@ def interrupt(words, folder, begun):
 
 
 def test_ctrl_c_leaves_nothing_of_a_drive(tmp_path):
-    begun = lambda: len(list(tmp_path.glob(".*/scans/*.npz"))) > 2  # noqa: E731
+    begun = lambda: len(list(tmp_path.glob(".*/new/scans/*.npz"))) > 2  # noqa: E731
     code, said = interrupt(["simulate", "drive", "--scans", "2000", "--speed", "1"], tmp_path, begun)
     assert (code, said) == (130, ["poli: interrupted"])
     assert list(tmp_path.iterdir()) == []

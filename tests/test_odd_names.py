@@ -11,7 +11,7 @@ import pytest
 
 import poli
 from poli import Ellipsoids, Scan
-from poli.files.names import writable
+from poli.printable import printable
 
 ODD = os.fsdecode(b"caf\xe9\xff")
 SCAN = Scan(np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32), {"intensity": np.ones(100, np.float32)})
@@ -72,8 +72,8 @@ def test_commands(tmp_path):
 
 
 def test_text_that_can_be_written():
-    assert writable("sound é") == "sound é"
-    assert writable(f"{ODD}\ud800") == "caf" + 3 * "\N{REPLACEMENT CHARACTER}"
+    assert printable("sound é") == "sound é"
+    assert printable(f"{ODD}\ud800") == "caf\\xe9\\xff\\ud800"
 
 
 def test_a_full_disk_is_told_as_one(tmp_path):

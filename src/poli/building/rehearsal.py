@@ -15,8 +15,8 @@ import numpy as np
 
 import poli
 from poli import certify
+from poli.certify.determinacy import low_minima
 from poli.certify.implicit import adjoint, match_gradients
-from poli.certify.newton import polish_from_everywhere
 from poli.data.formats import lzf
 from poli.data.shapes import procedural_mesh
 from poli.data.simulate import SENSORS, Ride, World, scan_of
@@ -93,7 +93,7 @@ def _solver() -> None:
     for gradient in (np.ones((4, 4)), np.ones((4, 8))[:, ::2]):  # torch gives them as it likes
         u = adjoint(pose.T_target_source, pose.frame, pose.hessian, gradient)
     match_gradients(source, target, mixed, pose.T_target_source, pose.frame, u)
-    polish_from_everywhere(np.eye(10), np.eye(3))  # where the relaxation is not tight, which no small example shows
+    low_minima(np.eye(10), np.eye(3), 1e-15)  # where the relaxation is not tight, which no small example shows
     line = np.outer(np.arange(5.0), _UP)
     for p, q in ((line, line), (np.vstack([np.eye(3), -np.eye(3)]), np.vstack([-np.eye(3), np.eye(3)]))):
         with suppress(DegenerateError):

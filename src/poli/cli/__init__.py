@@ -1,9 +1,10 @@
 """The command line: one file a verb. Heavy modules load inside the verbs, so that `poli --help` answers at once."""
 
+import io
 import sys
 import warnings
 from collections.abc import Sequence
-from io import TextIOWrapper
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -19,11 +20,13 @@ from poli.cli.export import export
 from poli.cli.models import models
 from poli.cli.node import node
 from poli.cli.odometry import odometry
+from poli.cli.output import let_go, say
 from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
 from poli.cli.trouble import EXIT_CODES, explain
 from poli.cli.view import view
+from poli.printable import printable
 
 _EPILOG = "`poli COMMAND --help` has examples. Where a scan goes in or out, - is standard input or output."
 
@@ -66,23 +69,39 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line, that of this process if none is given. Trouble is one line on stderr."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     debug = "--debug" in words  # even where the rest cannot be understood
-    if isinstance(sys.stdout, TextIOWrapper):  # names of files may be no UTF-8; errors go to stderr, which copes with them
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a letter is no reason to stop
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        code = _run(words, debug)
+        let_go()
+    except OSError as error:  # of standard output, or of stderr itself
+        with suppress(OSError):
+            say(f"poli: {explain(error)[0]}", error=True)
+        code = 2
+        with suppress(OSError):
+            let_go()
+    raise SystemExit(code)
+
+
+def _run(words: list[str], debug: bool) -> int:
+    try:
         with warnings.catch_warnings():
-            if not debug:
-                warnings.showwarning = _one_line
-            code = app(args=words, prog_name="poli", standalone_mode=False) or 0
+            warnings.showwarning = _whole if debug else _one_line
+            return app(args=words, prog_name="poli", standalone_mode=False) or 0
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             import traceback
 
-            traceback.print_exception(error)
+            sys.stderr.write(printable("".join(traceback.format_exception(error)), lines=True))
         line, code = explain(error)
         if line:
-            typer.secho(f"poli: {line}", fg=typer.colors.RED, err=True)
-    raise SystemExit(code)
+            say(f"poli: {line}", error=True)
+        return code
 
 
 def _one_line(message: Warning | str, *_: object, **__: object) -> None:
-    typer.secho(f"poli: warning: {' '.join(str(message).split())}", fg=typer.colors.YELLOW, err=True)
+    say(f"poli: warning: {' '.join(str(message).split())}", warning=True, to_stderr=True)
+
+
+def _whole(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object) -> None:
+    sys.stderr.write(printable(warnings.formatwarning(message, category, filename, lineno), lines=True))

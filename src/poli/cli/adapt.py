@@ -8,6 +8,8 @@ import typer
 
 from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName, dataset_options, file_name, open_data
 from poli.cli.model_options import network_names
+from poli.cli.output import say
+from poli.cli.output import track as with_bar
 
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
@@ -56,39 +58,39 @@ def adapt(
 
     opened = open_data(data, dataset, dataset_options(option or [], sequence))
     folder = out or Path("runs") / "adapt" / file_name(opened.name)
-    check_free(folder, fresh)
+    check_free(folder, fresh, model)
     load_model(model)  # before odometry takes its time
     settings = AdaptConfig(steps, seed=seed)
     log = track(opened, OdometryConfig(voxel=voxel, model=model, nearest=nearest, farthest=farthest, on_loss="restart"), scans)
     with training_progress(folder) as listener:
         result = tune(log, folder, model, settings, listener, fresh, force)
     before, after = result.before, result.after
-    typer.echo(
+    say(
         f"{log.name}: {len(log.scans)} scans, {log.metres:.0f} m; {result.learned_pairs} pairs learned from, "
-        f"{result.held_out_pairs} held out; {result.minutes:.1f} minutes\n"
+        f"{result.held_out_pairs} held out; {result.minutes:.1f} minutes"
+    )
+    say(
         f"held out, before and after: NLL {before.nll:.3f} {after.nll:.3f}; mean of d'(2C)^-1 d {before.nees:.2f} {after.nees:.2f} "
         "(3 when calibrated)"
     )
     if not result.kept:
         remedy = "a longer log may help" if result.model is None else "written all the same, as --force asks"
-        typer.secho(f"no better than {model} on the scans held out: {remedy}", fg=typer.colors.YELLOW)
+        say(f"no better than {model} on the scans held out: {remedy}", warning=True)
     if result.model is not None:
-        typer.echo(f"{result.model}: use it with poli.estimate(points, model={str(result.model)!r})")
+        say(f"{result.model}: use it with poli.estimate(points, model={str(result.model)!r})")
     elif not result.kept:
-        typer.echo(f"no model was written; go on with --model {model}, or have it anyway with --force --fresh")
+        say(f"no model was written; go on with --model {model}, or have it anyway with --force --fresh")
     return {"name": log.name, "scans": len(log.scans), "metres": log.metres, **vars(result)}
 
 
 def track(opened: "Dataset", config: "OdometryConfig", most: int | None = None) -> "TrackedLog":
     """Odometry over a dataset, with a progress bar: what is known of the pose of each scan."""
-    from rich.progress import track as bar
-
     from poli.learn.tracked_log import TrackedLog
     from poli.tasks.odometry import Odometer
 
     odometer = Odometer(config)
     count = min(len(opened), most or len(opened))
-    for number in bar(range(count), f"odometry of {opened.name}"):
+    for number in with_bar(range(count), f"odometry of {opened.name}"):
         odometer.add(opened[number])
     return TrackedLog.of(opened.name, Returns(opened, count, config.nearest, config.farthest), odometer.steps)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from poli.cli.output import as_json, reader_left, speaking
+from poli.cli.output import print_results, reader_left, speaking
 
 _PANEL = "For every command"
 _GLOBAL = {
@@ -45,7 +45,7 @@ def _with_global_options(verb: Callable) -> Callable:
             with speaking(chosen["quiet"], wants_json):
                 results = verb(**arguments)
             if wants_json and results is not None:
-                typer.echo(as_json(results))
+                print_results(results)
             sys.stdout.flush()
         except KeyboardInterrupt:
             raise typer.Abort from None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from poli.cli.output import busy, say
 from poli.cli.scan_files import (
     SCAN_FILES,
     OutOption,
@@ -47,7 +48,6 @@ def convert(
     poli convert scan.bin scan.ply --format nuscenes
     cat scan.laz | poli convert - - --to npz > scan.npz
     """
-    from poli.cli.output import busy
     from poli.data import write
     from poli.data.formats import FORMATS, check_ending
     from poli.errors import FormatError
@@ -55,15 +55,13 @@ def convert(
     out = one_output(out, out_option)
     if is_pipe(out):
         to = to or "pcd"
-    elif not is_pipe(scan) and scan.resolve() == out.resolve():
-        raise FormatError(f"{out}: input and output are the same; give another name for the output")
+    check_place(out, scan)
     ending = next((known.endings[0] for known in FORMATS if known.name == to), "")
     with output_file(out, ending) as path:
         try:
             check_ending(path, to)
         except FormatError as error:
             raise FormatError(str(error).replace("pass format=", "say --to")) from None
-        check_place(out)
         with busy(f"reading {scan}"):
             points = read_scan(scan, format)
         with busy(f"writing {out}"):
@@ -74,22 +72,21 @@ def convert(
                 raise FormatError(str(error).replace(", or scan.keep(...)", ", or leave it out with --drop")) from None
     left_out = [name for name in points.fields if name not in kept.fields]
     without = f", without {', '.join(left_out)}" if left_out else ""
-    typer.echo(f"{out}: {counted(len(kept), 'point')} with {', '.join(kept.fields) or 'no fields'}{without}")
+    say(f"{out}: {counted(len(kept), 'point')} with {', '.join(kept.fields) or 'no fields'}{without}")
     return {"out": out, "points": len(kept), "fields": list(kept.fields), "left_out": left_out, "dropped": points.dropped}
 
 
 def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":
     """With the fields that can be written under such a name, each tried by itself: what a format holds depends on the values."""
-    from tempfile import TemporaryDirectory
-
     from poli.data import write
     from poli.errors import FormatError
+    from poli.files.temporary import temporary_folder
 
     held = []
-    with TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         for field in scan.fields:
             try:
-                write(scan.keep(field), Path(folder) / name, to)
+                write(scan.keep(field), folder / name, to)
             except FormatError:
                 continue
             held.append(field)

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from poli.cli.output import say
+
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the page, pictures and files; made if needed.")] = Path("demo_output"),
@@ -25,6 +27,6 @@ def demo(
         tell("loading", 0.0)
         from poli.show.demo import run_demo
 
-        summary = run_demo(out, tell, lambda page: typer.echo(f"Open {page} in a browser while the rest is done", err=True))
+        summary = run_demo(out, tell, lambda page: say(f"Open {page} in a browser while the rest is done", to_stderr=True))
     print_summary(summary, out)
     return {"out": str(out), **summary.as_json()}

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+from poli.cli.output import say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,9 +36,11 @@ def print_summary(summary: "Summary", out: Path) -> None:
 
     Console(highlight=False).print(_table(summary))
     lower = f"POLI's median error is {summary.normals.lower:.0%} below PCA's"
-    typer.echo(f"{lower}, of which each figure is the best of {len(NEIGHBOURS)} numbers of neighbours.")
-    typer.echo(f"{summary.seconds:.0f} s in all.")
-    typer.echo(f"\nOpen in a browser: {out / 'index.html'} (points, PCA, POLI and truth in 3D)\nAlso in {out}:")
+    say(f"{lower}, of which each figure is the best of {len(NEIGHBOURS)} numbers of neighbours.")
+    say(f"{summary.seconds:.0f} s in all.")
+    say()
+    say(f"Open in a browser: {out / 'index.html'} (points, PCA, POLI and truth in 3D)")
+    say(f"Also in {out}:")
     for names, what in (
         ("points.png pca.png poli.png truth.png", "the same as pictures"),
         ("densified.png registered.png trajectory.png", "the other three steps"),
@@ -47,10 +49,11 @@ def print_summary(summary: "Summary", out: Path) -> None:
         ("poses_tum.txt truth_tum.txt", "of the drive"),
         ("summary.json", "all figures"),
     ):
-        typer.echo(f"  {names:<44}{what}")
-    typer.echo("\nNext:")
+        say(f"  {names:<44}{what}")
+    say()
+    say("Next:")
     for command in next_commands(out):
-        typer.echo(f"  {command}")
+        say(f"  {command}")
 
 
 def next_commands(out: Path) -> list[str]:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.model_options import ModelName
+from poli.cli.output import busy, say
 from poli.cli.scan_files import OutOption, ScanFormat, check_place, counted, is_pipe, naming, one_output, output_file, read_scan
 
 if TYPE_CHECKING:
     from poli.tasks.densify import DensifyConfig
-    from poli.tasks.densify.engines import Engine
+    from poli.tasks.densify.engines import Certificates, Engine
     from poli.tasks.densify.tally import Tally
 
     _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]]]  # how many scans, and what does them
@@ -59,6 +60,9 @@ def densify(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Work on the cluster of this dask scheduler, such as tcp://host:8786.")
     ] = None,
+    tls_ca: Annotated[Path | None, typer.Option(help="Cluster: a PEM file, the authority that signed its certificates.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Cluster: a PEM file with the certificate to show to it.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Cluster: a PEM file with the key of that certificate.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Make anew what is there already.")] = False,
     resume: Annotated[
         bool, typer.Option(help="Bags: keep finished clouds beside OUT until it is done, for a run that is killed to go on.")
@@ -87,14 +91,17 @@ def densify(
     from poli.errors import InputError
     from poli.tasks.densify import DensifyConfig
     from poli.tasks.densify.engines import engine
+    from poli.tasks.densify.identity import check_apart
     from poli.tasks.densify.sequences import SEVERAL
     from poli.tasks.densify.tally import Tally
+    from poli.tasks.densify.workspace import remove_finished
 
     out = one_output(out, out_option)
     settings = DensifyConfig(
         per_point=per_point, within=within, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
         farthest=farthest or None, thickest=thickest or None, most=most or None, limit=limit, seed=seed,
     )  # fmt: skip
+    certificates = _certificates(scheduler, tls_ca, tls_cert, tls_key)
     sequences = tuple(sequence or ())
     kind = _kind(data, dataset, sequences)
     _check_options(
@@ -106,7 +113,9 @@ def densify(
     if is_pipe(out):
         raise InputError(f"-: standard output takes one scan, and {data} is of kind {kind!r}; give OUT a name")
     if kind == "bag" and out.exists() and not overwrite:
-        typer.secho(f"{out}: is there already, and left as it is; --overwrite makes it anew", fg=typer.colors.YELLOW)
+        check_apart(data, out)
+        remove_finished(out)
+        say(f"{out}: is there already, and left as it is; --overwrite makes it anew", warning=True)
         return {"out": out, "scans": 0}
     # Before workers are started: what is wrong with the input is told at once.
     if kind == "bag":
@@ -116,7 +125,7 @@ def densify(
     tally, begin = Tally(), perf_counter()
     with (
         stop_requests() as stop,
-        engine(_worker_count(workers, total), scheduler) as chosen,
+        engine(_worker_count(workers, total), scheduler, certificates) as chosen,
         progress(out.name, total) as show,
         closing(_in_words(run(chosen))) as steps,
     ):
@@ -128,7 +137,7 @@ def densify(
     print_summary(out, tally, total, seconds)
     if tally.scans < total:
         remedy = "start it again to go on" if kind != "bag" or resume else "with --no-resume nothing of it is kept"
-        typer.secho(f"poli: interrupted after {tally.scans} of {total} scans; {remedy}", fg=typer.colors.YELLOW, err=True)
+        say(f"poli: interrupted after {tally.scans} of {total} scans; {remedy}", warning=True, to_stderr=True)
         raise typer.Exit(128 + (stop.signal or 2))
     return {"out": out, **vars(tally), "seconds": seconds}
 
@@ -149,6 +158,19 @@ def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
     return guess(data, sequences[0] if sequences else None) if dataset == "auto" else dataset
 
 
+def _certificates(scheduler: str | None, ca: Path | None, cert: Path | None, key: Path | None) -> "Certificates | None":
+    from poli.errors import InputError
+    from poli.tasks.densify.engines import Certificates
+
+    if ca is None and cert is None and key is None:
+        return None
+    if ca is None or cert is None or key is None:
+        raise InputError("--tls-ca, --tls-cert and --tls-key belong together; give all three, or none of them")
+    if scheduler is None:
+        raise InputError(f"--tls-ca {ca}: certificates are for a cluster; add --scheduler tls://HOST:PORT, or leave them out")
+    return Certificates(ca, cert, key)
+
+
 def _check_options(kind: str, **options: tuple[str | None, Sequence[str]]) -> None:
     """Each has the value it was given, and the kinds of input that it is for."""
     from poli.errors import InputError
@@ -161,22 +183,19 @@ def _check_options(kind: str, **options: tuple[str | None, Sequence[str]]) -> No
 
 
 def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str | None) -> dict[str, Any]:
-    from poli.cli.output import busy
     from poli.data import write
     from poli.data.formats import check_ending
     from poli.tasks.densify import densify as densify_points
-    from poli.tasks.densify.identity import check_apart
 
     with output_file(out, ".pcd") as path, busy(f"densifying {data}"):
+        check_place(out, data, Path(settings.model))
         if not is_pipe(out):
-            check_apart(data, out)
-            check_place(out)
             check_ending(out)
         scan = read_scan(data, format)
         with naming(data):
             dense = densify_points(scan, settings)
         write(dense, path)
-    typer.echo(f"{out}: {counted(len(scan), 'point')} in, {len(dense)} out")
+    say(f"{out}: {counted(len(scan), 'point')} in, {len(dense)} out")
     return {"out": out, "points_in": len(scan), "points_out": len(dense), "dropped": scan.dropped}
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+from poli.cli.output import say
 
 if TYPE_CHECKING:
     from poli.tasks.densify.tally import Tally
@@ -22,13 +22,13 @@ def progress(name: str, total: int) -> "Iterator[Callable[[Tally], None]]":
 
 def print_summary(out: Path, tally: "Tally", total: int, seconds: float) -> None:
     before = f", {tally.kept} of them done before" if tally.kept else ""
-    typer.echo(f"{out}: {tally.scans} of {total} scans{before}")
+    say(f"{out}: {tally.scans} of {total} scans{before}")
     if tally.points_in:
         grown = tally.points_out / tally.points_in
-        typer.echo(f"points: {tally.points_in} in, {tally.points_out} out, {grown:.2f} times as many")
+        say(f"points: {tally.points_in} in, {tally.points_out} out, {grown:.2f} times as many")
     if tally.unchanged:
         import warnings
 
         warnings.warn(f"{tally.unchanged} of {total} scans are as they were. The first: {tally.why}", stacklevel=2)
     if tally.scans > tally.kept:
-        typer.echo(f"time: {seconds:.1f} s, {(tally.scans - tally.kept) / max(seconds, 1e-9):.1f} scans/s")
+        say(f"time: {seconds:.1f} s, {(tally.scans - tally.kept) / max(seconds, 1e-9):.1f} scans/s")

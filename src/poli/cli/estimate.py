@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.model_options import ModelName
+from poli.cli.output import busy, say
 from poli.cli.scan_files import (
     SCAN_FILES,
     OutOption,
@@ -65,7 +66,6 @@ def estimate(
     poli estimate scan.bin field.npz --device cuda
     cat scan.pcd | poli estimate - -o field.npz
     """
-    from poli.cli.output import busy
     from poli.errors import FormatError, InputError
 
     out = one_output(out, out_option)
@@ -80,7 +80,7 @@ def estimate(
             raise InputError(
                 f"--{name} {value:g}: an option of --model pca alone, and the model is {model}; leave one of the two out"
             )
-    check_place(out)
+    check_place(out, scan, Path(model))
     with output_file(out, ending) as path:
         with busy(f"reading {scan}"):
             from poli.voxels import voxel_downsample
@@ -93,7 +93,7 @@ def estimate(
         with busy(f"ellipsoids of {len(points)} points"):
             field = _field(points, model, merged, k, radius, regularize, floor, device)
             {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
-    typer.echo(f"{out}: {counted(len(field), 'ellipsoid')}")
+    say(f"{out}: {counted(len(field), 'ellipsoid')}")
     return {"out": out, "ellipsoids": len(field), "model": model, "voxel": voxel, "dropped": points.dropped}
 
 

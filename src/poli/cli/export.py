@@ -6,6 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from poli.cli.model_options import NetworkName
+from poli.cli.output import busy, say
+from poli.cli.scan_files import check_place
 
 
 def export(
@@ -19,12 +21,12 @@ def export(
     poli export part.onnx --model objects
     poli export mine.onnx --model runs/mine/model.safetensors
     """
-    from poli.cli.output import busy
     from poli.errors import FormatError, MissingExtra
     from poli.estimation.inference import load_model
 
     if out.suffix.lower() != ".onnx":  # before torch is loaded, which takes its time
         raise FormatError(f"{out}: an ONNX file is written; let its name end in .onnx")
+    check_place(out, Path(model))
     trained = load_model(model)
     with busy(f"writing {out}"):
         try:
@@ -33,5 +35,5 @@ def export(
             raise MissingExtra("poli export", "export") from None
         export_onnx(trained, out)
     size = out.stat().st_size
-    typer.echo(f"{out}: model {trained.name}, {size / 1e3:.0f} kB; docs/export.md describes what goes in and out")
+    say(f"{out}: model {trained.name}, {size / 1e3:.0f} kB; docs/export.md describes what goes in and out")
     return {"out": out, "model": trained.name, "bytes": size}

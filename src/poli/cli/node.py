@@ -65,6 +65,7 @@ def serve(densifier: Any, source: str, target: str, config: "DensifyConfig") -> 
     from sensor_msgs.msg import PointCloud2
 
     from poli.errors import PoliError
+    from poli.printable import printable
     from poli.tasks.densify.clouds import densify_cloud
 
     current = [config]
@@ -88,7 +89,7 @@ def serve(densifier: Any, source: str, target: str, config: "DensifyConfig") -> 
             if cloud.height * cloud.width:
                 densify_cloud(cloud, current[0], where, lambda data: array("B", data.tobytes()))
         except PoliError as error:
-            densifier.get_logger().warning(f"passed on as it came: {error}")
+            densifier.get_logger().warning(printable(f"passed on as it came: {error}"))
         publisher.publish(cloud)
 
     densifier.add_on_set_parameters_callback(change)

@@ -8,6 +8,7 @@ import typer
 
 from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName, dataset_options, file_name, in_options, open_data
 from poli.cli.model_options import ModelName
+from poli.cli.output import say
 
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
@@ -109,7 +110,7 @@ def odometry(
     if trouble is not None:
         raise trouble
     if ending.interrupted:
-        typer.secho(f"poli: interrupted after {summary.scans_done} of {asked} scans", fg=typer.colors.YELLOW, err=True)
+        say(f"poli: interrupted after {summary.scans_done} of {asked} scans", warning=True, to_stderr=True)
         raise typer.Exit(128 + (stop.signal or 2))
     return {"folder": folder, **summary.as_json()}
 

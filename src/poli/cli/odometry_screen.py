@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+from poli.cli.output import say
 
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
@@ -69,23 +69,23 @@ def progress(name: str, total: int) -> "Iterator[Callable[[Step], None]]":
 
 def print_summary(summary: "Summary", opened: "Dataset") -> None:
     for skip in opened.skipped[:_LISTED]:
-        typer.secho(f"warning: left out of the data: {skip.what}: {skip.why}", fg=typer.colors.YELLOW)
+        say(f"warning: left out of the data: {skip.what}: {skip.why}", warning=True)
     _more(len(opened.skipped), "config.json")
     for odd in summary.not_tracked[:_LISTED]:
-        typer.secho(f"warning: scan {odd.scan} {odd.status}: {odd.note}", fg=typer.colors.YELLOW)
+        say(f"warning: scan {odd.scan} {odd.status}: {odd.note}", warning=True)
     _more(len(summary.not_tracked), "summary.json")
     if not summary.scans_done:
         return
     rate = f"{summary.scans_per_second:.1f}" if summary.scans_per_second else "-"
     stages = ", ".join(f"{name} {1e3 * t.median:.0f}" for name, t in summary.seconds.items())
     counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
-    typer.echo(f"{opened.name}: {summary.scans_done} of {summary.scans_asked} scans, path {summary.path_length:.1f} m")
-    typer.echo(f"status: {counts}")
-    typer.echo(f"time: {rate} scans/s; median ms a scan: {stages}; voxel {summary.voxel:g} m")
+    say(f"{opened.name}: {summary.scans_done} of {summary.scans_asked} scans, path {summary.path_length:.1f} m")
+    say(f"status: {counts}")
+    say(f"time: {rate} scans/s; median ms a scan: {stages}; voxel {summary.voxel:g} m")
     if summary.evaluation is None:
         return
-    typer.echo(f"{'translation':>53}{'rotation':>27}")  # above the columns of `_ROW`
-    typer.echo(_ROW.format("against the truth", "count", "RMSE", "mean", "max", "RMSE", "mean"))
+    say(f"{'translation':>53}{'rotation':>27}")  # above the columns of `_ROW`
+    say(_ROW.format("against the truth", "count", "RMSE", "mean", "max", "RMSE", "mean"))
     for name, measure in summary.evaluation.items():
         if not measure.count:
             continue
@@ -94,15 +94,15 @@ def print_summary(summary: "Summary", opened: "Dataset") -> None:
         turns = [f"{s['rotation']:.4f}" for s in (measure.rmse, measure.mean)]
         if name == "ape_umeyama":  # it fits positions alone: along a straight way its rotation is any
             turns = ["-", "-"]
-        typer.echo(_ROW.format(title, measure.count, *moves, *turns))
+        say(_ROW.format(title, measure.count, *moves, *turns))
     for measure in summary.evaluation.values():
         if measure.none_because:
-            typer.echo(f"{measure.title}: none, {measure.none_because}")
+            say(f"{measure.title}: none, {measure.none_because}")
 
 
 def _more(count: int, file: str) -> None:
     if count > _LISTED:
-        typer.secho(f"warning: and {count - _LISTED} more ({count} in all; {file} has them)", fg=typer.colors.YELLOW)
+        say(f"warning: and {count - _LISTED} more ({count} in all; {file} has them)", warning=True)
 
 
 def draw(folder: Path, summary: "Summary") -> None:
@@ -116,7 +116,7 @@ def draw(folder: Path, summary: "Summary") -> None:
 
             draw_trajectory(folder)
         except MissingExtra:
-            typer.echo("no picture drawn, for want of matplotlib: pip install matplotlib")
-    typer.echo(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
+            say("no picture drawn, for want of matplotlib: pip install matplotlib")
+    say(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
     if summary.scans_done:
-        typer.echo(f"look at it: poli view {shlex.quote(str(folder))}")
+        say(f"look at it: poli view {shlex.quote(str(folder))}")

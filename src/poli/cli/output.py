@@ -1,25 +1,33 @@
 """Where a command's words go: lines for people, the answer itself, and progress.
 
-A verb says what it has to say with `typer.echo` and returns its results. Lines are for people: `--quiet` and `--json` silence them,
+A verb says what it has to say with `say` and returns its results. Lines are for people: `--quiet` and `--json` silence them,
 and they make way to stderr once standard output carries an answer or a file. Progress is on stderr, and only if somebody watches.
+
+No verb writes to the terminal in any other way. Much of what is said came with the data, names above all, and here is the one place
+where everything that a terminal would act on is taken out of it.
 """
 
 import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
+
+import typer
 
 from poli.errors import InputError
+from poli.printable import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.status import Status
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -55,11 +63,17 @@ def _nowhere() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8", errors="replace")  # names of files may be no UTF-8
 
 
+def say(line: object = "", warning: bool = False, error: bool = False, to_stderr: bool = False) -> None:
+    """One line for people. Line feeds in it are of some name, and shown as such."""
+    color = typer.colors.RED if error else typer.colors.YELLOW if warning else None
+    typer.secho(printable(line), fg=color, err=to_stderr or error)
+
+
 def answer(text: str) -> None:
     """Print what was asked for, with `--quiet` too. With `--json` it is among the results."""
     mode = _mode.get()
     if not mode.as_json:
-        print(text, file=mode.stdout, flush=True)
+        print(printable(text, lines=True), file=mode.stdout, flush=True)
         _make_way(mode)
 
 
@@ -72,6 +86,10 @@ def data_stream() -> BinaryIO:
         raise InputError("standard output is a terminal, which cannot show a binary file; redirect it (> FILE), or give OUT a name")
     _make_way(mode)
     return mode.stdout.buffer
+
+
+def user_stdout() -> TextIO:
+    return _mode.get().stdout
 
 
 def _make_way(mode: _Mode) -> None:
@@ -94,7 +112,11 @@ def reader_left() -> bool:
 
 
 def as_json(results: Any) -> str:
-    return json.dumps(_plain(results), indent=2, allow_nan=False)
+    return json.dumps(_plain(results), indent=2, allow_nan=False).replace("\x7f", "\\u007f")  # all else is ASCII that shows
+
+
+def print_results(results: Any) -> None:
+    typer.echo(as_json(results))
 
 
 def _plain(value: Any) -> Any:
@@ -115,17 +137,45 @@ def _plain(value: Any) -> Any:
 def progress() -> "Progress":
     """Bars: how many of how many, how long, how much longer, and the description of each."""
     import rich
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Description(ProgressColumn):
+        """As it is: no markup, no names of emoji."""
+
+        def render(self, task: Task) -> Text:
+            return Text(printable(task.description))
 
     columns = (TextColumn("{task.completed}/{task.total}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     # Lines that are said meanwhile stand above the bars, if both are on one terminal; rich would take them there from a file, too.
     together = sys.stdout.isatty()
-    return Progress(*columns, TextColumn("{task.description}", markup=False), console=rich.get_console(), redirect_stdout=together)
+    return Progress(*columns, Description(), console=rich.get_console(), redirect_stdout=together)
+
+
+def track(things: Iterable[_T], doing: str, total: int | None = None) -> Iterator[_T]:
+    """A bar for one loop."""
+    with progress() as bar:
+        yield from bar.track(things, total, description=doing)
 
 
 def busy(doing: str) -> "Status":
     """A sign of life, for work whose progress nobody can tell."""
     import rich
-    from rich.markup import escape
+    from rich.text import Text
 
-    return rich.get_console().status(escape(doing))
+    return rich.get_console().status(Text(printable(doing)))
+
+
+def let_go() -> None:
+    """Send out what waits. What a full disk or a closed stream does not take is dropped, or Python would complain at its end."""
+    failed: OSError | None = None
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            failed = failed or error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except ValueError:  # closed
+            pass
+    if failed is not None:
+        raise failed

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from poli.cli.scan_files import ScanFormat, check_count, is_pipe, read_scan
+from poli.cli.output import answer, busy, say
+from poli.cli.scan_files import ScanFormat, check_count, check_place, is_pipe, read_scan
 
 
 def _presets() -> list[str]:
@@ -43,18 +44,17 @@ def register(
     poli register part_a.ply part_b.ply --out pose.txt --quiet
     poli register part_a.ply part_b.ply --json
     """
-    from contextlib import nullcontext
-
     import numpy as np
 
-    from poli.cli.output import answer, busy
     from poli.errors import DegenerateError, InputError
     from poli.files.atomic import atomic_path
     from poli.se3 import log
 
     if is_pipe(source) and is_pipe(target):
         raise InputError("-: standard input holds one cloud; give the other as a file")
-    with atomic_path(out) if out is not None else nullcontext() as file, busy(f"registering {source} to {target}"):
+    if out is not None:
+        check_place(out, source, target)
+    with busy(f"registering {source} to {target}"):
         from poli.tasks import register as solve
 
         clouds = []
@@ -65,14 +65,15 @@ def register(
             result = solve(*clouds, preset=preset, feature_radius=feature_radius, noise_bound=noise_bound)
         except (InputError, DegenerateError) as error:
             raise type(error)(f"{source} and {target}: {_in_options(str(error))}") from None
-        lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in result.T_target_source)
-        if file is not None:
+    lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in result.T_target_source)
+    if out is not None:
+        with atomic_path(out) as file:
             file.write_text(lines + "\n")
     answer(lines)
     turn, shift = np.degrees(np.linalg.norm(log(result.T_target_source)[:3])), np.linalg.norm(result.T_target_source[:3, 3])
     proven = "certified" if result.certified else "NOT certified"
-    typer.echo(f"T_target_source: {source} in the frame of {target}, turned by {turn:.1f} degrees, shifted by {shift:.3g}")
-    typer.echo(
+    say(f"T_target_source: {source} in the frame of {target}, turned by {turn:.1f} degrees, shifted by {shift:.3g}")
+    say(
         f"overlap {result.overlap:.0%}, agreement {result.agreement:.0%}; {proven} to be best for its {len(result.inliers)} inliers"
     )
     return {

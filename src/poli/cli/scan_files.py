@@ -1,11 +1,14 @@
 """Scan files that a command names: `-` is standard input or output, and what is wrong is told in the command line's words."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
+
+from poli.cli.output import data_stream, say, user_stdout
 
 if TYPE_CHECKING:
     from poli.scan import Dropped, Scan
@@ -59,19 +62,32 @@ def read_scan(path: Path, format: str | None = None) -> "Scan":
         raise FormatError(str(error).replace("pass format=", "say --format ").rstrip()) from None
     dropped = scan.dropped
     if dropped.total:
-        typer.echo(f"{name}: dropped {_listed(dropped)}")
+        say(f"{name}: dropped {_listed(dropped)}")
     if not len(scan):
         why = f"all {dropped.total} are non-finite or zero returns" if dropped.total else "the file has none"
         raise FormatError(f"{name}: no points are left: {why}; give a scan that has some")
     return scan
 
 
-def check_place(out: Path) -> None:
-    """Whether OUT can be written, before there is something to write."""
+def check_place(out: Path, *inputs: Path) -> None:
+    """Whether OUT can be written, and is none of the inputs, before there is something to write."""
     from poli.files.atomic import check_new_file
+    from poli.files.overwriting import refuse_overwriting
 
+    sources = [_behind(sys.stdin) if is_pipe(source) else source for source in inputs]
+    target = _behind(user_stdout()) if is_pipe(out) else out
+    if target is not None:
+        refuse_overwriting(target, *(source for source in sources if source is not None), name=_STDOUT if is_pipe(out) else out)
     if not is_pipe(out):
         check_new_file(out)
+
+
+def _behind(stream: TextIO) -> int | None:
+    """The descriptor of a standard stream, which a shell may have tied to a file."""
+    try:
+        return stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def check_count(scan: "Scan", path: Path, model: str) -> None:
@@ -107,17 +123,16 @@ def naming(path: Path) -> Iterator[None]:
 
 def _read_stdin(format: str | None) -> "Scan":
     import shutil
-    import sys
-    from tempfile import TemporaryDirectory
 
     from poli.data import read
     from poli.data.formats import sniff
     from poli.errors import FormatError, InputError
+    from poli.files.temporary import temporary_folder
 
     if sys.stdin.isatty():
         raise InputError("-: standard input is a terminal; pipe a scan into it, as in `cat scan.pcd | poli ...`")
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / _STDIN
+    with temporary_folder() as folder:
+        path = folder / _STDIN
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         try:
@@ -143,14 +158,12 @@ def output_file(out: Path, ending: str) -> Iterator[Path]:
 
 @contextmanager
 def _standard_output(ending: str) -> Iterator[Path]:
-    from tempfile import TemporaryDirectory
-
-    from poli.cli.output import data_stream
     from poli.errors import FormatError
+    from poli.files.temporary import temporary_folder
 
     stream = data_stream()
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / f"{_STDOUT}{ending}"
+    with temporary_folder() as folder:
+        path = folder / f"{_STDOUT}{ending}"
         try:
             yield path
         except FormatError as error:

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from poli.cli.output import say, track
+
 
 def place_names() -> list[str]:
     from poli.data.simulate.places import PLACES
@@ -61,8 +63,6 @@ def simulate(
     """
     import shlex
 
-    from rich.progress import track
-
     from poli.cli.scan_files import counted
     from poli.data.datasets import write_folder, write_kitti
     from poli.data.simulate import Ride, World, find_sensor
@@ -92,5 +92,5 @@ def simulate(
         }
         about |= {"rotation_noise_deg": rotation_noise, "translation_noise_m": translation_noise}
         write_folder(out, f"{place} {seed}", sweeps, drive.poses, drive.measured, about)
-    typer.echo(f"{out}: {counted(scans, 'scan')}; next: poli odometry {shlex.quote(str(out))}")
+    say(f"{out}: {counted(scans, 'scan')}; next: poli odometry {shlex.quote(str(out))}")
     return {"out": out, "scans": scans, "layout": layout.value, "place": place, "seed": seed, "sensor": sensor}

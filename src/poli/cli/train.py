@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from poli.cli.output import progress, say
+
 if TYPE_CHECKING:
     from poli.learn.trainer import Listener
 
@@ -37,15 +39,15 @@ def train(
         return None
     with training_progress(folder) as listener:
         model = run(settings, folder, listener, fresh, config.parent)
-    typer.echo(f"{model}: use it with poli.estimate(points, model={str(model)!r})")
+    say(f"{model}: use it with poli.estimate(points, model={str(model)!r})")
     curve = None
     try:
         from poli.show.curve import draw_curve
 
         curve = draw_curve(folder)
-        typer.echo(f"{curve}: the learning curve")
+        say(f"{curve}: the learning curve")
     except MissingExtra as error:
-        typer.echo(f"no learning curve drawn: {error}")
+        say(f"no learning curve drawn: {error}")
     return {"model": model, "curve": curve}
 
 
@@ -53,7 +55,6 @@ def train(
 def training_progress(folder: Path) -> "Iterator[Listener]":
     from rich.progress import TaskID
 
-    from poli.cli.output import progress
     from poli.learn.trainer import Listener, StepReport
     from poli.learn.validate import Validation
 
@@ -77,9 +78,9 @@ def training_progress(folder: Path) -> "Iterator[Listener]":
                 # Recorded scans have no true normals.
                 known = result.normal_rmse == result.normal_rmse
                 normals = f"normals {result.normal_rmse:.1f} / {result.normal_median:.1f} deg (RMSE / median), " if known else ""
-                typer.echo(f"{folder.name} step {step}: held out {normals}NEES {result.nees:.2f}")
+                say(f"{folder.name} step {step}: held out {normals}NEES {result.nees:.2f}")
 
             def warning(self, text: str) -> None:
-                typer.secho(f"warning: {text}", fg=typer.colors.YELLOW)
+                say(f"warning: {text}", warning=True)
 
         yield Screen()

@@ -1,27 +1,23 @@
 """What went wrong, in one line and an exit code."""
 
-import errno
+import os
 
 import typer
 
 from poli.errors import PoliError
+from poli.files.failures import reason
+from poli.printable import printable
 
 # What typer raises for a wrong command line. Typer is built on click, or on a copy of it inside: this class is of whichever it is.
 _Refusal: type[Exception] = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
 
 EXIT_CODES = "Exit codes: 0 done; 2 a mistake in the input, the options, the disk or the installation; 130 Ctrl-C; 1 a bug of poli."
 
-_REMEDIES = {
-    errno.EACCES: "; give another place, or change who may use it",
-    errno.EEXIST: "; give another name",
-    errno.ENOSPC: "; make room, or give another place",
-}
-
 
 def explain(error: BaseException) -> tuple[str, int]:
     """The line to print, empty if there is nothing to say, and the exit code."""
     text, code = _explain(error)
-    return " ".join(text.split()), code
+    return printable(" ".join(text.split())), code
 
 
 def _explain(error: BaseException) -> tuple[str, int]:
@@ -35,8 +31,8 @@ def _explain(error: BaseException) -> tuple[str, int]:
     if isinstance(error, MemoryError):
         return f"the memory is not enough ({error or 'nothing more is known'}); thin the scan first, as by --voxel 0.2", 2
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename is not None else ""
-        return f"{where}{error.strerror or error}{_REMEDIES.get(error.errno or 0, '')}", 2
+        named = error.filename if isinstance(error.filename, str | bytes) else None
+        return f"{f'{os.fsdecode(named)}: ' if named is not None else ''}{reason(error)}", 2
     return f"a bug in poli, {type(error).__name__}: {error}; run it again with --debug and report what that prints", 1
 
 

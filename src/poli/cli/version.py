@@ -1,6 +1,6 @@
 """`poli --version`: the version, and a proof that what was installed works on this machine."""
 
-import typer
+from poli.cli.output import say
 
 _FARTHEST_OFF = 5.0  # degrees that the median normal of flat ground may be off
 
@@ -16,12 +16,12 @@ def print_version() -> None:
     from poli.estimation.inference import shipped_models
     from poli.native.state import compiled_code
 
-    typer.echo(f"poli {poli.__version__}")
-    typer.echo(f"python {platform.python_version()}, numpy {np.__version__}, {sys.platform} {platform.machine()}")
+    say(f"poli {poli.__version__}")
+    say(f"python {platform.python_version()}, numpy {np.__version__}, {sys.platform} {platform.machine()}")
     code = compiled_code()
-    typer.echo(f"kernels: {code.words}")
+    say(f"kernels: {code.words}")
     if not code.is_ready:
-        typer.echo(f"models: {', '.join(shipped_models())}; not tried, since numba would compile their kernels first")
+        say(f"models: {', '.join(shipped_models())}; not tried, since numba would compile their kernels first")
         return
     angles = {name: _degrees_off(name) for name in shipped_models()}
     wrong = [name for name, angle in angles.items() if not angle < _FARTHEST_OFF]
@@ -29,7 +29,7 @@ def print_version() -> None:
         what = f"model {wrong[0]} takes flat ground for something else" if wrong else "no models are shipped with it"
         raise PoliError(f"this installation does not work: {what}; install poli anew")
     told = (f"{name} (flat ground: normals off by {angle:.2f} degrees)" for name, angle in angles.items())
-    typer.echo(f"models: {', '.join(told)}")
+    say(f"models: {', '.join(told)}")
 
 
 def _degrees_off(model: str) -> float:

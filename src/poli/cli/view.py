@@ -8,7 +8,8 @@ import typer
 
 from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName
 from poli.cli.model_options import ModelName
-from poli.cli.scan_files import is_pipe, naming
+from poli.cli.output import say
+from poli.cli.scan_files import check_place, is_pipe, naming
 
 if TYPE_CHECKING:
     from poli.cli.view_subject import Subject
@@ -94,9 +95,12 @@ def view(
     if compare and model == "pca":
         raise InputError("--compare adds PCA beside a network; choose one by --model, or leave --compare out")
 
+    for written in (page, png, recorded):
+        if written is not None:
+            check_place(written, data, Path(model))
     subject = subject_of(data, dataset, sequence, option or [], Estimates(model, voxel, compare), scans, series=to_rerun)
     for line in subject.remarks:
-        typer.echo(line)
+        say(line)
     if page is not None:
         with naming(data):
             _write_page(page, subject, title, sigma, color, theme, browser)
@@ -105,7 +109,7 @@ def view(
         from poli.show.png import write_png
 
         write_png(png, draw_panels(subject.panels(), sigma))
-        typer.echo(f"{png}: {_listed(subject)}")
+        say(f"{png}: {_listed(subject)}")
     if to_rerun:
         from poli.show.rerun_recording import log_panels, log_series, recording
 
@@ -115,7 +119,7 @@ def view(
             else:
                 count = log_series(stream, subject.series(), subject.tracks, sigma)
         what = _listed(subject) if subject.series is None else f"{count} scans"
-        typer.echo(f"{recorded or 'rerun'}: {what}")
+        say(f"{recorded or 'rerun'}: {what}")
     return {"name": subject.name, "about": subject.note, "page": page, "png": png, "recording": recorded}
 
 
@@ -126,13 +130,13 @@ def _write_page(page: Path, subject: "Subject", title: str | None, sigma: float,
         page, title or subject.name, subject.panels(), note=subject.note, sigma=sigma, color=color.value, theme=theme.value
     )
     for line in left_out:
-        typer.echo(f"drawn are {line}", err=True)
-    typer.echo(f"{page}: {_listed(subject)}, {page.stat().st_size / 1e6:.1f} MB; open it in a browser")
+        say(f"drawn are {line}", to_stderr=True)
+    say(f"{page}: {_listed(subject)}, {page.stat().st_size / 1e6:.1f} MB; open it in a browser")
     if browser:
         import webbrowser
 
         if not webbrowser.open(page.resolve().as_uri()):
-            typer.echo("no browser is found here; open the page by hand", err=True)
+            say("no browser is found here; open the page by hand", to_stderr=True)
 
 
 def _listed(subject: "Subject") -> str:

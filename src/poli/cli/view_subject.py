@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poli.cli.data_options import dataset_options, open_data
+from poli.cli.output import busy, track
 from poli.cli.scan_files import is_pipe, naming, read_scan
 from poli.errors import FormatError, InputError, PoliError
 
@@ -85,7 +86,6 @@ def _file(path: Path, how: Estimates) -> Subject:
 
 
 def _scan_file(path: Path, how: Estimates) -> Subject:
-    from poli.cli.output import busy
     from poli.show.estimated import scan_panels
 
     with busy(f"ellipsoids of {path}"), naming(path):
@@ -127,8 +127,6 @@ def _scans(data: Dataset, how: Estimates, scans: int | None, series: bool) -> Su
 
 
 def _watched(series: Iterator[Moment], count: int) -> Iterator[Moment]:
-    from rich.progress import track
-
     yield from track(series, "ellipsoids", count)
 
 

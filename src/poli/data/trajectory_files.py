@@ -16,6 +16,7 @@ from scipy.spatial.transform import Rotation
 from poli.arrays import whole_number
 from poli.data.datasets.trajectory import finite_numbers, format_pose, poses_from_quaternions, read_pose_rows, text_rows
 from poli.errors import FormatError, InputError
+from poli.files.failures import reason
 from poli.se3 import check_pose
 
 _NANOSECONDS = 10**9
@@ -53,12 +54,12 @@ class TrajectoryWriter:
         line = f"{text}\n".encode("ascii")
         try:
             if self._file.write(line) != len(line):
-                raise OSError("only a part of a line could be written; is the disk full?")
+                raise OSError("only a part of a line could be written")
         except OSError as error:
             with suppress(OSError):
                 self._file.truncate(self._length)
                 self._file.seek(self._length)
-            raise FormatError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+            raise FormatError(f"{self.path}: cannot be written: {reason(error)}") from None
         self._length += len(line)
 
     def close(self) -> None:

@@ -97,9 +97,9 @@ class NeighbourIndex:
     def neighbourhoods(self, k: int, thinning: int = 0, ordered: bool = False) -> np.ndarray:  # (M, k) int32
         """The k nearest others of every point, in leaf order, of the cloud thinned `thinning` times by CELL: a set each, or, if
         `ordered`, nearest first. Much faster than `nearest`, which takes queries one by one."""
-        tree = thinned(self.tree, thinning)
-        found = neighbourhoods(*tree, k, ordered)
-        fine = too_fine(tree[1], tree[3])
+        tree = ranges, boxes, xyz, depth = thinned(self.tree, thinning)
+        found = neighbourhoods(ranges, boxes, xyz, depth, k, ordered)
+        fine = too_fine(boxes, depth)
         if k and fine.any():
             _search_again(tree, fine, k, found)
         return found

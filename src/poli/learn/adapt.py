@@ -16,6 +16,9 @@ from poli.errors import FormatError, InputError, MissingExtra
 from poli.estimation.inference import load_model
 from poli.estimation.model import Model
 from poli.files.atomic import atomic_path
+from poli.files.failures import writing
+from poli.files.locks import sole_user
+from poli.files.overwriting import refuse_overwriting
 from poli.learn.adapt_card import write_card
 from poli.learn.config import ScheduleConfig, TrainConfig
 from poli.learn.export import import_model
@@ -93,9 +96,19 @@ def adapt(
 
     With `force` they are written anyway. The training run is kept in `out`/run; started again after it was killed, it goes on.
     """
-    config, start = config or AdaptConfig(), time.perf_counter()
+    config = config or AdaptConfig()
+    check_free(out, fresh, base)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    with sole_user(out, f"{out}: another run is adapting a model in this folder; wait for it to end, or choose another folder"):
+        return _adapt(log, out, base, config, listener, fresh, force)
+
+
+def _adapt(
+    log: TrackedLog, out: Path, base: str, config: AdaptConfig, listener: Listener | None, fresh: bool, force: bool
+) -> Adaptation:
+    start = time.perf_counter()
     target, card = out / "model.safetensors", out / "model.md"
-    check_free(out, fresh)
     model = load_model(base)
     settings, scans = _settings(log, model, base, config)
     learned, held_out = log.pairs(config.pairs, config.reach)
@@ -104,7 +117,6 @@ def adapt(
     source = ScanSource(scans, model.architecture, learned, calibrating, growth=None)
     judging = ScanSource(scans, model.architecture, held_out, held_out)
     before = judge(model, judging, settings.loss)
-    out.mkdir(parents=True, exist_ok=True)
     for old in (target, card):
         old.unlink(missing_ok=True)
     trained = train(settings, out / "run", listener, fresh, source=source)
@@ -122,9 +134,11 @@ def adapt(
     return result
 
 
-def check_free(out: Path, fresh: bool) -> None:
-    """That no model would be overwritten unasked."""
+def check_free(out: Path, fresh: bool, base: str = "") -> None:
+    """That no model would be overwritten unasked, nor the one to begin from at all."""
     target = out / "model.safetensors"
+    for written in (target, out / "model.md", out / "run" / "model.safetensors", out / "run" / "checkpoint.safetensors"):
+        refuse_overwriting(written, Path(base))
     if target.exists() and not fresh:
         raise FormatError(f"{target}: exists already; give another folder (--out), or make it anew (--fresh)")
 

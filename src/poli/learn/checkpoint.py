@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poli.errors import FormatError, MissingExtra
-from poli.files.atomic import atomic_path
 from poli.files.tables import parse_json
 from poli.learn.config import TrainConfig
+from poli.learn.tensor_file import write_tensors
 
 try:
     import torch
     from safetensors import safe_open
-    from safetensors.torch import save as to_bytes
 except ImportError:
     raise MissingExtra("poli.learn", "train") from None
 
@@ -40,9 +39,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         "config": checkpoint.config.to_json(),
         "state": json.dumps({"step": checkpoint.step, "skipped": checkpoint.skipped, "world": checkpoint.world}),
     }
-    content = to_bytes({name: t.detach().contiguous().clone() for name, t in checkpoint.tensors.items()}, metadata)
-    with atomic_path(path) as temporary:  # not written by safetensors, whose errors do not say that a disk is full
-        temporary.write_bytes(content)
+    write_tensors(path, checkpoint.tensors, metadata)
 
 
 def load(path: Path) -> Checkpoint:

@@ -10,16 +10,15 @@ from pathlib import Path
 
 from poli.errors import InputError, MissingExtra, PoliError
 from poli.estimation.model import MODEL_FORMAT, Model
-from poli.files.atomic import atomic_path
 from poli.learn.config import TrainConfig
 from poli.learn.model import TrainingModel
 from poli.learn.network import Network
 from poli.learn.pairs import PairBatch
+from poli.learn.tensor_file import write_tensors
 from poli.learn.validate import validate
 
 try:
     import torch
-    from safetensors.torch import save as to_bytes
 except ImportError:
     raise MissingExtra("poli.learn", "train") from None
 
@@ -50,8 +49,7 @@ def export_model(path: Path, network: Network, config: TrainConfig, steps: int, 
         "steps": str(steps),
         "config": config.to_json(),
     }
-    with atomic_path(path) as temporary:  # not written by safetensors, whose errors do not say that a disk is full
-        temporary.write_bytes(to_bytes(tensors, metadata))
+    write_tensors(path, tensors, metadata)
 
 
 def import_model(model: Model, network: Network) -> None:

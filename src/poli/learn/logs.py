@@ -8,12 +8,14 @@ from pathlib import Path
 
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
+from poli.files.failures import writing
 
 
 class CsvLog:
     def __init__(self, path: Path, columns: Sequence[str], steps_done: int) -> None:
         self.path, self.columns = path, list(columns)
-        kept = [row for row in read_log(path) if int(row["step"]) <= steps_done] if path.exists() and steps_done else []
+        before = read_log(path) if path.exists() else []  # what is no log of ours is not written over
+        kept = [row for row in before if int(row["step"]) <= steps_done] if steps_done else []
         with atomic_path(path) as temporary, temporary.open("w", newline="") as file:
             writer = csv.DictWriter(file, self.columns, extrasaction="ignore")
             writer.writeheader()
@@ -21,7 +23,7 @@ class CsvLog:
 
     def append(self, row: Mapping[str, float]) -> None:
         text = {name: value if isinstance(value, int) else f"{value:.6g}" for name, value in row.items()}
-        with self.path.open("a", newline="") as file:
+        with writing(self.path), self.path.open("a", newline="") as file:
             csv.DictWriter(file, self.columns).writerow(text)
 
 

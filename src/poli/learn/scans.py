@@ -30,9 +30,10 @@ from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
 from poli.learn.pairs import PairBatch
 from poli.learn.scan_config import WORLDS_A_SEED, ScanConfig
+from poli.processes import start_worker
 from poli.scan import Scan
 from poli.se3 import inverse, measured
-from poli.threads import thread_count, use_one_thread
+from poli.threads import thread_count
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 
 try:
@@ -195,7 +196,7 @@ def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable
     kinds = config.places or PLACES
     jobs = [(keep, kinds[seed % len(kinds)], seed, config.stations, config.sensors, config.sensors_each) for seed in seeds]
     worlds: list[list[ScanPair]] = []
-    with ProcessPoolExecutor(thread_count(), get_context("spawn"), use_one_thread) as pool:
+    with ProcessPoolExecutor(thread_count(), get_context("spawn"), start_worker) as pool:
         for pairs in pool.map(_record_world, jobs):
             worlds.append(pairs)
             made(len(worlds))

@@ -18,6 +18,9 @@ import numpy as np
 
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
 from poli.estimation.inference import load_model
+from poli.files.failures import writing
+from poli.files.locks import sole_user
+from poli.files.overwriting import refuse_overwriting
 from poli.learn import checkpoint as checkpoints
 from poli.learn.config import ScheduleConfig, TrainConfig, resolve
 from poli.learn.export import calibrate, export_model, import_model
@@ -35,6 +38,7 @@ try:
 except ImportError:
     raise MissingExtra("poli.learn", "train") from None
 
+_CHECKPOINT, _MODEL = "checkpoint.safetensors", "model.safetensors"
 _PATIENCE = 20  # steps in a row without a usable gradient before the run gives up
 
 
@@ -83,9 +87,26 @@ def train(
     File names in the configuration count from the folder `beside`, the current one if not given. Batches come from `source`, or
     from what the configuration names.
     """
-    with process_group() as processes:
+    beside = beside or Path()
+    if config.initial:
+        initial = Path(resolve(config.initial, beside))
+        for name in (_CHECKPOINT, _MODEL):
+            refuse_overwriting(out / name, initial)
+    with process_group() as processes, _alone_in(out, processes.rank):
         heard = listener if listener is not None and processes.rank == 0 else Listener()
-        return Run(config, out, heard, fresh, processes, beside or Path()).finish(source)
+        return Run(config, out, heard, fresh, processes, beside).finish(source)
+
+
+@contextmanager
+def _alone_in(out: Path, rank: int) -> Iterator[None]:
+    """The first process of a run holds the folder for all of them."""
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    if rank:
+        yield
+        return
+    with sole_user(out, f"{out}: another training is running in this folder; wait for it to end, or choose another folder"):
+        yield
 
 
 @dataclass(frozen=True)
@@ -123,12 +144,16 @@ class Run:
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(trained, config.schedule.learning_rate, weight_decay=config.schedule.weight_decay)
         self.steps_done = self.skipped = self.unusable = 0
-        self.checkpoint_path = out / "checkpoint.safetensors"
-        self.model_path = out / "model.safetensors"
+        self.checkpoint_path, self.model_path = out / _CHECKPOINT, out / _MODEL
         if fresh and rank == 0:
             for old in (self.checkpoint_path, self.model_path, out / "curve.png"):
                 old.unlink(missing_ok=True)
         self._wait()
+        if self.model_path.exists() and not self.checkpoint_path.exists():
+            raise FormatError(
+                f"{self.model_path}: exists already, without the checkpoint of its training; choose another folder, or replace it "
+                "with --fresh"
+            )
         if self.checkpoint_path.exists():
             self._restore(checkpoints.load(self.checkpoint_path))
         elif config.initial:

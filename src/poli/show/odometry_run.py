@@ -14,6 +14,7 @@ from poli.errors import FormatError, InputError
 from poli.files.tables import read_json
 from poli.show.panel import Track
 
+_FARTHEST = 1e9  # metres, of poses
 _POSES, _TRUTH, _CONFIG, _MAP = "poses_kitti.txt", "truth_kitti.txt", "config.json", "map.ply"
 
 
@@ -46,12 +47,20 @@ def is_odometry_run(folder: Path) -> bool:
 
 
 def read_odometry_run(folder: Path) -> OdometryRun:
-    poses = read_kitti(folder / _POSES, complete=False)  # (M, 4, 4)
+    poses = _read_poses(folder / _POSES)  # (M, 4, 4)
     if not len(poses):
         raise InputError(f"{folder}: no poses to show; the run ended before its first scan was done")
-    truth = read_kitti(folder / _TRUTH, complete=False) if (folder / _TRUTH).is_file() else None
+    truth = _read_poses(folder / _TRUTH) if (folder / _TRUTH).is_file() else None
     kept = Ellipsoids.load(folder / _MAP) if (folder / _MAP).is_file() else None
     return OdometryRun(folder, poses, truth, kept, _read_config(folder / _CONFIG))
+
+
+def _read_poses(path: Path) -> np.ndarray:  # (M, 4, 4)
+    poses = read_kitti(path, complete=False)
+    far = np.flatnonzero(np.abs(poses[:, :3, 3]).max(axis=1, initial=0.0) > _FARTHEST)
+    if len(far):
+        raise FormatError(f"{path}: pose {far[0]} lies {np.abs(poses[far[0], :3, 3]).max():.3g} m away; the file is damaged")
+    return poses
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -60,6 +69,11 @@ def _read_config(path: Path) -> dict[str, Any]:
     data = config.get("data") if isinstance(config, dict) else None
     if not isinstance(data, dict) or not all(isinstance(data.get(key), kind) for key, kind in kinds.items()):
         raise FormatError(f"{path}: not written by `poli odometry`: 'data' is missing or incomplete")
-    if isinstance(data["first"], bool) or data["first"] < 0 or "\0" in data["path"]:
-        raise FormatError(f"{path}: not written by `poli odometry`: 'data' names no scans that can be")
+    if isinstance(data["first"], bool) or not 0 <= data["first"] < 1 << 53:
+        raise FormatError(f"{path}: 'first' is {data['first']!r:.40}; expected the number of a scan")
+    for key, value in data["options"].items():
+        if not isinstance(value, bool | int | float | str):
+            raise FormatError(f"{path}: option {key!r} is {value!r:.40}; expected a text or a number")
+    if "\0" in data["path"]:
+        raise FormatError(f"{path}: 'path' is {data['path']!r:.80}, which no file can be called")
     return config

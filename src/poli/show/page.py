@@ -18,7 +18,7 @@ import numpy as np
 from poli.arrays import real_number, whole_number
 from poli.errors import InputError
 from poli.files.atomic import atomic_path
-from poli.files.names import writable
+from poli.printable import printable
 from poli.show.framing import camera_for
 from poli.show.grid import grid_of
 from poli.show.page_data import encode_panels
@@ -69,7 +69,7 @@ def write_page(
     whole_number(most_ellipsoids, "most_ellipsoids", least=1)
     whole_number(most_points, "most_points", least=1)
     data, left_out = encode_panels(panels, most_ellipsoids, most_points)
-    title, note = writable(title), writable(note)
+    title, note = printable(title), printable(note)  # no reversed writing, and no bytes that are not UTF-8
     data |= {"title": title, "note": note, "sigma": float(sigma), "mostSigma": MOST_SIGMA, "color": color, "theme": theme}
     data["pointSize"] = point_size(max(min(len(panel.places), most_points) for panel in panels))
     data["camera"] = _view(camera or _first_view(panels), np.array(data["origin"]))

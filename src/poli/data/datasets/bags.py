@@ -17,6 +17,7 @@ from poli.data.datasets.point_times import TimeUnit, check_unit
 from poli.data.datasets.pointcloud2 import scan_from_message
 from poli.data.datasets.protocol import Skipped, row_of
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
+from poli.files.failures import is_of_the_disk
 from poli.files.limits import Budget
 from poli.pointcloud2 import is_pointcloud2, stamp_of_cloud
 from poli.scan import Scan
@@ -232,6 +233,10 @@ def damage(path: Path, problem: str, budget: Budget | None = None) -> Iterator[N
     except PoliError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and is_of_the_disk(error):  # a copy is being written meanwhile
+            raise
+        if isinstance(error, UnicodeEncodeError):
+            raise FormatError(f"{path}: its name is not UTF-8, which SQLite needs; rename it, or a folder above it") from None
         remedy = _REMEDY.get(path.suffix, "`ros2 bag reindex` may help")
         raise FormatError(
             f"{path}: {problem} ({type(error).__name__}: {str(error)[:200]}); if the bag is cut off, {remedy}"

@@ -52,6 +52,8 @@ def write_kitti(
     """Write a sequence under the folder `out`, which may hold others: intensity is kept, other fields are not, coordinates are
     float32, and times count from the first stamp. `Tr` is the identity, so that poses are the sensor's own."""
     root, name = Path(out), sequence_name(sequence)
+    if (root / "poses" / f"{name}.txt").exists():
+        raise FormatError(f"{root / 'poses' / f'{name}.txt'}: exists already; remove it first, or give another name")
     for folder in (root / "sequences", root / "poses"):
         folder.mkdir(parents=True, exist_ok=True)
     stamps = []

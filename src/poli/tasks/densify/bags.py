@@ -24,7 +24,7 @@ from poli.tasks.densify.engines import Engine, Large, Promise
 from poli.tasks.densify.identity import check_apart, describe_run
 from poli.tasks.densify.parts import Message, NoParts, Parts
 from poli.tasks.densify.tally import Tally
-from poli.tasks.densify.workspace import TEMPORARY, workspace
+from poli.tasks.densify.workspace import TEMPORARY, mark_finished, remove_finished, workspace
 
 _MOST_WAITING = 64 << 20  # bytes of other messages that wait for a cloud before them
 
@@ -53,6 +53,7 @@ def densify_bag(
 ) -> Generator[Tally, None, None]:
     """Do it, and tell what is done after every cloud. Not `resumable`: no cloud is kept twice, at the price of starting anew."""
     if out.exists() and not overwrite:
+        remove_finished(out)
         raise FormatError(f"{out}: exists already; remove it first, or give another name")
     run = describe_run(bag.path, config, topic=bag.topic, files=_files(bag.path))
     with workspace(out) as folder:
@@ -61,9 +62,10 @@ def densify_bag(
         work = partial(densify_message, config=config, ros2=bag.path.suffix != ".bag")
         with copy_of(bag.path, temporary, bag.topic) as items:
             yield from _Pass(bag, parts, engine, work).run(items)
-        if out.exists():
+        if out.is_dir():  # no folder takes the place of another at one stroke, as files do
             out.rename(folder / TEMPORARY / "before")
-        temporary.rename(out)
+        mark_finished(folder)
+        temporary.replace(out)
 
 
 class _Waiting(NamedTuple):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import wait
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, Protocol
 
 from poli.errors import InputError, MissingExtra, PoliError
+from poli.processes import start_worker
 from poli.threads import use_one_thread
 
 
@@ -30,17 +29,26 @@ class Engine(Protocol):
     def submit(self, work: Callable[[Any], Any], job: Any) -> Promise: ...
 
 
+@dataclass(frozen=True)
+class Certificates:
+    """Files by which a cluster and this process know each other: TLS, as dask does it."""
+
+    authority: Path  # whose signature a scheduler and workers must have
+    certificate: Path  # of this process
+    key: Path  # of the certificate
+
+
 @contextmanager
-def engine(workers: int = 1, scheduler: str | None = None) -> Iterator[Engine]:
+def engine(workers: int = 1, scheduler: str | None = None, certificates: Certificates | None = None) -> Iterator[Engine]:
     """One worker is this process with all its threads; more are processes of one thread each; `scheduler` is a dask address."""
     if scheduler is not None:
-        with _cluster(scheduler) as found:
+        with _cluster(scheduler, certificates) as found:
             yield found
     elif workers == 1:
         yield _Here()
     else:
         # Spawned, not forked: threads and compiled kernels do not survive a fork.
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker)
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker)
         try:
             yield _Processes(pool, workers)
         finally:
@@ -92,22 +100,8 @@ def _named_loss() -> Iterator[None]:
         yield
     except BrokenExecutor:
         raise PoliError(
-            "a worker process ended of itself, perhaps for want of memory; take fewer workers and start again: what is done is kept"
+            "a worker process ended by itself, perhaps for want of memory; use fewer workers and start again: what is done is kept"
         ) from None
-
-
-def _start_worker() -> None:
-    """One thread; Ctrl-C is for the process that hands out the work; and none stays behind when that one is killed."""
-    use_one_thread()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-
-
-def _end_with(sentinel: Any) -> None:
-    wait([sentinel])
-    os._exit(1)
 
 
 # --- dask
@@ -164,14 +158,39 @@ def _on_one_thread(work: Callable[[Any], Any], job: Any) -> Any:
 
 
 @contextmanager
-def _cluster(address: str) -> Iterator[_Cluster]:
+def _cluster(address: str, certificates: Certificates | None) -> Iterator[_Cluster]:
     try:
         from distributed import Client
     except ImportError:
         raise MissingExtra("working on a cluster", "cluster") from None
+    security = None if certificates is None else _security(address, certificates)
     try:
-        client = Client(address, timeout=_PATIENCE, set_as_default=False)
-    except (OSError, ValueError) as error:
+        # Without certificates of ours, those of dask's own configuration count.
+        client = Client(address, timeout=_PATIENCE, set_as_default=False, security=security)
+    except (OSError, ValueError, TypeError) as error:  # TypeError: tls:// without certificates
         raise InputError(f"--scheduler {address}: no dask scheduler answers there ({str(error)[:120]})") from None
     with client:
         yield _Cluster(client)
+
+
+def _security(address: str, certificates: Certificates) -> Any:
+    import ssl
+
+    from distributed.security import Security
+
+    if not address.startswith("tls://"):
+        raise InputError(f"--scheduler {address}: certificates are given, so the address has to begin with tls://")
+    for file in (certificates.authority, certificates.certificate, certificates.key):
+        if not file.is_file():
+            raise InputError(f"{file}: no such file; give the certificates of the cluster as PEM files")
+    try:
+        context = ssl.create_default_context(cafile=certificates.authority)
+        context.load_cert_chain(certificates.certificate, certificates.key)
+    except (ssl.SSLError, OSError) as error:
+        raise InputError(f"{certificates.certificate}: not usable with its key and authority ({error}); give PEM files") from None
+    return Security(
+        tls_ca_file=str(certificates.authority),
+        tls_client_cert=str(certificates.certificate),
+        tls_client_key=str(certificates.key),
+        require_encryption=True,
+    )

@@ -12,6 +12,7 @@ import poli
 from poli.errors import FormatError
 from poli.estimation.inference import load_model, shipped_models
 from poli.files.atomic import atomic_path
+from poli.files.overwriting import refuse_overwriting
 from poli.files.tables import read_json
 from poli.tasks.densify.config import DensifyConfig
 
@@ -50,8 +51,7 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def check_apart(source: Path, out: Path) -> None:
+    refuse_overwriting(out, source)
     here, there = source.resolve(), out.resolve()
-    if here == there:
-        raise FormatError(f"{out}: input and output are the same; give another name for the output")
     if here in there.parents or there in here.parents:
         raise FormatError(f"{out}: input and output lie one in the other; give the output a place of its own")

@@ -1,18 +1,28 @@
-"""Finished messages of a bag that is not finished: a run that was killed takes them up instead of computing them again."""
+"""Finished messages of a bag that is not finished: a run that was killed takes them up instead of computing them again.
+
+Each has a digest over what it is and which message it is of, with a key that is drawn for the run and lies beside them in a folder
+that only the user can enter. So no part is used that is damaged, of another run, in the place of another, or not of this user.
+"""
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
 import struct
+from hashlib import blake2b
+from hmac import compare_digest
 from pathlib import Path
 from typing import Any, NamedTuple
-from zlib import crc32
 
 from poli.files.atomic import atomic_path
+from poli.files.locks import CLOSE_ON_EXEC, NO_FOLLOW
 from poli.tasks.densify.identity import read_run, write_run
-from poli.tasks.densify.workspace import PARTS
+from poli.tasks.densify.workspace import PARTS, RUN
 
-_HEADER = struct.Struct("<IQQ")  # check sum of the message, points that it had, points that it has
+_DIGEST = 32  # bytes
+_HEADER = struct.Struct("<QQ")  # points that the message had, points that it has
+_KEY = "key"
 
 
 class Message(NamedTuple):
@@ -27,30 +37,36 @@ class Parts:
 
     def __init__(self, folder: Path, run: dict[str, Any]) -> None:
         self._folder = folder / PARTS
-        if read_run(folder / "run.json") != run:
+        before = read_run(folder / RUN) or {}
+        self._key = _key_of(before.pop(_KEY, None))
+        if before != run or not self._key:
             shutil.rmtree(self._folder, ignore_errors=True)
-            write_run(folder / "run.json", run)
+            self._key = secrets.token_bytes(_DIGEST)
+            write_run(folder / RUN, {**run, _KEY: self._key.hex()})
         self._folder.mkdir(exist_ok=True)
 
-    def has(self, number: int) -> bool:
-        return self._path(number).is_file()
-
     def load(self, number: int) -> Message | None:
-        """None where there is none, or a damaged one: after a power cut, names can outlive what they named."""
+        """None where there is none, or none that this run wrote: after a power cut, names can outlive what they named."""
         try:
-            data = self._path(number).read_bytes()
-        except FileNotFoundError:
+            with open(self._path(number), "rb", opener=_opener) as file:
+                data = file.read()
+        except OSError:
             return None
-        if len(data) < _HEADER.size:
+        digest, content = data[:_DIGEST], data[_DIGEST:]
+        if len(content) < _HEADER.size or not compare_digest(digest, self._digest(number, content)):
             return None
-        check, points_in, points_out = _HEADER.unpack_from(data)
-        raw = data[_HEADER.size :]
-        return Message(raw, points_in, points_out) if crc32(raw) == check else None
+        return Message(content[_HEADER.size :], *_HEADER.unpack_from(content))
 
     def save(self, number: int, message: Message) -> None:
+        content = _HEADER.pack(message.points_in, message.points_out) + message.raw
         with atomic_path(self._path(number)) as temporary, temporary.open("wb") as file:
-            file.write(_HEADER.pack(crc32(message.raw), message.points_in, message.points_out))
-            file.write(message.raw)
+            file.write(self._digest(number, content))
+            file.write(content)
+
+    def _digest(self, number: int, content: bytes) -> bytes:
+        digest = blake2b(struct.pack("<Q", number), key=self._key, digest_size=_DIGEST)
+        digest.update(content)
+        return digest.digest()
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{number:08d}.part"
@@ -59,11 +75,20 @@ class Parts:
 class NoParts:
     """For those who would rather have the room on the disk."""
 
-    def has(self, number: int) -> bool:
-        return False
-
     def load(self, number: int) -> Message | None:
         return None
 
     def save(self, number: int, message: Message) -> None:
         pass
+
+
+def _key_of(text: object) -> bytes:
+    try:
+        key = bytes.fromhex(text) if isinstance(text, str) else b""
+    except ValueError:
+        return b""
+    return key if len(key) == _DIGEST else b""
+
+
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags | NO_FOLLOW | CLOSE_ON_EXEC)

@@ -30,6 +30,8 @@ from poli.data.formats.kitti_bin import LAYOUT as KITTI
 from poli.data.formats.numpy_files import write_npz
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_path
+from poli.files.private import made_by_another
+from poli.files.temporary import remove_stale
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.engines import Engine, Promise
 from poli.tasks.densify.identity import check_apart, describe_run, differences, read_run, write_run
@@ -111,8 +113,16 @@ def densify_tree(
             f"{out}: was made in another way ({differences(before, run)}); remove it, give another name, or pass overwrite=True "
             "to make it anew"
         )
+    if before == run and not overwrite and made_by_another(out / RUN):
+        raise FormatError(
+            f"{out}: was begun by another user, whose scans would be taken as they are; give another name, or pass overwrite=True "
+            "to make it anew"
+        )
+    if before is None and out.is_dir():
+        remove_stale(out)  # of a run that was killed before it had written anything
     if before is None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FormatError(f"{out}: exists already and is not of this command; remove it, or give another name")
+    _check_inside(tree, out)
     with workspace(out):
         out.mkdir(exist_ok=True)
         if overwrite:  # none of another making may stay, whatever ends this run
@@ -122,6 +132,15 @@ def densify_tree(
         for path, target in tree.others:
             _carry_over(path, target)
         yield from _densify_missing(tree, config, engine)
+
+
+def _check_inside(tree: Tree, out: Path) -> None:
+    """No folder in `out` may be a link out of it: what is written, or removed to be made anew, would be somebody else's."""
+    root = out.resolve()
+    targets = (*(scan.target for scan in tree.scans), *(target for _, target in tree.others), *tree.left_out)
+    for folder in dict.fromkeys(target.parent for target in targets):
+        if root not in (folder.resolve(), *folder.resolve().parents):
+            raise FormatError(f"{folder}: is a link that leads out of {out}; remove it, or choose another name for the output")
 
 
 def _densify_missing(tree: Tree, config: DensifyConfig, engine: Engine) -> Iterator[Tally]:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
-import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
@@ -30,6 +30,9 @@ import numpy as np
 from poli.data.trajectory_files import TrajectoryWriter
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
+from poli.files.failures import writing
+from poli.files.locks import sole_user
+from poli.files.temporary import remove_stale, temporary_folder
 from poli.se3 import inverse
 from poli.tasks.odometry.step import STAGES, Step
 from poli.tasks.odometry.summary import Summary, total_seconds
@@ -53,13 +56,24 @@ class Recording:
         self.folder, self.first = folder, first
         self.steps: list[Step] = []
         self._stamps: list[int] = []  # as they were written
+        with writing(folder), ExitStack() as opened:
+            self._begin(opened, {**about, "stamps": STAMP_RULE})
+            self._opened = opened.pop_all()
+
+    def _begin(self, opened: ExitStack, about: Mapping[str, Any]) -> None:
+        folder = self.folder
+        if folder.is_dir():
+            remove_stale(folder)  # of a run that was killed before it had written anything
+        taken = f"{folder}: exists already; give another folder, or remove it first"
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise FormatError(f"{folder}: exists already; give another folder, or remove it first")
+            raise FormatError(taken)
         folder.mkdir(parents=True, exist_ok=True)
-        _write_json(folder / "config.json", {**about, "stamps": STAMP_RULE})
-        self._tum = TrajectoryWriter(folder / "poses_tum.txt", "tum")
-        self._kitti = TrajectoryWriter(folder / "poses_kitti.txt", "kitti")
-        self._csv = FileIO(folder / "steps.csv", "x")
+        opened.enter_context(sole_user(folder, taken))
+        # These first: each is an error if another run, which began at the same time, has it.
+        self._tum = opened.enter_context(TrajectoryWriter(folder / "poses_tum.txt", "tum"))
+        self._kitti = opened.enter_context(TrajectoryWriter(folder / "poses_kitti.txt", "kitti"))
+        self._csv = opened.enter_context(FileIO(folder / "steps.csv", "x"))
+        _write_json(folder / "config.json", about)
         self._write_row(_COLUMNS)
 
     def __enter__(self) -> Self:
@@ -69,8 +83,7 @@ class Recording:
         self.close()
 
     def close(self) -> None:
-        for file in (self._tum, self._kitti, self._csv):
-            file.close()
+        self._opened.close()
 
     def append(self, step: Step) -> None:
         stamp = step.stamp
@@ -107,17 +120,20 @@ class Recording:
     def _write_row(self, row: tuple[Any, ...]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(row)
-        line = text.getvalue().encode()
-        with _named(self.folder / "steps.csv"):
+        line = text.getvalue().encode(errors="backslashreplace")  # names in notes may not be UTF-8
+        with writing(self.folder / "steps.csv"):
             if self._csv.write(line) != len(line):
-                raise OSError("only a part of a line could be written; is the disk full?")
+                raise OSError("only a part of a line could be written")
 
 
 def dated_folder(parent: Path) -> Path:
     """A new folder named by date and time."""
     name = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    with _named(parent):
+    with writing(parent):
         parent.mkdir(parents=True, exist_ok=True)
+        for earlier in parent.iterdir():
+            if earlier.is_dir() and not earlier.is_symlink():
+                remove_stale(earlier)
         for number in range(1, 1000):  # runs that begin in the same second
             folder = parent / (name if number == 1 else f"{name}_{number}")
             with suppress(FileExistsError):
@@ -128,14 +144,11 @@ def dated_folder(parent: Path) -> Path:
 
 def link_latest(folder: Path) -> None:
     """Let the link `latest` beside `folder` name it. Where links are not possible, or a file has that name, nothing is done."""
-    temporary = folder.with_name(f".{secrets.token_hex(8)}")
-    with suppress(OSError, NotImplementedError):
-        temporary.symlink_to(folder.name, target_is_directory=True)
-        try:
-            if folder.with_name(LATEST).is_symlink() or not folder.with_name(LATEST).exists():
-                os.replace(temporary, folder.with_name(LATEST))
-        finally:
-            temporary.unlink(missing_ok=True)
+    with suppress(OSError, NotImplementedError), temporary_folder(folder.parent) as private:
+        link = private / LATEST
+        link.symlink_to(folder.name, target_is_directory=True)
+        if folder.with_name(LATEST).is_symlink() or not folder.with_name(LATEST).exists():
+            os.replace(link, folder.with_name(LATEST))
 
 
 def read_steps(folder: Path) -> list[dict[str, str]]:
@@ -144,23 +157,29 @@ def read_steps(folder: Path) -> list[dict[str, str]]:
     try:
         text = path.read_text(encoding="utf-8")
         rows = list(csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1], newline="")))
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (UnicodeDecodeError, csv.Error):
-        rows = [{}]
+    except (OSError, ValueError, csv.Error) as error:
+        why = error.strerror if isinstance(error, OSError) else None
+        raise FormatError(f"{path}: cannot be read: {why or str(error)[:120]}") from None
     if rows and not set(_COLUMNS) <= set(rows[0]):
         raise FormatError(f"{path}: not written by `poli odometry`")
+    for number, row in enumerate(rows, 2):
+        if None in row or None in row.values():
+            raise FormatError(f"{path}: line {number} has another number of columns than the first")
+        try:
+            _check_numbers(row)
+        except ValueError as error:
+            raise FormatError(f"{path}: line {number}: {str(error)[:120]}; the file is damaged") from None
     return rows
+
+
+def _check_numbers(row: dict[str, str]) -> None:
+    if not 0 <= int(row["scan"]) < 1 << 53:
+        raise ValueError(f"{row['scan']} is no number of a scan")
+    for name, text in row.items():
+        if (name == "fit" or name.endswith("seconds")) and text and not math.isfinite(float(text)):
+            raise ValueError(f"{name} is {text}")
 
 
 def _write_json(path: Path, content: Any) -> None:
     with atomic_path(path) as temporary:
         temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from poli.data.datasets.bag_copy.item import Item
-from poli.errors import FormatError
 
 
 class SqliteCopy:
@@ -25,7 +25,7 @@ class SqliteCopy:
 
     def items(self) -> Iterator[Item]:
         for name in ("page_size", "user_version"):
-            self._out.execute(f"PRAGMA {name} = {self._in.execute(f'PRAGMA {name}').fetchone()[0]}")
+            self._do(f"PRAGMA {name} = {self._in.execute(f'PRAGMA {name}').fetchone()[0]}")
         for (table,) in self._in.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"):
             self._copy(table, rows=table != "messages")
         clouds = {number for (number,) in self._in.execute("SELECT id FROM topics WHERE name = ?", (self._topic,))}
@@ -39,29 +39,38 @@ class SqliteCopy:
 
     def _copy(self, table: str, rows: bool) -> None:
         (statement,) = self._in.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone()
-        self._out.execute(statement)
+        self._do(statement)
         if rows:
             found = self._in.execute(f'SELECT * FROM "{table}"')
-            self._out.executemany(_insertion(table, len(found.description)), found)
+            insert = _insertion(table, len(found.description))
+            for row in found:
+                self._do(insert, row)
 
     def _write(self, insert: str, before: tuple, after: tuple, raw: bytes) -> None:
-        with self._writing():
-            self._out.execute(insert, (*before, raw, *after))
+        self._do(insert, (*before, raw, *after))
 
     def _finish(self, _: bytes) -> None:
-        with self._writing():
-            for (statement,) in self._in.execute("SELECT sql FROM sqlite_master WHERE type <> 'table' AND sql IS NOT NULL"):
-                self._out.execute(statement)
+        for (statement,) in self._in.execute("SELECT sql FROM sqlite_master WHERE type <> 'table' AND sql IS NOT NULL"):
+            self._do(statement)
+        with _on_disk():
             self._out.commit()
         self.close()
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """A disk that is full, for one, is no OSError of sqlite's."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise FormatError(f"{self._path}: its copy cannot be written: {error}; is the disk full?") from None
+    def _do(self, statement: str, values: Iterable[object] = ()) -> None:
+        """Write; reading is not told apart by sqlite's errors."""
+        with _on_disk():
+            self._out.execute(statement, tuple(values))
+
+
+@contextmanager
+def _on_disk() -> Iterator[None]:
+    """A full disk is told as by all other files."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY):
+            raise OSError(errno.ENOSPC, str(error)) from None
+        raise
 
 
 def _insertion(table: str, columns: int) -> str:
