@@ -42,7 +42,7 @@ class CustomBuildHook(BuildHookInterface):
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _compile(self, levels: str, source: Path, out: Path) -> bool:
-        # In a process of its own, which leaves nothing behind in the sources. PYTHONPATH stays: pip needs it for isolation.
+        # In a process of its own that leaves nothing behind in the sources. PYTHONPATH stays: pip's isolated environments need it.
         with tempfile.TemporaryDirectory() as cache:
             paths = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
             command = [sys.executable, "-m", "poli.building", "--levels", levels, "--out", str(out)]

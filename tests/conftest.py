@@ -12,6 +12,9 @@ settings.register_profile("poli", deadline=None, derandomize=True, max_examples=
 settings.register_profile("thorough", deadline=None, max_examples=300, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "poli"))
 
+# Whoever has changed a kernel is told of compiling by the command line, not in what tests compare.
+os.environ.setdefault("POLI_NATIVE_NOTICE", "0")
+
 
 @pytest.fixture
 def rng() -> np.random.Generator:

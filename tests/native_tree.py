@@ -65,7 +65,7 @@ with install_recorder("numba:compile") as compiled:
         import poli
         from poli.voxels import voxel_downsample, voxel_numbers
         points = np.random.default_rng(0).standard_normal((700, 3))
-        fields = [poli.pca(points, k=9), poli.pca(points, radius=0.5)]
+        fields = [poli.pca(points, k=9)]
         answers = [voxel_downsample(points, 0.3).points.tolist()]
         answers += [[field.covariances.tolist(), field.normals.tolist()] for field in fields]
         kernels = [voxel_numbers]

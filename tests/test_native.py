@@ -76,7 +76,6 @@ def test_a_change_elsewhere_changes_nothing(tree, plain, tmp_path):
     ("made_for", "reason"),
     [
         ({"numba": "0.1"}, "is for numba 0.1, and this is"),
-        ({"python": "cpython 2.7"}, "is for Python cpython 2.7"),
         ({"features": "+sse9"}, "is for a CPU with sse9, which this one has not"),
     ],
 )
@@ -101,7 +100,7 @@ def test_other_types_compile(plain, tmp_path):
     assert "was not compiled for the types that it is called with" in answer.stderr
 
 
-@pytest.mark.parametrize("spoil", [lambda content: content[:1000], lambda content: b"", lambda content: flip(content)])
+@pytest.mark.parametrize("spoil", [lambda content: content[:1000], lambda content: flip(content)])
 def test_damaged_code_is_not_run(tree, plain, tmp_path, spoil):
     tree.compiled.write_bytes(spoil(tree.compiled.read_bytes()))
     answer = tree.run("sample", tmp_path)
