@@ -2,7 +2,8 @@
 
     python -m tests.bombs
 
-prints what comes of each, with its time and the memory that it took. `point_bombs`, `bag_bombs` and `table_bombs` make them.
+prints what comes of each, with its time and the memory that it took; `BOMB_BYTES=4000000000` makes larger ones.
+`point_bombs`, `bag_bombs` and `table_bombs` make them.
 """
 
 import sys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import zipfile
 import zlib
@@ -21,6 +22,7 @@ from poli.ellipsoids.splat import read_splat
 Bomb = tuple[Callable[[], bytes], Callable[[Path], object]]  # how the file is made, and who reads it
 
 MANY, MOST = 4_294_967_295, 2**62
+LARGE = int(os.environ.get("BOMB_BYTES", "400000000"))  # that bombs inflate to: more than may, and soon made
 _PCD = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {n}\nHEIGHT 1\nPOINTS {n}\nDATA {data}\n"
 _PLY = "ply\nformat {data} 1.0\nelement vertex {n}\nproperty float x\nproperty float y\nproperty float z\nend_header\n"
 _MESH = "ply\nformat {data} 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\nelement face {n}\n"
@@ -155,8 +157,8 @@ BOMBS: dict[str, Bomb] = {
         partial(_pcd, MANY, "binary", a=("HEIGHT 1", f"HEIGHT {MANY}"), b=(f"POINTS {MANY}", f"POINTS {MANY**2}")),
         poli.read,
     ),
-    "lzf.pcd": (partial(_lzf_zeros, 30_000_000), poli.read),
-    "header.pcd": (lambda: b"# .PCD v0.7\n" + b"# x\n" * 2_000_000, poli.read),
+    "lzf.pcd": (partial(_lzf_zeros, 10_000_000), poli.read),
+    "header.pcd": (lambda: b"# .PCD v0.7\n" + b"# x\n" * 500_000, poli.read),
     "binary.ply": (lambda: _PLY.format(n=MANY, data="binary_little_endian").encode() + bytes(100), poli.read),
     "ascii.ply": (lambda: _PLY.format(n=MANY, data="ascii").encode() + b"1 2 3\n", poli.read),
     "digits.ply": (lambda: _PLY.format(n="9" * 4000, data="ascii").encode() + b"1 2 3\n", poli.read),
@@ -167,9 +169,9 @@ BOMBS: dict[str, Bomb] = {
     "nothing_binary.ply": (
         lambda: b"ply\nformat binary_little_endian 1.0\nelement a %d\nelement vertex %d\nend_header\n" % (MOST, MOST), poli.read,
     ),
-    "header.ply": (lambda: b"ply\nformat ascii 1.0\n" + b"comment x\n" * 2_000_000, poli.read),
+    "header.ply": (lambda: b"ply\nformat ascii 1.0\n" + b"comment x\n" * 500_000, poli.read),
     "properties.ply": (_many_properties, poli.read),
-    "line.ply": (lambda: b"ply\nformat ascii 1.0\ncomment " + b"x" * 50_000_000, poli.read),
+    "line.ply": (lambda: b"ply\nformat ascii 1.0\ncomment " + b"x" * 10_000_000, poli.read),
     "points.las": (partial(_las, ".las", {247: _u64(MANY)}), poli.read),
     "points_2_62.las": (partial(_las, ".las", {247: _u64(MOST)}), poli.read),
     "old_points.las": (partial(_las, ".las", {107: _u32(MANY)}, 3), poli.read),
@@ -201,24 +203,24 @@ BOMBS: dict[str, Bomb] = {
     "brackets.npy": (lambda: _raw_npy("(" * 9000), poli.read),
     "signs.npy": (lambda: _raw_npy("{'descr': " + "-" * 9000 + "1"), poli.read),
     "header.npy": (lambda: _raw_npy("{'descr': '<f8'}", MANY, 2), poli.read),
-    "zeros.npz": (partial(_zeros_npz, 90_000_000), poli.read),
-    "zeros_field.npz": (partial(_zeros_npz, 20_000_000, "covariances", (3, 3)), Ellipsoids.load),
-    "overlap.npz": (partial(_zeros_npz, 9_000_000, copies=500), poli.read),
+    "zeros.npz": (partial(_zeros_npz, LARGE // 24), poli.read),
+    "zeros_field.npz": (partial(_zeros_npz, LARGE // 72, "covariances", (3, 3)), Ellipsoids.load),
+    "overlap.npz": (partial(_zeros_npz, 1_000_000, copies=500), poli.read),
     "promise.npz": (lambda: _npz({"points": _npy_header((10**12, 3)) + bytes(240)}), poli.read),
     "size_2_62.npz": (lambda: _zip_of(zlib.compress(bytes(100))[2:-4], 0, MOST, ["points.npy"]), poli.read),
-    "bzip2.npz": (lambda: _npz({"points": bytes(100_000_000)}, zipfile.ZIP_BZIP2), poli.read),
-    "lzma.npz": (lambda: _npz({"points": bytes(100_000_000)}, zipfile.ZIP_LZMA), poli.read),
-    "members.npz": (lambda: _npz({f"a{i}": _npy_header((0,)) for i in range(20_000)}), poli.read),
+    "bzip2.npz": (lambda: _npz({"points": bytes(20_000_000)}, zipfile.ZIP_BZIP2), poli.read),
+    "lzma.npz": (lambda: _npz({"points": bytes(20_000_000)}, zipfile.ZIP_LZMA), poli.read),
+    "members.npz": (lambda: _npz({f"a{i}": _npy_header((0,)) for i in range(4_000)}), poli.read),
     "brackets.npz": (lambda: _npz({"points": _raw_npy("(" * 9000)}), poli.read),
-    "wide.csv": (lambda: b",".join([b"1"] * 1_000_000) + b"\n", poli.read),
-    "line.csv": (lambda: b"x,y,z\n1,2," + b"9" * 20_000_000 + b"\n", poli.read),
-    "quote.csv": (lambda: b'x,y,z\n1,2,"' + b"3\n" * 5_000_000, poli.read),
-    "comments.txt": (lambda: b"# nothing\n" * 2_000_000, poli.read),
-    "empty_lines.xyz": (lambda: b"\n" * 20_000_000, poli.read),
-    "continued.obj": (lambda: _OBJ + b"f 1 \\\n" + b"2 \\\n" * 1_000_000 + b"3\n", read_mesh),
-    "blank_continued.obj": (lambda: _OBJ + b"\\\n" * 3_000_000 + b"f 1 2 3\n", read_mesh),
-    "corners.obj": (lambda: _OBJ + b"f" + b" 1 2 3" * 700_000 + b"\n", read_mesh),
-    "digits.obj": (lambda: _OBJ + b"f 1 2 " + b"3" * 10_000_000 + b"\n", read_mesh),
+    "wide.csv": (lambda: b",".join([b"1"] * 300_000) + b"\n", poli.read),
+    "line.csv": (lambda: b"x,y,z\n1,2," + b"9" * 5_000_000 + b"\n", poli.read),
+    "quote.csv": (lambda: b'x,y,z\n1,2,"' + b"3\n" * 1_000_000, poli.read),
+    "comments.txt": (lambda: b"# nothing\n" * 500_000, poli.read),
+    "empty_lines.xyz": (lambda: b"\n" * 5_000_000, poli.read),
+    "continued.obj": (lambda: _OBJ + b"f 1 \\\n" + b"2 \\\n" * 300_000 + b"3\n", read_mesh),
+    "blank_continued.obj": (lambda: _OBJ + b"\\\n" * 1_000_000 + b"f 1 2 3\n", read_mesh),
+    "corners.obj": (lambda: _OBJ + b"f" + b" 1 2 3" * 200_000 + b"\n", read_mesh),
+    "digits.obj": (lambda: _OBJ + b"f 1 2 " + b"3" * 3_000_000 + b"\n", read_mesh),
     "faces.ply": (
         lambda: (_MESH.format(n=MANY, data="binary_little_endian") + _FACES.format(count="uint")).encode() + _VERTICES,
         read_mesh,
@@ -233,6 +235,6 @@ BOMBS: dict[str, Bomb] = {
     ),
     "splats.ply": (lambda: _PLY.format(n=MANY, data="binary_little_endian").encode() + bytes(100), read_splat),
     "stamp.txt": (lambda: b"1e999999999999 0 0 0 0 0 0 1\n", read_tum),
-    "digits_tum.txt": (lambda: b"9" * 10_000_000 + b" 0 0 0 0 0 0 1\n", read_tum),
-    "words_kitti.txt": (lambda: b"1 " * 5_000_000 + b"\n", read_kitti),
+    "digits_tum.txt": (lambda: b"9" * 3_000_000 + b" 0 0 0 0 0 0 1\n", read_tum),
+    "words_kitti.txt": (lambda: b"1 " * 1_000_000 + b"\n", read_kitti),
 }  # fmt: skip

@@ -31,13 +31,14 @@ def largest_inflated(packed: int) -> int:
     return min(max(_ALWAYS, _RATIO * packed), _MOST)
 
 
-def check_inflated(where: object, packed: int, inflated: int) -> None:
-    """Before anything is allocated. `where` names the file in the error."""
+def check_inflated(where: object, packed: int, inflated: int, known: bool = True) -> None:
+    """Before anything is allocated. `where` names the file in the error. Not `known`: there may be more to come."""
     most = largest_inflated(packed)
     if inflated > most:
+        size, enough = (f"{inflated}, more", _rounded(inflated)) if known else ("more", f"more, such as {_rounded(4 * most)}")
         raise FormatError(
-            f"{where}: {packed} bytes would inflate to {inflated}, more than the {most} that are allowed; "
-            f"if the file is sound, set the environment variable {VARIABLE} to {_rounded(inflated)}"
+            f"{where}: {packed} bytes would inflate to {size} than the {most} that are allowed; "
+            f"if the file is sound, set the environment variable {VARIABLE} to {enough}"
         )
 
 
@@ -53,8 +54,8 @@ class Budget:
         return max(0, largest_inflated(self._packed + packed) - self._inflated)
 
     def spend(self, packed: int, inflated: int) -> None:
-        """Count a block. Blocks that are read twice count twice on both sides."""
-        check_inflated(self.where, self._packed + packed, self._inflated + inflated)
+        """Count a block, as far as it was inflated. Blocks that are read twice count twice on both sides."""
+        check_inflated(self.where, self._packed + packed, self._inflated + inflated, known=False)
         self._packed += packed
         self._inflated += inflated
 

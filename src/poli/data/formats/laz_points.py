@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,8 @@ def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) 
     command = [sys.executable, "-P", str(_CHILD), bytes(how).hex(), str(start), str(count), str(width)]
     data = np.empty(count * width, np.uint8)
     view = memoryview(data)  # type: ignore[arg-type]
-    with path.open("rb") as file, subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": {**os.environ, "RUST_BACKTRACE": "0"}}
+    with path.open("rb") as file, subprocess.Popen(command, stdin=file, **options) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         watch = _Watch(child)
@@ -46,7 +48,8 @@ def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) 
             watch.stop()
             child.kill()
     if at < len(data) or child.returncode != 0:
-        why = said.splitlines()[-1] if said else f"the decoder ended with {child.returncode}"
+        lines = [line for line in said.splitlines() if line.strip() and not line.startswith("note:")]
+        why = lines[-1] if lines else f"the decoder ended with {child.returncode}"
         why = "it took too long" if watch.gave_up else why
         raise FormatError(f"{path}: the compressed points cannot be read ({why[:200]}); the file is cut off or damaged")
     return data
