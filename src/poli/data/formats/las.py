@@ -57,7 +57,12 @@ def write_las(path: Path, scan: Scan) -> None:
     except Exception as error:
         raise FormatError(f"{path}: {str(error)[:200]}") from None
     with atomic_path(path) as temporary:
-        las.write(str(temporary))
+        try:
+            las.write(str(temporary))
+        except Exception as error:
+            if type(error).__name__ != "LazrsError":
+                raise
+            raise OSError(str(error)) from None  # of the compressor, which knows no more of it
 
 
 def _check_size(path: Path, header) -> None:
