@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["odometry_runs"]  # fixtures that two files of tests share
+pytest_plugins = ["odometry_runs", "attack_tools"]  # fixtures that several files of tests share
 
 # Compiling a kernel takes seconds the first time, so no deadline; the same examples on every run.
 settings.register_profile("poli", deadline=None, derandomize=True, max_examples=30, print_blob=True)

@@ -15,6 +15,10 @@ class FormatError(PoliError):
     """A file is damaged, is not what its name says, or cannot hold what it should."""
 
 
+class WriteError(FormatError):
+    """A file cannot be written where it should: no room, no permission, or a limit."""
+
+
 class DegenerateError(PoliError):
     """The input is well formed but does not determine the answer (collinear points, singular weights, ...)."""
 

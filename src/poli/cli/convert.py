@@ -79,7 +79,7 @@ def convert(
 def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":
     """With the fields that can be written under such a name, each tried by itself: what a format holds depends on the values."""
     from poli.data import write
-    from poli.errors import FormatError
+    from poli.errors import FormatError, WriteError
     from poli.files.temporary import temporary_folder
 
     held = []
@@ -87,6 +87,8 @@ def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":
         for field in scan.fields:
             try:
                 write(scan.keep(field), folder / name, to)
+            except WriteError:  # not the field's fault
+                raise
             except FormatError:
                 continue
             held.append(field)

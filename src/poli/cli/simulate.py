@@ -68,12 +68,15 @@ def simulate(
     from poli.data.simulate import Ride, World, find_sensor
     from poli.data.simulate.drive import Drive
     from poli.data.simulate.places import make_place
+    from poli.errors import FormatError
     from poli.files.atomic import check_new_folder
 
     if layout is Layout.poli:
         check_new_folder(out)
     elif (out / "sequences").is_dir():  # of KITTI's, which may hold other sequences
         check_new_folder(out / "sequences" / "00")
+    if (out / "poses" / "00.txt").exists():
+        raise FormatError(f"{out / 'poses' / '00.txt'}: exists already; remove it first, or give another name")
     ride = Ride(speed=speed, height=height)
     table = find_sensor(sensor)
     world = World(make_place(place, seed))

@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from poli.arrays import whole_number
 from poli.data.datasets.trajectory import finite_numbers, format_pose, poses_from_quaternions, read_pose_rows, text_rows
-from poli.errors import FormatError, InputError
+from poli.errors import FormatError, InputError, WriteError
 from poli.files.failures import reason
 from poli.se3 import check_pose
 
@@ -59,7 +59,7 @@ class TrajectoryWriter:
             with suppress(OSError):
                 self._file.truncate(self._length)
                 self._file.seek(self._length)
-            raise FormatError(f"{self.path}: cannot be written: {reason(error)}") from None
+            raise WriteError(f"{self.path}: cannot be written: {reason(error)}") from None
         self._length += len(line)
 
     def close(self) -> None:

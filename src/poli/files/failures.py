@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from poli.errors import FormatError
+from poli.errors import WriteError
 
 TEMPORARY = ".poli-"  # what temporary names begin with
 _ROOM = "; make room, or choose another place"
@@ -39,7 +39,7 @@ def writing(path: str | os.PathLike[str], meanwhile: str | os.PathLike[str] | No
         own = (os.fspath(path), *(() if meanwhile is None else (os.fspath(meanwhile),)))
         if error.filename is not None and not _means(error.filename, own):
             raise
-        raise FormatError(f"{path}: cannot be written: {reason(error)}") from None
+        raise WriteError(f"{path}: cannot be written: {reason(error)}") from None
 
 
 def _means(named: object, own: tuple[str, ...]) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
+from poli.files.records import write_array
 from poli.scan import Scan
 
 LAYOUT = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])  # KITTI's records
@@ -67,4 +68,4 @@ def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
     if moved > _TOLERANCE:
         raise FormatError(f"{path}: float32 would move a point by {moved:.3g} m; subtract an offset first, or use .npz")
     with atomic_path(path) as temporary:
-        values.tofile(temporary)
+        write_array(temporary, values)

@@ -8,6 +8,7 @@ from poli.data.formats.records import records_from_scan, scan_from_records
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
 from poli.files.npz import read_npz_arrays
+from poli.files.records import Written
 from poli.scan import Scan
 
 
@@ -37,7 +38,7 @@ def read_npy(path: Path) -> Scan:
 def write_npy(path: Path, scan: Scan) -> None:
     """A plain (N, 3) array if the scan has no fields, else records."""
     with atomic_path(path) as temporary, temporary.open("wb") as file:  # given a name, numpy would add to it
-        np.save(file, records_from_scan(scan, flat=False) if scan.fields else scan.points)
+        np.save(Written(file), records_from_scan(scan, flat=False) if scan.fields else scan.points)
 
 
 def read_npz(path: Path) -> Scan:

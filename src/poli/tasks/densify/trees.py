@@ -31,6 +31,7 @@ from poli.data.formats.numpy_files import write_npz
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_path
 from poli.files.private import made_by_another
+from poli.files.records import write_array
 from poli.files.temporary import remove_stale
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.engines import Engine, Promise
@@ -171,7 +172,7 @@ def densify_file(file: ScanFile, config: DensifyConfig) -> tuple[int, int, str]:
         records = read_packed(file.source, file.layout)
         dense, why = densify_records(records, config, str(file.source))
         with atomic_path(unfinished) as temporary:
-            dense.tofile(temporary)
+            write_array(temporary, dense)
         counts = len(records), len(dense)
     else:
         scan = read_or_empty(file.source)
