@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo test lint fuzz kernels wheel test-numba bench docs clean
+.PHONY: help demo test lint fuzz kernels wheel test-machines test-numba bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -34,6 +34,9 @@ kernels: $(VENV)/.core  ## compile the kernels again, after one has changed; unt
 
 wheel: $(VENV)/.python constraints.txt  ## a wheel for this platform, to dist/: code for x86-64-v3 and v4, elsewhere for every CPU of the platform
 	POLI_NATIVE_BUILD=wheel $(BIN)/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .
+
+test-machines: $(VENV)/.dev  ## the numerical tests as other CPUs, BLAS libraries and numbers of threads would run them, and how far results differ
+	cd tests && ../$(BIN)/python -m machines $(MACHINES)
 
 test-numba: $(VENV)/.python  ## compiled code with the oldest and the newest numba that pyproject.toml allows, each in a new environment
 	$(BIN)/python tests/try_numba.py

@@ -98,6 +98,9 @@ def _solver() -> None:
     for p, q in ((line, line), (np.vstack([np.eye(3), -np.eye(3)]), np.vstack([-np.eye(3), np.eye(3)]))):
         with suppress(DegenerateError):
             certify.solve(p, q, np.tile(np.eye(3), (len(p), 1, 1)))
+    stretched = np.vstack([np.diag([1.0, 2.0, 3.0]), -np.diag([1.0, 2.0, 3.0])])
+    with suppress(DegenerateError):  # four rotations fit equally well
+        certify.solve(stretched, 0 * stretched, np.tile(np.diag([1.0, 2.0, 3.0]), (6, 1, 1)))
 
 
 def _shapes() -> None:

@@ -1,0 +1,148 @@
+"""`make test-machines`: the numerical tests and a set of fixed questions, under the settings that other machines bring.
+
+A setting is a set of environment variables that changes the code that runs: the CPU that numba compiles for, the kernels that
+OpenBLAS chooses, the number of threads, and whether compiled code of the package is used. Each runs in new processes. The answers of
+all settings are compared with those of the first, to the tolerances below.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+TESTS = Path(__file__).parent.parent
+# Of what decides numbers. Files, commands and pictures do not differ between CPUs.
+FILES = (
+    "test_certify.py", "test_certify_form.py", "test_certify_prior.py", "test_certify_refusals.py", "test_degenerate_poses.py",
+    "test_pca.py", "test_neighbours.py", "test_grouping.py", "test_runtime.py", "test_gicp.py", "test_fpfh.py", "test_clique.py",
+    "test_registration.py", "test_odometry.py",
+)  # fmt: skip
+# What two machines may differ by: verdicts in nothing, solutions of well-posed problems by rounding, the network in float32 by its
+# rounding (of a covariance's largest entry), searches and iterations by where they stop.
+TOLERANCES = {
+    "certify: rotation": 1e-8,
+    "certify: verdict": 0.0,
+    "estimate: pca": 1e-9,
+    "estimate: objects": 1e-3,
+    "estimate: lidar": 1e-3,
+    "gicp": 1e-3,
+    "register": 2e-2,
+    "odometry": 2e-3,
+    "densify": 1e-3,
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    variables: dict[str, str] = field(default_factory=dict)
+    needs: str = ""  # a flag of /proc/cpuinfo
+
+
+SETTINGS = (
+    Setting("as installed"),
+    Setting("numba alone, this CPU", {"POLI_NATIVE": "off"}),
+    *(Setting(f"numba for {cpu}", {"POLI_NATIVE": "off", "NUMBA_CPU_NAME": cpu}) for cpu in ("generic", "haswell")),
+    *(
+        Setting(f"numba for {cpu}", {"POLI_NATIVE": "off", "NUMBA_CPU_NAME": cpu}, "avx512f")
+        for cpu in ("skylake-avx512", "znver4")
+    ),
+    *(Setting(f"OpenBLAS for {core}", {"OPENBLAS_CORETYPE": core}) for core in ("Prescott", "Haswell", "Zen")),
+    Setting("OpenBLAS for SkylakeX", {"OPENBLAS_CORETYPE": "SkylakeX"}, "avx512f"),
+    *(Setting(f"{count} threads", {"POLI_NUM_THREADS": str(count)}) for count in (1, 2, 3, 8, 9**9)),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m machines", description=__doc__)
+    parser.add_argument("--only", help="settings whose name holds this")
+    parser.add_argument("--answers-only", action="store_true", help="compare the answers, without running the tests")
+    parser.add_argument("--out", type=Path, help="also write the table to this Markdown file")
+    given = parser.parse_args()
+    chosen = [s for s in SETTINGS if s is SETTINGS[0] or not given.only or given.only in s.name]
+    rows, bad = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        first: dict[str, np.ndarray] = {}
+        for number, setting in enumerate(chosen):
+            if setting.needs and setting.needs not in _cpu_flags():
+                rows.append((setting.name, "not on this CPU", "", ""))
+                continue
+            answers = _answers(setting, Path(folder) / f"{number}.npz")
+            first = first or answers
+            worst, where, apart = _compare(first, answers)
+            tests = "not run" if given.answers_only else _run_tests(setting)
+            bad += apart or tests not in ("passed", "not run")
+            rows.append((setting.name, tests, f"{worst:.1e}" if worst else "0", where + (" TOO FAR" if apart else "")))
+            print(" | ".join(rows[-1]), flush=True)
+    table = _table(rows)
+    print(table)
+    if given.out:
+        given.out.write_text(table)
+    print(f"{len(rows) - bad} passed, {bad} failed")
+    return bool(bad)
+
+
+def _environment(setting: Setting) -> dict[str, str]:
+    paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    return os.environ | {"PYTHONPATH": paths, "POLI_NATIVE_NOTICE": "0", "POLI_NUM_THREADS": "2"} | setting.variables
+
+
+def _answers(setting: Setting, path: Path) -> dict[str, np.ndarray]:
+    done = subprocess.run([sys.executable, "-m", "machines.results", str(path)], env=_environment(setting), check=False)
+    if done.returncode:
+        raise SystemExit(f"{setting.name}: the answers could not be had; exit code {done.returncode}")
+    with np.load(path) as found:
+        return dict(found)
+
+
+def _run_tests(setting: Setting) -> str:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        *(str(TESTS / name) for name in FILES),
+    ]
+    done = subprocess.run(command, env=_environment(setting), cwd=TESTS.parent, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(done.stdout[-6000:], done.stderr[-2000:], sep="\n", file=sys.stderr)
+        return f"exit code {done.returncode}"
+    return "passed"
+
+
+def _compare(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> tuple[float, str, bool]:
+    """The largest difference as a number, where it is largest against what is tolerated, and whether it is too large."""
+    worst, where, share = 0.0, "", 0.0
+    for name, answer in first.items():
+        other = second[name]
+        difference = float(np.abs(answer.astype(float) - other).max(initial=0.0)) if answer.shape == other.shape else np.inf
+        tolerance = next(value for key, value in TOLERANCES.items() if name.startswith(key))
+        of_tolerated = difference / tolerance if tolerance else (np.inf if difference else 0.0)
+        if of_tolerated >= share and difference:
+            worst, where, share = difference, f"{name} ({tolerance:g} allowed)", of_tolerated
+    return worst, where, share > 1.0
+
+
+def _table(rows: list[tuple[str, str, str, str]]) -> str:
+    lines = ["| setting | tests | largest difference | where |", "|---|---|---|---|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows), ""])
+
+
+def _cpu_flags() -> set[str]:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    return {flag for line in lines if line.startswith("flags") for flag in line.split(":", 1)[1].split()}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
