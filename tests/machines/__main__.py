@@ -1,8 +1,8 @@
 """`make test-machines`: the numerical tests and a set of fixed questions, under the settings that other machines bring.
 
 A setting is a set of environment variables that changes the code that runs: the CPU that numba compiles for, the kernels that
-OpenBLAS chooses, the number of threads, and whether compiled code of the package is used. Each runs in new processes. The answers of
-all settings are compared with those of the first, to the tolerances below.
+OpenBLAS chooses, the number of threads, and whether compiled code of the package is used. Each runs in new processes. The answers
+of all settings are compared with those of the first, to the tolerances below.
 """
 
 from __future__ import annotations
