@@ -84,6 +84,8 @@ def _sensor_frames(rays, up, spare, begin, end, frames):
         x, y, z = rays[i, 0], rays[i, 1], rays[i, 2]
         ax, ay, az = up[1] * z - up[2] * y, up[2] * x - up[0] * z, up[0] * y - up[1] * x
         length = np.sqrt(ax * ax + ay * ay + az * az)
+        # Metres beside the sensor's vertical. It chooses a direction where every one is as good, and accepts or refuses nothing:
+        # coordinates of a scan are rounded to 1e-6 m and more.
         if length > 1e-6:
             ax, ay, az = ax / length, ay / length, az / length
         else:

@@ -24,7 +24,7 @@ CELL = 4  # points that stand together in a leaf; the first of them is the one t
 CANDIDATES = 8  # nearest points of a coarse level, of which, with their lead, the points of a cell choose those to interpolate
 _SECANTS = 6  # guesses that trust distances to be evenly spread, before halving
 _NOWHERE = np.float32(np.inf)  # coordinates, and squared distances, of points that are none
-_BLOCK = 8  # leaves, one after another, whose searches start from each other's bounds
+_BLOCK = 32  # leaves, one after another, whose searches start from each other's bounds
 # Distances are wrong by 2^-24 of the cloud's extent, so by 2^-9 of the side of the smallest leaf that is searched with them.
 _FINEST = 2.0**-15  # of the cloud's extent
 # Squared distances to boxes and to points are rounded differently, by up to 1e-6 of them; a leaf with a tie must not be missed.
@@ -37,8 +37,8 @@ def neighbourhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarr
     found = np.empty((count, k), np.int32)
     centre, scale = 0.5 * (boxes[0, :3] + boxes[0, 3:]), binary_scale(_extent(boxes))
     padded = np.full((3, count + LANES), _NOWHERE)  # whole vectors can be read from the last point on
-    moved = xyz - centre[:, None]
-    np.multiply(moved, scale, out=padded[:, :count], casting="same_kind")
+    for row, axis, middle in zip(padded, xyz, centre, strict=True):
+        np.multiply(axis - middle, scale, out=row[:count], casting="same_kind")
     rounded = ((boxes - np.tile(centre, 2)) * scale).astype(np.float32)
 
     def search(begin: int, end: int) -> None:
@@ -50,14 +50,15 @@ def neighbourhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarr
         bind(_neighbourhoods, ranges, rounded, padded, depth, k, ordered, *scratch, found)(begin, end)
 
     if k:
-        run_chunks(search, -(-(first + 1) // _BLOCK), smallest=2)
+        run_chunks(search, -(-(first + 1) // _BLOCK), smallest=1)
     return found
 
 
 def too_fine(boxes, depth) -> np.ndarray:  # -> (L,) bool
     """Which leaves are too small for a search in float32."""
     sides = boxes[(1 << depth) - 1 : (2 << depth) - 1, 3:] - boxes[(1 << depth) - 1 : (2 << depth) - 1, :3]
-    return sides.max(axis=1) < _FINEST * _extent(boxes)  # a leaf without points has sides of minus infinity
+    longest = sides.max(axis=1)
+    return (longest < _FINEST * _extent(boxes)) & (longest >= 0.0)  # a leaf without points has sides of minus infinity
 
 
 def binary_scale(length: float) -> float:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from poli.ahead import bind
 from poli.arrays import real_number, whole_number
 from poli.errors import InputError
 from poli.estimation.neighbourhoods import neighbourhoods, thinned, too_fine
 from poli.estimation.splitting import LEAF, split
-from poli.kernel import bind, kernel
+from poli.kernel import kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 
@@ -97,11 +98,11 @@ class NeighbourIndex:
     def neighbourhoods(self, k: int, thinning: int = 0, ordered: bool = False) -> np.ndarray:  # (M, k) int32
         """The k nearest others of every point, in leaf order, of the cloud thinned `thinning` times by CELL: a set each, or, if
         `ordered`, nearest first. Much faster than `nearest`, which takes queries one by one."""
-        tree = ranges, boxes, xyz, depth = thinned(self.tree, thinning)
+        ranges, boxes, xyz, depth = thinned(self.tree, thinning)
         found = neighbourhoods(ranges, boxes, xyz, depth, k, ordered)
         fine = too_fine(boxes, depth)
         if k and fine.any():
-            _search_again(tree, fine, k, found)
+            _search_again((ranges, boxes, xyz, depth), fine, k, found)
         return found
 
     def _search(self, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -144,8 +145,6 @@ def _search_again(tree, leaves: np.ndarray, k: int, found: np.ndarray) -> None: 
     ranges, _, xyz, depth = tree
     spans = ranges[(1 << depth) - 1 :][: len(leaves)][leaves]
     rows = np.concatenate([np.arange(lo, hi) for lo, hi in spans])
-    if not len(rows):
-        return
     nearest, _ = _search(tree, k + 1, np.ascontiguousarray(xyz[:, rows]))
     itself = nearest == rows[:, None]
     itself[~itself.any(axis=1), -1] = True  # a heap of duplicates: one of the others goes
