@@ -5,7 +5,7 @@ TEST_PROCESSES ?= 2
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test lint kernels bench docs clean
+.PHONY: help demo test kills lint kernels bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -15,6 +15,9 @@ demo: $(VENV)/.core  ## ellipsoids, a denser scan, a pose and odometry in a simu
 
 test: lint  ## lint, then every test, in two processes
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile
+
+kills: $(VENV)/.dev  ## kill densify, odometry and train 200 times at random moments; nothing may be lost or left behind
+	$(BIN)/python tests/kills.py --count 200
 
 lint: $(VENV)/.dev  ## style, types, and the direction of imports
 	$(BIN)/ruff check .
