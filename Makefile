@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo test lint fuzz kernels wheel test-machines test-numba bench docs clean
+.PHONY: help demo test kills lint fuzz kernels wheel test-machines test-numba bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
@@ -18,6 +18,9 @@ demo: $(VENV)/.core  ## ellipsoids, a denser scan, a pose and odometry in a simu
 
 test: lint  ## lint, then every test, in two processes
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile
+
+kills: $(VENV)/.dev  ## kill densify, odometry and train 200 times at random moments; nothing may be lost or left behind
+	$(BIN)/python tests/kills.py --count 200
 
 lint: $(VENV)/.dev  ## style, types, and the direction of imports
 	$(BIN)/ruff check .

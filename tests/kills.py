@@ -99,7 +99,7 @@ def leftovers(place: Path) -> list[str]:
     return sorted(str(path.relative_to(place)) for path in place.rglob(".*"))
 
 
-def job_of(kind: str, home: Path) -> Job:
+def job_of(kind: str, home: Path, scans: int = 24) -> Job:
     import numpy as np
 
     from poli.cli import main as poli
@@ -109,21 +109,21 @@ def job_of(kind: str, home: Path) -> Job:
 
     if kind.startswith("folder"):
         source = home / "kitti"
-        write_kitti(source, "00", [Scan(room(2000, i).points) for i in range(24)], np.tile(np.eye(4), (24, 1, 1)))
+        write_kitti(source, "00", [Scan(room(2000, i).points) for i in range(scans)], np.tile(np.eye(4), (scans, 1, 1)))
         words = ["densify", str(source), "dense", "--voxel", "0", "--workers", "2" if kind.endswith("two") else "1"]
         return Job(words, lambda place: contents(place / "dense"), source)
     if kind in ("ros1", "sqlite3", "mcap"):
         from tiny_bags import write_bag
 
         source = home / ("in.bag" if kind == "ros1" else f"in_{kind}")
-        write_bag(source, kind, clouds=24, points=2000)
+        write_bag(source, kind, clouds=scans, points=2000)
         out = "dense.bag" if kind == "ros1" else "dense"
         words = ["densify", str(source), out, "--voxel", "0", "--workers", "1"]
         return Job(words, lambda place: contents(place / out), source)
     if kind == "odometry":
         source = home / "drive"
         with suppress(SystemExit):
-            poli(["simulate", str(source), "--scans", "25", "--quiet"])
+            poli(["simulate", str(source), "--scans", str(scans), "--quiet"])
         return Job(["odometry", str(source), "--model", "pca", "--save-map"], _poses, source, _whole_lines)
     from test_train import tiny
 
@@ -224,7 +224,7 @@ def trial(job: Job, place: Path, draw: random.Random, number: int) -> tuple[int,
     return killed, ""
 
 
-def _warm_up(job: Job, place: Path) -> None:
+def warm_up(job: Job, place: Path) -> None:
     """Once in this process, for all that is compiled and loaded on the way."""
     from poli.cli import main as poli
 
@@ -250,7 +250,7 @@ def main() -> None:
             home.mkdir()
             job = job_of(kind, home)
             if kind != "train":  # threads of torch do not survive a fork
-                _warm_up(job, home / "warm")
+                warm_up(job, home / "warm")
             measure(job, home / "measured")
             before, counts = contents(job.inputs), Counter[str]()
             for number in range((arguments.count + row) // len(arguments.kinds)):

@@ -64,6 +64,11 @@ def open_data(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
             return open_dataset(name, data, **options)
     except (InputError, FormatError) as error:
         raise type(error)(in_options(str(error))) from None
+    except (TypeError, AttributeError) as error:  # a number where a text is expected, or the like
+        if not options:
+            raise
+        given = ", ".join(f"{key}={value!r}" for key, value in options.items())
+        raise InputError(f"{data}: cannot be opened with the options {given} ({error}); leave out or change one of them") from None
 
 
 def in_options(message: str) -> str:

@@ -146,12 +146,8 @@ class Run:
         self.steps_done = self.skipped = self.unusable = 0
         self.checkpoint_path, self.model_path = out / _CHECKPOINT, out / _MODEL
         if fresh and rank == 0:
-            for old in (
-                self.checkpoint_path,
-                self.model_path,
-                *(out / name for name in ("curve.png", "log.csv", "validation.csv")),
-            ):
-                old.unlink(missing_ok=True)
+            for name in (_CHECKPOINT, _MODEL, "curve.png", "log.csv", "validation.csv"):
+                (out / name).unlink(missing_ok=True)
         self._wait()
         if self.model_path.exists() and not self.checkpoint_path.exists():
             raise FormatError(

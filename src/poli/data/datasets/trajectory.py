@@ -68,8 +68,9 @@ def rigid_poses(values: np.ndarray, path: Path | str, lines: Sequence[int]) -> n
     poses = np.tile(np.eye(4), (len(values), 1, 1))
     poses[:, :3] = values.reshape(-1, 3, 4)
     R = poses[:, :3, :3]
-    off = np.abs(np.swapaxes(R, 1, 2) @ R - np.eye(3)).max(axis=(1, 2))
-    bad = np.flatnonzero((off > _RIGID) | (np.linalg.det(R) < 0))
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers beyond all reason, which are refused
+        off = np.abs(np.swapaxes(R, 1, 2) @ R - np.eye(3)).max(axis=(1, 2))
+        bad = np.flatnonzero(~(off <= _RIGID) | ~(np.linalg.det(R) >= 0))
     if len(bad):
         raise FormatError(f"{path}: line {lines[bad[0]]} is no rigid motion (its rotation is not orthonormal); the file is damaged")
     inexact = off > _EXACT
