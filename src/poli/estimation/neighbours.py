@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from poli.ahead import bind
 from poli.arrays import real_number, whole_number
 from poli.errors import InputError
 from poli.estimation.neighbourhoods import neighbourhoods, thinned, too_fine
 from poli.estimation.splitting import LEAF, split
-from poli.kernel import kernel
+from poli.kernel import bind, kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 
