@@ -18,7 +18,7 @@ from poli.errors import PoliError
 from .cases import Case
 from .target import write_tree
 
-SECONDS = 60.0  # that a case may take; reading a .laz file gives up after 30 of its own
+SECONDS = 30.0  # that a case may take; reading a .laz file gives up after 10 of its own
 
 
 class Verdict(NamedTuple):

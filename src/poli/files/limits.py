@@ -53,6 +53,10 @@ class Budget:
         """How many bytes may come out of a block of `packed` ones."""
         return max(0, largest_inflated(self._packed + packed) - self._inflated)
 
+    def check(self, packed: int, promised: int) -> None:
+        """Whether a block may become what it says it will."""
+        check_inflated(self.where, self._packed + packed, self._inflated + promised)
+
     def spend(self, packed: int, inflated: int) -> None:
         """Count a block, as far as it was inflated. Blocks that are read twice count twice on both sides."""
         check_inflated(self.where, self._packed + packed, self._inflated + inflated, known=False)

@@ -41,15 +41,16 @@ def inflating(budget: Budget) -> Iterator[None]:
 def inflate(data: bytes, name: str, promised: int | None = None) -> bytes:
     """The content of a block. One that holds more than it promised is cut there: whoever knows the promise finds it broken."""
     budget = _budget.get() or Budget("a bag")
-    room = budget.room(len(data))
-    most = room if promised is None else min(room, promised)
+    if promised is not None:
+        budget.check(len(data), promised)
+    most = budget.room(len(data)) if promised is None else promised
     pieces, inflated = [], 0
     for piece in _pieces(data, name, most + 1):
         pieces.append(piece)
         inflated += len(piece)
         if inflated > most:
             break
-    budget.spend(len(data), inflated if promised is None or inflated > room else min(inflated, promised))
+    budget.spend(len(data), inflated if promised is None else min(inflated, promised))
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from poli.errors import FormatError, MissingExtra
 
 _CHILD = Path(__file__).with_name("laz_child.py")
-_PATIENCE = 30.0  # seconds without a single byte
+_PATIENCE, _SLOWEST = 10.0, 2e7  # seconds without a single byte, and bytes a second: a chunk comes only when all of it is done
 _STEP = 1 << 20  # bytes
 
 
@@ -33,7 +33,7 @@ def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) 
     with path.open("rb") as file, subprocess.Popen(command, stdin=file, **options) as child:
         assert child.stdout is not None
         assert child.stderr is not None
-        watch = _Watch(child)
+        watch = _Watch(child, _PATIENCE + len(data) / _SLOWEST)
         at = 0
         try:
             while at < len(data):
@@ -58,8 +58,8 @@ def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) 
 class _Watch:
     """Ends a process that gives no sign of life."""
 
-    def __init__(self, child: subprocess.Popen) -> None:
-        self._child, self.gave_up = child, False
+    def __init__(self, child: subprocess.Popen, patience: float) -> None:
+        self._child, self._patience, self.gave_up = child, patience, False
         self._life, self._stopped = threading.Event(), False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -74,7 +74,7 @@ class _Watch:
 
     def _run(self) -> None:
         while not self._stopped:
-            if not self._life.wait(_PATIENCE):
+            if not self._life.wait(self._patience):
                 self.gave_up = True
                 self._child.kill()
                 return
