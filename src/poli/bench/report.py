@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from poli.files.atomic import atomic_path
+from poli.printable import printable
 from poli.threads import thread_count
 
 
@@ -45,7 +46,8 @@ def publish(report: Report, name: str, out: Path, json_path: Path | None) -> Non
     figures = json.dumps({**report.figures, "command": report.command, "environment": environment()}, indent=2) + "\n"
     for path in {out / f"{name}.json", json_path or out / f"{name}.json"}:
         _write(path, figures)
-    console.print(f"Written to {out / name}.md and {name}.json" + (f", and {json_path}" if json_path else ""))
+    where = f"Written to {out / name}.md and {name}.json" + (f", and {json_path}" if json_path else "")
+    console.print(printable(where), markup=False)
 
 
 def environment() -> str:

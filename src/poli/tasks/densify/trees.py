@@ -28,8 +28,9 @@ from poli.data.datasets.registry import guess
 from poli.data.formats import format_of, write
 from poli.data.formats.kitti_bin import LAYOUT as KITTI
 from poli.data.formats.numpy_files import write_npz
-from poli.errors import FormatError, InputError
+from poli.errors import FormatError, InputError, WriteError
 from poli.files.atomic import atomic_path
+from poli.files.failures import writing
 from poli.files.private import made_by_another
 from poli.files.records import write_array
 from poli.files.temporary import remove_stale
@@ -168,6 +169,16 @@ def densify_file(file: ScanFile, config: DensifyConfig) -> tuple[int, int, str]:
     What is unfinished lies apart from the tree: readers of datasets trip over files of other names among the scans.
     """
     unfinished = file.scratch / f"{secrets.token_hex(8)}{''.join(file.target.suffixes)}"
+    try:
+        counts, why = _densify_to(unfinished, file, config)
+    except WriteError as error:  # its name there says nothing to anybody
+        raise WriteError(str(error).replace(str(unfinished), str(file.target))) from None
+    with writing(file.target, file.scratch):
+        unfinished.replace(file.target)
+    return *counts, why
+
+
+def _densify_to(unfinished: Path, file: ScanFile, config: DensifyConfig) -> tuple[tuple[int, int], str]:
     if file.layout != "own":
         records = read_packed(file.source, file.layout)
         dense, why = densify_records(records, config, str(file.source))
@@ -182,8 +193,7 @@ def densify_file(file: ScanFile, config: DensifyConfig) -> tuple[int, int, str]:
         else:
             write(thick, unfinished, format_of(file.source))  # a .bin file may be KITTI's or nuScenes'
         counts = len(scan), len(thick)
-    unfinished.replace(file.target)
-    return *counts, why
+    return counts, why
 
 
 # --- what is a scan
