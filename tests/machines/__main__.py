@@ -12,10 +12,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
+from poli.bench.report import environment
 
 TESTS = Path(__file__).parent.parent
 # Of what decides numbers. Files, commands and pictures do not differ between CPUs.
@@ -64,34 +67,44 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m machines", description=__doc__)
     parser.add_argument("--only", help="settings whose name holds this")
     parser.add_argument("--answers-only", action="store_true", help="compare the answers, without running the tests")
+    parser.add_argument("--processes", type=int, default=2, help="settings at a time")
     parser.add_argument("--out", type=Path, help="also write the table to this Markdown file")
     given = parser.parse_args()
     chosen = [s for s in SETTINGS if s is SETTINGS[0] or not given.only or given.only in s.name]
-    rows, bad = [], 0
-    with tempfile.TemporaryDirectory() as folder:
-        first: dict[str, np.ndarray] = {}
-        for number, setting in enumerate(chosen):
-            if setting.needs and setting.needs not in _cpu_flags():
-                rows.append((setting.name, "not on this CPU", "", ""))
-                continue
-            answers = _answers(setting, Path(folder) / f"{number}.npz")
-            first = first or answers
-            worst, where, apart = _compare(first, answers)
+    possible = [s for s in chosen if not s.needs or s.needs in _cpu_flags()]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.processes) as pool:
+
+        def run(setting: Setting) -> tuple[dict[str, np.ndarray], str]:
+            answers = _answers(setting, Path(folder) / f"{possible.index(setting)}.npz")
             tests = "not run" if given.answers_only else _run_tests(setting)
-            bad += apart or tests not in ("passed", "not run")
-            rows.append((setting.name, tests, f"{worst:.1e}" if worst else "0", where + (" TOO FAR" if apart else "")))
-            print(" | ".join(rows[-1]), flush=True)
+            print(f"{setting.name}: tests {tests}", flush=True)
+            return answers, tests
+
+        found = dict(zip((s.name for s in possible), pool.map(run, possible), strict=True))
+    rows, bad = [], 0
+    for setting in chosen:
+        if setting not in possible:
+            rows.append((setting.name, "not on this CPU", "", ""))
+            continue
+        answers, tests = found[setting.name]
+        worst, where, apart = _compare(found[SETTINGS[0].name][0], answers)
+        bad += apart or tests not in ("passed", "not run")
+        rows.append((setting.name, tests, f"{worst:.1e}" if worst else "0", where + (" TOO FAR" if apart else "")))
     table = _table(rows)
     print(table)
     if given.out:
-        given.out.write_text(table)
-    print(f"{len(rows) - bad} passed, {bad} failed")
+        given.out.write_text(f"# One answer on every CPU\n\n`make test-machines` on {environment()}\n\n{table}")
+    print(f"{len(possible) - bad} passed, {bad} failed, {len(chosen) - len(possible)} skipped")
     return bool(bad)
 
 
 def _environment(setting: Setting) -> dict[str, str]:
     paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
-    return os.environ | {"PYTHONPATH": paths, "POLI_NATIVE_NOTICE": "0", "POLI_NUM_THREADS": "2"} | setting.variables
+    return (
+        os.environ
+        | {"PYTHONPATH": paths, "POLI_NATIVE_NOTICE": "0", "POLI_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
+        | setting.variables
+    )
 
 
 def _answers(setting: Setting, path: Path) -> dict[str, np.ndarray]:
