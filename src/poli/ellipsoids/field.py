@@ -12,9 +12,9 @@ from poli.arrays import real_array, real_number, whole_number
 from poli.errors import InputError
 from poli.se3 import check_pose
 
-# Of the largest entry: asymmetry or negative eigenvalues up to this are rounding, of float32 to 1e-7 and, through a product of
-# rotations, a few times that. It is no judge of soundness: what is accepted with a negative eigenvalue is read as flat.
-_TOLERANCE = 1e-6
+# Of the largest entry: asymmetry or negative eigenvalues up to this are taken as rounding. That of float32 is 1e-7, a thousand
+# times less; what is no covariance at all is off by a tenth and more. A negative eigenvalue that passes is read as flat.
+_TOLERANCE = 1e-4
 # Coordinates and standard deviations, in any unit: squares of more are no float64, and sums of a few squares must be, too.
 LONGEST = 1e150
 _MOST_DEVIATIONS = 1e100  # that samples are drawn within

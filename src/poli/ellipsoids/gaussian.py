@@ -5,10 +5,10 @@ import numpy as np
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import DegenerateError
 
-# Ratio of variances: 0.1 micrometres of thickness over a metre. Compared with the smallest eigenvalue by Jacobi rotations, which is
-# wrong by 1e-16 of the largest where the covariance is as it was computed, and by more where it was rounded on its way (files of
-# float32 hold 1e-7). Networks keep their ellipsoids above 1e-8 of it, a million times as much.
-_SINGULAR = 1e-14
+# Ratio of variances: a micrometre of thickness over a metre. Compared with the smallest eigenvalue by Jacobi rotations, which is
+# wrong by 2e-16 of the largest: 5,000 times less. Networks keep their ellipsoids above 1e-8, 10,000 times more. What was rounded to
+# float32 on its way is wrong by 1e-7, and then nobody can tell.
+_SINGULAR = 1e-12
 _FARTHEST = 1e300  # squared standard deviations: what is farther away, or is too far for float64, is told as that
 
 
