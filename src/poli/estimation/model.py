@@ -66,8 +66,8 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         training = parse_json(metadata.get("config", "{}"), f"{path}: its configuration")
         if not isinstance(training, dict):
             raise FormatError(f"{path}: its configuration is no table; the file is damaged")
-        if not 0.0 < calibration < np.inf:
-            raise FormatError(f"{path}: its calibration is {calibration}; expected a positive number")
+        if not 1e-6 < calibration < 1e6:  # training ends within a factor of ten of one
+            raise FormatError(f"{path}: its calibration is {calibration}; expected a factor between 1e-6 and 1e6")
     except (FormatError, MemoryError):
         raise
     except Exception as error:  # of safetensors, numpy (types that it does not know) and ours
