@@ -62,7 +62,7 @@ def load(path: Path) -> Checkpoint:
     except Exception as error:  # of safetensors, torch (types that it does not know) and ours
         if isinstance(error, FormatError) and str(path) in str(error):
             raise
-        raise FormatError(f"{path}: a damaged checkpoint ({str(error)[:200]}); remove it to start anew") from None
+        raise FormatError(f"{path}: a damaged checkpoint ({str(error)[:200]}); remove it to start over") from None
 
 
 def _count(state: object, name: str) -> int:

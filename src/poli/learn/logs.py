@@ -36,5 +36,5 @@ def read_log(path: Path) -> list[dict[str, str]]:
         if rows and not (all("step" in row for row in rows) and all(int(row["step"]) >= 0 for row in whole)):
             raise ValueError
     except (ValueError, csv.Error):  # bytes that are no text, steps that are no numbers, fields without end
-        raise FormatError(f"{path}: not a log of `poli train`; remove it, or start anew with --fresh") from None
+        raise FormatError(f"{path}: not a log of `poli train`; remove it, or start over with --fresh") from None
     return whole

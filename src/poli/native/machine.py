@@ -83,7 +83,7 @@ def _software() -> dict[str, str]:
 
 @cache
 def _abilities() -> frozenset[str]:
-    """What LLVM may use of this CPU; numba leaves AVX out if it is told to."""
+    """What LLVM may use of this CPU; numba can be set to leave AVX out."""
     features = llvm.get_host_cpu_features()
     return frozenset(name for name, has in features.items() if has and (config.ENABLE_AVX or not name.startswith("avx")))
 

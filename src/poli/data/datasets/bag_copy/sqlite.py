@@ -64,7 +64,7 @@ class SqliteCopy:
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """A full disk is told as by all other files."""
+    """Report a full disk as every other writer does."""
     try:
         yield
     except sqlite3.OperationalError as error:
