@@ -151,8 +151,8 @@ def _positive(shape, heads, floor, scratch):
 
 @kernel(**FAST)
 def _weigh(attention, prior, x, shape, sums, weighed, scratch):
-    """The sum of two matrices, as xx, yx, yy, zx, zy, zz: B B', and the moments of the neighbors, (x - m / 2)(x - m / 2)' on average,
-    weighted by the softmax of each head's attention and by their prior."""
+    """The sum of two matrices, as xx, yx, yy, zx, zy, zz: B B', and the moments of the neighbors, the mean of
+    (x - m / 2)(x - m / 2)', weighted by the softmax of each head's attention and by their prior."""
     a, b, c, d, e, f = shape[0], shape[1], shape[2], shape[3], shape[4], shape[5]
     xx, yx, yy, zx, zy, zz = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
     for p in range(TILE):
