@@ -17,6 +17,21 @@ def test_importing_poli_loads_nothing_heavy():
     assert loaded.strip() == ""
 
 
+def test_the_core_needs_no_scipy_and_no_other_solver(tmp_path):
+    code = (
+        "import sys; sys.modules['scipy'] = sys.modules['clarabel'] = None\n"
+        "import numpy as np, poli\n"
+        "from poli.data.simulate import SENSORS, scan_of\n"
+        "from poli.data.trajectory_files import TrajectoryWriter\n"
+        "rng = np.random.default_rng(0); p, q = rng.normal(size=(2, 40, 3)); eyes = np.tile(np.eye(3), (40, 1, 1))\n"
+        "pose = poli.certify.solve(p, q, eyes, shortcut=False)\n"
+        "scan = scan_of('town', SENSORS['vlp16'], seed=1)\n"
+        f"TrajectoryWriter({str(tmp_path / 'poses.txt')!r}, 'tum').append(pose.T_target_source, 0)\n"
+        "print(pose.certified, len(scan.points) > 1000)"
+    )
+    assert run_python(code).split() == ["True", "True"]
+
+
 def test_the_core_needs_neither_torch_nor_open3d():
     code = (
         "import sys; sys.modules['torch'] = sys.modules['open3d'] = None\n"
