@@ -1,7 +1,9 @@
 """The package as a user meets it."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import poli
 
@@ -30,6 +32,23 @@ def test_the_core_needs_no_scipy_and_no_other_solver(tmp_path):
         "print(pose.certified, len(scan.points) > 1000)"
     )
     assert run_python(code).split() == ["True", "True"]
+
+
+def test_no_kernel_calls_blas():
+    """numba takes BLAS and LAPACK from scipy: a kernel with `@`, np.dot or np.linalg would not compile without it."""
+    kernels, calls = 0, []
+    for path in Path(poli.__file__).parent.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef) or not any("kernel" in ast.unparse(d) for d in function.decorator_list):
+                continue
+            kernels += 1
+            for node in ast.walk(function):
+                by_sign = isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult)
+                name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+                if by_sign or "linalg" in name or name in ("np.dot", "np.vdot") or name.endswith(".dot"):
+                    calls.append(f"{path.name}: {function.name}: {ast.unparse(node)}")
+    assert kernels > 50
+    assert calls == []
 
 
 def test_the_core_needs_neither_torch_nor_open3d():
