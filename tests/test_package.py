@@ -1,7 +1,9 @@
 """The package as a user meets it."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import poli
 
@@ -15,6 +17,38 @@ def test_importing_poli_loads_nothing_heavy():
         "import sys, poli; print(*[m for m in ('torch', 'open3d', 'numba', 'scipy', 'matplotlib') if m in sys.modules])"
     )
     assert loaded.strip() == ""
+
+
+def test_the_core_needs_no_scipy_and_no_other_solver(tmp_path):
+    code = (
+        "import sys; sys.modules['scipy'] = sys.modules['clarabel'] = None\n"
+        "import numpy as np, poli\n"
+        "from poli.data.simulate import SENSORS, scan_of\n"
+        "from poli.data.trajectory_files import TrajectoryWriter\n"
+        "rng = np.random.default_rng(0); p, q = rng.normal(size=(2, 40, 3)); eyes = np.tile(np.eye(3), (40, 1, 1))\n"
+        "pose = poli.certify.solve(p, q, eyes, shortcut=False)\n"
+        "scan = scan_of('town', SENSORS['vlp16'], seed=1)\n"
+        f"TrajectoryWriter({str(tmp_path / 'poses.txt')!r}, 'tum').append(pose.T_target_source, 0)\n"
+        "print(pose.certified, len(scan.points) > 1000)"
+    )
+    assert run_python(code).split() == ["True", "True"]
+
+
+def test_no_kernel_calls_blas():
+    """numba takes BLAS and LAPACK from scipy: a kernel with `@`, np.dot or np.linalg would not compile without it."""
+    kernels, calls = 0, []
+    for path in Path(poli.__file__).parent.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef) or not any("kernel" in ast.unparse(d) for d in function.decorator_list):
+                continue
+            kernels += 1
+            for node in ast.walk(function):
+                by_sign = isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult)
+                name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+                if by_sign or "linalg" in name or name in ("np.dot", "np.vdot") or name.endswith(".dot"):
+                    calls.append(f"{path.name}: {function.name}: {ast.unparse(node)}")
+    assert kernels > 50
+    assert calls == []
 
 
 def test_the_core_needs_neither_torch_nor_open3d():
