@@ -8,13 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
-from poli.show.framing import camera_for
-from poli.show.grid import grid_of
-from poli.show.heading import Key, heading
-from poli.show.palette import calm_normal_colors
+from poli.show.figure import Key, heading
+from poli.show.framing import camera_for, grid_of, point_size
 from poli.show.panel import Panel, Track
-from poli.show.point_size import point_size
-from poli.show.render import BACKGROUND, Camera, render_ellipsoids, render_points
+from poli.show.render import BACKGROUND, Camera, calm_normal_colors, render_ellipsoids, render_points
 
 _PLAIN = (0.33, 0.36, 0.40)
 _UNKNOWN = (0.68, 0.70, 0.72)

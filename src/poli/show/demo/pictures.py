@@ -11,11 +11,10 @@ from poli.scan import Scan
 from poli.show.demo.drive import Driven
 from poli.show.demo.normals import Fields
 from poli.show.demo.pair import Pair
-from poli.show.heading import headed
-from poli.show.palette import calm_normal_colors
+from poli.show.figure import headed
 from poli.show.panel import flat_discs
 from poli.show.panel_picture import NORMAL_COLORS
-from poli.show.render import BACKGROUND, Camera, render_ellipsoids, render_points
+from poli.show.render import BACKGROUND, Camera, calm_normal_colors, render_ellipsoids, render_points
 
 SIGMA = 2.0  # POLI's ellipsoids are drawn at so many standard deviations
 DISC = 0.12  # metres, sigma of the discs that show true normals

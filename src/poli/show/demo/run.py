@@ -24,7 +24,7 @@ from poli.show.demo.normals import NormalFigures, compare_normals
 from poli.show.demo.page import write_demo_page
 from poli.show.demo.pair import PairFigures, compare_pair
 from poli.show.demo.town import PLACE, SEED, SENSOR_NAME, town_world
-from poli.show.png import write_png
+from poli.show.figure import write_png
 
 PAGE = "index.html"
 SUMMARY = "summary.json"
