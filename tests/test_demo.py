@@ -17,10 +17,8 @@ from poli.data.trajectory_files import read_tum
 from poli.errors import FormatError
 from poli.show.demo import run_demo
 from poli.show.demo.drive import Driven
-from poli.show.demo.embedded import STEP, embedded_scans, pack, unpack
-from poli.show.demo.make import simulated_scans
 from poli.show.demo.pictures import drive_picture
-from poli.show.demo.town import SENSOR
+from poli.show.demo.town import SENSOR, STEP, embedded_scans, pack, simulated_scans, unpack
 
 PICTURES = ("points.png", "pca.png", "poli.png", "truth.png", "densified.png", "registered.png", "trajectory.png")
 

@@ -14,8 +14,7 @@ from poli.se3 import exp
 from poli.show.estimated import Estimates
 from poli.show.page import write_page
 from poli.tasks.densify.config import DensifyConfig
-from poli.tasks.densify.identity import describe_run, differences, read_run, write_run
-from poli.tasks.densify.parts import Message, Parts
+from poli.tasks.densify.resume import Message, Parts, describe_run, differences, read_run, write_run
 from poli.tasks.odometry.recording import Recording, read_steps
 from poli.tasks.odometry.step import Status, Step
 

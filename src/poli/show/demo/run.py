@@ -17,13 +17,11 @@ from poli.data.trajectory_files import TrajectoryWriter
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
 from poli.show.demo import pictures
-from poli.show.demo.density import DensityFigures, compare_density
 from poli.show.demo.drive import SCANS, DriveFigures, compare_drive
-from poli.show.demo.embedded import embedded_scans
-from poli.show.demo.normals import NormalFigures, compare_normals
-from poli.show.demo.page import write_demo_page
 from poli.show.demo.pair import PairFigures, compare_pair
-from poli.show.demo.town import PLACE, SEED, SENSOR_NAME, town_world
+from poli.show.demo.pictures import write_demo_page
+from poli.show.demo.surfaces import DensityFigures, NormalFigures, compare_density, compare_normals
+from poli.show.demo.town import PLACE, SEED, SENSOR_NAME, embedded_scans, town_world
 from poli.show.figure import write_png
 
 PAGE = "index.html"

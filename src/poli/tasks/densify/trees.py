@@ -36,11 +36,19 @@ from poli.files.records import write_array
 from poli.files.temporary import remove_stale
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.engines import Engine, Promise
-from poli.tasks.densify.identity import check_apart, describe_run, differences, read_run, write_run
+from poli.tasks.densify.report import Tally
+from poli.tasks.densify.resume import (
+    TEMPORARY,
+    check_apart,
+    describe_run,
+    differences,
+    read_run,
+    workspace,
+    workspace_of,
+    write_run,
+)
 from poli.tasks.densify.scans import densify_or_say, densify_records
 from poli.tasks.densify.sequences import Chosen
-from poli.tasks.densify.tally import Tally
-from poli.tasks.densify.workspace import TEMPORARY, workspace, workspace_of
 
 RUN = "densify.json"
 TREES = ("kitti", "helipr", "mulran", "poli", "folder")
