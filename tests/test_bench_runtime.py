@@ -23,7 +23,7 @@ from poli.threads import thread_count
 torch = pytest.importorskip("torch")
 from poli.estimation.architecture import Architecture  # noqa: E402
 from poli.learn.config import TrainConfig  # noqa: E402
-from poli.learn.export import export_model  # noqa: E402
+from poli.learn.model_file import export_model  # noqa: E402
 from poli.learn.network import Network  # noqa: E402
 
 SIZES = (200, 400)

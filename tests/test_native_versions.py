@@ -11,8 +11,7 @@ import pytest
 import poli
 from poli.native import machine
 from poli.native.numba_private import TESTED
-from poli.native.package import chosen
-from poli.native.state import compiled_code
+from poli.native.package import chosen, compiled_code
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(poli.__file__).parent

@@ -8,7 +8,6 @@ that is damaged, of another run, in the place of another, or not of this user.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -24,12 +23,11 @@ from typing import Any, NamedTuple
 import poli
 from poli.errors import FormatError
 from poli.estimation.inference import load_model, shipped_models
-from poli.files.atomic import atomic_path
+from poli.files.atomic import atomic_path, refuse_overwriting
 from poli.files.failures import writing
 from poli.files.locks import CLOSE_ON_EXEC, NO_FOLLOW
-from poli.files.overwriting import refuse_overwriting
 from poli.files.private import LOCK_FILE, private_folder
-from poli.files.tables import read_json
+from poli.files.tables import read_json, write_json
 from poli.files.temporary import discard_folder, remove_stale
 from poli.tasks.densify.config import DensifyConfig
 
@@ -55,7 +53,7 @@ def describe_run(source: Path, config: DensifyConfig, **more: Any) -> dict[str, 
 
 
 def read_run(path: Path) -> dict[str, Any] | None:
-    """What `write_run` wrote, or None where there is nothing of the kind."""
+    """What was written of a run, or None where there is nothing of the kind."""
     try:
         found = read_json(path)
     except FileNotFoundError:
@@ -63,11 +61,6 @@ def read_run(path: Path) -> dict[str, Any] | None:
     except FormatError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def write_run(path: Path, run: dict[str, Any]) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(run, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -164,7 +157,7 @@ class Parts:
         if before != run or not self._key:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._key = secrets.token_bytes(_DIGEST)
-            write_run(folder / RUN, {**run, _KEY: self._key.hex()})
+            write_json(folder / RUN, {**run, _KEY: self._key.hex()})
         self._folder.mkdir(exist_ok=True)
 
     def load(self, number: int) -> Message | None:

@@ -33,6 +33,7 @@ from poli.files.atomic import atomic_path
 from poli.files.failures import writing
 from poli.files.private import made_by_another
 from poli.files.records import write_array
+from poli.files.tables import write_json
 from poli.files.temporary import remove_stale
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.engines import Engine, Promise
@@ -45,7 +46,6 @@ from poli.tasks.densify.resume import (
     read_run,
     workspace,
     workspace_of,
-    write_run,
 )
 from poli.tasks.densify.scans import densify_or_say, densify_records
 from poli.tasks.densify.sequences import Chosen
@@ -138,7 +138,7 @@ def densify_tree(
         if overwrite:  # none of another making may stay, whatever ends this run
             for target in (*(scan.target for scan in tree.scans), *(target for _, target in tree.others), *tree.left_out):
                 target.unlink(missing_ok=True)
-        write_run(out / RUN, run)
+        write_json(out / RUN, run)
         for path, target in tree.others:
             _carry_over(path, target)
         yield from _densify_missing(tree, config, engine)
