@@ -19,7 +19,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from poli.data.datasets.binary import read_packed
 from poli.data.datasets.folder import open_folder, read_or_empty
 from poli.data.datasets.helipr import SENSORS, packed_layout
 from poli.data.datasets.mulran import LAYOUT as MULRAN
@@ -27,6 +26,7 @@ from poli.data.datasets.poli_folder import MANIFEST
 from poli.data.datasets.registry import guess
 from poli.data.formats import format_of, write
 from poli.data.formats.kitti_bin import LAYOUT as KITTI
+from poli.data.formats.kitti_bin import read_packed
 from poli.data.formats.numpy_files import write_npz
 from poli.errors import FormatError, InputError, WriteError
 from poli.files.atomic import atomic_path
