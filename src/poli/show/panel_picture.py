@@ -19,7 +19,7 @@ _TRACKS = ((0.84, 0.37, 0.0), (0.34, 0.71, 0.91), (0.0, 0.62, 0.45), (0.80, 0.47
 _BEADS = 2.0  # pixels: how thick a track is drawn
 _GAP = 6  # pixels between panels
 _BETWEEN = 228  # the grey of them
-NORMAL_COLORS = "colours: direction of the normal; pale is up"
+NORMAL_COLORS = "colors: direction of the normal; pale is up"
 
 
 def draw_panels(
