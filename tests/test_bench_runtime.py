@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from pictures import plot_colors
 from poli.bench.fresh_process import peak_mb
 from poli.bench.sized_clouds import real_cloud, simulated_cloud, vlp16_sweep
 from poli.bench.stages import STAGES, stage_times
@@ -22,7 +23,7 @@ from poli.threads import thread_count
 torch = pytest.importorskip("torch")
 from poli.estimation.architecture import Architecture  # noqa: E402
 from poli.learn.config import TrainConfig  # noqa: E402
-from poli.learn.export import export_model  # noqa: E402
+from poli.learn.model_file import export_model  # noqa: E402
 from poli.learn.network import Network  # noqa: E402
 
 SIZES = (200, 400)
@@ -56,8 +57,9 @@ def test_contestants_run_as_often_as_asked_and_take_turns():
     runs = []
     found = medians({name: stopwatch(lambda name=name: runs.append(name)) for name in "ab"}, 5)
     assert set(found) == {"a", "b"}
-    assert found["a"]["total"] >= 0.0
     assert "".join(runs) == "aaabbbaaaabbbbaaaabbbb"  # two of each burst do not count
+    milliseconds = iter([90, 90, 1, 90, 90, 7, 5, 90, 90, 2, 3])
+    assert medians({"a": lambda: {"total": float(next(milliseconds))}}, 5) == {"a": {"total": 3.0}}
 
 
 def test_everyone_gets_the_same_threads(monkeypatch):
@@ -136,7 +138,7 @@ def test_runtime_writes_table_figures_and_plot(tmp_path, model, real):
     )
     assert "| 400, real |" in table
     assert str(tmp_path) not in table  # no folders of this machine in what is published
-    assert (tmp_path / "runtime.png").stat().st_size > 10_000
+    assert len(plot_colors(tmp_path / "runtime.png")) >= 4
 
 
 def test_sizes_that_nothing_can_be_measured_at_are_refused():

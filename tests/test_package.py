@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import poli
+from poli.errors import MissingExtra
 
 
 def run_python(code: str) -> str:
@@ -14,7 +15,7 @@ def run_python(code: str) -> str:
 
 def test_importing_poli_loads_nothing_heavy():
     loaded = run_python(
-        "import sys, poli; print(*[m for m in ('torch', 'open3d', 'numba', 'scipy', 'matplotlib') if m in sys.modules])"
+        "import sys, poli; print(*[m for m in ('torch', 'open3d', 'numba', 'scipy', 'matplotlib', 'PIL') if m in sys.modules])"
     )
     assert loaded.strip() == ""
 
@@ -64,13 +65,18 @@ def test_the_core_needs_neither_torch_nor_open3d():
 
 
 def test_learn_without_torch_names_the_extra():
+    """Every module of it, also those that do without torch themselves."""
+    modules = sorted(path.stem for path in (Path(poli.__file__).parent / "learn").glob("*.py") if path.stem != "__init__")
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "import poli\n"
-        "try:\n    import poli.learn.layer\n"
-        "except poli.PoliError as error:\n    print(error)"
+        "import importlib, poli\n"
+        f"for name in {modules}:\n"
+        "    try:\n        importlib.import_module(f'poli.learn.{name}')\n"
+        "    except poli.PoliError as error:\n        print(name, error, sep=': ')"
     )
-    assert "poli[train]" in run_python(code)
+    assert len(modules) > 15
+    assert run_python(code).splitlines() == [f"{name}: {MissingExtra('poli.learn', 'train')}" for name in modules]
+    assert "pip install 'poli[train]'" in str(MissingExtra("poli.learn", "train"))
 
 
 def test_every_public_name_resolves():
