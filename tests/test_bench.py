@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import poli
-from poli.bench.objects import (
+from benchmarks.experiments.objects import (
     NormalErrors,
     ObjectsBench,
     draw_pair,
@@ -13,12 +13,12 @@ from poli.bench.objects import (
     squared_distances,
     with_normals,
 )
-from poli.bench.registrars import CONTESTANTS, NEIGHBOURS
+from benchmarks.rivals.object_registrars import CONTESTANTS, NEIGHBOURS
 from poli.data.shapes import procedural_mesh
 from poli.se3 import so3_exp
 
 pytest.importorskip("torch")
-from poli.bench.relaxation import SCENARIOS, trajectory
+from benchmarks.experiments.relaxation import SCENARIOS, trajectory
 
 MESH = procedural_mesh(3_000_009, 64)  # not trained on
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poli.bench import density
-from poli.bench.augmentation import AugmentationBench, run
-from poli.bench.augmentation_contestants import AUGMENTATIONS, POLI, RAW, contestant, densified, raw
-from poli.bench.augmentation_figures import change, long_frames
-from poli.bench.odometry_rivals import run_kiss
-from poli.bench.odometry_runs import Kept, SimulatedDrive
-from poli.bench.odometry_sequences import RealSequence
-from poli.bench.range_interpolation import RangeInterpolation, interpolate
-from poli.bench.rings import elevations_of, nearest_ring, ring_elevations, thin_rings
+from benchmarks.cache import Kept
+from benchmarks.data.drives import RealSequence, SimulatedDrive
+from benchmarks.data.rings import elevations_of, nearest_ring, ring_elevations, thin_rings
+from benchmarks.experiments import density
+from benchmarks.experiments.augmentation import AugmentationBench, run
+from benchmarks.metrics.augmentation import change, long_frames
+from benchmarks.rivals.augmentations import AUGMENTATIONS, POLI, RAW, contestant, densified, raw
+from benchmarks.rivals.odometry import run_kiss
+from benchmarks.rivals.range_interpolation import RangeInterpolation, interpolate
 from poli.data.datasets import write_kitti
 from poli.errors import InputError
 from poli.scan import Scan
@@ -53,7 +53,7 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
     write_kitti(tmp_path / "real", "street", [Scan(points) for points in town.scans], town.poses)
     street = RealSequence("street", "os1_64", 10.0, (1.0,), beams=32)
     with_real = replace(bench, seeds=1, real=tmp_path / "real", sequences=(street,))
-    run(with_real, tmp_path / "first", tmp_path / "all.json", "poli bench augmentation")
+    run(with_real, tmp_path / "first", tmp_path / "all.json", "python -m benchmarks augmentation")
     figures = json.loads((tmp_path / "all.json").read_text(), parse_constant=pytest.fail)  # NaN is no JSON
     assert (tmp_path / "first" / "augmentation.png").stat().st_size > 1000
     assert len(figures["drives"]) == 2 * 2 * len(AUGMENTATIONS)  # drives, systems
@@ -63,9 +63,9 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
     assert 0.0 < long[POLI] < 1.0
     assert figures["means"]["GenZ-ICP, real, mean"]["refined"][RAW] > 0.0
 
-    monkeypatch.setattr("poli.bench.augmentation_contestants._run_augmented", refuse)
-    monkeypatch.setattr("poli.bench.odometry_runs.refined_pose", refuse)
-    run(with_real, tmp_path / "second", None, "poli bench augmentation")
+    monkeypatch.setattr("benchmarks.rivals.augmentations._run_augmented", refuse)
+    monkeypatch.setattr("benchmarks.cache.refined_pose", refuse)
+    run(with_real, tmp_path / "second", None, "python -m benchmarks augmentation")
     assert (tmp_path / "second" / "augmentation.md").read_text() == (tmp_path / "first" / "augmentation.md").read_text()
 
 
@@ -78,7 +78,7 @@ def test_density_has_a_row_for_every_way(bench, tmp_path, monkeypatch):
         pytest.importorskip(package)
     monkeypatch.setattr(density, "COUNTS", (1,))
     monkeypatch.setattr(density, "REACHES", (0.5, 3.0))
-    density.run(replace(bench, systems=("KISS-ICP",)), tmp_path, None, "poli bench density")
+    density.run(replace(bench, systems=("KISS-ICP",)), tmp_path, None, "python -m benchmarks density")
     ways = json.loads((tmp_path / "density.json").read_text())["ways"]
     assert {"KISS-ICP, raw", "KISS-ICP, 1 at 3", "KISS-ICP, 2 at 12, not flat", "KISS-ICP, PCA, the paper's, 7 at 2"} < set(ways)
     assert ways["KISS-ICP, raw"]["long_change_percent"] == 0.0

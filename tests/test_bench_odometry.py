@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poli.bench import odometry_runs
-from poli.bench.odometry import OdometryBench, run
-from poli.bench.odometry_contestants import CHOSEN, MAP, OURS, SCAN, contestants, our_contestant
-from poli.bench.odometry_figures import Judged, Rpe, at_best_settings, judge, mean_rpe
-from poli.bench.odometry_rivals import PairwiseSettings
-from poli.bench.odometry_runs import Kept, SimulatedDrive, ThinnedScans
-from poli.bench.odometry_sequences import RealSequence
-from poli.bench.odometry_system_tables import systems_report
-from poli.bench.odometry_tables import by_sensor_report, compare_drives
-from poli.bench.table_cells import bold_lowest
+from benchmarks import cache
+from benchmarks.cache import Kept
+from benchmarks.data.drives import RealSequence, SimulatedDrive, ThinnedScans
+from benchmarks.experiments.odometry import OdometryBench, run
+from benchmarks.experiments.odometry.system_tables import systems_report
+from benchmarks.experiments.odometry.tables import by_sensor_report, compare_drives
+from benchmarks.metrics.odometry import Judged, Rpe, at_best_settings, judge, mean_rpe
+from benchmarks.report import bold_lowest
+from benchmarks.rivals.odometry import PairwiseSettings
+from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, SCAN, contestants, our_contestant
 from poli.data.datasets import write_kitti
 from poli.errors import InputError
 from poli.scan import Scan
@@ -52,12 +52,12 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
     for package in ("small_gicp", "kiss_icp", "genz_icp", "yaml", "matplotlib"):
         pytest.importorskip(package)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")  # threads that wait for each other on a busy machine are slow
-    monkeypatch.setattr("poli.bench.odometry_rivals.settings_grid", lambda method, voxel: (PairwiseSettings(method, 2.0 * voxel),))
+    monkeypatch.setattr("benchmarks.rivals.odometry.settings_grid", lambda method, voxel: (PairwiseSettings(method, 2.0 * voxel),))
     town = SimulatedDrive(bench.sensors[0], "town", COUNT, bench.drives).open()
     write_kitti(tmp_path / "real", "street", [Scan(points) for points in town.scans], town.poses)
     street = RealSequence("street", "small", 10.0, (1.0,))
     with_real = replace(bench, real=tmp_path / "real", sequences=(street,))
-    run(with_real, tmp_path / "first", tmp_path / "all.json", "poli bench odometry")
+    run(with_real, tmp_path / "first", tmp_path / "all.json", "python -m benchmarks odometry")
     figures = json.loads((tmp_path / "all.json").read_text())
     for name in ("odometry", "odometry_drives", "odometry_systems", "odometry_times", "odometry_real"):
         assert (tmp_path / "first" / f"{name}.md").is_file()
@@ -82,9 +82,9 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
         raise AssertionError("it was to be read, not run")
 
     for name in ("run_ours", "_run_rival"):
-        monkeypatch.setattr(f"poli.bench.odometry_contestants.{name}", refuse)
-    monkeypatch.setattr(odometry_runs, "refined_pose", refuse)
-    run(with_real, tmp_path / "second", None, "poli bench odometry")
+        monkeypatch.setattr(f"benchmarks.rivals.odometry_contestants.{name}", refuse)
+    monkeypatch.setattr(cache, "refined_pose", refuse)
+    run(with_real, tmp_path / "second", None, "python -m benchmarks odometry")
     assert (tmp_path / "second" / "odometry.md").read_text() == (tmp_path / "first" / "odometry.md").read_text()
 
 
@@ -165,7 +165,7 @@ def test_the_lowest_is_bold_and_what_is_missing_is_not():
 
 def test_figures_of_a_perfect_and_of_a_stretched_trajectory(town):
     contestant = our_contestant(MAP, CHOSEN, "lidar")
-    outcome = odometry_runs.Outcome(town.poses, np.full(COUNT, 0.02), restarts=1)
+    outcome = cache.Outcome(town.poses, np.full(COUNT, 0.02), restarts=1)
     perfect = judge(town, contestant, outcome)
     assert perfect.rpe[1].metres == pytest.approx(0.0, abs=1e-9)
     assert perfect.milliseconds == pytest.approx(20.0)
@@ -188,19 +188,18 @@ def test_what_cannot_be_is_told_with_the_remedy():
 
 def test_labels_are_judged_by_odometry_and_normals(bench, tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    from poli.bench import labels
     from poli.learn.config import TrainConfig
     from poli.learn.scan_config import ScanConfig
 
     config = TrainConfig(scans=ScanConfig())
-    assert labels.configured(config, "tqc").loss.kind == "tqc"
+    assert pose_noise.configured(config, "tqc").loss.kind == "tqc"
     with pytest.raises(InputError, match="not one of scans"):
-        labels.LabelsBench(TrainConfig())
-    monkeypatch.setattr(labels, "_SENSOR", bench.sensors[0])
-    monkeypatch.setattr(labels, "held_out_pairs", lambda _sensors, _spots: [])
-    monkeypatch.setattr(labels, "_normals", lambda _scans, _model: labels.AngleErrors.of(np.array([1.0, 3.0])))
-    few = labels.LabelsBench(config, places=("town",), scans=COUNT, drives=bench.drives)
-    report = labels.report(few, {"T-Q-C": "lidar", "T-T-Q-C": "lidar"}, "")
-    assert [row[:2] for row in report.rows] == [[name, way] for way in labels.WAYS for name in labels.KINDS]
+        pose_noise.LabelsBench(TrainConfig())
+    monkeypatch.setattr(pose_noise, "_SENSOR", bench.sensors[0])
+    monkeypatch.setattr(pose_noise, "held_out_pairs", lambda _sensors, _spots: [])
+    monkeypatch.setattr(pose_noise, "_normals", lambda _scans, _model: pose_noise.AngleErrors.of(np.array([1.0, 3.0])))
+    few = pose_noise.LabelsBench(config, places=("town",), scans=COUNT, drives=bench.drives)
+    report = pose_noise.report(few, {"T-Q-C": "lidar", "T-T-Q-C": "lidar"}, "")
+    assert [row[:2] for row in report.rows] == [[name, way] for way in pose_noise.WAYS for name in pose_noise.KINDS]
     assert 0.0 < report.figures["losses"]["T-Q-C, directions"]["rpe_1_m"] < 0.3
     assert report.figures["losses"]["T-Q-C, raw covariances"]["normals_median_deg"] == 2.0

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from poli.bench.odometry_sequences import simulated_sequences
-from poli.bench.place_pairs import ThinnedDrive, place_pairs, success
-from poli.bench.registration import Job, Outcomes, RegistrationBench, register_pairs, run
-from poli.bench.registration_tables import places_report
-from poli.bench.scan_registrars import KISS_MATCHER, OURS, TEASER
+from benchmarks.data.drives import simulated_sequences
+from benchmarks.data.place_pairs import ThinnedDrive, place_pairs, success
+from benchmarks.experiments.registration import Job, Outcomes, RegistrationBench, register_pairs, run
+from benchmarks.experiments.registration_tables import places_report
+from benchmarks.rivals.scan_registrars import KISS_MATCHER, OURS, TEASER
 from poli.se3 import exp, inverse
 
 
@@ -57,7 +57,7 @@ def test_the_tables_say_what_was_found():
 def test_every_system_finds_a_pose_or_says_none(system, tmp_path):
     if system == KISS_MATCHER:
         pytest.importorskip("kiss_matcher")
-    from poli.bench.augmentation_contestants import raw
+    from benchmarks.rivals.augmentations import raw
 
     drive = next(simulated_sequences(("vlp16",), ("town",), 3, keep=tmp_path))
     job = Job(ThinnedDrive("vlp16", "town", 3, tmp_path), system, "raw", 2, 0.5, "vlp16", "places", 16, False)
@@ -69,7 +69,7 @@ def test_every_system_finds_a_pose_or_says_none(system, tmp_path):
 def test_a_whole_run_and_what_it_keeps(tmp_path, monkeypatch):
     for package in ("kiss_matcher", "matplotlib"):
         pytest.importorskip(package)
-    monkeypatch.setattr("poli.bench.registration.RESOLUTIONS", (16,))
+    monkeypatch.setattr("benchmarks.experiments.registration.RESOLUTIONS", (16,))
     bench = RegistrationBench(
         places=("town",),
         scans=3,
@@ -80,12 +80,12 @@ def test_a_whole_run_and_what_it_keeps(tmp_path, monkeypatch):
         runs=tmp_path / "runs",
         processes=1,
     )
-    run(bench, tmp_path / "out", None, "poli bench registration")
+    run(bench, tmp_path / "out", None, "python -m benchmarks registration")
     figures = json.loads((tmp_path / "out" / "registration.json").read_text(), parse_constant=pytest.fail)
     assert set(figures["success"]["KISS-Matcher, 10°"]) == {"raw", "+ PCA", "+ interpolation", "+ POLI"}
     assert (tmp_path / "out" / "registration_beams.md").is_file()
     assert (tmp_path / "out" / "registration.png").stat().st_size > 1000
     kept = {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
-    monkeypatch.setattr("poli.bench.registration.register_pairs", lambda *_: pytest.fail("was kept"))
-    run(bench, tmp_path / "out", None, "poli bench registration")
+    monkeypatch.setattr("benchmarks.experiments.registration.register_pairs", lambda *_: pytest.fail("was kept"))
+    run(bench, tmp_path / "out", None, "python -m benchmarks registration")
     assert kept == {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()}

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from poli.bench.fresh_process import peak_mb
-from poli.bench.sized_clouds import real_cloud, simulated_cloud, vlp16_sweep
-from poli.bench.stages import STAGES, stage_times
-from poli.bench.turns import medians, same_threads, stopwatch
+from benchmarks.data.sized_clouds import real_cloud, simulated_cloud, vlp16_sweep
+from benchmarks.fresh_process import peak_mb
+from benchmarks.timing import STAGES, medians, same_threads, stage_times, stopwatch
 from poli.cli import app
 from poli.data.datasets import write_kitti
 from poli.errors import FormatError, InputError
@@ -140,7 +139,7 @@ def test_runtime_writes_table_figures_and_plot(tmp_path, model, real):
 
 
 def test_sizes_that_nothing_can_be_measured_at_are_refused():
-    from poli.bench.runtime import RuntimeBench
+    from benchmarks.experiments.runtime import RuntimeBench
 
     for sizes in ((400,), (400, 400), (10, 400)):
         with pytest.raises(InputError, match="sizes are"):
@@ -153,7 +152,7 @@ def test_sizes_that_nothing_can_be_measured_at_are_refused():
 
 def test_engines_that_are_not_installed_are_left_out(tmp_path, model, monkeypatch):
     pytest.importorskip("onnxscript")
-    from poli.bench.engines import _onnx_engines
+    from benchmarks.experiments.engines import _onnx_engines
     from poli.estimation.model import read_model
     from poli.learn import onnx_export
 

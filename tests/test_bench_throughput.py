@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from poli.bench.throughput import CLUSTER, ONE_THREAD, ONE_WORKER, PROCESSES, ThroughputBench
-from poli.bench.throughput_inputs import write_bins, write_mcap
+from benchmarks.data.densify_inputs import write_bins, write_mcap
+from benchmarks.experiments.throughput import CLUSTER, ONE_THREAD, ONE_WORKER, PROCESSES, ThroughputBench
 from poli.cli import app
 from poli.data.datasets import dataset
 from poli.tasks.densify import DensifyConfig
@@ -45,7 +45,10 @@ def test_the_report_has_a_row_for_each_worker_and_input(tmp_path, monkeypatch):
     table = (tmp_path / "results" / "throughput.md").read_text()
     assert table.count("\n| .bin files |") == table.count("\n| mcap bag |") == 4
     assert "dask cluster of 2 workers" in table
-    assert "`poli bench throughput --model lidar --scans 3 --workers 2 --repeats 1 --place town --sensor small.txt` on " in table
+    assert (
+        "`python -m benchmarks throughput --model lidar --scans 3 --workers 2 --repeats 1 --place town --sensor small.txt` on "
+        in table
+    )
 
 
 def test_scans_of_ones_own(tmp_path):

@@ -107,5 +107,5 @@ def test_every_block_of_the_site_has_a_language():
 
 def test_the_readme_names_the_commands_that_must_hold():
     text = README.read_text(encoding="utf-8")
-    for command in ("make demo", "make test", "poli estimate", "poli register", "poli train", "poli bench objects"):
+    for command in ("make demo", "make test", "poli estimate", "poli register", "poli train", "python -m benchmarks objects"):
         assert command in text
