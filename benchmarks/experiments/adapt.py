@@ -1,8 +1,12 @@
-"""`python -m benchmarks adapt`: a model tuned to the first half of each real sequence without its poses, judged on the second half."""
+"""Tune a model to the first half of real sequences without ground truth, and judge it on the second half.
+
+Example: python -m benchmarks adapt --real sequences
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import MISSING, asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,8 @@ from benchmarks.data.drives import RealSequence, RecordedDrive, real_sequences
 from benchmarks.data.real_sequences import RealConfiguration, real_pairs
 from benchmarks.experiments.geometry import likelihoods
 from benchmarks.metrics.likelihood import Matches
-from benchmarks.report import Report, publish
+from benchmarks.options import MODEL, option
+from benchmarks.report import Cell, Column, Report, Table, show
 from poli.errors import PoliError
 from poli.estimation import estimate
 from poli.learn.adapt import Adaptation, AdaptConfig, adapt
@@ -33,11 +38,11 @@ _PAIRS = 8  # of scans, judged at each voxel size
 
 
 @dataclass(frozen=True)
-class AdaptBench:
-    real: Path  # a folder in the layout of KITTI odometry with the real sequences
-    model: str = "lidar"
-    settings: AdaptConfig = field(default_factory=AdaptConfig)
-    sequences: tuple[RealSequence, ...] = SEQUENCES
+class Options:
+    real: Path = option(MISSING, "folder of real sequences in the layout of KITTI odometry")
+    model: str = option("lidar", f"the model to begin from: {MODEL}")
+    steps: int = option(1500, "steps of training for each sequence", least=1)
+    runs: Path = option(Path("runs/bench_adapt"), "folder for the adapted models; written again each time")
 
 
 @dataclass(frozen=True)
@@ -54,36 +59,76 @@ class Travelled:
     rotation: float  # degrees
 
 
-def run(config: AdaptBench, runs: Path, out: Path, json_path: Path | None, command: str) -> None:
-    figures = {}
-    for real, drive in zip(config.sequences, real_sequences(config.real, config.sequences), strict=True):
-        figures[real.name] = _sequence(config, real, drive, runs / real.name.replace(", ", "_").replace(" ", "_"))
-    publish(_report(figures, command, config), "adapt", out, json_path)
+def run(options: Options) -> Iterator[Report]:
+    records = []
+    for real, drive in zip(SEQUENCES, real_sequences(options.real, SEQUENCES), strict=True):
+        folder = options.runs / real.name.replace(", ", "_").replace(" ", "_")
+        records += _sequence(options, real, drive, folder)
+    notes = [
+        "adapted on the first half of each sequence by odometry's poses, without ground truth; all else is of the second half",
+        "NLL in nats a match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I); median of d'(2C)^-1 d (2.37 when calibrated); as in "
+        f"`python -m benchmarks geometry`, of {_PAIRS} pairs of consecutive scans whose poses are refined by small_gicp's GICP",
+        f"RPE: scan to scan at voxels of {SEQUENCES[0].voxels[0]:g} m against the sequence's own poses, RMSE from each scan "
+        "to the next, centimetres / degrees",
+        "held out: what `poli adapt` itself judges by, before and after: the last fifth of the first half under odometry's poses; "
+        "NEES is the mean of d'(2C)^-1 d of believed matches (3 when calibrated); kept if the NLL is lower and NEES no farther "
+        "from 3, or within 10 % of it",
+        "steps, learning rate and how far partners may be were chosen with the figures of these second halves in view",
+    ]
+    yield Report("adapt", "Models adapted to a sensor by a log of it", records, _TABLE, notes, {"steps": options.steps})
 
 
-def _sequence(config: AdaptBench, real: RealSequence, drive: RecordedDrive, folder: Path) -> dict[str, Any]:
+def _sequence(options: Options, real: RealSequence, drive: RecordedDrive, folder: Path) -> list[dict[str, Any]]:
+    """A record for each voxel size; the first also has what is known once for the sequence."""
     half = (len(drive) + 1) // 2
-    adaptation = adapted(drive, half, folder, config)
-    models = {"before": config.model, "after": str(adaptation.model)}
-    matches = {voxel: _matches(config.real, real, voxel, half) for voxel in VOXELS}
-    return {
+    adaptation = adapted(drive, half, folder, options)
+    models = {"before": options.model, "after": str(adaptation.model)}
+    own = {
         "adaptation": {**asdict(adaptation), "model": None},
-        "likelihood": {
-            f"{voxel:g}": {when: asdict(_likelihood(matches[voxel], model)) for when, model in models.items()} for voxel in VOXELS
-        },
         "odometry": {when: _travelled(drive, half, real.voxels[0], model) for when, model in models.items()},
     }
+    records = []
+    for voxel in VOXELS:
+        matches = _matches(options.real, real, voxel, half)
+        likelihood = {when: asdict(_likelihood(matches, model)) for when, model in models.items()}
+        once = own if voxel == VOXELS[0] else None
+        records.append({"sequence": real.name, "voxel": voxel, **likelihood, "own": once})
+    return records
 
 
-def adapted(drive: RecordedDrive, half: int, folder: Path, config: AdaptBench) -> Adaptation:
+def _of_sequence(template: str) -> Cell:
+    return lambda r: show(template, r["own"]) if r["own"] else ""
+
+
+_TABLE = Table(
+    [Column("sequence, voxel", "{sequence}, {voxel:g} m")],
+    [
+        Column("NLL before", "{before[nll]:.2f}"),
+        Column("NLL after", "{after[nll]:.2f}"),
+        Column("difference", lambda r: f"{r['after']['nll'] - r['before']['nll']:+.2f}"),
+        Column("median before", "{before[median]:.2f}"),
+        Column("median after", "{after[median]:.2f}"),
+        *(
+            Column(f"RPE {when}", lambda r, when=when: _shown(r["own"]["odometry"][when]) if r["own"] else "")
+            for when in ("before", "after")
+        ),
+        Column("held-out NLL", _of_sequence("{adaptation[before][nll]:.2f}, {adaptation[after][nll]:.2f}")),
+        Column("held-out NEES", _of_sequence("{adaptation[before][nees]:.2f}, {adaptation[after][nees]:.2f}")),
+        Column("kept", lambda r: ("yes" if r["own"]["adaptation"]["kept"] else "no") if r["own"] else ""),
+        Column("minutes", _of_sequence("{adaptation[minutes]:.1f}")),
+    ],
+)
+
+
+def adapted(drive: RecordedDrive, half: int, folder: Path, options: Options) -> Adaptation:
     """By the first `half` scans alone, without their poses. Written in any case, so that what is not kept can be judged as well."""
-    odometer = Odometer(OdometryConfig(model=config.model, on_loss="restart"))
+    odometer = Odometer(OdometryConfig(model=options.model, on_loss="restart"))
     scans = [Scan(points) for points in drive.scans[:half]]
     for scan in track(scans, f"odometry of {drive.name}"):
         odometer.add(scan)
     log = TrackedLog.of(f"{drive.name}, scans 0 to {half - 1}", scans, odometer.steps)
-    with _Bar(drive.name, config.settings.steps) as listener:
-        return adapt(log, folder, config.model, config.settings, listener, fresh=True, force=True)
+    with _Bar(drive.name, options.steps) as listener:
+        return adapt(log, folder, options.model, AdaptConfig(options.steps), listener, fresh=True, force=True)
 
 
 def _matches(root: Path, real: RealSequence, voxel: float, first: int) -> list[Matches]:
@@ -105,36 +150,6 @@ def _travelled(drive: RecordedDrive, first: int, voxel: float, model: str) -> di
     except PoliError:
         return None
     return asdict(Travelled(*relative_errors(odometer.poses, drive.poses[first:]).rmse))
-
-
-def _report(figures: dict[str, Any], command: str, config: AdaptBench) -> Report:
-    columns = ["sequence, voxel", "NLL before", "NLL after", "difference", "median before", "median after"]
-    columns += ["RPE before", "RPE after", "held-out NLL", "held-out NEES", "kept", "minutes"]
-    rows = []
-    for name, figure in figures.items():
-        own = figure["adaptation"]
-        for voxel, judged in figure["likelihood"].items():
-            before, after = judged["before"], judged["after"]
-            cells = [f"{name}, {voxel} m", f"{before['nll']:.2f}", f"{after['nll']:.2f}", f"{after['nll'] - before['nll']:+.2f}"]
-            cells += [f"{before['median']:.2f}", f"{after['median']:.2f}"]
-            if voxel == f"{VOXELS[0]:g}":
-                cells += [_shown(figure["odometry"][when]) for when in ("before", "after")]
-                cells += [f"{own['before'][key]:.2f}, {own['after'][key]:.2f}" for key in ("nll", "nees")]
-                cells += ["yes" if own["kept"] else "no", f"{own['minutes']:.1f}"]
-            rows.append(cells + [""] * (len(columns) - len(cells)))
-    notes = [
-        "adapted on the first half of each sequence by odometry's poses, without ground truth; all else is of the second half",
-        "NLL in nats a match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I); median of d'(2C)^-1 d (2.37 when calibrated); as in "
-        f"`python -m benchmarks geometry`, of {_PAIRS} pairs of consecutive scans whose poses are refined by small_gicp's GICP",
-        f"RPE: scan to scan at voxels of {config.sequences[0].voxels[0]:g} m against the sequence's own poses, RMSE from each scan "
-        "to the next, centimetres / degrees",
-        "held out: what `poli adapt` itself judges by, before and after: the last fifth of the first half under odometry's poses; "
-        "NEES is the mean of d'(2C)^-1 d of believed matches (3 when calibrated); kept if the NLL is lower and NEES no farther "
-        "from 3, or within 10 % of it",
-        "steps, learning rate and how far partners may be were chosen with the figures of these second halves in view",
-    ]
-    figures = {"steps": config.settings.steps, "sequences": figures}
-    return Report("Models adapted to a sensor by a log of it", command, columns, rows, notes, figures)
 
 
 def _shown(travelled: dict[str, float] | None) -> str:

@@ -1,20 +1,23 @@
-"""`python -m benchmarks certificate`: does the solver refuse what the data leave open, and is what it certifies right?
+"""Does the solver refuse pose problems that the data leave open, and is what it certifies right?
 
 Degenerate problems of many kinds must all be refused. The same problems a little off, by 1e-12 to 1e-1, may be accepted, but then
 the pose has to be the best one: a judge that shares no code with the solver looks for a better pose, or one as good elsewhere.
+
+Example: python -m benchmarks certificate --problems 1000
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 
 from benchmarks.data.degenerate_problems import DEGENERATE, Problem, nudged, sound
 from benchmarks.data.pose_problems import random_rotations
+from benchmarks.options import option
 from benchmarks.parallel import in_processes
-from benchmarks.report import Report, publish
+from benchmarks.report import Column, Report, Table
 from poli.certify import CertifiedPose, solve
 from poli.errors import DegenerateError
 from poli.threads import thread_count
@@ -37,24 +40,36 @@ class Outcome:
     certified_wrong: int = 0  # certified, and another pose is better, or as good and more than a degree away
 
 
-def run(problems: int, seed: int, out: Path, json_path: Path | None) -> None:
+@dataclass(frozen=True)
+class Options:
+    problems: int = option(1000, "random problems of each kind; ten times as many sound ones", least=1)
+    seed: int = option(0, "seed of the random problems", least=0)
+
+
+_TABLE = Table(
+    [Column("kind", "{kind}")],
+    [
+        Column("problems", "{exact[problems]}"),
+        Column("accepted", "{exact[accepted]}"),
+        Column("certified", "{exact[certified]}"),
+        Column("nudged: accepted", lambda r: str(r["nudged"]["accepted"]) if r["nudged"] else ""),
+        Column("certified", lambda r: str(r["nudged"]["certified"]) if r["nudged"] else ""),
+        Column("wrong", lambda r: str((r["nudged"] or r["exact"])["wrong"])),
+        Column("certified and wrong", lambda r: str((r["nudged"] or r["exact"])["certified_wrong"])),
+    ],
+)
+
+
+def run(options: Options) -> Iterator[Report]:
+    problems, seed = options.problems, options.seed
     jobs = [(name, near, problems, seed) for name in DEGENERATE for near in (False, True)]
     jobs += [(_SOUND, False, problems, seed + i) for i in range(1, 11)]
     outcomes = in_processes(_count, jobs, thread_count(), "Problems")
-    found: dict[tuple[str, bool], Outcome] = {}
-    for (name, is_near, *_), outcome in zip(jobs, outcomes, strict=True):
-        so_far = asdict(found.get((name, is_near), Outcome()))
-        found[name, is_near] = Outcome(**{key: so_far[key] + value for key, value in asdict(outcome).items()})
-    columns = ["kind", "problems", "accepted", "certified", "nudged: accepted", "certified", "wrong", "certified and wrong"]
-    rows = []
-    for name in [*DEGENERATE, _SOUND]:
-        exact, near = found[name, False], found.get((name, True))
-        beside = exact if near is None else near
-        rows.append(
-            [name, str(exact.problems), str(exact.accepted), str(exact.certified)]
-            + ([str(near.accepted), str(near.certified)] if near else ["", ""])
-            + [str(beside.wrong), str(beside.certified_wrong)]
-        )
+    found: dict[tuple[str, bool], dict[str, int]] = {}
+    for (name, near, *_), outcome in zip(jobs, outcomes, strict=True):
+        so_far = found.get((name, near), asdict(Outcome()))
+        found[name, near] = {key: so_far[key] + value for key, value in asdict(outcome).items()}
+    records = [{"kind": name, "exact": found[name, False], "nudged": found.get((name, True))} for name in [*DEGENERATE, _SOUND]]
     notes = [
         "A degenerate problem leaves the pose open, and must not be accepted. A sound one must be.",
         "Nudged: the same problems with all points and weights off by 1e-12 to 1e-1 of their size, even over the logarithm.",
@@ -62,9 +77,7 @@ def run(problems: int, seed: int, out: Path, json_path: Path | None) -> None:
         "Certified and wrong: the same, or a pose more than a degree away has an equal cost, to 1e-10.",
         f"Of the sound problems {_SOUND_JUDGED} in each thousand were judged.",
     ]
-    figures = {f"{name}{', nudged' if is_near else ''}": asdict(outcome) for (name, is_near), outcome in found.items()}
-    command = f"python -m benchmarks certificate --problems {problems} --seed {seed}"
-    publish(Report("What the certificate is worth", command, columns, rows, notes, figures), "certificate", out, json_path)
+    yield Report("certificate", "What the certificate is worth", records, _TABLE, notes)
 
 
 def _count(job: tuple[str, bool, int, int]) -> Outcome:

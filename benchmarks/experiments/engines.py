@@ -1,21 +1,25 @@
-"""`python -m benchmarks engines`: the same trained network on the same clouds by our kernels, torch, ONNX Runtime and OpenVINO.
+"""The same trained network on the same clouds by our kernels, eager torch, ONNX Runtime and OpenVINO.
 
 The measurement that chose the runtime. Trees and searches are made beforehand and not timed: no graph holds them.
+
+Example: python -m benchmarks engines --repeats 21
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.data.sized_clouds import simulated_cloud
-from benchmarks.report import Report, publish
+from benchmarks.options import MODEL, option
+from benchmarks.report import Report, Table, column_list
 from benchmarks.timing import UPRIGHT, medians, same_threads, stage_times, stopwatch
 from poli.errors import InputError, MissingExtra
 from poli.estimation.grouping import group, index_of
@@ -68,77 +72,77 @@ class Cloud:
         return Cloud(points, batch, inputs)
 
 
-def run(model: str, sizes: tuple[int, ...], repeats: int, out: Path, json_path: Path | None, command: str) -> None:
-    if min(sizes) < _LEAST_SIZE:
-        raise InputError(f"sizes are {sizes}; give at least {_LEAST_SIZE} points each")
+@dataclass(frozen=True)
+class Options:
+    model: str = option("lidar", MODEL)
+    sizes: tuple[int, ...] = option((10_000, 30_000), "numbers of points, separated by commas")
+    repeats: int = option(11, "runs of each; the median counts", least=1)
+
+    def __post_init__(self) -> None:
+        if min(self.sizes) < _LEAST_SIZE:
+            raise InputError(f"sizes are {self.sizes}; give at least {_LEAST_SIZE} points each")
+
+
+_TABLE = Table(
+    column_list(N="{N}", engine="{engine}"),
+    column_list(
+        ms="{ms:.1f}",
+        to_our_kernels="{ratio:.2f}",
+        largest_deviation="{deviation:.1e}",
+        **{"99.9 %": "{deviation_999:.1e}"},
+        MB="{installed_mb:.0f}",
+    ),
+)
+
+
+def run(options: Options) -> Iterator[Report]:
     before = torch.get_num_threads()
     with same_threads() as threads, tempfile.TemporaryDirectory() as folder:
         try:
             torch.set_num_threads(threads)
-            found, missing = _measure(model, sizes, repeats, threads, Path(folder))
+            records, missing = _measure(options, threads, Path(folder))
         finally:
             torch.set_num_threads(before)
-    installed = {name: sum(_installed_mb(package) for package in _PACKAGES[name]) for name in next(iter(found.values()))}
-    rows = [
-        [
-            str(n),
-            name,
-            f"{e['ms']:.1f}",
-            f"{e['ratio']:.2f}",
-            f"{e['deviation']:.1e}",
-            f"{e['deviation_999']:.1e}",
-            f"{installed[name]:.0f}",
-        ]
-        for n, engines in found.items()
-        for name, e in engines.items()
-    ]
     notes = [
-        f"milliseconds, medians of {repeats} runs, {threads} threads for everyone, engines in turns; model {Path(model).name}; "
-        f"points drawn from {simulated_cloud(max(sizes)).source}",
+        f"milliseconds, medians of {options.repeats} runs, {threads} threads for everyone, engines in turns; model "
+        f"{Path(options.model).name}; points drawn from {simulated_cloud(max(options.sizes)).source}",
         "trees and searches are made beforehand. Our kernels are timed by the stages `network` and `interpolation` of an estimate: "
         "they find frames, radii and offsets too, and so does the ONNX file. Eager torch, the reference network, is given them",
         "deviation: of a covariance from eager torch's, relative to its largest entry: the largest, and the 99.9th percentile",
         "MB: the files of the engine's own package, for our kernels numba and llvmlite; OpenVINO is told to compute in float32",
         *missing,
     ]
-    versions = {package: importlib.metadata.version(package) for name in installed for package in _PACKAGES[name]}
+    engines = dict.fromkeys(r["engine"] for r in records)
+    versions = {package: importlib.metadata.version(package) for name in engines for package in _PACKAGES[name]}
     notes.append("versions: " + ", ".join(f"{package} {version}" for package, version in versions.items()))
-    figures = {
-        "engines": {str(n): engines for n, engines in found.items()},
-        "installed_mb": installed,
-        "versions": versions,
-        "threads": threads,
-    }
-    columns = ["N", "engine", "ms", "to our kernels", "largest deviation", "99.9 %", "MB"]
-    publish(Report("The trained network by four engines", command, columns, rows, notes, figures), "engines", out, json_path)
+    summary = {"versions": versions, "threads": threads}
+    yield Report("engines", "The trained network by four engines", records, _TABLE, notes, summary)
 
 
-def _measure(
-    name: str, sizes: tuple[int, ...], repeats: int, threads: int, folder: Path
-) -> tuple[dict[int, dict[str, dict[str, float]]], list[str]]:
+def _measure(options: Options, threads: int, folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """By size and engine: milliseconds, their ratio to our kernels', deviations from torch. And which engines are missing."""
-    model = load_model(name)
+    model = load_model(options.model)
     engines, missing = _onnx_engines(model, threads, folder)
     reference = _by_torch(model)
-    found: dict[int, dict[str, dict[str, float]]] = {}
-    for n in sizes:
+    records = []
+    for n in options.sizes:
         cloud = Cloud.of(simulated_cloud(n).points, model)
-        work: dict[str, Callable[[], np.ndarray]] = {"torch": lambda cloud=cloud: reference(cloud)}  # type: ignore[misc]
-        work |= {engine: lambda cloud=cloud, infer=infer: infer(cloud.inputs) for engine, infer in engines.items()}  # type: ignore[misc]
+        work: dict[str, Callable[[], np.ndarray]] = {"torch": partial(reference, cloud)}
+        work |= {engine: partial(infer, cloud.inputs) for engine, infer in engines.items()}
 
         def by_kernels(cloud: Cloud = cloud) -> dict[str, float]:
-            stages = stage_times(cloud.points, name)
+            stages = stage_times(cloud.points, options.model)
             return {"total": stages["network"] + stages["interpolation"]}
 
-        times = medians({"our kernels": by_kernels} | {engine: stopwatch(w) for engine, w in work.items()}, repeats)
+        times = medians({"our kernels": by_kernels} | {engine: stopwatch(w) for engine, w in work.items()}, options.repeats)
         answers = {"our kernels": model.covariances(cloud.points, UPRIGHT)} | {engine: w() for engine, w in work.items()}
-        found[n] = {}
         for engine, answer in answers.items():
             ms = times[engine]["total"]
             largest, most = _deviation(answer, answers["torch"])
-            ratio = ms / times["our kernels"]["total"]
-            found[n][engine] = {"ms": ms, "ratio": ratio, "deviation": largest, "deviation_999": most}
-    return found, missing
+            found = {"N": n, "engine": engine, "ms": ms, "ratio": ms / times["our kernels"]["total"]}
+            installed = sum(_installed_mb(package) for package in _PACKAGES[engine])
+            records.append({**found, "deviation": largest, "deviation_999": most, "installed_mb": installed})
+    return records, missing
 
 
 def _by_torch(model: Model) -> Callable[[Cloud], np.ndarray]:

@@ -1,10 +1,13 @@
-"""`python -m benchmarks generalisation`: one model for every sensor and voxel size against models for one of them, at home and abroad."""
+"""The one LiDAR model against models trained for one sensor and voxel size only, in and out of their domain.
+
+Example: python -m benchmarks generalisation configs/lidar.toml
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -12,82 +15,70 @@ from rich.console import Console
 from benchmarks.data.held_out import HeldOut, held_out_pairs
 from benchmarks.experiments.geometry import likelihoods, normal_angles
 from benchmarks.metrics.surface import AngleErrors
-from benchmarks.report import Report, publish
+from benchmarks.options import MODEL, option
+from benchmarks.report import Report, Table, column_list
 from poli.errors import InputError
 from poli.estimation import estimate
-from poli.learn.config import TrainConfig
+from poli.learn.config import TrainConfig, read_config
 from poli.learn.trainer import Listener, train
 
 Domain = tuple[str, float]  # sensor, voxel in metres
 
 
+SPECIALISTS: tuple[Domain, ...] = (("vlp16", 0.5), ("os2_128", 1.0))
+DOMAINS: tuple[Domain, ...] = (*SPECIALISTS, ("vlp16", 0.2), ("hdl32e", 0.5), ("hdl64e", 1.0), ("os2_128", 2.0))
+_SPOTS = 2
+
+
 @dataclass(frozen=True)
-class GeneralisationBench:
-    config: (
-        TrainConfig  # of the one model; specialists have its architecture, loss and schedule, on their own sensor and voxel size
+class Options:
+    config: Path = option(
+        Path("configs/lidar.toml"),
+        "configuration of the one model; specialists have its architecture, loss and schedule",
+        argument=True,
     )
-    model: str = "lidar"
-    specialists: tuple[Domain, ...] = (("vlp16", 0.5), ("os2_128", 1.0))
-    domains: tuple[Domain, ...] = (
-        ("vlp16", 0.5),
-        ("os2_128", 1.0),
-        ("vlp16", 0.2),
-        ("hdl32e", 0.5),
-        ("hdl64e", 1.0),
-        ("os2_128", 2.0),
-    )
-    worlds: int = 30
-    steps: int = 2500
-    spots: int = 2
-
-    def __post_init__(self) -> None:
-        if self.config.scans is None:
-            raise InputError("the configuration is not one of scans; give that of the LiDAR model, configs/lidar.toml")
+    model: str = option("lidar", f"the one model: {MODEL}")
+    steps: int = option(2500, "steps of each specialist's training", least=1)
+    worlds: int = option(30, "worlds that each specialist is trained in", least=1)
+    runs: Path = option(Path("runs/generalisation"), "folder for the training runs; they resume")
 
 
-def run(bench: GeneralisationBench, runs: Path, out: Path, json_path: Path | None, command: str) -> None:
-    models: dict[str, str] = {"one model": bench.model}
-    for domain in bench.specialists:
-        Console().print(f"training for {_name(domain)} only: {bench.steps} steps")
-        models[f"only {_name(domain)}"] = str(
-            train(_specialist(bench, domain), runs / _name(domain).replace(", ", "_"), Listener())
-        )
-    scans = list(held_out_pairs(list(dict.fromkeys(sensor for sensor, _ in bench.domains)), bench.spots))
-    figures: dict[str, Any] = {}
-    for domain in bench.domains:
-        here = [s for s in scans if s.sensor == domain[0]]
-        figures[_name(domain)] = {name: _judge(here, domain[1], model) for name, model in models.items()}
-    homes = {f"only {_name(domain)}": _name(domain) for domain in bench.specialists}
-    rows = []
-    for domain_name, by_model in figures.items():
-        cells = []
-        for name, r in by_model.items():
-            home = " (home)" if homes.get(name) == domain_name else ""
-            cells.append(f"{r['rmse']:.1f} / {r['median']:.1f} / {r['nll']:.2f}{home}")
-        rows.append([domain_name, *cells])
+_TABLE = Table(column_list(**{"sensor, voxel": "{domain}"}), across="model", cell="{rmse:.1f} / {median:.1f} / {nll:.2f}{home}")
+
+
+def run(options: Options) -> Iterator[Report]:
+    config = read_config(options.config)
+    if config.scans is None:
+        raise InputError(f"{options.config}: not a configuration of scans; give that of the LiDAR model, configs/lidar.toml")
+    models = {"one model": options.model}
+    for domain in SPECIALISTS:
+        name = _name(domain)
+        Console().print(f"training for {name} only: {options.steps} steps")
+        folder = options.runs / name.replace(", ", "_")
+        models[f"only {name}"] = str(train(_specialist(config, options, domain), folder, Listener()))
+    scans = list(held_out_pairs(list(dict.fromkeys(sensor for sensor, _ in DOMAINS)), _SPOTS))
+    records = []
+    for sensor, voxel in DOMAINS:
+        here, domain_name = [s for s in scans if s.sensor == sensor], _name((sensor, voxel))
+        for name, model in models.items():
+            home = " (home)" if name == f"only {domain_name}" else ""
+            records.append({"domain": domain_name, "model": name, "home": home, **_judge(here, voxel, model)})
     notes = [
         "normal RMSE / median in degrees / NLL in nats a match (one in ten an outlier), in six held-out places",
-        f"specialists: trained from nothing for {bench.steps} steps on {bench.worlds} worlds, one sensor and one voxel size, "
+        f"specialists: trained from nothing for {options.steps} steps on {options.worlds} worlds, one sensor and one voxel size, "
         "with the architecture and loss of the one model",
     ]
-    title = "One model against models for one configuration"
-    publish(Report(title, command, ["sensor, voxel", *models], rows, notes, {"domains": figures}), "generalisation", out, json_path)
+    yield Report("generalisation", "One model against models for one configuration", records, _TABLE, notes)
 
 
-def _specialist(bench: GeneralisationBench, domain: Domain) -> TrainConfig:
-    assert bench.config.scans is not None
+def _specialist(config: TrainConfig, options: Options, domain: Domain) -> TrainConfig:
+    assert config.scans is not None
     sensor, voxel = domain
     scans = replace(
-        bench.config.scans,
-        sensors=(sensor,),
-        sensors_each=1,
-        voxels=(voxel,),
-        raw_share=0.0,
-        worlds=bench.worlds,
-        validation_worlds=4,
+        config.scans, sensors=(sensor,), sensors_each=1, voxels=(voxel,), raw_share=0.0, worlds=options.worlds, validation_worlds=4
     )
-    schedule = replace(bench.config.schedule, steps=bench.steps, validate_every=bench.steps)
-    return replace(bench.config, name=_name(domain), initial="", scans=scans, schedule=schedule)
+    schedule = replace(config.schedule, steps=options.steps, validate_every=options.steps)
+    return replace(config, name=_name(domain), initial="", scans=scans, schedule=schedule)
 
 
 def _judge(scans: list[HeldOut], voxel: float, model: str) -> dict[str, float]:

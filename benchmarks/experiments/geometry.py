@@ -1,9 +1,13 @@
-"""`python -m benchmarks geometry`: ellipsoids of scans against the true surface in held-out worlds, and against the next real scan."""
+"""Normals, samples and likelihood of scans by sensor, voxel size and range, against PCA with its best settings.
+
+Example: python -m benchmarks geometry --real sequences
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +18,14 @@ from benchmarks.data.held_out import HeldOut, held_out_pairs
 from benchmarks.data.real_sequences import RealConfiguration, real_configurations, real_pairs
 from benchmarks.metrics.likelihood import NEIGHBOURS, Matches, nll, right, squared, tuned_pca
 from benchmarks.metrics.surface import AngleErrors, angles, by_band, coverage, sample_distances
-from benchmarks.report import Report, publish
+from benchmarks.options import MODEL, REAL, option
+from benchmarks.report import Cell, Column, Report, Table
+from poli.data.simulate import SENSORS
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import estimate, pca
 from poli.scan import Scan
+from poli.show import Camera, normal_colors, render_ellipsoids, render_points, write_png
 
 CONFIGURATIONS = (
     *(("vlp16", v) for v in (0.2, 0.5, 1.0)),
@@ -32,15 +39,19 @@ FAR = 25.0  # metres
 _SIGMAS = (0.5, 1.0)
 _REACH = 0.2  # metres within which a sample covers the surface
 _PER_POINT = 8
+_PICTURED, _PICTURE_VOXEL = "town", 0.5  # place, metres
+_CAMERA = Camera(eye=(-16.0, -3.0, 9.0), target=(10.0, 1.0, -1.0), field_of_view=60.0, width=960, height=600)
+
+
+_REAL_PAIRS = 8  # of each sequence
 
 
 @dataclass(frozen=True)
-class GeometryBench:
-    model: str = "lidar"
-    spots: int = 2  # in each of six held-out places
-    configurations: tuple[tuple[str, float], ...] = CONFIGURATIONS
-    real: Path | None = None  # a folder in the layout of KITTI odometry with the real sequences
-    real_count: int = 8  # pairs of each
+class Options:
+    model: str = option("lidar", MODEL)
+    real: Path | None = option(None, REAL)
+    spots: int = option(2, "spots in each of the six held-out places", least=1)
+    pictures: bool = option(True, "draw raw scan, PCA, POLI and truth side by side, and every sensor")
 
 
 @dataclass(frozen=True)
@@ -58,19 +69,21 @@ class Judged:
     covered: dict[str, float]  # by sigma
 
 
-def run(config: GeometryBench, out: Path, json_path: Path | None, command: str) -> None:
-    sensors = list(dict.fromkeys(sensor for sensor, _ in config.configurations))
-    scans = list(held_out_pairs(sensors, config.spots))
-    figures: dict[str, Any] = {"held_out": {}, "real": {}}
-    for sensor, voxel in track(config.configurations, "held-out worlds"):
-        figures["held_out"][f"{sensor}, {voxel:g} m"] = judge([s for s in scans if s.sensor == sensor], voxel, config.model)
-    if config.real is not None:
-        for configuration in track(real_configurations(), "real sequences"):
-            figures["real"][configuration.label] = judge_real(config.real, configuration, config.real_count, config.model)
-    publish(_held_out_report(figures["held_out"], command, config), "geometry", out, json_path)
-    publish(_bands_report(figures["held_out"], command), "geometry_bands", out, None)
-    if config.real is not None:
-        publish(_real_report(figures["real"], command), "geometry_real", out, None)
+def run(options: Options) -> Iterator[Report]:
+    scans = list(held_out_pairs(list(dict.fromkeys(sensor for sensor, _ in CONFIGURATIONS)), options.spots))
+    records = [
+        {"name": f"{sensor}, {voxel:g} m", **judge([s for s in scans if s.sensor == sensor], voxel, options.model)}
+        for sensor, voxel in track(CONFIGURATIONS, "held-out worlds")
+    ]
+    yield _held_out_report(records, options)
+    yield _bands_report(records)
+    if options.real is not None:
+        yield _real_report(
+            [
+                {"name": one.label, **judge_real(options.real, one, _REAL_PAIRS, options.model)}
+                for one in track(real_configurations(), "real sequences")
+            ]
+        )
 
 
 def judge(scans: Sequence[HeldOut], voxel: float, model: str) -> dict[str, Any]:
@@ -116,6 +129,7 @@ def judge_real(root: Path, configuration: RealConfiguration, count: int, model: 
         "poli_median": float(np.median(squares)),
         "poli_mean": float(squares.mean()),
         "tuned": asdict(tuned),
+        "floor_cm": 100 * tuned.floor,
     }
 
 
@@ -167,33 +181,46 @@ def _trust(matches: Sequence[Matches], fields: Sequence[Ellipsoids]) -> np.ndarr
     return np.concatenate([right(m.d, f.covariances[m.rows]) for m, f in zip(matches, fields, strict=True)])
 
 
-def _held_out_report(held_out: dict[str, Any], command: str, config: GeometryBench) -> Report:
-    columns = ["sensor, voxel", "points", "POLI", "PCA (k)", "lower", "far POLI", "far PCA", "lower", "radius PCA", "within 10°"]
-    columns += ["NLL POLI", "NLL PCA", "NEES mean / believed / median", "off at 0.5 / 1 sigma, cm", "covered at 0.5 / 1 sigma, %"]
-    rows = []
-    for name, r in held_out.items():
-        a, b = r["poli"], r["pca"]
-        rows.append(
-            [
-                name,
-                f"{r['points']:.0f}",
-                f"{a['all']['rmse']:.1f} / {a['all']['median']:.1f}",
-                f"{b['all']['rmse']:.1f} / {r['pca_best_median']:.1f} ({r['pca_k']})",
-                _lower(a["all"]["rmse"], b["all"]["rmse"]),
-                f"{a['far']['rmse']:.1f}",
-                f"{r['pca_far_rmse']:.1f} ({r['pca_far_k']})",
-                _lower(a["far"]["rmse"], r["pca_far_rmse"]),
-                f"{r['radius_pca']['rmse']:.1f}",
-                f"{100 * a['all']['close']:.0f} / {100 * b['all']['close']:.0f}",
-                f"{a['nll']:.2f}",
-                f"{b['nll']:.2f}",
-                f"{a['mean']:.2f} / {a['believed_mean']:.2f} / {a['median']:.2f}",
-                _pairs(a["sample_distance"], b["sample_distance"]),
-                _pairs(a["covered"], b["covered"]),
-            ]
-        )
+def _lower(mine: str, theirs: str) -> Cell:
+    """By how many percent one value is below another, both given by templates."""
+    return lambda r: f"{100 * (1 - _value(mine, r) / _value(theirs, r)):.1f} %"
+
+
+def _value(path: str, record: Any) -> float:
+    for name in path.split("."):
+        record = record[name]
+    return record
+
+
+def _pairs(name: str) -> Cell:
+    """POLI's and PCA's, at each sigma."""
+    return lambda r: "; ".join(f"{100 * r['poli'][name][s]:.1f}, {100 * r['pca'][name][s]:.1f}" for s in r["poli"][name])
+
+
+_HELD_OUT = Table(
+    [Column("sensor, voxel", "{name}")],
+    [
+        Column("points", "{points:.0f}"),
+        Column("POLI", "{poli[all][rmse]:.1f} / {poli[all][median]:.1f}"),
+        Column("PCA (k)", "{pca[all][rmse]:.1f} / {pca_best_median:.1f} ({pca_k})"),
+        Column("lower", _lower("poli.all.rmse", "pca.all.rmse")),
+        Column("far POLI", "{poli[far][rmse]:.1f}"),
+        Column("far PCA", "{pca_far_rmse:.1f} ({pca_far_k})"),
+        Column("lower", _lower("poli.far.rmse", "pca_far_rmse")),
+        Column("radius PCA", "{radius_pca[rmse]:.1f}"),
+        Column("within 10°", lambda r: f"{100 * r['poli']['all']['close']:.0f} / {100 * r['pca']['all']['close']:.0f}"),
+        Column("NLL POLI", "{poli[nll]:.2f}"),
+        Column("NLL PCA", "{pca[nll]:.2f}"),
+        Column("NEES mean / believed / median", "{poli[mean]:.2f} / {poli[believed_mean]:.2f} / {poli[median]:.2f}"),
+        Column("off at 0.5 / 1 sigma, cm", _pairs("sample_distance")),
+        Column("covered at 0.5 / 1 sigma, %", _pairs("covered")),
+    ],
+)
+
+
+def _held_out_report(records: list[dict[str, Any]], options: Options) -> Report:
     notes = [
-        f"six held-out places, {config.spots} spots each; RMSE / median of normals in degrees, without regard to sign; a voxel's "
+        f"six held-out places, {options.spots} spots each; RMSE / median of normals in degrees, without regard to sign; a voxel's "
         "true normal is the mean of its returns'; leaves and mixed returns have none and are left out",
         f"PCA has the best k of {', '.join(map(str, NEIGHBOURS))} for each figure of each row: for RMSE, for the median, for the "
         f"far band ({FAR:g} m and beyond); radius PCA the best of {', '.join(f'{r:g}' for r in RADII)} voxels",
@@ -203,48 +230,91 @@ def _held_out_report(held_out: dict[str, Any], command: str, config: GeometryBen
         "off: mean distance of samples from the true surface; covered: share of the visible surface that has a sample within "
         f"{100 * _REACH:.0f} cm",
     ]
-    return Report("Geometry of scans in held-out worlds", command, columns, rows, notes, {"configurations": held_out})
+    plots = {"geometry_sides": partial(draw_sides, options.model), "geometry_sensors": partial(draw_sensors, options.model)}
+    title = "Geometry of scans in held-out worlds"
+    return Report("geometry", title, records, _HELD_OUT, notes, plots=plots if options.pictures else {})
 
 
-def _bands_report(held_out: dict[str, Any], command: str) -> Report:
-    rows = []
-    for name, r in held_out.items():
-        for band in r["poli"]["bands"]:
-            a, b = r["poli"]["bands"][band], r["pca"]["bands"][band]
-            if a["count"]:
-                cells = (f"{m['rmse']:.1f} / {m['median']:.1f} / {100 * m['close']:.0f} %" for m in (a, b))
-                rows.append([name, band, str(a["count"]), *cells, _lower(a["rmse"], b["rmse"])])
-    columns = ["sensor, voxel", "range", "points", "POLI", "PCA", "RMSE lower"]
+_BANDS = Table(
+    [Column("sensor, voxel", "{name}"), Column("range", "{range}")],
+    [
+        Column("points", "{poli[count]}"),
+        *(
+            Column(title, f"{{{m}[rmse]:.1f}} / {{{m}[median]:.1f}} / {{{m}[close]:share}}")
+            for m, title in (("poli", "POLI"), ("pca", "PCA"))
+        ),
+        Column("RMSE lower", _lower("poli.rmse", "pca.rmse")),
+    ],
+)
+
+
+def _bands_report(held_out: list[dict[str, Any]]) -> Report:
+    records = [
+        {"name": r["name"], "range": band, "poli": mine, "pca": r["pca"]["bands"][band]}
+        for r in held_out for band, mine in r["poli"]["bands"].items() if mine["count"]
+    ]  # fmt: skip
     notes = ["RMSE / median in degrees / share within 10 degrees; PCA with the k that is best for the whole configuration"]
-    return Report("Normals of scans by range", command, columns, rows, notes, {})
+    return Report("geometry_bands", "Normals of scans by range", records, _BANDS, notes)
 
 
-def _real_report(real: dict[str, Any], command: str) -> Report:
-    rows = [
-        [
-            name,
-            f"{r['points']:.0f}",
-            f"{r['poli_nll']:.2f}",
-            f"{r['tuned']['nll']:.2f}",
-            f"{r['poli_nll'] - r['tuned']['nll']:+.2f}",
-            f"{r['poli_median']:.2f}",
-            f"{r['tuned']['median_squared']:.2f}",
-            f"k {r['tuned']['k']}, scale {r['tuned']['scale']:.4f}, floor {100 * r['tuned']['floor']:.1f} cm",
-        ]
-        for name, r in real.items()
-    ]
-    columns = ["sequence, voxel", "points", "NLL POLI", "NLL PCA", "difference", "median POLI", "median PCA", "PCA tuned to"]
+_REAL = Table(
+    [Column("sequence, voxel", "{name}")],
+    [
+        Column("points", "{points:.0f}"),
+        Column("NLL POLI", "{poli_nll:.2f}"),
+        Column("NLL PCA", "{tuned[nll]:.2f}"),
+        Column("difference", lambda r: f"{r['poli_nll'] - r['tuned']['nll']:+.2f}"),
+        Column("median POLI", "{poli_median:.2f}"),
+        Column("median PCA", "{tuned[median_squared]:.2f}"),
+        Column("PCA tuned to", "k {tuned[k]}, scale {tuned[scale]:.4f}, floor {floor_cm:.1f} cm"),
+    ],
+)
+
+
+def _real_report(records: list[dict[str, Any]]) -> Report:
     notes = [
         "NLL in nats a match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I); median of d'(2C)^-1 d (2.37 when calibrated)",
         "PCA has its k, global scale and floor tuned on these very scans; POLI has seen none of them, nor any real scan",
         "poses refined by small_gicp's GICP from the given ones where that lowers the residuals",
     ]
-    return Report("Likelihood of real scans", command, columns, rows, notes, {"configurations": real})
+    return Report("geometry_real", "Likelihood of real scans", records, _REAL, notes)
 
 
-def _lower(mine: float, theirs: float) -> str:
-    return f"{100 * (1 - mine / theirs):.1f} %"
+# --- pictures
 
 
-def _pairs(mine: dict[str, float], theirs: dict[str, float]) -> str:
-    return "; ".join(f"{100 * mine[s]:.1f}, {100 * theirs[s]:.1f}" for s in mine)
+def draw_sides(model: str, path: Path) -> None:
+    """Points, PCA, POLI and truth of a 16-beam scan."""
+    (scan,) = held_out_pairs(["vlp16"], spots=1, places=(_PICTURED,))
+    cloud, truth = scan.cloud(_PICTURE_VOXEL), scan.normals(_PICTURE_VOXEL)
+    known = np.isfinite(truth[:, 0])
+    flat = Ellipsoids.trusted(cloud.points[known].astype(np.float64), _discs(truth[known], 0.12))
+    panels = [
+        render_points(cloud.points, _CAMERA, np.full((len(cloud), 3), 0.35), pixels=3),
+        # PCA's ellipsoids are as wide as the neighbourhood they come from; drawn at about the size of POLI's.
+        _ellipsoids(pca(cloud, k=16), 0.5),
+        _ellipsoids(estimate(cloud, model), 2.0),
+        _ellipsoids(flat, 2.0),
+    ]
+    _write_grid(path, panels)
+
+
+def draw_sensors(model: str, path: Path) -> None:
+    """POLI's ellipsoids, one panel for each sensor."""
+    scans = held_out_pairs(list(SENSORS), spots=1, places=(_PICTURED,))
+    panels = [_ellipsoids(estimate(scan.cloud(_PICTURE_VOXEL), model), 2.0) for scan in scans]
+    _write_grid(path, [*panels, np.full_like(panels[0], 250)])
+
+
+def _ellipsoids(field: Ellipsoids, radius: float) -> np.ndarray:
+    return render_ellipsoids(field, _CAMERA, normal_colors(field.normals), radius)
+
+
+def _discs(normals: np.ndarray, sigma: float) -> np.ndarray:  # (N, 3) -> (N, 3, 3)
+    """Flat ones that show a direction and claim nothing else."""
+    return sigma**2 * (np.eye(3) - 0.99 * normals[:, :, None] * normals[:, None, :])
+
+
+def _write_grid(path: Path, panels: list[np.ndarray]) -> None:
+    rows = [np.concatenate(panels[i : i + 2], axis=1) for i in range(0, len(panels), 2)]
+    write_png(path, np.concatenate(rows, axis=0))

@@ -1,22 +1,24 @@
-"""`python -m benchmarks layer`: is the certified layer fast, tight and rightly differentiated? Against cvxpylayers on the same problems."""
+"""The certified pose layer against cvxpylayers (Clarabel and SCS): speed, tightness and gradients.
+
+Example: python -m benchmarks layer --json layer.json
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.progress import track
 
 from benchmarks.data.pose_problems import PoseProblem, hostile_problem, random_problem
-from benchmarks.report import Report, publish
+from benchmarks.options import option
+from benchmarks.report import Plot, Report, Table, column_list
 from benchmarks.rivals.cvxpy_layer import CvxpyPose
 from poli import certify, se3
 from poli.learn.layer import certified_pose
-from poli.show.figure import pyplot, save_figure
 
 import torch  # isort: skip  (after poli.learn, which says which extra is missing)
 
@@ -28,63 +30,61 @@ _TURNS = 3
 
 
 @dataclass(frozen=True)
-class LayerBench:
-    problems: int = 1000
-    repeats: int = 15
-    largest: int = 100_000
-    seed: int = 0
+class Options:
+    problems: int = option(1000, "random problems for the certified fraction")
+    repeats: int = option(15, "problems timed for each size and method")
+    largest: int = option(100_000, "largest number of matches timed")
+    seed: int = option(0, "seed of the random problems")
 
 
-@dataclass(frozen=True)
-class Timing:
-    forward: float  # ms, median
-    backward: float
-    rotation_error: float  # largest difference to the certified rotation
+_TABLE = Table(
+    column_list(matches="{matches}", layer="{layer}"),
+    column_list(
+        forward_ms="{forward_ms:.2f}",
+        backward_ms="{backward_ms:.2f}",
+        total_ms="{total_ms:.2f}",
+        times_ours="{times_ours:.1f}",
+        rotation_error="{rotation_error:.0e}",
+    ),
+)
 
-    @property
-    def total(self) -> float:
-        return self.forward + self.backward
 
-
-def run(config: LayerBench, out: Path, json_path: Path | None) -> None:
-    tightness = measure_tightness(config)
-    worst = measure_gradients(config)
-    times = measure_times(config)
-    figures = {
-        "speedup_vs_cvxpylayers": _best_rival(times, 1_000) / times["poli", 1_000].total,
-        "ms_1000": times["poli", 1_000].total,
-        "ms_cvxpylayers_1000": _best_rival(times, 1_000),
-        "ms_16000": times["poli", 16_000].total if ("poli", 16_000) in times else None,
+def run(options: Options) -> Iterator[Report]:
+    tightness = measure_tightness(options)
+    worst = measure_gradients(options)
+    records = measure_times(options)
+    total = {(r["layer"], r["matches"]): r["total_ms"] for r in records}
+    rival = min(ms for (name, n), ms in total.items() if n == 1_000 and name.startswith("cvxpylayers"))
+    speedup = rival / total["poli", 1_000]
+    summary = {
+        "speedup_vs_cvxpylayers": speedup,
+        "ms_1000": total["poli", 1_000],
+        "ms_cvxpylayers_1000": rival,
+        "ms_16000": total.get(("poli", 16_000)),
         "worst_gradient_error": worst,
         **tightness,
-        "times_ms": {f"{name} {n}": {"forward": t.forward, "backward": t.backward} for (name, n), t in times.items()},
     }
-    rows = []
-    for (name, n), t in times.items():
-        ratio = t.total / times["poli", n].total
-        rows.append(
-            [str(n), name, f"{t.forward:.2f}", f"{t.backward:.2f}", f"{t.total:.2f}", f"{ratio:.1f}", f"{t.rotation_error:.0e}"]
-        )
     notes = [
-        f"certified: {tightness['certified_fraction']:.4f} of {config.problems} random problems (4 to 2,000 matches, weights of "
+        f"certified: {tightness['certified_fraction']:.4f} of {options.problems} random problems (4 to 2,000 matches, weights of "
         f"condition up to 1e4, noise up to 10 sigma, any rotation); worst gap {tightness['worst_gap']:.1e}",
         f"{tightness['proven_without_sdp']:.3f} of them proven by the multipliers of least norm, without the semidefinite solver",
         f"worst gradient error against central differences: {worst:.1e} ({_GRADIENT_PROBLEMS} problems; by weights, points, and "
         "the prior's pose and covariance)",
-        f"speedup over the fastest cvxpylayers variant at 1,000 matches: {figures['speedup_vs_cvxpylayers']:.1f}",
+        f"speedup over the fastest cvxpylayers variant at 1,000 matches: {speedup:.1f}",
         "one problem at a time, gradients for all weights; medians; 'always SDP' is our layer with the shortcut switched off",
     ]
-    command = f"python -m benchmarks layer --problems {config.problems} --repeats {config.repeats} --largest {config.largest} --seed {config.seed}"
-    columns = ["matches", "layer", "forward ms", "backward ms", "total ms", "times ours", "rotation error"]
-    publish(Report("Certified pose layer against cvxpylayers", command, columns, rows, notes, figures), "layer", out, json_path)
-    _plot(times, out / "layer.png")
+    plot = Plot(
+        "matches", "total_ms", "layer", "matches", "forward + backward (ms)", kind="loglog",
+        title="One problem, gradients for all weights", dashed=lambda name: not name.startswith("poli"),
+    )  # fmt: skip
+    yield Report("layer", "Certified pose layer against cvxpylayers", records, _TABLE, notes, summary, {"layer": plot})
 
 
-def measure_tightness(config: LayerBench) -> dict[str, float]:
+def measure_tightness(options: Options) -> dict[str, float]:
     """How often the answer is proven optimal."""
-    rng = np.random.default_rng(config.seed)
+    rng = np.random.default_rng(options.seed)
     answers = []
-    for _ in track(range(config.problems), "certifying"):
+    for _ in track(range(options.problems), "certifying"):
         p = hostile_problem(rng)
         answers.append(certify.solve(p.source, p.target, p.information))
     return {
@@ -94,9 +94,9 @@ def measure_tightness(config: LayerBench) -> dict[str, float]:
     }
 
 
-def measure_gradients(config: LayerBench) -> float:
+def measure_gradients(options: Options) -> float:
     """The worst relative error of directional derivatives by each input, against central differences."""
-    rng = np.random.default_rng(config.seed + 1)
+    rng = np.random.default_rng(options.seed + 1)
     return max(gradient_error(rng, with_prior=i % 2 == 1) for i in track(range(_GRADIENT_PROBLEMS), "differentiating"))
 
 
@@ -146,7 +146,7 @@ def _direction(rng: np.random.Generator, index: int, value: torch.Tensor) -> tup
     return direction, lambda step: value + step * direction
 
 
-def measure_times(config: LayerBench) -> dict[tuple[str, int], Timing]:
+def measure_times(options: Options) -> list[dict[str, Any]]:
     """Forward and backward, one problem at a time, every method on the same problems: in turns of a burst each, as in training."""
     methods: dict[str, Callable[..., torch.Tensor]] = {
         "poli": lambda p, q, W: certified_pose(p, q, W).T_target_source[:3, :3],
@@ -155,20 +155,23 @@ def measure_times(config: LayerBench) -> dict[tuple[str, int], Timing]:
     for solver in ("Clarabel", "SCS"):
         for size, name in ((13, "paper's 13x13"), (10, "our 10x10")):
             methods[f"cvxpylayers {solver}, {name}"] = CvxpyPose(size, solver)  # type: ignore[arg-type]
-    times = {}
-    for n in [s for s in _SIZES if s <= config.largest]:
-        rng = np.random.default_rng(config.seed + n)
-        problems = [random_problem(rng, n, condition=1e2) for _ in range(config.repeats)]
+    records = []
+    for n in [s for s in _SIZES if s <= options.largest]:
+        rng = np.random.default_rng(options.seed + n)
+        problems = [random_problem(rng, n, condition=1e2) for _ in range(options.repeats)]
         rotations = [certify.solve(p.source, p.target, p.information).T_target_source[:3, :3] for p in problems]
         samples: dict[str, list[tuple[float, float, float]]] = {name: [] for name in methods}
         for _ in track(range(_TURNS), f"timing {n} matches"):
             for name, method in methods.items():
                 _time_once(method, problems[0], rotations[0])  # warm up
                 samples[name] += [_time_once(method, p, R) for p, R in zip(problems, rotations, strict=True)]
-        for name in methods:
-            forward, backward, error = np.array(samples[name]).T
-            times[name, n] = Timing(float(np.median(forward)), float(np.median(backward)), float(error.max()))
-    return times
+        measured = {name: np.array(samples[name]).T for name in methods}
+        medians = {name: (float(np.median(ms[0])), float(np.median(ms[1]))) for name, ms in measured.items()}
+        for name, (forward, backward) in medians.items():
+            times = {"forward_ms": forward, "backward_ms": backward, "total_ms": forward + backward}
+            times["times_ours"] = times["total_ms"] / sum(medians["poli"])
+            records.append({"matches": n, "layer": name, **times, "rotation_error": float(measured[name][2].max())})
+    return records
 
 
 def _time_once(method: Callable[..., torch.Tensor], problem: PoseProblem, rotation: np.ndarray) -> tuple[float, float, float]:
@@ -180,21 +183,3 @@ def _time_once(method: Callable[..., torch.Tensor], problem: PoseProblem, rotati
     R.sum().backward()
     end = time.perf_counter()
     return 1e3 * (middle - start), 1e3 * (end - middle), float(np.abs(R.detach().numpy() - rotation).max())
-
-
-def _best_rival(times: dict[tuple[str, int], Timing], n: int) -> float:
-    return min(t.total for (name, size), t in times.items() if size == n and name.startswith("cvxpylayers"))
-
-
-def _plot(times: dict[tuple[str, int], Timing], path: Path) -> None:
-    plt = pyplot()
-    figure, axes = plt.subplots(figsize=(7, 4.5))
-    for name in dict.fromkeys(name for name, _ in times):
-        sizes = [n for other, n in times if other == name]
-        style = "-" if name.startswith("poli") else "--"
-        axes.loglog(sizes, [times[name, n].total for n in sizes], style, marker="o", label=name)
-    axes.set(xlabel="matches", ylabel="forward + backward (ms)", title="One problem, gradients for all weights")
-    axes.grid(True, which="both", alpha=0.3)
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=2)
-    save_figure(figure, path)
-    plt.close(figure)

@@ -1,11 +1,14 @@
-"""`python -m benchmarks noise` (supplement SE): which loss survives measured poses that are wrong.
+"""Which loss survives measured poses that are wrong: training with pose noise 0 to 0.03, judged by normals (supplement SE).
 
 Equal networks learn from equal clouds with T-Q-C (the measured pose is taken as true), T-T-Q-C (the paper's) and T-T-Q-C-map (the
 chordal prior inside the certified problem), at several levels of noise on the translation. What counts are the normals.
+
+Example: python -m benchmarks noise configs/noise.toml --mesh dragon.ply
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,13 +16,13 @@ import numpy as np
 from rich.progress import track
 
 from benchmarks.experiments.objects import NEIGHBOURS, NormalErrors, load_objects
-from benchmarks.report import Report, publish
+from benchmarks.options import option
+from benchmarks.report import Plot, Report, Table, column_list
 from poli.data.shapes import Mesh
 from poli.estimation import estimate, pca
-from poli.learn.config import TrainConfig
+from poli.learn.config import TrainConfig, read_config
 from poli.learn.losses import LossKind
 from poli.learn.trainer import train
-from poli.show.figure import pyplot, save_figure
 
 KINDS: dict[str, LossKind] = {"T-Q-C": "tqc", "T-T-Q-C": "ttqc", "T-T-Q-C-map": "ttqc-map"}
 LEVELS = (0.0, 0.01, 0.02, 0.03)
@@ -27,47 +30,45 @@ _LEAST_SIGMA = 0.005  # of Gamma's translation: without noise the measured pose 
 
 
 @dataclass(frozen=True)
-class NoiseBench:
-    config: TrainConfig
-    beside: Path  # the folder that file names in the configuration count from
-    meshes: tuple[Path, ...] = ()
+class Options:
+    config: Path = option(Path("configs/noise.toml"), "training configuration; its loss and noise are replaced", argument=True)
+    mesh: tuple[Path, ...] = option((), ".ply or .obj meshes, separated by commas; our own shapes if not given")
+    runs: Path = option(Path("runs/noise"), "folder for the twelve training runs; they resume")
     points: int = 1000
     clouds: int = 10
     seed: int = 0
 
 
-def run(bench: NoiseBench, folder: Path, out: Path, json_path: Path | None, command: str) -> None:
-    objects = load_objects(bench.meshes)
-    errors: dict[str, dict[float, NormalErrors]] = {name: {} for name in KINDS}
+_TABLE = Table(column_list(loss="{loss}"), across="title", cell="{rmse:.1f} / {median:.1f} ({against_clean_percent:+.0f} %)")
+
+
+def run(options: Options) -> Iterator[Report]:
+    config, objects = read_config(options.config), load_objects(options.mesh)
+    records = []
     for name, level in track([(name, level) for name in KINDS for level in LEVELS], "training"):
-        model = train(_configured(bench.config, KINDS[name], level), folder / f"{KINDS[name]}_{level:g}", beside=bench.beside)
-        errors[name][level] = _errors(objects, bench, str(model))
-    rivals = [_pca_errors(objects, bench, k) for k in NEIGHBOURS]
-    best_rmse, best_median = min(e.rmse for e in rivals), min(e.median for e in rivals)
-    clean = {name: by_level[0.0].rmse for name, by_level in errors.items()}
-    rows = []
-    for name, by_level in errors.items():
-        rows.append(
-            [name, *(f"{e.rmse:.1f} / {e.median:.1f} ({100 * (e.rmse / clean[name] - 1):+.0f} %)" for e in by_level.values())]
+        folder = options.runs / f"{KINDS[name]}_{level:g}"
+        model = str(train(_configured(config, KINDS[name], level), folder, beside=options.config.parent))
+        errors = _errors(objects, options, lambda points, model=model: estimate(points, model).normals)  # type: ignore[misc]
+        clean = records[-LEVELS.index(level)]["rmse"] if level else errors.rmse
+        records.append(
+            {"loss": name, "noise": level, "title": f"noise {level:g}", **vars(errors)}
+            | {"against_clean_percent": 100 * (errors.rmse / clean - 1)}  # type: ignore[operator]
         )
-    figures = {
-        "errors": {name: {str(level): vars(e) for level, e in by_level.items()} for name, by_level in errors.items()},
-        "rmse_against_noise_free": {
-            name: {str(level): e.rmse / clean[name] for level, e in by_level.items()} for name, by_level in errors.items()
-        },
-        "best_pca": {"rmse": best_rmse, "median": best_median},
-    }
-    s = bench.config.schedule
+    rivals = [_errors(objects, options, lambda points, k=k: pca(points, k=k).normals) for k in NEIGHBOURS]  # type: ignore[misc]
+    best_rmse, best_median = min(e.rmse for e in rivals), min(e.median for e in rivals)
     notes = [
-        f"normals' RMSE / median in degrees (and the RMSE against the same loss without noise), N = {bench.points}, "
-        f"{bench.clouds} clouds each of {', '.join(objects)}; the best PCA has {best_rmse:.1f} / {best_median:.1f}",
-        f"{s.steps} steps each of {bench.config.pairs.clouds} clouds with {bench.config.pairs.partners} partners; "
-        "matches are nearest neighbours under the measured pose",
+        f"normals' RMSE / median in degrees (and the RMSE against the same loss without noise), N = {options.points}, "
+        f"{options.clouds} clouds each of {', '.join(objects)}; the best PCA has {best_rmse:.1f} / {best_median:.1f}",
+        f"{config.schedule.steps} steps each of {config.pairs.clouds} clouds with {config.pairs.partners} partners; "
+        "matches are nearest neighbors under the measured pose",
         "noise: standard deviation of each axis of the measured translation, in radii of the object; Gamma is given that value",
     ]
-    columns = ["loss", *(f"noise {level:g}" for level in LEVELS)]
-    publish(Report("Losses under noisy poses", command, columns, rows, notes, figures), "noise", out, json_path)
-    _plot(errors, best_rmse, out / "noise.png")
+    plot = Plot(
+        "noise", "rmse", "loss", "noise of the measured translations, in radii", "normals' RMSE, degrees",
+        title="", level=("the best PCA", best_rmse),
+    )  # fmt: skip
+    summary = {"best_pca": {"rmse": best_rmse, "median": best_median}}
+    yield Report("noise", "Losses under noisy poses", records, _TABLE, notes, summary, {"noise": plot})
 
 
 def _configured(config: TrainConfig, kind: LossKind, level: float) -> TrainConfig:
@@ -75,29 +76,7 @@ def _configured(config: TrainConfig, kind: LossKind, level: float) -> TrainConfi
     return replace(config, pairs=replace(config.pairs, translation_noise=level), loss=loss)
 
 
-def _clouds(objects: dict[str, Mesh], bench: NoiseBench) -> list[tuple[np.ndarray, np.ndarray]]:
-    rng = np.random.default_rng(bench.seed)
-    return [mesh.sample(bench.points, rng) for mesh in objects.values() for _ in range(bench.clouds)]
-
-
-def _errors(objects: dict[str, Mesh], bench: NoiseBench, model: str) -> NormalErrors:
-    clouds = _clouds(objects, bench)
-    return NormalErrors.of([estimate(points, model).normals for points, _ in clouds], [normals for _, normals in clouds])
-
-
-def _pca_errors(objects: dict[str, Mesh], bench: NoiseBench, k: int) -> NormalErrors:
-    clouds = _clouds(objects, bench)
-    return NormalErrors.of([pca(points, k=k).normals for points, _ in clouds], [normals for _, normals in clouds])
-
-
-def _plot(errors: dict[str, dict[float, NormalErrors]], best_pca: float, path: Path) -> None:
-    plt = pyplot()
-    figure, axes = plt.subplots(figsize=(6, 4))
-    for name, by_level in errors.items():
-        axes.plot(list(by_level), [e.rmse for e in by_level.values()], marker="o", label=name)
-    axes.axhline(best_pca, color="k", lw=0.8, ls=":", label="the best PCA")
-    axes.set(xlabel="noise of the measured translations, in radii", ylabel="normals' RMSE, degrees")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    save_figure(figure, path)
-    plt.close(figure)
+def _errors(objects: dict[str, Mesh], options: Options, normals_of: Callable[[np.ndarray], np.ndarray]) -> NormalErrors:
+    rng = np.random.default_rng(options.seed)
+    clouds = [mesh.sample(options.points, rng) for mesh in objects.values() for _ in range(options.clouds)]
+    return NormalErrors.of([normals_of(points) for points, _ in clouds], [normals for _, normals in clouds])

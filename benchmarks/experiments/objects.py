@@ -1,22 +1,24 @@
-"""`python -m benchmarks objects`: normals, registration and calibration on objects that the network never saw.
+"""Normals, registration and calibration on objects, against PCA, KISS-Matcher and the surface's own normals.
 
 The protocol is the paper's (Section "Object Pose Estimation", SD): N points drawn twice from a mesh in the unit sphere, turned by
 up to 60 degrees; success is a rotation error of at most 10 degrees.
+
+Example: python -m benchmarks objects --mesh dragon.ply,happy_buddha.ply
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rich.progress import track
 
-from benchmarks.report import Report, publish
+from benchmarks.options import MODEL, option
+from benchmarks.parallel import in_processes
+from benchmarks.report import Plot, Report, Table, column_list, mean_record
 from benchmarks.rivals.object_registrars import CONTESTANTS, NEIGHBOURS, Cloud
 from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.errors import InputError
@@ -24,21 +26,21 @@ from poli.estimation import estimate, pca
 from poli.estimation.neighbours import NeighbourIndex
 from poli.se3 import so3_exp
 from poli.show.figure import pyplot, save_figure
-from poli.threads import thread_count, use_one_thread
+from poli.threads import thread_count
 
 _CLOUDS = 20  # of each object and N, for normals and calibration
 
 
 @dataclass(frozen=True)
-class ObjectsBench:
-    meshes: tuple[Path, ...] = ()  # our own shapes if empty
-    model: str = "objects"
+class Options:
+    mesh: tuple[Path, ...] = option((), ".ply or .obj meshes, separated by commas; our own shapes if not given")
+    model: str = option("objects", MODEL)
+    pairs: int = option(100, "pairs for each object and number of points", least=1)
+    seed: int = option(0, "seed of the pairs that are drawn", least=0)
     normal_sizes: tuple[int, ...] = (300, 500, 1000)
     sizes: tuple[int, ...] = (300, 400, 500, 600, 700, 800, 900, 1000)
-    pairs: int = 100
     max_rotation: float = 60.0  # degrees
     tolerance: float = 10.0  # degrees
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,23 +57,24 @@ class NormalErrors:
         return NormalErrors(float(np.sqrt(np.mean(angles**2))), float(np.median(angles)))
 
 
-def run(config: ObjectsBench, out: Path, json_path: Path | None, command: str) -> None:
-    objects = load_objects(config.meshes)
-    normals = {name: {n: normal_errors(mesh, n, config) for n in config.normal_sizes} for name, mesh in objects.items()}
-    distances = {name: squared_distances(mesh, config) for name, mesh in objects.items()}
-    success = _success_rates(objects, config)
-    figures = {
-        "normals": normals,
-        "calibration": {name: float(values.mean()) for name, values in distances.items()},
-        "success": success,
-        "success_mean": {name: {k: float(np.mean(list(v.values()))) for k, v in rates.items()} for name, rates in success.items()},
-    }
-    rows = []
+_TABLE = Table(
+    column_list(object="{object}", N="{N}"),
+    across="method",
+    cell=lambda r: f"{100 * r['success']:.{1 if r['N'] == 'mean' else 0}f}",
+)
+
+
+def run(options: Options) -> Iterator[Report]:
+    objects = load_objects(options.mesh)
+    normals = {name: {n: normal_errors(mesh, n, options) for n in options.normal_sizes} for name, mesh in objects.items()}
+    distances = {name: squared_distances(mesh, options) for name, mesh in objects.items()}
+    records = _success_rates(objects, options)
+    shown: list[Any] = []
     for name in objects:
-        rows += [[name, str(n), *(f"{100 * success[name][method][n]:.0f}" for method in CONTESTANTS)] for n in config.sizes]
-        means = figures["success_mean"][name]  # type: ignore[index]
-        rows.append([name, "mean", *(f"{100 * means[method]:.1f}" for method in CONTESTANTS)])
-    notes = [f"success: rotation error of at most {config.tolerance:.0f} degrees, {config.pairs} pairs each, in per cent"]
+        mine = [r for r in records if r["object"] == name]
+        shown += mine
+        shown += [{**mean_record([r for r in mine if r["method"] == method]), "N": "mean"} for method in CONTESTANTS]
+    notes = [f"success: rotation error of at most {options.tolerance:.0f} degrees, {options.pairs} pairs each, in per cent"]
     notes += [f"{name}: {how.about}" for name, how in CONTESTANTS.items()]
     for name in objects:
         for n, e in normals[name].items():
@@ -81,10 +84,18 @@ def run(config: ObjectsBench, out: Path, json_path: Path | None, command: str) -
                 f"{100 * (1 - e['poli_rmse'] / e['pca_rmse']):.1f} % / {100 * (1 - e['poli_median'] / e['pca_median']):.1f} % lower"
             )
         notes.append(f"calibration, {name}: mean of d'(2C)^-1 d is {distances[name].mean():.2f} (3 when calibrated)")
-    report = Report("Objects: registration, normals and calibration", command, ["object", "N", *CONTESTANTS], rows, notes, figures)
-    publish(report, "objects", out, json_path)
-    _plot_success(success, out / "objects.png")
-    _plot_calibration(distances, out / "objects_calibration.png")
+    summary = {
+        "normals": normals,
+        "calibration": {name: float(values.mean()) for name, values in distances.items()},
+        "success_mean": {
+            name: {r["method"]: r["success"] for r in shown if (r["object"], r["N"]) == (name, "mean")} for name in objects
+        },
+    }
+    plots = {
+        "objects": Plot("N", "success", "method", "points", "success, %", "object", scale=100, ylim=(-2, 102)),
+        "objects_calibration": partial(_plot_calibration, distances),
+    }
+    yield Report("objects", "Objects: registration, normals and calibration", records, _TABLE, notes, summary, plots, shown)
 
 
 def load_objects(paths: Sequence[Path]) -> dict[str, Mesh]:
@@ -96,7 +107,7 @@ def load_objects(paths: Sequence[Path]) -> dict[str, Mesh]:
     return {f"shape {seed}": procedural_mesh(seed) for seed in range(2_000_000, 2_000_004)}
 
 
-def normal_errors(mesh: Mesh, count: int, config: ObjectsBench) -> dict[str, float]:
+def normal_errors(mesh: Mesh, count: int, config: Options) -> dict[str, float]:
     """POLI, and the best PCA over the k's, chosen for each measure on its own."""
     rng = np.random.default_rng([config.seed, count])
     clouds = [mesh.sample(count, rng) for _ in range(_CLOUDS)]
@@ -115,7 +126,7 @@ def normal_errors(mesh: Mesh, count: int, config: ObjectsBench) -> dict[str, flo
     }
 
 
-def squared_distances(mesh: Mesh, config: ObjectsBench) -> np.ndarray:
+def squared_distances(mesh: Mesh, config: Options) -> np.ndarray:
     """d'(2C)^-1 d of nearest points between independent clouds of one surface at the true pose: chi-square with 3 degrees of
     freedom, were the residuals Gaussian."""
     rng = np.random.default_rng([config.seed, 1])
@@ -128,20 +139,17 @@ def squared_distances(mesh: Mesh, config: ObjectsBench) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _success_rates(objects: dict[str, Mesh], config: ObjectsBench) -> dict[str, dict[str, dict[int, float]]]:
+def _success_rates(objects: dict[str, Mesh], options: Options) -> list[dict[str, Any]]:
     """By object, contestant and N. Every process takes one object and N at a time, with one thread."""
-    jobs = [(name, n) for name in objects for n in config.sizes]
-    rates: dict[str, dict[str, dict[int, float]]] = {name: {contestant: {} for contestant in CONTESTANTS} for name in objects}
-    with ProcessPoolExecutor(thread_count(), get_context("spawn"), use_one_thread) as pool:
-        answers = pool.map(_rates, (objects[name] for name, _ in jobs), (n for _, n in jobs), repeat(config))
-        for (name, n), by_contestant in zip(jobs, track(answers, "registering", len(jobs)), strict=True):
-            for contestant, rate in by_contestant.items():
-                rates[name][contestant][n] = rate
-    return rates
+    jobs = [(name, n) for name in objects for n in options.sizes]
+    answers = in_processes(partial(_rates, options), [(objects[name], n) for name, n in jobs], thread_count(), "registering")
+    found = zip(jobs, answers, strict=True)
+    return [{"object": name, "N": n, "method": m, "success": rate} for (name, n), rates in found for m, rate in rates.items()]
 
 
-def _rates(mesh: Mesh, count: int, config: ObjectsBench) -> dict[str, float]:
+def _rates(config: Options, job: tuple[Mesh, int]) -> dict[str, float]:
     """The share of the pairs that each contestant registers, in the best of its ways."""
+    mesh, count = job
     won = {contestant: np.zeros(len(how.ways)) for contestant, how in CONTESTANTS.items()}
     for pair in range(config.pairs):
         source, target, R_true = draw_pair(mesh, count, config, pair)
@@ -153,7 +161,7 @@ def _rates(mesh: Mesh, count: int, config: ObjectsBench) -> dict[str, float]:
     return {contestant: float(counts.max()) / config.pairs for contestant, counts in won.items()}
 
 
-def draw_pair(mesh: Mesh, count: int, config: ObjectsBench, pair: int) -> tuple[Cloud, Cloud, np.ndarray]:
+def draw_pair(mesh: Mesh, count: int, config: Options, pair: int) -> tuple[Cloud, Cloud, np.ndarray]:
     """Source and target with their true normals, and the rotation from one to the other."""
     rng = np.random.default_rng([config.seed, count, pair])
     axis = rng.standard_normal(3)
@@ -171,20 +179,6 @@ def with_normals(cloud: Cloud, model: str) -> Cloud:
 def rotation_error(R: np.ndarray, R_true: np.ndarray) -> float:
     """Degrees."""
     return float(np.degrees(np.arccos(np.clip(0.5 * (np.trace(R.T @ R_true) - 1.0), -1.0, 1.0))))
-
-
-def _plot_success(success: dict[str, dict[str, dict[int, float]]], path: Path) -> None:
-    plt = pyplot()
-    figure, axes = plt.subplots(1, len(success), figsize=(5.5 * len(success), 4.2), squeeze=False, sharey=True)
-    for panel, (name, rates) in zip(axes[0], success.items(), strict=True):
-        for method, by_size in rates.items():
-            panel.plot(list(by_size), [100 * rate for rate in by_size.values()], marker="o", ms=4, label=method)
-        panel.set(title=name, xlabel="points", ylim=(-2, 102))
-        panel.grid(alpha=0.3)
-    axes[0, 0].set_ylabel("success, %")
-    axes[0, -1].legend(fontsize=8)
-    save_figure(figure, path)
-    plt.close(figure)
 
 
 def _plot_calibration(distances: dict[str, np.ndarray], path: Path) -> None:

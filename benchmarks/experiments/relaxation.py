@@ -1,4 +1,4 @@
-"""`python -m benchmarks relaxation` (supplement SC): what it costs to leave the pose prior out of the inner problem.
+"""What leaving the pose prior out of the inner problem costs: two scenarios and two loss curves (supplement SC).
 
 Scenario A and B are the paper's toys, f(x; z) with the covariances as x and the pose as z, and g(z) the prior. The third part is
 the real thing: a network trained with the relaxed inner problem, and the two likelihood terms as it learns.
@@ -6,13 +6,15 @@ the real thing: a network trained with the relaxed inner problem, and the two li
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import Report, publish
+from benchmarks.options import option
+from benchmarks.report import Column, Report, Table
 from poli.learn.config import DataConfig, ScheduleConfig, TrainConfig
 from poli.learn.logs import read_log
 from poli.learn.losses import LossConfig
@@ -22,6 +24,12 @@ from poli.show.figure import pyplot, save_figure
 
 _UPDATES = 30
 _WINDOW = 10  # logged steps that the start and the end of a loss curve are averaged over
+
+
+@dataclass(frozen=True)
+class Options:
+    steps: int = option(600, "steps of the training that the loss curves come from", least=1)
+    runs: Path = option(Path("runs/relaxation"), "folder for the training run")
 
 
 @dataclass(frozen=True)
@@ -73,28 +81,27 @@ def trajectory(scenario: Scenario, relaxed: bool) -> np.ndarray:  # (updates + 1
     return np.array(path)
 
 
-def run(steps: int, folder: Path, out: Path, json_path: Path | None, command: str) -> None:
+_TABLE = Table([Column("", "{case}")], [Column("", "{start}"), Column("", "{end}")])
+
+
+def run(options: Options) -> Iterator[Report]:
     paths = {s.name: {mode: trajectory(s, mode == "relaxed") for mode in ("exact", "relaxed")} for s in SCENARIOS}
-    curves = _train(steps, folder)
-    rows, figures = [], {}
+    curves = _train(options.steps, options.runs)
+    records: list[dict[str, object]] = []
     for s in SCENARIOS:
-        ends = {mode: path[-1] for mode, path in paths[s.name].items()}
-        total = {mode: s.f(*end) + s.g(end[1]) for mode, end in ends.items()}
-        figures[f"scenario_{s.name}"] = {"exact": ends["exact"].tolist(), "relaxed": ends["relaxed"].tolist(), "objective": total}
-        for mode in ("exact", "relaxed"):
-            x, z = ends[mode]
-            rows.append([f"scenario {s.name}, {mode}", f"x = {x:.4f}, z = {z:.4f}", f"f + g = {total[mode]:.4f}"])
-    for name, values in curves.items():
-        if name != "step":
-            first, last = float(values[:_WINDOW].mean()), float(values[-_WINDOW:].mean())
-            figures[name] = {"first": first, "last": last}
-            rows.append([f"training, {name} term, a match", f"{first:.4f} at the start", f"{last:.4f} at the end"])
+        for mode, path in paths[s.name].items():
+            x, z = path[-1]
+            total = s.f(x, z) + s.g(z)
+            case = {"case": f"scenario {s.name}, {mode}", "start": f"x = {x:.4f}, z = {z:.4f}", "end": f"f + g = {total:.4f}"}
+            records.append({**case, "x": x, "z": z, "objective": total})
+    for name in ("correspondence", "pose"):
+        first, last = float(curves[name][:_WINDOW].mean()), float(curves[name][-_WINDOW:].mean())
+        case = {"case": f"training, {name} term, a match", "start": f"{first:.4f} at the start", "end": f"{last:.4f} at the end"}
+        records.append({**case, "first": first, "last": last})
     notes = [f"scenario {s.name}: {s.formula}; {_UPDATES} alternating updates from x = {s.start:g}" for s in SCENARIOS]
-    notes.append(f"training: T-T-Q-C with the relaxed inner problem, pose noise 0.02, {steps} steps on our own shapes")
-    publish(
-        Report("The relaxation of the inner problem", command, ["", "", ""], rows, notes, figures), "relaxation", out, json_path
-    )
-    _plot(paths, curves, out / "relaxation.png")
+    notes.append(f"training: T-T-Q-C with the relaxed inner problem, pose noise 0.02, {options.steps} steps on our own shapes")
+    plots = {"relaxation": partial(_plot, paths, curves)}
+    yield Report("relaxation", "The relaxation of the inner problem", records, _TABLE, notes, plots=plots)
 
 
 def _train(steps: int, folder: Path) -> dict[str, np.ndarray]:

@@ -1,22 +1,28 @@
-"""`python -m benchmarks step`: where the time of a training step goes, against one pass through the rival's layer alone."""
+"""Where the time of a training step goes, against forward and backward passes of cvxpylayers.
+
+Examples: python -m benchmarks step --points 1000
+          python -m benchmarks step --points 16000 --lidar configs/lidar.toml
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.data.pose_problems import random_problem
-from benchmarks.report import Report, publish
+from benchmarks.options import option
+from benchmarks.report import Column, Report, Table
 from benchmarks.rivals.cvxpy_layer import CvxpyPose
 from poli.data.scan_pairs import simulated_pairs
 from poli.data.shapes import procedural_mesh
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.learn.config import TrainConfig
+from poli.learn.config import TrainConfig, read_config
 from poli.learn.losses import LossConfig
 from poli.learn.model import TrainingModel
 from poli.learn.pairs import PairBatch, PairConfig, draw_pairs
@@ -34,9 +40,19 @@ _RIVALS = {
 _TURNS = 3
 
 
-def run(points: int, repeats: int, out: Path, json_path: Path | None, lidar: TrainConfig | None = None) -> None:
-    """Of an object, or of a scan as the LiDAR configuration has them."""
-    step = _of_scans(points, lidar) if lidar else _of_objects(points)
+@dataclass(frozen=True)
+class Options:
+    points: int = option(1000, "points of the cloud", least=16)
+    repeats: int = option(15, "steps and passes in each of three turns", least=1)
+    lidar: Path | None = option(None, "configuration of scans: a step of that instead of one of objects")
+
+
+_TABLE = Table([Column("", "{part}")], [Column("ms", "{ms:.2f}"), Column("of a step", "{share_percent:.0f} %")])
+
+
+def run(options: Options) -> Iterator[Report]:
+    points, repeats = options.points, options.repeats
+    step = _of_scans(points, read_config(options.lidar)) if options.lidar else _of_objects(points)
     rivals = {name: CvxpyPose(size, solver) for name, (size, solver) in _RIVALS.items()}  # type: ignore[arg-type]
     parts: list[tuple[float, ...]] = []
     passes: dict[str, list[float]] = {name: [] for name in rivals}
@@ -44,22 +60,20 @@ def run(points: int, repeats: int, out: Path, json_path: Path | None, lidar: Tra
         parts += [step.once(turn * repeats + i) for i in range(repeats + 2)][2:]
         for name, layer in rivals.items():
             passes[name] += [_pass(layer, points, turn * repeats + i) for i in range(repeats + 2)][2:]
-    medians = dict(zip(_PARTS, 1e3 * np.median(parts, axis=0), strict=True))
+    medians = dict(zip(_PARTS, (1e3 * np.median(parts, axis=0)).tolist(), strict=True))
     total = 1e3 * float(np.median(np.sum(parts, axis=1)))
     passed = {name: 1e3 * float(np.median(seconds)) for name, seconds in passes.items()}
-    rows = [[f"step: {name}", f"{ms:.2f}", f"{100 * ms / total:.0f} %"] for name, ms in medians.items()]
-    rows.append(["step: all of it", f"{total:.2f}", "100 %"])
-    rows += [[f"{name}, forward + backward", f"{ms:.2f}", f"{100 * ms / total:.0f} %"] for name, ms in passed.items()]
+    rows = {f"step: {name}": ms for name, ms in medians.items()} | {"step: all of it": total}
+    rows |= {f"{name}, forward + backward": ms for name, ms in passed.items()}
+    records = [{"part": part, "ms": ms, "share_percent": 100 * ms / total} for part, ms in rows.items()]
     ratios = {name: total / ms for name, ms in passed.items()}
     notes = [
         f"one cloud of {points} points, one partner, T-T-Q-C, {step.about}; in training, grouping runs beside the rest",
         *(f"a step takes as long as {ratio:.1f} passes of {name}" for name, ratio in ratios.items()),
     ]
-    figures = {"parts_ms": medians, "step_ms": total, "passes_ms": passed, "passes_a_step": ratios}
-    command = f"python -m benchmarks step --points {points} --repeats {repeats}" + (f" --lidar {lidar.name}.toml" if lidar else "")
-    columns, name = ["", "ms", "of a step"], "step_lidar" if lidar else "step"
-    publish(Report("A training step and its parts", command, columns, rows, notes, figures), name, out, json_path)
-    _plot(medians, passed, out / f"{name}.png")
+    summary, name = {"step_ms": total, "passes_a_step": ratios}, "step_lidar" if options.lidar else "step"
+    plots = {name: partial(_plot, medians, passed)}
+    yield Report(name, "A training step and its parts", records, _TABLE, notes, summary, plots)
 
 
 def _of_objects(points: int) -> _Step:

@@ -1,4 +1,8 @@
-"""`python -m benchmarks throughput`: how many scans a second `poli densify` does, by who does the work."""
+"""Scans per second of `poli densify`, of files and of a bag: one worker, processes, and a local dask cluster.
+
+Needs the extras `ros` and `cluster`.
+Example: python -m benchmarks throughput --json throughput.json
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.data.densify_inputs import Scans, recorded, simulated, write_bins, write_mcap
-from benchmarks.report import Report, publish
+from benchmarks.options import DRIVES, MODEL, option
+from benchmarks.report import Column, Report, Table
 from poli.errors import MissingExtra
 from poli.tasks.densify import DensifyConfig, densify
 from poli.tasks.densify.bags import densify_bag, look_into_bag
@@ -30,15 +36,19 @@ _INPUTS = {"folder": ".bin files", "bag": "mcap bag"}
 
 
 @dataclass(frozen=True)
-class ThroughputBench:
-    config: DensifyConfig
-    sensor: str = "vlp16"
-    place: str = "town"
-    scans: int = 240
-    drives: Path = Path("runs/throughput_drives")  # where simulated drives are kept
-    data: Path | None = None  # scans to take instead of simulated ones
-    workers: int = 2  # processes, and workers of the cluster, of one thread each
-    repeats: int = 3
+class Options:
+    model: str = option("lidar", MODEL)
+    scans: int = option(240, "scans of the drive; fewer if it has no more", least=1)
+    place: str = option("town", "held-out place to drive through")
+    sensor: str = option("vlp16", "name of a sensor, or a file of beams")
+    drives: Path = option(Path("runs/throughput_drives"), DRIVES)
+    data: Path | None = option(None, "scans to take instead: a folder of them, a sequence, a bag")
+    workers: int = option(2, "processes, and workers of the cluster, of one thread each", least=1)
+    repeats: int = option(3, "passes of each; the median counts", least=1)
+
+    @property
+    def config(self) -> DensifyConfig:
+        return DensifyConfig(model=self.model)
 
     def read(self) -> Scans:
         if self.data is not None:
@@ -66,53 +76,57 @@ class _Measured:
         return statistics.median(self.rates[name])
 
 
-def run(bench: ThroughputBench, out: Path, json_path: Path | None, command: str) -> None:
-    scans = bench.read()
+_TABLE = Table(
+    [Column("input", "{input}"), Column("who", "{who}")],
+    [
+        Column("scans/s", "{rate:.1f} ({least:.1f} to {most:.1f})"),
+        Column(f"x {ONE_THREAD}", "{to_one_thread:.2f}"),
+        Column(f"x {ONE_WORKER}", "{to_all_threads:.2f}"),
+        Column("start s", "{start_s:.1f}"),
+    ],
+)
+
+
+def run(options: Options) -> Iterator[Report]:
+    scans = options.read()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         inputs = {"folder": write_bins(scans.clouds, place / "bins"), "bag": write_mcap(scans.clouds, place / "bag")}
-        measured, tally = _measure(bench, scans, inputs, place / "dense")
-    columns = ["input", "who", "scans/s", f"x {ONE_THREAD}", f"x {ONE_WORKER}", "start s"]
-    rows = [_row(bench, measured, kind, name) for kind in _INPUTS for name in measured]
-    means, config = (total / tally.scans for total in (tally.points_in, tally.points_out)), bench.config
+        measured, tally = _measure(options, scans, inputs, place / "dense")
+    records = [_record(options, measured, kind, name) for kind in _INPUTS for name in measured]
+    means, config = (total / tally.scans for total in (tally.points_in, tally.points_out)), options.config
     notes = [
         "{}: {} scans of {:.0f} points, {:.0f} when densified ".format(scans.name, tally.scans, *means)
         + f"(per_point {config.per_point}, within {config.within:g}, voxel {config.voxel:g} m); x, y, z, intensity as float32",
-        f"scans/s: medians of {bench.repeats} passes in turns (least and most), from files to files, bags in the way that can be "
+        f"scans/s: medians of {options.repeats} passes in turns (least and most), from files to files, bags in the way that can be "
         "resumed; what workers take to start does not count",
         "start: until every worker has densified a scan. One worker is this process, which has loaded everything before; on the "
         "command line, that is the start of any command",
-        f"one worker with all threads ({thread_count()}) is `--workers 1`; the others are `--workers {bench.workers}` and "
-        f"`--scheduler` with {bench.workers} local workers of one thread, which share the cores with the process that reads and "
+        f"one worker with all threads ({thread_count()}) is `--workers 1`; the others are `--workers {options.workers}` and "
+        f"`--scheduler` with {options.workers} local workers of one thread, which share the cores with the process that reads and "
         "writes, and on the cluster with its scheduler",
     ]
-    units = {"": ONE_THREAD, "_all_threads": ONE_WORKER}
-    figures = {
-        "scans": tally.scans, "points_in": tally.points_in, "points_out": tally.points_out, "workers": bench.workers,
-        "threads": thread_count(), "repeats": bench.repeats,
-        "scans_per_second": {name: found.rates for name, found in measured.items()},
-        "start_seconds": {name: found.start for name, found in measured.items()},
-        **{
-            f"ratio_{kind}_{name.replace(',', '').replace(' ', '_')}{ending}": _ratio(measured, name, kind, unit)
-            for ending, unit in units.items() for kind in _INPUTS for name in measured
-        },
-    }  # fmt: skip
-    publish(Report("Scans a second, densified", command, columns, rows, notes, figures), "throughput", out, json_path)
+    summary: dict[str, Any] = {"scans": tally.scans, "points_in": tally.points_in, "points_out": tally.points_out}
+    summary |= {"workers": options.workers, "threads": thread_count(), "repeats": options.repeats}
+    for r in records:
+        key = f"ratio_{r['kind']}_{r['method'].replace(',', '').replace(' ', '_')}"
+        summary |= {key: r["to_one_thread"], f"{key}_all_threads": r["to_all_threads"]}
+    yield Report("throughput", "Scans a second, densified", records, _TABLE, notes, summary)
 
 
-def _measure(bench: ThroughputBench, scans: Scans, inputs: dict[str, Path], dense: Path) -> tuple[dict[str, _Measured], Tally]:
+def _measure(options: Options, scans: Scans, inputs: dict[str, Path], dense: Path) -> tuple[dict[str, _Measured], Tally]:
     """In turns, so that a slow moment of the machine hits them all; workers run only while they are measured."""
-    measured = {name: _Measured() for name in bench.contestants()}
-    densify(scans.clouds[0], bench.config)  # loads the model and its kernels
-    for _ in range(bench.repeats):
-        for name, (workers, start) in bench.contestants().items():
+    measured = {name: _Measured() for name in options.contestants()}
+    densify(scans.clouds[0], options.config)  # loads the model and its kernels
+    for _ in range(options.repeats):
+        for name, (workers, start) in options.contestants().items():
             begin = time.perf_counter()
             with start() as doer:
-                _warm_up(doer, workers, partial(densified_by, config=bench.config), scans.clouds[0])
+                _warm_up(doer, workers, partial(densified_by, config=options.config), scans.clouds[0])
                 measured[name].start.append(time.perf_counter() - begin)
                 for kind, source in inputs.items():
                     begin = time.perf_counter()
-                    tally = _densify(kind, source, dense, bench.config, doer)
+                    tally = _densify(kind, source, dense, options.config, doer)
                     measured[name].rates[kind].append(tally.scans / (time.perf_counter() - begin))
                     shutil.rmtree(dense)
     return measured, tally
@@ -168,16 +182,11 @@ def _local_cluster(workers: int) -> Iterator[Engine]:
         yield found
 
 
-# --- the table
-
-
-def _row(bench: ThroughputBench, measured: dict[str, _Measured], kind: str, name: str) -> list[str]:
-    titles = {PROCESSES: f"{bench.workers} processes", CLUSTER: f"dask cluster of {bench.workers} workers"}
-    found, rates = measured[name], measured[name].rates[kind]
-    speed = f"{found.rate(kind):.1f} ({min(rates):.1f} to {max(rates):.1f})"
-    ratios = [f"{_ratio(measured, name, kind, unit):.2f}" for unit in (ONE_THREAD, ONE_WORKER)]
-    return [_INPUTS[kind], titles.get(name, name), speed, *ratios, f"{statistics.median(found.start):.1f}"]
-
-
-def _ratio(measured: dict[str, _Measured], name: str, kind: str, unit: str) -> float:
-    return measured[name].rate(kind) / measured[unit].rate(kind)
+def _record(options: Options, measured: dict[str, _Measured], kind: str, name: str) -> dict[str, Any]:
+    titles = {PROCESSES: f"{options.workers} processes", CLUSTER: f"dask cluster of {options.workers} workers"}
+    rates, rate = measured[name].rates[kind], measured[name].rate(kind)
+    return {
+        "input": _INPUTS[kind], "who": titles.get(name, name), "kind": kind, "method": name, "rates": rates,
+        "rate": rate, "least": min(rates), "most": max(rates), "to_one_thread": rate / measured[ONE_THREAD].rate(kind),
+        "to_all_threads": rate / measured[ONE_WORKER].rate(kind), "start_s": statistics.median(measured[name].start),
+    }  # fmt: skip

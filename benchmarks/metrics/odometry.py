@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data.drives import RecordedDrive
+from benchmarks.report import mean
 from benchmarks.rivals.odometry_contestants import Contestant, Outcome
 from poli.tasks.trajectories import RelativeErrors, relative_errors, segment_errors
 from poli.tasks.trajectories.pose_errors import path_lengths
@@ -57,14 +58,13 @@ class Judged:
         return case(self.group, self.voxel)
 
     def flat(self) -> dict[str, Any]:
-        """For a JSON file, which knows no NaN."""
         known: dict[str, Any] = {name: getattr(self, name) for name in ("drive", "method", "setting")}
         known |= {"voxel_m": self.voxel, "restarts": self.restarts, "degenerate_scans": self.degenerate}
         for frames, rpe in self.rpe.items():
-            known |= {f"rpe_{frames}_m": number(rpe.metres), f"rpe_{frames}_deg": number(rpe.degrees)}
-            known |= {f"rpe_{frames}_spread_m": number(rpe.spread), f"rpe_{frames}_pairs": rpe.count}
-        known |= {"drift_percent": number(self.drift), "drift_frames": self.drift_frames, "segments_percent": number(self.segments)}
-        return known | {"rpe_1_refined_m": number(self.refined), "milliseconds": number(self.milliseconds)}
+            known |= {f"rpe_{frames}_m": rpe.metres, f"rpe_{frames}_deg": rpe.degrees}
+            known |= {f"rpe_{frames}_spread_m": rpe.spread, f"rpe_{frames}_pairs": rpe.count}
+        known |= {"drift_percent": self.drift, "drift_frames": self.drift_frames, "segments_percent": self.segments}
+        return known | {"rpe_1_refined_m": self.refined, "milliseconds": self.milliseconds}
 
 
 def judge(
@@ -127,15 +127,5 @@ def mean_rpe(drives: Sequence[Judged], frames: int = 1) -> float:
     return mean([judged.rpe[frames].metres for judged in drives])
 
 
-def mean(values: Iterable[float]) -> float:
-    """Of the numbers among them; NaN where there is none."""
-    finite = [value for value in values if not math.isnan(value)]
-    return float(np.mean(finite)) if finite else math.nan
-
-
 def case(group: str, voxel: float) -> str:
     return f"{group}, {voxel:g} m"
-
-
-def number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

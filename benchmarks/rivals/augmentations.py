@@ -1,4 +1,4 @@
-"""Who takes part in `python -m benchmarks augmentation`: systems that know nothing of ellipsoids, on scans as they are and made denser."""
+"""Scans made denser in several ways, and systems that know nothing of ellipsoids, which are run on them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cache import weights_digest
+from benchmarks.cache import our_state, weights_digest
 from benchmarks.data.drives import DriveSource, RealDrive
 from benchmarks.data.rings import ring_elevations
 from benchmarks.rivals.odometry import Run, run_genz, run_kiss
 from benchmarks.rivals.odometry_contestants import CHOSEN, Contestant, Outcome
 from benchmarks.rivals.range_interpolation import RangeInterpolation, interpolate
-from poli import __version__
 from poli.data.simulate import find_sensor
 from poli.tasks.densify import DensifyConfig, densify
 
@@ -66,7 +65,7 @@ def raw() -> Augmentation:
 
 def densified(name: str, config: DensifyConfig) -> Augmentation:
     weights = "" if config.model == "pca" else weights_digest(config.model)
-    known = {**asdict(config), "model": "pca" if config.model == "pca" else "", "version": __version__, "weights": weights}
+    known = {**asdict(config), "model": "pca" if config.model == "pca" else "", **our_state(), "weights": weights}
     return Augmentation(name, partial(_densify, config=config), known)
 
 

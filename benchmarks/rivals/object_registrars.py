@@ -1,4 +1,4 @@
-"""The contestants of `python -m benchmarks objects`: normals of one kind in one pipeline, from two clouds to a rotation, or None."""
+"""The rivals of `python -m benchmarks objects`: two clouds with normals of one kind in, a rotation or None out."""
 
 from __future__ import annotations
 

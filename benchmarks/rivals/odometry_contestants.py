@@ -1,4 +1,4 @@
-"""Who takes part in `python -m benchmarks odometry`: the rivals with every setting that they are given, and our odometry in several ways."""
+"""Who takes part in `python -m benchmarks odometry`: rivals with all settings they are given, and our odometry in several ways."""
 
 from __future__ import annotations
 

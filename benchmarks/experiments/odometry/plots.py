@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.metrics.odometry import Judged, mean, mean_rpe
+from benchmarks.metrics.odometry import Judged, mean_rpe
+from benchmarks.report import mean
 from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, PCA, RAW, SCAN, SYSTEMS, VARIANTS
 from poli.se3 import inverse
 from poli.show.figure import pyplot, save_figure
