@@ -45,14 +45,14 @@ test-numba: $(VENV)/.python  ## compiled code with the oldest and the newest num
 	$(BIN)/python tests/try_numba.py
 
 bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/results
-	$(BIN)/poli bench layer --out docs/results
-	$(BIN)/poli bench pca --out docs/results
-	$(BIN)/poli bench step --out docs/results
-	$(BIN)/poli bench relaxation --out docs/results
-	$(BIN)/poli bench geometry --out docs/results
-	$(BIN)/poli bench runtime --out docs/results
-	$(BIN)/poli bench engines --out docs/results
-	$(BIN)/poli bench odometry --out docs/results
+	$(BIN)/python -m benchmarks layer --out docs/results
+	$(BIN)/python -m benchmarks pca --out docs/results
+	$(BIN)/python -m benchmarks step --out docs/results
+	$(BIN)/python -m benchmarks relaxation --out docs/results
+	$(BIN)/python -m benchmarks geometry --out docs/results
+	$(BIN)/python -m benchmarks runtime --out docs/results
+	$(BIN)/python -m benchmarks engines --out docs/results
+	$(BIN)/python -m benchmarks odometry --out docs/results
 
 docs: $(VENV)/.docs  ## the documentation site, to site/; a dead link or a page that no menu has is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

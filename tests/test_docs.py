@@ -15,7 +15,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import poli
-from doc_pages import PAGES, README, ROOT, blocks, check_options, commands, mentions, parse
+from doc_pages import PAGES, README, ROOT, benchmark_commands, blocks, check_options, commands, mentions, parse, parse_benchmark
 from poli.cli import app
 from poli.data.datasets import write_folder
 from poli.data.simulate import Ride, Sensor, World
@@ -82,6 +82,8 @@ def test_commands_exist(page):
                 parse(words)
     for words in mentions(page):
         check_options(words)
+    for words in benchmark_commands(page):
+        parse_benchmark(words)
 
 
 def test_examples_in_the_help_exist():
@@ -107,5 +109,5 @@ def test_every_block_of_the_site_has_a_language():
 
 def test_the_readme_names_the_commands_that_must_hold():
     text = README.read_text(encoding="utf-8")
-    for command in ("make demo", "make test", "poli estimate", "poli register", "poli train", "python -m benchmarks objects"):
+    for command in ("make demo", "make test", "poli estimate", "poli register", "poli train"):
         assert command in text

@@ -116,7 +116,7 @@ def _result(name: str) -> str:
     """`<!-- result: NAME -->` in a page: the table of docs/results/NAME.md, or that there is none yet."""
     path = RESULTS / f"{name}.md"
     if not path.is_file():
-        return f"*Not measured yet: `poli bench {name}` writes this table.*"
+        return f"*Not measured yet: `python -m benchmarks {name}` writes this table.*"
     rows = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     return "\n".join(rows) + f"\n\n[{_title(path)}: the whole page](results/{name}.md)"
 
