@@ -39,7 +39,7 @@ wheel: $(VENV)/.python constraints.txt  ## a wheel for this platform, to dist/: 
 	POLI_NATIVE_BUILD=wheel $(BIN)/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .
 
 test-machines: $(VENV)/.dev  ## the numerical tests as other CPUs, BLAS libraries and numbers of threads would run them, and how far results differ
-	cd tests && ../$(BIN)/python -m machines $(MACHINES)
+	cd tests && PYTHONPATH=.. ../$(BIN)/python -m machines $(MACHINES)
 
 test-numba: $(VENV)/.python  ## compiled code with the oldest and the newest numba that pyproject.toml allows, each in a new environment
 	$(BIN)/python tests/try_numba.py

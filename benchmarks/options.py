@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, BooleanOptionalAction, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, field, fields
 from pathlib import Path
 from types import ModuleType, NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, NoReturn, get_args, get_type_hints
 
 from poli.errors import InputError
 
@@ -23,9 +23,14 @@ def option(default: Any, text: str, *, least: int | None = None, argument: bool 
     return field(default=default, metadata={"help": text, "least": least, "argument": argument})
 
 
+class _Parser(ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; `{self.prog} --help` lists the options")
+
+
 def parse(experiment: ModuleType, prog: str, words: Sequence[str]) -> tuple[Any, Path, Path | None]:
     """The experiment's `Options`, the folder for its reports, and the file for a copy of the JSON."""
-    parser = ArgumentParser(prog=prog, description=experiment.__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser = _Parser(prog=prog, description=experiment.__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for tables and plots (default: results)")
     parser.add_argument("--json", type=Path, help="also write the figures to this file", metavar="FILE")
     kinds = get_type_hints(experiment.Options)
@@ -52,28 +57,28 @@ def _add(parser: ArgumentParser, name: str, kind: Any, default: Any, help: str, 
     elif argument:
         parser.add_argument(name, type=one, nargs="?", **how)
     else:
-        how |= {"type": _list_of(one, name) if several else _number(one, name, least) if one in (int, float) else one}
+        how |= {"type": _list_of(one) if several else _number(one, least) if one in (int, float) else one}
         parser.add_argument(f"--{name.replace('_', '-')}", metavar="A,B" if several else one.__name__.upper(), **how)
 
 
-def _number(kind: Callable[[str], Any], name: str, least: int | None) -> Callable[[str], Any]:
+def _number(kind: Callable[[str], Any], least: int | None) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         try:
             value = kind(text)
         except ValueError:
-            raise InputError(f"{name} is {text!r}; expected a number") from None
+            raise ArgumentTypeError(f"expected a number, got {text!r}") from None
         if least is not None and value < least:
-            raise InputError(f"{name} is {text}; expected {least} or more")
+            raise ArgumentTypeError(f"expected {least} or more, got {text}")
         return value
 
     return read
 
 
-def _list_of(kind: Callable[[str], Any], name: str) -> Callable[[str], tuple[Any, ...]]:
+def _list_of(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
     def read(text: str) -> tuple[Any, ...]:
         words = [word.strip() for word in text.split(",")]
         if kind is int and not all(word.isdecimal() for word in words):
-            raise InputError(f"{name} is {text!r}; expected whole numbers separated by commas, as 5000,10000")
+            raise ArgumentTypeError(f"expected whole numbers separated by commas, as 5000,10000, got {text!r}")
         return tuple(kind(word) for word in words)
 
     return read

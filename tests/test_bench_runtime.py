@@ -143,7 +143,7 @@ def test_sizes_that_nothing_can_be_measured_at_are_refused():
             Options(sizes=sizes)
     with pytest.raises(InputError, match="at least 500"):
         run(["engines", "--sizes", "400,1000"])
-    with pytest.raises(InputError, match="sizes is '400;500'"):
+    with pytest.raises(InputError, match="got '400;500'"):
         run(["runtime", "--sizes", "400;500"])
 
 

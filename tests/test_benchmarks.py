@@ -47,9 +47,12 @@ def test_every_experiment_explains_its_options(name, capsys):
     [
         (["latte"], "no experiment 'latte'; choose from adapt, "),
         (["layr"], "did you mean layer?"),
-        (["certificate", "--problems", "0"], "problems is 0; expected 1 or more"),
-        (["certificate", "--problems", "many"], "problems is 'many'; expected a number"),
-        (["runtime", "--sizes", "few"], "sizes is 'few'; expected whole numbers"),
+        (["certificate", "--problems", "0"], "argument --problems: expected 1 or more, got 0"),
+        (["certificate", "--problems", "many"], "argument --problems: expected a number, got 'many'"),
+        (["certificate", "--problem"], "argument --problems: expected one argument"),
+        (["certificate", "--milk", "2"], "unrecognized arguments: --milk 2; `python -m benchmarks certificate --help`"),
+        (["adapt"], "required: --real"),
+        (["runtime", "--sizes", "few"], "argument --sizes: expected whole numbers separated by commas"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(words, said, monkeypatch, capsys):
