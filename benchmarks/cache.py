@@ -82,7 +82,7 @@ class Cache:
 
 def drive_identity(drive: RecordedDrive) -> dict[str, Any]:
     digest = hashlib.sha256(np.ascontiguousarray(drive.poses).tobytes())
-    for points in (drive.scans[0], drive.scans[-1]):  # a drive's first and last scan tell it from one of another sensor or noise
+    for points in (drive.scans[0], drive.scans[-1]):  # enough to distinguish sensors and noise
         digest.update(np.ascontiguousarray(points).tobytes())
     return {"name": drive.name, "scans": len(drive), "digest": digest.hexdigest()}
 

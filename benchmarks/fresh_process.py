@@ -1,4 +1,4 @@
-"""What only a fresh process can tell: how much memory an estimate takes at its peak, and how long the first one takes."""
+"""What only a fresh process can measure: how much memory an estimate takes at its peak, and how long the first one takes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ import numpy
 poli.estimate(numpy.load(sys.argv[1]), model=sys.argv[2], warn=False)
 print(time.perf_counter() - start)
 """
+_ROOT = Path(__file__).parents[1]
 _PEAK = "import sys; from benchmarks.fresh_process import print_peak; print_peak(*sys.argv[1:])"
 
 
 def peak_mb(points: np.ndarray, model: str) -> float | None:
     """MB (10^6 bytes) that `poli.estimate` takes at its peak, above a process that has loaded and warmed up the model and holds the
-    points: the input does not count, the ellipsoids that come back do. None where the system does not tell."""
+    points: the input does not count, the ellipsoids that come back do. None where the system does not report it."""
     with tempfile.TemporaryDirectory() as folder:
         return json.loads(_in_a_process(_PEAK, points, model, Path(folder)))
 
@@ -51,7 +52,8 @@ def first_call_seconds(points: np.ndarray, model: str) -> tuple[float, float]:
 def _in_a_process(code: str, points: np.ndarray, model: str, folder: Path, cache: bool = False) -> str:
     """What it prints. With `cache`, compiled kernels are kept in `folder` and found nowhere else."""
     np.save(folder / "points.npy", points)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "kernels")} if cache else None
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))  # so that it finds `benchmarks`
+    environment = {**os.environ, "PYTHONPATH": path} | ({"NUMBA_CACHE_DIR": str(folder / "kernels")} if cache else {})
     command = [sys.executable, "-c", code, str(folder / "points.npy"), model]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -68,7 +70,7 @@ def print_peak(points_file: str, model: str) -> None:
     with contextlib.suppress(OSError, AttributeError):  # what is free already would hide what the estimate takes; glibc only
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far, that of loading; where that fails we tell too much
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading; if that fails, ours is too high
     before = _resident_mb("VmRSS")
     field = poli.estimate(points, model=model, warn=False)
     after = _resident_mb("VmHWM")
@@ -77,7 +79,7 @@ def print_peak(points_file: str, model: str) -> None:
 
 
 def _resident_mb(row: str) -> float | None:
-    """Now (VmRSS) or at the peak so far (VmHWM). Elsewhere than on Linux only peaks are told, so that the difference of two is what
+    """Now (VmRSS) or at the peak so far (VmHWM). Outside Linux only peaks are known, so that the difference of two is what
     the estimate takes above all that was needed before: not more than the truth, and perhaps less."""
     if _STATUS.is_file():
         for line in _STATUS.read_text().splitlines():

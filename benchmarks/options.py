@@ -46,13 +46,13 @@ def _add(parser: ArgumentParser, name: str, kind: Any, default: Any, help: str, 
     parts = [part for part in get_args(kind) if part not in (NoneType, Ellipsis)]
     several = getattr(kind, "__origin__", None) is tuple
     one = parts[0] if parts else kind
+    shown = "" if default in (None, (), "", MISSING) else f"(default: {','.join(map(str, default)) if several else default})"
+    how: dict[str, Any] = {"default": default}
     if default is MISSING:
         shown, how = "(required)", {"required": True}
-    else:
-        shown = "" if default in (None, (), "") else f"(default: {','.join(map(str, default)) if several else default})"
-        how = {"default": default}
     how["help"] = f"{help} {shown}".strip().replace("%", "%%")
     if one is bool:
+        how["help"] = f"{help} (default: %(default)s)"
         parser.add_argument(f"--{name.replace('_', '-')}", action=BooleanOptionalAction, **how)
     elif argument:
         parser.add_argument(name, type=one, nargs="?", **how)

@@ -23,13 +23,13 @@ _UNCOUNTED = 2  # runs at the start of a turn
 def same_threads() -> Iterator[int]:
     """Everyone gets as many threads as the library. Enter it before rivals are imported: they count cores when they are loaded.
 
-    OpenMP is told by a variable. Open3D has TBB since 0.20 and cannot be told, so that this process is kept to as many cores.
+    OpenMP reads a variable. Open3D has used TBB since 0.20, which has no such setting: the process is restricted to as many cores.
     """
     threads, variable = thread_count(), os.environ.get("OMP_NUM_THREADS")
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     there = len(cores) if cores else os.cpu_count() or 1
     if threads > there or (threads < there and not cores):
-        raise InputError(f"POLI_NUM_THREADS is {threads}, but rivals run on {there} cores and cannot be told otherwise; unset it")
+        raise InputError(f"POLI_NUM_THREADS is {threads}, but rivals run on {there} cores and cannot be limited; unset it")
     os.environ["OMP_NUM_THREADS"] = str(threads)
     try:
         if cores:
@@ -73,7 +73,7 @@ def medians(contestants: Mapping[str, Callable[[], dict[str, float]]], repeats: 
 # --- the stages of one estimate
 
 STAGES = ("sampling", "neighbours", "network", "interpolation")
-UPRIGHT = Sight(np.zeros(3), np.array([0.0, 0.0, 1.0]))  # a sensor at the origin, as `estimate` has it unless told
+UPRIGHT = Sight(np.zeros(3), np.array([0.0, 0.0, 1.0]))  # a sensor at the origin, the default of `estimate`
 
 
 def stage_times(points: np.ndarray, model: str) -> dict[str, float]:

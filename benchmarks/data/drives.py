@@ -87,8 +87,8 @@ def simulated_sequences(
 ) -> Iterator[RecordedDrive]:
     """`count` scans at 8 m/s through the middle of each place's route, or as many as there is room for, with a warning.
 
-    They are recorded into the folder `keep`, one process a core, and read from there the next time; a recording of another
-    length, sensor or ride is made anew. Recordings know nothing of changes to the simulator: delete them after one.
+    They are recorded into the folder `keep`, one process per core, and read from there the next time; a recording of another
+    length, sensor or ride is made again. Changes to the simulator are not noticed: delete the recordings after one.
     """
     if count < 2:
         raise InputError(f"count is {count}; odometry needs two scans or more")

@@ -94,7 +94,7 @@ def evenly_spaced(available: int, count: int) -> list[int]:
 
 
 def thin_beams(points: np.ndarray, beams: int) -> np.ndarray:  # (N, 3) -> (M, 3)
-    """The returns of every second, fourth, ... row of an HDL-64E, told apart by elevation."""
+    """The returns of every second, fourth, ... row of an HDL-64E, distinguished by elevation."""
     if beams not in (8, 16, 32):
         raise InputError(f"beams is {beams}; an HDL-64E can be thinned to 8, 16 or 32 (None leaves it whole)")
     elevation = np.degrees(np.arctan2(points[:, 2], np.hypot(points[:, 0], points[:, 1])))

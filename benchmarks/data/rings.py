@@ -1,4 +1,4 @@
-"""The rings of real spinning sensors, told apart by elevation: the files of public sequences often carry no ring numbers."""
+"""The rings of real spinning sensors, distinguished by elevation: the files of public sequences often carry no ring numbers."""
 
 from __future__ import annotations
 

@@ -96,6 +96,10 @@ def _sequence(options: Options, real: RealSequence, drive: RecordedDrive, folder
     return records
 
 
+def _rpe(when: str) -> Cell:
+    return lambda r: _shown(r["own"]["odometry"][when]) if r["own"] else ""
+
+
 def _of_sequence(template: str) -> Cell:
     return lambda r: show(template, r["own"]) if r["own"] else ""
 
@@ -108,10 +112,7 @@ _TABLE = Table(
         Column("difference", lambda r: f"{r['after']['nll'] - r['before']['nll']:+.2f}"),
         Column("median before", "{before[median]:.2f}"),
         Column("median after", "{after[median]:.2f}"),
-        *(
-            Column(f"RPE {when}", lambda r, when=when: _shown(r["own"]["odometry"][when]) if r["own"] else "")
-            for when in ("before", "after")
-        ),
+        *(Column(f"RPE {when}", _rpe(when)) for when in ("before", "after")),
         Column("held-out NLL", _of_sequence("{adaptation[before][nll]:.2f}, {adaptation[after][nll]:.2f}")),
         Column("held-out NEES", _of_sequence("{adaptation[before][nees]:.2f}, {adaptation[after][nees]:.2f}")),
         Column("kept", lambda r: ("yes" if r["own"]["adaptation"]["kept"] else "no") if r["own"] else ""),

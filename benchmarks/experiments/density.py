@@ -69,7 +69,7 @@ def _against_raw(records: Sequence[Record], system: str, way: str) -> dict[str, 
     return found
 
 
-def density_ways(options: Options, source: DriveSource) -> list[Augmentation]:
+def density_ways(options: augmentation.Options, source: DriveSource) -> list[Augmentation]:
     """The same for every drive."""
     grid = [densified(name, config) for name, config in density_grid(options.config).items()]
     return [raw(), *(way for way in grid if way.name != RAW)]

@@ -109,7 +109,7 @@ def run(options: Options) -> Iterator[Report]:
         "trees and searches are made beforehand. Our kernels are timed by the stages `network` and `interpolation` of an estimate: "
         "they find frames, radii and offsets too, and so does the ONNX file. Eager torch, the reference network, is given them",
         "deviation: of a covariance from eager torch's, relative to its largest entry: the largest, and the 99.9th percentile",
-        "MB: the files of the engine's own package, for our kernels numba and llvmlite; OpenVINO is told to compute in float32",
+        "MB: the files of the engine's own package, for our kernels numba and llvmlite; OpenVINO computes in float32",
         *missing,
     ]
     engines = dict.fromkeys(r["engine"] for r in records)

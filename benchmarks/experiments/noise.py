@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.progress import track
@@ -44,7 +45,7 @@ _TABLE = Table(column_list(loss="{loss}"), across="title", cell="{rmse:.1f} / {m
 
 def run(options: Options) -> Iterator[Report]:
     config, objects = read_config(options.config), load_objects(options.mesh)
-    records = []
+    records: list[dict[str, Any]] = []
     for name, level in track([(name, level) for name in KINDS for level in LEVELS], "training"):
         folder = options.runs / f"{KINDS[name]}_{level:g}"
         model = str(train(_configured(config, KINDS[name], level), folder, beside=options.config.parent))
@@ -52,7 +53,7 @@ def run(options: Options) -> Iterator[Report]:
         clean = records[-LEVELS.index(level)]["rmse"] if level else errors.rmse
         records.append(
             {"loss": name, "noise": level, "title": f"noise {level:g}", **vars(errors)}
-            | {"against_clean_percent": 100 * (errors.rmse / clean - 1)}  # type: ignore[operator]
+            | {"against_clean_percent": 100 * (errors.rmse / clean - 1)}
         )
     rivals = [_errors(objects, options, lambda points, k=k: pca(points, k=k).normals) for k in NEIGHBOURS]  # type: ignore[misc]
     best_rmse, best_median = min(e.rmse for e in rivals), min(e.median for e in rivals)

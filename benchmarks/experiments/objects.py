@@ -8,7 +8,7 @@ Example: python -m benchmarks objects --mesh dragon.ply,happy_buddha.ply
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -91,7 +91,7 @@ def run(options: Options) -> Iterator[Report]:
             name: {r["method"]: r["success"] for r in shown if (r["object"], r["N"]) == (name, "mean")} for name in objects
         },
     }
-    plots = {
+    plots: dict[str, Plot | Callable[[Path], None]] = {
         "objects": Plot("N", "success", "method", "points", "success, %", "object", scale=100, ylim=(-2, 102)),
         "objects_calibration": partial(_plot_calibration, distances),
     }

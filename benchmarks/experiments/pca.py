@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def run(options: Options) -> Iterator[Report]:
     if not sizes:
         raise InputError(f"{options.scan}: {len(points)} points; at least {_SIZES[0]} are needed")
     rng = np.random.default_rng(0)
-    records = []
+    records: list[dict[str, Any]] = []
     with same_threads():
         for n in sizes:
             chosen = np.ascontiguousarray(points[rng.permutation(len(points))[:n]])

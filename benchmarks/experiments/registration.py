@@ -35,7 +35,7 @@ from poli.threads import thread_count, use_one_thread
 TABLES = ("places", "resolutions", "voxels")
 OTHERS = (KISS_MATCHER, TEASER)
 RESOLUTIONS = (16, 32, 64)  # beams
-_DENSE_SENSOR = "os2_128"  # that is thinned to those, and that `poli.register` is told the scans are of
+_DENSE_SENSOR = "os2_128"  # thinned to those numbers of beams
 
 
 # Features want surfaces without holes wherever there are some, and mind noise less than odometry does: five samples of every

@@ -74,7 +74,7 @@ _PAPER = 0.1  # noise bound of the paper's pipeline
 _EXAMPLE = 0.05  # of TEASER++'s own example
 
 # Kinds of normals: "poli", "pca6" to "pca24", and "true", the surface's own. A rival with a choice is run with each of them, and
-# the one that registers most pairs counts, for each object and N anew.
+# the one that registers most pairs counts, separately for each object and N.
 CONTESTANTS: dict[str, Contestant] = {
     "POLI + FPFH": Contestant(
         "POLI's normals in the paper's pipeline (one-scale FPFH, mutual matches, maximum clique, GNC)",

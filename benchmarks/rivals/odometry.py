@@ -23,7 +23,7 @@ from poli.voxels import voxel_downsample
 
 PAIRWISE = ("ICP", "PLANE_ICP", "GICP", "VGICP")  # as small_gicp calls them; of another name it makes the identity, without error
 
-# small_gicp stops at 20 steps, 1.7 mrad and 1 mm unless told: too early to say which cost is the better one.
+# small_gicp stops at 20 steps, 1.7 mrad and 1 mm by default: too early to say which cost is the better one.
 _ITERATIONS, _SMALLEST_TURN, _SMALLEST_SHIFT = 50, 1e-4, 1e-4  # steps, radians, metres
 _FIRST_GATE = 2.0  # metres: the first motion is found from nothing, so it is looked for in a wide gate before the settings' own
 # Resolution and gate, metres. A point is matched with the voxel it is in, so that a gate only cuts corners off large ones.

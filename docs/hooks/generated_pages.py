@@ -92,7 +92,7 @@ def _title(path: Path) -> str:
 def _list_of_tables() -> str:
     lines = [
         "# All tables",
-        "Every table comes from the command that stands above it, with the machine and the versions. "
+        "Every table comes from the command that stands above it, with the machine and the versions; the commands run in a clone. "
         "[Compared with the paper](../comparison.md) says which figure of the paper each belongs to.",
         "| table | of |\n|---|---|\n" + "\n".join(f"| [{path.stem}]({path.name}) | {_title(path)} |" for path in _tables()),
     ]

@@ -1,8 +1,8 @@
 """Odometry from scan to scan against small_gicp's four, and on a map against KISS-ICP and GenZ-ICP: errors, drift and time.
 
-Most of it is settings of scan-to-scan rivals, of which only the errors are published. Those run first, a process a core with one
-thread each. What is timed runs afterwards in this process with every thread, one after another: the systems on every drive; the
-scan-to-scan methods, at the settings that turned out best, on one drive of each sensor.
+Most of it is settings of scan-to-scan rivals, of which only the errors are published. Those run first, in one single-threaded
+process per core. What is timed runs afterwards in this process with every thread, one after another: the systems on every drive;
+the scan-to-scan methods, at the settings that turned out best, on one drive of each sensor.
 
 Example: python -m benchmarks odometry --real sequences --json odometry.json
 """
