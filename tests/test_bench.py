@@ -13,7 +13,7 @@ from benchmarks.experiments.objects import (
     squared_distances,
     with_normals,
 )
-from benchmarks.rivals.object_registrars import CONTESTANTS, NEIGHBOURS
+from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBOURS
 from poli.data.shapes import procedural_mesh
 from poli.se3 import so3_exp
 

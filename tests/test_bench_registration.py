@@ -9,7 +9,7 @@ from benchmarks.data.drives import simulated_sequences
 from benchmarks.data.place_pairs import ThinnedDrive, place_pairs, success
 from benchmarks.experiments.registration import Job, Options, places_report, register_pairs, run
 from benchmarks.report import publish
-from benchmarks.rivals.scan_registrars import KISS_MATCHER, OURS, TEASER
+from benchmarks.rivals.registrars import KISS_MATCHER, OURS, TEASER
 from poli.se3 import exp, inverse
 
 

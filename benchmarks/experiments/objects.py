@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.options import MODEL, option
 from benchmarks.parallel import in_processes
 from benchmarks.report import Plot, Report, Table, column_list, mean_record
-from benchmarks.rivals.object_registrars import CONTESTANTS, NEIGHBOURS, Cloud
+from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBOURS, Cloud
 from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.errors import InputError
 from poli.estimation import estimate, pca

@@ -26,7 +26,7 @@ from benchmarks.parallel import in_processes
 from benchmarks.report import NONE, Column, Plot, Record, Report, Table
 from benchmarks.rivals.augmentations import AUGMENTATIONS, POLI, RAW, Augmentation, augmentations, densified, raw
 from benchmarks.rivals.range_interpolation import RangeInterpolation
-from benchmarks.rivals.scan_registrars import KISS_MATCHER, OURS, TEASER, registrar
+from benchmarks.rivals.registrars import KISS_MATCHER, OURS, TEASER, registrar
 from poli.errors import InputError
 from poli.se3 import inverse, log
 from poli.tasks.densify import DensifyConfig
