@@ -162,3 +162,8 @@ def test_options_refuse_what_cannot_be():
         run(["registration", "--tables", "tea"])
     with pytest.raises(InputError, match="expected some of poli, times, all"):
         run(["odometry", "--fresh", "mine"])
+
+
+def test_the_page_of_benchmarks_has_them_all():
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert {name for name in NAMES if f"python -m benchmarks {name} " in page} == set(NAMES)
