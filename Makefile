@@ -39,20 +39,20 @@ wheel: $(VENV)/.python constraints.txt  ## a wheel for this platform, to dist/: 
 	POLI_NATIVE_BUILD=wheel $(BIN)/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .
 
 test-machines: $(VENV)/.dev  ## the numerical tests as other CPUs, BLAS libraries and numbers of threads would run them, and how far results differ
-	cd tests && ../$(BIN)/python -m machines $(MACHINES)
+	cd tests && PYTHONPATH=.. ../$(BIN)/python -m machines $(MACHINES)
 
 test-numba: $(VENV)/.python  ## compiled code with the oldest and the newest numba that pyproject.toml allows, each in a new environment
 	$(BIN)/python tests/try_numba.py
 
 bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/results
-	$(BIN)/poli bench layer --out docs/results
-	$(BIN)/poli bench pca --out docs/results
-	$(BIN)/poli bench step --out docs/results
-	$(BIN)/poli bench relaxation --out docs/results
-	$(BIN)/poli bench geometry --out docs/results
-	$(BIN)/poli bench runtime --out docs/results
-	$(BIN)/poli bench engines --out docs/results
-	$(BIN)/poli bench odometry --out docs/results
+	$(BIN)/python -m benchmarks layer --out docs/results
+	$(BIN)/python -m benchmarks pca --out docs/results
+	$(BIN)/python -m benchmarks step --out docs/results
+	$(BIN)/python -m benchmarks relaxation --out docs/results
+	$(BIN)/python -m benchmarks geometry --out docs/results
+	$(BIN)/python -m benchmarks runtime --out docs/results
+	$(BIN)/python -m benchmarks engines --out docs/results
+	$(BIN)/python -m benchmarks odometry --out docs/results
 
 docs: $(VENV)/.docs  ## the documentation site, to site/; a dead link or a page that no menu has is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

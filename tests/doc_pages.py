@@ -3,11 +3,14 @@
 import re
 import shlex
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
 
+from benchmarks.__main__ import NAMES
+from benchmarks.options import parse as parse_options
 from poli.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -16,6 +19,7 @@ PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`poli ([a-z][^`]*)`")
+_BENCHMARK = re.compile(r"python -m benchmarks ([a-z_]+(?: [^`\n#]*)?)")
 _NEEDS = re.compile(r"<!-- needs: ([\w, ]+) -->\s*\Z")
 _PARSE_ONLY = re.compile(r"<!-- parse only -->\s*\Z")
 _TITLE = re.compile(r'title="([^"]+)"')
@@ -84,3 +88,17 @@ def parse(words: list[str]) -> None:
     command, rest = find_command(words)
     if not {"--help", "--version"} & set(rest):
         command.make_context(command.name, list(rest))
+
+
+def benchmark_commands(page: Path) -> list[list[str]]:
+    """The words of every `python -m benchmarks NAME ...`, in blocks and in running text."""
+    return [shlex.split(match[1]) for match in _BENCHMARK.finditer(page.read_text(encoding="utf-8"))]
+
+
+def parse_benchmark(words: list[str]) -> None:
+    """The experiment exists and takes these options, as far as can be seen without the rivals that it imports."""
+    name, *rest = words
+    assert name in NAMES, f"`python -m benchmarks {' '.join(words)}`: there is no experiment {name!r}"
+    if rest:
+        experiment = import_module(f"benchmarks.experiments.{name}")
+        parse_options(experiment, name, rest)

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from benchmarks.data.pose_problems import random_rotations
 from poli import se3
-from poli.bench.problems import random_rotations
 from poli.certify.constraints import FORMS
 from poli.data.shapes import Mesh
 from poli.ellipsoids import Ellipsoids

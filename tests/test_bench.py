@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 
 import poli
-from poli.bench.objects import (
+from benchmarks.experiments.objects import (
     NormalErrors,
-    ObjectsBench,
+    Options,
     draw_pair,
     normal_errors,
     rotation_error,
     squared_distances,
     with_normals,
 )
-from poli.bench.registrars import CONTESTANTS, NEIGHBOURS
+from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBOURS
 from poli.data.shapes import procedural_mesh
 from poli.se3 import so3_exp
 
 pytest.importorskip("torch")
-from poli.bench.relaxation import SCENARIOS, trajectory
+from benchmarks.experiments.relaxation import SCENARIOS, trajectory
 
 MESH = procedural_mesh(3_000_009, 64)  # not trained on
 
@@ -32,7 +32,7 @@ def test_normal_errors_forget_the_sign():
 
 
 def test_the_best_pca_is_the_best_of_each_measure():
-    result = normal_errors(MESH, 300, ObjectsBench())
+    result = normal_errors(MESH, 300, Options())
     rng = np.random.default_rng([0, 300])
     clouds = [MESH.sample(300, rng) for _ in range(20)]
     truth = [normals for _, normals in clouds]
@@ -44,11 +44,11 @@ def test_the_best_pca_is_the_best_of_each_measure():
 
 
 def test_calibration_is_near_three():
-    assert squared_distances(MESH, ObjectsBench(normal_sizes=(300,))).mean() == pytest.approx(3.0, abs=0.6)
+    assert squared_distances(MESH, Options(normal_sizes=(300,))).mean() == pytest.approx(3.0, abs=0.6)
 
 
 def test_pairs_turn_the_target_by_the_true_rotation():
-    source, target, R = draw_pair(MESH, 200, ObjectsBench(), 0)
+    source, target, R = draw_pair(MESH, 200, Options(), 0)
     assert rotation_error(np.eye(3), R) <= 60.0
     assert rotation_error(R @ so3_exp(np.array([0.0, 0.0, np.deg2rad(7.0)])), R) == pytest.approx(7.0)
     # Both lie on one surface: turned back, the target's normals look like the source's.
@@ -62,7 +62,7 @@ def test_every_contestant_registers_an_easy_pair_in_one_of_its_ways(method):
         pytest.importorskip("kiss_matcher")
     errors = []
     for pair in range(3):
-        source, target, R_true = draw_pair(MESH, 1000, ObjectsBench(max_rotation=20.0), pair)
+        source, target, R_true = draw_pair(MESH, 1000, Options(max_rotation=20.0), pair)
         clouds = [with_normals(cloud, "objects") for cloud in (source, target)]
         answers = [way(clouds[0], clouds[1]) for way in CONTESTANTS[method].ways]
         errors += [rotation_error(R, R_true) for R in answers if R is not None]

@@ -6,16 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.cache import Cache
+from benchmarks.data.drives import RealSequence, SimulatedDrive
+from benchmarks.data.rings import elevations_of, nearest_ring, ring_elevations, thin_rings
+from benchmarks.experiments import density
+from benchmarks.experiments.augmentation import Options, change, long_frames, run
+from benchmarks.report import publish
+from benchmarks.rivals.augmentations import AUGMENTATIONS, POLI, RAW, contestant, densified, raw
+from benchmarks.rivals.odometry import run_kiss
+from benchmarks.rivals.range_interpolation import RangeInterpolation, interpolate
 from pictures import plot_colors
-from poli.bench import density
-from poli.bench.augmentation import AugmentationBench, run
-from poli.bench.augmentation_contestants import AUGMENTATIONS, POLI, RAW, contestant, densified, raw
-from poli.bench.augmentation_figures import change, long_frames
-from poli.bench.odometry_rivals import run_kiss
-from poli.bench.odometry_runs import Kept, SimulatedDrive
-from poli.bench.odometry_sequences import RealSequence
-from poli.bench.range_interpolation import RangeInterpolation, interpolate
-from poli.bench.rings import elevations_of, nearest_ring, ring_elevations, thin_rings
 from poli.data.datasets import write_kitti
 from poli.errors import InputError
 from poli.scan import Scan
@@ -26,12 +26,12 @@ ELEVATIONS = np.linspace(-15.0, 15.0, 16)
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory) -> AugmentationBench:
+def bench(tmp_path_factory) -> Options:
     folder = tmp_path_factory.mktemp("augmentation")
     beams = folder / "small.txt"
     beams.write_text("# steps 300\n" + "\n".join(str(e) for e in ELEVATIONS))
-    return AugmentationBench(
-        DensifyConfig(per_point=2), sensor=str(beams), places=("town",), scans=COUNT, drives=folder / "drives",
+    return Options(
+        per_point=2, sensor=str(beams), places=("town",), scans=COUNT, drives=folder / "drives",
         runs=folder / "runs", processes=1,
     )  # fmt: skip
 
@@ -54,20 +54,25 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
     write_kitti(tmp_path / "real", "street", [Scan(points) for points in town.scans], town.poses)
     street = RealSequence("street", "os1_64", 10.0, (1.0,), beams=32)
     with_real = replace(bench, seeds=1, real=tmp_path / "real", sequences=(street,))
-    run(with_real, tmp_path / "first", tmp_path / "all.json", "poli bench augmentation")
-    figures = json.loads((tmp_path / "all.json").read_text(), parse_constant=pytest.fail)  # NaN is no JSON
-    assert len(plot_colors(tmp_path / "first" / "augmentation.png")) >= 3  # PCA, interpolation and POLI; raw is gray
-    assert len(figures["drives"]) == 2 * 2 * len(AUGMENTATIONS)  # drives, systems
-    long = figures["means"]["KISS-ICP, simulated, mean"]["long"]
+    (report,) = run(with_real)
+    publish(report, tmp_path)
+    records = json.loads((tmp_path / "augmentation.json").read_text(), parse_constant=pytest.fail)["records"]  # NaN is no JSON
+    assert len(plot_colors(tmp_path / "augmentation.png")) >= 3
+    assert len(records) == 2 * 2 * len(AUGMENTATIONS)  # drives, systems
+    long = {r["augmentation"]: r["long"] for r in records if (r["system"], r["real"]) == ("KISS-ICP", False)}
     assert set(long) == set(AUGMENTATIONS)
     assert len(set(long.values())) == len(AUGMENTATIONS)  # every way made other scans
     assert 0.0 < long[POLI] < 1.0
-    assert figures["means"]["GenZ-ICP, real, mean"]["refined"][RAW] > 0.0
+    refined = {(r["system"], r["augmentation"]): r["refined"] for r in records if r["real"]}
+    assert refined["GenZ-ICP", RAW] > 0.0
+    columns, rows = report.cells
+    row = dict(zip(columns, next(row for row in rows if row[:2] == ["KISS-ICP", "**simulated, mean**"]), strict=True))
+    assert row["change"] == f"{100 * (long[POLI] / long[RAW] - 1):+.1f} %"
+    assert row[min(long, key=long.get)].startswith("**")
 
-    monkeypatch.setattr("poli.bench.augmentation_contestants._run_augmented", refuse)
-    monkeypatch.setattr("poli.bench.odometry_runs.refined_pose", refuse)
-    run(with_real, tmp_path / "second", None, "poli bench augmentation")
-    assert (tmp_path / "second" / "augmentation.md").read_text() == (tmp_path / "first" / "augmentation.md").read_text()
+    monkeypatch.setattr("benchmarks.rivals.augmentations._run_augmented", refuse)
+    monkeypatch.setattr("benchmarks.cache.refined_pose", refuse)
+    assert next(run(with_real)).cells == report.cells
 
 
 def refuse(*_args, **_kwargs):
@@ -79,16 +84,18 @@ def test_density_has_a_row_for_every_way(bench, tmp_path, monkeypatch):
         pytest.importorskip(package)
     monkeypatch.setattr(density, "COUNTS", (1,))
     monkeypatch.setattr(density, "REACHES", (0.5, 3.0))
-    density.run(replace(bench, systems=("KISS-ICP",)), tmp_path, None, "poli bench density")
-    ways = json.loads((tmp_path / "density.json").read_text())["ways"]
-    assert {"KISS-ICP, raw", "KISS-ICP, 1 at 3", "KISS-ICP, 2 at 12, not flat", "KISS-ICP, PCA, the paper's, 7 at 2"} < set(ways)
-    assert ways["KISS-ICP, raw"]["long_change_percent"] == 0.0
-    assert len(plot_colors(tmp_path / "density.png")) >= 2  # PCA and POLI; raw is gray
+    (report,) = density.run(replace(bench, systems=("KISS-ICP",)))
+    publish(report, tmp_path)
+    ways = {r["way"]: r for r in report.records}
+    assert {"raw", "1 at 3", "2 at 12, not flat", "PCA, the paper's, 7 at 2"} < set(ways)
+    assert ways["raw"]["long_change_percent"] == 0.0
+    assert len(report.cells[1]) == len(ways)
+    assert len(plot_colors(tmp_path / "density.png")) >= 2
 
 
 def test_every_setting_of_the_sampling_is_a_run_of_its_own(town, tmp_path):
     pytest.importorskip("kiss_icp")
-    kept = Kept(tmp_path)
+    kept = Cache(tmp_path)
     for way in (raw(), densified(POLI, DensifyConfig(per_point=1)), densified(POLI, DensifyConfig(per_point=1, within=2.0))):
         kept.outcome(town, contestant("KISS-ICP", way))
     assert len(list(tmp_path.rglob("*.json"))) == 3

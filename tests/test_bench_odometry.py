@@ -3,35 +3,36 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import cache
+from benchmarks.cache import Cache
+from benchmarks.data.drives import RealSequence, SimulatedDrive, ThinnedScans
+from benchmarks.experiments.odometry import Options, run
+from benchmarks.experiments.odometry.tables import by_sensor_report, compare_drives, systems_report
+from benchmarks.metrics.odometry import Judged, Rpe, at_best_settings, judge, mean_rpe
+from benchmarks.report import publish
+from benchmarks.rivals.odometry import PairwiseSettings
+from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, SCAN, contestants, our_contestant
 from pictures import plot_colors
-from poli.bench import odometry_runs
-from poli.bench.odometry import OdometryBench, run
-from poli.bench.odometry_contestants import CHOSEN, MAP, OURS, SCAN, contestants, our_contestant
-from poli.bench.odometry_figures import Judged, Rpe, at_best_settings, judge, mean_rpe
-from poli.bench.odometry_rivals import PairwiseSettings
-from poli.bench.odometry_runs import Kept, SimulatedDrive, ThinnedScans
-from poli.bench.odometry_sequences import RealSequence
-from poli.bench.odometry_system_tables import systems_report
-from poli.bench.odometry_tables import by_sensor_report, compare_drives
-from poli.bench.table_cells import bold_lowest
 from poli.data.datasets import write_kitti
 from poli.errors import InputError
 from poli.scan import Scan
 
 COUNT = 4
+ROOT = Path(__file__).parents[1]
 PLACES = ("town", "campus")
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory) -> OdometryBench:
+def bench(tmp_path_factory) -> Options:
     folder = tmp_path_factory.mktemp("odometry")
     beams = folder / "small.txt"
     beams.write_text("# steps 300\n" + "\n".join(str(e) for e in np.linspace(-15.0, 15.0, 16)))
-    return OdometryBench(
+    return Options(
         sensors=(str(beams),), places=PLACES, scans=COUNT, drives=folder / "drives", rivals=("GICP", "KISS-ICP", "GenZ-ICP"),
         runs=folder / "runs", processes=1,
     )  # fmt: skip
@@ -53,45 +54,52 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
     for package in ("small_gicp", "kiss_icp", "genz_icp", "yaml", "matplotlib"):
         pytest.importorskip(package)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")  # threads that wait for each other on a busy machine are slow
-    monkeypatch.setattr("poli.bench.odometry_rivals.settings_grid", lambda method, voxel: (PairwiseSettings(method, 2.0 * voxel),))
+    monkeypatch.setattr("benchmarks.rivals.odometry.settings_grid", lambda method, voxel: (PairwiseSettings(method, 2.0 * voxel),))
     town = SimulatedDrive(bench.sensors[0], "town", COUNT, bench.drives).open()
     write_kitti(tmp_path / "real", "street", [Scan(points) for points in town.scans], town.poses)
     street = RealSequence("street", "small", 10.0, (1.0,))
     with_real = replace(bench, real=tmp_path / "real", sequences=(street,))
-    run(with_real, tmp_path / "first", tmp_path / "all.json", "poli bench odometry")
+    reports = list(run(with_real))
+    for number, report in enumerate(reports):
+        publish(report, tmp_path / "first", None if number else tmp_path / "all.json")
+    names = ["odometry", "odometry_drives", "odometry_systems", "odometry_times", "odometry_real"]
+    assert [report.name for report in reports] == names
+    written = {
+        name: json.loads((tmp_path / "first" / f"{name}.json").read_text(), parse_constant=pytest.fail) for name in names
+    }  # NaN is no JSON
     figures = json.loads((tmp_path / "all.json").read_text())
-    for name in ("odometry", "odometry_drives", "odometry_systems", "odometry_times", "odometry_real"):
-        assert (tmp_path / "first" / f"{name}.md").is_file()
-        json.loads((tmp_path / "first" / f"{name}.json").read_text(), parse_constant=pytest.fail)  # NaN is no JSON
+    assert figures == written["odometry"]
     for name in ("odometry", "odometry_trajectories"):
-        assert len(plot_colors(tmp_path / "first" / f"{name}.png")) >= 4  # GICP, KISS-ICP, GenZ-ICP and ours
-    by_method = figures["mean_rpe_m"]["small, 0.5 m, 1 frames"]
+        assert len(plot_colors(tmp_path / "first" / f"{name}.png")) >= 4
+    records = {(r["case"], r["frames"], r["method"]): r for r in figures["records"]}
+    by_method = {method: r["rpe_m"] for (case, frames, method), r in records.items() if (case, frames) == ("small, 0.5 m", 1)}
     assert set(by_method) == {"GICP", *OURS}
     assert 0.0 < by_method[SCAN] < 0.2  # metres, of 0.8 a scan
-    assert figures["mean_rpe_m"]["small, 0.5 m, 50 frames"][SCAN] is None  # the drives are too short
-    below = 100 * (1 - by_method[SCAN] / by_method["GICP"])
-    assert figures["poli_below_best_icp_percent"]["small, 0.5 m, 1 frames"] == pytest.approx(below)
+    assert records["small, 0.5 m", 50, SCAN]["rpe_m"] is None  # the drives are too short
+    columns, rows = reports[0].cells
+    row = dict(zip(columns, next(row for row in rows if row[:2] == ["small, 0.5 m", "1"]), strict=True))
+    assert row["lower"] == f"{100 * (1 - by_method[SCAN] / by_method['GICP']):.1f} %"
     # GICP and ours at two voxel sizes, KISS-ICP, GenZ-ICP twice, and ours with its own voxel.
     assert len(figures["grid"]) == len(PLACES) * (2 * (1 + len(OURS)) + 4)
-    systems = json.loads((tmp_path / "first" / "odometry_systems.json").read_text())["drives"]
-    assert set(systems) == {"town small", "campus small", "street"}
-    assert systems["town small"]["KISS-ICP"]["times_kiss_icp"] == pytest.approx(1.0)
-    real = json.loads((tmp_path / "first" / "odometry_real.json").read_text())["sequences"]["street, 1 m"]
-    assert {SCAN, "GICP", "KISS-ICP", f"{MAP}, own voxel"} <= set(real["rpe_1_refined_m"])
+    systems = {(r["drive"], r["method"]): r for r in written["odometry_systems"]["records"]}
+    assert {drive for drive, _ in systems} == {"town small", "campus small", "street"}
+    assert systems["town small", "KISS-ICP"]["times_kiss_icp"] == pytest.approx(1.0)
+    real = {r["method"]: r for r in written["odometry_real"]["records"] if r["case"] == "street, 1 m"}
+    assert {SCAN, "GICP", "KISS-ICP", f"{MAP}, own voxel"} <= set(real)
+    assert all(r["rpe_1_refined_m"] > 0.0 for r in real.values())
 
     def refuse(*_args, **_kwargs):
         raise AssertionError("it was to be read, not run")
 
     for name in ("run_ours", "_run_rival"):
-        monkeypatch.setattr(f"poli.bench.odometry_contestants.{name}", refuse)
-    monkeypatch.setattr(odometry_runs, "refined_pose", refuse)
-    run(with_real, tmp_path / "second", None, "poli bench odometry")
-    assert (tmp_path / "second" / "odometry.md").read_text() == (tmp_path / "first" / "odometry.md").read_text()
+        monkeypatch.setattr(f"benchmarks.rivals.odometry_contestants.{name}", refuse)
+    monkeypatch.setattr(cache, "refined_pose", refuse)
+    assert [report.cells for report in run(with_real)] == [report.cells for report in reports]
 
 
 def test_runs_are_kept_apart_and_only_ours_are_forgotten(bench, town, tmp_path):
     pytest.importorskip("small_gicp")
-    kept = Kept(tmp_path)
+    kept = Cache(tmp_path)
     mine, theirs = our_contestant(SCAN, 1.0, "lidar"), contestants((1.0,), "lidar", ("GICP",))[0]
     first = kept.outcome(town, mine)
     kept.outcome(town, theirs)
@@ -107,7 +115,7 @@ def test_runs_are_kept_apart_and_only_ours_are_forgotten(bench, town, tmp_path):
 
 
 def test_a_run_that_was_cut_off_is_made_anew(town, tmp_path):
-    kept, mine = Kept(tmp_path), our_contestant(SCAN, 1.0, "lidar")
+    kept, mine = Cache(tmp_path), our_contestant(SCAN, 1.0, "lidar")
     kept.outcome(town, mine)
     (path,) = tmp_path.rglob("*.json")
     path.write_text(path.read_text()[:50])
@@ -115,8 +123,26 @@ def test_a_run_that_was_cut_off_is_made_anew(town, tmp_path):
     json.loads(path.read_text())
 
 
+def test_another_state_of_the_code_is_another_run(town, tmp_path, monkeypatch):
+    kept, mine = Cache(tmp_path), our_contestant(SCAN, 1.0, "lidar")
+    kept.outcome(town, mine)
+    monkeypatch.setattr(cache, "our_state", lambda: {"code": "changed"})
+    kept.outcome(town, mine)
+    assert len(list(tmp_path.rglob("*.json"))) == 2
+
+
+def test_the_digest_of_the_sources_changes_with_them(tmp_path):
+    (tmp_path / "a.py").write_text("x = 1\n")
+    before = cache._digest_of_sources(tmp_path)
+    assert cache._digest_of_sources(tmp_path) == before
+    (tmp_path / "a.py").write_text("x = 2\n")
+    changed = cache._digest_of_sources(tmp_path)
+    (tmp_path / "a.py").rename(tmp_path / "b.py")
+    assert len({before, changed, cache._digest_of_sources(tmp_path)}) == 3
+
+
 def test_another_drive_of_the_same_name_is_another_run(town, tmp_path):
-    kept, mine = Kept(tmp_path), our_contestant(SCAN, 1.0, "lidar")
+    kept, mine = Cache(tmp_path), our_contestant(SCAN, 1.0, "lidar")
     kept.outcome(town, mine)
     kept.outcome(replace(town, scans=town.scans[:3], poses=town.poses[:3]), mine)
     assert len(list(tmp_path.rglob("*.json"))) == 2
@@ -152,21 +178,19 @@ def test_the_worst_drive_is_told_at_these_settings_and_at_each_drives_own():
 
 
 def test_the_lowest_is_bold_and_what_is_missing_is_not():
-    assert bold_lowest({"a": 2.0, "b": 1.0, "c": math.nan}, {"a": "2", "b": "1", "c": "-"}) == {"a": "2", "b": "**1**", "c": "-"}
-    assert bold_lowest({"a": math.nan}, {"a": "-"}) == {"a": "-"}
-    report = by_sensor_report([made(), made(method=SCAN, error=0.02), made(method="ICP", error=0.2)], "")
-    row = dict(zip(report.columns, report.rows[0], strict=True))
+    columns, rows = by_sensor_report([made(), made(method=SCAN, error=0.02), made(method="ICP", error=0.2)]).cells
+    row = dict(zip(columns, rows[0], strict=True))
     assert row[SCAN].startswith("**2.00")
     assert row["lower"] == "80.0 %"
     assert "*" not in row["GICP"] + row["ICP"]
     systems = [made(method=m, voxel=CHOSEN, error=e) for m, e in (("KISS-ICP", 0.1), ("GenZ-ICP", 0.05), (MAP, 0.2))]
-    by_drive = {row[1]: row[2] for row in systems_report(systems, "").rows if row[0] == "town a"}
+    by_drive = {row[1]: row[2] for row in systems_report(systems).cells[1] if row[0] == "town a"}
     assert by_drive == {"KISS-ICP": "10.0", "GenZ-ICP": "**5.00**", MAP: "20.0"}
 
 
 def test_figures_of_a_perfect_and_of_a_stretched_trajectory(town):
     contestant = our_contestant(MAP, CHOSEN, "lidar")
-    outcome = odometry_runs.Outcome(town.poses, np.full(COUNT, 0.02), restarts=1)
+    outcome = cache.Outcome(town.poses, np.full(COUNT, 0.02), restarts=1)
     perfect = judge(town, contestant, outcome)
     assert perfect.rpe[1].metres == pytest.approx(0.0, abs=1e-9)
     assert perfect.milliseconds == pytest.approx(20.0)
@@ -180,28 +204,30 @@ def test_figures_of_a_perfect_and_of_a_stretched_trajectory(town):
 
 def test_what_cannot_be_is_told_with_the_remedy():
     with pytest.raises(InputError, match="expected some of poli, times, all"):
-        OdometryBench(fresh=("mine",))
+        Options(fresh=("mine",))
     with pytest.raises(InputError, match="choose from ICP"):
-        OdometryBench(rivals=("NDT",))
-    with pytest.raises(InputError, match="0 for one a core"):
-        OdometryBench(processes=-1)
+        Options(rivals=("NDT",))
+    with pytest.raises(InputError, match="0 for one per core"):
+        Options(processes=-1)
 
 
-def test_labels_are_judged_by_odometry_and_normals(bench, tmp_path, monkeypatch):
+def test_losses_under_pose_noise_are_judged_by_odometry_and_normals(bench, tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    from poli.bench import labels
+    from benchmarks.experiments import pose_noise
     from poli.learn.config import TrainConfig
     from poli.learn.scan_config import ScanConfig
 
     config = TrainConfig(scans=ScanConfig())
-    assert labels.configured(config, "tqc").loss.kind == "tqc"
-    with pytest.raises(InputError, match="not one of scans"):
-        labels.LabelsBench(TrainConfig())
-    monkeypatch.setattr(labels, "_SENSOR", bench.sensors[0])
-    monkeypatch.setattr(labels, "held_out_pairs", lambda _sensors, _spots: [])
-    monkeypatch.setattr(labels, "_normals", lambda _scans, _model: labels.AngleErrors.of(np.array([1.0, 3.0])))
-    few = labels.LabelsBench(config, places=("town",), scans=COUNT, drives=bench.drives)
-    report = labels.report(few, {"T-Q-C": "lidar", "T-T-Q-C": "lidar"}, "")
-    assert [row[:2] for row in report.rows] == [[name, way] for way in labels.WAYS for name in labels.KINDS]
-    assert 0.0 < report.figures["losses"]["T-Q-C, directions"]["rpe_1_m"] < 0.3
-    assert report.figures["losses"]["T-Q-C, raw covariances"]["normals_median_deg"] == 2.0
+    assert pose_noise.configured(config, "tqc").loss.kind == "tqc"
+    with pytest.raises(InputError, match=r"noise\.toml: not a configuration of scans"):
+        next(pose_noise.run(pose_noise.Options(config=ROOT / "configs" / "noise.toml")))
+    monkeypatch.setattr(pose_noise, "_SENSOR", bench.sensors[0])
+    monkeypatch.setattr(pose_noise, "held_out_pairs", lambda _sensors, _spots: [])
+    monkeypatch.setattr(pose_noise, "_normals", lambda _scans, _model: pose_noise.AngleErrors.of(np.array([1.0, 3.0])))
+    few = pose_noise.Options(places=("town",), scans=COUNT, drives=bench.drives)
+    report = pose_noise.report(few, config, {"T-Q-C": "lidar", "T-T-Q-C": "objects"})
+    _, rows = report.cells
+    assert [row[:2] for row in rows] == [[name, way] for way in pose_noise.WAYS for name in pose_noise.KINDS]
+    assert [row[2].startswith("**") for row in rows].count(True) == 2  # the better loss, for each way
+    assert 0.0 < report.records[0]["rpe_1_m"] < 0.3
+    assert report.records[3]["normals_median_deg"] == 2.0

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.data.drives import simulated_sequences
+from benchmarks.data.place_pairs import ThinnedDrive, place_pairs, success
+from benchmarks.experiments.registration import Job, Options, places_report, register_pairs, run
+from benchmarks.report import publish
+from benchmarks.rivals.registrars import KISS_MATCHER, OURS, TEASER
 from pictures import plot_colors
-from poli.bench.odometry_sequences import simulated_sequences
-from poli.bench.place_pairs import ThinnedDrive, place_pairs, success
-from poli.bench.registration import Job, Outcomes, RegistrationBench, register_pairs, run
-from poli.bench.registration_tables import places_report
-from poli.bench.scan_registrars import KISS_MATCHER, OURS, TEASER
 from poli.se3 import exp, inverse
 
 
@@ -42,15 +42,16 @@ def test_thinned_drives_have_so_many_rings(tmp_path):
 
 
 def test_the_tables_say_what_was_found():
-    bench = RegistrationBench(places=("town",), other_voxels=())
-    source = ThinnedDrive("vlp16", "town", 2, bench.drives)
-    job = {"source": source, "pairs": 2, "voxel": 0.3, "sensor": "vlp16", "table": "places", "beams": 16, "real": False}
-    outcomes = [
-        Outcomes(Job(system=KISS_MATCHER, way="raw", **job), [1.0, 90.0], [0.1, 9.0], [1.0, 1.0]),
-        Outcomes(Job(system=KISS_MATCHER, way="+ POLI", **job), [1.0, 2.0], [0.1, 0.2], [2.0, 2.0]),
+    about = {"scans": "simulated", "place": "town", "system": KISS_MATCHER, "voxel": 0.3, "beams": 16, "table": "places"}
+    records = [
+        {**about, "way": "raw", "rotations_deg": [1.0, 90.0], "translations_m": [0.1, 9.0], "seconds": [1.0, 1.0]},
+        {**about, "way": "+ POLI", "rotations_deg": [1.0, 2.0], "translations_m": [0.1, 0.2], "seconds": [2.0, 2.0]},
     ]
-    report = places_report(outcomes, bench, "command")
-    assert report.rows[0][4:] == ["50.0", "-", "-", "**100.0**"]
+    report = places_report(records, Options(places=("town",), other_voxels=()))
+    columns, rows = report.cells
+    assert columns == ["system", "voxel", "place", "within", "raw", "+ PCA", "+ interpolation", "+ POLI"]
+    assert rows[0] == ["KISS-Matcher", "0.3 m", "**all places**", "10°", "50.0", "-", "-", "**100.0**"]
+    assert [row[2:4] for row in rows[1:]] == [["**all places**", "5°, 2 m"], ["**all places**", "10°, 2 m"], ["town", "5°, 2 m"]]
     assert "KISS-Matcher + POLI 2.0" in report.notes[-1]
 
 
@@ -58,20 +59,20 @@ def test_the_tables_say_what_was_found():
 def test_every_system_finds_a_pose_or_says_none(system, tmp_path):
     if system == KISS_MATCHER:
         pytest.importorskip("kiss_matcher")
-    from poli.bench.augmentation_contestants import raw
+    from benchmarks.rivals.augmentations import raw
 
     drive = next(simulated_sequences(("vlp16",), ("town",), 3, keep=tmp_path))
     job = Job(ThinnedDrive("vlp16", "town", 3, tmp_path), system, "raw", 2, 0.5, "vlp16", "places", 16, False)
-    outcomes = register_pairs(drive, raw(), job, 12.0)
-    assert len(outcomes.rotations) == 2
-    assert np.median(outcomes.rotations) < 10.0  # a metre apart: no system fails there
+    errors = register_pairs(drive, raw(), job, 12.0)
+    assert len(errors["rotations_deg"]) == 2
+    assert np.median(errors["rotations_deg"]) < 10.0  # a metre apart: no system fails there
 
 
 def test_a_whole_run_and_what_it_keeps(tmp_path, monkeypatch):
     for package in ("kiss_matcher", "matplotlib"):
         pytest.importorskip(package)
-    monkeypatch.setattr("poli.bench.registration.RESOLUTIONS", (16,))
-    bench = RegistrationBench(
+    monkeypatch.setattr("benchmarks.experiments.registration.RESOLUTIONS", (16,))
+    bench = Options(
         places=("town",),
         scans=3,
         pairs=1,
@@ -81,12 +82,13 @@ def test_a_whole_run_and_what_it_keeps(tmp_path, monkeypatch):
         runs=tmp_path / "runs",
         processes=1,
     )
-    run(bench, tmp_path / "out", None, "poli bench registration")
-    figures = json.loads((tmp_path / "out" / "registration.json").read_text(), parse_constant=pytest.fail)
-    assert set(figures["success"]["KISS-Matcher, 10°"]) == {"raw", "+ PCA", "+ interpolation", "+ POLI"}
+    for report in run(bench):
+        publish(report, tmp_path / "out")
+    records = json.loads((tmp_path / "out" / "registration.json").read_text(), parse_constant=pytest.fail)["records"]
+    assert {r["way"] for r in records if r["system"] == KISS_MATCHER} == {"raw", "+ PCA", "+ interpolation", "+ POLI"}
     assert (tmp_path / "out" / "registration_beams.md").is_file()
     assert len(plot_colors(tmp_path / "out" / "registration.png")) >= 3  # PCA, interpolation and POLI; raw is gray
     kept = {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()}
-    monkeypatch.setattr("poli.bench.registration.register_pairs", lambda *_: pytest.fail("was kept"))
-    run(bench, tmp_path / "out", None, "poli bench registration")
+    monkeypatch.setattr("benchmarks.experiments.registration.register_pairs", lambda *_: pytest.fail("was kept"))
+    assert [report.name for report in run(bench)] == ["registration", "registration_beams"]
     assert kept == {path.name: path.read_bytes() for path in (tmp_path / "runs").iterdir()}

@@ -6,14 +6,12 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
+from benchmarks.__main__ import run
+from benchmarks.data.sized_clouds import real_cloud, simulated_cloud, vlp16_sweep
+from benchmarks.fresh_process import peak_mb
+from benchmarks.timing import STAGES, medians, same_threads, stage_times, stopwatch
 from pictures import plot_colors
-from poli.bench.fresh_process import peak_mb
-from poli.bench.sized_clouds import real_cloud, simulated_cloud, vlp16_sweep
-from poli.bench.stages import STAGES, stage_times
-from poli.bench.turns import medians, same_threads, stopwatch
-from poli.cli import app
 from poli.data.datasets import write_kitti
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
@@ -115,19 +113,18 @@ def test_runtime_writes_table_figures_and_plot(tmp_path, model, real):
     pytest.importorskip("small_gicp")
     sizes = ",".join(map(str, SIZES))
     options = ["--sizes", sizes, "--repeats", "1", "--model", model, "--real", str(real), "--no-first-call", "--out", str(tmp_path)]
-    result = CliRunner().invoke(
-        app, ["bench", "runtime", *options, "--json", str(tmp_path / "figures.json")], catch_exceptions=False
-    )
-    assert result.exit_code == 0
+    run(["runtime", *options, "--json", str(tmp_path / "figures.json")])
     figures = json.loads((tmp_path / "figures.json").read_text())
-    for prefix in ("", "real_"):
-        for n in SIZES:
-            times = figures[f"{prefix}times_ms"][str(n)]
+    for scan, prefix in (("simulated", ""), ("real", "real_")):
+        records = {r["points"]: r for r in figures["records"] if r["scan"] == scan}
+        assert tuple(records) == SIZES
+        for n, r in records.items():
+            times = r["times_ms"]
             assert figures[f"{prefix}ratio_open3d_{n}"] == pytest.approx(times["poli"] / times["open3d"])
             assert set(times) == {"poli", "pca", "open3d", "small_gicp"}
-            assert set(figures[f"{prefix}stages_ms"][str(n)]) == set(STAGES)
-            assert figures[f"{prefix}peak_mb_{n}"] == figures[f"{prefix}peak_mb"][str(n)]
-        first, second = (figures[f"{prefix}times_ms"][str(n)]["poli"] for n in SIZES)
+            assert set(r["stages_ms"]) == set(STAGES)
+            assert figures[f"{prefix}peak_mb_{n}"] == r["peak_mb"]
+        first, second = (records[n]["times_ms"]["poli"] for n in SIZES)
         assert figures[f"{prefix}exponent"] == pytest.approx(np.log2(second / first))  # twice the points
         assert figures[f"{prefix}exponents"]["poli"] == figures[f"{prefix}exponent"]
     assert figures["vlp16_ms"] > 0.0
@@ -137,25 +134,24 @@ def test_runtime_writes_table_figures_and_plot(tmp_path, model, real):
         "| N | POLI ms | sampling | neighbours | network | interpolation | our PCA | Open3D | small_gicp | POLI / Open3D |" in table
     )
     assert "| 400, real |" in table
-    assert str(tmp_path) not in table  # no folders of this machine in what is published
     assert len(plot_colors(tmp_path / "runtime.png")) >= 4
 
 
 def test_sizes_that_nothing_can_be_measured_at_are_refused():
-    from poli.bench.runtime import RuntimeBench
+    from benchmarks.experiments.runtime import Options
 
     for sizes in ((400,), (400, 400), (10, 400)):
         with pytest.raises(InputError, match="sizes are"):
-            RuntimeBench(sizes=sizes)
+            Options(sizes=sizes)
     with pytest.raises(InputError, match="at least 500"):
-        CliRunner().invoke(app, ["bench", "engines", "--sizes", "400,1000"], catch_exceptions=False)
-    with pytest.raises(InputError, match="sizes is '400;500'"):
-        CliRunner().invoke(app, ["bench", "runtime", "--sizes", "400;500"], catch_exceptions=False)
+        run(["engines", "--sizes", "400,1000"])
+    with pytest.raises(InputError, match="got '400;500'"):
+        run(["runtime", "--sizes", "400;500"])
 
 
 def test_engines_that_are_not_installed_are_left_out(tmp_path, model, monkeypatch):
     pytest.importorskip("onnxscript")
-    from poli.bench.engines import _onnx_engines
+    from benchmarks.experiments.engines import _onnx_engines
     from poli.estimation.model import read_model
     from poli.learn import onnx_export
 
@@ -169,17 +165,16 @@ def test_engines_that_are_not_installed_are_left_out(tmp_path, model, monkeypatc
 
 def test_engines_agree_on_the_covariances(tmp_path, model):
     options = ["--sizes", "600", "--repeats", "1", "--model", model, "--out", str(tmp_path)]
-    result = CliRunner().invoke(app, ["bench", "engines", *options], catch_exceptions=False)
-    assert result.exit_code == 0
-    figures = json.loads((tmp_path / "engines.json").read_text())
-    engines = figures["engines"]["600"]
+    run(["engines", *options])
+    records = json.loads((tmp_path / "engines.json").read_text())["records"]
+    engines = {r["engine"]: r for r in records if r["N"] == 600}
     assert {"our kernels", "torch"} <= set(engines)
     assert engines["our kernels"]["ratio"] == 1.0
     assert engines["torch"]["deviation"] == 0.0
     for name, engine in engines.items():
         assert engine["ms"] > 0.0
         assert engine["deviation"] < 1e-3, name
-        assert figures["installed_mb"][name] > 1.0
+        assert engine["installed_mb"] > 1.0
     table = (tmp_path / "engines.md").read_text()
     for name in {"ONNX Runtime", "OpenVINO"} - set(engines):
         assert name in table.split("\n\n")[-1]  # the note that it is left out

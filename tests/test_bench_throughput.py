@@ -4,13 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from poli.bench.throughput import CLUSTER, ONE_THREAD, ONE_WORKER, PROCESSES, ThroughputBench
-from poli.bench.throughput_inputs import write_bins, write_mcap
-from poli.cli import app
+from benchmarks.__main__ import run
+from benchmarks.data.densify_inputs import write_bins, write_mcap
+from benchmarks.experiments.throughput import CLUSTER, ONE_THREAD, ONE_WORKER, PROCESSES, Options
 from poli.data.datasets import dataset
-from poli.tasks.densify import DensifyConfig
 from tiny_scans import room
 
 pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
@@ -31,24 +29,22 @@ def test_the_report_has_a_row_for_each_worker_and_input(tmp_path, monkeypatch):
     beams = tmp_path / "small.txt"
     beams.write_text("# steps 200\n" + "\n".join(str(e) for e in np.linspace(-15.0, 15.0, 8)))
     options = ["--sensor", beams, "--scans", 3, "--repeats", 1, "--drives", tmp_path / "drives", "--out", tmp_path / "results"]
-    CliRunner().invoke(app, ["bench", "throughput", *map(str, options)], catch_exceptions=False)
+    run(["throughput", *map(str, options)])
     figures = json.loads((tmp_path / "results" / "throughput.json").read_text(), parse_constant=pytest.fail)  # NaN is no JSON
     assert figures["scans"] == 3
     assert figures["points_in"] < figures["points_out"] < 8 * figures["points_in"]
-    names = [ONE_THREAD, ONE_WORKER, PROCESSES, CLUSTER]
-    assert list(figures["scans_per_second"]) == list(figures["start_seconds"]) == names
-    for rates in figures["scans_per_second"].values():
-        assert {kind: len(values) for kind, values in rates.items()} == {"folder": 1, "bag": 1}
-    rates = {name: found["bag"][0] for name, found in figures["scans_per_second"].items()}
+    records = {(r["kind"], r["method"]): r for r in figures["records"]}
+    assert list(records) == [(kind, who) for kind in ("folder", "bag") for who in (ONE_THREAD, ONE_WORKER, PROCESSES, CLUSTER)]
+    assert all(len(r["rates"]) == 1 and r["start_s"] > 0.0 for r in records.values())
+    rates = {who: r["rate"] for (kind, who), r in records.items() if kind == "bag"}
     assert figures["ratio_bag_processes"] == pytest.approx(rates[PROCESSES] / rates[ONE_THREAD])
     assert figures["ratio_bag_dask_cluster_all_threads"] == pytest.approx(rates[CLUSTER] / rates[ONE_WORKER])
     table = (tmp_path / "results" / "throughput.md").read_text()
     assert table.count("\n| .bin files |") == table.count("\n| mcap bag |") == 4
     assert "dask cluster of 2 workers" in table
-    assert "`poli bench throughput --model lidar --scans 3 --workers 2 --repeats 1 --place town --sensor small.txt` on " in table
 
 
 def test_scans_of_ones_own(tmp_path):
     folder = write_bins([room(count).points for count in (40, 50, 60)], tmp_path / "bins")
-    scans = ThroughputBench(DensifyConfig(), data=folder, scans=2).read()
+    scans = Options(data=folder, scans=2).read()
     assert [len(points) for points in scans.clouds] == [40, 50]

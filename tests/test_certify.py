@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from benchmarks.data.pose_problems import PoseProblem, hostile_problem, random_problem
 from oracles import local_minima, pose_cost, random_pose, seeds
 from poli import se3
-from poli.bench.problems import PoseProblem, hostile_problem, random_problem
 from poli.certify import solve
 from poli.errors import DegenerateError
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.data.pose_problems import random_problem
 from oracles import lift, lifted_pose, pose_cost, printed_quadratic_form, quadratic_form, random_pose, seeds
 from poli import se3
-from poli.bench.problems import random_problem
 from poli.certify import solve
 from poli.certify.constraints import FORMS
 from poli.certify.quadratic import derivatives

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from scipy.optimize import approx_fprime
 
+from benchmarks.data.pose_problems import random_problem
 from oracles import lift, lifted_pose, quadratic_form, random_pose, seeds
 from poli import se3
-from poli.bench.problems import random_problem
 from poli.certify import PosePrior, solve
 from poli.certify.prior import chordal_form
 from poli.certify.quadratic import Frame

@@ -1,6 +1,5 @@
 """The real commands, as a user runs them."""
 
-import json
 import subprocess
 import sys
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 
 import poli
-from pictures import plot_colors
 from poli.data.shapes import procedural_mesh
 from poli.estimation.inference import shipped_models
 
@@ -41,7 +39,6 @@ def test_version_and_help():
         "adapt",
         "densify",
         "node",
-        "bench",
     ):
         assert verb in text
 
@@ -115,17 +112,3 @@ def test_trouble_is_one_line_and_a_failing_exit(tmp_path):
 def test_what_the_system_refuses_is_one_line_too(tmp_path):
     (tmp_path / "taken").write_text("")
     assert run("demo", "--out", str(tmp_path / "taken"), fails=True).startswith("poli: ")
-
-
-def test_bench_layer(tmp_path):
-    """Small, but the real thing: cvxpylayers solves the same problems, and agrees."""
-    figures = tmp_path / "figures.json"
-    run("bench", "layer", "--out", str(tmp_path), "--json", str(figures), "--problems", "40", "--repeats", "2", "--largest", "1000")
-    result = json.loads(figures.read_text())
-    assert {"speedup_vs_cvxpylayers", "ms_16000", "ms_cvxpylayers_1000", "certified_fraction", "worst_gradient_error"} <= set(
-        result
-    )
-    assert result["certified_fraction"] == 1.0
-    assert result["worst_gradient_error"] < 1e-4
-    assert len(plot_colors(tmp_path / "layer.png")) >= 2  # ours and cvxpylayers
-    assert "cvxpylayers SCS" in (tmp_path / "layer.md").read_text()

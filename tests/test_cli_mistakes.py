@@ -116,7 +116,7 @@ MISTAKES = [
     ("estimate good.pcd", r"no OUT; say which file to write"),
     ("estimate good.pcd a.npz -o b.npz", r"OUT is given twice, as a\.npz and as --out b\.npz"),
     ("estimate good.pcd out.npz and more", r"unexpected extra argument.*and more"),
-    ("bench latte", r"no such command 'latte'.*`poli bench --help`"),
+    ("latte", r"no such command 'latte'.*`poli --help`"),
     # scan files
     ("estimate no.pcd out.npz", r"no\.pcd: no such file"),
     ("estimate nothing out.npz", r"nothing: this is a folder, not a file"),
@@ -217,7 +217,6 @@ MISTAKES = [
     ("train unknown_key.toml", r"unknown_key\.toml: .*teapots"),
     ("train no_number.toml", r"no_number\.toml: .*steps.*many"),
     ("train broken.toml", r"broken\.toml: not a TOML file"),
-    ("bench runtime --sizes few", r"sizes is 'few'; expected whole numbers"),
 ]
 
 

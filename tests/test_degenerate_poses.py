@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from poli.bench.certificate import verdict
-from poli.bench.degenerate import DEGENERATE, nudged, sound
+from benchmarks.data.degenerate_problems import DEGENERATE, nudged, sound
+from benchmarks.experiments.certificate import verdict
 from poli.certify import PosePrior, solve
 from poli.errors import DegenerateError
 

@@ -15,7 +15,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import poli
-from doc_pages import PAGES, README, ROOT, blocks, check_options, commands, mentions, parse
+from doc_pages import PAGES, README, ROOT, benchmark_commands, blocks, check_options, commands, mentions, parse, parse_benchmark
 from poli.cli import app
 from poli.data.datasets import write_folder
 from poli.data.simulate import Ride, Sensor, World
@@ -78,6 +78,8 @@ def test_commands_exist(page):
                 parse(words)
     for words in mentions(page):
         check_options(words)
+    for words in benchmark_commands(page):
+        parse_benchmark(words)
 
 
 def test_examples_in_the_help_exist():

@@ -1,11 +1,11 @@
-"""`poli bench geometry` on one held-out spot: the measures agree with what is known of it."""
+"""`python -m benchmarks geometry` on one held-out spot: the measures agree with what is known of it."""
 
 import numpy as np
 import pytest
 
-from poli.bench.geometry import judge, normal_angles
-from poli.bench.held_out import held_out_pairs
-from poli.bench.likelihood import NEIGHBOURS, right
+from benchmarks.data.held_out import held_out_pairs
+from benchmarks.experiments.geometry import judge, normal_angles
+from benchmarks.metrics.likelihood import NEIGHBOURS, right
 from poli.ellipsoids import Ellipsoids
 from poli.estimation import estimate, pca
 

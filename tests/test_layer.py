@@ -6,10 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.data.pose_problems import random_problem
+from benchmarks.experiments.layer import gradient_error
 from oracles import kkt_weight_gradient, seeds
 from poli import se3
-from poli.bench.layer import gradient_error
-from poli.bench.problems import random_problem
 from poli.certify import PosePrior, solve
 from poli.errors import DegenerateError, InputError
 from poli.learn.layer import certified_pose, chordal_gradient

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import poli
-from poli.bench.likelihood import Matches, _in_axes, _mean_nll, gate_for, match, nll, squared, tuned_pca
+from benchmarks.metrics.likelihood import Matches, _in_axes, _mean_nll, gate_for, match, nll, squared, tuned_pca
 from poli.errors import DegenerateError, InputError
 from poli.se3 import exp
 

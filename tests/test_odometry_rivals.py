@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import poli
-from poli.bench.held_out import PLACES
-from poli.bench.odometry_rivals import METHODS, PAIRWISE, PairwiseSettings, run_genz, run_pairwise, settings_grid
-from poli.bench.odometry_sequences import REAL_SEQUENCES, RealSequence, real_sequences, simulated_sequences
+from benchmarks.data.drives import REAL_SEQUENCES, RealSequence, real_sequences, simulated_sequences
+from benchmarks.data.held_out import PLACES
+from benchmarks.rivals.odometry import METHODS, PAIRWISE, PairwiseSettings, run_genz, run_pairwise, settings_grid
 from poli.data.datasets import open_poli_folder, write_kitti
 from poli.data.scan_pairs import HELD_OUT_SEEDS
 from poli.data.simulate import Ride, World, find_sensor

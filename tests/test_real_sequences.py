@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import poli
-from poli.bench.real_sequences import (
+from benchmarks.data.real_sequences import (
     RealConfiguration,
     evenly_spaced,
     real_configurations,

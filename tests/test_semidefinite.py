@@ -6,11 +6,11 @@ from functools import partial
 import clarabel
 import numpy as np
 import pytest
+from poli.bench.degenerate import DEGENERATE, nudged, sound
+from poli.bench.problems import hostile_problem, random_problem
 from scipy import sparse
 
 from oracles import random_pose
-from poli.bench.degenerate import DEGENERATE, nudged, sound
-from poli.bench.problems import hostile_problem, random_problem
 from poli.certify import PosePrior, checks
 from poli.certify.constraints import COLUMN_LENGTHS, COUNT, FORMS, SIZE
 from poli.certify.prior import chordal_form

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from poli.bench.surface_measures import (
+from benchmarks.metrics.surface import (
     BANDS,
     AngleErrors,
     angles,

@@ -99,7 +99,7 @@ def _title(path: Path) -> str:
 def _list_of_tables() -> str:
     lines = [
         "# All tables",
-        "Every table comes from the command that stands above it, with the machine and the versions. "
+        "Every table comes from the command that stands above it, with the machine and the versions; the commands run in a clone. "
         "[Compared with the paper](../comparison.md) says which figure of the paper each belongs to.",
         "| table | of |\n|---|---|\n" + "\n".join(f"| [{_name(path)}]({_name(path)}.md) | {_title(path)} |" for path in _tables()),
     ]
@@ -124,7 +124,7 @@ def _result(name: str) -> str:
     """`<!-- result: NAME -->` in a page: the table of docs/results/NAME.md, or that there is none yet."""
     path = RESULTS / f"{name}.md"
     if not path.is_file():
-        return f"*Not measured yet: `poli bench {name}` writes this table.*"
+        return f"*Not measured yet: `python -m benchmarks {name}` writes this table.*"
     rows = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     return "\n".join(rows) + f"\n\n[{_title(path)}: the whole page](results/{name}.md)"
 

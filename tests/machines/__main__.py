@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.bench.report import environment
+from benchmarks.report import environment
 
 TESTS = Path(__file__).parent.parent
 # Of what decides numbers. Files, commands and pictures do not differ between CPUs.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import poli
-from poli.bench.degenerate import DEGENERATE, nudged, sound
+from benchmarks.data.degenerate_problems import DEGENERATE, nudged, sound
 from poli.certify import solve
 from poli.data.simulate import SENSORS, scan_of
 from poli.errors import DegenerateError

@@ -10,7 +10,6 @@ from typing import Annotated, NoReturn
 import typer
 
 from poli.cli.adapt import adapt
-from poli.cli.bench import bench
 from poli.cli.commands import Commands
 from poli.cli.convert import convert
 from poli.cli.demo import demo
@@ -44,7 +43,6 @@ app.command()(register)
 app.command()(simulate)
 app.command()(train)
 app.command()(view)
-app.add_typer(bench, name="bench")
 
 
 def _version(wanted: bool) -> None:

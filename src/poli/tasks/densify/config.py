@@ -10,7 +10,7 @@ from poli.errors import InputError
 
 @dataclass(frozen=True)
 class DensifyConfig:
-    """The defaults are argued from `poli bench density` (docs/densify.md); the paper's are
+    """The defaults are argued from `python -m benchmarks density` (docs/densify.md); the paper's are
     `DensifyConfig(per_point=7, within=1.0, flat=False, thickest=None)`."""
 
     per_point: int = 1  # samples of each ellipsoid, that is of each point, or of each voxel

@@ -1,0 +1,150 @@
+"""Outcomes kept in a folder: an interrupted benchmark resumes, and nothing is run twice.
+
+An outcome is a JSON file named by the hash of its key, which holds everything that decides it: the drive, the setting, the weights'
+digest, and the state of the code. For our own methods that is a digest of poli's sources, committed or not; for rivals, their
+versions and a digest of the adapters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import poli
+from benchmarks.data.drives import RealDrive, RecordedDrive, ThinnedScans
+from benchmarks.data.real_sequences import refined_pose
+from benchmarks.report import plain
+from benchmarks.rivals.odometry_contestants import CHOSEN, OURS, PCA, Contestant, Outcome
+from poli.estimation.inference import load_model
+from poli.files.atomic import atomic_path
+
+FORGETTABLE = ("poli", "times", "all")
+TIMED = ", timed"  # ends the name of a drive that is run again for its time
+
+
+class Cache:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, names: Sequence[str], key: dict[str, Any], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The kept value of this key, or else what `make` returns now. `names` are the folders it is kept in, for people."""
+        digest = hashlib.sha256(json.dumps(plain(key), sort_keys=True).encode()).hexdigest()[:20]
+        path = self.folder.joinpath(*map(_plain_name, names)) / f"{digest}.json"
+        kept = _read(path)
+        if "value" not in kept:
+            kept = plain({"key": key, "value": make()})
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_path(path) as temporary:
+                temporary.write_text(json.dumps(kept))
+        return kept["value"]
+
+    def forget(self, which: str = "all") -> None:
+        """`which`, of `FORGETTABLE`: our own outcomes, those that carry a published time, or everything."""
+        for path in self.folder.rglob("*.json"):
+            key = _read(path).get("key", {})
+            timed = key.get("voxel") == CHOSEN or key.get("drive", {}).get("name", "").endswith(TIMED)
+            if which == "all" or (which == "poli" and key.get("method") in OURS) or (which == "times" and timed):
+                path.unlink()
+
+    def outcome(self, drive: RecordedDrive, contestant: Contestant, thinned: ThinnedScans | None = None) -> Outcome:
+        """What an odometry makes of a drive; rivals whose time does not count may be given `thinned` scans."""
+
+        def run() -> dict[str, Any]:
+            thin = thinned is not None and contestant.ours is None and not contestant.timed
+            return _flat(contestant.run(thinned[contestant.voxel] if thin and thinned is not None else drive.scans))
+
+        key = {"drive": drive_identity(drive), **contestant.about, **_state(contestant)}
+        return _outcome(self.get((drive.name, contestant.method), key, run))
+
+    def reference(self, source: RealDrive) -> np.ndarray:  # (M, 4, 4)
+        """The sequence's own poses, each motion from scan to scan refined by GICP on the full scans."""
+        real = source.sequence
+        drive = RealDrive(source.root, replace(real, beams=None)).open()
+
+        def refine() -> dict[str, Any]:
+            poses = [drive.poses[0]]
+            for row in range(len(drive) - 1):
+                poses.append(poses[-1] @ refined_pose(source.root, real.sequence, row, real.nearest).T_q_p)
+            return _flat(Outcome(np.stack(poses), np.empty(0)))
+
+        key = {"drive": drive_identity(drive), "reference": "refined", **rivals_state()}
+        return _outcome(self.get((real.sequence, "reference"), key, refine)).poses
+
+
+def drive_identity(drive: RecordedDrive) -> dict[str, Any]:
+    digest = hashlib.sha256(np.ascontiguousarray(drive.poses).tobytes())
+    for points in (drive.scans[0], drive.scans[-1]):  # enough to distinguish sensors and noise
+        digest.update(np.ascontiguousarray(points).tobytes())
+    return {"name": drive.name, "scans": len(drive), "digest": digest.hexdigest()}
+
+
+@lru_cache
+def our_state() -> dict[str, str]:
+    """The state of our code."""
+    return {"code": _digest_of_sources(Path(poli.__file__).parent)}
+
+
+@lru_cache
+def rivals_state() -> dict[str, Any]:
+    """The state of the rivals: their versions, and the code that calls them."""
+    versions = {}
+    for package in ("small_gicp", "kiss-icp", "genz-icp", "kiss-matcher"):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return {"adapters": _digest_of_sources(Path(__file__).parent / "rivals"), "versions": versions}
+
+
+@lru_cache(maxsize=8)
+def weights_digest(model: str) -> str:
+    """A digest of a model's numbers, whatever its file is called."""
+    network = load_model(model)
+    digest = hashlib.sha256(repr(network.calibration).encode())
+    for name, array in sorted(network.weights.items()):
+        digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _digest_of_sources(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _state(contestant: Contestant) -> dict[str, Any]:
+    if contestant.ours is None:
+        return rivals_state()
+    return {**our_state(), "weights": "" if contestant.method == PCA else weights_digest(contestant.ours.model)}
+
+
+def _plain_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "_" for letter in name)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Empty if the file is missing or damaged; it is then written again."""
+    try:
+        kept = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _flat(outcome: Outcome) -> dict[str, Any]:
+    counted = {"restarts": outcome.restarts, "degenerate": outcome.degenerate}
+    return {**counted, "seconds": outcome.seconds, "poses": outcome.poses[:, :3].reshape(-1, 12)}
+
+
+def _outcome(kept: dict[str, Any]) -> Outcome:
+    poses = np.tile(np.eye(4), (len(kept["poses"]), 1, 1))
+    poses[:, :3] = np.array(kept["poses"]).reshape(-1, 3, 4)
+    return Outcome(poses, np.array(kept["seconds"]), kept["restarts"], kept["degenerate"])

@@ -1,0 +1,219 @@
+"""Raw scans with true poses to judge odometry on: drives through worlds that no model was trained on, and real sequences."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.data.held_out import PLACES
+from benchmarks.data.rings import thin_rings
+from poli.data.datasets import Dataset, FolderDataset, dataset, open_poli_folder, write_folder
+from poli.data.datasets.poli_folder import MANIFEST
+from poli.data.scan_pairs import HELD_OUT_SEEDS
+from poli.data.simulate import Ride, Trajectory, World, find_sensor
+from poli.data.simulate.drive import Drive
+from poli.data.simulate.places import make_place
+from poli.errors import InputError
+from poli.threads import thread_count, use_one_thread
+from poli.voxels import voxel_downsample
+
+_SIMULATED_VOXELS = (0.5, 1.0)  # metres
+# The sizes at which the paper judges these sensors; drives of other sensors, and real ones, name their own.
+VOXELS = {"vlp16": (0.2, 0.5, 1.0), "os2_128": (1.0, 1.5, 2.0)}  # metres
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedDrive:
+    """Consecutive scans of one sensor, deskewed, and where it was at each of them."""
+
+    name: str  # "town vlp16", "kitti_raw_0013, 16 beams"
+    place: str
+    sensor: str
+    scans: list[np.ndarray]  # each (N, 3), in the sensor's frame; float32, as sensors and files have them
+    poses: np.ndarray  # (M, 4, 4) T_world_sensor
+    rate: float  # scans a second
+    voxels: tuple[float, ...]  # metres: the sizes that it is judged at
+
+    def __len__(self) -> int:
+        return len(self.scans)
+
+
+@dataclass(frozen=True)
+class RealSequence:
+    """A folder of KITTI's layout, and how it is judged."""
+
+    sequence: str
+    sensor: str
+    rate: float  # hertz: the sensor's own, since the times of cut-out sequences are not always those of the sensor
+    voxels: tuple[float, ...]  # metres
+    beams: int | None = None  # that the sensor is thinned to; None: all that there are
+    nearest: float = 0.0  # metres; returns within are the car itself
+
+    @property
+    def name(self) -> str:
+        return f"{self.sequence}{f', {self.beams} beams' if self.beams else ''}"
+
+
+REAL_SEQUENCES = (
+    RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5,), beams=16),
+    RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5,), beams=32),
+    RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5, 1.0)),
+    RealSequence("nuscenes_0001", "hdl32e", 20.0, (0.5, 1.0), nearest=2.5),
+    RealSequence("mulran_kaist03", "os1_64", 10.0, (0.5, 1.0)),
+)
+
+
+def real_sequences(root: Path, chosen: Sequence[RealSequence] = REAL_SEQUENCES) -> Iterator[RecordedDrive]:
+    """Those of `chosen` under `root`, which is laid out as KITTI odometry; scans are read when their drive's turn comes."""
+    opened = [(real, _open_real(root, real)) for real in chosen]
+    return (_read_real(real, sequence) for real, sequence in opened)
+
+
+def simulated_sequences(
+    sensors: Sequence[str] = ("vlp16", "os2_128"),  # names, or files of beams as `find_sensor` reads them
+    places: Sequence[str] = PLACES,
+    count: int = 121,
+    *,
+    keep: Path,
+) -> Iterator[RecordedDrive]:
+    """`count` scans at 8 m/s through the middle of each place's route, or as many as there is room for, with a warning.
+
+    They are recorded into the folder `keep`, one process per core, and read from there the next time; a recording of another
+    length, sensor or ride is made again. Changes to the simulator are not noticed: delete the recordings after one.
+    """
+    if count < 2:
+        raise InputError(f"count is {count}; odometry needs two scans or more")
+    strange = [place for place in places if place not in PLACES]
+    if strange:
+        raise InputError(f"places: {strange[0]!r} is not held out; choose from {', '.join(PLACES)}")
+    keep.mkdir(parents=True, exist_ok=True)
+    recordings = {place: [_Recording(keep, place, sensor, count) for sensor in sensors] for place in places}
+    missing = [those for recorded in recordings.values() if (those := [r for r in recorded if r.found() is None])]
+    if len(missing) == 1:
+        _record(missing[0])
+    elif missing:
+        with ProcessPoolExecutor(min(thread_count(), len(missing)), get_context("spawn"), use_one_thread) as pool:
+            list(pool.map(_record, missing))
+    return (recording.read() for recorded in recordings.values() for recording in recorded)
+
+
+@dataclass(frozen=True)
+class _Recording:
+    keep: Path
+    place: str
+    sensor: str
+    count: int  # of scans that were asked for; a short route has fewer
+
+    @property
+    def name(self) -> str:
+        return f"{self.place} {Path(self.sensor).stem}"
+
+    @property
+    def folder(self) -> Path:
+        return self.keep / self.name.replace(" ", "_")
+
+    @property
+    def number(self) -> int:
+        return PLACES.index(self.place)  # whichever places are asked for, so that a recording serves all who ask for its place
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """All that decides what is recorded, as JSON gives it back."""
+        seed, sensor = HELD_OUT_SEEDS + self.number, asdict(find_sensor(self.sensor))
+        ride = {"ride": asdict(Ride()), "starts": "so that the drive is in the middle of the route", "deskewed": True}
+        return json.loads(json.dumps({"place": self.place, "seed": seed, "sensor": sensor, "count": self.count, **ride}))
+
+    def found(self) -> FolderDataset | None:
+        if not (self.folder / MANIFEST).is_file():
+            return None
+        recorded = open_poli_folder(self.folder)
+        return recorded if recorded.about == self.about else None
+
+    def make(self, world: World) -> None:
+        sensor, ride = find_sensor(self.sensor), Ride()
+        duration = Trajectory(world.place.route, ride, self.number).duration
+        count = min(self.count, int(duration * sensor.rate))
+        start = 0.5 * ride.speed * (duration - count / sensor.rate)
+        # A millimetre less, or rounding could leave no room for the last scan.
+        drive = Drive(world, sensor, replace(ride, start=max(0.0, start - 1e-3)), count, seed=self.number)
+        if (self.folder / MANIFEST).is_file():  # of other scans; what is no recording is left for `write_folder` to refuse
+            shutil.rmtree(self.folder)
+        write_folder(self.folder, self.name, (scan.keep() for scan in drive), drive.poses, about=self.about)
+
+    def read(self) -> RecordedDrive:
+        recorded = self.found()
+        if recorded is None or recorded.poses is None:
+            raise InputError(f"{self.folder}: the recording was changed while it was in use; ask for the sequences again")
+        if len(recorded) < self.count:
+            warnings.warn(f"{self.name}: the route has room for {len(recorded)} of {self.count} scans", stacklevel=2)
+        scans = [scan.points for scan in recorded]
+        sensor = Path(self.sensor).stem
+        return RecordedDrive(self.name, self.place, sensor, scans, recorded.poses, find_sensor(self.sensor).rate, _SIMULATED_VOXELS)
+
+
+def _record(recordings: Sequence[_Recording]) -> None:
+    """All of one place, which is built once."""
+    world = World(make_place(recordings[0].place, HELD_OUT_SEEDS + recordings[0].number))
+    for recording in recordings:
+        recording.make(world)
+
+
+def _open_real(root: Path, real: RealSequence) -> Dataset:
+    sequence = dataset("kitti", root, sequence=real.sequence, near=real.nearest)
+    if sequence.poses is None or len(sequence) < 2:
+        raise InputError(f"{root}: {real.sequence} has {len(sequence)} scans and needs two, and a file poses/{real.sequence}.txt")
+    return sequence
+
+
+def _read_real(real: RealSequence, sequence: Dataset) -> RecordedDrive:
+    assert sequence.poses is not None
+    scans = [scan.points for scan in sequence]
+    if real.beams is not None:
+        scans = [thin_rings(points, real.sensor, real.beams) for points in scans]
+    return RecordedDrive(real.name, real.sequence, real.sensor, scans, sequence.poses, real.rate, real.voxels)
+
+
+@dataclass(frozen=True)
+class SimulatedDrive:
+    sensor: str
+    place: str
+    count: int
+    keep: Path
+
+    def open(self) -> RecordedDrive:
+        drive = next(simulated_sequences((self.sensor,), (self.place,), self.count, keep=self.keep))
+        return replace(drive, voxels=VOXELS.get(drive.sensor, drive.voxels))
+
+
+@dataclass(frozen=True)
+class RealDrive:
+    root: Path
+    sequence: RealSequence
+
+    def open(self) -> RecordedDrive:
+        return next(real_sequences(self.root, (self.sequence,)))
+
+
+DriveSource = SimulatedDrive | RealDrive
+
+
+class ThinnedScans(dict[float, list[np.ndarray]]):
+    """A drive's scans by voxel size, made when asked for. Voxels of voxels are the same voxels, so that a rival does the same with
+    these as with the raw scans, only sooner."""
+
+    def __init__(self, drive: RecordedDrive) -> None:
+        super().__init__()
+        self._scans = drive.scans
+
+    def __missing__(self, voxel: float) -> list[np.ndarray]:
+        self[voxel] = [voxel_downsample(points.astype(np.float64), voxel).points for points in self._scans]
+        return self[voxel]

@@ -1,0 +1,63 @@
+"""Pairs of scans of one place, a few metres apart and turned at random: what global registration is judged on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.data.drives import RecordedDrive, SimulatedDrive
+from benchmarks.data.rings import nearest_ring
+from poli.data.simulate import find_sensor
+from poli.errors import InputError
+from poli.se3 import inverse
+
+
+@dataclass(frozen=True)
+class ThinnedDrive(SimulatedDrive):
+    """A simulated drive with every second, fourth, ... ring of its sensor."""
+
+    beams: int = 16
+
+    def open(self) -> RecordedDrive:
+        drive = super().open()
+        rings = np.array(find_sensor(self.sensor).elevations)
+        if len(rings) % self.beams:
+            raise InputError(f"beams is {self.beams}; the {len(rings)} rings of {self.sensor} can be thinned to a divisor of that")
+        step = len(rings) // self.beams
+        scans = [points[nearest_ring(points, rings) % step == 0] for points in drive.scans]
+        return replace(drive, name=f"{drive.name}, {self.beams} beams", scans=scans)
+
+
+@dataclass(frozen=True, eq=False)
+class PlacePair:
+    """Rows of two scans of a drive. The source is turned by `T_turned_source` before anyone sees it."""
+
+    source: int
+    target: int
+    T_turned_source: np.ndarray  # (4, 4)
+    T_target_turned: np.ndarray  # (4, 4): what is looked for
+
+
+def place_pairs(poses: np.ndarray, count: int, most: float, seed: int) -> list[PlacePair]:  # (M, 4, 4)
+    """`count` pairs of different scans, evenly among all that are at most `most` metres apart; headings differ by any angle."""
+    where = poses[:, :3, 3]
+    apart = np.linalg.norm(where[:, None] - where[None], axis=2)
+    every = np.argwhere((apart <= most) & ~np.eye(len(poses), dtype=bool))
+    if not len(every):
+        raise InputError(f"no two of {len(poses)} scans are within {most:g} m of each other")
+    generator = np.random.default_rng(seed)
+    chosen = every[generator.choice(len(every), min(count, len(every)), replace=False)]
+    return [_pair(poses, int(source), int(target), generator.uniform(-np.pi, np.pi)) for source, target in chosen]
+
+
+def success(rotations: Sequence[float], translations: Sequence[float], degrees: float, metres: float) -> float:
+    """The share of poses within both limits."""
+    return float(((np.asarray(rotations) <= degrees) & (np.asarray(translations) <= metres)).mean())
+
+
+def _pair(poses: np.ndarray, source: int, target: int, angle: float) -> PlacePair:
+    turn = np.eye(4)
+    turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+    return PlacePair(source, target, turn, inverse(poses[target]) @ poses[source] @ inverse(turn))

@@ -1,0 +1,171 @@
+"""Pairs of real scans to judge covariances on: consecutive scans of a sequence, thinned and voxelised, with refined poses.
+
+The folder is laid out as KITTI odometry (`sequences/NAME/velodyne/*.bin`, `poses/NAME.txt`) with poses of the LiDAR itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.metrics.likelihood import Matches, gate_for
+from poli.data.datasets import Dataset, dataset
+from poli.errors import InputError, MissingExtra
+from poli.estimation import pca
+from poli.estimation.neighbours import NeighbourIndex
+from poli.se3 import inverse, so3_log
+from poli.voxels import voxel_downsample
+
+# The HDL-64E's files carry no ring: 64 rows between these elevations, evenly spaced, are near enough to thin by.
+_LOWEST, _SPREAD, _BEAMS = -24.8, 26.8, 64  # degrees, degrees, rows
+
+# 5 cm of pose error hide what covariances are worth, so given poses are refined; a refinement that goes far is a failed one.
+_REFINE_VOXEL = 0.4  # metres
+_REFINE_REACH = 1.0  # metres
+_FARTHEST_SHIFT = 0.3  # metres
+_FARTHEST_TURN = 1.0  # degrees
+
+
+@dataclass(frozen=True)
+class RealConfiguration:
+    """A real sequence as a sensor of so many beams would have it, at one voxel size."""
+
+    sequence: str
+    voxel: float  # metres
+    beams: int | None = None  # of an HDL-64E; None: all that there are
+    nearest: float = 0.0  # metres; returns within are the car itself
+
+    @property
+    def label(self) -> str:
+        return f"{self.sequence}{f', {self.beams} beams' if self.beams else ''}, {self.voxel:g} m"
+
+
+@dataclass(frozen=True, eq=False)
+class RealPair:
+    q: np.ndarray  # (N, 3), voxelised, in its sensor's frame
+    p: np.ndarray  # (M, 3)
+    T_q_p: np.ndarray  # (4, 4)
+    row: int  # of q's scan in the sequence; p is the next one
+    refined: bool  # by GICP; otherwise the pose is the given one
+
+    def matches(self, voxel: float) -> Matches:
+        """Nearest points under the pose; those farther apart than `gate_for(voxel)` are left out."""
+        return Matches.of(self.q, self.p, self.T_q_p, gate_for(voxel))
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    T_q_p: np.ndarray  # (4, 4): the refined pose, or the given one if GICP made it worse or went far
+    refined: bool
+    before: float  # metres: median distance of matched points along the normals, under the given pose
+    after: float  # metres: the same under GICP's pose, whether or not it was taken
+    shift: float  # metres that GICP moved the pose
+    turn: float  # degrees
+
+
+def real_configurations(voxels: Iterable[float] = (0.2, 0.5, 1.0)) -> tuple[RealConfiguration, ...]:
+    """The sequences that the project is judged on, at each voxel size."""
+    voxels = tuple(voxels)
+    kitti = [RealConfiguration("kitti_raw_0013", voxel, beams) for beams in (16, 32, None) for voxel in voxels]
+    nuscenes = [RealConfiguration("nuscenes_0001", voxel, nearest=2.5) for voxel in voxels]
+    mulran = [RealConfiguration("mulran_kaist03", voxel) for voxel in voxels]
+    return (*kitti, *nuscenes, *mulran)
+
+
+def real_pairs(root: Path, configuration: RealConfiguration, count: int = 8, first: int = 0) -> list[RealPair]:
+    """`count` pairs of consecutive scans, evenly spaced over the sequence from scan `first` on. Poses are refined on the full
+    scans, so that every thinning and voxel size of a sequence is judged under the same ones."""
+    scans = len(_sequence(root, configuration.sequence, configuration.nearest))
+    pairs = []
+    for row in (first + step for step in evenly_spaced(scans - 1 - first, count)):
+        pose = refined_pose(root, configuration.sequence, row, configuration.nearest)
+        q, p = (_prepared(root, configuration, index) for index in (row, row + 1))
+        pairs.append(RealPair(q, p, pose.T_q_p, row, pose.refined))
+    return pairs
+
+
+def evenly_spaced(available: int, count: int) -> list[int]:
+    """`count` of the rows 0 to `available` - 1, the first and the last among them; all rows if there are fewer."""
+    return [int(row) for row in np.unique(np.linspace(0, available - 1, min(count, available)).round())]
+
+
+def thin_beams(points: np.ndarray, beams: int) -> np.ndarray:  # (N, 3) -> (M, 3)
+    """The returns of every second, fourth, ... row of an HDL-64E, distinguished by elevation."""
+    if beams not in (8, 16, 32):
+        raise InputError(f"beams is {beams}; an HDL-64E can be thinned to 8, 16 or 32 (None leaves it whole)")
+    elevation = np.degrees(np.arctan2(points[:, 2], np.hypot(points[:, 0], points[:, 1])))
+    row = np.round((elevation - _LOWEST) * (_BEAMS - 1) / _SPREAD).astype(int)
+    return points[(row >= 0) & (row < _BEAMS) & (row % (_BEAMS // beams) == 0)]
+
+
+@lru_cache(maxsize=256)
+def refined_pose(root: Path, sequence: str, row: int, nearest: float = 0.0) -> Refinement:
+    """The pose of scan `row` + 1 in the frame of scan `row`: the sequence's own, refined by GICP on the full scans."""
+    poses = _sequence(root, sequence, nearest).poses
+    assert poses is not None
+    T_given = inverse(poses[row]) @ poses[row + 1]
+    q, p = (_returns(root, sequence, index, nearest) for index in (row, row + 1))
+    return refine(q, p, T_given)
+
+
+def refine(q: np.ndarray, p: np.ndarray, T_given: np.ndarray) -> Refinement:  # (N, 3), (M, 3), (4, 4)
+    """GICP from the given pose, and whether it is to be believed: it must lower the residuals and stay near."""
+    try:
+        import small_gicp
+    except ImportError:
+        raise MissingExtra("refining the poses of real sequences", "bench") from None
+    found = small_gicp.align(
+        q,
+        p,
+        init_T_target_source=T_given,
+        registration_type="GICP",
+        downsampling_resolution=_REFINE_VOXEL,
+        max_correspondence_distance=_REFINE_REACH,
+        max_iterations=50,
+        translation_epsilon=1e-4,
+        rotation_epsilon=1e-5,
+    )
+    T_found = np.asarray(found.T_target_source)
+    moved = inverse(T_given) @ T_found
+    shift, turn = float(np.linalg.norm(moved[:3, 3])), float(np.degrees(np.linalg.norm(so3_log(moved[:3, :3]))))
+    before, after = _median_residuals(q, p, T_given, T_found)
+    good = after <= before and shift < _FARTHEST_SHIFT and turn < _FARTHEST_TURN
+    return Refinement(T_found if good else T_given, good, before, after, shift, turn)
+
+
+def _median_residuals(q: np.ndarray, p: np.ndarray, *poses: np.ndarray) -> list[float]:
+    """Of matched points, along the normals: across a surface, points lie as far apart as the beams, whatever the pose."""
+    q, p = (voxel_downsample(points, _REFINE_VOXEL).points for points in (q, p))
+    normals = pca(p, k=16).axes[:, :, 0]  # p's, so that one index serves every pose
+    index = NeighbourIndex(p)
+    medians = []
+    for T_q_p in poses:
+        back = inverse(T_q_p)
+        moved = q @ back[:3, :3].T + back[:3, 3]
+        nearest, distances = index.nearest(1, moved)
+        across = np.abs(np.einsum("ni,ni->n", moved - p[nearest[:, 0]], normals[nearest[:, 0]]))
+        medians.append(float(np.median(across[distances[:, 0] <= _REFINE_REACH])))
+    return medians
+
+
+@lru_cache(maxsize=8)
+def _sequence(root: Path, name: str, nearest: float) -> Dataset:
+    sequence = dataset("kitti", root, sequence=name, near=nearest)
+    if sequence.poses is None or len(sequence) < 2:
+        raise InputError(f"{root}: sequence {name} has {len(sequence)} scans and needs two, and a file poses/{name}.txt")
+    return sequence
+
+
+def _returns(root: Path, name: str, index: int, nearest: float) -> np.ndarray:  # (N, 3), float64
+    return _sequence(root, name, nearest)[index].clean().points.astype(np.float64)
+
+
+def _prepared(root: Path, configuration: RealConfiguration, index: int) -> np.ndarray:  # (N, 3)
+    points = _returns(root, configuration.sequence, index, configuration.nearest)
+    if configuration.beams is not None:
+        points = thin_beams(points, configuration.beams)
+    return voxel_downsample(points, configuration.voxel).points

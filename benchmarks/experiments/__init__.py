@@ -1,0 +1,1 @@
+"""One file for each experiment; `python -m benchmarks NAME` runs it."""

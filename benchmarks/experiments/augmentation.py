@@ -1,0 +1,203 @@
+"""KISS-ICP and GenZ-ICP, as they are, on raw scans and on scans made denser by PCA, interpolated range images and ellipsoids.
+
+Example: python -m benchmarks augmentation --real sequences --json augmentation.json
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.progress import track
+
+from benchmarks.cache import Cache
+from benchmarks.data.drives import DriveSource, RealDrive, RealSequence, RecordedDrive, SimulatedDrive, simulated_sequences
+from benchmarks.data.held_out import PLACES
+from benchmarks.options import DRIVES, MODEL, PROCESSES, REAL, RUNS, option
+from benchmarks.parallel import in_processes
+from benchmarks.report import Column, Plot, Record, Report, Table, show
+from benchmarks.rivals.augmentations import (
+    AUGMENTATIONS,
+    INTERPOLATION,
+    PCA,
+    POLI,
+    RAW,
+    SYSTEMS,
+    Augmentation,
+    augmentations,
+    contestant,
+)
+from benchmarks.rivals.odometry_contestants import Outcome
+from benchmarks.rivals.range_interpolation import RangeInterpolation
+from poli.errors import InputError
+from poli.tasks.densify import DensifyConfig
+from poli.tasks.trajectories import relative_errors
+from poli.threads import thread_count
+
+THINNED_SEQUENCES = (
+    RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5,), beams=16),
+    RealSequence("nuscenes_0001", "hdl32e", 20.0, (0.5,), beams=16, nearest=2.5),
+    RealSequence("mulran_kaist03", "os1_64", 10.0, (0.5,), beams=16),
+)
+COLORS = {RAW: "#9e9e9e", PCA: "#546e7a", INTERPOLATION: "#fb8c00", POLI: "#e53935"}
+_MEASURES = {"long": "RPE over many scans, cm", "step": "RPE from scan to scan, cm", "refined": ""}
+_LONG, _LONG_REAL = 100, 50  # frames
+_FEWEST_PAIRS = 10  # of a long error; on shorter drives it is over four fifths of the scans
+
+
+@dataclass(frozen=True)
+class Options:
+    model: str = option("lidar", MODEL)
+    real: Path | None = option(None, REAL)
+    drives: Path = option(Path("runs/odometry_drives"), DRIVES)
+    scans: int = option(121, "scans of each simulated drive", least=2)
+    places: tuple[str, ...] = option(PLACES, "held-out places, separated by commas")
+    sensor: str = option("vlp16", "name of a sensor, or a file of beams")
+    systems: tuple[str, ...] = option(tuple(SYSTEMS), "systems to run, separated by commas")
+    per_point: int | None = option(None, "samples of each ellipsoid; those of `poli densify` if not given", least=1)
+    within: float | None = option(None, "reach in standard deviations; that of `poli densify` if not given", least=0)
+    runs: Path = option(Path("runs/augmentation_bench"), RUNS)
+    fresh: bool = option(False, "forget kept outcomes first")
+    processes: int = option(0, PROCESSES, least=0)
+    interpolation: RangeInterpolation = field(default_factory=RangeInterpolation)
+    sequences: tuple[RealSequence, ...] = THINNED_SEQUENCES
+    seeds: int = 3  # of samples on real sequences, which are so short that one seed or another decides
+
+    def __post_init__(self) -> None:
+        if self.processes < 0:
+            raise InputError(f"processes is {self.processes}; expected 1 or more, or 0 for one per core")
+        unknown = [name for name in self.systems if name not in SYSTEMS]
+        if unknown or not self.systems:
+            raise InputError(f"systems: {', '.join(unknown) or 'none'}; choose from {', '.join(SYSTEMS)}")
+
+    @property
+    def config(self) -> DensifyConfig:
+        """POLI's; PCA is sampled the same way."""
+        given = {"per_point": self.per_point, "within": self.within}
+        return DensifyConfig(model=self.model, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+    def sources(self) -> list[DriveSource]:
+        """Simulated drives first; missing ones are recorded now."""
+        simulated_sequences((self.sensor,), self.places, self.scans, keep=self.drives)
+        simulated = [SimulatedDrive(self.sensor, place, self.scans, self.drives) for place in self.places]
+        return [*simulated, *(RealDrive(self.real, sequence) for sequence in self.sequences if self.real is not None)]
+
+
+_TABLE = Table(
+    [Column("system", "{system}"), Column("drive", "{shown_as}"), Column("frames", "{shown_frames}")],
+    across="augmentation",
+    cell="{metres:cm}",
+    lowest="metres",
+    order=AUGMENTATIONS,
+    then=[("change", lambda by: show("{change:+%}", {"change": change(by[POLI]["metres"], by[RAW]["metres"])}))],
+)
+
+
+def run(options: Options) -> Iterator[Report]:
+    records = run_sources(options, options.sources(), _all_augmentations)
+    config = options.config
+    kinds = f"{config.per_point} samples of each ellipsoid within {config.within:g} sigma, ellipsoids at {config.voxel:g} m voxels"
+    notes = [
+        "Relative pose errors in centimetres (root mean square of all pairs of scans so far apart); the lowest of a row is bold. "
+        f"The last column is {POLI} against {RAW}: below zero is better.",
+        f"{POLI} and {PCA}: {kinds}{_chosen(config)}; {PCA} has 24 neighbours and the same sampling.",
+        f"{INTERPOLATION}: three new rows between neighbouring rings where both returns are of one surface, by inverse "
+        "range: a stand-in for learned upsampling, of which no network is at hand that fits all sensors here.",
+        "KISS-ICP runs with its defaults, GenZ-ICP with its authors' outdoor tuning; neither knows what was done to the scans.",
+        f"Real sequences are thinned to 16 rings; they are short, and {POLI} and {PCA} are means over three seeds. "
+        "Their poses are good to some centimetres, so that errors from scan to scan are also given against poses "
+        "refined by GICP on all rings.",
+    ]
+    shown = []
+    for system in options.systems:
+        for real in (False, True):
+            group = [r for r in records if (r["system"], r["real"]) == (system, real)]
+            for drive in dict.fromkeys(r["drive"] for r in group):
+                shown += _by_measure([r for r in group if r["drive"] == drive], drive)
+            shown += _by_measure(group, f"**{'real' if real else 'simulated'}, mean**")
+    panels = [
+        {**r, "metres": r[measure], "panel": f"{r['system']}: {title}"}
+        for measure, title in _MEASURES.items() if title for r in records
+    ]  # fmt: skip
+    plot = Plot("drive", "metres", "augmentation", "", "cm", "panel", "bars", scale=100, colors=COLORS, stacked=True)
+    plots = {"augmentation": partial(plot.draw, panels)}
+    yield Report("augmentation", "Odometry of others on denser scans", records, _TABLE, notes, plots=plots, shown=shown)
+
+
+def _by_measure(records: Sequence[Record], name: str) -> list[dict[str, Any]]:
+    """Each record once for each measure that there is, under the name of a drive or of a mean over drives."""
+    frames = {"long": "/".join(str(f) for f in sorted({r["frames"] for r in records})), "step": "1", "refined": "1, refined poses"}
+    return [
+        {**r, "shown_as": name, "shown_frames": frames[measure], "metres": r[measure]}
+        for measure in _MEASURES if any(math.isfinite(r[measure]) for r in records) for r in records
+    ]  # fmt: skip
+
+
+def _chosen(config: DensifyConfig) -> str:
+    chosen = f", of those within {config.farthest:g} m" if config.farthest is not None else ""
+    chosen += f", planarity of {config.planarity:g} or more" if config.planarity else ""
+    return chosen + (f", no thicker than {config.thickest:g} m" if config.thickest is not None else "")
+
+
+# The ways in which a drive's scans are made denser. Found by name in other processes, so it must be a function of a module.
+Ways = Callable[[Options, DriveSource], list[Augmentation]]
+
+
+def _all_augmentations(options: Options, source: DriveSource) -> list[Augmentation]:
+    return augmentations(source, options.config, options.interpolation, options.seeds if isinstance(source, RealDrive) else 1)
+
+
+def run_sources(options: Options, sources: Sequence[DriveSource], ways: Ways) -> list[dict[str, Any]]:
+    """Every system on every drive in all `ways`. What was kept is not run again; the rest is, in single-threaded processes."""
+    if options.fresh:
+        Cache(options.runs).forget()
+    processes = min(options.processes or thread_count(), len(sources))
+    if processes == 1:
+        return [record for source in track(sources, "drives") for record in _run_source(options, source, ways)]
+    found = in_processes(partial(_run_source, options, ways=ways), sources, processes, "drives")
+    return [record for of_source in found for record in of_source]
+
+
+def _run_source(options: Options, source: DriveSource, ways: Ways) -> list[dict[str, Any]]:
+    kept, drive = Cache(options.runs), source.open()
+    reference = kept.reference(source) if isinstance(source, RealDrive) else None
+    records = []
+    for augmentation in ways(options, source):
+        for system in options.systems:
+            errors = judge(drive, kept.outcome(drive, contestant(system, augmentation)), reference)
+            records.append({"drive": drive.name, "system": system, "augmentation": augmentation.name, **errors})
+    return records
+
+
+# --- metrics
+
+
+def judge(drive: RecordedDrive, outcome: Outcome, reference: np.ndarray | None = None) -> dict[str, Any]:  # (M, 4, 4)
+    """RPE in metres: over `frames`, from scan to scan, and the same against the refined poses of a real sequence."""
+    frames = long_frames(len(drive), reference is not None)
+    return {
+        "real": reference is not None,
+        "frames": frames,
+        "long": _rpe(outcome.poses, drive.poses, frames),
+        "step": _rpe(outcome.poses, drive.poses, 1),
+        "refined": math.nan if reference is None else _rpe(outcome.poses, reference, 1),
+    }
+
+
+def long_frames(scans: int, real: bool) -> int:
+    wanted = _LONG_REAL if real else _LONG
+    return wanted if scans >= wanted + _FEWEST_PAIRS else max(1, 4 * scans // 5)
+
+
+def change(value: float, before: float) -> float:
+    """Percent; below 0 is better."""
+    return 100.0 * (value / before - 1.0) if before > 0.0 else math.nan
+
+
+def _rpe(poses: np.ndarray, truth: np.ndarray, frames: int) -> float:  # (M, 4, 4), (M, 4, 4)
+    return relative_errors(poses, truth, frames, pairs="all").rmse.translation

@@ -1,0 +1,144 @@
+"""Where the time of a training step goes, against forward and backward passes of cvxpylayers.
+
+Examples: python -m benchmarks step --points 1000
+          python -m benchmarks step --points 16000 --lidar configs/lidar.toml
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.data.pose_problems import random_problem
+from benchmarks.options import option
+from benchmarks.report import Column, Report, Table
+from benchmarks.rivals.cvxpy_layer import CvxpyPose
+from poli.data.scan_pairs import simulated_pairs
+from poli.data.shapes import procedural_mesh
+from poli.errors import InputError
+from poli.estimation.architecture import Architecture
+from poli.learn.config import TrainConfig, read_config
+from poli.learn.losses import LossConfig
+from poli.learn.model import TrainingModel
+from poli.learn.pairs import PairBatch, PairConfig, draw_pairs
+from poli.learn.scans import draw_scans
+from poli.show.figure import pyplot, save_figure
+
+import torch  # isort: skip  (after poli.learn, which says which extra is missing)
+
+_PARTS = ("grouping", "network", "layer", "backward", "update")
+_RIVALS = {
+    "cvxpylayers Clarabel, paper's 13x13": (13, "Clarabel"),
+    "cvxpylayers SCS, paper's 13x13": (13, "SCS"),
+    "cvxpylayers SCS, our 10x10": (10, "SCS"),
+}
+_TURNS = 3
+
+
+@dataclass(frozen=True)
+class Options:
+    points: int = option(1000, "points of the cloud", least=16)
+    repeats: int = option(15, "steps and passes in each of three turns", least=1)
+    lidar: Path | None = option(None, "configuration of scans: a step of that instead of one of objects")
+
+
+_TABLE = Table([Column("", "{part}")], [Column("ms", "{ms:.2f}"), Column("of a step", "{share_percent:.0f} %")])
+
+
+def run(options: Options) -> Iterator[Report]:
+    points, repeats = options.points, options.repeats
+    step = _of_scans(points, read_config(options.lidar)) if options.lidar else _of_objects(points)
+    rivals = {name: CvxpyPose(size, solver) for name, (size, solver) in _RIVALS.items()}  # type: ignore[arg-type]
+    parts: list[tuple[float, ...]] = []
+    passes: dict[str, list[float]] = {name: [] for name in rivals}
+    for turn in range(_TURNS):  # in turns, so that a slow moment of the machine hits them all
+        parts += [step.once(turn * repeats + i) for i in range(repeats + 2)][2:]
+        for name, layer in rivals.items():
+            passes[name] += [_pass(layer, points, turn * repeats + i) for i in range(repeats + 2)][2:]
+    medians = dict(zip(_PARTS, (1e3 * np.median(parts, axis=0)).tolist(), strict=True))
+    total = 1e3 * float(np.median(np.sum(parts, axis=1)))
+    passed = {name: 1e3 * float(np.median(seconds)) for name, seconds in passes.items()}
+    rows = {f"step: {name}": ms for name, ms in medians.items()} | {"step: all of it": total}
+    rows |= {f"{name}, forward + backward": ms for name, ms in passed.items()}
+    records = [{"part": part, "ms": ms, "share_percent": 100 * ms / total} for part, ms in rows.items()]
+    ratios = {name: total / ms for name, ms in passed.items()}
+    notes = [
+        f"one cloud of {points} points, one partner, T-T-Q-C, {step.about}; in training, grouping runs beside the rest",
+        *(f"a step takes as long as {ratio:.1f} passes of {name}" for name, ratio in ratios.items()),
+    ]
+    summary, name = {"step_ms": total, "passes_a_step": ratios}, "step_lidar" if options.lidar else "step"
+    plots = {name: partial(_plot, medians, passed)}
+    yield Report(name, "A training step and its parts", records, _TABLE, notes, summary, plots)
+
+
+def _of_objects(points: int) -> _Step:
+    mesh, pairs, architecture = procedural_mesh(0), PairConfig(points=(points,)), Architecture()
+    return _Step(
+        lambda rng: draw_pairs(lambda _: mesh, pairs, architecture, rng), architecture, LossConfig(), "the default network"
+    )
+
+
+def _of_scans(points: int, config: TrainConfig) -> _Step:
+    if config.scans is None:
+        raise InputError(f"the configuration '{config.name}' is not one of scans; give configs/lidar.toml")
+    scans, architecture = replace(config.scans, points=points, raw_share=1.0, clouds=1), config.architecture
+    pair = next(simulated_pairs("town", 0, 1, ("os2_128",), 1))
+    about = "the network of the LiDAR model, OS2-128, not voxelised"
+    return _Step(lambda rng: draw_scans([pair], scans, architecture, rng, False), architecture, config.loss, about)
+
+
+class _Step:
+    def __init__(
+        self, draw: Callable[[np.random.Generator], PairBatch], architecture: Architecture, loss: LossConfig, about: str
+    ) -> None:
+        self.draw, self.about = draw, about
+        self.model = TrainingModel(architecture, loss)
+        self.average = {name: t.clone() for name, t in self.model.network.state_dict().items()}
+        self.optimizer = torch.optim.AdamW([p for p in self.model.parameters() if p.requires_grad], 1e-3)
+
+    def once(self, seed: int) -> tuple[float, ...]:
+        """Seconds of each part."""
+        start = time.perf_counter()
+        batch = self.draw(np.random.default_rng(seed))
+        grouped = time.perf_counter()
+        terms = self.model(batch)
+        forward = time.perf_counter()
+        self.optimizer.zero_grad()
+        terms.total.backward()
+        backward = time.perf_counter()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0).item()
+        self.optimizer.step()
+        with torch.no_grad():
+            for name, value in self.model.network.state_dict().items():
+                self.average[name].lerp_(value, 0.002)
+        return grouped - start, *self.model.seconds, backward - forward, time.perf_counter() - backward
+
+
+def _pass(layer: CvxpyPose, points: int, seed: int) -> float:
+    problem = random_problem(np.random.default_rng(seed), points, condition=1e2)
+    source, target = torch.from_numpy(problem.source), torch.from_numpy(problem.target)
+    information = torch.from_numpy(problem.information).requires_grad_()
+    start = time.perf_counter()
+    layer(source, target, information).sum().backward()
+    return time.perf_counter() - start
+
+
+def _plot(parts: dict[str, float], passes: dict[str, float], path: Path) -> None:
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(8, 2.6))
+    left = 0.0
+    for name, ms in parts.items():
+        axes.barh("a step", ms, left=left, label=name)
+        left += ms
+    for name, ms in passes.items():
+        axes.barh(f"3 x {name}", 3 * ms, color="0.75")
+    axes.set(xlabel="ms")
+    axes.invert_yaxis()
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    save_figure(figure, path)
+    plt.close(figure)

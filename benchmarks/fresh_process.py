@@ -1,0 +1,93 @@
+"""What only a fresh process can measure: how much memory an estimate takes at its peak, and how long the first one takes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import poli
+from poli.errors import PoliError
+
+FIRST_POINTS = 5_000  # of which a first call is timed
+_WARM_POINTS = 512  # enough that every level of the network has points, few enough that they take no memory to speak of
+_STATUS = Path("/proc/self/status")
+
+# Not a function of this module: importing it would import what is to be timed.
+_FIRST_CALL = """
+import sys, time
+start = time.perf_counter()
+import poli
+import numpy
+poli.estimate(numpy.load(sys.argv[1]), model=sys.argv[2], warn=False)
+print(time.perf_counter() - start)
+"""
+_ROOT = Path(__file__).parents[1]
+_PEAK = "import sys; from benchmarks.fresh_process import print_peak; print_peak(*sys.argv[1:])"
+
+
+def peak_mb(points: np.ndarray, model: str) -> float | None:
+    """MB (10^6 bytes) that `poli.estimate` takes at its peak, above a process that has loaded and warmed up the model and holds the
+    points: the input does not count, the ellipsoids that come back do. None where the system does not report it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return json.loads(_in_a_process(_PEAK, points, model, Path(folder)))
+
+
+def first_call_seconds(points: np.ndarray, model: str) -> tuple[float, float]:
+    """Of `import poli` and one `poli.estimate`: in a first process, whose cache of kernels is empty, and in a second one, which
+    finds what the first has kept. The start of Python itself does not count."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold, warm = (float(_in_a_process(_FIRST_CALL, points, model, Path(folder), cache=True)) for _ in range(2))
+    return cold, warm
+
+
+def _in_a_process(code: str, points: np.ndarray, model: str, folder: Path, cache: bool = False) -> str:
+    """What it prints. With `cache`, compiled kernels are kept in `folder` and found nowhere else."""
+    np.save(folder / "points.npy", points)
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))  # so that it finds `benchmarks`
+    environment = {**os.environ, "PYTHONPATH": path} | ({"NUMBA_CACHE_DIR": str(folder / "kernels")} if cache else {})
+    command = [sys.executable, "-c", code, str(folder / "points.npy"), model]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+        raise PoliError(f"a fresh process could not estimate with model {model!r}: {reason}")
+    return done.stdout
+
+
+def print_peak(points_file: str, model: str) -> None:
+    """Runs in the fresh process."""
+    points = np.load(points_file)
+    poli.estimate(points[:_WARM_POINTS], model=model, warn=False)  # loads model and kernels
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # what is free already would hide what the estimate takes; glibc only
+        ctypes.CDLL(None).malloc_trim(0)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading; if that fails, ours is too high
+    before = _resident_mb("VmRSS")
+    field = poli.estimate(points, model=model, warn=False)
+    after = _resident_mb("VmHWM")
+    assert len(field) == len(points)  # it is still held
+    print(json.dumps(None if before is None or after is None else after - before))
+
+
+def _resident_mb(row: str) -> float | None:
+    """Now (VmRSS) or at the peak so far (VmHWM). Outside Linux only peaks are known, so that the difference of two is what
+    the estimate takes above all that was needed before: not more than the truth, and perhaps less."""
+    if _STATUS.is_file():
+        for line in _STATUS.read_text().splitlines():
+            if line.startswith(f"{row}:"):
+                return 1024e-6 * float(line.split()[1])
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return 1e-6 * peak * (1 if sys.platform == "darwin" else 1024)

@@ -1,0 +1,131 @@
+"""What a trajectory is worth: relative pose errors, drift, time; and which setting of a method is its best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.data.drives import RecordedDrive
+from benchmarks.report import mean
+from benchmarks.rivals.odometry_contestants import Contestant, Outcome
+from poli.tasks.trajectories import RelativeErrors, relative_errors, segment_errors
+from poli.tasks.trajectories.pose_errors import path_lengths
+
+DELTAS = (1, 50, 100)  # frames
+SEGMENTS = (20.0, 40.0, 60.0, 80.0)  # metres: the drives are too short for KITTI's 100 to 800
+_STANDING = 1.0  # metres: what moved less has no drift
+
+
+@dataclass(frozen=True)
+class Rpe:
+    """Relative pose errors of all pairs of scans so far apart; NaN where there is no pair."""
+
+    metres: float  # root mean square
+    degrees: float  # root mean square
+    spread: float  # metres: standard deviation of the single errors
+    count: int
+
+    @staticmethod
+    def of(errors: RelativeErrors) -> Rpe:
+        return Rpe(*errors.rmse, errors.std.translation, errors.count)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    drive: str
+    place: str
+    group: str  # what one setting must serve: all drives of a simulated sensor, or one real sequence
+    real: bool
+    method: str
+    setting: str
+    voxel: float  # metres; 0: the method's own
+    rpe: dict[int, Rpe]  # by frames
+    drift: float  # percent of the path, over `drift_frames`
+    drift_frames: int
+    segments: float  # percent: KITTI's measure on shorter segments
+    refined: float  # metres: RPE from scan to scan against refined poses; NaN where the poses are the truth
+    milliseconds: float  # median time of a scan; NaN where it was not measured with the machine to itself
+    restarts: int
+    degenerate: int
+    poses: np.ndarray  # (M, 4, 4)
+
+    @property
+    def case(self) -> str:
+        return case(self.group, self.voxel)
+
+    def flat(self) -> dict[str, Any]:
+        known: dict[str, Any] = {name: getattr(self, name) for name in ("drive", "method", "setting")}
+        known |= {"voxel_m": self.voxel, "restarts": self.restarts, "degenerate_scans": self.degenerate}
+        for frames, rpe in self.rpe.items():
+            known |= {f"rpe_{frames}_m": rpe.metres, f"rpe_{frames}_deg": rpe.degrees}
+            known |= {f"rpe_{frames}_spread_m": rpe.spread, f"rpe_{frames}_pairs": rpe.count}
+        known |= {"drift_percent": self.drift, "drift_frames": self.drift_frames, "segments_percent": self.segments}
+        return known | {"rpe_1_refined_m": self.refined, "milliseconds": self.milliseconds}
+
+
+def judge(
+    drive: RecordedDrive,
+    contestant: Contestant,
+    outcome: Outcome,
+    reference: np.ndarray | None = None,  # (M, 4, 4)
+) -> Judged:
+    """`reference` has the refined poses of a real sequence."""
+    estimated, truth = outcome.poses, drive.poses
+    rpe = {frames: Rpe.of(relative_errors(estimated, truth, frames, pairs="all")) for frames in DELTAS}
+    frames = min(DELTAS[-1], len(drive) - 1)
+    real = reference is not None
+    return Judged(
+        drive.name,
+        drive.place,
+        drive.name if real else drive.sensor,
+        real,
+        contestant.method,
+        contestant.setting,
+        contestant.voxel,
+        rpe,
+        _drift(estimated, truth, frames),
+        frames,
+        segment_errors(estimated, truth, SEGMENTS, step=1).mean.translation,
+        relative_errors(estimated, reference).rmse.translation if reference is not None else math.nan,
+        1e3 * float(np.median(outcome.seconds)) if contestant.timed else math.nan,
+        outcome.restarts,
+        outcome.degenerate,
+        estimated,
+    )
+
+
+def _drift(estimated: np.ndarray, truth: np.ndarray, frames: int) -> float:
+    """Percent: how far off the end of a stretch of so many frames is, of the stretch's path; the mean over all stretches."""
+    errors = relative_errors(estimated, truth, frames, pairs="all")
+    travelled = path_lengths(truth)
+    path = travelled[errors.rows[:, 1]] - travelled[errors.rows[:, 0]]
+    moving = path >= _STANDING
+    return 100.0 * float(np.mean(errors.translation[moving] / path[moving])) if moving.any() else math.nan
+
+
+def at_best_settings(all_judged: Iterable[Judged], refined: bool = False) -> list[Judged]:
+    """Of each method, group and voxel size, the drives at the one setting whose mean RPE from scan to scan is least.
+
+    `refined`: the RPE against refined poses, which real sequences have.
+    """
+    by_method: dict[tuple[str, float, str], dict[str, list[Judged]]] = {}
+    for judged in all_judged:
+        by_method.setdefault((judged.group, judged.voxel, judged.method), {}).setdefault(judged.setting, []).append(judged)
+
+    def error(drives: Sequence[Judged]) -> float:
+        return mean([judged.refined for judged in drives]) if refined else mean_rpe(drives)
+
+    best = [min(by_setting.values(), key=error) for by_setting in by_method.values()]
+    return [judged for drives in best for judged in drives]
+
+
+def mean_rpe(drives: Sequence[Judged], frames: int = 1) -> float:
+    return mean([judged.rpe[frames].metres for judged in drives])
+
+
+def case(group: str, voxel: float) -> str:
+    return f"{group}, {voxel:g} m"

@@ -1,0 +1,97 @@
+"""Who takes part in `python -m benchmarks odometry`: rivals with all settings they are given, and our odometry in several ways."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.rivals.odometry import METHODS, Run
+from poli.tasks.gicp import GicpConfig
+from poli.tasks.gicp_metric import Metric
+from poli.tasks.odometry import Odometer, OdometryConfig, Status
+
+CHOSEN = 0.0  # as a voxel size: the method chooses its own
+VARIANTS = tuple(name for name, method in METHODS.items() if method.voxelised)
+SYSTEMS = tuple(name for name, method in METHODS.items() if not method.voxelised)
+SCAN, MAP, PCA, RAW = "POLI scan to scan", "POLI scan to map", "PCA in our GICP", "POLI raw covariances"
+OURS = (SCAN, MAP, PCA, RAW)
+
+# Raw covariances of a few millimetres across a surface would leave GICP with nothing but the nearest walls.
+_RAW = GicpConfig(metric=Metric(kind="raw", thickness=0.03))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a contestant made of a drive."""
+
+    poses: np.ndarray  # (M, 4, 4): of each scan in the frame of the first
+    seconds: np.ndarray  # (M,): wall time of each scan, from raw points to pose
+    restarts: int = 0  # scans that fitted nowhere, where our odometry went on with a new map
+    degenerate: int = 0  # scans in which our odometry found a direction that nothing held
+
+
+@dataclass(frozen=True)
+class Contestant:
+    method: str
+    setting: str
+    voxel: float  # metres, or `CHOSEN`
+    run: Callable[[Sequence[np.ndarray]], Outcome]  # scans, each (N, 3)
+    ours: OdometryConfig | None = None  # None: a rival
+
+    @property
+    def timed(self) -> bool:
+        """Whole systems are; methods at a given voxel size have many settings, of which only the best are, later."""
+        return self.voxel == CHOSEN
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """All that decides what it does, beside the model's weights."""
+        known = {"method": self.method, "setting": self.setting, "voxel": self.voxel}
+        return known if self.ours is None else {**known, "ours": {**asdict(self.ours), "model": ""}}
+
+
+def contestants(voxels: Sequence[float], model: str, rivals: Sequence[str] = tuple(METHODS)) -> list[Contestant]:
+    """Each scan-to-scan rival with its settings at each voxel size, the systems as they are, and all of ours."""
+    found = []
+    for voxel in voxels:
+        found += [_rival(name, setting, voxel, way) for name in VARIANTS if name in rivals for setting, way in _ways(name, voxel)]
+        found += [our_contestant(method, voxel, model) for method in OURS]
+    found += [_rival(name, setting, CHOSEN, way) for name in SYSTEMS if name in rivals for setting, way in _ways(name, CHOSEN)]
+    return [*found, our_contestant(MAP, CHOSEN, model)]
+
+
+def our_contestant(method: str, voxel: float, model: str) -> Contestant:
+    against, of = "map" if method == MAP else "scan", "pca" if method == PCA else model
+    gicp = _RAW if method == RAW else GicpConfig()
+    config = OdometryConfig(against=against, voxel=voxel, model=of, gicp=gicp, on_loss="restart")  # type: ignore[arg-type]
+    return Contestant(
+        method, "raw covariances, 3 cm" if method == RAW else "defaults", voxel, partial(run_ours, config=config), config
+    )
+
+
+def run_ours(scans: Sequence[np.ndarray], config: OdometryConfig) -> Outcome:  # each (N, 3)
+    odometer, seconds = Odometer(config), []
+    for points in scans:
+        start = time.perf_counter()
+        odometer.add(points)
+        seconds.append(time.perf_counter() - start)
+    statuses = [step.status for step in odometer.steps]
+    return Outcome(odometer.poses, np.array(seconds), statuses.count(Status.RESTARTED), statuses.count(Status.DEGENERATE))
+
+
+def _ways(name: str, voxel: float) -> list[tuple[str, Run]]:
+    return list(METHODS[name].ways(voxel).items())
+
+
+def _rival(name: str, setting: str, voxel: float, way: Run) -> Contestant:
+    return Contestant(name, setting, voxel, partial(_run_rival, way=way))
+
+
+def _run_rival(scans: Sequence[np.ndarray], way: Run) -> Outcome:
+    track = way(scans)
+    return Outcome(track.poses, track.seconds)

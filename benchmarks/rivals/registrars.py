@@ -1,0 +1,161 @@
+"""Rivals in registration: of objects, clouds with normals in and a rotation out; of scans, two scans in and a pose out; or None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from poli.errors import DegenerateError, MissingExtra
+from poli.estimation import pca
+from poli.tasks import fpfh, gnc, mutual_matches, register_by_normals, register_scans
+from poli.tasks.clique import maximum_clique
+from poli.tasks.graph import consistency_graph
+from poli.voxels import voxel_downsample
+
+_FEATURE_NEIGHBOURS = 100  # Open3D's custom
+
+
+def clique_pose(p: np.ndarray, q: np.ndarray, noise: float) -> np.ndarray | None:  # (M, 3), (M, 3) -> (4, 4)
+    """Matches to a pose by their maximum clique and GNC-TLS, as TEASER++ does."""
+    clique, _ = maximum_clique(consistency_graph(p, q, noise))
+    if len(clique) < 3:
+        return None
+    try:
+        return gnc(p[clique], q[clique], noise).T_target_source
+    except DegenerateError:
+        return None
+
+
+def kiss_pose(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:  # (N, 3), (M, 3) -> (4, 4)
+    try:
+        import kiss_matcher as kiss
+    except ImportError:
+        raise MissingExtra("comparing with KISS-Matcher", "bench") from None
+    found = kiss.KISSMatcher(kiss.KISSMatcherConfig(voxel)).estimate(source, target)
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = found.rotation, np.ravel(found.translation)
+    return T if np.isfinite(T).all() else None
+
+
+# --- objects
+
+_RADIUS = 0.3  # of the features: the paper's, for clouds in the unit sphere
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Points of a surface, and normals of several kinds, all turned outward from the centroid: the rule for every contestant."""
+
+    points: np.ndarray  # (N, 3)
+    normals: Mapping[str, np.ndarray]  # by kind: (N, 3)
+
+    @staticmethod
+    def of(points: np.ndarray, normals: Mapping[str, np.ndarray]) -> Cloud:
+        away = points - points.mean(axis=0)
+        return Cloud(points, {k: n * np.where(np.einsum("ni,ni->n", n, away) < 0, -1.0, 1.0)[:, None] for k, n in normals.items()})
+
+
+@dataclass(frozen=True)
+class Contestant:
+    about: str
+    ways: tuple[Callable[[Cloud, Cloud], np.ndarray | None], ...]  # source, target -> (3, 3); the best one counts
+
+
+def fpfh_clique(kind: str, noise: float, source: Cloud, target: Cloud) -> np.ndarray | None:
+    """One-scale FPFH, mutual matches, maximum clique, GNC-TLS: the paper's pipeline."""
+    features = [fpfh(cloud.points, cloud.normals[kind], _RADIUS, _FEATURE_NEIGHBOURS) for cloud in (source, target)]
+    matches = mutual_matches(features[0], features[1])
+    T = clique_pose(source.points[matches[:, 0]], target.points[matches[:, 1]], noise)
+    return None if T is None else T[:3, :3]
+
+
+def search(kind: str, source: Cloud, target: Cloud) -> np.ndarray | None:
+    """`poli.register`: three scales, cliques through every match, verification by the whole clouds."""
+    try:
+        found = register_by_normals(source.points, source.normals[kind], target.points, target.normals[kind])
+        return found.T_target_source[:3, :3]
+    except DegenerateError:
+        return None
+
+
+def kiss_matcher(voxel: float, source: Cloud, target: Cloud) -> np.ndarray | None:
+    T = kiss_pose(voxel, source.points, target.points)
+    return None if T is None else T[:3, :3]
+
+
+NEIGHBOURS = (6, 8, 10, 12, 16, 24)  # of PCA
+_VOXELS = (0.02, 0.03, 0.05, 0.08)  # of KISS-Matcher
+_PAPER = 0.1  # noise bound of the paper's pipeline
+_EXAMPLE = 0.05  # of TEASER++'s own example
+
+# Kinds of normals: "poli", "pca6" to "pca24", and "true", the surface's own. A rival with a choice is run with each of them, and
+# the one that registers most pairs counts, separately for each object and N.
+CONTESTANTS: dict[str, Contestant] = {
+    "POLI + FPFH": Contestant(
+        "POLI's normals in the paper's pipeline (one-scale FPFH, mutual matches, maximum clique, GNC)",
+        (partial(fpfh_clique, "poli", _PAPER),),
+    ),
+    "PCA + FPFH": Contestant(
+        "PCA's normals in the same pipeline, with the k that registers most",
+        tuple(partial(fpfh_clique, f"pca{k}", _PAPER) for k in NEIGHBOURS),
+    ),
+    "true + FPFH": Contestant(
+        "the surface's own normals in the same pipeline, turned outward by the same rule: its ceiling",
+        (partial(fpfh_clique, "true", _PAPER),),
+    ),
+    "KISS-Matcher": Contestant("KISS-Matcher alone, voxel 0.03 as in the paper", (partial(kiss_matcher, 0.03),)),
+    "KISS-Matcher, best": Contestant(
+        f"KISS-Matcher alone, the best voxel of {', '.join(map(str, _VOXELS))}", tuple(partial(kiss_matcher, v) for v in _VOXELS)
+    ),
+    "TEASER-like": Contestant(
+        "PCA of 12 neighbours, FPFH, maximum clique and GNC-TLS at the noise bound of TEASER++'s example, 0.05",
+        (partial(fpfh_clique, "pca12", _EXAMPLE),),
+    ),
+    "poli.register": Contestant("POLI's normals in our own search", (partial(search, "poli"),)),
+    "PCA in search": Contestant("PCA's normals, of 12 neighbours, in our own search", (partial(search, "pca12"),)),
+    "true in search": Contestant("the surface's own normals in our own search: its ceiling", (partial(search, "true"),)),
+}
+
+
+# --- scans
+
+Registrar = Callable[[np.ndarray, np.ndarray], np.ndarray | None]  # (N, 3), (M, 3) -> (4, 4)
+
+KISS_MATCHER, TEASER, OURS = "KISS-Matcher", "TEASER-like", "poli.register"
+_NEIGHBOURS = 16  # of PCA's normals; fewer or a radius cost raw scans of 16 rings some success
+_FARTHEST = 80.0  # metres
+_MATCHES = 6000  # more are thinned evenly, for the graph of them to fit into memory
+
+
+def registrar(system: str, voxel: float, sensor: str) -> Registrar:
+    if system == KISS_MATCHER:
+        return partial(_kiss_scans, voxel)
+    return partial(_teaser_like, voxel) if system == TEASER else partial(_ours, sensor)
+
+
+def _kiss_scans(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    return kiss_pose(voxel, source.astype(np.float32), target.astype(np.float32))
+
+
+def _teaser_like(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """FPFH of five voxels' radius, mutual matches, maximum clique, GNC-TLS: what TEASER++ does behind Open3D's features."""
+    clouds = []
+    for scan in (source, target):
+        points = voxel_downsample(scan.astype(np.float64), voxel).points
+        points = points[np.einsum("ni,ni->n", points, points) <= _FARTHEST**2]
+        normals = pca(points, k=_NEIGHBOURS).oriented_normals(np.zeros(3))
+        clouds.append((points, fpfh(points, normals, 5.0 * voxel, _FEATURE_NEIGHBOURS)))
+    (P, source_features), (Q, target_features) = clouds
+    matches = mutual_matches(source_features, target_features)
+    matches = matches[np.linspace(0, len(matches) - 1, min(_MATCHES, len(matches))).astype(int)]
+    return clique_pose(P[matches[:, 0]], Q[matches[:, 1]], voxel)
+
+
+def _ours(sensor: str, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    try:
+        return register_scans(source, target, sensor).T_target_source
+    except DegenerateError:
+        return None
