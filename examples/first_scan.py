@@ -42,7 +42,7 @@ thin, _, wide = np.median(fields["POLI"].scales, axis=0)
 print(f"POLI: a median ellipsoid is {100 * thin:.1f} cm thick and {100 * wide:.0f} cm wide (one sigma)")
 
 # %% A denser scan for programs that know nothing of ellipsoids: originals first, then samples with their parents' fields
-dense = poli.densify(scan.keep("ring", "time", "intensity"), per_point=7, within=2.0, voxel=0.0)
+dense = poli.densify(scan.keep("ring", "time", "intensity"), per_point=7, max_sigma=2.0, voxel=0.0)
 print(f"densified: {len(scan)} points in, {len(dense)} out")
 
 # %% Pictures: colours are normals

@@ -15,7 +15,7 @@ from poli.data.simulate import SENSORS, scan_of
 from poli.errors import DensityWarning, InputError, ViewpointWarning
 from poli.estimation.density import FEWEST, Seen, median_spacing
 from poli.estimation.inference import load_model
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.tasks.odometry import OdometryConfig
 from poli.voxels import voxel_downsample
 
@@ -114,18 +114,18 @@ def test_tasks_that_choose_their_own_voxels_stay_quiet(scan):
 def test_densify_says_why_it_added_nothing(scan):
     (millimetres,) = complaints(poli.densify, poli.Scan(scan.points[:3000] * 1000.0))
     assert re.match(
-        r"no points were added: all \d+ ellipsoids lie farther than 120 m \(farthest\); points are .* apart", millimetres
+        r"no points were added: all \d+ ellipsoids lie farther than 120 m \(max_range\); points are .* apart", millimetres
     )
     assert "in millimetres" in millimetres
     (few,) = complaints(poli.densify, scan.points[:5])
     assert few == "no points were added: 5 returns are too few for ellipsoids, 16 are needed; give more of the cloud"
     (crowded,) = complaints(poli.densify, scan.points[:3000] * 1e-4)
     assert re.match(r"no points were added: 3000 returns in \d+ voxels of 0\.2 m are too few .* take smaller voxels", crowded)
-    (thick,) = complaints(poli.densify, scan, thickest=1e-6)
-    assert re.fullmatch(r"no points .* lie farther than .*, the others are thicker than 1e-06 m \(thickest\)", thick) or (
-        re.fullmatch(r"no points were added: all \d+ ellipsoids are thicker than 1e-06 m \(thickest\)", thick)
+    (thick,) = complaints(poli.densify, scan, max_thickness=1e-6)
+    assert re.fullmatch(r"no points .* lie farther than .*, the others are thicker than 1e-06 m \(max_thickness\)", thick) or (
+        re.fullmatch(r"no points were added: all \d+ ellipsoids are thicker than 1e-06 m \(max_thickness\)", thick)
     )
-    for asked in ({}, {"per_point": 0}, {"most": 1}):
+    for asked in ({}, {"per_point": 0}, {"max_points": 1}):
         assert complaints(poli.densify, scan, **asked) == []
 
 
@@ -177,4 +177,4 @@ def test_the_command_line_says_it_in_one_line(scan, tmp_path, capsys):
 
 
 def _nearest(points):  # root mean square distances of the 16 nearest others
-    return np.sqrt((NeighbourIndex(points).nearest(17)[1][:, 1:] ** 2).mean(axis=1)), 16
+    return np.sqrt((NeighborIndex(points).nearest(17)[0][:, 1:] ** 2).mean(axis=1)), 16

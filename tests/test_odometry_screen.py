@@ -44,7 +44,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
         (["--sequence", "00", "--model", "no"], InputError, "expected one of lidar"),
         (["--sequence", "00", "--model", "no.safetensors"], FormatError, "no such model file"),
         (["--sequence", "00", "--against", "scan", "--save-map"], InputError, "leave one of the two out"),
-        (["--sequence", "00", "--nearest", 130], InputError, "no return lies between"),
+        (["--sequence", "00", "--min-range", 130], InputError, "no return lies between"),
     ]:
         result = run("data", *arguments, code=1)
         assert isinstance(result.exception, kind), result.output
@@ -70,7 +70,7 @@ def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
         "--option",
         "topic=/a=b",
         "--option",
-        "near=2.5",
+        "min_range=2.5",
         "--option",
         "poses=False",
         "--option",
@@ -79,7 +79,7 @@ def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
         "07",
     ]
     run(tmp_path, "--dataset", "memory", "--out", tmp_path / "run", "--model", "pca", *options)
-    assert seen == {"topic": "/a=b", "near": 2.5, "poses": False, "beams": 16, "sequence": "07"}
+    assert seen == {"topic": "/a=b", "min_range": 2.5, "poses": False, "beams": 16, "sequence": "07"}
 
 
 def test_help_has_examples():

@@ -15,7 +15,7 @@ from poli.tasks import PRESETS, ScanPreset, register_scans
 from poli.tasks.densify import DensifyConfig
 from poli.tasks.scan_registration import scan_surface
 
-SENSOR = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), 600, farthest=80.0, noise=0.01)
+SENSOR = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), 600, max_range=80.0, noise=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +72,14 @@ def test_scans_are_not_taken_for_objects():
 
 def test_a_surface_is_one_point_a_voxel_with_normals_to_the_sensor(street):
     source, *_ = street
-    preset = ScanPreset(farthest=30.0)
+    preset = ScanPreset(max_range=30.0)
     points, normals, rows = scan_surface(source, preset)
     assert len(points) == len(normals) == len(rows)
     np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1.0, atol=1e-9)
     assert (np.einsum("ni,ni->n", normals, points) <= 0).mean() > 0.95
     assert np.linalg.norm(points, axis=1).max() <= 30.0
     denser = len(points)
-    assert denser > len(scan_surface(source, ScanPreset(DensifyConfig(per_point=0), farthest=30.0)).points)
+    assert denser > len(scan_surface(source, ScanPreset(DensifyConfig(per_point=0), max_range=30.0)).points)
 
 
 def test_what_is_wrong_is_named(street):

@@ -13,7 +13,7 @@ from poli.data.simulate.triangles import TriangleIndex
 from poli.errors import FormatError, InputError
 from poli.se3 import inverse
 
-EXACT = Sensor(tuple(np.linspace(-30, 30, 40)), steps=90, farthest=100.0, noise=0.0, divergence=0.0, dropout=0.0)
+EXACT = Sensor(tuple(np.linspace(-30, 30, 40)), steps=90, max_range=100.0, noise=0.0, divergence=0.0, dropout=0.0)
 ROUTE = np.stack([np.arange(60.0), np.zeros(60), np.zeros(60)], axis=1)
 
 

@@ -30,7 +30,7 @@ def augmentation_report(gains: Sequence[Gain], ways: Sequence[str], config: Dens
                 name = "real, mean" if real else "simulated, mean"
                 rows += _rows(system, f"**{name}**", group, ways)
                 means[f"{system}, {name}"] = _means(group, system, ways)
-    kinds = f"{config.per_point} samples of each ellipsoid within {config.within:g} sigma, ellipsoids at {config.voxel:g} m voxels"
+    kinds = f"{config.per_point} samples an ellipsoid within {config.max_sigma:g} sigma, ellipsoids at {config.voxel:g} m voxels"
     notes = [
         "Relative pose errors in centimetres (root mean square of all pairs of scans so far apart); the lowest of a row is bold. "
         f"The last column is {POLI} against {RAW}: below zero is better.",
@@ -97,9 +97,9 @@ def _means(group: Sequence[Gain], system: str, ways: Sequence[str]) -> dict[str,
 
 
 def _chosen(config: DensifyConfig) -> str:
-    chosen = f", of those within {config.farthest:g} m" if config.farthest is not None else ""
+    chosen = f", of those within {config.max_range:g} m" if config.max_range is not None else ""
     chosen += f", planarity of {config.planarity:g} or more" if config.planarity else ""
-    return chosen + (f", no thicker than {config.thickest:g} m" if config.thickest is not None else "")
+    return chosen + (f", no thicker than {config.max_thickness:g} m" if config.max_thickness is not None else "")
 
 
 def _nan(value: float | None) -> float:

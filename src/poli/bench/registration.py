@@ -38,7 +38,7 @@ _DENSE_SENSOR = "os2_128"  # that is thinned to those, and that `poli.register` 
 
 # Features want surfaces without holes wherever there are some, and mind noise less than odometry does: five samples of every
 # ellipsoid. On drives of worlds for validation that was better than any limit on thickness.
-FOR_FEATURES = DensifyConfig(per_point=5, within=8.0, thickest=None)
+FOR_FEATURES = DensifyConfig(per_point=5, max_sigma=8.0, max_thickness=None)
 # Metres. The first is what KISS-Matcher suggests for scans outdoors; the other pipeline does as well on raw scans at 0.5 m as at
 # 0.3, and is several times faster.
 VOXELS = {KISS_MATCHER: 0.3, TEASER: 0.5, OURS: 0.0}

@@ -46,7 +46,7 @@ def places_report(outcomes: Sequence[Outcomes], bench: RegistrationBench, comman
         "no model was trained on; the source is turned about its vertical axis by any angle. The best of a row is bold.",
         "KISS-Matcher runs with its defaults at the voxel size given. TEASER-like: PCA normals of 16 neighbours, FPFH of five "
         "voxels' radius, mutual matches, maximum clique, GNC-TLS with one voxel as noise bound.",
-        f"{AUGMENTATIONS[1]} and {POLI} are sampled alike (`poli densify --per-point 5 --within 8 --thickest 0`); "
+        f"{AUGMENTATIONS[1]} and {POLI} are sampled alike (`poli densify --per-point 5 --max-sigma 8 --max-thickness 0`); "
         f"{AUGMENTATIONS[2]} is the stand-in for learned upsampling of `poli bench augmentation`.",
         "`poli.register` gets raw scans and densifies them itself; it has no voxel size to choose.",
         *_times(main),

@@ -136,7 +136,7 @@ def registration(
 def _config(model: str, per_point: int | None = None, within: float | None = None) -> DensifyConfig:
     from poli.tasks.densify import DensifyConfig
 
-    given = {"per_point": per_point, "within": within}
+    given = {"per_point": per_point, "max_sigma": within}
     return DensifyConfig(model=model, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
 

@@ -41,15 +41,17 @@ def densify(
         list[str] | None, typer.Option(help="KITTI, HeLiPR, MulRan: make this sequence alone; give it again for more.")
     ] = None,
     per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 1,
-    within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 12.0,
+    max_sigma: Annotated[
+        float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")
+    ] = 12.0,
     flat: Annotated[bool, typer.Option(help="Samples lie in the plane of their ellipsoid, across its normal.")] = True,
     model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
     planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids at least so planar.")] = 0.0,
-    farthest: Annotated[float, typer.Option(min=0.0, help="Metres: sample nothing farther; 0: no limit.")] = 120.0,
-    thickest: Annotated[float, typer.Option(min=0.0, help="Metres: sample no thicker ellipsoids; 0: no limit.")] = 0.05,
-    most: Annotated[int, typer.Option(min=0, help="Points a scan, originals included; 0: no limit.")] = 0,
-    limit: Annotated[
+    max_range: Annotated[float, typer.Option(min=0.0, help="Metres: sample nothing farther; 0: no limit.")] = 120.0,
+    max_thickness: Annotated[float, typer.Option(min=0.0, help="Metres: sample no thicker ellipsoids; 0: no limit.")] = 0.05,
+    max_points: Annotated[int, typer.Option(min=0, help="Points a scan, originals included; 0: no limit.")] = 0,
+    sample_voxel: Annotated[
         float, typer.Option(min=0.0, help="Metres: one sample a voxel of this size at most, none at originals.")
     ] = 0.0,
     tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
@@ -77,7 +79,7 @@ def densify(
     is started again; what is finished is not done twice.
 
     Examples:
-    poli densify scan.pcd dense.pcd --within 4
+    poli densify scan.pcd dense.pcd --max-sigma 4
     poli densify drive.bag dense.bag --topic /points
     poli densify Roundabout01 Roundabout01_dense --sensor velodyne
     poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
@@ -98,8 +100,8 @@ def densify(
 
     out = one_output(out, out_option)
     settings = DensifyConfig(
-        per_point=per_point, within=within, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
-        farthest=farthest or None, thickest=thickest or None, most=most or None, limit=limit, seed=seed,
+        per_point=per_point, max_sigma=max_sigma, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
+        max_range=max_range or None, max_thickness=max_thickness or None, max_points=max_points or None, sample_voxel=sample_voxel, seed=seed,
     )  # fmt: skip
     certificates = _certificates(scheduler, tls_ca, tls_cert, tls_key)
     sequences = tuple(sequence or ())

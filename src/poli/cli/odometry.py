@@ -37,8 +37,8 @@ def odometry(
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres; 0: chosen at the first scan.")] = 0.0,
     model: ModelName = "lidar",
     deskew: Annotated[bool, typer.Option("--deskew", help="Take the motion out of each scan, by the times of its points.")] = False,
-    nearest: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
-    farthest: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
+    min_range: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
+    max_range: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
     radius: Annotated[float, typer.Option(help="Metres from the sensor within which the map is kept.")] = 120.0,
     on_loss: Annotated[OnLoss, typer.Option(help="Where a scan fits nowhere: stop, or begin a new map.")] = OnLoss.stop,
     patience: Annotated[int, typer.Option(min=0, help="Scans in a row without enough returns that are bridged.")] = 5,
@@ -65,12 +65,12 @@ def odometry(
     from poli.errors import InputError, PoliError
     from poli.tasks.odometry import Odometer, OdometryConfig, TrackingLost
     from poli.tasks.odometry.recording import Recording, dated_folder, link_latest
-    from poli.tasks.odometry.summary import Ending, summarise
+    from poli.tasks.odometry.summary import Ending, summarize
 
     if save_map and against is not Against.map:
         raise InputError("--save-map: there is no map with --against scan; leave one of the two out")
     settings = OdometryConfig(
-        against=against.value, voxel=voxel, model=model, upright=not tilted, deskew=deskew, nearest=nearest, farthest=farthest,
+        against=against.value, voxel=voxel, model=model, upright=not tilted, deskew=deskew, min_range=min_range, max_range=max_range,
         radius=radius, patience=patience, on_loss=on_loss.value,
     )  # fmt: skip
     options = dataset_options(option or [], sequence)
@@ -98,7 +98,7 @@ def odometry(
                 ending = Ending(interrupted=True)
             except PoliError as error:
                 ending, trouble = Ending(reason=str(error)), error
-        summary = summarise(recording.steps, asked, first, odometer.voxel, truth, ending, time.perf_counter() - begin)
+        summary = summarize(recording.steps, asked, first, odometer.voxel, truth, ending, time.perf_counter() - begin)
         recording.finish(summary, truth)
     if save_map and odometer.map is not None:
         odometer.map.field.write_ply(folder / "map.ply")

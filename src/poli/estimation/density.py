@@ -22,14 +22,14 @@ import numpy as np
 
 from poli.errors import DensityWarning
 from poli.estimation.model import Model
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 
 FEWEST = 64  # points: fewer do not say much of their surroundings
 # How far apart the points may be, in terms of the voxels of training: a quarter of the least, two and a half of the largest.
 _DENSER, _SPARSER = 0.25, 2.5
 _SAMPLED = 512  # points that the median is taken of
 _NEIGHBOURS = 17  # of each, itself included, where there is no network that knows them
-_MILLIMETRES = 1000.0
+_MILLIMETERS = 1000.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def median_spacing(radii: np.ndarray, k: int) -> float:  # (N,) root mean square
 def complaint_of(model: Model, points: np.ndarray) -> str | None:  # (N, 3), N >= 16
     """What is wrong with the density of points, if anything is, for those who do not ask for their ellipsoids."""
     k = min(_NEIGHBOURS, len(points))
-    distances = NeighbourIndex(points).nearest(k)[1][:, 1:]  # (N, k - 1), without the point itself
+    distances = NeighborIndex(points).nearest(k)[0][:, 1:]  # (N, k - 1), without the point itself
     spacing = median_spacing(np.sqrt((distances**2).mean(axis=1)), k - 1)
     return _complaint(model.name, Seen.by(model), len(points), spacing)
 
@@ -86,7 +86,7 @@ def _complaint(name: str, seen: Seen, count: int, spacing: float) -> str | None:
                 f"--voxel {fine:g} on the command line; if these are no metres, scale them first"
             )
         if spacing > high:
-            unit = "millimetres" if low <= spacing / _MILLIMETRES <= high else "another unit"
+            unit = "millimetres" if low <= spacing / _MILLIMETERS <= high else "another unit"
             return (
                 f"points are {spacing:.3g} m apart (median); {known}. If they are in {unit}, scale them to metres; if the cloud is "
                 "so sparse, or was thinned so far, take smaller voxels, or do not trust normals and sizes"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.arrays import real_array
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError, did_you_mean
 from poli.estimation.density import median_spacing, warn_of_density
@@ -17,6 +16,7 @@ from poli.estimation.model import Model, read_model
 from poli.estimation.neighbours import check_range
 from poli.estimation.standpoint import warn_of_distance
 from poli.scan import ScanLike, points_of
+from poli.validation import real_array
 
 _SHIPPED = Path(__file__).parent / "models"
 UP = np.array([0.0, 0.0, 1.0])

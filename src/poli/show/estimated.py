@@ -14,7 +14,7 @@ from poli.scan import Scan
 from poli.show.panel import Panel, flat_discs
 from poli.voxels import voxel_downsample
 
-PCA_NEIGHBOURS = 16
+PCA_NEIGHBORS = 16
 _VOXEL = 0.5  # metres
 _LEAST = 16  # points that `estimate` needs
 _TRUTH = {"normal", "label", "mixed"}  # fields of a simulated scan
@@ -44,7 +44,7 @@ class Estimates:
     @property
     def caption(self) -> str:
         voxels = f", one point in each voxel of {self.size:g} m" if self.size else ""
-        return (f"{PCA_NEIGHBOURS} neighbours" if self.model == "pca" else f"by the model {self.model}") + voxels
+        return (f"{PCA_NEIGHBORS} neighbours" if self.model == "pca" else f"by the model {self.model}") + voxels
 
     def cloud(self, scan: Scan, name: str = "the scan") -> Scan:
         cloud = voxel_downsample(scan, self.size) if self.size else scan.clean()
@@ -54,7 +54,7 @@ class Estimates:
         return cloud
 
     def field(self, cloud: Scan) -> Ellipsoids:
-        return pca(cloud, k=PCA_NEIGHBOURS) if self.model == "pca" else estimate(cloud, model=self.model)
+        return pca(cloud, k=PCA_NEIGHBORS) if self.model == "pca" else estimate(cloud, model=self.model)
 
 
 def scan_panels(scan: Scan, how: Estimates, name: str = "the scan") -> list[Panel]:
@@ -65,10 +65,10 @@ def scan_panels(scan: Scan, how: Estimates, name: str = "the scan") -> list[Pane
     if not how.compare:
         return [*panels, Panel(how.name, field=field, caption=how.caption)]
     truth = true_normals(scan, how.size) if set(scan.fields) >= _TRUTH else None  # (N, 3)
-    rival = pca(cloud, k=PCA_NEIGHBOURS)
+    rival = pca(cloud, k=PCA_NEIGHBORS)
     # PCA's ellipsoids are as wide as the neighbourhood they come from; drawn at about the size of the network's.
     smaller = float(f"{_width(field) / max(_width(rival), 1e-12):.2g}") or 1.0
-    panels.append(Panel("PCA", field=rival, caption=f"{PCA_NEIGHBOURS} neighbours{_off(rival, truth)}", sigma_scale=smaller))
+    panels.append(Panel("PCA", field=rival, caption=f"{PCA_NEIGHBORS} neighbours{_off(rival, truth)}", sigma_scale=smaller))
     panels.append(Panel(how.name, field=field, caption=f"{how.caption}{_off(field, truth)}"))
     if truth is not None:
         discs = flat_discs(cloud, truth, how.size / 4.0 or _width(field) or 1.0)  # at two sigmas they just touch

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.arrays import real_array, real_number, whole_number
 from poli.certify import CertifiedPose, solve
 from poli.errors import DegenerateError, InputError
+from poli.validation import real_array, real_number, whole_number
 
 _SHARPEN = 1.4  # a round, as in the paper
 

@@ -32,7 +32,7 @@ def open_helipr(
     sensor: str = "velodyne",
     poses: bool = True,
     tolerance: float = _TOLERANCE,
-    near: float = 0.0,
+    min_range: float = 0.0,
 ) -> FileDataset:
     """One sensor (velodyne, ouster, aeva or avia) of the sequence at `path` (or at `path`/`sequence`).
 
@@ -51,7 +51,7 @@ def open_helipr(
     pose_files = [folder / "LiDAR_GT" / name for name in names if (folder / "LiDAR_GT" / name).is_file()]
     trajectory = read_trajectory(pose_files[0], 7) if poses and pose_files else None
     name = f"helipr {folder.resolve().name} {sensor.lower()}"
-    return stamped_dataset(name, files, partial(_read, sensor=sensor.lower()), trajectory, tolerance, near)
+    return stamped_dataset(name, files, partial(_read, sensor=sensor.lower()), trajectory, tolerance, min_range)
 
 
 def _read(path: Path, sensor: str) -> Scan:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from poli.arrays import real_number
 from poli.data.datasets.protocol import Skipped, row_of
 from poli.data.datasets.trajectory import rigid_poses
 from poli.errors import FormatError, MissingExtra, PoliError
 from poli.scan import Scan
+from poli.validation import real_number
 
 LOADERS = ("apollo", "boreas", "generic", "kitti_raw", "ncd", "nclt", "nuscenes", "ouster", "tum")
 _PERIOD = 0.1  # seconds; what a spinning LiDAR at 10 Hz takes

@@ -22,12 +22,12 @@ from poli.se3 import check_pose, inverse
 
 
 def open_kitti(
-    path: str | os.PathLike[str], sequence: str | int | None = None, poses: bool = True, near: float = 0.0
+    path: str | os.PathLike[str], sequence: str | int | None = None, poses: bool = True, min_range: float = 0.0
 ) -> FileDataset:
     """Sequence `sequence` under `path`, the folder that holds `sequences` and `poses` (or the folder of one sequence).
 
     Poses are None where there is no file of them (KITTI's sequences 11 to 21), or with `poses=False`. Returns nearer than
-    `near` metres are dropped.
+    `min_range` metres are dropped.
     """
     root, name = _locate(Path(path), sequence)
     folder, pose_file = root / "sequences" / name, root / "poses" / f"{name}.txt"
@@ -39,7 +39,7 @@ def open_kitti(
         _read,
         stamps,
         _poses(pose_file, folder / "calib.txt", len(files)) if poses and pose_file.is_file() else None,
-        near=near,
+        min_range=min_range,
     )
 
 

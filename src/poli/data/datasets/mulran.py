@@ -39,7 +39,7 @@ def open_mulran(
     sequence: str | None = None,
     poses: bool = True,
     tolerance: float = _TOLERANCE,
-    near: float = 0.0,
+    min_range: float = 0.0,
 ) -> FileDataset:
     """The Ouster OS1-64 scans of the sequence at `path` (or at `path`/`sequence`).
 
@@ -56,7 +56,7 @@ def open_mulran(
     if poses and file.is_file():
         base = read_trajectory(file, 12, ",")
         trajectory = Trajectory(base.stamps, base.poses @ T_BASE_OUSTER)
-    return stamped_dataset(f"mulran {folder.resolve().name}", stamped_files(scans, ".bin"), _read, trajectory, tolerance, near)
+    return stamped_dataset(f"mulran {folder.resolve().name}", stamped_files(scans, ".bin"), _read, trajectory, tolerance, min_range)
 
 
 def _read(path: Path) -> Scan:

@@ -34,12 +34,12 @@ def stamped_dataset(
     read: Callable[[Path], Scan],
     trajectory: Trajectory | None,
     tolerance: float,  # seconds
-    near: float,
+    min_range: float,
 ) -> FileDataset:
     """Every scan with the pose nearest to its stamp. Scans with no pose within `tolerance` are left out, counted and reported."""
     stamps = [int(path.stem) for path in files]
     if trajectory is None:
-        return FileDataset(name, tuple(files), read, tuple(stamps), near=near)
+        return FileDataset(name, tuple(files), read, tuple(stamps), min_range=min_range)
     if not tolerance >= 0.0:
         raise InputError(f"tolerance is {tolerance!r}; expected seconds between a scan's stamp and its pose's")
     rows = trajectory.nearest(np.array(stamps, np.int64), round(tolerance * 1e9))
@@ -60,5 +60,5 @@ def stamped_dataset(
         tuple(stamps[k] for k in kept),
         trajectory.poses[rows[kept]],
         skipped,
-        near,
+        min_range,
     )

@@ -70,14 +70,14 @@ def _of_places(points, architecture: Architecture, weights: Weights, calibration
     index = index_of(points, architecture)
     order = index.leaf_order
     watch("sampling")
-    near = [index.neighbourhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
+    near = [index.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
     watch("neighbours")
     extent = diagonal(index)
     scale = binary_scale(extent)  # lengths are in units of the extent where they are float32
     positions = points[order]
     rays = None if sight.viewpoint is None else positions - _in_order(sight.viewpoint, order)
     positions *= scale
-    first = min(architecture.neighbours[0], near[0].shape[1])
+    first = min(architecture.neighbors[0], near[0].shape[1])
     wide = [min(count, near[level].shape[1]) for level, count in enumerate(architecture.wide, 1)]
     if architecture.frames == "sensor" and rays is not None and sight.up is not None:
         frames = sensor_frames(rays, sight.up)
@@ -99,7 +99,7 @@ def _of_places(points, architecture: Architecture, weights: Weights, calibration
     features = [_encode_points(levels[0], first, radius, context, architecture, weights)]
     for number in range(1, architecture.levels):
         below = levels[number - 1]
-        k = min(architecture.neighbours[number], below.near.shape[1])
+        k = min(architecture.neighbors[number], below.near.shape[1])
         radii.append(group_radii(levels[number].points, below.points, below.near, k, step=CELL))
         features.append(_encode_level(number, levels, k, radii[-1], features[-1], architecture, weights))
     watch("network")

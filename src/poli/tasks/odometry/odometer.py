@@ -101,7 +101,7 @@ class Odometer:
         """One point a voxel, each with the time of one of its returns if there is to be deskewing."""
         scan = scan.clean()
         reach = (scan.points.astype(np.float64) ** 2).sum(axis=1)
-        within = (reach >= self.config.nearest**2) & (reach <= self.config.farthest**2)
+        within = (reach >= self.config.min_range**2) & (reach <= self.config.max_range**2)
         scan = scan if within.all() else scan.select(within)
         if not len(scan):
             return scan
@@ -171,7 +171,7 @@ class Odometer:
         found = align(source, self._target, nearest_rotation(to_target @ T_expected), config)
         if self._fits_well(found):
             return found
-        wide = replace(config, start=max(config.start, _WIDER), gate=max(config.gate, 2.0 * _WIDER))
+        wide = replace(config, start=max(config.start, _WIDER), max_distance=max(config.max_distance, 2.0 * _WIDER))
         guesses = (T_expected, self.steps[-1].T_world_scan)
         others = [align(source, self._target, nearest_rotation(to_target @ T), wide) for T in guesses]
         return max([found, *others], key=lambda alignment: alignment.fit)
