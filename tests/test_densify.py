@@ -204,7 +204,7 @@ def test_records_keep_every_byte_of_theirs():
         ({"model": "teapot"}, "model is 'teapot'; expected one of lidar, objects"),
         ({"model": None}, "model is None"),
         ({"voxel": 1e-6}, "take larger voxels or crop it"),
-        ({"density": 3}, "densify has no option 'density'; it has per_point, within"),
+        ({"density": 3}, "densify has no option 'density'; it has per_point, max_sigma"),
     ],
 )
 def test_bad_options_name_themselves(scan, options, message):

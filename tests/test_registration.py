@@ -11,7 +11,7 @@ from poli.errors import DegenerateError, InputError
 from poli.estimation import pca
 from poli.estimation.neighbours import NeighborIndex
 from poli.scan import Scan
-from poli.tasks import Search, register, register_by_normals
+from poli.tasks import SearchConfig, register, register_by_normals
 from poli.tasks.gnc import gnc
 from poli.tasks.matching import mutual_matches
 from poli.tasks.verify import Surfaces, closeness, distinct, fit, refine
@@ -266,4 +266,4 @@ def test_fields_must_fit_their_clouds(rng):
 
 def test_bad_settings_are_named():
     with pytest.raises(InputError, match="candidates"):
-        Search(candidates=0)
+        SearchConfig(candidates=0)

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName, dataset_options, file_name, open_data
+from poli.cli.data_options import (
+    DatasetName,
+    DatasetOptions,
+    SensorName,
+    SequenceName,
+    TopicName,
+    dataset_options,
+    file_name,
+    open_data,
+)
 from poli.cli.model_options import network_names
 from poli.cli.output import say
 from poli.cli.output import track as with_bar
@@ -24,6 +33,8 @@ def adapt(
     ],
     dataset: DatasetName = "auto",
     sequence: SequenceName = None,
+    topic: TopicName = None,
+    sensor: SensorName = None,
     option: DatasetOptions = None,
     model: Annotated[
         str,
@@ -46,7 +57,7 @@ def adapt(
     is written only if it explains those scans better. About five minutes.
 
     Examples:
-    poli adapt drive.bag --option topic=/points --min-range 2
+    poli adapt drive.bag --topic /points --min-range 2
     poli adapt kitti --sequence 07 --out runs/my_sensor
     poli adapt scans --steps 400 --scans 300
     """
@@ -56,7 +67,7 @@ def adapt(
     from poli.learn.adapt import adapt as tune
     from poli.tasks.odometry import OdometryConfig
 
-    opened = open_data(data, dataset, dataset_options(option or [], sequence))
+    opened = open_data(data, dataset, dataset_options(option or [], sequence, topic, sensor))
     folder = out or Path("runs") / "adapt" / file_name(opened.name)
     check_free(folder, fresh, model)
     load_model(model)  # before odometry takes its time
@@ -91,7 +102,7 @@ def track(opened: "Dataset", config: "OdometryConfig", max_scans: int | None = N
     from poli.tasks.odometry import Odometer
 
     odometer = Odometer(config)
-    count = min(len(opened), max_scans or len(opened))
+    count = len(opened) if max_scans is None else min(len(opened), max_scans)
     for number in with_bar(range(count), f"odometry of {opened.name}"):
         odometer.add(opened[number])
     return TrackedLog.of(opened.name, Returns(opened, count, config.min_range, config.max_range), odometer.steps)

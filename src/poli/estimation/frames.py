@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from poli.ellipsoids.symmetric3 import eigh3
@@ -14,11 +16,17 @@ SMALLEST_RADIUS = 1e-150  # whatever the unit: only groups of duplicates have le
 TOLD = 12.0
 
 
-def group_radii(centres, below, neighbors, k: int, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
+def group_radii(centers, below, neighbors, k: int, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
     """Root mean square distance of the k first neighbours. Those of centre i are in row i `step`."""
-    radii = np.empty(len(centres))
-    run_chunks(bind(_radii, centres, below, neighbors, k, step, radii), len(centres))
+    radii = np.empty(len(centers))
+    run_chunks(bind(_radii, centers, below, neighbors, k, step, radii), len(centers))
     return radii
+
+
+def spacing_per_radius(k: int) -> float:
+    """How far apart points are on a plane, in root mean square distances of the k nearest others: the mean of their squared
+    distances is about the area of (k + 1) / 2 points over pi."""
+    return math.sqrt(2.0 * math.pi / (k + 1))
 
 
 @kernel(inline="always")

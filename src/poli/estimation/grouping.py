@@ -14,7 +14,7 @@ import numpy as np
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.distinct import Distinct
-from poli.estimation.frames import drawn_near, group_radii, principal_frames, sensor_frames, tell_context
+from poli.estimation.frames import drawn_near, group_radii, principal_frames, sensor_frames, spacing_per_radius, tell_context
 from poli.estimation.neighbourhoods import CELL, binary_scale, choose
 from poli.estimation.neighbours import NARROWEST, NeighborIndex, check_range
 from poli.kernel import kernel
@@ -87,8 +87,7 @@ def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()
         how = (fine, fine_frames, levels[-2].radius, positions, leads, near[number], architecture.interpolated)
         interpolations.append(_interpolation(*how))
         rows = np.arange(len(centers), dtype=np.int32)
-    # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
-    spacing = levels[0].radius * np.sqrt(2.0 * np.pi / (levels[0].size + 1))
+    spacing = levels[0].radius * spacing_per_radius(levels[0].size)
     rays = None if sight.viewpoint is None else points - sight.viewpoint
     told = tell_context(levels[0].radius, levels[0].frames, rays, sight.up, architecture.log_scale, architecture.sensor)
     return Grouping(tuple(levels), tuple(interpolations), spacing, told)

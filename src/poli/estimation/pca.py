@@ -14,10 +14,12 @@ from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 from poli.validation import real_number, whole_number
 
+NEIGHBORS = 24  # default of `pca`, and of whatever estimates by it unless a reason stands beside another number
+
 
 def pca(
     scan: ScanLike,  # (N, 3)
-    k: int = 24,
+    k: int = NEIGHBORS,
     radius: float | None = None,
     regularize: Literal["none", "plane"] = "none",
     floor: float = 0.0,

@@ -5,12 +5,11 @@ Offsets are float32, as the points are; frames, whose axes a rounding may turn, 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from poli.errors import MissingExtra
 from poli.estimation.architecture import HORIZON, Architecture
-from poli.estimation.frames import TOLD
+from poli.estimation.frames import TOLD, spacing_per_radius
 from poli.estimation.neighbourhoods import CANDIDATES
 from poli.learn.groups import GroupBatch
 from poli.learn.jacobi import eigh3
@@ -68,8 +67,7 @@ def group_tensors(
         up_neighbors=tuple(chosen for chosen, _, _ in read),
         up_weights=tuple(weights for _, weights, _ in read),
         up_offsets=tuple(_seen(x, f, r) for (_, _, x), f, r in zip(read, frames[:-1], radii[:-1], strict=True)),
-        # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
-        spacing=radii[0] * math.sqrt(2.0 * math.pi / (sizes[0] + 1)),
+        spacing=radii[0] * spacing_per_radius(sizes[0]),
         size=sizes[0],
     )
 

@@ -15,6 +15,7 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation.neighbours import NeighborIndex
+from poli.keywords import takes_config
 from poli.se3 import check_pose, exp, nearest_rotation
 from poli.tasks.degeneracy import Degeneracy, degeneracy
 from poli.tasks.gicp_metric import Metric, Weighed
@@ -78,13 +79,32 @@ class Target:
         return len(self.weighed)
 
 
+@takes_config(GicpConfig)
 def gicp(
     source: Ellipsoids,
     target: Ellipsoids,
     guess: np.ndarray | None = None,  # (4, 4) T_target_source; the identity if not given
     config: GicpConfig | None = None,
+    *,
+    metric: Metric = Metric(),  # noqa: B008
+    max_distance: float = 2.0,
+    robust: float = 1.0,
+    start: float = 0.5,
+    iterations: int = 40,
 ) -> Alignment:
-    """The pose that lays `source` on `target`, near `guess`. To align many sources to one target, see `align`."""
+    """Find the pose that lays `source` on `target`, near `guess`. To align many sources to one target, see `align`.
+
+    Args:
+        source: the ellipsoids to move.
+        target: the ellipsoids to move them to.
+        guess: T_target_source to start from; the identity if not given.
+        config: the options as one object. Keywords given beside it override its values.
+        metric: how ellipsoids weigh matches.
+        max_distance: metres; points farther apart are no match.
+        robust: scale of Cauchy's kernel, in standard deviations.
+        start: metres, the kernel's first scale.
+        iterations: at most.
+    """
     config = config or GicpConfig()
     if not len(source):
         raise InputError("source: no ellipsoids to align")

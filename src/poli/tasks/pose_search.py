@@ -28,7 +28,7 @@ _ACROSS = 0.4  # of the noise bound: how far across the surface refined clouds m
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchConfig:
     """How hard to look for the pose: more is surer and slower."""
 
     neighbors: int = 200  # that a feature is made of, at most
@@ -46,7 +46,7 @@ class Search:
             object.__setattr__(self, f.name, whole_number(getattr(self, f.name), f.name, least.get(f.name, 1)))
 
 
-DEFAULT_SEARCH = Search()
+DEFAULT_SEARCH = SearchConfig()
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def register_by_normals(
     *,
     feature_radius: float | None = None,
     noise_bound: float | None = None,
-    search: Search = DEFAULT_SEARCH,
+    search: SearchConfig = DEFAULT_SEARCH,
     telling: np.ndarray | None = None,  # (N,) bool: source points that tell places apart; all if not given
 ) -> Registration:
     """The pose T_target_source between two clouds of one object or place, however they are turned and shifted.
@@ -119,9 +119,9 @@ def register_by_normals(
     clique, exact = maximum_clique(graph, search.clique_nodes)
     if len(clique) < 3:
         raise DegenerateError(
-            f"of {len(matches)} matches no three agree within noise_bound {noise:.3g}; "
-            "the clouds may not overlap. Give a larger noise_bound, another feature_radius, or better normals"
-        )
+            f"of {len(matches)} matches no three agree within {noise:.3g}; the clouds may not overlap",
+            argument="noise_bound", remedy="give a larger bound with {argument}, another feature radius, or better normals",
+        )  # fmt: skip
     members = cliques_through(graph, search.hypotheses)
     members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
     poses = _poses(p, q, members.astype(float))
@@ -152,9 +152,9 @@ def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarr
         matches = matches[np.sort(np.argsort(apart, kind="stable")[:most])]
     if len(matches) < 3:
         raise DegenerateError(
-            f"{len(matches)} pairs of points have similar features; at least 3 are needed. "
-            "Give more points, a larger feature_radius, or more candidates"
-        )
+            f"{len(matches)} pairs of points have similar features; at least 3 are needed",
+            argument="feature_radius", remedy="give more points, a larger radius with {argument}, or more candidates",
+        )  # fmt: skip
     return matches
 
 

@@ -12,7 +12,7 @@ from poli.errors import DegenerateError, DoubtfulPose, InputError, did_you_mean
 from poli.scan import ScanLike, points_of
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.sampling import sample_field, scan_field
-from poli.tasks.pose_search import Registration, Search, register_by_normals
+from poli.tasks.pose_search import Registration, SearchConfig, register_by_normals
 from poli.validation import real_number
 from poli.voxels import voxel_numbers
 
@@ -32,7 +32,7 @@ class ScanPreset:
     max_range: float = 60.0  # from the sensor: what lies beyond is seen too sparsely to be recognised
     feature_radius: float = 2.0  # of the smallest of three features
     noise_bound: float = 0.6  # how far apart two scans' points of one surface may be
-    search: Search = field(default_factory=Search)
+    search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
         for name in ("voxel", "max_range", "feature_radius", "noise_bound"):
@@ -60,7 +60,7 @@ def register_scans(
     *,
     feature_radius: float | None = None,
     noise_bound: float | None = None,
-    search: Search | None = None,
+    search: SearchConfig | None = None,
 ) -> Registration:
     """The pose T_target_source between two scans, each in the frame of its sensor, which is at the origin.
 
@@ -72,9 +72,9 @@ def register_scans(
     (P, n_P, rows_P), (Q, n_Q, rows_Q) = surfaces
     found = register_by_normals(
         P, n_P, Q, n_Q,
-        feature_radius=feature_radius or chosen.feature_radius,
-        noise_bound=noise_bound or chosen.noise_bound,
-        search=search or chosen.search,
+        feature_radius=chosen.feature_radius if feature_radius is None else feature_radius,
+        noise_bound=chosen.noise_bound if noise_bound is None else noise_bound,
+        search=chosen.search if search is None else search,
         telling=np.abs(n_P[:, 2]) <= _STANDING,
     )  # fmt: skip
     if found.agreement < DOUBTFUL_AGREEMENT:
@@ -91,8 +91,8 @@ def find_preset(preset: str | ScanPreset) -> ScanPreset:
     if isinstance(preset, ScanPreset):
         return preset
     if preset not in PRESETS:
-        known = f"preset is {preset!r}; expected one of {', '.join(PRESETS)}, or a ScanPreset"
-        raise InputError(known + did_you_mean(preset, PRESETS))
+        hint = did_you_mean(preset, PRESETS)
+        raise InputError(f"{{argument}} is {preset!r}; expected one of {', '.join(PRESETS)}{hint}", argument="preset", remedy="")
     return PRESETS[preset]
 
 

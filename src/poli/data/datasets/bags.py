@@ -142,8 +142,9 @@ class BagDataset:
         if not before < stamp < after:
             other = before if before >= stamp else after
             raise FormatError(
-                f"{where}: its stamp {stamp} and its neighbour's, {other}, do not ascend; pass stamps='log' for recording times"
-            )
+                f"{where}: its stamp {stamp} and its neighbour's, {other}, do not ascend",
+                argument="stamps", value="log", remedy="pass {argument} for recording times",
+            )  # fmt: skip
 
 
 def open_bag(
@@ -216,7 +217,7 @@ def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
         return str(topic)
     listed = ", ".join(clouds) or f"none (the topics are {', '.join(sorted(types)) or 'none'})"
     if topic is None:
-        raise InputError(f"{path}: which topic? PointCloud2 topics: {listed}; pass topic=")
+        raise InputError(f"{path}: which topic? PointCloud2 topics: {listed}", argument="topic")
     problem = f"is of type {types[topic]}" if topic in types else "is not in this bag"
     raise InputError(f"{path}: topic {topic!r} {problem}. PointCloud2 topics: {listed}")
 

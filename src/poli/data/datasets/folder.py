@@ -38,7 +38,10 @@ def open_folder(path: str | os.PathLike[str], ending: str | None = None, min_ran
             raise FormatError(f"{place}: no scan files in it")
         found = ", ".join(f"{len(f)} {kind}" for kind, f in sorted(files.items()))
         most = max(files, key=lambda kind: len(files[kind]))
-        raise FormatError(f"{place}: scans of several kinds ({found}); pass ending='{most.lstrip('.')}' for those, for example")
+        raise FormatError(
+            f"{place}: scans of several kinds ({found})",
+            argument="ending", value=most.lstrip("."), remedy="pass {argument} for those, for example",
+        )  # fmt: skip
     ((_, chosen),) = files.items()
     return FileDataset(f"folder {place.resolve().name}", tuple(sorted(chosen, key=natural_key)), read_or_empty, min_range=min_range)
 

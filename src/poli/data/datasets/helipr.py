@@ -45,7 +45,8 @@ def open_helipr(
         raise InputError(f"sensor is {sensor!r}; HeLiPR has {', '.join(SENSORS)}")
     title = sensor.lower().capitalize()
     if not (folder / "LiDAR").is_dir():
-        raise FormatError(f"{folder}: no folder 'LiDAR' here; give the folder of one HeLiPR sequence, or sequence=")
+        remedy = "give the folder of one HeLiPR sequence, or {argument}"
+        raise FormatError(f"{folder}: no folder 'LiDAR' here", argument="sequence", remedy=remedy)
     files = stamped_files(folder / "LiDAR" / title, ".bin")
     names = (f"global_{title}_gt.txt", f"{title}_gt.txt")
     pose_files = [folder / "LiDAR_GT" / name for name in names if (folder / "LiDAR_GT" / name).is_file()]

@@ -84,9 +84,9 @@ def open_kiss(
         known = np.asarray(known, np.float64)
         if known.shape != (count, 4, 4):
             raise FormatError(
-                f"{name}: {len(known)} poses for {count} scans, and nothing says which belongs to which; "
-                "pass poses=False to read the scans alone"
-            )
+                f"{name}: {len(known)} poses for {count} scans, and nothing says which belongs to which",
+                argument="poses", value=False, remedy="pass {argument} to read the scans alone",
+            )  # fmt: skip
         known = rigid_poses(known[:, :3].reshape(-1, 12), name, range(count))
     return KissDataset(name, found, known, period, _RECORD.get(loader))
 

@@ -50,7 +50,8 @@ def open_mulran(
     folder = Path(path) / sequence if sequence is not None else Path(path)
     scans = next((f for f in (folder / "Ouster", folder / "sensor_data" / "Ouster") if f.is_dir()), None)
     if scans is None:
-        raise FormatError(f"{folder}: no folder 'Ouster' here; give the folder of one MulRan sequence, or sequence=")
+        remedy = "give the folder of one MulRan sequence, or {argument}"
+        raise FormatError(f"{folder}: no folder 'Ouster' here", argument="sequence", remedy=remedy)
     file = folder / "global_pose.csv"
     trajectory = None
     if poses and file.is_file():

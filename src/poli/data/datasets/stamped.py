@@ -46,9 +46,9 @@ def stamped_dataset(
     if (rows < 0).all():
         known = f"{trajectory.stamps[0]} to {trajectory.stamps[-1]}" if len(trajectory.stamps) else "none"
         raise FormatError(
-            f"{name}: no scan has a pose within {tolerance:g} s: stamps of scans {stamps[0]} to {stamps[-1]}, of poses {known}; "
-            "give a wider tolerance=, or poses=False to do without"
-        )
+            f"{name}: no scan has a pose within {tolerance:g} s: stamps of scans {stamps[0]} to {stamps[-1]}, of poses {known}",
+            argument="poses", value=False, remedy="widen the tolerance, or pass {argument} to do without",
+        )  # fmt: skip
     why = f"no pose within {tolerance:g} s"
     skipped = tuple(Skipped(path.name, why) for path, row in zip(files, rows, strict=True) if row < 0)
     warn_skipped(name, skipped)

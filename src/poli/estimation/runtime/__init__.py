@@ -14,7 +14,7 @@ import numpy as np
 from poli.errors import InputError
 from poli.estimation.architecture import HORIZON, Architecture
 from poli.estimation.distinct import distinct
-from poli.estimation.frames import group_radii, principal_frames, sensor_frames, tell_context
+from poli.estimation.frames import group_radii, principal_frames, sensor_frames, spacing_per_radius, tell_context
 from poli.estimation.grouping import Sight, check_places, index_of, seen_from
 from poli.estimation.neighbourhoods import CELL, binary_scale
 from poli.estimation.neighbours import NARROWEST, check_range, diagonal
@@ -46,27 +46,28 @@ class _Features:
     mapped: np.ndarray  # (M, m) float32: the scalars through the map that their readers want
 
 
-def covariances(  # (N, 3) -> (N, 3, 3)
+def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     points: np.ndarray,
     architecture: Architecture,
     weights: Weights,
     calibration: float,
     sight: Sight,
     watch: Callable[[str], None] = lambda stage: None,
-    spaced: Callable[[np.ndarray, int], None] | None = None,
-) -> np.ndarray:
-    """Calibrated covariances. `watch` is called when a stage ends: sampling, neighbours, network, interpolation or network
-    again. `spaced` is told the root mean square distances of the nearest neighbours of all places, and how many those are.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Calibrated covariances, and the spacing of the points around each of the M distinct places. `watch` is called when a stage
+    ends: sampling, neighbours, network, interpolation or network again.
 
     Points that coincide have one ellipsoid, and neither their number nor the order of the points changes any."""
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not architecture.sensor)
     check_places(points, places, architecture)
-    found = _of_places(places.of_places(points), architecture, weights, calibration, seen_from(sight, places), watch, spaced)
-    return places.of_points(found)
+    found, spacing = _of_places(places.of_places(points), architecture, weights, calibration, seen_from(sight, places), watch)
+    return places.of_points(found), spacing
 
 
-def _of_places(points, architecture: Architecture, weights: Weights, calibration: float, sight: Sight, watch, spaced) -> np.ndarray:
+def _of_places(
+    points, architecture: Architecture, weights: Weights, calibration: float, sight: Sight, watch
+) -> tuple[np.ndarray, np.ndarray]:
     index = index_of(points, architecture)
     order = index.leaf_order
     watch("sampling")
@@ -86,8 +87,6 @@ def _of_places(points, architecture: Architecture, weights: Weights, calibration
         frames = principal_frames(positions, np.concatenate([near[0][:, :first], *far], axis=1))
     radius = group_radii(positions, positions, near[0], first)
     metres = radius / scale
-    if spaced is not None:
-        spaced(metres, first)
     context = tell_context(metres, frames, rays, sight.up, architecture.log_scale, architecture.sensor)
     frames = frames.astype(np.float32)
     steps = [CELL**level for level in range(architecture.levels)]
@@ -108,8 +107,7 @@ def _of_places(points, architecture: Architecture, weights: Weights, calibration
         known = _read_level(number, levels, radii[number], features[number], known, architecture, weights)
     watch("interpolation")
     moments = _attend(levels, wide, radius, known, architecture, weights)
-    # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
-    lengths = calibration * np.sqrt(2.0 * np.pi / (first + 1)) * metres
+    lengths = calibration * spacing_per_radius(first) * metres
     most = np.minimum(HORIZON * metres, extent) ** 2  # nobody has seen farther
     result = _size(moments, levels[0].frames, lengths, most, known.scalars, context, order, architecture, weights)
     watch("network")
@@ -117,7 +115,7 @@ def _of_places(points, architecture: Architecture, weights: Weights, calibration
         raise InputError(
             "the model's covariances are not finite: its weights are too large, or its training failed; train it again"
         )
-    return result
+    return result, spacing_per_radius(first) * metres
 
 
 def _in_order(viewpoint: np.ndarray, order: np.ndarray) -> np.ndarray:  # (3,) or (N, 3)

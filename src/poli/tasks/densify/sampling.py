@@ -8,14 +8,13 @@ from zlib import crc32
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
-from poli.estimation import estimate, pca
+from poli.estimation import estimate
 from poli.estimation.distinct import distinct_count
 from poli.estimation.inference import UP
 from poli.tasks.densify.config import DensifyConfig
 from poli.voxels import check_reach, voxel_numbers
 
 LEAST = 16  # points that the network needs
-_NEIGHBOURS = 24  # of PCA
 
 
 class ScanField(NamedTuple):
@@ -123,8 +122,6 @@ def _group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _ellipsoids(centers: np.ndarray, config: DensifyConfig) -> Ellipsoids:
-    if config.model == "pca":
-        return pca(centers, k=_NEIGHBOURS)
     return estimate(centers, model=config.model, up=UP if config.upright else None, warn=False)
 
 
