@@ -36,7 +36,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     for arguments, kind, said in [
         (["--option", "topic"], InputError, "expected KEY=VALUE"),
-        (["--sequence", "00", "--option", "beams=3"], InputError, "no option 'beams'; it has sequence, poses, near"),
+        (["--sequence", "00", "--option", "beams=3"], InputError, "no option 'beams'; it has sequence, poses, min_range"),
         (["--sequence", "00", "--option", "sequence=1"], InputError, "given twice"),
         ([], InputError, "There are: 00, 01; pass --sequence"),
         (["--dataset", "moon"], InputError, "known are kitti"),
@@ -67,8 +67,10 @@ def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
 
     monkeypatch.setitem(registry._FACTORIES, "memory", factory)
     options = [
-        "--option",
-        "topic=/a=b",
+        "--topic",
+        "/a=b",
+        "--sensor",
+        "12",
         "--option",
         "min_range=2.5",
         "--option",
@@ -79,7 +81,7 @@ def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
         "07",
     ]
     run(tmp_path, "--dataset", "memory", "--out", tmp_path / "run", "--model", "pca", *options)
-    assert seen == {"topic": "/a=b", "min_range": 2.5, "poses": False, "beams": 16, "sequence": "07"}
+    assert seen == {"topic": "/a=b", "sensor": "12", "min_range": 2.5, "poses": False, "beams": 16, "sequence": "07"}
 
 
 def test_help_has_examples():

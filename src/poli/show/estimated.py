@@ -15,7 +15,7 @@ from poli.scan import Scan
 from poli.show.panel import Panel, flat_discs
 from poli.voxels import voxel_downsample
 
-PCA_NEIGHBORS = 16  # whose normals are best on voxels of half a metre (docs/results/geometry.md)
+PCA_NEIGHBORS = 16  # on voxels of half a metre its normals are best with 8 to 16 (docs/results/geometry.md)
 _VOXEL = 0.5  # metres
 _LEAST = 16  # points that `estimate` needs
 _TRUTH = {"normal", "label", "mixed"}  # fields of a simulated scan
