@@ -153,12 +153,12 @@ def test_one_point_alone():
         ({"normals": np.full((5, 3), np.nan)}, "normals"),
         ({"radius": 0.0}, "radius"),
         ({"radius": np.inf}, "radius"),
-        ({"max_neighbours": 1}, "max_neighbours"),
-        ({"max_neighbours": 2.5}, "max_neighbours"),
+        ({"max_neighbors": 1}, "max_neighbors"),
+        ({"max_neighbors": 2.5}, "max_neighbors"),
     ],
 )
 def test_bad_inputs_are_named(change, named):
     points = np.random.default_rng(1).standard_normal((5, 3))
-    good = {"points": points, "normals": np.tile([0.0, 0.0, 1.0], (5, 1)), "radius": 1.0, "max_neighbours": 10}
+    good = {"points": points, "normals": np.tile([0.0, 0.0, 1.0], (5, 1)), "radius": 1.0, "max_neighbors": 10}
     with pytest.raises(InputError, match=named):
         fpfh(**{**good, **change})

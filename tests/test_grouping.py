@@ -96,5 +96,10 @@ def test_architecture_refuses_what_does_not_fit():
         Architecture(head=0)
 
 
+def test_files_of_before_are_read_under_the_names_of_now():
+    found = Architecture.from_dict({"neighbours": [8, 8], "frames": "neighbours"})
+    assert found == Architecture(neighbors=(8, 8), frames="neighbors")
+
+
 def test_the_default_network_is_cheap():
     assert Architecture().multiply_adds() <= 60_000  # a point: 60 million for 1,000 points
