@@ -154,7 +154,7 @@ points = 400
 outliers = 0.1
 visibility = 0.3
 [architecture]
-neighbours = [8, 6]
+neighbors = [8, 6]
 edge = [8, 8]
 scalars = [8, 8]
 reach = 8

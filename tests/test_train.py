@@ -39,7 +39,7 @@ translation_noise = 0.01
 kind = "ttqc"
 learn_gamma = true
 [architecture]
-neighbours = [8, 8]
+neighbors = [8, 8]
 edge = [8, 8]
 scalars = [8, 8]
 vectors = 2
@@ -205,7 +205,7 @@ def test_divergence_is_said_and_ends_the_run(tmp_path):
         ("seed = -1", "seed is -1"),
         ("[schedule]\nlearning_rate = inf", "finite"),
         ("[schedule]\nweight_decay = -1.0", "weight_decay"),
-        ("[pairs]\ngate = nan", "finite"),
+        ("[pairs]\nmax_distance = nan", "finite"),
         ("[architecture]\nreach = 4", "reach is 4"),
         ("data = 3", "expected a table"),
         ("name = [", "not a TOML file"),
