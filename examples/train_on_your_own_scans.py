@@ -19,7 +19,6 @@ from poli.data.simulate.places import make_place
 from poli.learn.adapt import AdaptConfig, adapt
 from poli.learn.tracked_log import TrackedLog
 from poli.learn.trainer import Listener, StepReport
-from poli.tasks.odometry import Odometer, OdometryConfig
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "example_output")
 folder.mkdir(parents=True, exist_ok=True)
@@ -30,7 +29,7 @@ drive = Drive(World(make_place("roundabout", 2_000_001)), find_sensor(str(table)
 scans = [scan.keep() for scan in drive]  # points and stamps; what is true stays out
 
 # %% Odometry gives the poses and how sure they are; nobody else has to
-odometer = Odometer(OdometryConfig(on_loss="restart"))
+odometer = poli.Odometer(poli.OdometryConfig(on_loss="restart"))
 for scan in scans:
     odometer.add(scan)
 log = TrackedLog.of("my sensor", scans, odometer.steps)
