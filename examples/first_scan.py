@@ -16,14 +16,13 @@ import poli
 from poli.data.simulate import SENSORS, scan_of
 from poli.data.simulate.truth import true_normals
 from poli.show import Camera, normal_colors, render_ellipsoids, render_points, write_png
-from poli.voxels import voxel_downsample
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "example_output")
 folder.mkdir(parents=True, exist_ok=True)
 
 VOXEL = 0.5  # metres
 raw = scan_of("town", SENSORS["vlp16"], seed=2_000_003)
-scan = voxel_downsample(raw, VOXEL)
+scan = poli.voxel_downsample(raw, VOXEL)
 print(f"{len(raw)} returns, {len(scan)} points at voxels of {VOXEL} m, fields: {', '.join(scan.fields)}")
 
 # %% One ellipsoid a point: by the network, and by the neighbours' spread
@@ -42,7 +41,7 @@ thin, _, wide = np.median(fields["POLI"].scales, axis=0)
 print(f"POLI: a median ellipsoid is {100 * thin:.1f} cm thick and {100 * wide:.0f} cm wide (one sigma)")
 
 # %% A denser scan for programs that know nothing of ellipsoids: originals first, then samples with their parents' fields
-dense = poli.densify(scan.keep("ring", "time", "intensity"), per_point=7, within=2.0, voxel=0.0)
+dense = poli.densify(scan.keep("ring", "time", "intensity"), per_point=7, max_sigma=2.0, voxel=0.0)
 print(f"densified: {len(scan)} points in, {len(dense)} out")
 
 # %% Pictures: colours are normals

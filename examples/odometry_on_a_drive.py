@@ -15,7 +15,6 @@ import poli
 from poli.data.simulate import SENSORS, Ride, World
 from poli.data.simulate.drive import Drive
 from poli.data.simulate.places import make_place
-from poli.tasks.odometry import Odometer, OdometryConfig
 from poli.tasks.trajectories import absolute_errors, relative_errors
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "example_output")
@@ -31,7 +30,7 @@ print(f"{len(scans)} scans of {np.mean([len(scan) for scan in scans]):.0f} retur
 poses = poli.odometry(scans)  # (M, 4, 4), each T_world_scan
 
 # %% Scan by scan, which tells more: how each went, and how sure its pose is
-odometer = Odometer(OdometryConfig(voxel=0.5))
+odometer = poli.Odometer(poli.OdometryConfig(voxel=0.5))
 for scan in scans:
     step = odometer.add(scan)
     if not step.trusted:
@@ -41,7 +40,7 @@ sigma = np.sqrt(np.diag(step.alignment.covariance))
 print(f"the last pose, one sigma: {np.degrees(sigma[:3]).max():.3f} degrees, {100 * sigma[3:].max():.2f} cm")
 
 # %% Against the truth, on the map and from scan to scan
-by_scan = poli.odometry(scans, OdometryConfig(against="scan", voxel=0.5))
+by_scan = poli.odometry(scans, against="scan", voxel=0.5)
 for name, estimated in (("map, own voxel", poses), ("map, 0.5 m", odometer.poses), ("scan to scan, 0.5 m", by_scan)):
     each = relative_errors(estimated, truth).rmse
     end = absolute_errors(estimated, truth).translation[-1]

@@ -65,10 +65,10 @@ def inputs(points: np.ndarray, up: np.ndarray, contract: dict) -> dict[str, np.n
         order = leaf_order(in_own_axes(points), contract["cell"])
     for level, k in enumerate(contract["near"]):
         if level > 0:
-            feeds[f"centres{level}"] = order[:: contract["cell"]]
+            feeds[f"centers{level}"] = order[:: contract["cell"]]
             feeds[f"lead{level}"] = np.empty(len(order), np.int64)
             feeds[f"lead{level}"][order] = np.arange(len(order)) // contract["cell"]
-            points = points[feeds[f"centres{level}"]]
+            points = points[feeds[f"centers{level}"]]
             order = np.arange(len(points))  # from here on, points stand in leaf order
         feeds[f"near{level}"] = nearest_others(points, k)
     return feeds

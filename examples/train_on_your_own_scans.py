@@ -19,18 +19,17 @@ from poli.data.simulate.places import make_place
 from poli.learn.adapt import AdaptConfig, adapt
 from poli.learn.tracked_log import TrackedLog
 from poli.learn.trainer import Listener, StepReport
-from poli.tasks.odometry import Odometer, OdometryConfig
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "example_output")
 folder.mkdir(parents=True, exist_ok=True)
 
 table = folder / "my_sensor.txt"  # elevations in degrees, one a line; settings in comments
-table.write_text("# steps 900\n# farthest 80\n# noise 0.03\n" + "\n".join(f"{e:.2f}" for e in np.linspace(-22.0, 9.0, 20)))
+table.write_text("# steps 900\n# max_range 80\n# noise 0.03\n" + "\n".join(f"{e:.2f}" for e in np.linspace(-22.0, 9.0, 20)))
 drive = Drive(World(make_place("roundabout", 2_000_001)), find_sensor(str(table)), Ride(speed=8.0), count=16)
 scans = [scan.keep() for scan in drive]  # points and stamps; what is true stays out
 
 # %% Odometry gives the poses and how sure they are; nobody else has to
-odometer = Odometer(OdometryConfig(on_loss="restart"))
+odometer = poli.Odometer(poli.OdometryConfig(on_loss="restart"))
 for scan in scans:
     odometer.add(scan)
 log = TrackedLog.of("my sensor", scans, odometer.steps)

@@ -14,7 +14,7 @@ from poli.data.simulate.places import make_place
 
 COUNT = 8
 VOXEL = 0.5
-SENSOR = Sensor(tuple(np.linspace(-15.0, 15.0, 16)), 360, farthest=80.0, noise=0.02)
+SENSOR = Sensor(tuple(np.linspace(-15.0, 15.0, 16)), 360, max_range=80.0, noise=0.02)
 
 
 class Scans:

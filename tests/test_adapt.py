@@ -168,7 +168,7 @@ def test_gamma_of_a_pair_is_that_of_both_scans(rng):
 
 def test_what_cannot_be_adapted_to_is_told(tmp_path, log):
     few = TrackedLog("short", log.scans[:8], log.poses[:8], log.covariances[:8], log.trusted[:8])
-    with pytest.raises(InputError, match=r"short: odometry trusts 7 pairs.*10 are needed.*--nearest"):
+    with pytest.raises(InputError, match=r"short: odometry trusts 7 pairs.*10 are needed.*--min-range"):
         adapt(few, tmp_path, config=FEW)
     with pytest.raises(InputError, match=r"poses have shape \(8, 4, 4\); 14 scans need"):
         TrackedLog("odd", log.scans, log.poses[:8], log.covariances, log.trusted)
@@ -191,7 +191,18 @@ def test_the_command_adapts_a_log_without_poses(tmp_path, drive, monkeypatch):
         np.column_stack([scan.points, np.zeros(len(scan))]).astype("<f4").tofile(tmp_path / "log" / f"{number:03d}.bin")
     figures = [Judged(-1.0, 2.0), Judged(-1.5, 2.8), Judged(-1.0, 2.0), Judged(-0.5, 2.8)]
     monkeypatch.setattr(adapting, "judge", lambda *_: figures.pop(0))
-    arguments = ["adapt", str(tmp_path / "log"), "--voxel", "0.5", "--nearest", "2", "--out", str(tmp_path / "out"), "--steps", "1"]
+    arguments = [
+        "adapt",
+        str(tmp_path / "log"),
+        "--voxel",
+        "0.5",
+        "--min-range",
+        "2",
+        "--out",
+        str(tmp_path / "out"),
+        "--steps",
+        "1",
+    ]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert (tmp_path / "out" / "model.md").exists()

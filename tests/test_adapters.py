@@ -56,7 +56,7 @@ def test_small_gicp_gets_the_means_and_covariances_of_its_own():
     small_gicp = library("small_gicp", "adapters")
     points = room(800, 0).points.astype(np.float64)
     field = poli.pca(points, k=16)
-    cloud, tree = field.to_small_gicp(neighbours=12)
+    cloud, tree = field.to_small_gicp(neighbors=12)
     np.testing.assert_array_equal(cloud.points()[:, :3], points)
     assert tree.nearest_neighbor_search(points[5] + 1e-6)[1] == 5
     # What the docstring says: nothing that Python does reaches the cloud, and what is in it is small_gicp's.

@@ -96,7 +96,7 @@ def test_density_has_a_row_for_every_way(bench, tmp_path, monkeypatch):
 def test_every_setting_of_the_sampling_is_a_run_of_its_own(town, tmp_path):
     pytest.importorskip("kiss_icp")
     kept = Cache(tmp_path)
-    for way in (raw(), densified(POLI, DensifyConfig(per_point=1)), densified(POLI, DensifyConfig(per_point=1, within=2.0))):
+    for way in (raw(), densified(POLI, DensifyConfig(per_point=1)), densified(POLI, DensifyConfig(per_point=1, max_sigma=2.0))):
         kept.outcome(town, contestant("KISS-ICP", way))
     assert len(list(tmp_path.rglob("*.json"))) == 3
     by_kiss = run_kiss(town.scans).poses

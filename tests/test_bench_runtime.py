@@ -32,7 +32,7 @@ def model(tmp_path_factory) -> str:
     """A small one for scans, untrained: what it costs does not hang on what it knows."""
     path = tmp_path_factory.mktemp("model") / "small.safetensors"
     architecture = Architecture(
-        neighbours=(8, 6), edge=(8, 12), scalars=(12, 16), reach=8, wide=(6,), rounds=1, frames="sensor", log_scale=True,
+        neighbors=(8, 6), edge=(8, 12), scalars=(12, 16), reach=8, wide=(6,), rounds=1, frames="sensor", log_scale=True,
         sensor=True, size=10,
     )  # fmt: skip
     torch.manual_seed(0)

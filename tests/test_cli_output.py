@@ -59,7 +59,7 @@ def test_json_of_an_estimate(call):
     assert (told["out"], told["model"], told["dropped"]) == ("f.npz", "lidar", {"nonfinite": 2, "zero": 1})
 
 
-EVERYWHERE = ("--voxel", 0, "--per-point", 7, "--thickest", 0)  # seven samples of every point
+EVERYWHERE = ("--voxel", 0, "--per-point", 7, "--max-thickness", 0)  # seven samples of every point
 
 
 def test_json_of_dense_scans(call):

@@ -79,12 +79,12 @@ def test_the_budget_is_kept_where_the_search_would_take_forever(rng):
 
 @given(graph=graphs())
 def test_cliques_through_every_vertex(graph):
-    members = cliques_through(from_dense(graph), most=len(graph))
+    members = cliques_through(from_dense(graph), max_cliques=len(graph))
     assert members.any(axis=0).all()
     assert all(is_clique(graph, np.flatnonzero(row)) for row in members)
     assert len(np.unique(members, axis=0)) == len(members)
     assert (np.diff(members.sum(axis=1)) <= 0).all()
-    np.testing.assert_array_equal(cliques_through(from_dense(graph), most=2), members[:2])
+    np.testing.assert_array_equal(cliques_through(from_dense(graph), max_cliques=2), members[:2])
 
 
 def test_simple_graphs():
@@ -95,7 +95,7 @@ def test_simple_graphs():
     members, exact = maximum_clique(from_dense(np.ones((130, 130), bool)))
     assert exact
     np.testing.assert_array_equal(members, np.arange(130))
-    assert cliques_through(from_dense(np.zeros((0, 0), bool)), most=5).shape == (0, 0)
+    assert cliques_through(from_dense(np.zeros((0, 0), bool)), max_cliques=5).shape == (0, 0)
 
 
 @given(graph=graphs())

@@ -69,9 +69,9 @@ def test_kitti_is_found_by_number_and_by_folder(tmp_path):
 
 def test_kitti_near_drops_the_vehicle(tmp_path):
     make_kitti(tmp_path, random_poses(1))
-    assert len(poli.dataset("kitti", tmp_path, near=1.0)[0]) == 2
-    with pytest.raises(InputError, match="near"):
-        poli.dataset("kitti", tmp_path, near=-1.0)
+    assert len(poli.dataset("kitti", tmp_path, min_range=1.0)[0]) == 2
+    with pytest.raises(InputError, match="min_range"):
+        poli.dataset("kitti", tmp_path, min_range=-1.0)
 
 
 def test_kitti_with_fewer_poses_than_scans_names_both_counts(tmp_path):

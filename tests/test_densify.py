@@ -15,7 +15,7 @@ from poli.tasks.densify.sampling import _evenly, draw_samples
 from poli.voxels import voxel_numbers
 from tiny_scans import room
 
-EVERYWHERE = {"per_point": 7, "within": 1.0, "flat": False, "thickest": None}  # as the paper does
+EVERYWHERE = {"per_point": 7, "max_sigma": 1.0, "flat": False, "max_thickness": None}  # as the paper does
 
 
 @pytest.fixture(scope="module")
@@ -45,21 +45,21 @@ def test_originals_first_then_samples_that_have_their_parents_fields(scan, model
         np.testing.assert_array_equal(dense.fields[name][len(scan) :], values[parents])
 
 
-@pytest.mark.parametrize("within", [0.0, 0.5, 2.0])
-def test_samples_lie_within_so_many_sigmas_of_their_parents(scan, within):
+@pytest.mark.parametrize("max_sigma", [0.0, 0.5, 2.0])
+def test_samples_lie_within_so_many_sigmas_of_their_parents(scan, max_sigma):
     """On every point its own ellipsoid: the samples are uniform, so that the farthest comes near to the limit."""
-    dense = poli.densify(scan.points.astype(np.float64), voxel=0.0, **(EVERYWHERE | {"within": within}))
+    dense = poli.densify(scan.points.astype(np.float64), voxel=0.0, **(EVERYWHERE | {"max_sigma": max_sigma}))
     samples = dense.points[len(scan) :].reshape(len(scan), 7, 3)
     distance = poli.estimate(scan).mahalanobis(samples)
-    assert distance.max() <= within * (1 + 1e-6)
-    assert distance.max() >= 0.95 * within
-    np.testing.assert_allclose((distance**3).mean(), within**3 / 2, rtol=0.05)
+    assert distance.max() <= max_sigma * (1 + 1e-6)
+    assert distance.max() >= 0.95 * max_sigma
+    np.testing.assert_allclose((distance**3).mean(), max_sigma**3 / 2, rtol=0.05)
 
 
 def test_a_voxel_shares_one_ellipsoid_among_its_returns(scan):
     """Voxels of 1.5 m: seven samples each, from its returns in turn, within the sigma of the voxel's ellipsoid."""
     points = scan.points.astype(np.float64)
-    samples = draw_samples(points, DensifyConfig(voxel=1.5, farthest=None, **EVERYWHERE))
+    samples = draw_samples(points, DensifyConfig(voxel=1.5, max_range=None, **EVERYWHERE))
     voxels, first = voxel_numbers(points, 1.5)
     means = np.stack([points[voxels == v].mean(axis=0) for v in range(len(first))])
     field = poli.estimate(means)
@@ -123,25 +123,25 @@ def test_the_same_numbers_have_the_same_samples_in_any_type(scan):
 
 def test_only_where_it_is_worth_it(scan):
     field = poli.estimate(scan)
-    options = {"voxel": 0.0, "planarity": 0.5, "farthest": 6.0, "thickest": 0.2}
+    options = {"voxel": 0.0, "planarity": 0.5, "max_range": 6.0, "max_thickness": 0.2}
     worth = (field.planarity >= 0.5) & (np.linalg.norm(field.means, axis=1) <= 6.0) & (field.scales[:, 0] <= 0.2)
     assert 0 < worth.sum() < len(scan)
     parents = draw_samples(scan.points, DensifyConfig(**options)).parents
     np.testing.assert_array_equal(np.unique(parents), np.flatnonzero(worth))
-    assert len(poli.densify(scan, farthest=0.1)) == len(scan)
+    assert len(poli.densify(scan, max_range=0.1)) == len(scan)
 
 
 def test_a_cap_leaves_samples_out_evenly(scan):
     whole = draw_samples(scan.points, DensifyConfig(voxel=0.0, **EVERYWHERE))
     for most in (1, len(scan), len(scan) + 1, 700, 1000, 2399, 2400, 10_000):
-        dense = poli.densify(scan, voxel=0.0, most=most, **EVERYWHERE)
+        dense = poli.densify(scan, voxel=0.0, max_points=most, **EVERYWHERE)
         assert len(dense) == max(len(scan), min(most, 8 * len(scan)))
         assert_originals_first(dense, scan)
         children = np.bincount(
-            draw_samples(scan.points, DensifyConfig(voxel=0.0, most=most, **EVERYWHERE)).parents, minlength=len(scan)
+            draw_samples(scan.points, DensifyConfig(voxel=0.0, max_points=most, **EVERYWHERE)).parents, minlength=len(scan)
         )
         assert children.max() - children.min() <= 1
-    some = draw_samples(scan.points, DensifyConfig(voxel=0.0, most=1000, **EVERYWHERE))
+    some = draw_samples(scan.points, DensifyConfig(voxel=0.0, max_points=1000, **EVERYWHERE))
     assert {row.tobytes() for row in some.points} <= {row.tobytes() for row in whole.points}
 
 
@@ -156,16 +156,16 @@ def test_evenly_takes_early_turns_first(turns, budget):
 
 
 def test_a_voxel_limit_fills_only_what_is_empty(scan):
-    dense = poli.densify(scan, within=3.0, limit=0.25)
+    dense = poli.densify(scan, max_sigma=3.0, sample_voxel=0.25)
     assert len(scan) < len(dense) < len(poli.densify(scan))
     voxels, first = voxel_numbers(dense.points.astype(np.float64), 0.25)
     # Float32 may push a sample over the side of its voxel; in float64 there is exactly one.
     assert (np.bincount(voxels[len(scan) :]) <= 2).all()
-    samples = draw_samples(scan.points, DensifyConfig(within=3.0, limit=0.25))
+    samples = draw_samples(scan.points, DensifyConfig(max_sigma=3.0, sample_voxel=0.25))
     together = np.concatenate([scan.points.astype(np.float64), samples.points])
     voxels, first = voxel_numbers(together, 0.25)
     np.testing.assert_array_equal(first[voxels[len(scan) :]], np.arange(len(scan), len(together)))
-    assert len(poli.densify(scan, within=3.0, limit=0.25, most=len(scan) + 50)) == len(scan) + 50
+    assert len(poli.densify(scan, max_sigma=3.0, sample_voxel=0.25, max_points=len(scan) + 50)) == len(scan) + 50
 
 
 def test_records_keep_every_byte_of_theirs():
@@ -196,15 +196,15 @@ def test_records_keep_every_byte_of_theirs():
     ("options", "message"),
     [
         ({"per_point": 1.5}, "per_point is 1.5"),
-        ({"within": -1.0}, "within is -1.0"),
+        ({"max_sigma": -1.0}, "max_sigma is -1.0"),
         ({"planarity": 1.1}, "planarity is 1.1"),
-        ({"farthest": 0.0}, "farthest is 0.0; expected a positive number of metres, or None"),
-        ({"most": 0}, "most is 0"),
-        ({"limit": float("nan")}, "limit is nan"),
+        ({"max_range": 0.0}, "max_range is 0.0; expected a positive number of metres, or None"),
+        ({"max_points": 0}, "max_points is 0"),
+        ({"sample_voxel": float("nan")}, "sample_voxel is nan"),
         ({"model": "teapot"}, "model is 'teapot'; expected one of lidar, objects"),
         ({"model": None}, "model is None"),
         ({"voxel": 1e-6}, "take larger voxels or crop it"),
-        ({"density": 3}, "densify has no option 'density'; it has per_point, within"),
+        ({"density": 3}, "densify has no option 'density'; it has per_point, max_sigma"),
     ],
 )
 def test_bad_options_name_themselves(scan, options, message):
@@ -213,7 +213,7 @@ def test_bad_options_name_themselves(scan, options, message):
 
 
 def test_a_configuration_and_changes_to_it(scan):
-    config = DensifyConfig(per_point=2, voxel=0.0, thickest=None)
+    config = DensifyConfig(per_point=2, voxel=0.0, max_thickness=None)
     assert len(poli.densify(scan, config)) == 3 * len(scan)
     assert len(poli.densify(scan, config, per_point=1)) == 2 * len(scan)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -222,12 +222,12 @@ def test_a_configuration_and_changes_to_it(scan):
 
 def test_flat_samples_lie_in_the_surface_of_their_ellipsoid(scan):
     points = scan.points.astype(np.float64)
-    samples = draw_samples(points, DensifyConfig(voxel=0.0, per_point=5, within=4.0, thickest=None))
+    samples = draw_samples(points, DensifyConfig(voxel=0.0, per_point=5, max_sigma=4.0, max_thickness=None))
     field = poli.estimate(points)
     offsets = samples.points - points[samples.parents]
     np.testing.assert_array_equal(samples.ellipsoids, samples.parents)
     np.testing.assert_allclose(np.einsum("ni,ni->n", offsets, field.normals[samples.ellipsoids]), 0.0, atol=1e-9)
-    shared = draw_samples(points, DensifyConfig(voxel=1.5, farthest=None, thickest=None))
+    shared = draw_samples(points, DensifyConfig(voxel=1.5, max_range=None, max_thickness=None))
     means = np.stack([points[voxel_numbers(points, 1.5)[0] == v].mean(axis=0) for v in range(shared.ellipsoids.max() + 1)])
     above = shared.points - means[shared.ellipsoids]
     np.testing.assert_allclose(np.einsum("ni,ni->n", above, poli.estimate(means).normals[shared.ellipsoids]), 0.0, atol=1e-9)

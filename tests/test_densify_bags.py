@@ -20,8 +20,8 @@ from poli.tasks.densify.bags import densify_bag, look_into_bag
 from poli.tasks.densify.engines import engine
 from tiny_bags import LAYOUT, QOS, STORES, cloud, contents, write_bag
 
-CONFIG = DensifyConfig(per_point=7, within=1.0, flat=False, thickest=None, voxel=0.0)
-EVERYWHERE = ("--per-point", "7", "--within", "1", "--no-flat", "--thickest", "0")  # the same in words, but for voxels
+CONFIG = DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None, voxel=0.0)
+EVERYWHERE = ("--per-point", "7", "--max-sigma", "1", "--no-flat", "--max-thickness", "0")  # the same in words, but for voxels
 
 
 def run(*words, code=0):

@@ -23,8 +23,8 @@ from tiny_sequences import line, random_poses
 
 STAMPS = [1_691_936_557_946_849_180 + i * 100_000_000 for i in range(3)]
 SCANS = [replace(room(60, i), stamp=stamp) for i, stamp in enumerate(STAMPS)]
-CONFIG = DensifyConfig(per_point=7, within=1.0, flat=False, thickest=None, voxel=0.0)
-EVERYWHERE = ("--per-point", "7", "--within", "1", "--no-flat", "--thickest", "0")  # the same in words, but for voxels
+CONFIG = DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None, voxel=0.0)
+EVERYWHERE = ("--per-point", "7", "--max-sigma", "1", "--no-flat", "--max-thickness", "0")  # the same in words, but for voxels
 
 
 def run(*words, code=0):
@@ -246,7 +246,7 @@ def test_a_run_that_was_stopped_goes_on_and_says_so(tmp_path):
     assert first.stat().st_mtime_ns == made
     assert tree_bytes(out) == tree_bytes(whole)
     assert "3 of them done before" in run(source, out, "--voxel", 0)
-    with pytest.raises(FormatError, match=r"was made in another way \(per_point, voxel\); remove it, .* say --overwrite to"):
+    with pytest.raises(FormatError, match=r"was made in another way \(per_point, voxel\); remove it, .* pass --overwrite to"):
         run(source, out, "--per-point", 3)
     run(source, out, "--per-point", 3, "--voxel", 0, "--overwrite")
     assert len(poli.dataset("kitti", out)[0]) == 4 * 60

@@ -14,8 +14,9 @@ from poli.data.shapes import procedural_mesh
 from poli.data.simulate import SENSORS, scan_of
 from poli.errors import DensityWarning, InputError, ViewpointWarning
 from poli.estimation.density import FEWEST, Seen, median_spacing
+from poli.estimation.frames import spacing_per_radius
 from poli.estimation.inference import load_model
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.tasks.odometry import OdometryConfig
 from poli.voxels import voxel_downsample
 
@@ -47,7 +48,7 @@ def test_what_a_model_knows_brings_no_warning(scan):
 
 def test_dense_sparse_and_wrong_units_are_told_once_with_the_remedy(scan):
     cloud = voxel_downsample(scan, 0.5).points
-    spacing = median_spacing(*_nearest(cloud))
+    spacing = median_spacing(_spacing(cloud))
     (dense,) = complaints(poli.estimate, cloud * 0.01)
     assert measured(dense) == pytest.approx(0.01 * spacing, rel=0.1)  # of another sample of the points
     assert "voxels of 0.2 to 2 m" in dense
@@ -89,7 +90,7 @@ def test_objects_mind_only_how_many_there_are():
 def test_the_spacing_is_that_of_a_grid():
     """On a plane, spacing squared is the area that a point has."""
     grid = np.stack(np.meshgrid(np.arange(60.0), np.arange(60.0), [0.0]), axis=-1).reshape(-1, 3) * 0.3
-    assert median_spacing(*_nearest(grid)) == pytest.approx(0.3, rel=0.1)
+    assert median_spacing(_spacing(grid)) == pytest.approx(0.3, rel=0.1)
 
 
 def test_what_a_model_has_seen_comes_from_its_file():
@@ -114,18 +115,18 @@ def test_tasks_that_choose_their_own_voxels_stay_quiet(scan):
 def test_densify_says_why_it_added_nothing(scan):
     (millimetres,) = complaints(poli.densify, poli.Scan(scan.points[:3000] * 1000.0))
     assert re.match(
-        r"no points were added: all \d+ ellipsoids lie farther than 120 m \(farthest\); points are .* apart", millimetres
+        r"no points were added: all \d+ ellipsoids lie farther than 120 m \(max_range\); points are .* apart", millimetres
     )
     assert "in millimetres" in millimetres
     (few,) = complaints(poli.densify, scan.points[:5])
     assert few == "no points were added: 5 returns are too few for ellipsoids, 16 are needed; give more of the cloud"
     (crowded,) = complaints(poli.densify, scan.points[:3000] * 1e-4)
     assert re.match(r"no points were added: 3000 returns in \d+ voxels of 0\.2 m are too few .* take smaller voxels", crowded)
-    (thick,) = complaints(poli.densify, scan, thickest=1e-6)
-    assert re.fullmatch(r"no points .* lie farther than .*, the others are thicker than 1e-06 m \(thickest\)", thick) or (
-        re.fullmatch(r"no points were added: all \d+ ellipsoids are thicker than 1e-06 m \(thickest\)", thick)
+    (thick,) = complaints(poli.densify, scan, max_thickness=1e-6)
+    assert re.fullmatch(r"no points .* lie farther than .*, the others are thicker than 1e-06 m \(max_thickness\)", thick) or (
+        re.fullmatch(r"no points were added: all \d+ ellipsoids are thicker than 1e-06 m \(max_thickness\)", thick)
     )
-    for asked in ({}, {"per_point": 0}, {"most": 1}):
+    for asked in ({}, {"per_point": 0}, {"max_points": 1}):
         assert complaints(poli.densify, scan, **asked) == []
 
 
@@ -176,5 +177,5 @@ def test_the_command_line_says_it_in_one_line(scan, tmp_path, capsys):
     assert "warning" not in capsys.readouterr().err
 
 
-def _nearest(points):  # root mean square distances of the 16 nearest others
-    return np.sqrt((NeighbourIndex(points).nearest(17)[1][:, 1:] ** 2).mean(axis=1)), 16
+def _spacing(points):
+    return spacing_per_radius(16) * np.sqrt((NeighborIndex(points).nearest(17)[0][:, 1:] ** 2).mean(axis=1))

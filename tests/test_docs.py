@@ -29,7 +29,7 @@ LANGUAGES = {"python", "sh", "toml", "text"}
 def small_data(tmp_path_factory) -> Path:
     """What pages take for granted: `scan.pcd`, and `drive`, some scans of one sensor with their poses."""
     folder = tmp_path_factory.mktemp("data")
-    sensor = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), steps=360, farthest=100.0, noise=0.02)
+    sensor = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), steps=360, max_range=100.0, noise=0.02)
     drive = Drive(World(make_place("hall", 2_000_001)), sensor, Ride(speed=3.0), count=12)
     write_folder(folder / "drive", "hall", drive, drive.poses, drive.measured)
     poli.write(next(iter(drive)).keep("ring", "time", "intensity"), folder / "scan.pcd")

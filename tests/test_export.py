@@ -30,7 +30,7 @@ from test_network import cloud, exported  # noqa: E402
 EXAMPLE = Path(__file__).parents[1] / "examples" / "onnx_inference.py"
 ARCHITECTURES = {
     "sensor": Architecture(
-        neighbours=(8, 8, 12), edge=(8, 12, 16), scalars=(12, 16, 20), reach=10, wide=(6, 4), frames="sensor", log_scale=True,
+        neighbors=(8, 8, 12), edge=(8, 12, 16), scalars=(12, 16, 20), reach=10, wide=(6, 4), frames="sensor", log_scale=True,
         sensor=True, size=10,
     ),
     "default": Architecture(),
@@ -55,10 +55,10 @@ def feeds(points: np.ndarray, up: np.ndarray, architecture: Architecture) -> dic
         if level > 0:
             lead = np.empty(len(rows), np.int64)
             lead[rows] = np.arange(len(rows)) // CELL
-            given |= {f"centres{level}": rows[::CELL].copy(), f"lead{level}": lead}
-            rows = np.arange(len(given[f"centres{level}"]))
+            given |= {f"centers{level}": rows[::CELL].copy(), f"lead{level}": lead}
+            rows = np.arange(len(given[f"centers{level}"]))
         near = np.empty((len(rows), k), np.int64)
-        near[rows] = rows[index.neighbourhoods(k, level, ordered=True)]
+        near[rows] = rows[index.neighborhoods(k, level, ordered=True)]
         given[f"near{level}"] = near
     return given
 

@@ -36,22 +36,22 @@ def pair_angles(p, a, q, b):
     return np.arctan2(w @ b, a @ b), v @ b, a @ d
 
 
-def slow_fpfh(points, normals, radius, max_neighbours):
+def slow_fpfh(points, normals, radius, max_neighbors):
     count = len(points)
     distance = np.linalg.norm(points[:, None] - points[None], axis=2)
-    neighbours = []
+    neighbors = []
     for i in range(count):
-        order = [j for j in np.argsort(distance[i], kind="stable")[:max_neighbours] if distance[i, j] < radius]
-        neighbours.append([j for j in order if j != i])
+        order = [j for j in np.argsort(distance[i], kind="stable")[:max_neighbors] if distance[i, j] < radius]
+        neighbors.append([j for j in order if j != i])
     simple = np.zeros((count, 33))
     for i in range(count):
-        for j in neighbours[i]:
+        for j in neighbors[i]:
             turn, tilt, slope = pair_angles(points[i], normals[i], points[j], normals[j])
             for block, share in enumerate(((turn + np.pi) / (2 * np.pi), (tilt + 1) / 2, (slope + 1) / 2)):
-                simple[i, 11 * block + min(int(11 * share), 10)] += 100.0 / len(neighbours[i])
+                simple[i, 11 * block + min(int(11 * share), 10)] += 100.0 / len(neighbors[i])
     fast = simple.copy()
     for i in range(count):
-        apart = [j for j in neighbours[i] if distance[i, j] > 0]
+        apart = [j for j in neighbors[i] if distance[i, j] > 0]
         if apart:
             weights = 1.0 / distance[i, apart] ** 2
             fast[i] += weights @ simple[apart] / weights.sum()
@@ -153,12 +153,12 @@ def test_one_point_alone():
         ({"normals": np.full((5, 3), np.nan)}, "normals"),
         ({"radius": 0.0}, "radius"),
         ({"radius": np.inf}, "radius"),
-        ({"max_neighbours": 1}, "max_neighbours"),
-        ({"max_neighbours": 2.5}, "max_neighbours"),
+        ({"max_neighbors": 1}, "max_neighbors"),
+        ({"max_neighbors": 2.5}, "max_neighbors"),
     ],
 )
 def test_bad_inputs_are_named(change, named):
     points = np.random.default_rng(1).standard_normal((5, 3))
-    good = {"points": points, "normals": np.tile([0.0, 0.0, 1.0], (5, 1)), "radius": 1.0, "max_neighbours": 10}
+    good = {"points": points, "normals": np.tile([0.0, 0.0, 1.0], (5, 1)), "radius": 1.0, "max_neighbors": 10}
     with pytest.raises(InputError, match=named):
         fpfh(**{**good, **change})

@@ -98,18 +98,18 @@ def test_fusing_two_flat_ellipsoids_that_cross():
 
 
 @given(seeds, st.integers(1, 9), st.floats(0.1, 3.0))
-def test_uniform_samples_stay_inside_and_belong_to_their_parents(seed, per_point, within):
+def test_uniform_samples_stay_inside_and_belong_to_their_parents(seed, per_point, max_sigma):
     field = random_field(np.random.default_rng(seed))
-    samples = field.sample(per_point, within, seed=seed)
+    samples = field.sample(per_point, max_sigma, seed=seed)
     assert samples.shape == (len(field) * per_point, 3)
-    assert (field.mahalanobis(samples.reshape(len(field), per_point, 3)) <= within * (1 + 1e-9)).all()
+    assert (field.mahalanobis(samples.reshape(len(field), per_point, 3)) <= max_sigma * (1 + 1e-9)).all()
 
 
 def test_uniform_samples_fill_the_ellipsoid_evenly():
     """The cube of the radius and the cosine of any angle are uniform."""
     covariance = random_covariances(np.random.default_rng(1), 1)
     field = Ellipsoids(np.array([[1.0, 2.0, 3.0]]), covariance)
-    white = np.linalg.solve(np.linalg.cholesky(covariance[0]), (field.sample(20_000, within=2.0, seed=3) - field.means).T).T
+    white = np.linalg.solve(np.linalg.cholesky(covariance[0]), (field.sample(20_000, max_sigma=2.0, seed=3) - field.means).T).T
     radius = np.linalg.norm(white, axis=1)
     assert stats.kstest((radius / 2.0) ** 3, "uniform").pvalue > 1e-3
     for axis in range(3):
@@ -118,7 +118,7 @@ def test_uniform_samples_fill_the_ellipsoid_evenly():
 
 def test_scaled_samples_have_the_scaled_covariance():
     field = Ellipsoids(np.zeros((1, 3)), random_covariances(np.random.default_rng(1), 1))
-    samples = field.sample(200_000, within=0.5, mode="scaled", seed=0)
+    samples = field.sample(200_000, max_sigma=0.5, mode="scaled", seed=0)
     np.testing.assert_allclose(np.cov(samples.T), 0.25 * field.covariances[0], atol=0.004)
 
 
@@ -129,12 +129,12 @@ def test_samples_hang_on_the_seed_alone(rng):
 
 
 def test_flat_ellipsoids_can_be_sampled():
-    samples = flat_field().sample(100, within=1.0)
+    samples = flat_field().sample(100, max_sigma=1.0)
     assert np.abs(samples[100:, 2]).max() == 0.0
 
 
 @pytest.mark.parametrize(
-    "bad", [{"per_point": -1}, {"per_point": 1.5}, {"per_point": 1, "within": -1.0}, {"per_point": 1, "mode": "x"}]
+    "bad", [{"per_point": -1}, {"per_point": 1.5}, {"per_point": 1, "max_sigma": -1.0}, {"per_point": 1, "mode": "x"}]
 )
 def test_bad_sampling_arguments_are_named(rng, bad):
     with pytest.raises(InputError, match=list(bad)[-1]):

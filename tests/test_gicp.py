@@ -12,7 +12,7 @@ from poli.estimation import pca
 from poli.tasks.degeneracy import degeneracy
 from poli.tasks.gicp import GicpConfig, Target, align, gicp
 from poli.tasks.gicp_metric import Metric
-from poli.tasks.gicp_sums import linearise
+from poli.tasks.gicp_sums import linearize
 
 
 def room(rng: np.random.Generator, count: int = 4000, noise: float = 0.005) -> np.ndarray:  # (count, 3)
@@ -53,7 +53,7 @@ def test_normal_equations_are_those_of_the_cost(seed):
     T = se3.exp(0.1 * rng.standard_normal(6))
     match = np.full(40, -1, np.int32)
     sides = (aim.index.leaf_order, aim.weighed.covariances, aim.weighed.weights), (p.means, p.covariances, p.weights)
-    found = linearise(aim.index.tree, *sides, T, 3.0, 1e6, match, True)
+    found = linearize(aim.index.tree, *sides, T, 3.0, 1e6, match, True)
 
     def cost(xi):
         """With the weights of T: GICP holds them still within a step."""
@@ -81,7 +81,7 @@ def test_matches_are_the_nearest_within_the_gate(seed):
     p = Metric()(source)
     match = rng.integers(-1, 50, 30).astype(np.int32)  # whatever was matched before
     sides = (aim.index.leaf_order, aim.weighed.covariances, aim.weighed.weights), (p.means, p.covariances, p.weights)
-    linearise(aim.index.tree, *sides, T, 2.0, 1.0, match, True)
+    linearize(aim.index.tree, *sides, T, 2.0, 1.0, match, True)
     distance = np.linalg.norm(target.means[None] - (source.means @ T[:3, :3].T + T[:3, 3])[:, None], axis=2)
     expected = np.where(distance.min(axis=1) < 2.0, distance.argmin(axis=1), -1)
     np.testing.assert_array_equal(np.where(match >= 0, aim.index.leaf_order[match], -1), expected)
@@ -193,7 +193,7 @@ def test_metric_keeps_directions_and_trusts_thin_ellipsoids(rng):
     [
         (lambda: Metric("flat"), "kind"),
         (lambda: Metric(thickness=0.0), "thickness"),
-        (lambda: GicpConfig(gate=-1.0), "gate"),
+        (lambda: GicpConfig(max_distance=-1.0), "max_distance"),
         (lambda: GicpConfig(iterations=0), "iterations"),
         (lambda: gicp(random_field(np.random.default_rng(0)), random_field(np.random.default_rng(0), 0)), "target"),
         (lambda: gicp(random_field(np.random.default_rng(0), 0), random_field(np.random.default_rng(0))), "source"),

@@ -21,18 +21,18 @@ def cloud(seed: int, count: int = 200) -> np.ndarray:
 
 def test_levels_keep_one_point_in_four_and_spread_them_evenly():
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (1600, 3)) * [1.0, 1.0, 0.0]
-    centres = group(points, ARCHITECTURE).levels[1].centres
-    assert len(set(centres.tolist())) == 400
-    gaps = np.linalg.norm(points[:, None] - points[centres], axis=2).min(axis=1)
+    centers = group(points, ARCHITECTURE).levels[1].centers
+    assert len(set(centers.tolist())) == 400
+    gaps = np.linalg.norm(points[:, None] - points[centers], axis=2).min(axis=1)
     assert gaps.max() < 4.0 * np.sqrt(4.0 / 400)  # spacings of the kept points
 
 
 def test_interpolation_reads_the_nearest_kept_points():
     points = cloud(1, 800)
     grouping = group(points, ARCHITECTURE)
-    kept = points[grouping.levels[1].centres]
+    kept = points[grouping.levels[1].centers]
     distances = np.linalg.norm(points[:, None] - kept, axis=2)
-    read = np.take_along_axis(distances, grouping.interpolations[0].neighbours, axis=1).max(axis=1)
+    read = np.take_along_axis(distances, grouping.interpolations[0].neighbors, axis=1).max(axis=1)
     nearest = np.sort(distances, axis=1)[:, ARCHITECTURE.interpolated - 1]
     assert (read == nearest).mean() > 0.85  # the neighbours of the lead are not all of them
 
@@ -47,13 +47,13 @@ def test_offsets_do_not_change_when_the_cloud_is_moved_turned_and_scaled(seed):
     # Eigenvectors of nearly equal eigenvalues may turn by more than rounding, in a few points.
     for a, b in zip(before.levels, after.levels, strict=True):
         assert np.quantile(np.abs(a.offsets - b.offsets).max(axis=(1, 2)), 0.98) < 1e-3
-        np.testing.assert_array_equal(a.neighbours, b.neighbours)
+        np.testing.assert_array_equal(a.neighbors, b.neighbors)
     np.testing.assert_allclose(after.spacing, scale * before.spacing, rtol=1e-9)
 
 
 def test_frames_are_rotations_and_groups_have_radius_one():
     grouping = group(cloud(2), ARCHITECTURE)
-    for level, k in zip(grouping.levels, ARCHITECTURE.neighbours, strict=True):
+    for level, k in zip(grouping.levels, ARCHITECTURE.neighbors, strict=True):
         frames = level.frames.astype(float)
         np.testing.assert_allclose(frames @ np.swapaxes(frames, 1, 2), np.tile(np.eye(3), (len(frames), 1, 1)), atol=1e-5)
         np.testing.assert_allclose(np.linalg.det(frames), 1.0, atol=1e-5)
@@ -89,11 +89,16 @@ def test_sixteen_points_are_enough_and_fifteen_are_not():
 
 def test_architecture_refuses_what_does_not_fit():
     with pytest.raises(InputError, match="one number a level"):
-        Architecture(neighbours=(16, 16, 16))
+        Architecture(neighbors=(16, 16, 16))
     with pytest.raises(InputError, match="unknown width"):
         Architecture.from_dict({"width": 3})
     with pytest.raises(InputError, match="positive"):
         Architecture(head=0)
+
+
+def test_files_of_before_are_read_under_the_names_of_now():
+    found = Architecture.from_dict({"neighbours": [8, 8], "frames": "neighbours"})
+    assert found == Architecture(neighbors=(8, 8), frames="neighbors")
 
 
 def test_the_default_network_is_cheap():

@@ -32,7 +32,7 @@ def test_facts_are_those_of_the_file_and_the_card(name):
     assert f"{found.multiply_adds / 1e3:.0f} thousand multiply-adds" in card
     assert f"L is multiplied by {found.calibration:.4f}" in card
     assert card.replace("\n", " ").startswith(f"# {name}  {found.about}")
-    assert found.data_licence.startswith("MIT")
+    assert found.data_license.startswith("MIT")
     assert "MIT" in card[card.index("## Licence") :]
     if found.voxels is not None:
         assert f"{found.voxels[0]:g} to {found.voxels[1]:g} m" in found.about
@@ -84,7 +84,7 @@ def test_one_name_prints_the_card():
         assert "no shipped model 'none'; there are lidar, objects" in str(result.exception)
 
 
-@pytest.mark.parametrize("text", ["results = 'good'", "results = 'good'\ndata_licence = 3", "results = ", ""])
+@pytest.mark.parametrize("text", ["results = 'good'", "results = 'good'\ndata_license = 3", "results = ", ""])
 def test_facts_that_are_not_told_are_missed(tmp_path, monkeypatch, text):
     path = tmp_path / "lidar.toml"
     path.write_text(text)

@@ -31,9 +31,9 @@ from poli.learn.pairs import PairConfig, draw_pairs  # noqa: E402
 SIGHT = Sight(np.zeros(3), np.array([0.0, 0.0, 1.0]))
 ARCHITECTURES = [
     Architecture(),
-    Architecture(neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), log_scale=True, rounds=3),
+    Architecture(neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), log_scale=True, rounds=3),
     Architecture(
-        neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
+        neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
         sensor=True, size=10,
     ),
 ]  # fmt: skip

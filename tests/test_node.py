@@ -48,7 +48,7 @@ def node(monkeypatch):
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     stand_in = Node()
-    serve(stand_in, "/points", "/dense", DensifyConfig(per_point=3, thickest=10.0, voxel=0.0, model="pca"))
+    serve(stand_in, "/points", "/dense", DensifyConfig(per_point=3, max_thickness=10.0, voxel=0.0, model="pca"))
     return stand_in
 
 
@@ -69,9 +69,9 @@ def test_parameters_change_the_next_cloud(node):
     assert node.changed([SimpleNamespace(name="per_point", value=1), SimpleNamespace(name="use_sim_time", value=True)]).successful
     node.heard(tiny_bags.cloud("sqlite3", 1, points=60))
     assert node.published[0].width == 120
-    refused = node.changed([SimpleNamespace(name="within", value=-1.0)])
+    refused = node.changed([SimpleNamespace(name="max_sigma", value=-1.0)])
     assert not refused.successful
-    assert "within" in refused.reason
+    assert "max_sigma" in refused.reason
 
 
 def test_what_cannot_be_densified_passes(node):

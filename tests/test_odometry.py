@@ -19,7 +19,7 @@ from poli.tasks.odometry import EllipsoidMap, Odometer, OdometryConfig, Status, 
 from poli.tasks.trajectories import relative_errors
 from test_gicp import corridor
 
-SENSOR = Sensor(tuple(np.linspace(-20.0, 15.0, 24)), steps=360, farthest=80.0, noise=0.01)
+SENSOR = Sensor(tuple(np.linspace(-20.0, 15.0, 24)), steps=360, max_range=80.0, noise=0.01)
 COARSE = OdometryConfig(voxel=0.5)
 
 
@@ -179,8 +179,8 @@ def test_bad_beginnings_and_stamps(scans):
         odometer.add(scans[0])
     with pytest.raises(InputError, match="against"):
         OdometryConfig(against="past")
-    with pytest.raises(InputError, match="nearest"):
-        OdometryConfig(nearest=50.0, farthest=20.0)
+    with pytest.raises(InputError, match="min_range"):
+        OdometryConfig(min_range=50.0, max_range=20.0)
     with pytest.raises(InputError, match="stamps"):
         Odometer(OdometryConfig(deskew=True)).add(scans[0].points)
 

@@ -14,7 +14,7 @@ from poli.tasks.trajectories import relative_errors
 pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
 from test_bags import STAMP, STORES, write_bag
 
-SENSOR = Sensor(tuple(np.linspace(-20.0, 15.0, 24)), steps=360, farthest=80.0, noise=0.01)
+SENSOR = Sensor(tuple(np.linspace(-20.0, 15.0, 24)), steps=360, max_range=80.0, noise=0.01)
 
 
 @pytest.fixture(scope="module")

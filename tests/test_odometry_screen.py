@@ -37,7 +37,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     for arguments, kind, said in [
         (["--option", "topic"], InputError, "expected KEY=VALUE"),
-        (["--sequence", "00", "--option", "beams=3"], InputError, "no option 'beams'; it has sequence, poses, near"),
+        (["--sequence", "00", "--option", "beams=3"], InputError, "no option 'beams'; it has sequence, poses, min_range"),
         (["--sequence", "00", "--option", "sequence=1"], InputError, "given twice"),
         ([], InputError, "There are: 00, 01; pass --sequence"),
         (["--dataset", "moon"], InputError, "known are kitti"),
@@ -45,7 +45,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
         (["--sequence", "00", "--model", "no"], InputError, "expected one of lidar"),
         (["--sequence", "00", "--model", "no.safetensors"], FormatError, "no such model file"),
         (["--sequence", "00", "--against", "scan", "--save-map"], InputError, "leave one of the two out"),
-        (["--sequence", "00", "--nearest", 130], InputError, "no return lies between"),
+        (["--sequence", "00", "--min-range", 130], InputError, "no return lies between"),
     ]:
         result = run("data", *arguments, code=1)
         assert isinstance(result.exception, kind), result.output
@@ -68,10 +68,12 @@ def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
 
     monkeypatch.setitem(registry._FACTORIES, "memory", factory)
     options = [
+        "--topic",
+        "/a=b",
+        "--sensor",
+        "12",
         "--option",
-        "topic=/a=b",
-        "--option",
-        "near=2.5",
+        "min_range=2.5",
         "--option",
         "poses=False",
         "--option",
@@ -80,7 +82,7 @@ def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
         "07",
     ]
     run(tmp_path, "--dataset", "memory", "--out", tmp_path / "run", "--model", "pca", *options)
-    assert seen == {"topic": "/a=b", "near": 2.5, "poses": False, "beams": 16, "sequence": "07"}
+    assert seen == {"topic": "/a=b", "sensor": "12", "min_range": 2.5, "poses": False, "beams": 16, "sequence": "07"}
 
 
 def test_help_has_examples():

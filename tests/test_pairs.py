@@ -62,7 +62,7 @@ def test_matches_are_nearest_under_the_measured_pose():
 
 
 def test_the_gate_turns_far_matches_off_and_coverage_says_so():
-    batch = draw(gate=0.05)
+    batch = draw(max_distance=0.05)
     distance = (batch.matches.target - moved(batch)).norm(dim=2)
     assert torch.equal(batch.matches.weights, (distance <= 0.05).double())
     assert 0.0 < batch.coverage < 1.0
@@ -89,7 +89,9 @@ def test_files_and_our_own_shapes_are_mixed_as_asked():
     assert Surfaces((MESH,), (), 1.0).pick(rng) is MESH
 
 
-@pytest.mark.parametrize("options", [{"points": (8,)}, {"points": ()}, {"partners": 0}, {"gate": 0.0}, {"partner_density": 0.5}])
+@pytest.mark.parametrize(
+    "options", [{"points": (8,)}, {"points": ()}, {"partners": 0}, {"max_distance": 0.0}, {"partner_density": 0.5}]
+)
 def test_impossible_settings_are_refused(options):
     with pytest.raises(InputError, match="pairs"):
         PairConfig(**options)

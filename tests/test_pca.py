@@ -13,8 +13,8 @@ from poli.data.simulate import SENSORS, scan_of
 from poli.errors import InputError
 
 
-def oracle(points: np.ndarray, neighbours: list[list[int]]) -> np.ndarray:
-    return np.stack([np.cov(points[n].T, bias=True) for n in neighbours])
+def oracle(points: np.ndarray, neighbors: list[list[int]]) -> np.ndarray:
+    return np.stack([np.cov(points[n].T, bias=True) for n in neighbors])
 
 
 @given(seed=seeds, k=st.integers(3, 40))
@@ -28,9 +28,9 @@ def test_covariances_of_the_k_nearest(seed, k):
 @given(seed=seeds)
 def test_covariances_within_a_radius(seed):
     points = np.random.default_rng(seed).standard_normal((80, 3))
-    neighbours = cKDTree(points).query_ball_point(points, 1.0)
+    neighbors = cKDTree(points).query_ball_point(points, 1.0)
     field = poli.pca(points, radius=1.0)
-    for i, n in enumerate(neighbours):
+    for i, n in enumerate(neighbors):
         if len(n) >= 3:
             np.testing.assert_allclose(field.covariances[i], np.cov(points[n].T, bias=True), atol=1e-12)
         else:

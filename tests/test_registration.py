@@ -9,9 +9,9 @@ from oracles import random_pose, seeds
 from poli import se3
 from poli.errors import DegenerateError, InputError
 from poli.estimation import pca
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.scan import Scan
-from poli.tasks import Search, register, register_by_normals
+from poli.tasks import SearchConfig, register, register_by_normals
 from poli.tasks.gnc import gnc
 from poli.tasks.matching import mutual_matches
 from poli.tasks.verify import Surfaces, closeness, distinct, fit, refine
@@ -145,7 +145,7 @@ def test_bad_gnc_inputs_are_named(change, named):
 @pytest.fixture
 def surfaces(rng):
     (P, n_P), (Q, n_Q) = statue(rng, 400), statue(rng, 400)
-    return Surfaces(P, n_P, Q, n_Q, NeighbourIndex(Q))
+    return Surfaces(P, n_P, Q, n_Q, NeighborIndex(Q))
 
 
 def test_the_true_pose_scores_best(surfaces, rng):
@@ -174,8 +174,8 @@ def test_distinct_poses_by_definition(surfaces, rng):
         if all(np.sqrt(((moved[h] - moved[k]) ** 2).sum(axis=1).mean()) >= 0.25 for k in expected):
             expected.append(h)
     assert len(expected) > 3
-    np.testing.assert_array_equal(distinct(poses, scores, surfaces.source, 0.25, most=100), expected)
-    np.testing.assert_array_equal(distinct(poses, scores, surfaces.source, 0.25, most=3), expected[:3])
+    np.testing.assert_array_equal(distinct(poses, scores, surfaces.source, 0.25, max_poses=100), expected)
+    np.testing.assert_array_equal(distinct(poses, scores, surfaces.source, 0.25, max_poses=3), expected[:3])
 
 
 # --- the whole --------------------------------------------------------------------------------------------------------
@@ -266,4 +266,4 @@ def test_fields_must_fit_their_clouds(rng):
 
 def test_bad_settings_are_named():
     with pytest.raises(InputError, match="candidates"):
-        Search(candidates=0)
+        SearchConfig(candidates=0)

@@ -22,7 +22,7 @@ from poli.learn.scans import draw_scans, recorded_scans, sector  # noqa: E402
 from poli.learn.trainer import train  # noqa: E402
 
 SMALL = Architecture(
-    neighbours=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
+    neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
     sensor=True, size=10,
 )  # fmt: skip
 CONFIG = ScanConfig(worlds=1, stations=1, sensors_each=1, sensors=("vlp16",), places=("tunnel",), validation_worlds=1, points=600)
@@ -154,7 +154,7 @@ points = 400
 outliers = 0.1
 visibility = 0.3
 [architecture]
-neighbours = [8, 6]
+neighbors = [8, 6]
 edge = [8, 8]
 scalars = [8, 8]
 reach = 8

@@ -15,7 +15,7 @@ from poli.tasks import PRESETS, ScanPreset, register_scans
 from poli.tasks.densify import DensifyConfig
 from poli.tasks.scan_registration import scan_surface
 
-SENSOR = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), 600, farthest=80.0, noise=0.01)
+SENSOR = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), 600, max_range=80.0, noise=0.01)
 
 
 @pytest.fixture(scope="module")
@@ -66,20 +66,20 @@ def test_scans_of_different_places_are_doubted(street):
 
 def test_scans_are_not_taken_for_objects():
     many = np.random.default_rng(0).normal(size=(20_001, 3))
-    with pytest.raises(InputError, match="target: 20001 points look like a scan, not an object; say whose, as preset='vlp16', "):
+    with pytest.raises(InputError, match=r"target: 20001 points look like a scan.* with preset= \(vlp16, "):
         poli.register(many[:100], many)
 
 
 def test_a_surface_is_one_point_a_voxel_with_normals_to_the_sensor(street):
     source, *_ = street
-    preset = ScanPreset(farthest=30.0)
+    preset = ScanPreset(max_range=30.0)
     points, normals, rows = scan_surface(source, preset)
     assert len(points) == len(normals) == len(rows)
     np.testing.assert_allclose(np.linalg.norm(normals, axis=1), 1.0, atol=1e-9)
     assert (np.einsum("ni,ni->n", normals, points) <= 0).mean() > 0.95
     assert np.linalg.norm(points, axis=1).max() <= 30.0
     denser = len(points)
-    assert denser > len(scan_surface(source, ScanPreset(DensifyConfig(per_point=0), farthest=30.0)).points)
+    assert denser > len(scan_surface(source, ScanPreset(DensifyConfig(per_point=0), max_range=30.0)).points)
 
 
 def test_what_is_wrong_is_named(street):
@@ -94,6 +94,9 @@ def test_what_is_wrong_is_named(street):
         poli.register(source, target + [500.0, 0.0, 0.0], preset="vlp16")
     with pytest.raises(InputError, match="voxel is 0"):
         ScanPreset(voxel=0)
+    for name in ("feature_radius", "noise_bound"):  # 0 is not "not given"
+        with pytest.raises(InputError, match=f"{name} is 0.0; expected a positive length"):
+            poli.register(source, target, preset="vlp16", **{name: 0.0})
 
 
 def test_given_lengths_go_before_the_presets(street, monkeypatch):

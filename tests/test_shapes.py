@@ -10,7 +10,7 @@ from poli.data.shapes import Mesh, procedural_mesh
 from poli.data.shapes.combine import union
 from poli.data.shapes.components import components
 from poli.data.shapes.implicit import ellipsoid, limb_distance, polygon_distance, triangle_distance
-from poli.data.shapes.polygonise import outer_components, polygonise
+from poli.data.shapes.polygonize import outer_components, polygonize
 from poli.errors import DegenerateError, InputError
 
 
@@ -91,7 +91,7 @@ def test_a_mesh_without_surface_cannot_be_sampled(rng: np.random.Generator) -> N
 
 
 def test_sphere_is_close_to_the_analytic_one() -> None:
-    mesh = polygonise(lambda points: np.linalg.norm(points - 0.1, axis=1) - 0.8, 64)
+    mesh = polygonize(lambda points: np.linalg.norm(points - 0.1, axis=1) - 0.8, 64)
     spacing = 1.8 / 64
     assert_closed(mesh)
     assert len(mesh.vertices) - len(mesh.faces) / 2 == 2  # Euler: one sphere
@@ -105,14 +105,14 @@ def test_sphere_is_close_to_the_analytic_one() -> None:
 
 
 def test_a_field_that_leaves_the_cube_is_closed_with_a_lid() -> None:
-    mesh = polygonise(lambda points: np.hypot(points[:, 0], points[:, 1]) - 0.5, 24)
+    mesh = polygonize(lambda points: np.hypot(points[:, 0], points[:, 1]) - 0.5, 24)
     assert_closed(mesh)
     assert mesh.volume > 0
 
 
 def test_the_surface_is_followed_where_the_field_exaggerates() -> None:
-    exact = polygonise(lambda points: np.linalg.norm(points, axis=1) - 0.8, 40)
-    louder = polygonise(lambda points: 3.0 * (np.linalg.norm(points, axis=1) - 0.8), 40)
+    exact = polygonize(lambda points: np.linalg.norm(points, axis=1) - 0.8, 40)
+    louder = polygonize(lambda points: 3.0 * (np.linalg.norm(points, axis=1) - 0.8), 40)
     assert_closed(louder)
     assert louder.volume == pytest.approx(exact.volume, rel=0.01)
 
@@ -122,14 +122,14 @@ def test_crumbs_and_cavities_are_left_out() -> None:
         crust = np.abs(np.linalg.norm(points, axis=1) - 0.7) - 0.1
         return np.minimum(crust, np.linalg.norm(points - 0.8, axis=1) - 0.05)
 
-    mesh = outer_components(polygonise(hollow_with_crumb, 48))
+    mesh = outer_components(polygonize(hollow_with_crumb, 48))
     assert_closed(mesh)
     assert mesh.volume == pytest.approx(4 / 3 * np.pi * 0.8**3, rel=0.02)
 
 
 def test_an_empty_field_is_degenerate() -> None:
     with pytest.raises(DegenerateError):
-        polygonise(lambda points: np.ones(len(points)), 16)
+        polygonize(lambda points: np.ones(len(points)), 16)
 
 
 def test_distances_agree_with_many_points_on_the_thing(rng: np.random.Generator) -> None:

@@ -16,7 +16,7 @@ from poli.data.simulate.triangles import TriangleIndex
 from poli.errors import FormatError, InputError
 from poli.se3 import inverse
 
-EXACT = Sensor(tuple(np.linspace(-30, 30, 40)), steps=90, farthest=100.0, noise=0.0, divergence=0.0, dropout=0.0)
+EXACT = Sensor(tuple(np.linspace(-30, 30, 40)), steps=90, max_range=100.0, noise=0.0, divergence=0.0, dropout=0.0)
 ROUTE = np.stack([np.arange(60.0), np.zeros(60), np.zeros(60)], axis=1)
 
 
@@ -202,6 +202,9 @@ def test_sensors_by_name_and_from_a_table(tmp_path):
     table.write_text("# steps 500\n# noise 0.01\n# a comment of several words\n5.0\n-10\n\n0\n")
     mine = find_sensor(str(table))
     assert (mine.elevations, mine.steps, mine.noise) == ((-10.0, 0.0, 5.0), 500, 0.01)
+    table.write_text("# farthest 80\n5.0\n")  # as it was called: not a comment to pass over
+    with pytest.raises(FormatError, match=r"mine\.txt, line 1: .*`farthest` is now called `max_range`"):
+        find_sensor(str(table))
     table.write_text("up\n")
     with pytest.raises(FormatError, match="line 1"):
         find_sensor(str(table))

@@ -16,9 +16,11 @@ from poli.errors import FormatError, InputError, PoliError
 torch = pytest.importorskip("torch")
 from safetensors.torch import load_file  # noqa: E402
 
+from poli.estimation.architecture import Architecture  # noqa: E402
 from poli.learn import checkpoint  # noqa: E402
 from poli.learn.config import TrainConfig, read_config  # noqa: E402
 from poli.learn.logs import read_log  # noqa: E402
+from poli.learn.pairs import PairConfig  # noqa: E402
 from poli.learn.trainer import Listener, learning_rate, train  # noqa: E402
 
 TINY = """
@@ -37,7 +39,7 @@ translation_noise = 0.01
 kind = "ttqc"
 learn_gamma = true
 [architecture]
-neighbours = [8, 8]
+neighbors = [8, 8]
 edge = [8, 8]
 scalars = [8, 8]
 vectors = 2
@@ -203,7 +205,7 @@ def test_divergence_is_said_and_ends_the_run(tmp_path):
         ("seed = -1", "seed is -1"),
         ("[schedule]\nlearning_rate = inf", "finite"),
         ("[schedule]\nweight_decay = -1.0", "weight_decay"),
-        ("[pairs]\ngate = nan", "finite"),
+        ("[pairs]\nmax_distance = nan", "finite"),
         ("[architecture]\nreach = 4", "reach is 4"),
         ("data = 3", "expected a table"),
         ("name = [", "not a TOML file"),
@@ -251,3 +253,11 @@ def test_learning_rate_rises_and_falls():
     for last in (schedule.shaping_steps - 1, 999):  # of each phase
         assert rates[last] == pytest.approx(schedule.learning_rate * schedule.final_fraction, rel=0.05)
     assert max(rates) <= schedule.learning_rate
+
+
+def test_checkpoints_of_before_are_read_under_the_names_of_now():
+    config = TrainConfig(pairs=PairConfig(max_distance=0.5), architecture=Architecture(neighbors=(8, 8)))
+    before = config.to_json().replace("max_distance", "gate").replace("neighbors", "neighbours")
+    assert '"gate": 0.5' in before
+    assert '"frames": "neighbours"' in before
+    assert TrainConfig.from_json(before) == config

@@ -56,8 +56,8 @@ def check_statistics(ours, part, evo_metric, atol=1e-9):
 @pytest.mark.parametrize("pairs", ["consecutive", "all"])
 @pytest.mark.parametrize(
     ("delta", "unit", "tolerance"),
-    [(1, "frames", 0.1), (7, "frames", 0.1), (59, "frames", 0.1), (0.3, "metres", 0.1), (5.0, "metres", 0.1), (5.0, "metres", 0.01)]
-    + [(20.0, "metres", 0.05), (3.0, "metres", 5.0)],
+    [(1, "frames", 0.1), (7, "frames", 0.1), (59, "frames", 0.1), (0.3, "meters", 0.1), (5.0, "meters", 0.1), (5.0, "meters", 0.01)]
+    + [(20.0, "meters", 0.05), (3.0, "meters", 5.0)],
 )
 @given(seed=seeds)
 def test_relative_errors_are_those_of_evo(pairs, delta, unit, tolerance, seed):
@@ -87,7 +87,7 @@ def test_pairs_are_those_of_evo_where_rounding_decides(step, delta, pairs):
     metrics = pytest.importorskip("evo.core.metrics")
     poses = np.repeat(straight(60, step), 2, axis=0)  # stands still at every place
     rows = metrics.id_pairs_from_delta(list(poses), delta, metrics.Unit.meters, 0.2, pairs == "all")
-    np.testing.assert_array_equal(relative_errors(poses, poses, delta, "metres", pairs, 0.2).rows, rows)
+    np.testing.assert_array_equal(relative_errors(poses, poses, delta, "meters", pairs, 0.2).rows, rows)
 
 
 def test_relative_errors_of_a_known_drift():
@@ -112,7 +112,7 @@ def test_relative_errors_do_not_change_with_the_world(seed, far):
     np.testing.assert_allclose(after.rotation, before.rotation, atol=1e-9)
 
 
-@pytest.mark.parametrize("arguments", [(10,), (99,), (20.0, "metres"), (20.0, "metres", "all"), (10, "frames", "all")])
+@pytest.mark.parametrize("arguments", [(10,), (99,), (20.0, "meters"), (20.0, "meters", "all"), (10, "frames", "all")])
 def test_no_pair_gives_no_error_and_nan(arguments):
     errors = relative_errors(straight(10), straight(10), *arguments)
     assert errors.count == 0
@@ -287,10 +287,10 @@ def test_bad_trajectories_are_named(measure, estimated, truth, says):
     [
         (relative_errors, {"delta": 0}, "delta is 0"),
         (relative_errors, {"delta": 1.5}, "delta is 1.5"),
-        (relative_errors, {"delta": 0.0, "unit": "metres"}, "delta is 0.0"),
-        (relative_errors, {"delta": np.nan, "unit": "metres"}, "delta is nan"),
-        (relative_errors, {"tolerance": -1.0, "unit": "metres"}, "tolerance is -1.0"),
-        (relative_errors, {"unit": "meters"}, 'unit is \'meters\'; expected "frames" or "metres"'),
+        (relative_errors, {"delta": 0.0, "unit": "meters"}, "delta is 0.0"),
+        (relative_errors, {"delta": np.nan, "unit": "meters"}, "delta is nan"),
+        (relative_errors, {"tolerance": -1.0, "unit": "meters"}, "tolerance is -1.0"),
+        (relative_errors, {"unit": "feet"}, 'unit is \'feet\'; expected "frames" or "meters"'),
         (relative_errors, {"pairs": "some"}, "pairs is 'some'"),
         (absolute_errors, {"align": "best"}, "align is 'best'"),
         (segment_errors, {"lengths": ()}, "lengths is"),

@@ -168,7 +168,7 @@ def _record(recordings: Sequence[_Recording]) -> None:
 
 
 def _open_real(root: Path, real: RealSequence) -> Dataset:
-    sequence = dataset("kitti", root, sequence=real.sequence, near=real.nearest)
+    sequence = dataset("kitti", root, sequence=real.sequence, min_range=real.nearest)
     if sequence.poses is None or len(sequence) < 2:
         raise InputError(f"{root}: {real.sequence} has {len(sequence)} scans and needs two, and a file poses/{real.sequence}.txt")
     return sequence

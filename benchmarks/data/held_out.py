@@ -20,7 +20,7 @@ PLACES = ("bridge", "riverside", "roundabout", "town", "campus", "apartments")
 _KEPT = ("normal", "label", "mixed")
 # What can be seen from a spot: dense and exact.
 _SURVEY = Sensor(
-    tuple(float(e) for e in np.linspace(-30.0, 18.0, 120)), 1200, farthest=60.0, noise=0.0, divergence=0.0, dropout=0.0
+    tuple(float(e) for e in np.linspace(-30.0, 18.0, 120)), 1200, max_range=60.0, noise=0.0, divergence=0.0, dropout=0.0
 )
 _SURVEY_VOXEL = 0.25  # metres, so that near surfaces do not count for more than far ones
 

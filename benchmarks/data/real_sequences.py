@@ -16,7 +16,7 @@ from benchmarks.metrics.likelihood import Matches, gate_for
 from poli.data.datasets import Dataset, dataset
 from poli.errors import InputError, MissingExtra
 from poli.estimation import pca
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.se3 import inverse, so3_log
 from poli.voxels import voxel_downsample
 
@@ -141,12 +141,12 @@ def _median_residuals(q: np.ndarray, p: np.ndarray, *poses: np.ndarray) -> list[
     """Of matched points, along the normals: across a surface, points lie as far apart as the beams, whatever the pose."""
     q, p = (voxel_downsample(points, _REFINE_VOXEL).points for points in (q, p))
     normals = pca(p, k=16).axes[:, :, 0]  # p's, so that one index serves every pose
-    index = NeighbourIndex(p)
+    index = NeighborIndex(p)
     medians = []
     for T_q_p in poses:
         back = inverse(T_q_p)
         moved = q @ back[:3, :3].T + back[:3, 3]
-        nearest, distances = index.nearest(1, moved)
+        distances, nearest = index.nearest(1, moved)
         across = np.abs(np.einsum("ni,ni->n", moved - p[nearest[:, 0]], normals[nearest[:, 0]]))
         medians.append(float(np.median(across[distances[:, 0] <= _REFINE_REACH])))
     return medians
@@ -154,7 +154,7 @@ def _median_residuals(q: np.ndarray, p: np.ndarray, *poses: np.ndarray) -> list[
 
 @lru_cache(maxsize=8)
 def _sequence(root: Path, name: str, nearest: float) -> Dataset:
-    sequence = dataset("kitti", root, sequence=name, near=nearest)
+    sequence = dataset("kitti", root, sequence=name, min_range=nearest)
     if sequence.poses is None or len(sequence) < 2:
         raise InputError(f"{root}: sequence {name} has {len(sequence)} scans and needs two, and a file poses/{name}.txt")
     return sequence

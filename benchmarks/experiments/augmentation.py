@@ -60,7 +60,7 @@ class Options:
     sensor: str = option("vlp16", "name of a sensor, or a file of beams")
     systems: tuple[str, ...] = option(tuple(SYSTEMS), "systems to run, separated by commas")
     per_point: int | None = option(None, "samples of each ellipsoid; those of `poli densify` if not given", least=1)
-    within: float | None = option(None, "reach in standard deviations; that of `poli densify` if not given", least=0)
+    max_sigma: float | None = option(None, "reach in standard deviations; that of `poli densify` if not given", least=0)
     runs: Path = option(Path("runs/augmentation_bench"), RUNS)
     fresh: bool = option(False, "forget kept outcomes first")
     processes: int = option(0, PROCESSES, least=0)
@@ -78,7 +78,7 @@ class Options:
     @property
     def config(self) -> DensifyConfig:
         """POLI's; PCA is sampled the same way."""
-        given = {"per_point": self.per_point, "within": self.within}
+        given = {"per_point": self.per_point, "max_sigma": self.max_sigma}
         return DensifyConfig(model=self.model, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
     def sources(self) -> list[DriveSource]:
@@ -101,7 +101,7 @@ _TABLE = Table(
 def run(options: Options) -> Iterator[Report]:
     records = run_sources(options, options.sources(), _all_augmentations)
     config = options.config
-    kinds = f"{config.per_point} samples of each ellipsoid within {config.within:g} sigma, ellipsoids at {config.voxel:g} m voxels"
+    kinds = f"{config.per_point} samples of each ellipsoid within {config.max_sigma:g} sigma, ellipsoids at {config.voxel:g} m voxels"
     notes = [
         "Relative pose errors in centimetres (root mean square of all pairs of scans so far apart); the lowest of a row is bold. "
         f"The last column is {POLI} against {RAW}: below zero is better.",
@@ -139,9 +139,9 @@ def _by_measure(records: Sequence[Record], name: str) -> list[dict[str, Any]]:
 
 
 def _chosen(config: DensifyConfig) -> str:
-    chosen = f", of those within {config.farthest:g} m" if config.farthest is not None else ""
+    chosen = f", of those within {config.max_range:g} m" if config.max_range is not None else ""
     chosen += f", planarity of {config.planarity:g} or more" if config.planarity else ""
-    return chosen + (f", no thicker than {config.thickest:g} m" if config.thickest is not None else "")
+    return chosen + (f", no thicker than {config.max_thickness:g} m" if config.max_thickness is not None else "")
 
 
 # The ways in which a drive's scans are made denser. Found by name in other processes, so it must be a function of a module.

@@ -77,16 +77,16 @@ def density_ways(options: augmentation.Options, source: DriveSource) -> list[Aug
 
 def density_grid(config: DensifyConfig) -> dict[str, DensifyConfig]:
     """By name: `config` with every number of samples and reach; then with its own of both, elsewhere and otherwise; and PCA."""
-    grid = {f"{count} at {reach:g}": replace(config, per_point=count, within=reach) for reach in REACHES for count in COUNTS}
-    own = f"{config.per_point} at {config.within:g}"
+    grid = {f"{count} at {reach:g}": replace(config, per_point=count, max_sigma=reach) for reach in REACHES for count in COUNTS}
+    own = f"{config.per_point} at {config.max_sigma:g}"
     for limit in THICKEST:
         name = "of any thickness" if limit is None else f"thinner than {limit:g} m"
-        grid[f"{own}, {name}"] = replace(config, thickest=limit)
+        grid[f"{own}, {name}"] = replace(config, max_thickness=limit)
     grid[f"{own}, not flat"] = replace(config, flat=False)
-    grid[f"{own}, within 30 m"] = replace(config, farthest=30.0)
-    paper = replace(config, per_point=7, flat=False, thickest=None)
-    grid |= {f"the paper's, 7 at {reach:g}": replace(paper, within=reach) for reach in (1.0, 3.0)}
-    grid |= {f"PCA, the paper's, 7 at {reach:g}": replace(paper, model="pca", within=reach) for reach in _PCA_REACHES}
+    grid[f"{own}, within 30 m"] = replace(config, max_range=30.0)
+    paper = replace(config, per_point=7, flat=False, max_thickness=None)
+    grid |= {f"the paper's, 7 at {reach:g}": replace(paper, max_sigma=reach) for reach in (1.0, 3.0)}
+    grid |= {f"PCA, the paper's, 7 at {reach:g}": replace(paper, model="pca", max_sigma=reach) for reach in _PCA_REACHES}
     return {**grid, f"PCA, {own}": replace(config, model="pca"), "defaults": config}
 
 

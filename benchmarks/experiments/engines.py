@@ -61,7 +61,7 @@ class Cloud:
             inputs["up"] = np.array([0.0, 0.0, 1.0], np.float32)
         rows = index.leaf_order.astype(np.int64)  # where the points of a level, in leaf order, stand in its arrays
         for level, (k, _) in enumerate(architecture.searches(len(points))):
-            near = index.neighbourhoods(k, level, True)
+            near = index.neighborhoods(k, level, True)
             if level:
                 leads = np.empty_like(rows)
                 leads[rows] = np.arange(len(rows)) // CELL

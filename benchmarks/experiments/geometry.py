@@ -155,7 +155,7 @@ def _judged(
             rng = np.random.default_rng(0)
             off.append(sample_distances(field, sigma, scan.distance, rng).mean)
             share.append(
-                coverage(scan.surface, np.concatenate([field.means, field.sample(_PER_POINT, within=sigma, seed=0)]), _REACH)
+                coverage(scan.surface, np.concatenate([field.means, field.sample(_PER_POINT, max_sigma=sigma, seed=0)]), _REACH)
             )
         distances[f"{sigma:g}"], covered[f"{sigma:g}"] = float(np.mean(off)), float(np.mean(share))
     return Judged(

@@ -40,7 +40,7 @@ _DENSE_SENSOR = "os2_128"  # thinned to those numbers of beams
 
 # Features want surfaces without holes wherever there are some, and mind noise less than odometry does: five samples of every
 # ellipsoid. On drives of worlds for validation that was better than any limit on thickness.
-FOR_FEATURES = DensifyConfig(per_point=5, within=8.0, thickest=None)
+FOR_FEATURES = DensifyConfig(per_point=5, max_sigma=8.0, max_thickness=None)
 # Metres. The first is what KISS-Matcher suggests for scans outdoors; the other pipeline does as well on raw scans at 0.5 m as at
 # 0.3, and is several times faster.
 VOXELS = {KISS_MATCHER: 0.3, TEASER: 0.5, OURS: 0.0}
@@ -249,7 +249,7 @@ def places_report(records: Sequence[Record], options: Options) -> Report:
         "that no model was trained on; the source is turned about its vertical axis by any angle. The best of a row is bold.",
         "KISS-Matcher runs with its defaults at the voxel size given. TEASER-like: PCA normals of 16 neighbours, FPFH of five "
         "voxels' radius, mutual matches, maximum clique, GNC-TLS with one voxel as noise bound.",
-        f"{AUGMENTATIONS[1]} and {POLI} are sampled alike (`poli densify --per-point 5 --within 8 --thickest 0`); "
+        f"{AUGMENTATIONS[1]} and {POLI} are sampled alike (`poli densify --per-point 5 --max-sigma 8 --max-thickness 0`); "
         f"{AUGMENTATIONS[2]} is the stand-in for learned upsampling of `python -m benchmarks augmentation`.",
         "`poli.register` gets raw scans and densifies them itself; it has no voxel size to choose.",
         *_times(main),

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from poli.arrays import real_array, real_number, whole_number
 from poli.ellipsoids import gaussian
 from poli.errors import InputError
 from poli.estimation import pca
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.scan import ScanLike, points_of
 from poli.se3 import check_pose
+from poli.validation import real_array, real_number, whole_number
 
 # Real matches have heavy tails (things that move, that only one scan sees), and under a Gaussian alone a handful of them would
 # decide: one match in ten is taken to be an outlier, a metre wide.
@@ -77,7 +77,7 @@ def match(q: ScanLike, p: ScanLike, T_q_p: np.ndarray, gate: float) -> tuple[np.
     q, p, T = points_of(q, "q"), points_of(p, "p"), check_pose(T_q_p, "T_q_p")
     gate = real_number(gate, "gate", "a positive number of metres", above=True)
     moved = p @ T[:3, :3].T + T[:3, 3]
-    nearest, distances = NeighbourIndex(moved).nearest(1, q)
+    distances, nearest = NeighborIndex(moved).nearest(1, q)
     rows = np.flatnonzero(distances[:, 0] <= gate)
     return rows, q[rows] - moved[nearest[rows, 0]]
 

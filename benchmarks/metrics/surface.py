@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.arrays import real_array, real_number
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.scan import points_of
+from poli.validation import real_array, real_number
 
 # Metres from the sensor. Beams part with range, so a figure over a whole scan says mostly how much of it was near.
 BANDS = ((0.0, 10.0), (10.0, 25.0), (25.0, 50.0), (50.0, np.inf))
@@ -90,7 +90,7 @@ def sample_distances(
     per_point: int = 4,
 ) -> Distances:
     """How far from the true surface samples fall that fill the ellipsoids of `sigma` standard deviations evenly."""
-    samples = field.sample(per_point, within=sigma, seed=rng)
+    samples = field.sample(per_point, max_sigma=sigma, seed=rng)
     metres = real_array(distance(samples), "distance")
     if metres.shape != (len(samples),):
         raise InputError(f"distance returned shape {metres.shape} for {len(samples)} points; expected ({len(samples)},)")
@@ -104,5 +104,5 @@ def coverage(surface_points: np.ndarray, samples: np.ndarray, reach: float) -> f
     """
     surface_points = points_of(surface_points, "surface_points")
     reach = real_number(reach, "reach", "a positive number of metres", above=True)
-    nearest = NeighbourIndex(points_of(samples, "samples")).nearest(1, surface_points)[1][:, 0]
+    nearest = NeighborIndex(points_of(samples, "samples")).nearest(1, surface_points)[0][:, 0]
     return float(np.mean(nearest <= reach))

@@ -4,11 +4,12 @@ import poli
 
 scan = poli.read("scan.pcd")          # Scan; (N, 3) arrays are accepted wherever a Scan is
 scans = poli.dataset("kitti", path, sequence="07")        # scans in order, with their poses
-field = poli.estimate(points, model="objects")            # Ellipsoids: one Gaussian a point, by a trained network
+field = poli.estimate(points, model="objects")            # Ellipsoids: one Gaussian for each point, by a trained network
 field = poli.pca(scan, k=24)          # the hand-crafted rival, same type
-dense = poli.densify(scan)            # Scan: the originals first, then samples of their ellipsoids
+scan = poli.voxel_downsample(scan, 0.5)                   # one point for each voxel of half a metre
+dense = poli.densify(scan, per_point=7)                  # Scan: the originals first, then samples of their ellipsoids
 result = poli.register(source, target)                   # the pose between two clouds of one object
-poses = poli.odometry(scans)                             # (M, 4, 4), each T_world_scan, world = the first scan
+poses = poli.odometry(scans, voxel=0.5)                  # (M, 4, 4), each T_world_scan, world = the first scan
 pose = poli.certify.solve(source, target, information)   # matched points and (N, 3, 3) weights; proven optimal
 """
 
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
-    "Ellipsoids", "PoliError", "Scan", "__version__", "certify", "dataset", "densify", "estimate", "odometry", "pca", "read",
-    "register", "se3", "write",
+    "DensifyConfig", "Ellipsoids", "GicpConfig", "Odometer", "OdometryConfig", "PoliError", "Scan", "ScanPreset", "SearchConfig",
+    "__version__", "certify", "dataset", "densify", "estimate", "gicp", "odometry", "pca", "read", "register", "se3",
+    "voxel_downsample", "write",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -28,24 +30,34 @@ if TYPE_CHECKING:
     from poli.errors import PoliError
     from poli.estimation import estimate, pca
     from poli.scan import Scan
-    from poli.tasks import register
-    from poli.tasks.densify import densify
-    from poli.tasks.odometry import odometry
+    from poli.tasks import ScanPreset, SearchConfig, register
+    from poli.tasks.densify import DensifyConfig, densify
+    from poli.tasks.gicp import GicpConfig, gicp
+    from poli.tasks.odometry import Odometer, OdometryConfig, odometry
+    from poli.voxels import voxel_downsample
 
 # Names load what they need when they are first used: `import poli` itself costs little more than numpy, and no compiler.
 _HOME = {
+    "DensifyConfig": "poli.tasks.densify",
     "Ellipsoids": "poli.ellipsoids",
+    "GicpConfig": "poli.tasks.gicp",
+    "Odometer": "poli.tasks.odometry",
+    "OdometryConfig": "poli.tasks.odometry",
     "PoliError": "poli.errors",
     "Scan": "poli.scan",
+    "ScanPreset": "poli.tasks",
+    "SearchConfig": "poli.tasks",
     "certify": "poli.certify",
     "dataset": "poli.data.datasets",
     "densify": "poli.tasks.densify",
     "estimate": "poli.estimation",
+    "gicp": "poli.tasks.gicp",
     "odometry": "poli.tasks.odometry",
     "pca": "poli.estimation",
     "read": "poli.data",
     "register": "poli.tasks",
     "se3": "poli.se3",
+    "voxel_downsample": "poli.voxels",
     "write": "poli.data",
 }
 

@@ -1,10 +1,49 @@
-"""What this library raises, and what it warns of. Catch `PoliError` to catch all of it; only the command line prints and exits."""
+"""Errors and warnings of this library. Catch `PoliError` to catch every error; only the command line prints and exits."""
 
 from collections.abc import Iterable
 
 
 class PoliError(Exception):
-    """Base of every error that this library raises on purpose."""
+    """Base of every error that this library raises on purpose.
+
+    `message` says what is wrong and names the input. Where an argument is to blame or is the remedy, `argument` is its name and
+    `value` what to give, if that is known. {argument} stands for its name in `message`, and for name and value in `remedy`.
+    `str` spells them as Python does; a front end spells them as an option of its own with `respell`.
+    """
+
+    def __init__(self, message: str = "", *, argument: str | None = None, value: object = None, remedy: str | None = None) -> None:
+        self.message, self.argument, self.value = message, argument, value
+        self.remedy = ("" if argument is None else f"pass {_HERE}") if remedy is None else remedy
+        super().__init__(self._spelled(*_in_python(argument, value)))
+
+    def about(self, name: object) -> None:
+        """Put the name of an input before the message, unless it begins with it."""
+        if not self.message.startswith(str(name)):
+            self.message = f"{name}: {self.message}"
+            self.args = (f"{name}: {self.args[0]}",)
+
+    def respell(self, name: str | None, given: str = "") -> None:
+        """Call the argument `name` in the message and `given` in the remedy. None: there is no such argument, so no remedy."""
+        if self.argument is None:
+            return
+        if name is None:
+            name, self.remedy = self.argument, ""
+        self.args = (self._spelled(name, given),)
+        self.message, self.argument, self.value, self.remedy = self.args[0], None, None, ""
+
+    def _spelled(self, name: str, given: str) -> str:
+        message = self.message if self.argument is None else self.message.replace(_HERE, name)
+        return f"{message}; {self.remedy.replace(_HERE, given)}" if self.remedy else message
+
+
+_HERE = "{argument}"
+
+
+def _in_python(argument: str | None, value: object) -> tuple[str, str]:
+    """An argument's name, and how it is given: keywords with their value, expressions as they are."""
+    if argument is None:
+        return "", ""
+    return argument, f"{argument}={'' if value is None else repr(value)}" if argument.isidentifier() else argument
 
 
 class InputError(PoliError, ValueError):

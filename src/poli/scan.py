@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from poli.arrays import real_array
+from poli.duck_types import HasPoint, HasPoints, HasVertices, Tensor, array_in
 from poli.errors import FormatError, InputError
-from poli.foreign import HasPoint, HasPoints, HasVertices, Tensor, array_in
 from poli.pointcloud2 import PointCloud2, columns_of_cloud, is_pointcloud2, stamp_of_cloud
 from poli.se3 import check_pose
+from poli.validation import real_array
 
 _FLOAT32_REACH = 8192.0  # metres: beyond it, float32 steps are wider than a millimetre
 

@@ -3,8 +3,8 @@ and perturbs from the right: `T Exp(xi)`."""
 
 import numpy as np
 
-from poli.arrays import real_array
 from poli.errors import InputError
+from poli.validation import real_array
 
 _SMALL_ANGLE = 1e-4  # below it, series replace the quotients that lose their digits
 

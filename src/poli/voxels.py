@@ -6,10 +6,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from poli.arrays import real_number
 from poli.errors import InputError
 from poli.kernel import kernel
 from poli.scan import Scan, ScanLike
+from poli.validation import real_number
 
 VoxelPick = Literal["mean", "first"]
 VOXELS_REACH = 2**20  # from the middle to a side; three sides in one 64-bit key

@@ -121,7 +121,7 @@ BOMBS: dict[str, Bomb] = {
     "quote.toml": (lambda: b"a = '''" + b"x\n" * 400_000, _config),
     "rounds.safetensors": (lambda: _architecture(rounds=10**9), read_model),
     "heads.safetensors": (lambda: _architecture(heads=10**9), read_model),
-    "levels.safetensors": (lambda: _architecture(neighbours=[8] * 10**5, edge=[8] * 10**5, scalars=[8] * 10**5), read_model),
+    "levels.safetensors": (lambda: _architecture(neighbors=[8] * 10**5, edge=[8] * 10**5, scalars=[8] * 10**5), read_model),
     "width.safetensors": (lambda: _architecture(head=10**12), read_model),
     "true.safetensors": (lambda: _architecture(rounds=True, floor="x", sensor=3), read_model),
     "lists.safetensors": (lambda: _with({"architecture": _LISTS.decode()}), read_model),

@@ -47,7 +47,7 @@ def by_sensor_report(everything: Sequence[Judged]) -> Report:
         f"lower: {SCAN} against the best of small_gicp's four; bold: the lowest from scan to scan; {PCA} (the ellipsoids of PCA, "
         f"all else as {SCAN}), {RAW} (the paper's way) and {MAP} at the same voxels are for information",
         f"restarts: scans that {SCAN} could not place, over all drives",
-        f"small_gicp's are given all returns; ours leave out those beyond {OdometryConfig().farthest:g} m, as they do by default",
+        f"small_gicp's are given all returns; ours leave out those beyond {OdometryConfig().max_range:g} m, as they do by default",
         *_worst_notes(compared),
     ]
     table = Table(

@@ -27,7 +27,7 @@ from poli.errors import DegenerateError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight, group
 from poli.estimation.model import Model
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.show.render import Camera, render_ellipsoids
 from poli.tasks.clique import cliques_through, maximum_clique
 from poli.tasks.gicp import gicp
@@ -36,7 +36,7 @@ from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
 from poli.voxels import voxel_downsample
 
 _LIDAR: dict[str, Any] = {
-    "neighbours": (8, 8, 6), "edge": (8, 12, 16), "scalars": (12, 16, 20), "reach": 8, "wide": (6, 4), "frames": "sensor",
+    "neighbors": (8, 8, 6), "edge": (8, 12, 16), "scalars": (12, 16, 20), "reach": 8, "wide": (6, 4), "frames": "sensor",
     "log_scale": True, "sensor": True, "size": 10,
 }  # fmt: skip
 _UP = np.array([0.0, 0.0, 1.0])
@@ -68,7 +68,7 @@ def _estimates() -> None:
             field.oriented_normals(np.zeros(3))
     cholesky3(field.covariances.copy())
     eigh3(field.covariances.copy())
-    index = NeighbourIndex(points)
+    index = NeighborIndex(points)
     index.nearest(4)
     index.nearest(1, points[:20])
     index.within(0.5)

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.arrays import real_array
 from poli.certify.determinacy import angle_between
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import DegenerateError, InputError
 from poli.kernel import kernel
 from poli.se3 import check_pose, so3_log
+from poli.validation import real_array
 
 # Ratio of the smallest eigenvalue to the largest below which a direction counts as undetermined: of a sum of weights, of squared
 # offsets, of a covariance with unit diagonal. Rounding leaves some 1e-16: room by 10,000.

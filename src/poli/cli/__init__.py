@@ -15,6 +15,7 @@ from poli.cli.convert import convert
 from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
+from poli.cli.exit_codes import EXIT_CODES, explain
 from poli.cli.export import export
 from poli.cli.models import models
 from poli.cli.node import node
@@ -23,7 +24,6 @@ from poli.cli.output import let_go, say
 from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
-from poli.cli.trouble import EXIT_CODES, explain
 from poli.cli.view import view
 from poli.printable import printable
 

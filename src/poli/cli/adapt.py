@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName, dataset_options, file_name, open_data
+from poli.cli.data_options import (
+    DatasetName,
+    DatasetOptions,
+    SensorName,
+    SequenceName,
+    TopicName,
+    dataset_options,
+    file_name,
+    open_data,
+)
 from poli.cli.model_options import network_names
 from poli.cli.output import say
 from poli.cli.output import track as with_bar
@@ -24,6 +33,8 @@ def adapt(
     ],
     dataset: DatasetName = "auto",
     sequence: SequenceName = None,
+    topic: TopicName = None,
+    sensor: SensorName = None,
     option: DatasetOptions = None,
     model: Annotated[
         str,
@@ -31,8 +42,8 @@ def adapt(
     ] = "lidar",
     out: Annotated[Path | None, typer.Option(help="Folder for the model and its card; runs/adapt/NAME if not given.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Of training; 400 take about a minute.")] = 1500,
-    nearest: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
-    farthest: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
+    min_range: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
+    max_range: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres, of odometry; 0: chosen at the first scan.")] = 0.0,
     scans: Annotated[int | None, typer.Option(min=1, help="At most so many scans, from the first.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=99, help="Of all that is drawn at random in training.")] = 0,
@@ -46,7 +57,7 @@ def adapt(
     is written only if it explains those scans better. About five minutes.
 
     Examples:
-    poli adapt drive.bag --option topic=/points --nearest 2
+    poli adapt drive.bag --topic /points --min-range 2
     poli adapt kitti --sequence 07 --out runs/my_sensor
     poli adapt scans --steps 400 --scans 300
     """
@@ -56,17 +67,19 @@ def adapt(
     from poli.learn.adapt import adapt as tune
     from poli.tasks.odometry import OdometryConfig
 
-    opened = open_data(data, dataset, dataset_options(option or [], sequence))
+    opened = open_data(data, dataset, dataset_options(option or [], sequence, topic, sensor))
     folder = out or Path("runs") / "adapt" / file_name(opened.name)
     check_free(folder, fresh, model)
     load_model(model)  # before odometry takes its time
     settings = AdaptConfig(steps, seed=seed)
-    log = track(opened, OdometryConfig(voxel=voxel, model=model, nearest=nearest, farthest=farthest, on_loss="restart"), scans)
+    log = track(
+        opened, OdometryConfig(voxel=voxel, model=model, min_range=min_range, max_range=max_range, on_loss="restart"), scans
+    )
     with training_progress(folder) as listener:
         result = tune(log, folder, model, settings, listener, fresh, force)
     before, after = result.before, result.after
     say(
-        f"{log.name}: {len(log.scans)} scans, {log.metres:.0f} m; {result.learned_pairs} pairs learned from, "
+        f"{log.name}: {len(log.scans)} scans, {log.meters:.0f} m; {result.learned_pairs} pairs learned from, "
         f"{result.held_out_pairs} held out; {result.minutes:.1f} minutes"
     )
     say(
@@ -80,26 +93,26 @@ def adapt(
         say(f"{result.model}: use it with poli.estimate(points, model={str(result.model)!r})")
     elif not result.kept:
         say(f"no model was written; go on with --model {model}, or have it anyway with --force --fresh")
-    return {"name": log.name, "scans": len(log.scans), "metres": log.metres, **vars(result)}
+    return {"name": log.name, "scans": len(log.scans), "meters": log.meters, **vars(result)}
 
 
-def track(opened: "Dataset", config: "OdometryConfig", most: int | None = None) -> "TrackedLog":
+def track(opened: "Dataset", config: "OdometryConfig", max_scans: int | None = None) -> "TrackedLog":
     """Odometry over a dataset, with a progress bar: what is known of the pose of each scan."""
     from poli.learn.tracked_log import TrackedLog
     from poli.tasks.odometry import Odometer
 
     odometer = Odometer(config)
-    count = min(len(opened), most or len(opened))
+    count = len(opened) if max_scans is None else min(len(opened), max_scans)
     for number in with_bar(range(count), f"odometry of {opened.name}"):
         odometer.add(opened[number])
-    return TrackedLog.of(opened.name, Returns(opened, count, config.nearest, config.farthest), odometer.steps)
+    return TrackedLog.of(opened.name, Returns(opened, count, config.min_range, config.max_range), odometer.steps)
 
 
 class Returns(Sequence["Scan"]):
     """The scans of a dataset, read when they are needed, with the returns that odometry takes."""
 
-    def __init__(self, opened: "Dataset", count: int, nearest: float, farthest: float) -> None:
-        self._opened, self._count, self._nearest, self._farthest = opened, count, nearest, farthest
+    def __init__(self, opened: "Dataset", count: int, min_range: float, max_range: float) -> None:
+        self._opened, self._count, self._min_range, self._max_range = opened, count, min_range, max_range
 
     def __len__(self) -> int:
         return self._count
@@ -109,4 +122,4 @@ class Returns(Sequence["Scan"]):
 
         scan = self._opened[row].clean()
         distance = np.linalg.norm(scan.points.astype(np.float64), axis=1)
-        return scan.select((distance >= self._nearest) & (distance <= self._farthest))
+        return scan.select((distance >= self._min_range) & (distance <= self._max_range))

@@ -7,8 +7,11 @@ from functools import wraps
 from typing import Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
+from poli.cli.exit_codes import in_options
 from poli.cli.output import print_results, reader_left, speaking
+from poli.errors import PoliError
 
 _PANEL = "For every command"
 _GLOBAL = {
@@ -33,8 +36,26 @@ class Commands(typer.Typer):
         return add
 
 
+# Of datasets: given by --option where a command has no option of that name.
+_DATASET_ARGUMENTS = ("ending", "min_range", "poses", "sensor", "sequence", "stamps", "time_unit", "tolerance", "topic")
+
+
+def _spelling(signature: inspect.Signature) -> dict[str, str | None]:
+    """How a command spells the arguments that errors of the library may name."""
+    spelling: dict[str, str | None] = {}
+    if "option" in signature.parameters:
+        spelling = {name: f"--option {name}=" for name in _DATASET_ARGUMENTS}
+    for name, parameter in signature.parameters.items():
+        for info in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(info, OptionInfo):
+                long = [word for word in info.param_decls or () if word.startswith("--")]
+                spelling[name] = long[0] if long else f"--{name.replace('_', '-')}"
+    return spelling
+
+
 def _with_global_options(verb: Callable) -> Callable:
     signature = inspect.signature(verb, eval_str=True)
+    spelling = _spelling(signature)
     added = _GLOBAL if signature.return_annotation in (None, inspect.Signature.empty) else _GLOBAL | {"json": _JSON}
 
     @wraps(verb)
@@ -47,6 +68,9 @@ def _with_global_options(verb: Callable) -> Callable:
             if wants_json and results is not None:
                 print_results(results)
             sys.stdout.flush()
+        except PoliError as error:
+            in_options(error, spelling)
+            raise
         except KeyboardInterrupt:
             raise typer.Abort from None
         except BrokenPipeError as error:  # typer takes every one for a failure that needs no words

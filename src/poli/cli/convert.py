@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from poli.cli.exit_codes import spelled
 from poli.cli.output import busy, say
 from poli.cli.scan_files import (
     SCAN_FILES,
@@ -50,7 +51,6 @@ def convert(
     """
     from poli.data import write
     from poli.data.formats import FORMATS, check_ending
-    from poli.errors import FormatError
 
     out = one_output(out, out_option)
     if is_pipe(out):
@@ -58,18 +58,14 @@ def convert(
     check_place(out, scan)
     ending = next((known.endings[0] for known in FORMATS if known.name == to), "")
     with output_file(out, ending) as path:
-        try:
+        with spelled(format="--to"):
             check_ending(path, to)
-        except FormatError as error:
-            raise FormatError(str(error).replace("pass format=", "say --to")) from None
         with busy(f"reading {scan}"):
             points = read_scan(scan, format)
         with busy(f"writing {out}"):
             kept = _holdable(points, path.name, to) if drop else points
-            try:
+            with spelled(**{"scan.keep(...)": "--drop"}):
                 write(kept, path, to)
-            except FormatError as error:
-                raise FormatError(str(error).replace(", or scan.keep(...)", ", or leave it out with --drop")) from None
     left_out = [name for name in points.fields if name not in kept.fields]
     without = f", without {', '.join(left_out)}" if left_out else ""
     say(f"{out}: {counted(len(kept), 'point')} with {', '.join(kept.fields) or 'no fields'}{without}")

@@ -19,25 +19,32 @@ DatasetName = Annotated[
     str,
     typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.", autocompletion=dataset_kinds),
 ]
-SequenceName = Annotated[str | None, typer.Option(help="Of a dataset that has several.")]
+SequenceName = Annotated[str | None, typer.Option(help="The sequence, of a dataset that has several.")]
+TopicName = Annotated[str | None, typer.Option(help="Bags: the topic of the clouds, if several have some.")]
+SensorName = Annotated[str | None, typer.Option(help="HeLiPR: velodyne, ouster, aeva or avia.")]
 DatasetOptions = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Another option of the dataset, such as topic=/points; repeatable."),
+    typer.Option(metavar="KEY=VALUE", help="Another option of the dataset, such as poses=false; repeatable."),
 ]
 
 
-def dataset_options(given: list[str], sequence: str | None) -> dict[str, Any]:
+def dataset_options(
+    given: list[str], sequence: str | None = None, topic: str | None = None, sensor: str | None = None
+) -> dict[str, Any]:
+    """The options of a dataset: those that have a name of their own on the command line, and KEY=VALUE for all others."""
     from poli.errors import InputError
 
-    words = {} if sequence is None else {"sequence": sequence}
+    named = {"sequence": sequence, "topic": topic, "sensor": sensor}
+    texts = {name: value for name, value in named.items() if value is not None}
+    values: dict[str, Any] = {}
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise InputError(f"--option {text}: expected KEY=VALUE, such as topic=/points")
-        if key in words:
+            raise InputError(f"--option {text}: expected KEY=VALUE, such as poses=false")
+        if key in texts or key in values:
             raise InputError(f"--option {text}: {key} is given twice; leave one out")
-        words[key] = value
-    return {key: value if key == "sequence" else _value(value) for key, value in words.items()}
+        values[key] = value if key in named else _value(value)
+    return {**texts, **values}
 
 
 def _value(text: str) -> bool | int | float | str:
@@ -56,29 +63,17 @@ def open_data(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
 
     from poli.data.datasets import SkippedWarning
     from poli.data.datasets import dataset as open_dataset
-    from poli.errors import FormatError, InputError
+    from poli.errors import InputError
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SkippedWarning)  # told at the end, with all else
             return open_dataset(name, data, **options)
-    except (InputError, FormatError) as error:
-        raise type(error)(in_options(str(error))) from None
     except (TypeError, AttributeError) as error:  # a number where a text is expected, or the like
         if not options:
             raise
         given = ", ".join(f"{key}={value!r}" for key, value in options.items())
         raise InputError(f"{data}: cannot be opened with the options {given} ({error}); leave out or change one of them") from None
-
-
-def in_options(message: str) -> str:
-    """What the library calls an argument, as the option of this command."""
-    import re
-
-    message = re.sub(r"(?<= )sequence=", "--sequence", message).replace(" on_loss='restart'", " --on-loss restart")
-    message = message.replace("read it with poli.read", "give the folder of all its scans")
-    message = re.sub(r"(?<= )(?=(topic|ending|poses|stamps|time_unit)=)", "--option ", message)
-    return re.sub(r"(--option \w+=)'([^' ]*)'", r"\1\2", message)  # a shell needs no quotes
 
 
 def file_name(name: str) -> str:

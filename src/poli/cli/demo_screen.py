@@ -102,8 +102,8 @@ def _table(summary: "Summary") -> "Table":
     return table
 
 
-def _cm(metres: float) -> str:
-    return f"{100.0 * metres:.1f} cm" if metres >= 0.01 else f"{1000.0 * metres:.1f} mm"
+def _cm(meters: float) -> str:
+    return f"{100.0 * meters:.1f} cm" if meters >= 0.01 else f"{1000.0 * meters:.1f} mm"
 
 
 def _time(seconds: float) -> str:

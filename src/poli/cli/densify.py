@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from poli.cli.data_options import TopicName
 from poli.cli.model_options import ModelName
 from poli.cli.output import busy, say
 from poli.cli.scan_files import OutOption, ScanFormat, check_place, counted, is_pipe, naming, one_output, output_file, read_scan
@@ -35,21 +36,23 @@ def densify(
     dataset: Annotated[
         str, typer.Option(help="kitti, helipr, mulran, poli, folder or bag; auto goes by what is there.", autocompletion=_kinds)
     ] = "auto",
-    topic: Annotated[str | None, typer.Option(help="Bags: of the clouds, if several topics have some.")] = None,
+    topic: TopicName = None,
     sensor: Annotated[str | None, typer.Option(help="HeLiPR: densify this sensor alone; the others stay as they are.")] = None,
     sequence: Annotated[
         list[str] | None, typer.Option(help="KITTI, HeLiPR, MulRan: make this sequence alone; give it again for more.")
     ] = None,
     per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 1,
-    within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 12.0,
+    max_sigma: Annotated[
+        float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")
+    ] = 12.0,
     flat: Annotated[bool, typer.Option(help="Samples lie in the plane of their ellipsoid, across its normal.")] = True,
     model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
     planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids at least so planar.")] = 0.0,
-    farthest: Annotated[float, typer.Option(min=0.0, help="Metres: sample nothing farther; 0: no limit.")] = 120.0,
-    thickest: Annotated[float, typer.Option(min=0.0, help="Metres: sample no thicker ellipsoids; 0: no limit.")] = 0.05,
-    most: Annotated[int, typer.Option(min=0, help="Points a scan, originals included; 0: no limit.")] = 0,
-    limit: Annotated[
+    max_range: Annotated[float, typer.Option(min=0.0, help="Metres: sample nothing farther; 0: no limit.")] = 120.0,
+    max_thickness: Annotated[float, typer.Option(min=0.0, help="Metres: sample no thicker ellipsoids; 0: no limit.")] = 0.05,
+    max_points: Annotated[int, typer.Option(min=0, help="Points a scan, originals included; 0: no limit.")] = 0,
+    sample_voxel: Annotated[
         float, typer.Option(min=0.0, help="Metres: one sample a voxel of this size at most, none at originals.")
     ] = 0.0,
     tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
@@ -77,7 +80,7 @@ def densify(
     is started again; what is finished is not done twice.
 
     Examples:
-    poli densify scan.pcd dense.pcd --within 4
+    poli densify scan.pcd dense.pcd --max-sigma 4
     poli densify drive.bag dense.bag --topic /points
     poli densify Roundabout01 Roundabout01_dense --sensor velodyne
     poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
@@ -97,8 +100,9 @@ def densify(
 
     out = one_output(out, out_option)
     settings = DensifyConfig(
-        per_point=per_point, within=within, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
-        farthest=farthest or None, thickest=thickest or None, most=most or None, limit=limit, seed=seed,
+        per_point=per_point, max_sigma=max_sigma, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
+        max_range=max_range or None, max_thickness=max_thickness or None, max_points=max_points or None,
+        sample_voxel=sample_voxel, seed=seed,
     )  # fmt: skip
     certificates = _certificates(scheduler, tls_ca, tls_cert, tls_key)
     sequences = tuple(sequence or ())
@@ -126,7 +130,7 @@ def densify(
         stop_requests() as stop,
         engine(_worker_count(workers, total), scheduler, certificates) as chosen,
         progress(out.name, total) as show,
-        closing(_in_words(run(chosen))) as steps,
+        closing(run(chosen)) as steps,
     ):
         for tally in steps:
             show(tally)
@@ -199,14 +203,9 @@ def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str 
 
 
 def _bag(data: Path, out: Path, topic: str | None, settings: "DensifyConfig", overwrite: bool, resume: bool) -> "_Job":
-    from poli.cli.data_options import in_options
-    from poli.errors import InputError
     from poli.tasks.densify.bags import densify_bag, look_into_bag
 
-    try:
-        bag = look_into_bag(data, out, topic)
-    except InputError as error:
-        raise InputError(in_options(str(error)).replace("--option topic=", "--topic")) from None
+    bag = look_into_bag(data, out, topic)
     return bag.clouds, lambda engine: densify_bag(bag, out, settings, engine, resume, overwrite)
 
 
@@ -217,15 +216,6 @@ def _tree(
 
     tree = plan_tree(data, out, kind, sensor, sequences)
     return len(tree.scans), lambda engine: densify_tree(tree, data, out, settings, engine, overwrite)
-
-
-def _in_words(steps: "Generator[Tally, None, None]") -> "Generator[Tally, None, None]":
-    from poli.errors import FormatError
-
-    try:
-        yield from steps
-    except FormatError as error:
-        raise FormatError(str(error).replace("pass overwrite=True", "say --overwrite")) from None
 
 
 def _worker_count(asked: int, scans: int) -> int:

@@ -107,17 +107,10 @@ def _field(
     floor: float,
     device: str | None,
 ) -> "Ellipsoids":
-    if model == "pca":
-        from functools import partial
-
-        from poli.estimation import pca
-
-        by_pca = pca if k is None else partial(pca, k=k)
-        return by_pca(points, radius=radius, regularize=regularize.value, floor=floor)
     if device is None:
-        from poli.estimation import estimate as by_network
+        from poli.estimation import estimate as on_cpu
 
-        field = by_network(points, model=model, merged=merged)
+        field = on_cpu(points, model=model, merged=merged, k=k, radius=radius)
     else:
         from poli.learn.inference import estimate as on_device
 

@@ -11,14 +11,25 @@ from poli.cli.model_options import ModelName
 if TYPE_CHECKING:
     from poli.tasks.densify import DensifyConfig
 
-_PARAMETERS = ("per_point", "within", "flat", "thickest", "model", "voxel", "planarity", "seed")  # what may change while it runs
+_PARAMETERS = (
+    "per_point",
+    "max_sigma",
+    "flat",
+    "max_thickness",
+    "model",
+    "voxel",
+    "planarity",
+    "seed",
+)  # what may change while it runs
 
 
 def node(
     source: Annotated[str, typer.Option("--in", help="Topic of the clouds.")] = "/points",
     target: Annotated[str, typer.Option("--out", help="Topic of the densified clouds.")] = "/points_dense",
     per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 1,
-    within: Annotated[float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")] = 12.0,
+    max_sigma: Annotated[
+        float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")
+    ] = 12.0,
     model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
     name: Annotated[str, typer.Option(help="Of the node.")] = "poli_densify",
@@ -27,13 +38,13 @@ def node(
 
     Needs rclpy, which comes with ROS 2 and not from pip: source its setup.bash, and
     run poli from an environment that sees it (python -m venv --system-site-packages).
-    per_point, within, flat, thickest, model, voxel, planarity and seed are its parameters.
+    per_point, max_sigma, flat, max_thickness, model, voxel, planarity and seed are its parameters.
     Only the newest cloud waits: what comes while one is worked on is dropped.
 
     Examples:
     poli node --in /velodyne_points --out /velodyne_points_dense
     poli node --per-point 3 --voxel 0.4
-    ros2 param set /poli_densify within 4.0
+    ros2 param set /poli_densify max_sigma 4.0
     """
     from poli.errors import PoliError
     from poli.tasks.densify import DensifyConfig
@@ -45,7 +56,7 @@ def node(
             "poli node needs rclpy, which is not to be imported here: source the setup.bash of your ROS 2, and run poli from an "
             "environment made with python -m venv --system-site-packages"
         ) from None
-    config = DensifyConfig(per_point=per_point, within=within, model=model, voxel=voxel)
+    config = DensifyConfig(per_point=per_point, max_sigma=max_sigma, model=model, voxel=voxel)
     rclpy.init()
     densifier = rclpy.create_node(name)
     try:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName, dataset_options, file_name, in_options, open_data
+from poli.cli.data_options import (
+    DatasetName,
+    DatasetOptions,
+    SensorName,
+    SequenceName,
+    TopicName,
+    dataset_options,
+    file_name,
+    open_data,
+)
 from poli.cli.model_options import ModelName
 from poli.cli.output import say
 
@@ -29,6 +38,8 @@ def odometry(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A dataset, a folder of scan files, or a ROS bag.")],
     dataset: DatasetName = "auto",
     sequence: SequenceName = None,
+    topic: TopicName = None,
+    sensor: SensorName = None,
     option: DatasetOptions = None,
     out: Annotated[
         Path | None, typer.Option(help="A new folder; results/odometry/NAME/DATE_TIME if not given, with a link `latest` beside.")
@@ -37,8 +48,8 @@ def odometry(
     voxel: Annotated[float, typer.Option(min=0.0, help="Metres; 0: chosen at the first scan.")] = 0.0,
     model: ModelName = "lidar",
     deskew: Annotated[bool, typer.Option("--deskew", help="Take the motion out of each scan, by the times of its points.")] = False,
-    nearest: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
-    farthest: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
+    min_range: Annotated[float, typer.Option(min=0.0, help="Metres; drop nearer returns (the vehicle itself).")] = 0.0,
+    max_range: Annotated[float, typer.Option(help="Metres; drop farther returns.")] = 120.0,
     radius: Annotated[float, typer.Option(help="Metres from the sensor within which the map is kept.")] = 120.0,
     on_loss: Annotated[OnLoss, typer.Option(help="Where a scan fits nowhere: stop, or begin a new map.")] = OnLoss.stop,
     patience: Annotated[int, typer.Option(min=0, help="Scans in a row without enough returns that are bridged.")] = 5,
@@ -55,8 +66,8 @@ def odometry(
 
     Examples:
     poli odometry kitti --sequence 07
-    poli odometry drive.bag --option topic=/ouster/points --deskew
-    poli odometry Roundabout01 --option sensor=ouster --voxel 0.5
+    poli odometry drive.bag --topic /ouster/points --deskew
+    poli odometry Roundabout01 --sensor ouster --voxel 0.5
     poli odometry scans --model pca --against scan --scans 50
     """
     import time
@@ -65,19 +76,19 @@ def odometry(
     from poli.errors import InputError, PoliError
     from poli.tasks.odometry import Odometer, OdometryConfig, TrackingLost
     from poli.tasks.odometry.recording import Recording, dated_folder, link_latest
-    from poli.tasks.odometry.summary import Ending, summarise
+    from poli.tasks.odometry.summary import Ending, summarize
 
     if save_map and against is not Against.map:
         raise InputError("--save-map: there is no map with --against scan; leave one of the two out")
     settings = OdometryConfig(
-        against=against.value, voxel=voxel, model=model, upright=not tilted, deskew=deskew, nearest=nearest, farthest=farthest,
-        radius=radius, patience=patience, on_loss=on_loss.value,
+        against=against.value, voxel=voxel, model=model, upright=not tilted, deskew=deskew,
+        min_range=min_range, max_range=max_range, radius=radius, patience=patience, on_loss=on_loss.value,
     )  # fmt: skip
-    options = dataset_options(option or [], sequence)
+    options = dataset_options(option or [], sequence, topic, sensor)
     opened = open_data(data, dataset, options)
     if first >= len(opened):
         raise InputError(f"--first {first}: {opened.name} has {len(opened)} scans, the last is number {len(opened) - 1}")
-    asked = min(len(opened) - first, scans or len(opened))
+    asked = len(opened) - first if scans is None else min(len(opened) - first, scans)
     about = _about(settings, opened, {"path": str(data), "dataset": dataset, "options": options, "first": first, "scans": asked})
     truth = None if opened.poses is None else opened.poses[first : first + asked]  # (asked, 4, 4)
 
@@ -98,15 +109,14 @@ def odometry(
                 ending = Ending(interrupted=True)
             except PoliError as error:
                 ending, trouble = Ending(reason=str(error)), error
-        summary = summarise(recording.steps, asked, first, odometer.voxel, truth, ending, time.perf_counter() - begin)
+        summary = summarize(recording.steps, asked, first, odometer.voxel, truth, ending, time.perf_counter() - begin)
         recording.finish(summary, truth)
     if save_map and odometer.map is not None:
         odometer.map.field.write_ply(folder / "map.ply")
     print_summary(summary, opened)
     draw(folder, summary)
     if isinstance(trouble, TrackingLost):
-        where = f" (number {first + trouble.index} of the data)" if first else ""
-        raise PoliError(f"tracking lost{where}: {in_options(str(trouble))}")
+        trouble.about(f"tracking lost{f' (number {first + trouble.index} of the data)' if first else ''}")
     if trouble is not None:
         raise trouble
     if ending.interrupted:

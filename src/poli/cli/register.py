@@ -64,7 +64,8 @@ def register(
         try:
             result = solve(*clouds, preset=preset, feature_radius=feature_radius, noise_bound=noise_bound)
         except (InputError, DegenerateError) as error:
-            raise type(error)(f"{source} and {target}: {_in_options(str(error))}") from None
+            error.about(f"{source} and {target}")
+            raise
     lines = "\n".join(" ".join(f"{value:.9g}" for value in row) for row in result.T_target_source)
     if out is not None:
         with atomic_path(out) as file:
@@ -84,13 +85,3 @@ def register(
         "certified": result.certified,
         "out": out,
     }
-
-
-def _in_options(message: str) -> str:
-    """What the library calls its arguments, as options."""
-    import re
-
-    for name in ("noise_bound", "feature_radius"):
-        message = message.replace(name, f"--{name.replace('_', '-')}")
-    message = re.sub("preset='(.*)'", lambda found: f"--preset {found[1]}".replace("'", ""), message)
-    return message.replace("preset is", "--preset is").replace(", or a ScanPreset", "")

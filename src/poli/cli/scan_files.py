@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from poli.cli.exit_codes import STAND_INS, spelled
 from poli.cli.output import data_stream, say, user_stdout
 
 if TYPE_CHECKING:
@@ -56,10 +57,8 @@ def read_scan(path: Path, format: str | None = None) -> "Scan":
     from poli.errors import FormatError
 
     name = _STDIN if is_pipe(path) else path
-    try:
+    with spelled(format="--format"):
         scan = _read_stdin(format) if is_pipe(path) else read(path, format)
-    except FormatError as error:
-        raise FormatError(str(error).replace("pass format=", "say --format ").rstrip()) from None
     dropped = scan.dropped
     if dropped.total:
         say(f"{name}: dropped {_listed(dropped)}")
@@ -113,11 +112,11 @@ def naming(path: Path) -> Iterator[None]:
     """What is wrong with the points of a file is told with its name, which the library does not know."""
     from poli.errors import InputError
 
-    name = _STDIN if is_pipe(path) else str(path)
     try:
         yield
     except InputError as error:
-        raise InputError(str(error) if str(error).startswith(name) else f"{name}: {error}") from None
+        error.about(_STDIN if is_pipe(path) else path)
+        raise
 
 
 def _read_stdin(format: str | None) -> "Scan":
@@ -125,7 +124,7 @@ def _read_stdin(format: str | None) -> "Scan":
 
     from poli.data import read
     from poli.data.formats import sniff
-    from poli.errors import FormatError, InputError
+    from poli.errors import InputError
     from poli.files.temporary import temporary_folder
 
     if sys.stdin.isatty():
@@ -134,38 +133,29 @@ def _read_stdin(format: str | None) -> "Scan":
         path = folder / _STDIN
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        try:
-            return read(path, format or sniff(path))
-        except FormatError as error:
-            raise FormatError(str(error).replace(str(path), _STDIN)) from None
+        STAND_INS[str(path)] = _STDIN
+        return read(path, format or sniff(path))
 
 
 @contextmanager
 def output_file(out: Path, ending: str) -> Iterator[Path]:
     """Where to write what goes to `out`. For `-`, a temporary file with that ending, sent to standard output when it is whole."""
-    from poli.errors import FormatError
-
-    try:
+    with spelled(format=None):  # of what is written; a --format is that of what is read
         if is_pipe(out):
             with _standard_output(ending) as path:
                 yield path
         else:
             yield out
-    except FormatError as error:
-        raise FormatError(str(error).replace(", or pass format=", "").replace(", or scan.keep(...)", "")) from None
 
 
 @contextmanager
 def _standard_output(ending: str) -> Iterator[Path]:
-    from poli.errors import FormatError
     from poli.files.temporary import temporary_folder
 
     stream = data_stream()
     with temporary_folder() as folder:
         path = folder / f"{_STDOUT}{ending}"
-        try:
-            yield path
-        except FormatError as error:
-            raise FormatError(str(error).replace(str(path), _STDOUT)) from None
+        STAND_INS[str(path)] = _STDOUT
+        yield path
         stream.write(path.read_bytes())
         stream.flush()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.data_options import DatasetName, DatasetOptions, SequenceName
+from poli.cli.data_options import DatasetName, DatasetOptions, SensorName, SequenceName, TopicName, dataset_options
 from poli.cli.model_options import ModelName
 from poli.cli.output import say
 from poli.cli.scan_files import check_place, is_pipe, naming
@@ -53,6 +53,8 @@ def view(
     title: Annotated[str | None, typer.Option(help="Of the page; the name of the data if not given.")] = None,
     dataset: DatasetName = "auto",
     sequence: SequenceName = None,
+    topic: TopicName = None,
+    sensor: SensorName = None,
     option: DatasetOptions = None,
     scans: Annotated[
         int | None,
@@ -98,7 +100,8 @@ def view(
     for written in (page, png, recorded):
         if written is not None:
             check_place(written, data, Path(model))
-    subject = subject_of(data, dataset, sequence, option or [], Estimates(model, voxel, compare), scans, series=to_rerun)
+    options = dataset_options(option or [], sequence, topic, sensor)
+    subject = subject_of(data, dataset, options, Estimates(model, voxel, compare), scans, series=to_rerun)
     for line in subject.remarks:
         say(line)
     if page is not None:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from poli.cli.data_options import dataset_options, open_data
+from poli.cli.data_options import open_data
 from poli.cli.output import busy, track
 from poli.cli.scan_files import is_pipe, naming, read_scan
 from poli.errors import FormatError, InputError, PoliError
@@ -34,9 +34,7 @@ class Subject:
     tracks: tuple[Track, ...] = ()
 
 
-def subject_of(
-    data: Path, dataset: str, sequence: str | None, option: list[str], how: Estimates, scans: int | None, series: bool
-) -> Subject:
+def subject_of(data: Path, dataset: str, options: dict[str, Any], how: Estimates, scans: int | None, series: bool) -> Subject:
     from poli.data.datasets.folder import scan_ending
     from poli.show.odometry_run import is_odometry_run
 
@@ -53,7 +51,7 @@ def subject_of(
         raise FormatError(f"{data}: neither a scan nor an ellipsoid file by its ending; `poli view --help` lists what can be shown")
     if how.compare:
         raise InputError("--compare: only one scan can be compared; give the path of a scan file")
-    return _scans(open_data(data, dataset, dataset_options(option, sequence)), how, scans, series)
+    return _scans(open_data(data, dataset, options), how, scans, series)
 
 
 # --- one file
@@ -107,7 +105,7 @@ def _scans(data: Dataset, how: Estimates, scans: int | None, series: bool) -> Su
     remarks = (f"{data.name}: {len(data.skipped)} scans are left out by the dataset",) if data.skipped else ()
     poses = data.poses
     default = count if series else _SIDE_BY_SIDE if poses is None else _TOGETHER
-    rows = spread(count, scans or default)
+    rows = spread(count, default if scans is None else scans)
     tracks = () if poses is None else (Track(poses[:, :3, 3], "way of the sensor"),)
 
     def recorded() -> Iterator[Moment]:
@@ -153,7 +151,8 @@ def _run(folder: Path, how: Estimates, scans: int | None, series: bool) -> Subje
     note = f"{count:,} scans, {run.length:.1f} m"
     data, missing = (None, "") if run.map is not None and not series else _data_of(run)
     available = 0 if data is None else max(0, min(count, len(data) - first))
-    rows = spread(available, scans or (available if series else _TOGETHER))
+    default = available if series else _TOGETHER
+    rows = spread(available, default if scans is None else scans)
 
     def recorded() -> Iterator[Moment]:
         assert data is not None
@@ -175,6 +174,8 @@ def _data_of(run: OdometryRun) -> tuple[Any, str]:
     """The scans of a run, if they are still where they were; else why not."""
     where = Path(run.data["path"])
     try:
-        return open_data(where, run.data["dataset"], run.data["options"]), ""
+        # Runs before 0.1 say `near`.
+        options = {"min_range" if name == "near" else name: value for name, value in dict(run.data["options"]).items()}
+        return open_data(where, run.data["dataset"], options), ""
     except (PoliError, OSError, TypeError, ValueError) as error:  # config.json may hold options of any kind
         return None, f"{run.folder}: only the way is shown; its scans cannot be opened ({error})"

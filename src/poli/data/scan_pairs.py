@@ -25,7 +25,7 @@ HELD_OUT_SEEDS = 2_000_000
 
 # As a surveyor's scanner on a tripod would see it: dense, exact, of what stands still. A partner that lies on the surface itself.
 _SURVEY = Sensor(
-    tuple(float(e) for e in np.linspace(-32.0, 22.0, 200)), 1800, farthest=200.0, noise=0.0, divergence=0.0, dropout=0.0
+    tuple(float(e) for e in np.linspace(-32.0, 22.0, 200)), 1800, max_range=200.0, noise=0.0, divergence=0.0, dropout=0.0
 )
 _SURVEY_VOXEL = 0.08  # metres, at most this dense
 
@@ -119,7 +119,7 @@ def random_sensor(rng: np.random.Generator) -> Sensor:
     return Sensor(
         tuple(float(e) for e in np.sort(even + rng.uniform(0.0, 0.2) * (high - low) / beams * rng.standard_normal(beams))),
         int(rng.choice([600, 900, 1024, 1800, 2048])),
-        farthest=rng.uniform(60.0, 200.0),
+        max_range=rng.uniform(60.0, 200.0),
         noise=rng.uniform(0.005, 0.04),
         divergence=rng.uniform(0.001, 0.006),
         rate=float(rng.choice([10.0, 20.0])),

@@ -12,11 +12,11 @@ from typing import Literal, Self
 
 import numpy as np
 
-from poli.arrays import whole_number
 from poli.data.datasets.trajectory import finite_numbers, format_pose, poses_from_quaternions, read_pose_rows, text_rows
 from poli.errors import FormatError, InputError, WriteError
 from poli.files.failures import reason
 from poli.se3 import check_pose, quaternion
+from poli.validation import whole_number
 
 _NANOSECONDS = 10**9
 _STAMPS = 1 << 63  # they are int64

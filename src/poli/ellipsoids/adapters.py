@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from poli.arrays import real_array, real_number, whole_number
 from poli.ellipsoids.field import Ellipsoids
 from poli.ellipsoids.files import quaternions
 from poli.errors import InputError, MissingExtra, PoliError
 from poli.threads import thread_count
+from poli.validation import real_array, real_number, whole_number
 
 
 def to_open3d(field: Ellipsoids) -> Any:
@@ -25,7 +25,7 @@ def to_open3d(field: Ellipsoids) -> Any:
     return cloud
 
 
-def to_small_gicp(field: Ellipsoids, neighbours: int) -> tuple[Any, Any]:
+def to_small_gicp(field: Ellipsoids, neighbors: int) -> tuple[Any, Any]:
     with _needed("to_small_gicp", "adapters"):
         import small_gicp
     if not len(field):
@@ -33,7 +33,7 @@ def to_small_gicp(field: Ellipsoids, neighbours: int) -> tuple[Any, Any]:
     threads = thread_count()
     cloud = small_gicp.PointCloud(field.means)
     tree = small_gicp.KdTree(cloud, num_threads=threads)
-    k = whole_number(neighbours, "neighbours", least=1)
+    k = whole_number(neighbors, "neighbors", least=1)
     # Until this is called they are memory that nobody has written to, and GICP would read it.
     small_gicp.estimate_normals_covariances(cloud, tree, num_neighbors=k, num_threads=threads)
     return cloud, tree

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from poli.arrays import real_array, real_number, whole_number
 from poli.errors import InputError
 from poli.se3 import check_pose
+from poli.validation import real_array, real_number, whole_number
 
 # Of the largest entry: asymmetry or negative eigenvalues up to this are taken as rounding. That of float32 is 1e-7, a thousand
 # times less; what is no covariance at all is off by a tenth and more. A negative eigenvalue that passes is read as flat.
@@ -220,27 +220,27 @@ class Ellipsoids:
     def sample(
         self,
         per_point: int,
-        within: float = 1.0,
+        max_sigma: float = 1.0,
         mode: Literal["uniform", "scaled"] = "uniform",
         seed: int | np.random.Generator = 0,
     ) -> np.ndarray:  # (N * per_point, 3)
         """Exactly `per_point` samples of each ellipsoid; those of ellipsoid i are rows i * per_point and following.
 
-        `uniform` fills the ellipsoid of radius `within` standard deviations evenly; `scaled` draws from
+        `uniform` fills the ellipsoid of radius `max_sigma` standard deviations evenly; `scaled` draws from
         N(mean, within^2 covariance).
         """
         from poli.ellipsoids import gaussian
 
         per_point = whole_number(per_point, "per_point", least=0)
-        within = real_number(within, "within", "a number of standard deviations of at least 0")
-        if within > _MOST_DEVIATIONS:
-            raise InputError(f"within is {within:.3g}; expected at most {_MOST_DEVIATIONS:g} standard deviations")
+        max_sigma = real_number(max_sigma, "max_sigma", "a number of standard deviations of at least 0")
+        if max_sigma > _MOST_DEVIATIONS:
+            raise InputError(f"max_sigma is {max_sigma:.3g}; expected at most {_MOST_DEVIATIONS:g} standard deviations")
         if mode not in ("uniform", "scaled"):
             raise InputError(f"mode is {mode!r}; expected 'uniform' or 'scaled'")
         generator = np.random.default_rng(seed)
         count = len(self) * per_point
         unit = gaussian.uniform_in_ball(generator, count) if mode == "uniform" else generator.standard_normal((count, 3))
-        return gaussian.draw(self.means, self.covariances, unit.reshape(len(self), per_point, 3), within)
+        return gaussian.draw(self.means, self.covariances, unit.reshape(len(self), per_point, 3), max_sigma)
 
     # --- files -------------------------------------------------------------------------------------------------------
 
@@ -281,17 +281,17 @@ class Ellipsoids:
 
         return adapters.to_open3d(self)
 
-    def to_small_gicp(self, neighbours: int = 20) -> tuple[Any, Any]:
+    def to_small_gicp(self, neighbors: int = 20) -> tuple[Any, Any]:
         """A `small_gicp.PointCloud` and its `small_gicp.KdTree`, as `small_gicp.align` takes them (extra `adapters`).
 
         Only the means are carried. small_gicp 1.0 lets Python set neither normals nor covariances: its constructor takes points,
-        and `normals()` and `covs()` return copies. Those in the cloud are small_gicp's own, by PCA of `neighbours` points, since
+        and `normals()` and `covs()` return copies. Those in the cloud are small_gicp's own, by PCA of `neighbors` points, since
         without them its GICP would read memory that was never written. To align by the covariances of this field, take
         `poli.tasks.gicp` or `to_open3d`.
         """
         from poli.ellipsoids import adapters
 
-        return adapters.to_small_gicp(self, neighbours)
+        return adapters.to_small_gicp(self, neighbors)
 
     def to_torch(self, copy: bool = False) -> tuple[Any, Any]:
         """Means (N, 3) and covariances (N, 3, 3) as float64 tensors on the CPU (extra `train`).

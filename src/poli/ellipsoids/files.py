@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.arrays import real_array
 from poli.ellipsoids.field import Ellipsoids
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_path
 from poli.files.npz import read_npz_arrays
 from poli.files.ply import read_ply_element, write_ply
+from poli.validation import real_array
 
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _COVARIANCE_NAMES = tuple(f"cov_{'xyz'[r]}{'xyz'[c]}" for r, c in _UPPER)

@@ -27,14 +27,15 @@ DISTANCE_PRIOR = 1.0  # attention to wide neighbours starts with weights (1 + sq
 
 # What a point's frame is: the principal axes of its neighbours, or, for scans whose sensor and upright are known, the horizontal
 # direction away from the sensor, the one across it, and up.
-Frames = Literal["neighbours", "sensor"]
+Frames = Literal["neighbors", "sensor"]
+_BRITISH = "neighbours"  # how files of weights written before 0.1 spell the name and the kind of frames
 
 
 @dataclass(frozen=True)
 class Architecture:
     """A PointNet++-like network. Level 0 is every point; each further level keeps one point in CELL."""
 
-    neighbours: tuple[int, ...] = (16, 16)  # of each level's groups, in the level below; of level 0, in the cloud itself
+    neighbors: tuple[int, ...] = (16, 16)  # of each level's groups, in the level below; of level 0, in the cloud itself
     edge: tuple[int, ...] = (24, 48)  # width of the shared MLP, by level
     scalars: tuple[int, ...] = (32, 64)  # features of a point that do not turn with the cloud, by level
     vectors: int = 4  # features of a point that turn with the cloud, at every level
@@ -45,7 +46,7 @@ class Architecture:
     attention: int = 16  # width of the MLP that weighs them
     heads: int = 4  # sets of weights
     rounds: int = 2  # the second round weighs again, knowing the ellipsoid of the first
-    frames: Frames = "neighbours"
+    frames: Frames = "neighbors"
     log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
     sensor: bool = False  # is it told where the sensor stands and which way is up?
     size: int = (
@@ -55,16 +56,16 @@ class Architecture:
 
     def __post_init__(self) -> None:
         self._check_kinds()
-        levels = len(self.neighbours)
+        levels = len(self.neighbors)
         if not 1 <= levels <= MOST_LEVELS or len(self.edge) != levels or len(self.scalars) != levels:
             raise InputError(
-                f"architecture: neighbours, edge and scalars need one number a level, {levels} each; 1 to {MOST_LEVELS} levels"
+                f"architecture: neighbors, edge and scalars need one number a level, {levels} each; 1 to {MOST_LEVELS} levels"
             )
-        numbers = [*self.neighbours, *self.edge, *self.scalars, *self.wide, self.interpolated]
+        numbers = [*self.neighbors, *self.edge, *self.scalars, *self.wide, self.interpolated]
         numbers += [self.head, self.reach, self.attention, self.heads, self.rounds]
-        if self.reach < max(self.neighbours[:2]):
+        if self.reach < max(self.neighbors[:2]):
             raise InputError(
-                f"architecture: reach is {self.reach}; it must cover the {max(self.neighbours[:2])} neighbours of a group"
+                f"architecture: reach is {self.reach}; it must cover the {max(self.neighbors[:2])} neighbors of a group"
             )
         if self.interpolated > CANDIDATES + 1:
             raise InputError(
@@ -73,7 +74,7 @@ class Architecture:
         if len(self.wide) >= levels or len(self.wide) > 2 or not all(n > 0 for n in self.wide):
             raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {min(2, levels - 1)}")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
-            raise InputError("architecture: frames must be `neighbours`, or `sensor` if sensor is true")
+            raise InputError("architecture: frames must be `neighbors`, or `sensor` if sensor is true")
         if min(numbers) < 1 or min(self.vectors, self.size) < 0 or not 0 < self.floor < MOST_FLOOR:
             raise InputError("architecture: sizes must be positive, floor above 0")
         object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
@@ -82,9 +83,9 @@ class Architecture:
 
     def _check_kinds(self) -> None:
         """A file of weights may say anything."""
-        lists = (self.neighbours, self.edge, self.scalars, self.wide)
+        lists = (self.neighbors, self.edge, self.scalars, self.wide)
         if not all(isinstance(entry, tuple) for entry in lists):
-            raise InputError("architecture: neighbours, edge, scalars and wide are lists")
+            raise InputError("architecture: neighbors, edge, scalars and wide are lists")
         numbers = [n for entry in lists for n in entry]
         numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds, self.size]
         if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
@@ -98,7 +99,7 @@ class Architecture:
 
     @property
     def levels(self) -> int:
-        return len(self.neighbours)
+        return len(self.neighbors)
 
     @property
     def context(self) -> int:
@@ -119,6 +120,9 @@ class Architecture:
     def from_dict(values: Any) -> Architecture:
         if not isinstance(values, dict):
             raise InputError("architecture: expected names and numbers")
+        values = {"neighbors" if name == _BRITISH else name: value for name, value in values.items()}
+        if values.get("frames") == _BRITISH:
+            values["frames"] = "neighbors"
         known = {f.name for f in fields(Architecture)}
         unknown = set(values) - known
         if unknown:
@@ -132,9 +136,9 @@ class Architecture:
         searches = []
         for level in range(self.levels):
             users = (
-                [CANDIDATES, *self.wide[level - 1 : level], *self.neighbours[level + 1 : level + 2]]
+                [CANDIDATES, *self.wide[level - 1 : level], *self.neighbors[level + 1 : level + 2]]
                 if level
-                else [self.reach, *self.neighbours[:2]]
+                else [self.reach, *self.neighbors[:2]]
             )
             k = max(users) if level else self.reach
             searches.append((min(k, -(-count // CELL**level) - 1), min(users) < k))
@@ -183,7 +187,7 @@ class Architecture:
             level = int(part[-1]) if part[-1].isdigit() else 0
             rows = float(CELL) ** -level if not part.startswith(("attend", "shape")) else 1.0
             if part.startswith("down"):
-                rows *= self.neighbours[level] if kind in ("place", "edge") else CELL if kind == "feature" else 1
+                rows *= self.neighbors[level] if kind in ("place", "edge") else CELL if kind == "feature" else 1
             elif part.startswith("attend"):
                 rows *= self.weighed if kind in ("place", "out") else 1
             elif kind == "place":
@@ -193,6 +197,6 @@ class Architecture:
             total += rows * inputs * outputs
         # Turning the vectors from the common frame into that of their reader: nine a vector.
         for level in range(1, self.levels):
-            total += 9.0 * self.vectors * (self.neighbours[level] + 1) * float(CELL) ** -level
+            total += 9.0 * self.vectors * (self.neighbors[level] + 1) * float(CELL) ** -level
             total += 9.0 * self.vectors * self.interpolated * float(CELL) ** -(level - 1)
         return total + (9.0 * self.heads * self.rounds + 9.0 * (self.rounds - 1)) * self.weighed  # the moments

@@ -21,15 +21,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.errors import DensityWarning
+from poli.estimation.frames import spacing_per_radius
 from poli.estimation.model import Model
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 
 FEWEST = 64  # points: fewer do not say much of their surroundings
 # How far apart the points may be, in terms of the voxels of training: a quarter of the least, two and a half of the largest.
 _DENSER, _SPARSER = 0.25, 2.5
 _SAMPLED = 512  # points that the median is taken of
-_NEIGHBOURS = 17  # of each, itself included, where there is no network that knows them
-_MILLIMETRES = 1000.0
+_NEIGHBORS = 17  # of each, itself included, where there is no network that knows them
+_MILLIMETERS = 1000.0
 
 
 @dataclass(frozen=True)
@@ -54,19 +55,18 @@ class Seen:
         return Seen((float(min(voxels)), float(max(voxels))))
 
 
-def median_spacing(radii: np.ndarray, k: int) -> float:  # (N,) root mean square distances of the k nearest
-    """How far apart points are, from a sample of them; on a plane, k of them have about (k + 1) / 2 points' worth of area over pi
-    for mean squared distance."""
-    some = radii[:: max(1, len(radii) // _SAMPLED)]
-    return float(np.sqrt(2.0 * np.pi / (k + 1)) * np.partition(some, len(some) // 2)[len(some) // 2])
+def median_spacing(spacing: np.ndarray) -> float:  # (N,)
+    """The median, from a sample of the points."""
+    some = spacing[:: max(1, len(spacing) // _SAMPLED)]
+    return float(np.partition(some, len(some) // 2)[len(some) // 2])
 
 
 def complaint_of(model: Model, points: np.ndarray) -> str | None:  # (N, 3), N >= 16
     """What is wrong with the density of points, if anything is, for those who do not ask for their ellipsoids."""
-    k = min(_NEIGHBOURS, len(points))
-    distances = NeighbourIndex(points).nearest(k)[1][:, 1:]  # (N, k - 1), without the point itself
-    spacing = median_spacing(np.sqrt((distances**2).mean(axis=1)), k - 1)
-    return _complaint(model.name, Seen.by(model), len(points), spacing)
+    k = min(_NEIGHBORS, len(points))
+    distances = NeighborIndex(points).nearest(k)[0][:, 1:]  # (N, k - 1), without the point itself
+    spacing = spacing_per_radius(k - 1) * np.sqrt((distances**2).mean(axis=1))
+    return _complaint(model.name, Seen.by(model), len(points), median_spacing(spacing))
 
 
 def warn_of_density(model: Model, count: int, spacing: float, stacklevel: int = 3) -> None:
@@ -82,11 +82,11 @@ def _complaint(name: str, seen: Seen, count: int, spacing: float) -> str | None:
         known = f"the model '{name}' learned from voxels of {fine:g} to {coarse:g} m and is good for {low:g} to {high:g} m"
         if spacing < low:
             return (
-                f"points are {spacing:.2g} m apart (median); {known}. Thin them: voxel_downsample(scan, {fine:g}) of poli.voxels, "
+                f"points are {spacing:.2g} m apart (median); {known}. Thin them: poli.voxel_downsample(scan, {fine:g}), "
                 f"--voxel {fine:g} on the command line; if these are no metres, scale them first"
             )
         if spacing > high:
-            unit = "millimetres" if low <= spacing / _MILLIMETRES <= high else "another unit"
+            unit = "millimetres" if low <= spacing / _MILLIMETERS <= high else "another unit"
             return (
                 f"points are {spacing:.3g} m apart (median); {known}. If they are in {unit}, scale them to metres; if the cloud is "
                 "so sparse, or was thinned so far, take smaller voxels, or do not trust normals and sizes"

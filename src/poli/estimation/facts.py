@@ -14,7 +14,7 @@ from poli.errors import FormatError
 from poli.estimation.density import FEWEST, Seen
 from poli.estimation.inference import load_model, model_card, shipped_file
 
-_TOLD = ("results", "data_licence")  # in the .toml
+_TOLD = ("results", "data_license")  # in the .toml
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Facts:
     least_points: int
     calibration: float
     results: str
-    data_licence: str
+    data_license: str
     weights: int
     multiply_adds: int  # a point
     bytes: int
@@ -51,7 +51,7 @@ def facts_of(name: str) -> Facts:
         least_points=FEWEST,
         calibration=model.calibration,
         results=told["results"],
-        data_licence=told["data_licence"],
+        data_license=told["data_license"],
         weights=sum(tensor.size for tensor in model.weights.values()),
         multiply_adds=round(model.architecture.multiply_adds()),
         bytes=len(content),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from poli.ellipsoids.symmetric3 import eigh3
@@ -14,11 +16,17 @@ SMALLEST_RADIUS = 1e-150  # whatever the unit: only groups of duplicates have le
 TOLD = 12.0
 
 
-def group_radii(centres, below, neighbours, k: int, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
+def group_radii(centers, below, neighbors, k: int, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
     """Root mean square distance of the k first neighbours. Those of centre i are in row i `step`."""
-    radii = np.empty(len(centres))
-    run_chunks(bind(_radii, centres, below, neighbours, k, step, radii), len(centres))
+    radii = np.empty(len(centers))
+    run_chunks(bind(_radii, centers, below, neighbors, k, step, radii), len(centers))
     return radii
+
+
+def spacing_per_radius(k: int) -> float:
+    """How far apart points are on a plane, in root mean square distances of the k nearest others: the mean of their squared
+    distances is about the area of (k + 1) / 2 points over pi."""
+    return math.sqrt(2.0 * math.pi / (k + 1))
 
 
 @kernel(inline="always")
@@ -36,10 +44,10 @@ def sensor_frames(rays: np.ndarray, up: np.ndarray) -> np.ndarray:  # (N, 3), (3
     return frames
 
 
-def principal_frames(points: np.ndarray, neighbours: np.ndarray) -> np.ndarray:  # (N, 3), (N, k) -> (N, 3, 3)
+def principal_frames(points: np.ndarray, neighbors: np.ndarray) -> np.ndarray:  # (N, 3), (N, k) -> (N, 3, 3)
     """Principal axes of these neighbours, thinnest last; the first and the last point to where the neighbours are on average."""
     covariances, means = np.empty((len(points), 3, 3)), np.empty((len(points), 3))
-    run_chunks(bind(_moments, points, neighbours, covariances, means), len(points))
+    run_chunks(bind(_moments, points, neighbors, covariances, means), len(points))
     axes = eigh3(covariances)[1][:, :, ::-1]  # longest first
     x, z = axes[:, :, 0], axes[:, :, 2]
     x = x * np.where(np.einsum("ni,ni->n", means, x) < 0, -1.0, 1.0)[:, None]
@@ -68,12 +76,12 @@ def tell_context(  # -> (N, log_scale + 8 sensor) float32
 
 
 @kernel
-def _radii(centres, below, neighbours, k, step, begin, end, radii):
+def _radii(centres, below, neighbors, k, step, begin, end, radii):
     for i in range(begin, end):
         x, y, z = centres[i, 0], centres[i, 1], centres[i, 2]
         total = 0.0
         for j in range(k):
-            n = neighbours[i * step, j]
+            n = neighbors[i * step, j]
             total += (below[n, 0] - x) ** 2 + (below[n, 1] - y) ** 2 + (below[n, 2] - z) ** 2
         radii[i] = max(np.sqrt(total / max(k, 1)), SMALLEST_RADIUS)
 
@@ -113,18 +121,18 @@ def _tell_sight(frames, rays, seen, up, upright, first, begin, end, context):
 
 
 @kernel
-def _moments(points, neighbours, begin, end, covariances, means):
+def _moments(points, neighbors, begin, end, covariances, means):
     """Weighted mean and second moments of the nearest neighbours, seen from the point; weights fall with the cube of the distance.
 
     Measured on clouds of objects, the thin axis of these moments is nearer to the normal than that of any unweighted PCA: near
     neighbours are on the same sheet. Half of the mean is taken off: the point itself is as good a guess of where the sheet is.
     """
-    k = neighbours.shape[1]
+    k = neighbors.shape[1]
     weights = np.empty(k)
     for i in range(begin, end):
         total, spread = 0.0, 0.0
         for j in range(k):
-            n = neighbours[i, j]
+            n = neighbors[i, j]
             weights[j] = (
                 (points[n, 0] - points[i, 0]) ** 2 + (points[n, 1] - points[i, 1]) ** 2 + (points[n, 2] - points[i, 2]) ** 2
             )
@@ -137,7 +145,7 @@ def _moments(points, neighbours, begin, end, covariances, means):
             for b in range(3):
                 covariances[i, a, b] = 0.0
         for j in range(k):
-            n, weight = neighbours[i, j], weights[j] / total
+            n, weight = neighbors[i, j], weights[j] / total
             for a in range(3):
                 da = points[n, a] - points[i, a]
                 means[i, a] += weight * da

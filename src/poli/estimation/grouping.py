@@ -14,9 +14,9 @@ import numpy as np
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.distinct import Distinct
-from poli.estimation.frames import drawn_near, group_radii, principal_frames, sensor_frames, tell_context
+from poli.estimation.frames import drawn_near, group_radii, principal_frames, sensor_frames, spacing_per_radius, tell_context
 from poli.estimation.neighbourhoods import CELL, binary_scale, choose
-from poli.estimation.neighbours import NARROWEST, NeighbourIndex, check_range
+from poli.estimation.neighbours import NARROWEST, NeighborIndex, check_range
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
@@ -25,9 +25,9 @@ from poli.threads import run_chunks
 class Level:
     """The points of one level and their groups in the level below (level 0: in the cloud itself)."""
 
-    centres: np.ndarray  # (M,) int32, which points of the level below they are
+    centers: np.ndarray  # (M,) int32, which points of the level below they are
     frames: np.ndarray  # (M, 3, 3) float32, axes as columns
-    neighbours: np.ndarray  # (M, k) int32, into the level below
+    neighbors: np.ndarray  # (M, k) int32, into the level below
     offsets: np.ndarray  # (M, k, 3) float32, in the own frame and radius, none longer than the horizon
     radius: np.ndarray  # (M,) root mean square distance of the group
     size: int  # how many of the neighbours are the group; at level 0, the head reaches for more
@@ -37,7 +37,7 @@ class Level:
 class Interpolation:
     """How the points of a level read the next coarser one."""
 
-    neighbours: np.ndarray  # (M, 3) int32, into the coarser level
+    neighbors: np.ndarray  # (M, 3) int32, into the coarser level
     weights: np.ndarray  # (M, 3) float32, by inverse distance, of sum one
     offsets: np.ndarray  # (M, 3, 3) float32, in the frame and radius of the reader
 
@@ -62,33 +62,32 @@ def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()
     check_count(points, architecture)
     positions = np.ascontiguousarray(points)  # only their differences enter, all in float64
     index = index_of(positions, architecture)
-    near = [index.neighbourhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
+    near = [index.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
     rows = index.leaf_order  # where the points of a level, in leaf order, stand in its arrays
     # In leaf order, the cell of point i is led by point i // CELL of the next level, and so on.
     wide = [
         rows[:: CELL**level][np.repeat(near[level][:, :count], CELL**level, axis=0)[: len(points)]]
         for level, count in enumerate(architecture.wide, 1)
     ]
-    neighbours = np.empty((len(points), near[0].shape[1] + sum(w.shape[1] for w in wide)), np.int32)
-    neighbours[rows] = np.concatenate([rows[near[0]], *wide], axis=1)
-    k = min(architecture.neighbours[0], near[0].shape[1])
+    neighbors = np.empty((len(points), near[0].shape[1] + sum(w.shape[1] for w in wide)), np.int32)
+    neighbors[rows] = np.concatenate([rows[near[0]], *wide], axis=1)
+    k = min(architecture.neighbors[0], near[0].shape[1])
     if architecture.frames == "sensor" and sight.viewpoint is not None and sight.up is not None:
         frames = sensor_frames(points - sight.viewpoint, sight.up)
     else:
-        frames = principal_frames(positions, np.concatenate([neighbours[:, :k], neighbours[:, near[0].shape[1] :]], axis=1))
-    levels = [_level(positions, positions, np.arange(len(points), dtype=np.int32), frames, neighbours, k)]
+        frames = principal_frames(positions, np.concatenate([neighbors[:, :k], neighbors[:, near[0].shape[1] :]], axis=1))
+    levels = [_level(positions, positions, np.arange(len(points), dtype=np.int32), frames, neighbors, k)]
     interpolations = []
-    for number, k in enumerate(architecture.neighbours[1:], 1):
-        fine, fine_frames, centres = positions, frames, rows[::CELL]
-        positions, frames = fine[centres], fine_frames[centres]
-        levels.append(_level(positions, fine, centres, frames, rows[near[number - 1][::CELL, :k]], k))
+    for number, k in enumerate(architecture.neighbors[1:], 1):
+        fine, fine_frames, centers = positions, frames, rows[::CELL]
+        positions, frames = fine[centers], fine_frames[centers]
+        levels.append(_level(positions, fine, centers, frames, rows[near[number - 1][::CELL, :k]], k))
         leads = np.empty(len(fine), np.int32)
         leads[rows] = np.arange(len(fine)) // CELL
         how = (fine, fine_frames, levels[-2].radius, positions, leads, near[number], architecture.interpolated)
         interpolations.append(_interpolation(*how))
-        rows = np.arange(len(centres), dtype=np.int32)
-    # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
-    spacing = levels[0].radius * np.sqrt(2.0 * np.pi / (levels[0].size + 1))
+        rows = np.arange(len(centers), dtype=np.int32)
+    spacing = levels[0].radius * spacing_per_radius(levels[0].size)
     rays = None if sight.viewpoint is None else points - sight.viewpoint
     told = tell_context(levels[0].radius, levels[0].frames, rays, sight.up, architecture.log_scale, architecture.sensor)
     return Grouping(tuple(levels), tuple(interpolations), spacing, told)
@@ -119,42 +118,42 @@ def seen_from(sight: Sight, places: Distinct) -> Sight:
     return Sight(sight.viewpoint[order[first]], sight.up)
 
 
-def index_of(positions: np.ndarray, architecture: Architecture) -> NeighbourIndex:  # (N, 3)
+def index_of(positions: np.ndarray, architecture: Architecture) -> NeighborIndex:  # (N, 3)
     """The tree that a cloud is thinned by. That of a model without a sensor stands in the principal axes of the cloud, pointing to
     where its points are farther out: so that the points it keeps are the same when the cloud is turned."""
     if architecture.sensor:
-        return NeighbourIndex(positions)
+        return NeighborIndex(positions)
     check_range(positions, narrowest=NARROWEST)
     seen = positions - positions[len(positions) // 2]  # from one of them: an outlier, however far, costs the others no digits
     scale = binary_scale(float(np.abs(seen).max()) or 1.0)
     centred = scale * (seen - seen.mean(axis=0))
     axes = np.linalg.eigh(centred.T @ centred)[1]
     farther = np.where(((centred @ axes) ** 3).sum(axis=0) < 0.0, -1.0, 1.0)
-    return NeighbourIndex(seen @ (axes * farther))
+    return NeighborIndex(seen @ (axes * farther))
 
 
-def _level(positions, below, centres, frames, neighbours, k) -> Level:
-    k = min(k, neighbours.shape[1])
-    radius = group_radii(positions, below, neighbours, k)
-    offsets = np.empty((*neighbours.shape, 3), np.float32)
-    run_chunks(lambda begin, end: _offsets(positions, below, neighbours, frames, radius, begin, end, offsets), len(positions))
-    return Level(centres, frames.astype(np.float32), neighbours, offsets, radius, k)
+def _level(positions, below, centers, frames, neighbors, k) -> Level:
+    k = min(k, neighbors.shape[1])
+    radius = group_radii(positions, below, neighbors, k)
+    offsets = np.empty((*neighbors.shape, 3), np.float32)
+    run_chunks(lambda begin, end: _offsets(positions, below, neighbors, frames, radius, begin, end, offsets), len(positions))
+    return Level(centers, frames.astype(np.float32), neighbors, offsets, radius, k)
 
 
 def _interpolation(fine, frames, radius, coarse, leads, near, count: int) -> Interpolation:
     count = min(count, 1 + near.shape[1])
-    neighbours, weights = np.empty((len(fine), count), np.int32), np.empty((len(fine), count), np.float32)
+    neighbors, weights = np.empty((len(fine), count), np.int32), np.empty((len(fine), count), np.float32)
     offsets = np.empty((len(fine), count, 3), np.float32)
     args = (fine, frames, radius, coarse, leads, near)
-    run_chunks(lambda begin, end: _interpolate(*args, begin, end, neighbours, weights, offsets), len(fine))
-    return Interpolation(neighbours, weights, offsets)
+    run_chunks(lambda begin, end: _interpolate(*args, begin, end, neighbors, weights, offsets), len(fine))
+    return Interpolation(neighbors, weights, offsets)
 
 
 @kernel
-def _offsets(positions, below, neighbours, frames, radius, begin, end, offsets):
+def _offsets(positions, below, neighbors, frames, radius, begin, end, offsets):
     for i in range(begin, end):
-        for j in range(neighbours.shape[1]):
-            n = neighbours[i, j]
+        for j in range(neighbors.shape[1]):
+            n = neighbors[i, j]
             x, y, z = below[n, 0] - positions[i, 0], below[n, 1] - positions[i, 1], below[n, 2] - positions[i, 2]
             x, y, z = x / radius[i], y / radius[i], z / radius[i]
             near = drawn_near(x * x + y * y + z * z)
@@ -163,13 +162,13 @@ def _offsets(positions, below, neighbours, frames, radius, begin, end, offsets):
 
 
 @kernel
-def _interpolate(fine, frames, radius, coarse, leads, near, begin, end, neighbours, weights, offsets):
-    count = neighbours.shape[1]
+def _interpolate(fine, frames, radius, coarse, leads, near, begin, end, neighbors, weights, offsets):
+    count = neighbors.shape[1]
     shares = np.empty(count)
     for i in range(begin, end):
-        choose(fine, i, leads[i], coarse, near, radius[i], neighbours[i], shares)
+        choose(fine, i, leads[i], coarse, near, radius[i], neighbors[i], shares)
         for j in range(count):
-            n = neighbours[i, j]
+            n = neighbors[i, j]
             weights[i, j] = shares[j]
             x, y, z = coarse[n, 0] - fine[i, 0], coarse[n, 1] - fine[i, 1], coarse[n, 2] - fine[i, 2]
             x, y, z = x / radius[i], y / radius[i], z / radius[i]

@@ -1,4 +1,4 @@
-"""`poli.estimate`: points to ellipsoids by a trained network."""
+"""`poli.estimate`: points to ellipsoids, by a trained network or by PCA."""
 
 from __future__ import annotations
 
@@ -8,28 +8,33 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.arrays import real_array
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError, did_you_mean
 from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.grouping import Sight
 from poli.estimation.model import Model, read_model
 from poli.estimation.neighbours import check_range
+from poli.estimation.pca import NEIGHBORS, pca
 from poli.estimation.standpoint import warn_of_distance
 from poli.scan import ScanLike, points_of
+from poli.validation import real_array
 
 _SHIPPED = Path(__file__).parent / "models"
+PCA = "pca"  # the name that stands for no network
 UP = np.array([0.0, 0.0, 1.0])
 UP.flags.writeable = False
 
 
 def estimate(
-    scan: ScanLike,  # (N, 3), N >= 16
+    scan: ScanLike,  # (N, 3); networks: N >= 16
     model: str | os.PathLike[str] = "lidar",
     viewpoint: np.ndarray | None = None,  # (3,) or (N, 3); the origin if not given
     up: np.ndarray | None = UP,  # (3,)
     merged: bool = False,
     warn: bool = True,
+    *,
+    k: int | None = None,
+    radius: float | None = None,
 ) -> Ellipsoids:
     """An ellipsoid for every point, by a network that has learned from pairs of clouds how surfaces run between points.
 
@@ -39,17 +44,25 @@ def estimate(
     A model for scans is told where the sensor stood, and which way was up: the origin and the z axis, as in the frame of an upright
     sensor. Give `up=None` if nobody knows, and `merged=True` for points that were not all seen from one place.
 
+    `model="pca"` is `poli.pca` with `k` neighbors (24 if not given) or all within `radius` metres; it needs to know nothing of
+    the sensor. Networks take neither of the two.
+
     Clouds that are denser or sparser than what the model knows, in other units for instance, bring a `DensityWarning`, and
     points that no sensor at the viewpoint can have seen a `ViewpointWarning`, unless `warn=False`.
     """
+    if model == PCA:
+        return pca(scan, NEIGHBORS if k is None else k, radius, viewpoint=viewpoint)
+    for name, value in (("k", k), ("radius", radius)):
+        if value is not None:
+            problem = f"{{argument}} is {value!r}, which only PCA takes, and the model is {os.fspath(model)!r}"
+            raise InputError(problem, argument=name, remedy="leave it out, or choose the model pca")
     points = points_of(scan).copy()
     network = load_model(model)
     sight = sight_of(viewpoint, up, merged, len(points))
-    spacings: list[float] = []
-    covariances = network.covariances(points, sight, lambda radii, k: spacings.append(median_spacing(radii, k)) if warn else None)
+    covariances, spacing = network.covariances_and_spacing(points, sight)
     if warn:
         warn_of_distance(network, points, sight)
-        warn_of_density(network, len(points), spacings[0])
+        warn_of_density(network, len(points), median_spacing(spacing))
     return Ellipsoids.trusted(points, covariances, viewpoint)
 
 

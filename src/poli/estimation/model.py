@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,22 +28,21 @@ class Model:
     metadata: dict[str, str]
     training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if nobody knows
 
-    def covariances(  # (N, 3) -> (N, 3, 3)
-        self,
-        points: np.ndarray,
-        sight: Sight = Sight(),  # noqa: B008
-        spaced: Callable[[np.ndarray, int], None] | None = None,
-    ) -> np.ndarray:
-        """Calibrated: matched points of two clouds of this density differ by N(0, 2 C). `spaced` as in `runtime.covariances`."""
+    def covariances(self, points: np.ndarray, sight: Sight = Sight()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
+        """Calibrated: matched points of two clouds of this density differ by N(0, 2 C)."""
+        return self.covariances_and_spacing(points, sight)[0]
+
+    def covariances_and_spacing(self, points: np.ndarray, sight: Sight) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3), (M,)
+        """The same, and how far apart the points are around each of the M distinct places, in metres."""
         with np.errstate(over="ignore"):
-            found = covariances(points, self.architecture, self.weights, self.calibration, sight, spaced=spaced)
+            found, spacing = covariances(points, self.architecture, self.weights, self.calibration, sight)
         # Weights that are finite can overflow all the same; only what comes out tells.
         if not np.isfinite(found.sum()) and not np.isfinite(found).all():
             raise DegenerateError(
                 f"the model '{self.name[:80]}' gives ellipsoids that are not finite; its weights are damaged, or the points are "
                 "beyond any size that it can tell; train it again, or scale the points"
             )
-        return found
+        return found, spacing
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:

@@ -31,7 +31,7 @@ _FINEST = 2.0**-15  # of the cloud's extent
 _ROUNDED = np.float32(1.0 + 1e-5)
 
 
-def neighbourhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarray:  # -> (N, k) int32
+def neighborhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarray:  # -> (N, k) int32
     """Of a tree as `NeighbourIndex.tree` gives it; k must be less than the number of points."""
     count, first = xyz.shape[1], (1 << depth) - 1
     found = np.empty((count, k), np.int32)

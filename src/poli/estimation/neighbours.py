@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from poli.arrays import real_number, whole_number
 from poli.errors import InputError
-from poli.estimation.neighbourhoods import neighbourhoods, thinned, too_fine
+from poli.estimation.neighbourhoods import neighborhoods, thinned, too_fine
 from poli.estimation.splitting import LEAF, split
 from poli.kernel import bind, kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
+from poli.validation import real_number, whole_number
 
 STACK = 64  # deeper than any tree of 2^31 points
 # Squares of distances must be numbers: from 1e154 on they are infinite, below 1e-162 they are zero. Fourteen orders of magnitude
@@ -26,7 +26,7 @@ FARTHEST, NARROWEST = 1e140, 1e-140
 _BLOCK = 64  # queries, one after another, that start from each other's bounds: the same, whichever threads share the work
 
 
-class NeighbourIndex:
+class NeighborIndex:
     """A k-d tree over points. Build it once, ask it as often as you like, from as many threads as you like."""
 
     def __init__(self, points: ScanLike) -> None:  # (N, 3)
@@ -53,16 +53,16 @@ class NeighbourIndex:
         return len(self.points)
 
     def nearest(self, k: int, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M, k), (M, k)
-        """Indices (int32) of the `k` nearest points and their distances, ascending. Without queries: of the points
-        themselves, each its own first neighbour unless it has duplicates."""
+        """Distances of the `k` nearest points, ascending, and their indices (int32). Without queries: of the points
+        themselves, each its own first neighbor unless it has duplicates."""
         k = whole_number(k, "k", least=1)
         if k > len(self):
             raise InputError(f"k is {k}; expected 1 to {len(self)}, the number of points")
-        found, squared = self.nearest_in_leaf_order(k) if queries is None else self._search(k, _columns(queries))
+        squared, found = self.nearest_in_leaf_order(k) if queries is None else self._search(k, _columns(queries))
         indices, distances = np.empty_like(found), np.empty_like(squared)
         rows = self._order if queries is None else np.arange(len(found), dtype=np.int32)
         run_chunks(bind(_unsort, rows, self._order, found, squared, indices, distances), len(found), 4096)
-        return indices, distances
+        return distances, indices
 
     def within(self, radius: float, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M + 1,), (total,)
         """All neighbours within `radius`, as (starts, indices): those of query i are indices[starts[i]:starts[i + 1]],
@@ -91,14 +91,14 @@ class NeighbourIndex:
         return self._ranges, self._boxes, self._xyz, self._depth
 
     def nearest_in_leaf_order(self, k: int) -> tuple[np.ndarray, np.ndarray]:  # (N, k), (N, k)
-        """The k nearest of every point, rows and indices both in leaf order; squared distances."""
+        """Squared distances and indices of the k nearest of every point, rows and indices both in leaf order."""
         return self._search(k, self._xyz)
 
-    def neighbourhoods(self, k: int, thinning: int = 0, ordered: bool = False) -> np.ndarray:  # (M, k) int32
+    def neighborhoods(self, k: int, thinning: int = 0, ordered: bool = False) -> np.ndarray:  # (M, k) int32
         """The k nearest others of every point, in leaf order, of the cloud thinned `thinning` times by CELL: a set each, or, if
         `ordered`, nearest first. Much faster than `nearest`, which takes queries one by one."""
         ranges, boxes, xyz, depth = thinned(self.tree, thinning)
-        found = neighbourhoods(ranges, boxes, xyz, depth, k, ordered)
+        found = neighborhoods(ranges, boxes, xyz, depth, k, ordered)
         fine = too_fine(boxes, depth)
         if k and fine.any():
             _search_again((ranges, boxes, xyz, depth), fine, k, found)
@@ -111,7 +111,7 @@ class NeighbourIndex:
         bind(split, self._xyz, self._order, self._ranges, self._boxes, self._depth, levels)(begin, end)
 
 
-def diagonal(index: NeighbourIndex) -> float:
+def diagonal(index: NeighborIndex) -> float:
     """Of the box of all points: no two are farther apart."""
     box = index.tree[1][0]
     return float(np.sqrt(((box[3:] - box[:3]) ** 2).sum()))
@@ -136,7 +136,7 @@ def _search(tree, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     found = np.empty((columns.shape[1], k), np.int32)
     squared = np.empty((columns.shape[1], k))
     run_chunks(bind(_nearest, *tree, k, columns, found, squared), -(-columns.shape[1] // _BLOCK), smallest=4)
-    return found, squared
+    return squared, found
 
 
 def _search_again(tree, leaves: np.ndarray, k: int, found: np.ndarray) -> None:  # (L,) bool, (M, k)
@@ -144,7 +144,7 @@ def _search_again(tree, leaves: np.ndarray, k: int, found: np.ndarray) -> None: 
     ranges, _, xyz, depth = tree
     spans = ranges[(1 << depth) - 1 :][: len(leaves)][leaves]
     rows = np.concatenate([np.arange(lo, hi) for lo, hi in spans])
-    nearest, _ = _search(tree, k + 1, np.ascontiguousarray(xyz[:, rows]))
+    _, nearest = _search(tree, k + 1, np.ascontiguousarray(xyz[:, rows]))
     itself = nearest == rows[:, None]
     itself[~itself.any(axis=1), -1] = True  # a heap of duplicates: one of the others goes
     found[rows] = nearest[~itself].reshape(len(rows), k)

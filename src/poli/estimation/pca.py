@@ -6,18 +6,20 @@ from typing import Literal
 
 import numpy as np
 
-from poli.arrays import real_number, whole_number
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbours import FARTHEST, STACK, NeighbourIndex, box_distance
+from poli.estimation.neighbours import FARTHEST, STACK, NeighborIndex, box_distance
 from poli.kernel import bind, kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
+from poli.validation import real_number, whole_number
+
+NEIGHBORS = 24  # default of `pca`, and of whatever estimates by it unless a reason stands beside another number
 
 
 def pca(
     scan: ScanLike,  # (N, 3)
-    k: int = 24,
+    k: int = NEIGHBORS,
     radius: float | None = None,
     regularize: Literal["none", "plane"] = "none",
     floor: float = 0.0,
@@ -37,7 +39,7 @@ def pca(
     if regularize not in ("none", "plane"):
         raise InputError(f"regularize is {regularize!r}; expected 'none' or 'plane'")
     points = points_of(scan).copy()  # a field is a value: what becomes of the scan later does not touch it
-    index = NeighbourIndex(points)
+    index = NeighborIndex(points)
     covariances = _within(index, radius) if radius is not None else _nearest(index, min(k, len(points)))
     field = Ellipsoids.trusted(points, covariances, viewpoint)
     if floor:
@@ -45,18 +47,18 @@ def pca(
     return field.as_planes() if regularize == "plane" else field
 
 
-def _nearest(index: NeighbourIndex, k: int) -> np.ndarray:  # -> (N, 3, 3)
+def _nearest(index: NeighborIndex, k: int) -> np.ndarray:  # -> (N, 3, 3)
     covariances = np.empty((len(index), 3, 3))
     if k < 3:
-        spacing = index.nearest_in_leaf_order(min(2, len(index)))[1][:, -1]  # zero for a single point or a duplicate: a dot
+        spacing = index.nearest_in_leaf_order(min(2, len(index)))[0][:, -1]  # zero for a single point or a duplicate: a dot
         covariances[index.leaf_order] = spacing[:, None, None] * np.eye(3)
         return covariances
-    found, _ = index.nearest_in_leaf_order(k)
+    _, found = index.nearest_in_leaf_order(k)
     run_chunks(bind(_covariances, index.tree[2], index.leaf_order, found, covariances), len(index))
     return covariances
 
 
-def _within(index: NeighbourIndex, radius: float) -> np.ndarray:  # -> (N, 3, 3)
+def _within(index: NeighborIndex, radius: float) -> np.ndarray:  # -> (N, 3, 3)
     # No two points are farther apart, and squares of it are numbers.
     radius = min(real_number(radius, "radius", "a positive number of metres", above=True), 4.0 * FARTHEST)
     covariances = np.empty((len(index), 3, 3))

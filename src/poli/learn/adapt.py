@@ -152,7 +152,7 @@ def judge(model: Model, source: ScanSource, loss: LossConfig) -> Judged:
 
 def _settings(log: TrackedLog, model: Model, base: str, config: AdaptConfig) -> tuple[TrainConfig, ScanConfig]:
     # What the pairs are of, so that a run does not go on with others.
-    about = f"{log.name}: {len(log.scans)} scans, {log.metres:.3f} m; {config.pairs} of {len(log.steps)}, {config.reach:g} m"
+    about = f"{log.name}: {len(log.scans)} scans, {log.meters:.3f} m; {config.pairs} of {len(log.steps)}, {config.reach:g} m"
     scans = ScanConfig(worlds=0, validation_worlds=0, datasets=(about,), voxels=config.voxels, points=config.points)
     schedule = ScheduleConfig(
         config.steps, config.learning_rate, warmup=min(50, config.steps), settle=1.0, average=0.99, validate_every=config.steps

@@ -52,7 +52,7 @@ def write_card(path: Path, log: TrackedLog, base: str, settings: TrainConfig, re
     low, high = min(settings.scans.voxels), max(settings.scans.voxels)
     verdict = "" if result.kept else "\n**No better than the model that it began from: kept only because that was asked for.**\n"
     text = _CARD.format(
-        name=settings.name, base=base, log=log.name, scans=len(log.scans), metres=log.metres, learned=result.learned_pairs,
+        name=settings.name, base=base, log=log.name, scans=len(log.scans), meters=log.meters, learned=result.learned_pairs,
         held_out=result.held_out_pairs, low=low, high=high, points=settings.scans.points, rate=settings.schedule.learning_rate,
         seed=settings.seed, steps=settings.schedule.steps, minutes=result.minutes,
         calibration=result.calibration, before=result.before, after=result.after, verdict=verdict,

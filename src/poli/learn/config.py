@@ -17,6 +17,8 @@ from poli.learn.scan_config import ScanConfig
 
 _LARGEST, _LARGEST_WHOLE = 1e300, 1 << 63
 SHAPES_A_SEED = 10_000  # a run's shapes are those from seed * 10,000 on
+# Settings of checkpoints and models written before 0.1, by their names since.
+_RENAMED = {"gate": "max_distance", "neighbours": "neighbors"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,14 @@ class TrainConfig:
 
     @staticmethod
     def from_json(text: str) -> TrainConfig:
-        return build(TrainConfig, parse_json(text, "the configuration"), "")
+        """What `to_json` wrote, under the names of any version."""
+        return build(TrainConfig, _renamed(parse_json(text, "the configuration")), "")
+
+
+def _renamed(values: Any) -> Any:
+    if not isinstance(values, dict):
+        return "neighbors" if values == "neighbours" else values  # the kind of frames
+    return {_RENAMED.get(name, name): _renamed(value) for name, value in values.items()}
 
 
 def read_config(path: str | Path) -> TrainConfig:

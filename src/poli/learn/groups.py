@@ -17,11 +17,11 @@ class GroupBatch:
     """Several groupings, one behind the other, as tensors; indices count through the batch."""
 
     frames: tuple[torch.Tensor, ...]  # by level: (M, 3, 3)
-    centres: tuple[torch.Tensor, ...]  # (M,)
-    neighbours: tuple[torch.Tensor, ...]  # (M, k)
+    centers: tuple[torch.Tensor, ...]  # (M,)
+    neighbors: tuple[torch.Tensor, ...]  # (M, k)
     offsets: tuple[torch.Tensor, ...]  # (M, k, 3)
     context: torch.Tensor  # (N, c) of level 0
-    up_neighbours: tuple[torch.Tensor, ...]  # from level 1 to 0, from 2 to 1, ...: (M, 3)
+    up_neighbors: tuple[torch.Tensor, ...]  # from level 1 to 0, from 2 to 1, ...: (M, 3)
     up_weights: tuple[torch.Tensor, ...]  # (M, 3)
     up_offsets: tuple[torch.Tensor, ...]  # (M, 3, 3)
     spacing: torch.Tensor  # (N,)
@@ -31,7 +31,7 @@ class GroupBatch:
     def of(groupings: Sequence[Grouping]) -> GroupBatch:
         """Groupings of one architecture, with groups of equal size (clouds of more points than a group has)."""
         depth = len(groupings[0].levels)
-        counts = [[len(g.levels[level].centres) for g in groupings] for level in range(depth)]
+        counts = [[len(g.levels[level].centers) for g in groupings] for level in range(depth)]
         starts = [np.concatenate([[0], np.cumsum(c)[:-1]]) for c in counts]
 
         def joined(arrays) -> torch.Tensor:
@@ -43,11 +43,11 @@ class GroupBatch:
         ups = range(depth - 1)
         return GroupBatch(
             tuple(joined(g.levels[i].frames for g in groupings) for i in range(depth)),
-            tuple(shifted((g.levels[i].centres for g in groupings), max(i - 1, 0)) for i in range(depth)),
-            tuple(shifted((g.levels[i].neighbours for g in groupings), max(i - 1, 0)) for i in range(depth)),
+            tuple(shifted((g.levels[i].centers for g in groupings), max(i - 1, 0)) for i in range(depth)),
+            tuple(shifted((g.levels[i].neighbors for g in groupings), max(i - 1, 0)) for i in range(depth)),
             tuple(joined(g.levels[i].offsets for g in groupings) for i in range(depth)),
             joined(g.context for g in groupings),
-            tuple(shifted((g.interpolations[i].neighbours for g in groupings), i + 1) for i in ups),
+            tuple(shifted((g.interpolations[i].neighbors for g in groupings), i + 1) for i in ups),
             tuple(joined(g.interpolations[i].weights for g in groupings) for i in ups),
             tuple(joined(g.interpolations[i].offsets for g in groupings) for i in ups),
             joined(g.spacing.astype(np.float32) for g in groupings),

@@ -53,7 +53,7 @@ def estimate(
         covariances = places.of_points((factor @ factor.transpose(1, 2)).cpu().numpy())
     if warn:
         warn_of_distance(trained, points, sight)
-        warn_of_density(trained, len(points), median_spacing(grouping.levels[0].radius, grouping.levels[0].size))
+        warn_of_density(trained, len(points), median_spacing(grouping.spacing))
     return Ellipsoids.trusted(points, covariances, viewpoint)
 
 

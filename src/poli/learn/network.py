@@ -73,7 +73,7 @@ class Network(nn.Module):
 
     def _encode(self, batch: GroupBatch, level: int, below: tuple[torch.Tensor, torch.Tensor] | None) -> torch.Tensor:
         """A level's groups through the shared MLP, pooled, and what their centres knew: (M, scalars + 3 vectors)."""
-        name, frames, neighbours, place = f"down{level}", batch.frames[level], batch.neighbours[level], batch.offsets[level]
+        name, frames, neighbors, place = f"down{level}", batch.frames[level], batch.neighbors[level], batch.offsets[level]
         own: list[torch.Tensor] = []
         if below is None:
             hidden = self._map(f"{name}_place", _squares(place[:, : batch.size]))
@@ -82,11 +82,11 @@ class Network(nn.Module):
             own = [batch.context]
         else:
             scalars, vectors = below
-            hidden = self._map(f"{name}_place", torch.cat([place, _turn(_gather(vectors, neighbours), frames)], dim=2))
+            hidden = self._map(f"{name}_place", torch.cat([place, _turn(_gather(vectors, neighbors), frames)], dim=2))
             # Mapped before they are gathered: k times cheaper.
-            hidden = hidden + _gather(self._map(f"{name}_feature", scalars), neighbours)
-            centres = batch.centres[level]
-            own = [_gather(scalars, centres), _turn(_gather(vectors, centres)[:, None], frames)[:, 0]]
+            hidden = hidden + _gather(self._map(f"{name}_feature", scalars), neighbors)
+            centers = batch.centers[level]
+            own = [_gather(scalars, centers), _turn(_gather(vectors, centers)[:, None], frames)[:, 0]]
         hidden = functional.relu(self._map(f"{name}_edge", functional.relu(hidden)))
         return self._map(f"{name}_node", torch.cat([hidden.max(dim=1).values, hidden.mean(dim=1), *own], dim=1))
 
@@ -94,9 +94,9 @@ class Network(nn.Module):
         self, batch: GroupBatch, level: int, coarse: tuple[torch.Tensor, torch.Tensor], own: tuple[torch.Tensor, torch.Tensor]
     ) -> torch.Tensor:
         """What the coarser level knows, read by distance, beside what this level knew: (M, scalars + 3 vectors)."""
-        name, frames, neighbours = f"up{level}", batch.frames[level], batch.up_neighbours[level]
-        place = torch.cat([batch.up_offsets[level], _turn(_gather(coarse[1], neighbours), frames)], dim=2)
-        hidden = functional.relu(self._map(f"{name}_place", place) + _gather(self._map(f"{name}_feature", coarse[0]), neighbours))
+        name, frames, neighbors = f"up{level}", batch.frames[level], batch.up_neighbors[level]
+        place = torch.cat([batch.up_offsets[level], _turn(_gather(coarse[1], neighbors), frames)], dim=2)
+        hidden = functional.relu(self._map(f"{name}_place", place) + _gather(self._map(f"{name}_feature", coarse[0]), neighbors))
         read = (hidden * batch.up_weights[level][:, :, None]).sum(dim=1)
         return self._map(f"{name}_node", torch.cat([read, own[0], _turn(own[1][:, None], frames)[:, 0]], dim=1))
 
@@ -109,7 +109,7 @@ class Network(nn.Module):
     def ellipsoids(self, batch: GroupBatch, scalars: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N, head)
         """L in the own frame and in local spacings, and the features that its size hangs on."""
         a = self.architecture
-        x, near = batch.offsets[0], batch.neighbours[0]
+        x, near = batch.offsets[0], batch.neighbors[0]
         squares = _squares(_drawn_in(x) if a.wide else x)
         # Neighbours of the whole region start with the weight that their distance gives them in the frames (`grouping`).
         prior = -DISTANCE_PRIOR * (x * x).sum(2, keepdim=True).log1p() if a.wide else 0.0

@@ -9,7 +9,7 @@ from poli.estimation.architecture import Architecture
 from poli.estimation.model import Model
 from poli.estimation.neighbourhoods import CELL
 
-ONNX_FORMAT = "poli onnx 1"
+ONNX_FORMAT = "poli onnx 2"
 _MANY = 1 << 40  # points: a cloud so large that no level has too few to search
 
 
@@ -28,7 +28,7 @@ OUTPUT = Argument("covariances", ("N", 3, 3), "float32", "square metres, calibra
 
 def contract(model: Model) -> dict[str, Any]:
     """All that a caller has to know."""
-    counts = neighbour_counts(model.architecture)
+    counts = neighbor_counts(model.architecture)
     return {
         "format": ONNX_FORMAT,
         "model": model.name,
@@ -42,13 +42,13 @@ def contract(model: Model) -> dict[str, Any]:
     }
 
 
-def neighbour_counts(architecture: Architecture) -> list[int]:
+def neighbor_counts(architecture: Architecture) -> list[int]:
     """By level, how many nearest others every point needs."""
     return [k for k, _ in architecture.searches(_MANY)]
 
 
 def inputs(architecture: Architecture) -> list[Argument]:
-    counts = neighbour_counts(architecture)
+    counts = neighbor_counts(architecture)
     origin = "the sensor" if architecture.sensor else "their centroid"
     arguments = [Argument("points", ("N", 3), "float32", f"metres, relative to {origin}: subtract it in double precision")]
     if architecture.sensor:
@@ -60,7 +60,7 @@ def inputs(architecture: Architecture) -> list[Argument]:
         lead = f"for every point of level {level - 1}, the point of level {level} that leads its cell"
         near = f"the nearest other points within level {level}, nearest first"
         arguments += [
-            Argument(f"centres{level}", (here,), "int64", kept),
+            Argument(f"centers{level}", (here,), "int64", kept),
             Argument(f"lead{level}", (below,), "int64", lead),
             Argument(f"near{level}", (here, counts[level]), "int64", near),
         ]

@@ -56,11 +56,11 @@ class _Graph(torch.nn.Module):
     def forward(self, *tensors: torch.Tensor) -> torch.Tensor:  # (N, 3, 3)
         given = dict(zip(self.names, tensors, strict=True))
         architecture = self.network.architecture
-        near, centres, leads = (
+        near, centers, leads = (
             tuple(given[f"{name}{level}"] for level in range(first, architecture.levels))
-            for name, first in (("near", 0), ("centres", 1), ("lead", 1))
+            for name, first in (("near", 0), ("centers", 1), ("lead", 1))
         )
-        batch = group_tensors(given["points"], given.get("up"), Hierarchy(near, centres, leads), architecture)
+        batch = group_tensors(given["points"], given.get("up"), Hierarchy(near, centers, leads), architecture)
         scalars = self.network.features(batch)
         L, hidden = self.network.ellipsoids(batch, scalars)
         variances, axes = eigh3(L @ L.transpose(1, 2))

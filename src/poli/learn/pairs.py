@@ -16,7 +16,7 @@ from poli.data.shapes import Mesh
 from poli.errors import InputError
 from poli.estimation.architecture import LEAST_POINTS, Architecture
 from poli.estimation.grouping import group
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
 from poli.se3 import measured, so3_exp
@@ -33,7 +33,7 @@ class PairConfig:
     max_rotation: float = 60.0  # degrees, between P and Q
     translation_noise: float = 0.0  # standard deviation of the measured pose, an axis, in radii of the object
     rotation_noise: float = 0.0  # degrees, an axis
-    gate: float | None = None  # matches farther than this under the measured pose do not count
+    max_distance: float | None = None  # matches farther than this under the measured pose do not count
 
     def __post_init__(self) -> None:
         if not self.points or min(self.points) < LEAST_POINTS:
@@ -42,8 +42,10 @@ class PairConfig:
             raise InputError("pairs.clouds and pairs.partners must be at least 1")
         if not self.partner_density >= 1.0:
             raise InputError(f"pairs.partner_density is {self.partner_density}; expected at least 1")
-        if min(self.max_rotation, self.translation_noise, self.rotation_noise) < 0 or (self.gate is not None and self.gate <= 0):
-            raise InputError("pairs: rotations and noise must be at least 0, and gate above 0")
+        if min(self.max_rotation, self.translation_noise, self.rotation_noise) < 0 or (
+            self.max_distance is not None and self.max_distance <= 0
+        ):
+            raise InputError("pairs: rotations and noise must be at least 0, and max_distance above 0")
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ def draw_pairs(
             T_true, T_measured = _poses(config, rng)
             p = (p - T_true[:3, 3]) @ T_true[:3, :3]  # into a frame of its own, so that T_true leads back
             seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
-            nearest, distance = NeighbourIndex(seen).nearest(1, q)
+            distance, nearest = NeighborIndex(seen).nearest(1, q)
             sources.append(p[nearest[:, 0]])
             targets.append(q)
-            weights.append(np.ones(count) if config.gate is None else (distance[:, 0] <= config.gate).astype(float))
+            weights.append(np.ones(count) if config.max_distance is None else (distance[:, 0] <= config.max_distance).astype(float))
             noisy.append(T_measured)
             true.append(T_true)
     stacked = [torch.from_numpy(np.stack(a)) for a in (sources, targets, weights, noisy)]

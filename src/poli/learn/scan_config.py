@@ -33,7 +33,7 @@ class ScanConfig:
     # beams are off by a constant each, and real ranges scatter more than data sheets say.
     beam_bias: float = 0.0  # metres
     extra_noise: float = 0.0  # metres
-    gate: float = 2.0  # metres, or as many voxels if that is more: farther points are no match
+    max_distance: float = 2.0  # metres, or as many voxels if that is more: farther points are no match
     blind: float = 0.06  # share of the clouds that are not told where the sensor is; as many not which way is up, nor either
 
     def __post_init__(self) -> None:
@@ -47,8 +47,8 @@ class ScanConfig:
             raise InputError("scans: ask for worlds or name datasets; there is nothing to train on")
         if min(self.stations, self.sensors_each, self.clouds) < 1 or self.points < 64 or not self.sensors:
             raise InputError("scans: stations, sensors_each and clouds must be at least 1, points at least 64; name a sensor")
-        if not self.voxels or not all(v > 0 for v in self.voxels) or min(self.survey_voxel, self.gate) <= 0:
-            raise InputError("scans: voxels, survey_voxel and gate must be positive")
+        if not self.voxels or not all(v > 0 for v in self.voxels) or min(self.survey_voxel, self.max_distance) <= 0:
+            raise InputError("scans: voxels, survey_voxel and max_distance must be positive")
         if min(self.rotation_noise, self.translation_noise, self.beam_bias, self.extra_noise) < 0 or not (
             0 <= self.raw_share <= 1 and 0 <= self.blind <= 0.3
         ):

@@ -25,7 +25,7 @@ from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight, group
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.learn.config import resolve
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
@@ -105,8 +105,8 @@ def draw_scans(
         if cloud.pair.covariance is None:  # nobody measured it, so that it is ours to err
             T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
         seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
-        nearest, distance = NeighbourIndex(seen).nearest(1, targets)
-        weights = (distance[:, 0] <= config.gate * max(1.0, cloud.voxel)).astype(float)
+        distance, nearest = NeighborIndex(seen).nearest(1, targets)
+        weights = (distance[:, 0] <= config.max_distance * max(1.0, cloud.voxel)).astype(float)
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         groupings.append(group(points, architecture, _sight(config, rng)))
         normals.append(q.fields["true"])

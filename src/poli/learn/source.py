@@ -54,7 +54,7 @@ class ObjectSource:
         pairs = self._config.pairs
         for m, mesh in enumerate(self._held_out):
             for points in pairs.points:
-                one = PairConfig(points=(points,), max_rotation=pairs.max_rotation, gate=pairs.gate)
+                one = PairConfig(points=(points,), max_rotation=pairs.max_rotation, max_distance=pairs.max_distance)
                 for draw in range(draws):
                     rng = np.random.default_rng([_VALIDATION_SEED, m, points, draw])
                     yield draw_pairs(partial(_always, mesh), one, self._config.architecture, rng)

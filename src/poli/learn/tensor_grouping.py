@@ -5,13 +5,12 @@ Offsets are float32, as the points are; frames, whose axes a rounding may turn, 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 
 from poli.estimation.architecture import HORIZON, Architecture
-from poli.estimation.frames import TOLD
+from poli.estimation.frames import TOLD, spacing_per_radius
 from poli.estimation.neighbourhoods import CANDIDATES
 from poli.learn.groups import GroupBatch
 from poli.learn.matrices3 import eigh3
@@ -24,7 +23,7 @@ class Hierarchy:
     """The levels of a cloud: which points each keeps of the level below, and who is near whom."""
 
     near: tuple[torch.Tensor, ...]  # by level: (M, k) int64, the nearest others of the level itself, nearest first
-    centres: tuple[torch.Tensor, ...]  # from level 1 on: (M,) int64, into the level below
+    centers: tuple[torch.Tensor, ...]  # from level 1 on: (M,) int64, into the level below
     leads: tuple[torch.Tensor, ...]  # from level 1 on: int64, for every point of the level below, who of this one leads its cell
 
 
@@ -34,20 +33,20 @@ def group_tensors(
     hierarchy: Hierarchy,
     architecture: Architecture,
 ) -> GroupBatch:
-    near, centres = hierarchy.near, hierarchy.centres
-    levels, sizes = range(architecture.levels), architecture.neighbours
+    near, centers = hierarchy.near, hierarchy.centers
+    levels, sizes = range(architecture.levels), architecture.neighbors
     itself = torch.arange(points.shape[0], device=points.device)
     origins, led = [itself], itself  # which points of the cloud a level keeps; who of the level leads a point of the cloud
     wide = []  # points of the cloud that all points of a cell hear of through their lead: (N, count) by level
     for level in levels[1:]:
-        origins.append(origins[-1][centres[level - 1]])
+        origins.append(origins[-1][centers[level - 1]])
         led = hierarchy.leads[level - 1][led]
         wide += [origins[level][near[level][:, :count]][led] for count in architecture.wide[level - 1 : level]]
     positions = [points[rows] for rows in origins]
-    neighbours = [torch.cat([near[0], *wide], dim=1)]
-    neighbours += [near[level - 1][:, : sizes[level]][centres[level - 1]] for level in levels[1:]]
+    neighbors = [torch.cat([near[0], *wide], dim=1)]
+    neighbors += [near[level - 1][:, : sizes[level]][centers[level - 1]] for level in levels[1:]]
 
-    metric = [positions[max(level - 1, 0)][neighbours[level]] - positions[level][:, None] for level in levels]  # (M, k, 3) metres
+    metric = [positions[max(level - 1, 0)][neighbors[level]] - positions[level][:, None] for level in levels]  # (M, k, 3) metres
     radii = [x[:, :size].square().sum(2).mean(1).sqrt().clamp_min(_SMALLEST_RADIUS) for x, size in zip(metric, sizes, strict=True)]
     if architecture.frames == "sensor" and up is not None:
         frame = _sensor_frames(points.double(), up.double()).float()
@@ -57,15 +56,14 @@ def group_tensors(
     read = [_interpolation(hierarchy, positions, radii, level, architecture.interpolated) for level in levels[:-1]]
     return GroupBatch(
         frames=tuple(frames),
-        centres=(itself, *centres),
-        neighbours=tuple(neighbours),
+        centers=(itself, *centers),
+        neighbors=tuple(neighbors),
         offsets=tuple(_seen(x, f, r) for x, f, r in zip(metric, frames, radii, strict=True)),
         context=_context(radii[0], frame, points, up, architecture),
-        up_neighbours=tuple(chosen for chosen, _, _ in read),
+        up_neighbors=tuple(chosen for chosen, _, _ in read),
         up_weights=tuple(weights for _, weights, _ in read),
         up_offsets=tuple(_seen(x, f, r) for (_, _, x), f, r in zip(read, frames[:-1], radii[:-1], strict=True)),
-        # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
-        spacing=radii[0] * math.sqrt(2.0 * math.pi / (sizes[0] + 1)),
+        spacing=radii[0] * spacing_per_radius(sizes[0]),
         size=sizes[0],
     )
 

@@ -9,11 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from poli.arrays import real_array
 from poli.data.scan_pairs import ScanPair
 from poli.errors import InputError
 from poli.scan import Scan
 from poli.se3 import adjoint, inverse
+from poli.validation import real_array
 
 LEAST_PAIRS = 10
 _FARTHEST_ON = 5  # scans from one to its partner
@@ -78,7 +78,7 @@ class TrackedLog:
         return np.flatnonzero(self.trusted[:-1] & self.trusted[1:] & (self._moves >= _STANDING))
 
     @property
-    def metres(self) -> float:
+    def meters(self) -> float:
         """Driven in those steps."""
         return float(self._moves[self.steps].sum())
 
@@ -86,19 +86,19 @@ class TrackedLog:
     def _moves(self) -> np.ndarray:  # (M - 1,)
         return np.linalg.norm(np.diff(self.poses[:, :3, 3], axis=0), axis=1)
 
-    def pairs(self, most: int, reach: float) -> tuple[list[ScanPair], list[ScanPair]]:
+    def pairs(self, max_scans: int, reach: float) -> tuple[list[ScanPair], list[ScanPair]]:
         """Pairs to learn from, both ways round, and consecutive scans of the log's last fifth to judge by; no scan is in both.
 
-        `most` scans at most begin a pair, evenly spaced. Their partners are the next scan and, of the four after it, those no
+        `max_scans` scans at most begin a pair, evenly spaced. Their partners are the next scan and, of the four after it, those no
         farther than `reach` metres: what hardly moved learns too little of what it sees from elsewhere.
         """
         steps = self.steps
         if len(steps) < LEAST_PAIRS:
             raise InputError(
                 f"{self.name}: odometry trusts {len(steps)} pairs of consecutive scans on the move, of {len(self.scans)} scans; "
-                f"{LEAST_PAIRS} are needed: give a longer log, drop the vehicle's own returns (--nearest), or try another --voxel"
+                f"{LEAST_PAIRS} are needed: give a longer log, drop the vehicle's own returns (--min-range), or try another --voxel"
             )
-        steps = steps[np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))]
+        steps = steps[np.unique(np.linspace(0, len(steps) - 1, min(max_scans, len(steps))).round().astype(int))]
         count = round(_HELD_OUT * len(steps))
         first = int(steps[-count])
         chosen = [(int(q), p) for q in steps[:-count] for p in self._partners(int(q), reach) if p < first]
@@ -106,7 +106,7 @@ class TrackedLog:
         learned = read.pairs(both for q, p in chosen for both in ((q, p), (p, q)))
         held_out = read.pairs((int(q), int(q) + 1) for q in steps[-count:])
         if not learned or not held_out:
-            raise InputError(f"{self.name}: hardly any scan has {_LEAST_POINTS} points; see what is in the data, and --nearest")
+            raise InputError(f"{self.name}: hardly any scan has {_LEAST_POINTS} points; see what is in the data, and --min-range")
         return learned, held_out
 
     def _partners(self, q: int, reach: float) -> Iterator[int]:

@@ -9,12 +9,13 @@ import numpy as np
 from poli.data.simulate.truth import true_normals
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation import estimate, pca
+from poli.estimation import estimate
+from poli.estimation.inference import PCA
 from poli.scan import Scan
 from poli.show.panel import Panel, flat_discs
 from poli.voxels import voxel_downsample
 
-PCA_NEIGHBOURS = 16
+PCA_NEIGHBORS = 16  # on voxels of half a metre its normals are best with 8 to 16 (docs/results/geometry.md)
 _VOXEL = 0.5  # metres
 _LEAST = 16  # points that `estimate` needs
 _TRUTH = {"normal", "label", "mixed"}  # fields of a simulated scan
@@ -29,7 +30,7 @@ class Estimates:
     compare: bool = False  # PCA beside it, and the truth where a scan has it
 
     def __post_init__(self) -> None:
-        if self.compare and self.model == "pca":
+        if self.compare and self.model == PCA:
             raise InputError("compare adds PCA beside a network, and the model is PCA; choose another model, or leave it out")
 
     @property
@@ -39,12 +40,12 @@ class Estimates:
 
     @property
     def name(self) -> str:
-        return "PCA" if self.model == "pca" else "POLI"
+        return "PCA" if self.model == PCA else "POLI"
 
     @property
     def caption(self) -> str:
         voxels = f", one point in each voxel of {self.size:g} m" if self.size else ""
-        return (f"{PCA_NEIGHBOURS} neighbours" if self.model == "pca" else f"by the model {self.model}") + voxels
+        return (f"{PCA_NEIGHBORS} neighbours" if self.model == PCA else f"by the model {self.model}") + voxels
 
     def cloud(self, scan: Scan, name: str = "the scan") -> Scan:
         cloud = voxel_downsample(scan, self.size) if self.size else scan.clean()
@@ -54,7 +55,7 @@ class Estimates:
         return cloud
 
     def field(self, cloud: Scan) -> Ellipsoids:
-        return pca(cloud, k=PCA_NEIGHBOURS) if self.model == "pca" else estimate(cloud, model=self.model)
+        return estimate(cloud, model=self.model, k=PCA_NEIGHBORS if self.model == PCA else None)
 
 
 def scan_panels(scan: Scan, how: Estimates, name: str = "the scan") -> list[Panel]:
@@ -65,10 +66,10 @@ def scan_panels(scan: Scan, how: Estimates, name: str = "the scan") -> list[Pane
     if not how.compare:
         return [*panels, Panel(how.name, field=field, caption=how.caption)]
     truth = true_normals(scan, how.size) if set(scan.fields) >= _TRUTH else None  # (N, 3)
-    rival = pca(cloud, k=PCA_NEIGHBOURS)
+    rival = estimate(cloud, model=PCA, k=PCA_NEIGHBORS)
     # PCA's ellipsoids are as wide as the neighbourhood they come from; drawn at about the size of the network's.
     smaller = float(f"{_width(field) / max(_width(rival), 1e-12):.2g}") or 1.0
-    panels.append(Panel("PCA", field=rival, caption=f"{PCA_NEIGHBOURS} neighbours{_off(rival, truth)}", sigma_scale=smaller))
+    panels.append(Panel("PCA", field=rival, caption=f"{PCA_NEIGHBORS} neighbours{_off(rival, truth)}", sigma_scale=smaller))
     panels.append(Panel(how.name, field=field, caption=f"{how.caption}{_off(field, truth)}"))
     if truth is not None:
         discs = flat_discs(cloud, truth, how.size / 4.0 or _width(field) or 1.0)  # at two sigmas they just touch

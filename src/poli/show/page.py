@@ -15,7 +15,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from poli.arrays import real_number, whole_number
 from poli.errors import InputError
 from poli.files.atomic import atomic_path
 from poli.printable import printable
@@ -23,6 +22,7 @@ from poli.show.framing import camera_for, grid_of, point_size
 from poli.show.page_data import encode_panels
 from poli.show.panel import Panel
 from poli.show.render import Camera
+from poli.validation import real_number, whole_number
 
 Color = Literal["normal", "planarity", "uncertainty", "height", "own"]
 Theme = Literal["dark", "light"]

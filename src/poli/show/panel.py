@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.arrays import real_array, real_number
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.scan import ScanLike, points_of
+from poli.validation import real_array, real_number
 
 _THIN = 0.1  # of a disc's radius
 

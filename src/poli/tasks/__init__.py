@@ -3,11 +3,11 @@
 from poli.tasks.fpfh import fpfh
 from poli.tasks.gnc import RobustPose, gnc
 from poli.tasks.matching import mutual_matches
-from poli.tasks.pose_search import Registration, Search, register_by_normals
+from poli.tasks.pose_search import Registration, SearchConfig, register_by_normals
 from poli.tasks.registration import register
 from poli.tasks.scan_registration import PRESETS, ScanPreset, register_scans
 
 __all__ = [
-    "PRESETS", "Registration", "RobustPose", "ScanPreset", "Search", "fpfh", "gnc", "mutual_matches", "register",
+    "PRESETS", "Registration", "RobustPose", "ScanPreset", "SearchConfig", "fpfh", "gnc", "mutual_matches", "register",
     "register_by_normals", "register_scans",
 ]  # fmt: skip

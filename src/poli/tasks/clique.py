@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from poli.arrays import whole_number
 from poli.kernel import kernel
 from poli.tasks.graph import bitsets, lowest, peel
+from poli.validation import whole_number
 
 NODE_BUDGET = 20_000  # some 20 ms
 _LARGEST_STACK = 1 << 26  # entries of the search's stack: 0.5 GB
@@ -37,8 +37,8 @@ def maximum_clique(
     return np.sort(kept[found] if len(found) else best), bool(exact)
 
 
-def cliques_through(adjacency: np.ndarray, most: int) -> np.ndarray:  # (K, W) uint64 -> (H, K) bool
-    """For every vertex a greedy clique that holds it, each clique once, larger ones first, at most `most`.
+def cliques_through(adjacency: np.ndarray, max_cliques: int) -> np.ndarray:  # (K, W) uint64 -> (H, K) bool
+    """For every vertex a greedy clique that holds it, each clique once, larger ones first, at most `max_cliques`.
 
     Where wrong matches happen to form the maximum clique, the right ones are mostly among these.
     """
@@ -49,7 +49,7 @@ def cliques_through(adjacency: np.ndarray, most: int) -> np.ndarray:  # (K, W) u
     rows: dict[bytes, int] = {}
     for row in np.argsort(-members.sum(axis=1), kind="stable"):
         rows.setdefault(packed[row].tobytes(), int(row))
-        if len(rows) == most:
+        if len(rows) == max_cliques:
             break
     return members[list(rows.values())]
 

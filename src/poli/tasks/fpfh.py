@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from poli.arrays import real_array, real_number, whole_number
 from poli.errors import InputError
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.kernel import kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
+from poli.validation import real_array, real_number, whole_number
 
 BINS = 11  # an angle
 SIZE = 3 * BINS
@@ -25,27 +25,28 @@ def fpfh(
     points: ScanLike,  # (N, 3)
     normals: np.ndarray,  # (N, 3) unit vectors
     radius: float,
-    max_neighbours: int = 100,
+    max_neighbors: int = 100,
 ) -> np.ndarray:  # (N, 33)
-    """The features of all points, from at most the `max_neighbours` nearest within `radius` (itself included).
+    """The features of all points, from at most the `max_neighbors` nearest within `radius` (itself included).
 
     Rotating and shifting the cloud changes nothing. Turning a normal around changes the features of its whole neighbourhood, so
     normals must be oriented by the same rule in all clouds that are to be compared. A point without neighbours has the feature 0.
     """
     points = points_of(points)
     radius = real_number(radius, "radius", "a positive length", above=True)
-    return fpfh_of_scales(points, unit_normals(normals, len(points)), np.array([radius]), max_neighbours)
+    return fpfh_of_scales(points, unit_normals(normals, len(points)), np.array([radius]), max_neighbors)
 
 
 def fpfh_of_scales(
     points: np.ndarray,  # (N, 3)
     normals: np.ndarray,  # (N, 3)
     radii: np.ndarray,  # (S,) ascending
-    max_neighbours: int,
+    max_neighbors: int,
 ) -> np.ndarray:  # (N, 33 S)
     """The features of several radii side by side, for little more than the largest alone costs."""
-    k = whole_number(max_neighbours, "max_neighbours", least=2)
-    near = NeighbourIndex(points).nearest(min(k, len(points)))
+    k = whole_number(max_neighbors, "max_neighbors", least=2)
+    distances, indices = NeighborIndex(points).nearest(min(k, len(points)))
+    near = indices, distances
     simple, fast = np.zeros((2, len(points), len(radii), SIZE))
     run_chunks(lambda begin, end: _simple(points, normals, *near, radii, begin, end, simple), len(points), smallest=64)
     run_chunks(lambda begin, end: _fast(simple, *near, radii, begin, end, fast), len(points), smallest=64)

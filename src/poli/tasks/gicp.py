@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from poli.arrays import real_number, whole_number
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
+from poli.keywords import takes_config
 from poli.se3 import check_pose, exp, nearest_rotation
 from poli.tasks.degeneracy import Degeneracy, degeneracy
 from poli.tasks.gicp_metric import Metric, Weighed
-from poli.tasks.gicp_sums import NormalEquations, linearise
+from poli.tasks.gicp_sums import NormalEquations, linearize
+from poli.validation import real_number, whole_number
 
 _STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and metres: a smaller step is the last
 _SAME_MATCHES = 5e-3  # metres: nothing is searched anew until some point has moved so far
@@ -34,13 +35,13 @@ _MATCHES_PER_INDEPENDENT = 8.0
 @dataclass(frozen=True)
 class GicpConfig:
     metric: Metric = field(default_factory=Metric)
-    gate: float = 2.0  # metres: farther points are no match
+    max_distance: float = 2.0  # metres: farther points are no match
     robust: float = 1.0  # scale of Cauchy's kernel, in standard deviations
     start: float = 0.5  # metres: the kernel's first scale
     iterations: int = 40
 
     def __post_init__(self) -> None:
-        for name in ("gate", "robust"):
+        for name in ("max_distance", "robust"):
             real_number(getattr(self, name), f"gicp: {name}", "a positive number", above=True)
         real_number(self.start, "gicp: start", "a number of metres of at least 0")
         whole_number(self.iterations, "gicp: iterations", least=1)
@@ -51,7 +52,7 @@ class Alignment:
     T_target_source: np.ndarray  # (4, 4)
     information: np.ndarray  # (6, 6) of the tangent (rotation, translation) of T Exp(xi), scaled by the residuals observed
     matched: int
-    overlap: float  # share of the source with a match within the gate
+    overlap: float  # share of the source with a match within `max_distance`
     fit: float  # share of the source that lies on a target surface, within 10 cm across it
     residual: float  # metres: robust standard deviation across surfaces
     iterations: int
@@ -71,20 +72,39 @@ class Target:
         weighed = field if isinstance(field, Weighed) else (metric or Metric())(field)
         if not len(weighed):
             raise InputError("target: no ellipsoids to align to")
-        self.index = NeighbourIndex(weighed.means)
+        self.index = NeighborIndex(weighed.means)
         self.weighed = weighed
 
     def __len__(self) -> int:
         return len(self.weighed)
 
 
+@takes_config(GicpConfig)
 def gicp(
     source: Ellipsoids,
     target: Ellipsoids,
     guess: np.ndarray | None = None,  # (4, 4) T_target_source; the identity if not given
     config: GicpConfig | None = None,
+    *,
+    metric: Metric = Metric(),  # noqa: B008
+    max_distance: float = 2.0,
+    robust: float = 1.0,
+    start: float = 0.5,
+    iterations: int = 40,
 ) -> Alignment:
-    """The pose that lays `source` on `target`, near `guess`. To align many sources to one target, see `align`."""
+    """Find the pose that lays `source` on `target`, near `guess`. To align many sources to one target, see `align`.
+
+    Args:
+        source: the ellipsoids to move.
+        target: the ellipsoids to move them to.
+        guess: T_target_source to start from; the identity if not given.
+        config: the options as one object. Keywords given beside it override its values.
+        metric: how ellipsoids weigh matches.
+        max_distance: metres; points farther apart are no match.
+        robust: scale of Cauchy's kernel, in standard deviations.
+        start: metres, the kernel's first scale.
+        iterations: at most.
+    """
     config = config or GicpConfig()
     if not len(source):
         raise InputError("source: no ellipsoids to align")
@@ -94,15 +114,15 @@ def gicp(
 
 def align(source: Weighed, target: Target, guess: np.ndarray, config: GicpConfig) -> Alignment:  # guess (4, 4)
     """A direction that nothing holds stays as it was guessed."""
-    found = _minimise(source, target, guess, config, None)
+    found = _minimize(source, target, guess, config, None)
     if not found.degeneracy.any or not found.matched:
         return found
     held = found.degeneracy
-    again = _minimise(source, target, guess, config, held.free)
+    again = _minimize(source, target, guess, config, held.free)
     return replace(again, degeneracy=held)
 
 
-def _minimise(source: Weighed, target: Target, guess: np.ndarray, config: GicpConfig, free: np.ndarray | None) -> Alignment:
+def _minimize(source: Weighed, target: Target, guess: np.ndarray, config: GicpConfig, free: np.ndarray | None) -> Alignment:
     """Gauss-Newton with Levenberg's damping, in the span of the columns of `free` (6, k)."""
     basis = np.eye(6) if free is None else free
     extent = float(np.sqrt((source.means**2).sum(axis=1).mean())) if len(source) else 1.0
@@ -117,7 +137,7 @@ def _minimise(source: Weighed, target: Target, guess: np.ndarray, config: GicpCo
         iteration += 1
         search = moved > _SAME_MATCHES
         moved = 0.0 if search else moved
-        equations = linearise(target.index.tree, target_side, source_side, T, config.gate, scale, match, search)
+        equations = linearize(target.index.tree, target_side, source_side, T, config.max_distance, scale, match, search)
         if not equations.matched or not basis.shape[1]:
             best = (T, equations)
             break
@@ -141,7 +161,9 @@ def _minimise(source: Weighed, target: Target, guess: np.ndarray, config: GicpCo
             break
     assert best is not None or iteration == config.iterations
     equations = (
-        best[1] if best is not None else linearise(target.index.tree, target_side, source_side, T, config.gate, scale, match, False)
+        best[1]
+        if best is not None
+        else linearize(target.index.tree, target_side, source_side, T, config.max_distance, scale, match, False)
     )
     return _summary(source, target, T, match, equations, config, iteration, converged)
 

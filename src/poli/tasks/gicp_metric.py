@@ -15,10 +15,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from poli.arrays import real_number
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import InputError
+from poli.validation import real_number
 
 MetricKind = Literal["surfaces", "raw"]
 

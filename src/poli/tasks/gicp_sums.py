@@ -26,19 +26,19 @@ class NormalEquations:
         self.matched = int(sums[_MATCHED])
 
 
-def linearise(
+def linearize(
     tree: tuple[np.ndarray, np.ndarray, np.ndarray, int],  # of the target, see NeighbourIndex.tree
     target: tuple[np.ndarray, np.ndarray, np.ndarray],  # (M,) row of each point in leaf order; (M, 3, 3) covariances, (M,) weights
     source: tuple[np.ndarray, np.ndarray, np.ndarray],  # (N, 3) points, (N, 3, 3) covariances, (N,) weights
     T: np.ndarray,  # (4, 4) T_target_source
-    gate: float,  # metres
+    max_distance: float,  # metres
     scale: float,  # of the robust kernel, in standard deviations
     match: np.ndarray,  # (N,) int32, in leaf order, -1: none; searched anew if `search`
     search: bool,
 ) -> NormalEquations:
     blocks = -(-len(source[0]) // BLOCK)
     sums = np.zeros((blocks, SUMS))
-    work = bind(_linearise, *tree, *target, *source, np.ascontiguousarray(T), gate**2, scale**2, search, match, sums)
+    work = bind(_linearize, *tree, *target, *source, np.ascontiguousarray(T), max_distance**2, scale**2, search, match, sums)
     run_chunks(work, blocks, 4)
     return NormalEquations(sums.sum(axis=0))
 
@@ -76,7 +76,7 @@ def _nearest_one(ranges, boxes, xyz, depth, x, y, z, limit, best, waiting, waiti
 
 
 @kernel
-def _linearise(
+def _linearize(
     ranges, boxes, xyz, depth, order, C_q, weight_q, points, C_p, weight_p, T, gate2, scale2, search, match, begin, end, sums
 ):  # fmt: skip
     """d = q - (R p + t) and J = dd/d(rotation, translation) = [R hat(p), -R] under T Exp(dx); its weight is the inverse of

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.arrays import real_array, real_number, whole_number
 from poli.certify import CertifiedPose, solve
 from poli.errors import DegenerateError, InputError
+from poli.validation import real_array, real_number, whole_number
 
 _SHARPEN = 1.4  # a round, as in the paper
 
@@ -86,7 +86,7 @@ def _solve(source: np.ndarray, target: np.ndarray, weights: np.ndarray, trust: n
     used = trust > 0.0
     if used.sum() < 3:
         raise DegenerateError(
-            f"{int(used.sum())} of {len(source)} matches agree on a pose within the noise bound; at least 3 must. "
-            "Give a larger noise_bound or better matches"
-        )
+            f"{int(used.sum())} of {len(source)} matches agree on a pose within the noise bound; at least 3 must",
+            argument="noise_bound", remedy="give a larger bound with {argument}, or better matches",
+        )  # fmt: skip
     return solve(source[used], target[used], weights[used] * trust[used, None, None])

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from poli.arrays import real_array, real_number
 from poli.errors import InputError
 from poli.kernel import kernel
 from poli.threads import run_chunks
+from poli.validation import real_array, real_number
 
 _WORD = 64
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from poli.arrays import real_array, whole_number
 from poli.errors import InputError
+from poli.validation import real_array, whole_number
 
 _BLOCK = 1 << 22  # distances held at a time: 32 MB
 

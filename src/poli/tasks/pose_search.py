@@ -6,10 +6,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from poli.arrays import real_number, whole_number
 from poli.certify import Certificate, CertifiedPose
 from poli.errors import DegenerateError
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 from poli.scan import ScanLike, points_of
 from poli.tasks.clique import cliques_through, maximum_clique
 from poli.tasks.fpfh import fpfh_of_scales, unit_normals
@@ -17,6 +16,7 @@ from poli.tasks.gnc import gnc
 from poli.tasks.graph import consistency_graph
 from poli.tasks.matching import mutual_matches
 from poli.tasks.verify import Surfaces, closeness, distinct, fit, refine
+from poli.validation import real_number, whole_number
 
 # Against the target's radius (the largest distance of a point to the centroid).
 FEATURE_RADIUS = 0.3
@@ -28,10 +28,10 @@ _ACROSS = 0.4  # of the noise bound: how far across the surface refined clouds m
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchConfig:
     """How hard to look for the pose: more is surer and slower."""
 
-    neighbours: int = 200  # that a feature is made of, at most
+    neighbors: int = 200  # that a feature is made of, at most
     candidates: int = 3  # a match is a pair among each other's so many most similar points
     matches: int = 1000  # used at most, the most similar
     clique_nodes: int = 1000  # branches in the search for the maximum clique; the proof that it is the largest may need more
@@ -41,12 +41,12 @@ class Search:
     refining_points: int = 300
 
     def __post_init__(self) -> None:
-        least = {"neighbours": 2, "matches": 3, "clique_nodes": 0, "refining_points": 3}
+        least = {"neighbors": 2, "matches": 3, "clique_nodes": 0, "refining_points": 3}
         for f in fields(self):
             object.__setattr__(self, f.name, whole_number(getattr(self, f.name), f.name, least.get(f.name, 1)))
 
 
-DEFAULT_SEARCH = Search()
+DEFAULT_SEARCH = SearchConfig()
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def register_by_normals(
     *,
     feature_radius: float | None = None,
     noise_bound: float | None = None,
-    search: Search = DEFAULT_SEARCH,
+    search: SearchConfig = DEFAULT_SEARCH,
     telling: np.ndarray | None = None,  # (N,) bool: source points that tell places apart; all if not given
 ) -> Registration:
     """The pose T_target_source between two clouds of one object or place, however they are turned and shifted.
@@ -91,7 +91,7 @@ def register_by_normals(
     Meant for some hundred to a few thousand points: thin larger clouds first. Lengths are in the units of the points.
     `feature_radius` is that of the smallest of three features, 0.3 of the target's radius if not given. `noise_bound` says how far
     apart the two clouds' points of one place may be, 0.05 of the target's radius if not given. Above some 2,000 points the larger
-    features are made of the 200 nearest neighbours and no longer reach their radius (`search.neighbours`). Normals must be oriented
+    features are made of the 200 nearest neighbors and no longer reach their radius (`search.neighbors`). Normals must be oriented
     by the same rule in both clouds, outward for instance: features hang on it.
 
     Raises `DegenerateError` where too few matches agree.
@@ -109,8 +109,8 @@ def register_by_normals(
     reach = 2.0 * noise  # of one cloud to the other
 
     # 1. Features, and the pairs of points that have similar ones.
-    source_features = fpfh_of_scales(P, n_P, radius * _SCALES, search.neighbours)
-    target_features = fpfh_of_scales(Q, n_Q, radius * _SCALES, search.neighbours)
+    source_features = fpfh_of_scales(P, n_P, radius * _SCALES, search.neighbors)
+    target_features = fpfh_of_scales(Q, n_Q, radius * _SCALES, search.neighbors)
     matches = _match(source_features, target_features, search.candidates, search.matches)
     p, q = P[matches[:, 0]], Q[matches[:, 1]]
 
@@ -119,24 +119,24 @@ def register_by_normals(
     clique, exact = maximum_clique(graph, search.clique_nodes)
     if len(clique) < 3:
         raise DegenerateError(
-            f"of {len(matches)} matches no three agree within noise_bound {noise:.3g}; "
-            "the clouds may not overlap. Give a larger noise_bound, another feature_radius, or better normals"
-        )
+            f"of {len(matches)} matches no three agree within {noise:.3g}; the clouds may not overlap",
+            argument="noise_bound", remedy="give a larger bound with {argument}, another feature radius, or better normals",
+        )  # fmt: skip
     members = cliques_through(graph, search.hypotheses)
     members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
     poses = _poses(p, q, members.astype(float))
 
     # 3. The one under which the whole clouds lie on each other best, once refined.
-    surfaces = Surfaces(P, n_P, Q, n_Q, NeighbourIndex(Q))
+    surfaces = Surfaces(P, n_P, Q, n_Q, NeighborIndex(Q))
     sketch = surfaces.thinned(search.scoring_points)
-    best = distinct(poses, closeness(sketch, poses, reach), P, apart=2.0 * reach, most=search.refined)
+    best = distinct(poses, closeness(sketch, poses, reach), P, apart=2.0 * reach, max_poses=search.refined)
     sketch = surfaces.thinned(search.refining_points)
     refined = [refine(sketch, T, 4.0 * reach) for T in poses[best]]
     T = max(refined, key=lambda T: fit(surfaces, T, reach, _ACROSS * noise))
 
     # 4. The certified pose of all nearest pairs, without those that do not fit.
     T = refine(surfaces, T, 2.0 * reach)
-    found, distance = surfaces.nearest(T)
+    distance, found = surfaces.nearest(T)
     rows = np.flatnonzero(distance <= 2.0 * reach)
     result = gnc(P[rows], Q[found[rows]], noise, surfaces.information(T[:3, :3], rows, found[rows]))
     inliers = np.stack([rows, found[rows]], axis=1)[result.inliers]
@@ -152,9 +152,9 @@ def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarr
         matches = matches[np.sort(np.argsort(apart, kind="stable")[:most])]
     if len(matches) < 3:
         raise DegenerateError(
-            f"{len(matches)} pairs of points have similar features; at least 3 are needed. "
-            "Give more points, a larger feature_radius, or more candidates"
-        )
+            f"{len(matches)} pairs of points have similar features; at least 3 are needed",
+            argument="feature_radius", remedy="give more points, a larger radius with {argument}, or more candidates",
+        )  # fmt: skip
     return matches
 
 

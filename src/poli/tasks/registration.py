@@ -9,7 +9,7 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.scan import ScanLike, points_of
-from poli.tasks.pose_search import Registration, Search, register_by_normals
+from poli.tasks.pose_search import DEFAULT_SEARCH, Registration, SearchConfig, register_by_normals
 from poli.tasks.scan_registration import PRESETS, ScanPreset, register_scans
 
 # Points of an object: with more, the search takes minutes, and its lengths, shares of the radius, mean nothing on a scan.
@@ -26,19 +26,25 @@ def register(
     estimator: Callable[[np.ndarray], Ellipsoids] | None = None,
     feature_radius: float | None = None,
     noise_bound: float | None = None,
-    search: Search | None = None,
+    search: SearchConfig | None = None,
 ) -> Registration:
-    """The pose T_target_source between two clouds of one object or place, however they are turned and shifted.
+    """Find the pose T_target_source between two clouds of one object or place, however they are turned and shifted.
 
-    Scans of a place: name their sensor as `preset` ("vlp16", "hdl32e", "hdl64e", "os1_64", "os2_128"), or give a `ScanPreset`. They
-    are densified and thinned, and their normals turned to the sensor, which is at the origin: `register_scans`.
+    Scans of a place need a `preset`: they are densified and thinned, and their normals turned to the sensor, which is at the
+    origin (`register_scans`). Without a preset the clouds are of an object, with normals outward from each cloud's centroid:
+    some hundred to a few thousand points; more than 20,000 are refused. Raises `DegenerateError` where too few matches agree.
 
-    Objects, the default: ellipsoids are estimated unless they are given (`estimator` makes those of a cloud; by default the trained
-    network for objects), and their normals are turned outward from each cloud's centroid. Meant for some hundred to a few thousand
-    points: thin larger clouds first; more than 20,000 are refused. Lengths are in the units of the points, and by default shares of
-    the target's radius.
-
-    `register_by_normals` does the rest and explains it.
+    Args:
+        source: the cloud to move.
+        target: the cloud to move it to.
+        preset: the sensor of two scans of a place ("vlp16", "hdl32e", "hdl64e", "os1_64", "os2_128"), or a `ScanPreset`.
+        source_field: ellipsoids of the source, one for each point; estimated if not given. Not with a preset.
+        target_field: the same of the target.
+        estimator: makes ellipsoids of (N, 3) points; the trained network for objects if not given. Not with a preset.
+        feature_radius: of the smallest of three features, in the units of the points. None: that of the preset, or 0.3 of the
+            target's radius.
+        noise_bound: how far apart points of one surface may be. None: that of the preset, or 0.05 of the target's radius.
+        search: how hard to look for the pose. None: that of the preset, or the defaults.
     """
     if preset is not None:
         if source_field is not None or target_field is not None or estimator is not None:
@@ -47,9 +53,10 @@ def register(
     source_points, target_points = points_of(source, "source", least=3), points_of(target, "target", least=3)
     for name, points in (("source", source_points), ("target", target_points)):
         if len(points) > _MOST:
-            sensors = ", ".join(map(repr, PRESETS))
+            sensors = ", ".join(PRESETS)
             what = f"{name}: {len(points)} points look like a scan, not an object"
-            raise InputError(f"{what}; say whose, as preset={sensors}, or thin an object to {_MOST} points at most")
+            remedy = f"name the sensor with {{argument}} ({sensors}), or thin an object to {_MOST} points at most"
+            raise InputError(what, argument="preset", remedy=remedy)
     normals = []
     for name, points, field in (("source", source_points, source_field), ("target", target_points, target_field)):
         if field is None:
@@ -59,7 +66,7 @@ def register(
         normals.append(field.oriented_normals(points.mean(axis=0), away=True))
     return register_by_normals(
         source_points, normals[0], target_points, normals[1],
-        feature_radius=feature_radius, noise_bound=noise_bound, search=search or Search(),
+        feature_radius=feature_radius, noise_bound=noise_bound, search=DEFAULT_SEARCH if search is None else search,
     )  # fmt: skip
 
 

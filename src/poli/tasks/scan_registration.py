@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from poli.arrays import real_number
 from poli.errors import DegenerateError, DoubtfulPose, InputError, did_you_mean
 from poli.scan import ScanLike, points_of
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.sampling import sample_field, scan_field
-from poli.tasks.pose_search import Registration, Search, register_by_normals
+from poli.tasks.pose_search import Registration, SearchConfig, register_by_normals
+from poli.validation import real_number
 from poli.voxels import voxel_numbers
 
 # Walls, trunks and the like tell places apart; ground lies on any other ground. In worlds for validation and real sequences of 16
@@ -29,13 +29,13 @@ class ScanPreset:
 
     densify: DensifyConfig = field(default_factory=lambda: DensifyConfig(per_point=3))  # of which `per_point=0` is none
     voxel: float = 1.0  # one point in each, for features and for the search
-    farthest: float = 60.0  # from the sensor: what lies beyond is seen too sparsely to be recognised
+    max_range: float = 60.0  # from the sensor: what lies beyond is seen too sparsely to be recognised
     feature_radius: float = 2.0  # of the smallest of three features
     noise_bound: float = 0.6  # how far apart two scans' points of one surface may be
-    search: Search = field(default_factory=Search)
+    search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
-        for name in ("voxel", "farthest", "feature_radius", "noise_bound"):
+        for name in ("voxel", "max_range", "feature_radius", "noise_bound"):
             real_number(getattr(self, name), name, "a positive number of metres", above=True)
 
 
@@ -60,7 +60,7 @@ def register_scans(
     *,
     feature_radius: float | None = None,
     noise_bound: float | None = None,
-    search: Search | None = None,
+    search: SearchConfig | None = None,
 ) -> Registration:
     """The pose T_target_source between two scans, each in the frame of its sensor, which is at the origin.
 
@@ -72,9 +72,9 @@ def register_scans(
     (P, n_P, rows_P), (Q, n_Q, rows_Q) = surfaces
     found = register_by_normals(
         P, n_P, Q, n_Q,
-        feature_radius=feature_radius or chosen.feature_radius,
-        noise_bound=noise_bound or chosen.noise_bound,
-        search=search or chosen.search,
+        feature_radius=chosen.feature_radius if feature_radius is None else feature_radius,
+        noise_bound=chosen.noise_bound if noise_bound is None else noise_bound,
+        search=chosen.search if search is None else search,
         telling=np.abs(n_P[:, 2]) <= _STANDING,
     )  # fmt: skip
     if found.agreement < DOUBTFUL_AGREEMENT:
@@ -91,8 +91,8 @@ def find_preset(preset: str | ScanPreset) -> ScanPreset:
     if isinstance(preset, ScanPreset):
         return preset
     if preset not in PRESETS:
-        known = f"preset is {preset!r}; expected one of {', '.join(PRESETS)}, or a ScanPreset"
-        raise InputError(known + did_you_mean(preset, PRESETS))
+        hint = did_you_mean(preset, PRESETS)
+        raise InputError(f"{{argument}} is {preset!r}; expected one of {', '.join(PRESETS)}{hint}", argument="preset", remedy="")
     return PRESETS[preset]
 
 
@@ -106,9 +106,9 @@ def scan_surface(points: np.ndarray, preset: ScanPreset, name: str = "scan") -> 
     every_point = np.concatenate([of_scan.field.means, samples.points])
     every_normal = np.concatenate([normals, normals[samples.ellipsoids]])
     every_row = np.concatenate([of_scan.rows[of_scan.members[of_scan.first]], samples.parents])
-    near = np.einsum("ni,ni->n", every_point, every_point) <= preset.farthest**2
+    near = np.einsum("ni,ni->n", every_point, every_point) <= preset.max_range**2
     if near.sum() < _LEAST:
-        raise DegenerateError(f"{name}: {near.sum()} points within {preset.farthest:g} m are too few to register a scan by")
+        raise DegenerateError(f"{name}: {near.sum()} points within {preset.max_range:g} m are too few to register a scan by")
     every_point, every_normal, every_row = every_point[near], every_normal[near], every_row[near]
     voxels, first = voxel_numbers(every_point, preset.voxel)
     means, sums = _sums(voxels, every_point) / np.bincount(voxels)[:, None], _sums(voxels, every_normal)

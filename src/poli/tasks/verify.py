@@ -13,7 +13,7 @@ import numpy as np
 
 from poli.certify import solve
 from poli.errors import DegenerateError
-from poli.estimation.neighbours import NeighbourIndex
+from poli.estimation.neighbours import NeighborIndex
 
 _SAME_WAY = 0.8  # cosine of the angle between normals of one surface, at the least
 _THICKNESS = 0.05  # variance of a surface across itself, against 1 along it: sparse points on curved surfaces are no thin planes
@@ -27,22 +27,22 @@ class Surfaces:
     source_normals: np.ndarray  # (N, 3)
     target: np.ndarray  # (M, 3)
     target_normals: np.ndarray  # (M, 3)
-    index: NeighbourIndex
+    index: NeighborIndex
 
-    def thinned(self, most: int) -> Surfaces:
-        """With at most `most` source points, evenly through space."""
-        order = NeighbourIndex(self.source).leaf_order  # neighbours stand together in it, which also makes queries quicker
-        rows = order[np.linspace(0, len(order) - 1, min(most, len(order))).astype(int)]
+    def thinned(self, max_points: int) -> Surfaces:
+        """With at most `max_points` source points, evenly through space."""
+        order = NeighborIndex(self.source).leaf_order  # neighbours stand together in it, which also makes queries quicker
+        rows = order[np.linspace(0, len(order) - 1, min(max_points, len(order))).astype(int)]
         return replace(self, source=self.source[rows], source_normals=self.source_normals[rows])
 
     def nearest(self, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (4, 4) -> (N,), (N,)
-        """For every source point moved by `T` the nearest target point, and its distance."""
-        found, distance = self.index.nearest(1, self.source @ T[:3, :3].T + T[:3, 3])
-        return found[:, 0], distance[:, 0]
+        """For every source point moved by `T` the distance to the nearest target point, and which one that is."""
+        distance, found = self.index.nearest(1, self.source @ T[:3, :3].T + T[:3, 3])
+        return distance[:, 0], found[:, 0]
 
     def covered(self, T: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:  # (4, 4) -> (N,), (N,) bool
         """Which source points, moved by `T`, have the target within `reach`; and which have it there facing the same way."""
-        found, distance = self.nearest(T)
+        distance, found = self.nearest(T)
         near = distance <= reach
         cosine = np.einsum("ni,ni->n", self.source_normals @ T[:3, :3].T, self.target_normals[found])
         return near, near & (cosine > _SAME_WAY)
@@ -59,14 +59,14 @@ def closeness(surfaces: Surfaces, poses: np.ndarray, reach: float) -> np.ndarray
     """A first score: for every pose the mean over source points of 1 - (distance to the target / reach)^2, no less than 0 a point.
     Truncated least squares again, over whole clouds."""
     moved = np.einsum("hij,nj->hni", poses[:, :3, :3], surfaces.source) + poses[:, None, :3, 3]
-    distance = surfaces.index.nearest(1, moved.reshape(-1, 3))[1].reshape(moved.shape[:2])
+    distance = surfaces.index.nearest(1, moved.reshape(-1, 3))[0].reshape(moved.shape[:2])
     return np.maximum(0.0, 1.0 - (distance / reach) ** 2).mean(axis=1)
 
 
 def fit(surfaces: Surfaces, T: np.ndarray, reach: float, across: float) -> float:  # (4, 4)
     """A finer score, for refined poses: the same of the distance across the surface, which sparse points measure far better than
     the distance between points. It tells the sides of near-symmetric objects apart."""
-    found, distance = surfaces.nearest(T)
+    distance, found = surfaces.nearest(T)
     d = surfaces.source @ T[:3, :3].T + T[:3, 3] - surfaces.target[found]
     by_source = np.einsum("ni,ni->n", d, surfaces.source_normals @ T[:3, :3].T)
     by_target = np.einsum("ni,ni->n", d, surfaces.target_normals[found])
@@ -74,7 +74,7 @@ def fit(surfaces: Surfaces, T: np.ndarray, reach: float, across: float) -> float
     return float(np.where(distance <= reach, near, 0.0).mean())
 
 
-def distinct(poses: np.ndarray, scores: np.ndarray, points: np.ndarray, apart: float, most: int) -> np.ndarray:  # -> (h,) rows
+def distinct(poses: np.ndarray, scores: np.ndarray, points: np.ndarray, apart: float, max_poses: int) -> np.ndarray:  # -> (h,) rows
     """The best poses that move the points to different places: `apart` (root mean square) from every better one."""
     mean = points.mean(axis=0)
     moments = (points - mean).T @ (points - mean) / len(points)
@@ -87,7 +87,7 @@ def distinct(poses: np.ndarray, scores: np.ndarray, points: np.ndarray, apart: f
     for h in np.argsort(-scores, kind="stable"):
         if (squared[h, kept] >= apart**2).all():
             kept.append(int(h))
-            if len(kept) == most:
+            if len(kept) == max_poses:
                 break
     return np.array(kept)
 
@@ -95,7 +95,7 @@ def distinct(poses: np.ndarray, scores: np.ndarray, points: np.ndarray, apart: f
 def refine(surfaces: Surfaces, T: np.ndarray, reach: float, rounds: int = 10) -> np.ndarray:  # (4, 4) -> (4, 4)
     """ICP with GICP's weights, certified solves and soft matches: points beyond `reach` and normals that disagree do not pull."""
     for _ in range(rounds):
-        found, distance = surfaces.nearest(T)
+        distance, found = surfaces.nearest(T)
         cosine = np.einsum("ni,ni->n", surfaces.source_normals @ T[:3, :3].T, surfaces.target_normals[found])
         trust = np.maximum(0.0, 1.0 - (distance / reach) ** 2) ** 2 * np.maximum(0.0, cosine)
         rows = np.flatnonzero(trust > 0.0)

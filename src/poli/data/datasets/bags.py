@@ -52,10 +52,10 @@ class BagDataset:
         topic: str | None = None,
         stamps: Literal["header", "log"] = "header",
         time_unit: TimeUnit | None = None,
-        near: float = 0.0,
+        min_range: float = 0.0,
     ) -> None:
         self.path = Path(path)
-        self._by_header, self._unit, self._near = stamps == "header", time_unit, near
+        self._by_header, self._unit, self._min_range = stamps == "header", time_unit, min_range
         self._budget = Budget(self.path)
         self._reader = open_reader(self.path)
         self.close = weakref.finalize(self, _close, self._reader)
@@ -105,7 +105,7 @@ class BagDataset:
                 raise ValueError("a message that is no PointCloud2")
         stamp = (stamp_of_cloud(cloud) if self._by_header else None) or log_time
         self._check_order(row, stamp, where)
-        return beyond(scan_from_message(cloud, where, stamp, self._unit), self._near)
+        return beyond(scan_from_message(cloud, where, stamp, self._unit), self._min_range)
 
     def _message(self, row: int) -> tuple[Any, int, bytes]:
         if self._next < 0 or row < self._next:
@@ -142,8 +142,9 @@ class BagDataset:
         if not before < stamp < after:
             other = before if before >= stamp else after
             raise FormatError(
-                f"{where}: its stamp {stamp} and its neighbour's, {other}, do not ascend; pass stamps='log' for recording times"
-            )
+                f"{where}: its stamp {stamp} and its neighbour's, {other}, do not ascend",
+                argument="stamps", value="log", remedy="pass {argument} for recording times",
+            )  # fmt: skip
 
 
 def open_bag(
@@ -151,7 +152,7 @@ def open_bag(
     topic: str | None = None,
     stamps: Literal["header", "log"] = "header",
     time_unit: TimeUnit | None = None,
-    near: float = 0.0,
+    min_range: float = 0.0,
 ) -> BagDataset:
     """The PointCloud2 messages of a recording; `topic` is needed if several topics have them. There are no poses.
 
@@ -161,7 +162,7 @@ def open_bag(
     if stamps not in ("header", "log"):
         raise InputError(f"stamps is {stamps!r}; expected 'header' or 'log'")
     check_unit(time_unit)
-    return BagDataset(path, topic, stamps, time_unit, near)
+    return BagDataset(path, topic, stamps, time_unit, min_range)
 
 
 def open_reader(path: Path) -> Any:
@@ -216,7 +217,7 @@ def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
         return str(topic)
     listed = ", ".join(clouds) or f"none (the topics are {', '.join(sorted(types)) or 'none'})"
     if topic is None:
-        raise InputError(f"{path}: which topic? PointCloud2 topics: {listed}; pass topic=")
+        raise InputError(f"{path}: which topic? PointCloud2 topics: {listed}", argument="topic")
     problem = f"is of type {types[topic]}" if topic in types else "is not in this bag"
     raise InputError(f"{path}: topic {topic!r} {problem}. PointCloud2 topics: {listed}")
 

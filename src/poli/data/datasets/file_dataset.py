@@ -21,11 +21,11 @@ class FileDataset:
     stamps: tuple[int, ...] | None = None  # nanoseconds
     poses: np.ndarray | None = None  # (M, 4, 4) T_world_sensor
     skipped: tuple[Skipped, ...] = ()
-    near: float = 0.0  # metres; returns nearer than this are dropped (the vehicle that carries the sensor)
+    min_range: float = 0.0  # metres; returns nearer than this are dropped (the vehicle that carries the sensor)
 
     def __post_init__(self) -> None:
-        if not self.near >= 0.0:
-            raise InputError(f"near is {self.near!r}; expected a distance in metres, 0 to keep every return")
+        if not self.min_range >= 0.0:
+            raise InputError(f"min_range is {self.min_range!r}; expected a distance in metres, 0 to keep every return")
         for what, rows in (("stamps", self.stamps), ("poses", self.poses)):
             if rows is not None and len(rows) != len(self.files):
                 raise InputError(f"{self.name}: {len(rows)} {what} for {len(self.files)} scans")
@@ -45,7 +45,7 @@ class FileDataset:
         scan = scan.clean()
         if self.stamps is not None:
             scan = replace(scan, stamp=self.stamps[row])
-        return beyond(scan, self.near)
+        return beyond(scan, self.min_range)
 
     def __iter__(self) -> Iterator[Scan]:
         return (self[row] for row in range(len(self)))
@@ -54,9 +54,9 @@ class FileDataset:
         return f"{type(self).__name__}({self.name}, {len(self)} scans, {'no poses' if self.poses is None else 'with poses'})"
 
 
-def beyond(scan: Scan, near: float) -> Scan:
-    """Without the returns nearer than `near` metres."""
-    if near == 0.0:
+def beyond(scan: Scan, min_range: float) -> Scan:
+    """Without the returns nearer than `min_range` metres."""
+    if min_range == 0.0:
         return scan
-    far = np.linalg.norm(scan.points.astype(np.float64), axis=1) >= near
+    far = np.linalg.norm(scan.points.astype(np.float64), axis=1) >= min_range
     return scan if far.all() else scan.select(far)

@@ -16,7 +16,7 @@ _ENDINGS = tuple(e for f in FORMATS if f.name != "text" for e in f.endings)
 _ALL_ENDINGS = tuple(e for f in FORMATS for e in f.endings)
 
 
-def open_folder(path: str | os.PathLike[str], ending: str | None = None, near: float = 0.0) -> FileDataset:
+def open_folder(path: str | os.PathLike[str], ending: str | None = None, min_range: float = 0.0) -> FileDataset:
     """The scan files of a folder in their natural order (scan2 before scan10). They must be of one kind, or of the `ending` given.
 
     Stamps are those that the files themselves hold (.npz).
@@ -38,9 +38,12 @@ def open_folder(path: str | os.PathLike[str], ending: str | None = None, near: f
             raise FormatError(f"{place}: no scan files in it")
         found = ", ".join(f"{len(f)} {kind}" for kind, f in sorted(files.items()))
         most = max(files, key=lambda kind: len(files[kind]))
-        raise FormatError(f"{place}: scans of several kinds ({found}); pass ending='{most.lstrip('.')}' for those, for example")
+        raise FormatError(
+            f"{place}: scans of several kinds ({found})",
+            argument="ending", value=most.lstrip("."), remedy="pass {argument} for those, for example",
+        )  # fmt: skip
     ((_, chosen),) = files.items()
-    return FileDataset(f"folder {place.resolve().name}", tuple(sorted(chosen, key=natural_key)), read_or_empty, near=near)
+    return FileDataset(f"folder {place.resolve().name}", tuple(sorted(chosen, key=natural_key)), read_or_empty, min_range=min_range)
 
 
 def scan_ending(path: Path, endings: tuple[str, ...] = _ENDINGS) -> str | None:

@@ -32,7 +32,7 @@ def open_helipr(
     sensor: str = "velodyne",
     poses: bool = True,
     tolerance: float = _TOLERANCE,
-    near: float = 0.0,
+    min_range: float = 0.0,
 ) -> FileDataset:
     """One sensor (velodyne, ouster, aeva or avia) of the sequence at `path` (or at `path`/`sequence`).
 
@@ -45,13 +45,14 @@ def open_helipr(
         raise InputError(f"sensor is {sensor!r}; HeLiPR has {', '.join(SENSORS)}")
     title = sensor.lower().capitalize()
     if not (folder / "LiDAR").is_dir():
-        raise FormatError(f"{folder}: no folder 'LiDAR' here; give the folder of one HeLiPR sequence, or sequence=")
+        remedy = "give the folder of one HeLiPR sequence, or {argument}"
+        raise FormatError(f"{folder}: no folder 'LiDAR' here", argument="sequence", remedy=remedy)
     files = stamped_files(folder / "LiDAR" / title, ".bin")
     names = (f"global_{title}_gt.txt", f"{title}_gt.txt")
     pose_files = [folder / "LiDAR_GT" / name for name in names if (folder / "LiDAR_GT" / name).is_file()]
     trajectory = read_trajectory(pose_files[0], 7) if poses and pose_files else None
     name = f"helipr {folder.resolve().name} {sensor.lower()}"
-    return stamped_dataset(name, files, partial(_read, sensor=sensor.lower()), trajectory, tolerance, near)
+    return stamped_dataset(name, files, partial(_read, sensor=sensor.lower()), trajectory, tolerance, min_range)
 
 
 def _read(path: Path, sensor: str) -> Scan:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from poli.arrays import real_number
 from poli.data.datasets.protocol import Skipped, row_of
 from poli.data.datasets.trajectory import rigid_poses
 from poli.errors import FormatError, MissingExtra, PoliError
 from poli.scan import Scan
+from poli.validation import real_number
 
 LOADERS = ("apollo", "boreas", "generic", "kitti_raw", "ncd", "nclt", "nuscenes", "ouster", "tum")
 _PERIOD = 0.1  # seconds; what a spinning LiDAR at 10 Hz takes
@@ -84,9 +84,9 @@ def open_kiss(
         known = np.asarray(known, np.float64)
         if known.shape != (count, 4, 4):
             raise FormatError(
-                f"{name}: {len(known)} poses for {count} scans, and nothing says which belongs to which; "
-                "pass poses=False to read the scans alone"
-            )
+                f"{name}: {len(known)} poses for {count} scans, and nothing says which belongs to which",
+                argument="poses", value=False, remedy="pass {argument} to read the scans alone",
+            )  # fmt: skip
         known = rigid_poses(known[:, :3].reshape(-1, 12), name, range(count))
     return KissDataset(name, found, known, period, _RECORD.get(loader))
 

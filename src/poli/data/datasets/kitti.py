@@ -20,14 +20,16 @@ from poli.files.atomic import atomic_folder, atomic_path
 from poli.scan import Scan
 from poli.se3 import check_pose, inverse
 
+_WITHOUT = "pass {argument} to read the scans alone"
+
 
 def open_kitti(
-    path: str | os.PathLike[str], sequence: str | int | None = None, poses: bool = True, near: float = 0.0
+    path: str | os.PathLike[str], sequence: str | int | None = None, poses: bool = True, min_range: float = 0.0
 ) -> FileDataset:
     """Sequence `sequence` under `path`, the folder that holds `sequences` and `poses` (or the folder of one sequence).
 
     Poses are None where there is no file of them (KITTI's sequences 11 to 21), or with `poses=False`. Returns nearer than
-    `near` metres are dropped.
+    `min_range` metres are dropped.
     """
     root, name = _locate(Path(path), sequence)
     folder, pose_file = root / "sequences" / name, root / "poses" / f"{name}.txt"
@@ -39,7 +41,7 @@ def open_kitti(
         _read,
         stamps,
         _poses(pose_file, folder / "calib.txt", len(files)) if poses and pose_file.is_file() else None,
-        near=near,
+        min_range=min_range,
     )
 
 
@@ -82,7 +84,7 @@ def _locate(path: Path, sequence: str | int | None) -> tuple[Path, str]:
     """The root folder, and the name of the sequence."""
     if (path / "velodyne").is_dir():
         if sequence is not None and sequence_name(sequence) != path.resolve().name:
-            raise InputError(f"{path}: this is the folder of one sequence, not of {sequence!r}; leave sequence= out")
+            raise InputError(f"{path}: this is the folder of one sequence, not of {sequence!r}; name no sequence")
         return path.resolve().parents[1], path.resolve().name
     root = path / "dataset" if (path / "dataset" / "sequences").is_dir() else path  # as KITTI's archives unpack
     if not (root / "sequences").is_dir():
@@ -92,7 +94,7 @@ def _locate(path: Path, sequence: str | int | None) -> tuple[Path, str]:
         return root, there[0]
     if sequence is None or sequence_name(sequence) not in there:
         problem = "which sequence?" if sequence is None else f"no sequence {sequence_name(sequence)!r} with a folder 'velodyne'."
-        raise InputError(f"{path}: {problem} There are: {', '.join(there) or 'none'}; pass sequence=")
+        raise InputError(f"{path}: {problem} There are: {', '.join(there) or 'none'}", argument="sequence")
     return root, sequence_name(sequence)
 
 
@@ -119,16 +121,18 @@ def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
     camera = read_pose_rows(file)
     if len(camera) != scans:
         raise FormatError(
-            f"{file}: {len(camera)} poses for {scans} scans; rows are matched by number, so that one of the two is incomplete. "
-            "Pass poses=False to read the scans alone"
-        )
+            f"{file}: {len(camera)} poses for {scans} scans; rows are matched by number, so that one of the two is incomplete",
+            argument="poses", value=False, remedy=_WITHOUT,
+        )  # fmt: skip
     T_camera_velodyne = _calibration(calib)
     return inverse(T_camera_velodyne) @ camera @ T_camera_velodyne
 
 
 def _calibration(path: Path) -> np.ndarray:  # (4, 4)
     if not path.is_file():
-        raise FormatError(f"{path}: missing; poses are the camera's and need its Tr. Pass poses=False to read the scans alone")
+        raise FormatError(
+            f"{path}: missing; poses are the camera's and need its Tr", argument="poses", value=False, remedy=_WITHOUT
+        )
     for number, line in enumerate(path.read_text("ascii", errors="replace").splitlines(), start=1):
         key, _, rest = line.partition(":")
         if key.strip() in ("Tr", "Tr_velo_to_cam", "Tr_velo_cam"):
@@ -137,7 +141,7 @@ def _calibration(path: Path) -> np.ndarray:  # (4, 4)
             except FormatError:
                 raise FormatError(f"{path}: line {number}: expected 12 numbers after '{key}:'") from None
             return rigid_poses(values, path, [number])[0]
-    raise FormatError(f"{path}: no line 'Tr:' (T_camera_velodyne). Pass poses=False to read the scans alone")
+    raise FormatError(f"{path}: no line 'Tr:' (T_camera_velodyne)", argument="poses", value=False, remedy=_WITHOUT)
 
 
 def _stamps(path: Path, scans: int) -> tuple[int, ...] | None:

@@ -39,7 +39,7 @@ def open_mulran(
     sequence: str | None = None,
     poses: bool = True,
     tolerance: float = _TOLERANCE,
-    near: float = 0.0,
+    min_range: float = 0.0,
 ) -> FileDataset:
     """The Ouster OS1-64 scans of the sequence at `path` (or at `path`/`sequence`).
 
@@ -50,13 +50,14 @@ def open_mulran(
     folder = Path(path) / sequence if sequence is not None else Path(path)
     scans = next((f for f in (folder / "Ouster", folder / "sensor_data" / "Ouster") if f.is_dir()), None)
     if scans is None:
-        raise FormatError(f"{folder}: no folder 'Ouster' here; give the folder of one MulRan sequence, or sequence=")
+        remedy = "give the folder of one MulRan sequence, or {argument}"
+        raise FormatError(f"{folder}: no folder 'Ouster' here", argument="sequence", remedy=remedy)
     file = folder / "global_pose.csv"
     trajectory = None
     if poses and file.is_file():
         base = read_trajectory(file, 12, ",")
         trajectory = Trajectory(base.stamps, base.poses @ T_BASE_OUSTER)
-    return stamped_dataset(f"mulran {folder.resolve().name}", stamped_files(scans, ".bin"), _read, trajectory, tolerance, near)
+    return stamped_dataset(f"mulran {folder.resolve().name}", stamped_files(scans, ".bin"), _read, trajectory, tolerance, min_range)
 
 
 def _read(path: Path) -> Scan:

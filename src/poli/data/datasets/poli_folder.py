@@ -40,7 +40,7 @@ class FolderDataset(FileDataset):
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
-def open_poli_folder(path: str | os.PathLike[str], near: float = 0.0) -> FolderDataset:
+def open_poli_folder(path: str | os.PathLike[str], min_range: float = 0.0) -> FolderDataset:
     """The dataset that `write_folder` wrote to `path`. Anything missing from it is an error."""
     folder = Path(path)
     manifest = _read_manifest(folder / MANIFEST)
@@ -55,7 +55,7 @@ def open_poli_folder(path: str | os.PathLike[str], near: float = 0.0) -> FolderD
         read_or_empty,
         stamps,
         _read_poses(folder / _POSES, stamps),
-        near=near,
+        min_range=min_range,
         measured=measured,
         about=manifest["about"],
     )

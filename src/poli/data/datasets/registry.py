@@ -80,7 +80,8 @@ def guess(path: str | os.PathLike[str], sequence: str | int | None = None) -> st
         if not any(place.iterdir()):
             raise FormatError(f"{place}: no scans in it, the folder is empty; give one that has some")
     elif scan_ending(place):
-        raise FormatError(f"{place}: this is one scan, not a dataset; read it with poli.read")
+        what = f"{place}: this is one scan, not a dataset; give the folder of all its scans"
+        raise FormatError(what, argument="poli.read(path)", remedy="read one with {argument}")
     raise FormatError(f"{place}: cannot tell which dataset this is; name it: {', '.join(_FACTORIES)}")
 
 

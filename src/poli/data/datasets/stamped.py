@@ -34,21 +34,21 @@ def stamped_dataset(
     read: Callable[[Path], Scan],
     trajectory: Trajectory | None,
     tolerance: float,  # seconds
-    near: float,
+    min_range: float,
 ) -> FileDataset:
     """Every scan with the pose nearest to its stamp. Scans with no pose within `tolerance` are left out, counted and reported."""
     stamps = [int(path.stem) for path in files]
     if trajectory is None:
-        return FileDataset(name, tuple(files), read, tuple(stamps), near=near)
+        return FileDataset(name, tuple(files), read, tuple(stamps), min_range=min_range)
     if not tolerance >= 0.0:
         raise InputError(f"tolerance is {tolerance!r}; expected seconds between a scan's stamp and its pose's")
     rows = trajectory.nearest(np.array(stamps, np.int64), round(tolerance * 1e9))
     if (rows < 0).all():
         known = f"{trajectory.stamps[0]} to {trajectory.stamps[-1]}" if len(trajectory.stamps) else "none"
         raise FormatError(
-            f"{name}: no scan has a pose within {tolerance:g} s: stamps of scans {stamps[0]} to {stamps[-1]}, of poses {known}; "
-            "give a wider tolerance=, or poses=False to do without"
-        )
+            f"{name}: no scan has a pose within {tolerance:g} s: stamps of scans {stamps[0]} to {stamps[-1]}, of poses {known}",
+            argument="poses", value=False, remedy="widen the tolerance, or pass {argument} to do without",
+        )  # fmt: skip
     why = f"no pose within {tolerance:g} s"
     skipped = tuple(Skipped(path.name, why) for path, row in zip(files, rows, strict=True) if row < 0)
     warn_skipped(name, skipped)
@@ -60,5 +60,5 @@ def stamped_dataset(
         tuple(stamps[k] for k in kept),
         trajectory.poses[rows[kept]],
         skipped,
-        near,
+        min_range,
     )

@@ -63,8 +63,9 @@ def read(path: str | os.PathLike[str] | PointCloud2, format: str | None = None) 
     for other in FORMATS:
         if other.magic and start.startswith(other.magic) and other is not chosen:
             raise FormatError(
-                f"{path}: read as {chosen.name}, but it begins like a {other.name} file; rename it or pass format='{other.name}'"
-            )
+                f"{path}: read as {chosen.name}, but it begins like a {other.name} file",
+                argument="format", value=other.name, remedy="rename it or pass {argument}",
+            )  # fmt: skip
     if format is None and chosen.name == "kitti":
         chosen = _choose(path, bin_layout(path))
     try:
@@ -117,4 +118,4 @@ def _choose(path: Path, name: str | None) -> Format:
         known = [f.name for f in FORMATS]
         raise FormatError(f"unknown format {name!r}; choose from {', '.join(known)}{did_you_mean(name, known)}")
     endings = " ".join(e for f in FORMATS for e in f.endings)
-    raise FormatError(f"{path}: unknown ending; expected one of {endings}, or pass format=")
+    raise FormatError(f"{path}: unknown ending; expected one of {endings}", argument="format")

@@ -35,9 +35,10 @@ def bin_layout(path: Path) -> str:
     others = "x y z alone" if columns == 3 else f"{columns} columns of float32"
     nearest = "nuscenes" if columns == 5 else "kitti"
     raise FormatError(
-        f"{path}: does not look like x y z intensity (KITTI) but like {others}; make a .npy or .pcd file of it, or pass "
-        f"format='{nearest}' if it is that all the same"
-    )
+        f"{path}: does not look like x y z intensity (KITTI) but like {others}",
+        argument="format", value=nearest,
+        remedy="make a .npy or .pcd file of it, or pass {argument} if it is that all the same",
+    )  # fmt: skip
 
 
 def _column_count(path: Path, values: int) -> int:

@@ -47,8 +47,9 @@ def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
     for name, column in scan.fields.items():
         if name not in names or column.ndim != 1:
             raise FormatError(
-                f"{path}: this format holds {held} only, so '{name}' would be lost; use .pcd or .npz, or scan.keep(...)"
-            )
+                f"{path}: this format holds {held} only, so '{name}' would be lost; .pcd and .npz hold all fields",
+                argument="scan.keep(...)", remedy="use one of them, or leave the field out with {argument}",
+            )  # fmt: skip
         wide = column.astype(np.float64)
         if not np.array_equal(wide.astype(np.float32).astype(np.float64), wide, equal_nan=True):
             raise FormatError(f"{path}: float32 cannot hold field '{name}' ({column.dtype}) exactly; round it, or use .pcd or .npz")

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from poli.arrays import real_array, whole_number
 from poli.errors import DegenerateError, InputError
+from poli.validation import real_array, whole_number
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from poli.arrays import whole_number
 from poli.data.shapes.blends import blend_of_solids
 from poli.data.shapes.creatures import creature
 from poli.data.shapes.implicit import Field
 from poli.data.shapes.mesh import Mesh
 from poli.data.shapes.parts import part
-from poli.data.shapes.polygonise import outer_components, polygonise
+from poli.data.shapes.polygonize import outer_components, polygonize
 from poli.data.shapes.statues import statue
 from poli.errors import DegenerateError
+from poli.validation import whole_number
 
 _KINDS = {creature: 0.25, statue: 0.15, blend_of_solids: 0.3, part: 0.3}
 _LEAST_VOLUME = 1e-3  # of a normalised mesh, whose ball holds 4.2: less is a splinter
@@ -24,7 +24,7 @@ def procedural_mesh(seed: int, resolution: int = 96) -> Mesh:
     for _ in range(_MOST_DRAWS):
         field = random_field(rng)
         try:
-            mesh = outer_components(polygonise(field, resolution)).normalized()
+            mesh = outer_components(polygonize(field, resolution)).normalized()
         except DegenerateError:
             continue
         if mesh.volume > _LEAST_VOLUME:

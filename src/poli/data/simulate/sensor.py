@@ -16,9 +16,9 @@ class Sensor:
 
     elevations: tuple[float, ...]  # degrees, from the lowest beam up
     steps: int  # columns a turn
-    farthest: float  # metres
+    max_range: float  # metres
     noise: float  # of a range, metres, one sigma
-    nearest: float = 0.5  # metres
+    min_range: float = 0.5  # metres
     divergence: float = 0.003  # full width of a beam, radians: at edges it sees two surfaces
     rate: float = 10.0  # turns a second
     dropout: float = 0.01  # share of the returns lost for no reason
@@ -26,8 +26,8 @@ class Sensor:
     def __post_init__(self) -> None:
         if not self.elevations or not all(-90.0 < e < 90.0 for e in self.elevations):
             raise InputError("sensor: give elevations between -90 and 90 degrees")
-        if self.steps < 1 or not self.farthest > self.nearest >= 0.0 or not self.rate > 0.0:
-            raise InputError("sensor: steps and rate must be positive, farthest above nearest")
+        if self.steps < 1 or not self.max_range > self.min_range >= 0.0 or not self.rate > 0.0:
+            raise InputError("sensor: steps and rate must be positive, max_range above min_range")
         if min(self.noise, self.divergence) < 0.0 or not 0.0 <= self.dropout < 1.0:
             raise InputError("sensor: noise and divergence must be at least 0, dropout between 0 and 1")
 
@@ -50,12 +50,15 @@ def _evenly(low: float, high: float, beams: int) -> tuple[float, ...]:
 
 # From the data sheets. The HDL-64E has two blocks of lasers; the OS1 is the first generation, as in MulRan; the OS2 as in HeLiPR.
 SENSORS = {
-    "vlp16": Sensor(_evenly(-15.0, 15.0, 16), 1800, farthest=100.0, noise=0.02),
-    "hdl32e": Sensor(_evenly(-30.67, 10.67, 32), 1084, farthest=100.0, noise=0.02, rate=20.0),
-    "hdl64e": Sensor(_evenly(-24.33, -8.83, 32) + _evenly(-8.33, 2.0, 32), 2083, farthest=120.0, noise=0.02, divergence=0.002),
-    "os1_64": Sensor(_evenly(-16.6, 16.6, 64), 1024, farthest=120.0, noise=0.025, divergence=0.006),
-    "os2_128": Sensor(_evenly(-11.25, 11.25, 128), 1024, farthest=200.0, noise=0.03, nearest=1.0, divergence=0.0016),
+    "vlp16": Sensor(_evenly(-15.0, 15.0, 16), 1800, max_range=100.0, noise=0.02),
+    "hdl32e": Sensor(_evenly(-30.67, 10.67, 32), 1084, max_range=100.0, noise=0.02, rate=20.0),
+    "hdl64e": Sensor(_evenly(-24.33, -8.83, 32) + _evenly(-8.33, 2.0, 32), 2083, max_range=120.0, noise=0.02, divergence=0.002),
+    "os1_64": Sensor(_evenly(-16.6, 16.6, 64), 1024, max_range=120.0, noise=0.025, divergence=0.006),
+    "os2_128": Sensor(_evenly(-11.25, 11.25, 128), 1024, max_range=200.0, noise=0.03, min_range=1.0, divergence=0.0016),
 }
+
+
+_RENAMED = {"farthest": "max_range", "nearest": "min_range"}  # a table that still says so would silently lose its ranges
 
 
 def find_sensor(name: str) -> Sensor:
@@ -66,11 +69,13 @@ def find_sensor(name: str) -> Sensor:
     if not path.is_file():
         hint = did_you_mean(name, SENSORS)
         raise InputError(f"sensor is {name!r}; expected one of {', '.join(SENSORS)}, or a text file of beam elevations{hint}")
-    settings: dict[str, float] = {"steps": 1024, "farthest": 100.0, "noise": 0.02}
-    known = [*settings, "nearest", "divergence", "rate", "dropout"]
+    settings: dict[str, float] = {"steps": 1024, "max_range": 100.0, "noise": 0.02}
+    known = [*settings, "min_range", "divergence", "rate", "dropout"]
     elevations = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         words = line.lstrip("#").split()
+        if line.startswith("#") and len(words) == 2 and words[0] in _RENAMED:
+            raise FormatError(f"{path}, line {number}: the setting `{words[0]}` is now called `{_RENAMED[words[0]]}`; rename it")
         try:
             if line.startswith("#") and len(words) == 2 and words[0] in known:
                 settings[words[0]] = float(words[1])

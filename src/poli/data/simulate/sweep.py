@@ -44,14 +44,14 @@ def sweep(
     R, at = T[columns, :3, :3], T[columns, :3, 3]
     directions = np.einsum("mij,mj->mi", R, local)
     times = start + sensor.times[columns] if movers else None
-    central = world.cast(at, directions, sensor.farthest, times)
+    central = world.cast(at, directions, sensor.max_range, times)
     hits, mixed = _with_beam_width(world, sensor, central, at, directions, times, rng)
     distance = hits.distance
-    seen = np.isfinite(distance) & (distance > sensor.nearest)
+    seen = np.isfinite(distance) & (distance > sensor.min_range)
     intensity = _REFLECTIVITY[hits.labels] * np.abs(np.einsum("mi,mi->m", hits.normals, directions))
     # Power falls with the square of the range and the incidence; rough surfaces keep some of it at grazing angles, so the reach
     # falls with the fourth root only.
-    reach = 1.2 * sensor.farthest * intensity**0.25
+    reach = 1.2 * sensor.max_range * intensity**0.25
     seen &= distance < reach * rng.uniform(0.85, 1.0, len(reach))
     seen &= rng.random(len(reach)) >= sensor.dropout
     exact = np.where(np.isfinite(central.distance), central.distance, distance)[seen]
@@ -103,7 +103,7 @@ def _with_beam_width(
     if sensor.divergence == 0.0:
         return hits, np.zeros(len(at), bool)
     aside = directions + rng.normal(0.0, 0.25 * sensor.divergence, directions.shape)
-    other = world.cast(at, aside / np.linalg.norm(aside, axis=1, keepdims=True), sensor.farthest, times)
+    other = world.cast(at, aside / np.linalg.norm(aside, axis=1, keepdims=True), sensor.max_range, times)
     first, second = hits.distance, other.distance
     with np.errstate(invalid="ignore"):  # two misses
         step = second - first

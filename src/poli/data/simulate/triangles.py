@@ -34,13 +34,13 @@ class TriangleIndex:
         self.areas = 0.5 * np.linalg.norm(edges, axis=1)
         self.normals = edges / np.maximum(2.0 * self.areas, 1e-30)[:, None]  # (F, 3)
 
-    def cast(self, origins: np.ndarray, directions: np.ndarray, farthest: float) -> tuple[np.ndarray, np.ndarray]:  # (M,), (M,)
-        """Distance along each unit ray to the first triangle, infinite beyond `farthest`, and which triangle it is (-1: none)."""
+    def cast(self, origins: np.ndarray, directions: np.ndarray, max_range: float) -> tuple[np.ndarray, np.ndarray]:  # (M,), (M,)
+        """Distance along each unit ray to the first triangle, infinite beyond `max_range`, and which triangle it is (-1: none)."""
         origins = np.ascontiguousarray(origins, dtype=np.float32)
         directions = np.ascontiguousarray(directions, dtype=np.float32)
         distance, hit = np.empty(len(origins), np.float32), np.empty(len(origins), np.int32)
         tree = (self._boxes, self._links, self._corners, self._order)
-        run_chunks(lambda b, e: _cast(*tree, origins, directions, farthest, b, e, distance, hit), len(origins))
+        run_chunks(lambda b, e: _cast(*tree, origins, directions, max_range, b, e, distance, hit), len(origins))
         return distance, hit
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (M, 3) -> (M,), (M,)
@@ -74,7 +74,7 @@ def _enter(boxes, node, ox, oy, oz, ix, iy, iz, limit):
 
 
 @kernel
-def _cast(boxes, links, corners, order, origins, directions, farthest, begin, end, distance, hit):
+def _cast(boxes, links, corners, order, origins, directions, max_range, begin, end, distance, hit):
     waiting, waiting_distance = np.empty(STACK, np.int32), np.empty(STACK, np.float32)
     tiny = np.float32(1e-12)
     for r in range(begin, end):
@@ -84,7 +84,7 @@ def _cast(boxes, links, corners, order, origins, directions, farthest, begin, en
         ix = one / (dx if abs(dx) > tiny else tiny)
         iy = one / (dy if abs(dy) > tiny else tiny)
         iz = one / (dz if abs(dz) > tiny else tiny)
-        best, found = np.float32(farthest), -1
+        best, found = np.float32(max_range), -1
         waiting[0], waiting_distance[0], top = 0, np.float32(0.0), 1
         while top > 0:
             top -= 1

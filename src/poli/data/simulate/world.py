@@ -30,9 +30,9 @@ class World:
         self.surface = TriangleIndex(place.triangles)
         self._movers = tuple((mover, TriangleIndex(mover.triangles)) for mover in place.movers)
 
-    def cast(self, origins: np.ndarray, directions: np.ndarray, farthest: float, times: np.ndarray | None = None) -> Hits:
+    def cast(self, origins: np.ndarray, directions: np.ndarray, max_range: float, times: np.ndarray | None = None) -> Hits:
         """The first surface along each unit ray (M, 3). Moving cars are where they are at `times` (M,) seconds; none without."""
-        distance, hit = self.surface.cast(origins, directions, farthest)
+        distance, hit = self.surface.cast(origins, directions, max_range)
         found = hit >= 0
         normals = np.where(found[:, None], self.surface.normals[hit], 0.0)
         labels = np.where(found, self.place.labels[hit], 0).astype(np.uint8)
@@ -44,7 +44,7 @@ class World:
                 continue
             R, at = _mover_poses(mover, times[aimed])
             local = np.einsum("mji,mj->mi", R, origins[aimed] - at), np.einsum("mji,mj->mi", R, directions[aimed])
-            near, which = index.cast(*local, farthest)
+            near, which = index.cast(*local, max_range)
             closer = near < distance[aimed]
             rows = aimed[closer]
             distance[rows] = near[closer]

@@ -13,7 +13,7 @@ import numpy as np
 
 from poli.estimation.architecture import HORIZON, Architecture
 from poli.estimation.distinct import distinct
-from poli.estimation.frames import group_radii, principal_frames, sensor_frames, tell_context
+from poli.estimation.frames import group_radii, principal_frames, sensor_frames, spacing_per_radius, tell_context
 from poli.estimation.grouping import Sight, check_places, index_of, seen_from
 from poli.estimation.neighbourhoods import CELL, binary_scale
 from poli.estimation.neighbours import NARROWEST, check_range, diagonal
@@ -45,38 +45,39 @@ class _Features:
     mapped: np.ndarray  # (M, m) float32: the scalars through the map that their readers want
 
 
-def covariances(  # (N, 3) -> (N, 3, 3)
+def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     points: np.ndarray,
     architecture: Architecture,
     weights: Weights,
     calibration: float,
     sight: Sight,
     watch: Callable[[str], None] = lambda stage: None,
-    spaced: Callable[[np.ndarray, int], None] | None = None,
-) -> np.ndarray:
-    """Calibrated covariances. `watch` is called when a stage ends: sampling, neighbours, network, interpolation or network
-    again. `spaced` is told the root mean square distances of the nearest neighbours of all places, and how many those are.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Calibrated covariances, and the spacing of the points around each of the M distinct places. `watch` is called when a stage
+    ends: sampling, neighbours, network, interpolation or network again.
 
     Points that coincide have one ellipsoid, and neither their number nor the order of the points changes any."""
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not architecture.sensor)
     check_places(points, places, architecture)
-    found = _of_places(places.of_places(points), architecture, weights, calibration, seen_from(sight, places), watch, spaced)
-    return places.of_points(found)
+    found, spacing = _of_places(places.of_places(points), architecture, weights, calibration, seen_from(sight, places), watch)
+    return places.of_points(found), spacing
 
 
-def _of_places(points, architecture: Architecture, weights: Weights, calibration: float, sight: Sight, watch, spaced) -> np.ndarray:
+def _of_places(
+    points, architecture: Architecture, weights: Weights, calibration: float, sight: Sight, watch
+) -> tuple[np.ndarray, np.ndarray]:
     index = index_of(points, architecture)
     order = index.leaf_order
     watch("sampling")
-    near = [index.neighbourhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
+    near = [index.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
     watch("neighbours")
     extent = diagonal(index)
     scale = binary_scale(extent)  # lengths are in units of the extent where they are float32
     positions = points[order]
     rays = None if sight.viewpoint is None else positions - _in_order(sight.viewpoint, order)
     positions *= scale
-    first = min(architecture.neighbours[0], near[0].shape[1])
+    first = min(architecture.neighbors[0], near[0].shape[1])
     wide = [min(count, near[level].shape[1]) for level, count in enumerate(architecture.wide, 1)]
     if architecture.frames == "sensor" and rays is not None and sight.up is not None:
         frames = sensor_frames(rays, sight.up)
@@ -85,8 +86,6 @@ def _of_places(points, architecture: Architecture, weights: Weights, calibration
         frames = principal_frames(positions, np.concatenate([near[0][:, :first], *far], axis=1))
     radius = group_radii(positions, positions, near[0], first)
     metres = radius / scale
-    if spaced is not None:
-        spaced(metres, first)
     context = tell_context(metres, frames, rays, sight.up, architecture.log_scale, architecture.sensor)
     frames = frames.astype(np.float32)
     steps = [CELL**level for level in range(architecture.levels)]
@@ -98,7 +97,7 @@ def _of_places(points, architecture: Architecture, weights: Weights, calibration
     features = [_encode_points(levels[0], first, radius, context, architecture, weights)]
     for number in range(1, architecture.levels):
         below = levels[number - 1]
-        k = min(architecture.neighbours[number], below.near.shape[1])
+        k = min(architecture.neighbors[number], below.near.shape[1])
         radii.append(group_radii(levels[number].points, below.points, below.near, k, step=CELL))
         features.append(_encode_level(number, levels, k, radii[-1], features[-1], architecture, weights))
     watch("network")
@@ -107,12 +106,11 @@ def _of_places(points, architecture: Architecture, weights: Weights, calibration
         known = _read_level(number, levels, radii[number], features[number], known, architecture, weights)
     watch("interpolation")
     moments = _attend(levels, wide, radius, known, architecture, weights)
-    # On a plane, the mean squared distance of the k nearest is about (k + 1) / 2 points' worth of area over pi.
-    lengths = calibration * np.sqrt(2.0 * np.pi / (first + 1)) * metres
+    lengths = calibration * spacing_per_radius(first) * metres
     most = np.minimum(HORIZON * metres, extent) ** 2  # nobody has seen farther
     result = _size(moments, levels[0].frames, lengths, most, known.scalars, context, order, architecture, weights)
     watch("network")
-    return result
+    return result, spacing_per_radius(first) * metres
 
 
 def _in_order(viewpoint: np.ndarray, order: np.ndarray) -> np.ndarray:  # (3,) or (N, 3)

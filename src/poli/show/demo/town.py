@@ -71,7 +71,7 @@ def embedded_scans() -> EmbeddedScans:
 
 def pack(scans: EmbeddedScans, sensor: Sensor) -> dict[str, np.ndarray]:
     """The arrays of the file."""
-    facts = {name: np.array(getattr(sensor, name)) for name in ("elevations", "steps", "farthest", "noise", "rate")}
+    facts = {name: np.array(getattr(sensor, name)) for name in ("elevations", "steps", "max_range", "noise", "rate")}
     poses = np.stack([scans.T_world_scan, scans.T_world_other])
     truth = {
         "normals": _tabulate(scans.scan, sensor, np.rint(_UNIT * scans.scan.fields["normal"]).astype(np.int16)),
@@ -88,7 +88,7 @@ def pack(scans: EmbeddedScans, sensor: Sensor) -> dict[str, np.ndarray]:
 
 def unpack(arrays: Mapping[str, np.ndarray]) -> EmbeddedScans:
     sensor = Sensor(
-        tuple(arrays["elevations"].tolist()), int(arrays["steps"]), float(arrays["farthest"]), float(arrays["noise"]),
+        tuple(arrays["elevations"].tolist()), int(arrays["steps"]), float(arrays["max_range"]), float(arrays["noise"]),
         rate=float(arrays["rate"]),
     )  # fmt: skip
     scan, other = (_read(arrays[f"{n}_distances"], arrays[f"{n}_intensities"], sensor) for n in ("scan", "other"))

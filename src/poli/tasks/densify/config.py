@@ -4,39 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poli.arrays import real_number, whole_number
 from poli.errors import InputError
+from poli.validation import real_number, whole_number
 
 
 @dataclass(frozen=True)
 class DensifyConfig:
     """The defaults are argued from `python -m benchmarks density` (docs/densify.md); the paper's are
-    `DensifyConfig(per_point=7, within=1.0, flat=False, thickest=None)`."""
+    `DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None)`."""
 
     per_point: int = 1  # samples of each ellipsoid, that is of each point, or of each voxel
-    within: float = 12.0  # calibrated standard deviations: how far from its parent a sample may lie
+    max_sigma: float = 12.0  # calibrated standard deviations: how far from its parent a sample may lie
     flat: bool = True  # samples lie in the plane through the ellipsoid's mean, across its normal
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     voxel: float = 0.2  # metres: ellipsoids are those of the scan at one point a voxel; 0: of every point
     upright: bool = True  # the sensor's z axis points up, which the network is told
     planarity: float = 0.0  # ellipsoids less planar than this are not sampled; 1 is a plane
-    farthest: float | None = 120.0  # metres from the sensor; what lies farther is not sampled. None: no limit
-    thickest: float | None = 0.05  # metres: ellipsoids whose least sigma is above it are not sampled. None: no limit
-    most: int | None = None  # points in all, originals included; samples are left out evenly. None: no limit
-    limit: float = 0.0  # metres: at most one sample a voxel of this size, and none where an original is; 0: no limit
+    max_range: float | None = 120.0  # metres from the sensor; what lies farther is not sampled. None: no limit
+    max_thickness: float | None = 0.05  # metres: ellipsoids whose least sigma is above it are not sampled. None: no limit
+    max_points: int | None = None  # points in all, originals included; samples are left out evenly. None: no limit
+    sample_voxel: float = 0.0  # metres: at most one sample a voxel of this size, and none where an original is; 0: no limit
     seed: int = 0
 
     def __post_init__(self) -> None:
         whole_number(self.per_point, "per_point", least=0)
         whole_number(self.seed, "seed", least=0)
-        real_number(self.within, "within", "a number of standard deviations of at least 0")
-        for name in ("voxel", "limit"):
+        real_number(self.max_sigma, "max_sigma", "a number of standard deviations of at least 0")
+        for name in ("voxel", "sample_voxel"):
             real_number(getattr(self, name), name, "a number of metres of at least 0")
-        for name in ("farthest", "thickest"):
+        for name in ("max_range", "max_thickness"):
             if getattr(self, name) is not None:
                 real_number(getattr(self, name), name, "a positive number of metres, or None for no limit", above=True)
-        if self.most is not None:
-            whole_number(self.most, "most", least=1)
+        if self.max_points is not None:
+            whole_number(self.max_points, "max_points", least=1)
         if not 0.0 <= real_number(self.planarity, "planarity", "a number from 0 to 1") <= 1.0:
             raise InputError(f"planarity is {self.planarity!r}; expected a number from 0 to 1")
         if not isinstance(self.model, str) or not self.model:

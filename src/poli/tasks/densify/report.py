@@ -32,7 +32,7 @@ class Tally:
 
 def why_nothing(points: np.ndarray, config: DensifyConfig) -> str:  # (N, 3): a scan of which no samples were drawn
     """One sentence, without the network; empty where it was asked for."""
-    if not config.per_point or (config.most is not None and config.most <= len(points)):
+    if not config.per_point or (config.max_points is not None and config.max_points <= len(points)):
         return ""
     returns, places = ellipsoid_places(points, config)
     if len(places) < LEAST:
@@ -44,18 +44,18 @@ def why_nothing(points: np.ndarray, config: DensifyConfig) -> str:  # (N, 3): a 
 
 def _unfit(places: np.ndarray, config: DensifyConfig) -> str:  # (E, 3)
     total = len(places)
-    far = int((np.einsum("ij,ij->i", places, places) > config.farthest**2).sum()) if config.farthest is not None else 0
+    far = int((np.einsum("ij,ij->i", places, places) > config.max_range**2).sum()) if config.max_range is not None else 0
     if far == total:
-        return f"all {total} ellipsoids lie farther than {config.farthest:g} m (farthest)"
+        return f"all {total} ellipsoids lie farther than {config.max_range:g} m (max_range)"
     rules = [
-        f"thicker than {config.thickest:g} m (thickest)" if config.thickest is not None else "",
+        f"thicker than {config.max_thickness:g} m (max_thickness)" if config.max_thickness is not None else "",
         f"less planar than {config.planarity:g} (planarity)" if config.planarity else "",
-        f"full of points already (limit {config.limit:g} m)" if config.limit else "",
+        f"full of points already (sample_voxel {config.sample_voxel:g} m)" if config.sample_voxel else "",
     ]
     others = " or ".join(rule for rule in rules if rule) or "of no extent"
     if not far:
         return f"all {total} ellipsoids are {others}"
-    return f"{far} of {total} ellipsoids lie farther than {config.farthest:g} m (farthest), the others are {others}"
+    return f"{far} of {total} ellipsoids lie farther than {config.max_range:g} m (max_range), the others are {others}"
 
 
 def _density(places: np.ndarray, config: DensifyConfig) -> str:

@@ -8,14 +8,13 @@ from zlib import crc32
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
-from poli.estimation import estimate, pca
+from poli.estimation import estimate
 from poli.estimation.distinct import distinct_count
 from poli.estimation.inference import UP
 from poli.tasks.densify.config import DensifyConfig
 from poli.voxels import check_reach, voxel_numbers
 
 LEAST = 16  # points that the network needs
-_NEIGHBOURS = 24  # of PCA
 
 
 class ScanField(NamedTuple):
@@ -48,10 +47,10 @@ def draw_samples(points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3
 def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  # (N, 3)
     """The ellipsoids of a scan, one a voxel; None if there are too few."""
     rows, returns = _returns(points)
-    centres, members, first, count = _group(returns, config.voxel)
-    if len(centres) < LEAST or distinct_count(centres) < LEAST:
+    centers, members, first, count = _group(returns, config.voxel)
+    if len(centers) < LEAST or distinct_count(centers) < LEAST:
         return None
-    return ScanField(rows, returns, _ellipsoids(centres, config), members, first, count)
+    return ScanField(rows, returns, _ellipsoids(centers, config), members, first, count)
 
 
 def ellipsoid_places(points: np.ndarray, config: DensifyConfig) -> tuple[np.ndarray, np.ndarray]:  # (N, 3)
@@ -77,7 +76,7 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     k = config.per_point
     centred = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
     generator = np.random.default_rng([config.seed, _fingerprint(points)])
-    offsets = centred.sample(k, config.within, seed=generator)  # (E k, 3)
+    offsets = centred.sample(k, config.max_sigma, seed=generator)  # (E k, 3)
     turn = np.arange(k)[None, :] * counts[chosen, None] // k  # (E, k)
     parents = members[first[chosen, None] + turn].reshape(-1)  # (E k,) rows of `returns`
     samples = returns[parents] + offsets
@@ -86,10 +85,10 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
 
     # 3. Not where there are points already, and not more than asked for.
     kept = np.arange(len(parents))
-    if config.limit:
-        kept = _new_voxels(returns, samples, config.limit)
-    if config.most is not None:
-        kept = kept[_evenly(kept % k, max(0, config.most - len(points)))]
+    if config.sample_voxel:
+        kept = _new_voxels(returns, samples, config.sample_voxel)
+    if config.max_points is not None:
+        kept = kept[_evenly(kept % k, max(0, config.max_points - len(points)))]
     return Samples(samples[kept], rows[parents[kept]], chosen[kept // k])
 
 
@@ -122,20 +121,18 @@ def _group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, n
     return means, np.argsort(voxels, kind="stable"), np.cumsum(count) - count, count
 
 
-def _ellipsoids(centres: np.ndarray, config: DensifyConfig) -> Ellipsoids:
-    if config.model == "pca":
-        return pca(centres, k=_NEIGHBOURS)
-    return estimate(centres, model=config.model, up=UP if config.upright else None, warn=False)
+def _ellipsoids(centers: np.ndarray, config: DensifyConfig) -> Ellipsoids:
+    return estimate(centers, model=config.model, up=UP if config.upright else None, warn=False)
 
 
 def _worth(field: Ellipsoids, config: DensifyConfig) -> np.ndarray:  # (E,)
     worth = np.ones(len(field), bool)
-    if config.farthest is not None:
-        worth &= np.sqrt(np.einsum("ij,ij->i", field.means, field.means)) <= config.farthest
+    if config.max_range is not None:
+        worth &= np.sqrt(np.einsum("ij,ij->i", field.means, field.means)) <= config.max_range
     if config.planarity:
         worth &= field.planarity >= config.planarity
-    if config.thickest is not None:
-        worth &= field.scales[:, 0] <= config.thickest
+    if config.max_thickness is not None:
+        worth &= field.scales[:, 0] <= config.max_thickness
     return worth
 
 

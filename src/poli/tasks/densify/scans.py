@@ -7,25 +7,57 @@ from dataclasses import replace
 
 import numpy as np
 
-from poli.errors import DensityWarning, FormatError, InputError
+from poli.errors import DensityWarning, FormatError
+from poli.keywords import takes_config
 from poli.scan import Scan, ScanLike
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.report import why_nothing
 from poli.tasks.densify.sampling import draw_samples
 
 
-def densify(scan: ScanLike, config: DensifyConfig | None = None, **options: object) -> Scan:  # (N, 3)
-    """The scan with points drawn from its ellipsoids: the originals first, as they are, then the samples.
+@takes_config(DensifyConfig)
+def densify(
+    scan: ScanLike,  # (N, 3)
+    config: DensifyConfig | None = None,
+    *,
+    per_point: int = 1,
+    max_sigma: float = 12.0,
+    flat: bool = True,
+    model: str = "lidar",
+    voxel: float = 0.2,
+    upright: bool = True,
+    planarity: float = 0.0,
+    max_range: float | None = 120.0,
+    max_thickness: float | None = 0.05,
+    max_points: int | None = None,
+    sample_voxel: float = 0.0,
+    seed: int = 0,
+) -> Scan:
+    """Add points to a scan, drawn from its ellipsoids: the originals first, as they are, then the samples.
 
-    Every sample has the time, ring, intensity and whatever else of its parent, the point it was drawn around. Options are those of
-    `DensifyConfig`: `poli.densify(scan, per_point=7, within=2.0)`. The same scan and options give the same samples.
+    Each sample has the time, ring, intensity and all other fields of its parent, the point it was drawn around. The same scan and
+    options give the same samples. A scan that gets none brings a `DensityWarning` that says why.
 
-    A scan that gets none brings a `DensityWarning` that says why.
+    Args:
+        scan: a Scan, an (N, 3) array, or a cloud of another library.
+        config: the options as one object. Keywords given beside it override its values.
+        per_point: samples of each ellipsoid.
+        max_sigma: standard deviations between a sample and its parent, at most.
+        flat: samples lie in the plane through the ellipsoid's mean, across its normal.
+        model: a shipped model, the path of a .safetensors file, or "pca".
+        voxel: metres; one ellipsoid for each voxel of the scan. 0: one for each point.
+        upright: the sensor's z axis points up.
+        planarity: ellipsoids less planar than this are not sampled; 1 is a plane.
+        max_range: metres from the sensor; ellipsoids farther away are not sampled. None: no limit.
+        max_thickness: metres; ellipsoids whose least sigma is above it are not sampled. None: no limit.
+        max_points: of the result, originals included; samples are left out evenly. None: no limit.
+        sample_voxel: metres; at most one sample for each voxel of this size, and none where an original is. 0: no limit.
+        seed: of the samples.
     """
-    scan, settings = Scan.of(scan), configured(config, options)
+    scan, settings = Scan.of(scan), config or DensifyConfig()
     dense, why = densify_or_say(scan, settings)
     if why:
-        warnings.warn(why, DensityWarning, stacklevel=2)
+        warnings.warn(why, DensityWarning, stacklevel=3)  # at the caller of the decorated function
     return dense
 
 
@@ -54,11 +86,3 @@ def densify_records(records: np.ndarray, config: DensifyConfig, where: str) -> t
     for column, axis in enumerate("xyz"):
         together[axis][len(records) :] = samples.points[:, column]
     return together, "" if len(samples.points) else why_nothing(points, config)
-
-
-def configured(config: DensifyConfig | None, options: dict[str, object]) -> DensifyConfig:
-    known = DensifyConfig.__dataclass_fields__
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        raise InputError(f"densify has no option {unknown[0]!r}; it has {', '.join(known)}")
-    return replace(config or DensifyConfig(), **options)  # type: ignore[arg-type]

@@ -120,14 +120,14 @@ def densify_tree(
     before = read_run(out / RUN)
     if before is not None and before != run and not overwrite:
         raise FormatError(
-            f"{out}: was made in another way ({differences(before, run)}); remove it, give another name, or pass overwrite=True "
-            "to make it anew"
-        )
+            f"{out}: was made in another way ({differences(before, run)})",
+            argument="overwrite", value=True, remedy="remove it, give another name, or pass {argument} to replace it",
+        )  # fmt: skip
     if before == run and not overwrite and made_by_another(out / RUN):
         raise FormatError(
-            f"{out}: was begun by another user, whose scans would be taken as they are; give another name, or pass overwrite=True "
-            "to make it anew"
-        )
+            f"{out}: was begun by another user, whose scans would be taken as they are",
+            argument="overwrite", value=True, remedy="give another name, or pass {argument} to replace it",
+        )  # fmt: skip
     if before is None and out.is_dir():
         remove_stale(out)  # of a run that was killed before it had written anything
     if before is None and out.exists() and (not out.is_dir() or any(out.iterdir())):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from poli.arrays import real_number, whole_number
 from poli.errors import InputError
 from poli.tasks.gicp import GicpConfig
+from poli.validation import real_number, whole_number
 
 Against = Literal["map", "scan"]
 OnLoss = Literal["stop", "restart"]
@@ -20,8 +20,8 @@ class OdometryConfig:
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     upright: bool = True  # the sensor's z axis points up, which the network is told
     deskew: bool = False  # by the times of the points; the scans are then those of their stamps
-    nearest: float = 0.0  # metres; returns nearer than this are dropped (the vehicle that carries the sensor)
-    farthest: float = 120.0  # metres; returns farther than this are dropped
+    min_range: float = 0.0  # metres; returns nearer than this are dropped (the vehicle that carries the sensor)
+    max_range: float = 120.0  # metres; returns farther than this are dropped
     radius: float = 120.0  # metres: how far from the sensor the map is kept
     cell: float = 0.0  # metres, of the map; 0: half a voxel, but no less than 0.3 m unless voxels are
     patience: int = 5  # scans in a row without enough returns that are bridged by going on as before
@@ -32,10 +32,10 @@ class OdometryConfig:
         for name, known in (("against", get_args(Against)), ("on_loss", get_args(OnLoss))):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(known)}")
-        for name in ("voxel", "nearest", "cell"):
+        for name in ("voxel", "min_range", "cell"):
             real_number(getattr(self, name), name, "a number of metres of at least 0")
-        for name in ("farthest", "radius"):
+        for name in ("max_range", "radius"):
             real_number(getattr(self, name), name, "a positive number of metres", above=True)
-        if self.nearest >= self.farthest:
-            raise InputError(f"nearest is {self.nearest} m and farthest {self.farthest} m; no return lies between")
+        if self.min_range >= self.max_range:
+            raise InputError(f"min_range is {self.min_range} m and max_range {self.max_range} m; no return lies between")
         whole_number(self.patience, "patience", least=0)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from poli.arrays import real_number
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
 from poli.tasks.gicp_metric import Metric, Weighed
+from poli.validation import real_number
 from poli.voxels import VOXELS_REACH, find_slot, voxel_key
 
 _MEMORY = 20.0  # observations: an older average weighs no more than so many of the newest

@@ -11,13 +11,14 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation import estimate, pca
-from poli.estimation.inference import UP
+from poli.estimation import estimate
+from poli.estimation.inference import PCA, UP
+from poli.keywords import takes_config
 from poli.scan import Scan, ScanLike
 from poli.se3 import exp, inverse, log, nearest_rotation
-from poli.tasks.gicp import Alignment, Target, align
+from poli.tasks.gicp import Alignment, GicpConfig, Target, align
 from poli.tasks.gicp_metric import Weighed
-from poli.tasks.odometry.config import OdometryConfig
+from poli.tasks.odometry.config import Against, OdometryConfig, OnLoss
 from poli.tasks.odometry.deskewing import deskew
 from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
 from poli.tasks.odometry.step import Status, Step, TrackingLost
@@ -30,7 +31,7 @@ _VOXELS = 0.05, 1.0  # metres: the finest and the coarsest that we choose
 _INDEX_EVERY = 2.0
 _CELL = 0.3  # metres: cells of the map are half a voxel, but not smaller than this unless voxels are
 _LEAST = 64  # points of a scan that can be aligned
-_PCA_NEIGHBOURS = 20
+_PCA_NEIGHBORS = 20  # as small_gicp and GICP take, whose odometry this is compared with
 _GAP = 1.8  # usual times between scans: more than this, and some are missing
 _FITS = 0.5  # of the usual fit, which a scan must reach to be believed
 _FITS_AT_LEAST = 0.2
@@ -101,7 +102,7 @@ class Odometer:
         """One point a voxel, each with the time of one of its returns if there is to be deskewing."""
         scan = scan.clean()
         reach = (scan.points.astype(np.float64) ** 2).sum(axis=1)
-        within = (reach >= self.config.nearest**2) & (reach <= self.config.farthest**2)
+        within = (reach >= self.config.min_range**2) & (reach <= self.config.max_range**2)
         scan = scan if within.all() else scan.select(within)
         if not len(scan):
             return scan
@@ -114,9 +115,8 @@ class Odometer:
         return (deskew(cloud, velocity) if self.config.deskew else cloud).points.astype(np.float64)
 
     def _estimate(self, points: np.ndarray) -> Ellipsoids:
-        if self.config.model == "pca":
-            return pca(points, k=_PCA_NEIGHBOURS)
-        return estimate(points, model=self.config.model, up=UP if self.config.upright else None, warn=False)
+        k = _PCA_NEIGHBORS if self.config.model == PCA else None
+        return estimate(points, model=self.config.model, up=UP if self.config.upright else None, warn=False, k=k)
 
     def _elapsed(self, scan: Scan) -> tuple[float, int]:
         """Time since the last scan in the unit of the velocity, and how many scans seem to be missing in between."""
@@ -171,7 +171,7 @@ class Odometer:
         found = align(source, self._target, nearest_rotation(to_target @ T_expected), config)
         if self._fits_well(found):
             return found
-        wide = replace(config, start=max(config.start, _WIDER), gate=max(config.gate, 2.0 * _WIDER))
+        wide = replace(config, start=max(config.start, _WIDER), max_distance=max(config.max_distance, 2.0 * _WIDER))
         guesses = (T_expected, self.steps[-1].T_world_scan)
         others = [align(source, self._target, nearest_rotation(to_target @ T), wide) for T in guesses]
         return max([found, *others], key=lambda alignment: alignment.fit)
@@ -218,10 +218,43 @@ class Odometer:
         return step
 
 
-def odometry(scans: Iterable[ScanLike], config: OdometryConfig | None = None) -> np.ndarray:  # (M, 4, 4)
-    """T_world_scan of every scan; world is the frame of the first. `Odometer` gives the same scan by scan, and tells more.
+@takes_config(OdometryConfig)
+def odometry(
+    scans: Iterable[ScanLike],  # (N, 3) each
+    config: OdometryConfig | None = None,
+    *,
+    against: Against = "map",
+    voxel: float = 0.0,
+    model: str = "lidar",
+    upright: bool = True,
+    deskew: bool = False,
+    min_range: float = 0.0,
+    max_range: float = 120.0,
+    radius: float = 120.0,
+    cell: float = 0.0,
+    patience: int = 5,
+    on_loss: OnLoss = "stop",
+    gicp: GicpConfig = GicpConfig(),  # noqa: B008
+) -> np.ndarray:  # (M, 4, 4)
+    """Estimate T_world_scan of every scan; world is the frame of the first. `Odometer` gives the same scan by scan, and more.
 
-    Scans that cannot be told where they are raise `TrackingLost`, which carries the poses before them.
+    Raises `TrackingLost` if a scan cannot be localized; the error carries the poses before it.
+
+    Args:
+        scans: in order, such as a `poli.dataset`.
+        config: the options as one object. Keywords given beside it override its values.
+        against: align a scan to a "map" of all scans before it, or, as in the paper, to the one "scan" before it.
+        voxel: metres. 0: chosen at the first scan, so that some 5,000 points are left of it.
+        model: a shipped model, the path of a .safetensors file, or "pca".
+        upright: the sensor's z axis points up.
+        deskew: remove the sensor's motion from each scan, by the times of its points.
+        min_range: metres; nearer returns are dropped (the vehicle that carries the sensor).
+        max_range: metres; farther returns are dropped.
+        radius: metres from the sensor within which the map is kept.
+        cell: metres, of the map. 0: half a voxel, but no less than 0.3 m unless voxels are.
+        patience: scans in a row without enough returns that are bridged.
+        on_loss: when a scan fits nowhere, "stop", or "restart" with a new map.
+        gicp: how a scan is aligned.
     """
     odometer = Odometer(config)
     for scan in scans:

@@ -44,6 +44,7 @@ class TrackingLost(PoliError):
 
     def __init__(self, index: int, why: str, poses: np.ndarray) -> None:
         super().__init__(
-            f"scan {index}: {why}; the {len(poses)} poses before it stand. To go on with a new map from there: on_loss='restart'"
-        )
+            f"scan {index}: {why}; the {len(poses)} poses before it stand",
+            argument="on_loss", value="restart", remedy="pass {argument} to go on with a new map from there",
+        )  # fmt: skip
         self.index, self.why, self.poses = index, why, poses  # (index, 4, 4)

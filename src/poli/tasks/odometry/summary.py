@@ -78,7 +78,7 @@ class Summary:
         return asdict(self)
 
 
-def summarise(
+def summarize(
     steps: Sequence[Step],
     scans_asked: int,
     first: int,  # number of the first scan in the data
@@ -123,7 +123,7 @@ def evaluate(estimated: np.ndarray, truth: np.ndarray) -> dict[str, Measure]:  #
     too_short = "the path is shorter than 100 m"
     return {
         "rpe_1_scan": _measure("RPE scan to scan", metric, lambda: relative_errors(estimated, truth)),
-        "rpe_100_m": _measure("RPE 100 m", metric, lambda: relative_errors(estimated, truth, 100.0, "metres"), too_short),
+        "rpe_100_m": _measure("RPE 100 m", metric, lambda: relative_errors(estimated, truth, 100.0, "meters"), too_short),
         "kitti_segments": _measure("KITTI segments", shares, lambda: segment_errors(estimated, truth), too_short),
         "ape_origin": _measure("APE by first pose", metric, lambda: absolute_errors(estimated, truth, "origin")),
         "ape_umeyama": _measure("APE by Umeyama", metric, lambda: absolute_errors(estimated, truth, "umeyama")),

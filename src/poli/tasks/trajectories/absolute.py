@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from poli.arrays import real_array
 from poli.errors import DegenerateError, InputError
 from poli.se3 import inverse
 from poli.tasks.trajectories.pose_errors import PoseErrors, check_trajectories, motions_between, rotation_degrees
+from poli.validation import real_array
 
 # Second singular value of the points' covariance against the first, below which they lie on a line. Rounding leaves 1e-16 there:
 # room by 10,000. Two curves of 100 m that bend by 0.1 mm come to 1e-12.

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poli.arrays import real_array
 from poli.errors import InputError
 from poli.se3 import vee
+from poli.validation import real_array
 
 _RIGID = 1e-4  # how far a rotation may be from orthonormal, as in `se3.check_pose`; float32 leaves 1e-7
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from poli.arrays import real_number, whole_number
 from poli.errors import InputError
 from poli.tasks.trajectories.pose_errors import (
     PoseErrors,
@@ -17,6 +16,7 @@ from poli.tasks.trajectories.pose_errors import (
     rotation_degrees,
     steps,
 )
+from poli.validation import real_number, whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ def relative_errors(
     estimated: np.ndarray,  # (M, 4, 4)
     truth: np.ndarray,  # (M, 4, 4)
     delta: float = 1,
-    unit: Literal["frames", "metres"] = "frames",
+    unit: Literal["frames", "meters"] = "frames",
     pairs: Literal["consecutive", "all"] = "consecutive",
     tolerance: float = 0.1,
 ) -> RelativeErrors:
@@ -45,7 +45,7 @@ def relative_errors(
         raise InputError(f'pairs is {pairs!r}; expected "consecutive" or "all"')
     if unit == "frames":
         rows = _pairs_by_frames(len(estimated), whole_number(delta, "delta", 1), pairs == "all")
-    elif unit == "metres":
+    elif unit == "meters":
         apart = real_number(delta, "delta", "a positive number of metres", above=True)
         share = real_number(tolerance, "tolerance", "a share of delta, 0 or more")
         if pairs == "all":
@@ -53,7 +53,7 @@ def relative_errors(
         else:
             rows = _pairs_by_path(steps(estimated), apart)
     else:
-        raise InputError(f'unit is {unit!r}; expected "frames" or "metres"')
+        raise InputError(f'unit is {unit!r}; expected "frames" or "meters"')
     first, last = rows.T
     errors = motions_between(motions_between(truth[first], truth[last]), motions_between(estimated[first], estimated[last]))
     return RelativeErrors(np.linalg.norm(errors[:, :3, 3], axis=1), rotation_degrees(errors[:, :3, :3]), rows)

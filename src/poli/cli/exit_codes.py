@@ -1,6 +1,8 @@
-"""What went wrong, in one line and an exit code."""
+"""Map exceptions to messages and exit codes."""
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import typer
 
@@ -12,6 +14,37 @@ from poli.printable import printable
 _Refusal: type[Exception] = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
 
 EXIT_CODES = "Exit codes: 0 done; 2 a mistake in the input, the options, the disk or the installation; 130 Ctrl-C; 1 a bug of poli."
+
+
+# Temporary files behind standard streams, and what messages call them instead.
+STAND_INS: dict[str, str] = {}
+
+
+def in_options(error: PoliError, options: Mapping[str, str | None]) -> None:
+    """Spell the argument that an error speaks of as an option of the command, by the names of `options`.
+
+    A name ends in `=` where the value is part of it (`--option ending=`); None, or no name: the command has no such option.
+    """
+    if error.argument is None:
+        return
+    name = options.get(error.argument)
+    if name is None or error.value is True or (error.value is None and not name.endswith("=")):
+        error.respell(name, name or "")
+    elif name.endswith("="):
+        error.respell(name.rstrip("="), f"{name}{'...' if error.value is None else error.value}")
+    else:
+        error.respell(name, f"{name} {error.value}")
+
+
+@contextmanager
+def spelled(**options: str | None) -> Iterator[None]:
+    """Errors raised inside speak of these options instead of the arguments that they name."""
+    try:
+        yield
+    except PoliError as error:
+        if error.argument in options:
+            in_options(error, options)
+        raise
 
 
 def explain(error: BaseException) -> tuple[str, int]:
@@ -27,7 +60,10 @@ def _explain(error: BaseException) -> tuple[str, int]:
         line = _usage(error)
         return line, 2 if line else 0
     if isinstance(error, PoliError):
-        return str(error), 2
+        text = str(error)
+        for path, name in STAND_INS.items():
+            text = text.replace(path, name)
+        return text, 2
     if isinstance(error, MemoryError):
         return f"the memory is not enough ({error or 'nothing more is known'}); thin the scan first, as by --voxel 0.2", 2
     if isinstance(error, OSError):

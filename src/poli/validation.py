@@ -1,4 +1,4 @@
-"""Numbers at the door."""
+"""Validate numeric arguments."""
 
 from typing import Any
 
@@ -25,7 +25,9 @@ def whole_number(value: Any, name: str, least: int) -> int:
         if number != value or number < least:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} is {value!r}; expected a whole number of at least {least}") from None
+        raise InputError(
+            f"{{argument}} is {value!r}; expected a whole number of at least {least}", argument=name, remedy=""
+        ) from None
     return number
 
 
@@ -36,5 +38,5 @@ def real_number(value: Any, name: str, meaning: str, least: float = 0.0, above: 
         if not np.isfinite(number) or number < least or (above and number == least):
             raise ValueError
     except (TypeError, ValueError):
-        raise InputError(f"{name} is {value!r}; expected {meaning}") from None
+        raise InputError(f"{{argument}} is {value!r}; expected {meaning}", argument=name, remedy="") from None
     return number

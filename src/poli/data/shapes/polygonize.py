@@ -19,7 +19,7 @@ _TETRAHEDRA = np.array([(0, 1 << a, (1 << a) | (1 << b), 7) for a in range(3) fo
 _IS_EVEN = np.array([(b - a) % 3 == 1 for a in range(3) for b in range(3) if a != b])
 
 
-def polygonise(field: Field, resolution: int, reach: float = 1.7) -> Mesh:
+def polygonize(field: Field, resolution: int, reach: float = 1.7) -> Mesh:
     """The zero level of `field` within the cube of half side `reach`, closed; about `resolution` cells along its longest side."""
     low, high = _bounds(field, reach)
     spacing = float((high - low).max()) / resolution
