@@ -37,8 +37,9 @@ _SHORT = 1e-3  # a step that gets no farther is rounding's
 _BACK = 0.98  # of the way to where X or S would be singular
 _ENTRIES = SIZE * (SIZE + 1) // 2
 _ROOT_2 = np.sqrt(2.0)  # entries off the diagonal count twice in an inner product
-# The forms have few entries: which form, row and column, and the value, of the lower triangles alone.
-_FORM, _ROW, _COLUMN = np.nonzero(np.tril(FORMS))
+# The forms have few entries: which form, row and column, and the value, of the lower triangles alone. Each array of its own, since
+# numba keeps no code that refers to a view.
+_FORM, _ROW, _COLUMN = (indices.copy() for indices in np.nonzero(np.tril(FORMS)))
 _VALUE = FORMS[_FORM, _ROW, _COLUMN]
 
 

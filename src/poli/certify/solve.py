@@ -21,6 +21,7 @@ from poli.kernel import kernel
 GAP_TOLERANCE = 1e-6
 _SMALLEST_COST = 1e-8  # of the size of M: a smaller cost is within a few roundings of zero, and the gap is measured against this
 _TINY = np.finfo(float).tiny
+_MARGIN = 1.01  # times the least eigenvalue, which the second is to exceed
 _RANK = 1e-12  # of the largest eigenvalue of a 6 x 6 matrix with unit diagonal: rounding leaves some 1e-16
 
 
@@ -55,8 +56,13 @@ class Certificate:
         return bool(self.second_eigenvalue > self.least_eigenvalue)
 
     @property
+    def optimal(self) -> bool:
+        """True if no pose costs less, whether or not another costs as little."""
+        return bool(self.relative_gap <= GAP_TOLERANCE)
+
+    @property
     def certified(self) -> bool:
-        return bool(self.relative_gap <= GAP_TOLERANCE) and self.unique
+        return self.optimal and self.unique
 
 
 @dataclass(frozen=True)
@@ -167,6 +173,14 @@ def _relax(
     X, multipliers = solve_relaxation(M)
     R, ratio = round_to_rotation(X)
     certificate = _certificate(M, R := polish(M, R, error), multipliers, ratio, error)
+    if certificate.optimal and not certificate.unique:
+        # Many multipliers prove the bound. Are there some that prove uniqueness, too? S exceeds the least eigenvalue away from y if
+        # and only if M, reduced by it there, has the same bound.
+        y = lifted(R)
+        away = np.eye(len(y)) - np.outer(y, y) / (y @ y)
+        _, reaching = solve_relaxation(M - _MARGIN * certificate.least_eigenvalue * away)
+        stricter = _certificate(M, R, reaching, ratio, error)
+        certificate = max(certificate, stricter, key=lambda either: either.certified)
     if certificate.certified:
         return R, R[None], certificate
     found = low_minima(M, min((R, guess), key=lambda candidate: cost(M, candidate)), error)
