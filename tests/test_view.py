@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import poli
 from odometry_runs import COUNT
+from pictures import read_picture
 from poli import Ellipsoids
 from poli.cli import app
 from poli.data.datasets import write_folder
@@ -21,7 +22,6 @@ from poli.ellipsoids.splat import read_splat
 from poli.errors import FormatError, PoliError
 from poli.scan import Scan
 from test_page import data_of, places
-from test_show import decode_png
 
 
 def view(*arguments):
@@ -173,7 +173,7 @@ def test_the_browser_is_opened_if_asked_for(tmp_path, monkeypatch, field):
 def test_pictures(tmp_path, folder, what):
     text = view(folder / what, "--png", tmp_path / "a.png", "--model", "pca")
     assert "a.png" in text
-    image = decode_png((tmp_path / "a.png").read_bytes())
+    image = read_picture(tmp_path / "a.png")
     assert image.shape == (900, 1600, 3)
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 200
     assert [file.name for file in tmp_path.iterdir()] == ["a.png"]  # and no page that was not asked for
