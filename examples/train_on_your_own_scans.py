@@ -33,7 +33,7 @@ odometer = poli.Odometer(poli.OdometryConfig(on_loss="restart"))
 for scan in scans:
     odometer.add(scan)
 log = TrackedLog.of("my sensor", scans, odometer.steps)
-print(f"{len(log.scans)} scans, {log.metres:.0f} m driven, {int(log.trusted.sum())} poses trusted")
+print(f"{len(log.scans)} scans, {log.meters:.0f} m driven, {int(log.trusted.sum())} poses trusted")
 
 
 # %% The sizes of the ellipsoids learn from pairs of scans; directions stay. The last fifth of the log judges.

@@ -17,7 +17,7 @@ _CARD = """# {name}
 The sizes of the ellipsoids of `{base}`, tuned to one sensor by `poli adapt`; their directions are those of `{base}`.
 
 ## Data
-{log}: {scans} scans, {metres:.0f} m driven, without ground truth. Poses and their covariances by odometry on ellipsoids against a
+{log}: {scans} scans, {meters:.0f} m driven, without ground truth. Poses and their covariances by odometry on ellipsoids against a
 map; {learned} pairs of scans were learned from, {held_out} pairs of the log's last fifth were held out.
 
 ## Config
