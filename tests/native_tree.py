@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import poli
-from poli.building.collecting import collect
+from poli.building.stage import collect
 from poli.native.bundle import Bundle, bundled
 
 SAMPLE = """

@@ -12,7 +12,7 @@ import pytest
 
 from attack_tools import PCA, bag, in_folder, posix
 from poli.errors import FormatError
-from poli.tasks.densify import bags, parts
+from poli.tasks.densify import bags, resume
 
 pytestmark = posix
 
@@ -126,8 +126,8 @@ def test_parts_of_others_are_not_used(victim, monkeypatch):
     part = _stopped(monkeypatch, victim)
     whole = part.read_bytes()
     seen = []
-    load = parts.Parts.load
-    monkeypatch.setattr(parts.Parts, "load", lambda self, n: (seen.append(load(self, n)), seen[-1])[1])
+    load = resume.Parts.load
+    monkeypatch.setattr(resume.Parts, "load", lambda self, n: (seen.append(load(self, n)), seen[-1])[1])
     raw = whole[48:]
     forged = {
         "with a check sum": struct.pack("<IQQ", zlib.crc32(raw), 100, 100) + raw,
@@ -138,7 +138,7 @@ def test_parts_of_others_are_not_used(victim, monkeypatch):
     }
     for name, content in forged.items():
         run = json.loads(Path(".dense.bag.densify/run.json").read_text())
-        store = parts.Parts(Path(".dense.bag.densify"), {k: v for k, v in run.items() if k != "key"})
+        store = resume.Parts(Path(".dense.bag.densify"), {k: v for k, v in run.items() if k != "key"})
         part.write_bytes(content)
         assert store.load(0) is None, name
     part.write_bytes(whole)

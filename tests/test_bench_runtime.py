@@ -11,6 +11,7 @@ from benchmarks.__main__ import run
 from benchmarks.data.sized_clouds import real_cloud, simulated_cloud, vlp16_sweep
 from benchmarks.fresh_process import peak_mb
 from benchmarks.timing import STAGES, medians, same_threads, stage_times, stopwatch
+from pictures import plot_colors
 from poli.data.datasets import write_kitti
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
@@ -20,7 +21,7 @@ from poli.threads import thread_count
 torch = pytest.importorskip("torch")
 from poli.estimation.architecture import Architecture  # noqa: E402
 from poli.learn.config import TrainConfig  # noqa: E402
-from poli.learn.export import export_model  # noqa: E402
+from poli.learn.model_file import export_model  # noqa: E402
 from poli.learn.network import Network  # noqa: E402
 
 SIZES = (200, 400)
@@ -54,8 +55,9 @@ def test_contestants_run_as_often_as_asked_and_take_turns():
     runs = []
     found = medians({name: stopwatch(lambda name=name: runs.append(name)) for name in "ab"}, 5)
     assert set(found) == {"a", "b"}
-    assert found["a"]["total"] >= 0.0
     assert "".join(runs) == "aaabbbaaaabbbbaaaabbbb"  # two of each burst do not count
+    milliseconds = iter([90, 90, 1, 90, 90, 7, 5, 90, 90, 2, 3])
+    assert medians({"a": lambda: {"total": float(next(milliseconds))}}, 5) == {"a": {"total": 3.0}}
 
 
 def test_everyone_gets_the_same_threads(monkeypatch):
@@ -132,7 +134,7 @@ def test_runtime_writes_table_figures_and_plot(tmp_path, model, real):
         "| N | POLI ms | sampling | neighbours | network | interpolation | our PCA | Open3D | small_gicp | POLI / Open3D |" in table
     )
     assert "| 400, real |" in table
-    assert (tmp_path / "runtime.png").stat().st_size > 10_000
+    assert len(plot_colors(tmp_path / "runtime.png")) >= 4
 
 
 def test_sizes_that_nothing_can_be_measured_at_are_refused():

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -201,7 +202,8 @@ def test_a_page_of_what_comes_through_a_pipe(call):
     out, _ = call("view", "-", "--model", "objects", "--json", stdin=Path("room.pcd").read_bytes())
     told = json.loads(out)
     assert (told["page"], told["about"], told["png"]) == ("scan.html", f"{len(room())} returns", None)
-    assert Path("scan.html").stat().st_size > 10_000
+    data = re.search(r'<script type="application/json" id="poli-data">(.*?)</script>', Path("scan.html").read_text(), re.DOTALL)[1]
+    assert [panel["points"]["total"] for panel in json.loads(data)["panels"] if panel.get("points")] == [len(room())]
 
 
 def test_a_reader_that_has_enough_is_no_trouble():

@@ -5,8 +5,7 @@ import pytest
 
 import poli
 from poli.cli import main
-from poli.native.package import Chosen
-from poli.native.state import CompiledCode
+from poli.native.package import Chosen, CompiledCode
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def version(capsys):
 @pytest.fixture
 def ready(monkeypatch):
     """As if all kernels were compiled, whatever is true of this checkout."""
-    monkeypatch.setattr("poli.native.state.compiled_code", lambda: CompiledCode("71 compiled for host", True))
+    monkeypatch.setattr("poli.native.package.compiled_code", lambda: CompiledCode("71 compiled for host", True))
 
 
 def test_it_tries_the_models(version, ready):
@@ -48,7 +47,7 @@ def test_nobody_waits_for_a_compiler(version, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("poli.estimation.estimate", compiled)
-    monkeypatch.setattr("poli.native.state.chosen", lambda: Chosen(None, None, "nothing was compiled"))
+    monkeypatch.setattr("poli.native.package.chosen", lambda: Chosen(None, None, "nothing was compiled"))
     code, out, _ = version()
     assert code == 0
     assert "kernels: numba compiles each at its first call, since nothing was compiled; `python -m poli.building`" in out

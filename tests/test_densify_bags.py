@@ -160,9 +160,9 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, kind):
     run(path, whole, "--voxel", 0)
     # The sixth cloud kills the process, as kill -9 would.
     code = (
-        "import os, sys\nfrom poli.tasks.densify import bags, parts\nfrom poli.cli import main\n"
-        "save = parts.Parts.save\n"
-        "parts.Parts.save = lambda self, n, m: os.kill(os.getpid(), 9) if n == 5 else save(self, n, m)\n"
+        "import os, sys\nfrom poli.tasks.densify import bags, resume\nfrom poli.cli import main\n"
+        "save = resume.Parts.save\n"
+        "resume.Parts.save = lambda self, n, m: os.kill(os.getpid(), 9) if n == 5 else save(self, n, m)\n"
         "main()"
     )
     words = ["densify", *EVERYWHERE, str(path), str(out), "--voxel", "0", "--workers", "1"]

@@ -66,10 +66,6 @@ def test_pages_do_what_they_say(page, small_data, tmp_path, monkeypatch):
     shutil.copytree(small_data, folder)
     monkeypatch.chdir(folder)
     names = run(page, folder)
-    if page == README:
-        assert names["pose"].certified
-        assert names["result"].certified
-        assert (folder / "splats.ply").exists()
     if names["left_out"]:
         pytest.skip(f"all but the blocks that need {', '.join(sorted(names['left_out']))}, which is not installed")
 
@@ -107,7 +103,8 @@ def test_every_block_of_the_site_has_a_language():
                 assert block.language in LANGUAGES, f"{page}, line {block.line}: {block.language or 'no language'}"
 
 
-def test_the_readme_names_the_commands_that_must_hold():
+def test_the_readme_is_short_and_names_the_commands_that_must_hold():
     text = README.read_text(encoding="utf-8")
-    for command in ("make demo", "make test", "poli estimate", "poli register", "poli train"):
+    assert len(text.splitlines()) <= 120
+    for command in ("make demo", "make test", "poli estimate", "poli register", "poli train", "poli odometry"):
         assert command in text

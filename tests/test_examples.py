@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import poli
+from pictures import drawn_share, read_picture
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -22,9 +23,12 @@ def test_first_scan(tmp_path):
     text = run("first_scan", tmp_path / "out")
     errors = {line.split(":")[0]: float(line.split()[4]) for line in text.splitlines() if "normals off by" in line}
     assert errors["POLI"] < errors["PCA"]
-    for name in ("first_scan_points.png", "first_scan_poli.png", "first_scan_pca.png", "first_scan_dense.png", "splats.ply"):
-        assert (tmp_path / "out" / name).stat().st_size > 1000
+    pictures = {name: read_picture(tmp_path / "out" / f"first_scan_{name}.png") for name in ("points", "poli", "pca", "dense")}
+    assert min(map(drawn_share, pictures.values())) > 0.01
+    assert len({image.tobytes() for image in pictures.values()}) == 4
+    assert drawn_share(pictures["dense"]) > drawn_share(pictures["points"])
     field, dense = poli.Ellipsoids.load(tmp_path / "out" / "field.npz"), poli.read(tmp_path / "out" / "dense.pcd")
+    assert len(poli.read(tmp_path / "out" / "splats.ply")) == len(field)
     assert len(dense) > 2 * len(field)
     assert set(dense.fields) == {"ring", "time", "intensity"}
 

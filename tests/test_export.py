@@ -23,7 +23,7 @@ torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 onnxruntime = pytest.importorskip("onnxruntime")
-from poli.learn.jacobi import eigh3  # noqa: E402
+from poli.learn.matrices3 import eigh3  # noqa: E402
 from poli.learn.onnx_export import export_onnx  # noqa: E402
 from test_network import cloud, exported  # noqa: E402
 

@@ -11,7 +11,7 @@ from oracles import seeds
 from poli import Scan
 from poli.data.formats import lzf
 from poli.data.formats.pcd import write_pcd
-from poli.data.formats.ply_scan import write_ply_scan
+from poli.data.formats.records import write_ply_scan
 from poli.errors import FormatError
 
 PLY_TYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.float32, np.float64]

@@ -113,7 +113,7 @@ def test_a_log_of_training_that_cannot_grow(tmp_path):
 
 def test_a_checkpoint_that_does_not_fit(tmp_path):
     torch = pytest.importorskip("torch")
-    from poli.learn.tensor_file import write_tensors
+    from poli.learn.model_file import write_tensors
 
     write_tensors(tmp_path / "c.safetensors", {"a": torch.zeros(3)}, {"b": "c"})
     before = (tmp_path / "c.safetensors").read_bytes()

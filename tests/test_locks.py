@@ -135,7 +135,7 @@ def test_the_bytes_of_tensors_hang_on_nothing_but_them(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors import safe_open
 
-    from poli.learn.tensor_file import write_tensors
+    from poli.learn.model_file import write_tensors
 
     tensors = {f"t{i}": torch.arange(i + 1, dtype=kind) for i, kind in enumerate((torch.float32, torch.int64, torch.float64))}
     metadata = {f"key {i}": f"ä {i}" for i in range(20)}

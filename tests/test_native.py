@@ -46,6 +46,7 @@ def test_what_numba_compiled_is_kept_for_the_next_process(plain, tmp_path):
     assert tree.run("sample", tmp_path, POLI_NATIVE="off").compiled > 0
     again = tree.run("sample", tmp_path, POLI_NATIVE="off")
     assert (again.compiled, again.stderr, again.results) == (0, "", expected["sample"].results)
+    assert again.loaded > 0
 
 
 def test_a_new_kernel_is_linked_with_compiled_ones(plain, tmp_path):
@@ -70,6 +71,8 @@ def test_a_change_elsewhere_changes_nothing(tree, plain, tmp_path):
     path.write_text(path.read_text() + "\n# a remark\n")
     answer = tree.run("sample", tmp_path)
     assert (answer.compiled, answer.stderr) == (0, "")
+    assert answer.loaded > 0
+    assert answer.results == plain[1]["sample"].results
 
 
 @pytest.mark.parametrize(
@@ -115,4 +118,6 @@ def flip(content: bytes) -> bytes:
 
 
 def test_the_word_about_compiling_can_be_kept_back(plain, tmp_path):
-    assert plain[0].run("sample", tmp_path, POLI_NATIVE="off", POLI_NATIVE_NOTICE="0").stderr == ""
+    answer = plain[0].run("sample", tmp_path, POLI_NATIVE="off", POLI_NATIVE_NOTICE="0")
+    assert answer.compiled > 0  # so that there was something to say
+    assert answer.stderr == ""

@@ -11,8 +11,7 @@ import pytest
 import poli
 from poli.native import machine
 from poli.native.numba_private import TESTED
-from poli.native.package import chosen
-from poli.native.state import compiled_code
+from poli.native.package import chosen, compiled_code
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(poli.__file__).parent
@@ -22,13 +21,21 @@ def test_private_names_of_numba_stand_in_one_file():
     """Public: what `numba` itself exports, `extending`, `config` and `event`, which numba documents, and `cgutils`, with which
     every intrinsic is written."""
     public = {"numba", "numba.extending", "numba.core.event", "numba.core.cgutils", "numba.core.config"}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if path.name == "numba_private.py":
-            continue
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "numba":
-                names = {str(node.module)} if node.module != "numba.core" else {f"numba.core.{name.name}" for name in node.names}
-                assert names <= public, f"{path.relative_to(PACKAGE)}: {names}"
+    private = {path.relative_to(PACKAGE).as_posix(): _numba_modules(path) - public for path in sorted(PACKAGE.rglob("*.py"))}
+    assert [name for name, modules in private.items() if modules] == ["native/numba_private.py"], private
+
+
+def _numba_modules(path: Path) -> set[str]:
+    """The modules of numba that a file imports, however the import is written."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module == "numba.core":
+            found |= {f"numba.core.{name.name}" for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(str(node.module))
+    return {name for name in found if name.partition(".")[0] == "numba"}
 
 
 def test_the_versions_that_are_allowed_are_those_that_were_tried():

@@ -22,9 +22,9 @@ from poli.voxels import voxel_downsample
 
 torch = pytest.importorskip("torch")
 from poli.learn.config import TrainConfig  # noqa: E402
-from poli.learn.export import export_model  # noqa: E402
 from poli.learn.groups import GroupBatch  # noqa: E402
 from poli.learn.losses import LossConfig, PoseNoise, pair_loss  # noqa: E402
+from poli.learn.model_file import export_model  # noqa: E402
 from poli.learn.network import Network  # noqa: E402
 from poli.learn.pairs import PairConfig, draw_pairs  # noqa: E402
 

@@ -1,5 +1,6 @@
 """Odometry: it follows a drive, and where it cannot it says so."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -141,9 +142,22 @@ def test_garbage_is_refused_or_begun_anew(rng, scans):
 
 def test_a_corridor_is_reported_as_degenerate(rng):
     odometer = Odometer(replace(COARSE, voxel=0.2, model="pca"))
-    steps = [odometer.add(corridor(rng, 6000) - [0.0, 0.0, 0.0]) for _ in range(3)]
+    steps = [odometer.add(corridor(rng, 6000) - [0.0, 0.1 * i, 0.0]) for i in range(3)]  # a step to the left each time
     assert all(step.status is Status.DEGENERATE for step in steps[1:])
-    assert "moving along" in steps[1].note
+    for step in steps[1:]:
+        x, y, z = map(float, re.search(r"moving along \((\S+), (\S+), (\S+)\)", step.note).groups())
+        assert abs(x) > 0.99  # the corridor's own direction, and no other
+        assert max(abs(y), abs(z)) < 0.1
+    # Across the corridor, which the walls hold, the motion is found all the same.
+    np.testing.assert_allclose([step.T_world_scan[1, 3] for step in steps], [0.0, 0.1, 0.2], atol=0.02)
+
+
+def test_a_corridor_with_an_end_is_not_degenerate(rng):
+    """The control: the wall at the end holds what the corridor leaves open."""
+    odometer = Odometer(replace(COARSE, voxel=0.2, model="pca"))
+    steps = [odometer.add(corridor(rng, 6000, ends=True) - [0.2 * i, 0.0, 0.0]) for i in range(3)]
+    assert all(step.status is Status.TRACKED for step in steps[1:])
+    np.testing.assert_allclose([step.T_world_scan[0, 3] for step in steps], [0.0, 0.2, 0.4], atol=0.02)
 
 
 def test_poses_stay_rotations_over_many_predictions(scans):

@@ -1,9 +1,12 @@
 """The package as a user meets it."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import poli
+from poli.errors import MissingExtra
 
 
 def run_python(code: str) -> str:
@@ -12,9 +15,41 @@ def run_python(code: str) -> str:
 
 def test_importing_poli_loads_nothing_heavy():
     loaded = run_python(
-        "import sys, poli; print(*[m for m in ('torch', 'open3d', 'numba', 'scipy', 'matplotlib') if m in sys.modules])"
+        "import sys, poli; print(*[m for m in ('torch', 'open3d', 'numba', 'scipy', 'matplotlib', 'PIL') if m in sys.modules])"
     )
     assert loaded.strip() == ""
+
+
+def test_the_core_needs_no_scipy_and_no_other_solver(tmp_path):
+    code = (
+        "import sys; sys.modules['scipy'] = sys.modules['clarabel'] = None\n"
+        "import numpy as np, poli\n"
+        "from poli.data.simulate import SENSORS, scan_of\n"
+        "from poli.data.trajectory_files import TrajectoryWriter\n"
+        "rng = np.random.default_rng(0); p, q = rng.normal(size=(2, 40, 3)); eyes = np.tile(np.eye(3), (40, 1, 1))\n"
+        "pose = poli.certify.solve(p, q, eyes, shortcut=False)\n"
+        "scan = scan_of('town', SENSORS['vlp16'], seed=1)\n"
+        f"TrajectoryWriter({str(tmp_path / 'poses.txt')!r}, 'tum').append(pose.T_target_source, 0)\n"
+        "print(pose.certified, len(scan.points) > 1000)"
+    )
+    assert run_python(code).split() == ["True", "True"]
+
+
+def test_no_kernel_calls_blas():
+    """numba takes BLAS and LAPACK from scipy: a kernel with `@`, np.dot or np.linalg would not compile without it."""
+    kernels, calls = 0, []
+    for path in Path(poli.__file__).parent.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef) or not any("kernel" in ast.unparse(d) for d in function.decorator_list):
+                continue
+            kernels += 1
+            for node in ast.walk(function):
+                by_sign = isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult)
+                name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+                if by_sign or "linalg" in name or name in ("np.dot", "np.vdot") or name.endswith(".dot"):
+                    calls.append(f"{path.name}: {function.name}: {ast.unparse(node)}")
+    assert kernels > 50
+    assert calls == []
 
 
 def test_the_core_needs_neither_torch_nor_open3d():
@@ -30,13 +65,18 @@ def test_the_core_needs_neither_torch_nor_open3d():
 
 
 def test_learn_without_torch_names_the_extra():
+    """Every module of it, also those that do without torch themselves."""
+    modules = sorted(path.stem for path in (Path(poli.__file__).parent / "learn").glob("*.py") if path.stem != "__init__")
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "import poli\n"
-        "try:\n    import poli.learn.layer\n"
-        "except poli.PoliError as error:\n    print(error)"
+        "import importlib, poli\n"
+        f"for name in {modules}:\n"
+        "    try:\n        importlib.import_module(f'poli.learn.{name}')\n"
+        "    except poli.PoliError as error:\n        print(name, error, sep=': ')"
     )
-    assert "poli[train]" in run_python(code)
+    assert len(modules) > 15
+    assert run_python(code).splitlines() == [f"{name}: {MissingExtra('poli.learn', 'train')}" for name in modules]
+    assert "pip install 'poli[train]'" in str(MissingExtra("poli.learn", "train"))
 
 
 def test_every_public_name_resolves():

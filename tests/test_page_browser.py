@@ -6,9 +6,8 @@ import pytest
 from chromium import PROGRAM, Tab
 from poli import Ellipsoids
 from poli.show import Camera, Panel, Track, write_page
-from poli.show.grid import grid_of
-from poli.show.palette import calm_normal_colors
-from poli.show.point_size import point_size
+from poli.show.framing import grid_of, point_size
+from poli.show.render import calm_normal_colors
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed")
 

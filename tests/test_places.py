@@ -5,6 +5,7 @@ import pytest
 from scipy.spatial import cKDTree
 
 from poli.data.simulate.places import PLACES, Label, Place, make_place
+from poli.data.simulate.places.nearest import NearestOnLine
 from poli.errors import InputError
 
 INDOORS = ("corridor", "hall")
@@ -98,3 +99,26 @@ def test_the_same_seed_gives_the_same_place_and_another_another() -> None:
 def test_an_unknown_kind_is_named_with_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"moon.*town.*hall"):
         make_place("moon", 0)
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 500])
+def test_nearest_points_of_a_line_equal_a_trees(count: int) -> None:
+    rng = np.random.default_rng(count)
+    line = np.cumsum(0.5 * rng.standard_normal((count, 2)), axis=0)
+    queries = np.concatenate([line, rng.uniform(line.min() - 30.0, line.max() + 30.0, (5000, 2))])
+    for k in (1, min(12, count)):
+        distances, found = NearestOnLine(line)(queries, k)
+        theirs, which = (column.reshape(-1, k) for column in cKDTree(line).query(queries, k))
+        np.testing.assert_allclose(distances, theirs, rtol=1e-15)
+        np.testing.assert_array_equal(found, which)
+
+
+def test_of_equally_near_points_the_first_is_taken_whatever_was_asked_before() -> None:
+    """A ring of 40 points from the inside, and one that ends where it begins."""
+    angles = 2.0 * np.pi * np.arange(41) / 40
+    ring = np.round(np.column_stack([np.cos(angles), np.sin(angles)]), 3)
+    centre, seam = np.zeros((1, 2)), np.array([[2.0, 0.0]])
+    squared = (ring**2).sum(axis=1)
+    assert NearestOnLine(ring)(centre)[1][0, 0] == squared.argmin()
+    for before in (np.array([[-1.0, 0.0]]), seam, np.array([[1.0, -0.3]])):
+        assert NearestOnLine(ring)(np.vstack([before, seam]), 2)[1][-1].tolist() == [0, 40]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 import poli
 from oracles import seeds
@@ -16,7 +17,7 @@ from poli.estimation.architecture import Architecture
 from poli.estimation.distinct import distinct
 from poli.estimation.grouping import Sight, group
 from poli.estimation.inference import load_model
-from poli.estimation.runtime import covariances
+from poli.estimation.runtime import arithmetic, covariances
 from poli.voxels import voxel_downsample
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -163,3 +164,17 @@ def test_memory_does_not_grow_with_the_number_of_calls(rng):
     for _ in range(200):
         poli.estimate(points)
     assert resident() - before < 8.0  # MB; the answers alone would be 30 if they were kept
+
+
+@pytest.mark.parametrize("lanes", [8, 16])
+@pytest.mark.parametrize("rectified", [False, True])
+def test_products_are_right_with_vectors_of_either_width(lanes: int, rectified: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen floats are for AVX-512; LLVM halves such vectors for other CPUs, so the code can be tried on any."""
+    monkeypatch.setattr("poli.estimation.runtime.product.widest_vector", lambda: lanes)
+    linear = njit(arithmetic.linear.py_func)
+    rng = np.random.default_rng(0)
+    weight, bias, x = (rng.standard_normal(shape).astype(np.float32) for shape in ((26, 19), 26, (3, 22, arithmetic.TILE)))
+    out = np.empty((3, 26, arithmetic.TILE), np.float32)
+    linear(weight, x, 2, arithmetic.bias_tile(bias), out, rectified)
+    expected = np.einsum("oi,jip->jop", weight, x[:, 2:21]) + bias[:, None]
+    np.testing.assert_allclose(out, np.maximum(expected, 0.0) if rectified else expected, atol=1e-5)

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import expm
+from scipy.spatial.transform import Rotation
 
 from oracles import random_pose, seeds
 from poli import se3
@@ -59,3 +60,14 @@ def test_adjoint_and_inverse(seed):
 def test_a_bad_pose_is_named(bad, says):
     with pytest.raises(InputError, match=f"T_world.*{says}"):
         se3.check_pose(bad, "T_world")
+
+
+@given(seeds)
+def test_quaternions_equal_scipys(seed):
+    rng = np.random.default_rng(seed)
+    turns = [random_pose(rng)[:3, :3], se3.so3_exp(1e-9 * rng.standard_normal(3))]
+    turns += [R @ np.diag(half) for R in turns for half in ((1.0, -1, -1), (-1, 1, -1), (-1, -1, 1))]
+    turns += [R.astype(np.float32).astype(float) for R in turns]  # not quite orthonormal
+    turns += [np.diag(half) for half in ((1.0, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))]
+    for R in turns:
+        np.testing.assert_allclose(se3.quaternion(R), Rotation.from_matrix(R).as_quat(canonical=True), rtol=0, atol=1e-15)

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 from oracles import SIDES, box
 from poli.data.shapes import Mesh, procedural_mesh
 from poli.data.shapes.combine import union
+from poli.data.shapes.components import components
 from poli.data.shapes.implicit import ellipsoid, limb_distance, polygon_distance, triangle_distance
 from poli.data.shapes.polygonise import outer_components, polygonise
 from poli.errors import DegenerateError, InputError
@@ -176,3 +179,14 @@ def test_the_seed_decides_the_shape() -> None:
 def test_wrong_arguments_are_refused(seed: int, resolution: int) -> None:
     with pytest.raises(InputError):
         procedural_mesh(seed, resolution)
+
+
+@pytest.mark.parametrize("faces", [0, 1, 30, 80, 400])
+def test_components_equal_scipys(faces: int) -> None:
+    rng = np.random.default_rng(faces)
+    corners = rng.integers(0, 200, (faces, 3))
+    links = coo_matrix((np.ones(2 * faces), (corners[:, :2].ravel(), corners[:, 1:].ravel())), shape=(200, 200))
+    count, theirs = connected_components(links, directed=False)
+    ours = components(corners, 200)
+    assert ours[0] == count
+    np.testing.assert_array_equal(ours[1], theirs)

@@ -1,11 +1,9 @@
 """Pictures: the file is a PNG, and things are drawn where they are."""
 
-import struct
-import zlib
-
 import numpy as np
 import pytest
 
+from pictures import read_picture
 from poli import Ellipsoids
 from poli.errors import InputError
 from poli.show import Camera, render_ellipsoids, render_points, write_png
@@ -14,28 +12,22 @@ CAMERA = Camera(eye=(0.0, -10.0, 0.0), target=(0.0, 0.0, 0.0), width=200, height
 RED, BLUE = np.array([1.0, 0, 0]), np.array([0, 0, 1.0])
 
 
-def decode_png(data: bytes) -> np.ndarray:
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    at, packed, size = 8, b"", (0, 0)
-    while at < len(data):
-        length, kind = struct.unpack(">I4s", data[at : at + 8])
-        body = data[at + 8 : at + 8 + length]
-        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + body)
-        if kind == b"IHDR":
-            size = struct.unpack(">II", body[:8])
-        if kind == b"IDAT":
-            packed += body
-        at += 12 + length
-    rows = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(size[1], -1)
-    return rows[:, 1:].reshape(size[1], size[0], 3)
-
-
 def test_png_round_trip(tmp_path, rng):
     image = rng.integers(0, 256, (7, 11, 3), dtype=np.uint8)
-    write_png(tmp_path / "a.png", image)
-    np.testing.assert_array_equal(decode_png((tmp_path / "a.png").read_bytes()), image)
+    for name in ("a.png", "b.png"):
+        write_png(tmp_path / name, image)
+        np.testing.assert_array_equal(read_picture(tmp_path / name), image)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "b.png"]  # nothing temporary is left
+
+
+@pytest.mark.parametrize(
+    "image", [np.zeros((7, 11), np.uint8), np.zeros((7, 11, 3)), np.zeros((0, 11, 3), np.uint8)], ids=["gray", "float", "empty"]
+)
+def test_what_is_no_image_is_refused(tmp_path, image):
     with pytest.raises(InputError, match="image has shape"):
-        write_png(tmp_path / "b.png", image[..., 0])
+        write_png(tmp_path / "b.png", image)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_ball_has_the_size_it_should():

@@ -4,11 +4,14 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.interpolate import CubicSpline
+from scipy.ndimage import gaussian_filter1d
 
 from oracles import random_pose
 from poli.data.simulate import SENSORS, Ride, Sensor, Trajectory, World, find_sensor, simulate_scan, sweep
 from poli.data.simulate.drive import Drive
 from poli.data.simulate.places import Label, Mover, Place, make_place
+from poli.data.simulate.spline import Spline, gaussian_smoothed
 from poli.data.simulate.triangles import TriangleIndex
 from poli.errors import FormatError, InputError
 from poli.se3 import inverse
@@ -206,3 +209,25 @@ def test_sensors_by_name_and_from_a_table(tmp_path):
         find_sensor("nosuch")
     with pytest.raises(InputError, match="elevations"):
         Sensor((), 100, 10.0, 0.0)
+
+
+@pytest.mark.parametrize(("count", "spacing"), [(4, 1.0), (5, 0.5), (300, 0.5), (77, 0.3)])
+def test_splines_equal_scipys(rng, count, spacing):
+    points = np.cumsum(rng.standard_normal((count, 3)), axis=0)
+    theirs = CubicSpline(spacing * np.arange(count), points)
+    at = spacing * np.r_[np.arange(count), rng.uniform(-1.0, count, 500)]  # at the points, between them, and beyond the ends
+    place, slope = Spline(points, spacing)(at)
+    np.testing.assert_allclose(place, theirs(at), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(slope, theirs(at, 1), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(("count", "sigma"), [(1, 6.0), (10, 6.0), (200, 6.0), (50, 0.7)])
+def test_smoothing_equals_scipys(rng, count, sigma):
+    points = np.cumsum(rng.standard_normal((count, 3)), axis=0)
+    theirs = gaussian_filter1d(points, sigma, axis=0, mode="nearest")
+    np.testing.assert_allclose(gaussian_smoothed(points, sigma), theirs, rtol=1e-14, atol=1e-14)
+
+
+def test_a_route_that_is_too_short_is_named():
+    with pytest.raises(InputError, match=r"route: it is 1\.00 m long"):
+        Trajectory(np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))

@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,14 +24,55 @@ PACKAGES = [
 ]  # fmt: skip
 
 
+# A page that no menu has and links to a picture that is not there, for the control below. It inherits what a strict build forbids.
+STRAY = {
+    "stray.yml": "INHERIT: mkdocs.yml\ndocs_dir: stray\nnav: [index.md]\nplugins: []\nhooks: []\nextra_css: []\n",
+    "stray/index.md": "# Home\n",
+    "stray/stray.md": "# Stray\n\n![plot](missing.png)\n",
+}
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory) -> Path:
+def clone(tmp_path_factory) -> Path:
+    """The files of the repository and no others: a file that git does not know must not help the build."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a clone")
+    folder = tmp_path_factory.mktemp("clone")
+    for name in listed.stdout.decode().split("\0"):
+        if name and (ROOT / name).is_file() and not name.startswith("tests/"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, folder / name)
+    return folder
+
+
+def make_docs(clone: Path, *options: str) -> subprocess.CompletedProcess:
+    """Run the recipe of `make docs`, with the interpreter of the tests. Never with `--quiet`: mkdocs then drops the warnings that
+    `--strict` would count."""
+    recipe = re.search(r"^docs:.*\n\t(.*)$", (clone / "Makefile").read_text(), re.MULTILINE)
+    settings, _, command = recipe[1].partition(" $(BIN)/mkdocs ")
+    environment = os.environ | dict(setting.split("=") for setting in settings.split()) | {"PYTHONPATH": str(clone / "src")}
+    return subprocess.run(
+        [sys.executable, "-m", "mkdocs", *command.split(), *options], cwd=clone, env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def site(clone) -> Path:
     """Strict: dead links and anchors, and pages that no menu has, are warnings, and warnings are errors (mkdocs.yml)."""
-    out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"})
+    done = make_docs(clone)
     assert done.returncode == 0, done.stdout + done.stderr
-    return out
+    return clone / "site"
+
+
+def test_a_stray_page_and_a_missing_picture_fail_the_build(clone):
+    for name, content in STRAY.items():
+        (clone / name).parent.mkdir(exist_ok=True)
+        (clone / name).write_text(content)
+    done = make_docs(clone, "--config-file", "stray.yml", "--site-dir", "stray_site")
+    assert done.returncode != 0
+    assert "stray.md" in done.stderr
+    assert "missing.png" in done.stderr
 
 
 def text(site: Path, page: str) -> str:
@@ -64,11 +106,13 @@ def test_comments_are_part_of_the_reference(site):
 
 def test_every_table_is_shown_with_its_plots(site):
     listed = text(site, "results/index.html")
-    for table in (ROOT / "docs" / "results").glob("*.md"):
-        assert f"{table.stem}.html" in listed
-        assert (site / "results" / f"{table.stem}.html").is_file()
+    results = ROOT / "docs" / "results"
+    for table in results.rglob("*.md"):
+        page = table.relative_to(results).with_suffix(".html").as_posix()
+        assert f'href="{page}"' in listed
+        assert (site / "results" / page).is_file()
     pages = "".join(path.read_text(encoding="utf-8") for path in site.rglob("*.html"))
-    for plot in (ROOT / "docs" / "results").glob("*.png"):
+    for plot in results.rglob("*.png"):
         assert plot.name in pages, f"{plot.name} is on no page"
 
 

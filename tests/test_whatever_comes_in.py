@@ -189,6 +189,26 @@ def test_no_chunk_is_empty(monkeypatch):
         assert sum(end - begin for begin, end in ranges) == total
 
 
+def doors_of(field, scale):
+    """Everything that a field, or points where its ellipsoids are, can be asked; the last three ask for what cannot be."""
+    means, count = field.means, len(field)
+    other = field.select(np.arange(count)[::-1])
+    return [
+        lambda: field.eigenvalues, lambda: field.axes, lambda: field.scales, lambda: field.normals, lambda: field.sphericity,
+        lambda: field.oriented_normals(np.array([1e150, 0.0, 0.0])), lambda: field.with_floor(scale).covariances,
+        lambda: field.as_planes(1e300).covariances,
+        lambda: field.transform(np.eye(4)).covariances, lambda: field.mahalanobis(other.means),
+        lambda: field.mahalanobis(np.full((count, 3), 1e149)), lambda: field.log_likelihood(other.means),
+        lambda: field.kl(other), lambda: field.wasserstein(other), lambda: field.riemannian(other),
+        lambda: field.fuse(other).means, lambda: field.fuse(other).covariances, lambda: field.sample(3),
+        lambda: poli.pca(means, k=4).covariances,
+        lambda: poli.pca(means, radius=scale).covariances,
+        lambda: poli.pca(means[:1]).covariances, lambda: poli.pca(means[:2], regularize="plane").covariances,
+        lambda: field.with_floor(1e200).covariances, lambda: field.sample(3, within=1e300, mode="scaled"),
+        lambda: poli.pca(means, radius=1e300, floor=1e200).covariances,
+    ]  # fmt: skip
+
+
 @given(
     seed=seeds,
     size=st.floats(-300, 300),
@@ -213,22 +233,21 @@ def test_fields_of_any_size_answer_with_numbers(seed, size, offset, flat, square
             field = Ellipsoids(means, covariances)
         except PoliError:
             return
-        other = field.select(np.arange(count)[::-1])
-        doors = [
-            lambda: field.eigenvalues, lambda: field.axes, lambda: field.scales, lambda: field.normals, lambda: field.sphericity,
-            lambda: field.oriented_normals(np.array([1e150, 0.0, 0.0])), lambda: field.with_floor(scale).covariances,
-            lambda: field.with_floor(1e200).covariances, lambda: field.as_planes(1e300).covariances,
-            lambda: field.transform(np.eye(4)).covariances, lambda: field.mahalanobis(other.means),
-            lambda: field.mahalanobis(np.full((count, 3), 1e149)), lambda: field.log_likelihood(other.means),
-            lambda: field.kl(other), lambda: field.wasserstein(other), lambda: field.riemannian(other),
-            lambda: field.fuse(other).means, lambda: field.fuse(other).covariances, lambda: field.sample(3),
-            lambda: field.sample(3, within=1e300, mode="scaled"), lambda: poli.pca(means, k=4).covariances,
-            lambda: poli.pca(means, radius=scale).covariances, lambda: poli.pca(means, radius=1e300, floor=1e200).covariances,
-            lambda: poli.pca(means[:1]).covariances, lambda: poli.pca(means[:2], regularize="plane").covariances,
-        ]  # fmt: skip
-        for door in doors:
+        for door in doors_of(field, scale):
             with suppress(PoliError):
                 assert np.isfinite(door()).all()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_fields_of_ordinary_size_are_refused_nothing(rng, scale):
+    """The control of the test above, which lets every refusal pass."""
+    field = Ellipsoids(scale * rng.standard_normal((6, 3)), scale**2 * random_covariances(rng, 6))
+    *ordinary, floor, samples, radius = doors_of(field, scale)
+    for door in ordinary:
+        assert np.isfinite(door()).all()
+    for door in (floor, samples, radius):
+        with pytest.raises(PoliError, match="expected"):
+            door()
 
 
 def test_sizes_of_a_pair_do_not_change_what_is_between_them(rng):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 TESTS = ["tests/test_native.py", "tests/test_native_cache.py", "tests/test_native_versions.py"]
-NEEDED = ["scipy", "clarabel", "safetensors", "typer", "rich", "pytest", "hypothesis"]
+NEEDED = ["safetensors", "typer", "rich", "pytest", "hypothesis"]
 
 
 def main() -> None:

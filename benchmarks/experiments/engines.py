@@ -27,7 +27,7 @@ from poli.estimation.inference import load_model
 from poli.estimation.model import Model
 from poli.estimation.neighbourhoods import CELL
 from poli.learn.groups import GroupBatch
-from poli.learn.trained import network_of
+from poli.learn.model_file import network_of
 
 import torch  # isort: skip  (after poli.learn, which says which extra is missing)
 

@@ -27,7 +27,7 @@ from poli.errors import MissingExtra
 from poli.tasks.densify import DensifyConfig, densify
 from poli.tasks.densify.bags import densify_bag, look_into_bag
 from poli.tasks.densify.engines import Engine, engine
-from poli.tasks.densify.tally import Tally
+from poli.tasks.densify.report import Tally
 from poli.tasks.densify.trees import densify_tree, plan_tree
 from poli.threads import thread_count
 

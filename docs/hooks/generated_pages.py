@@ -26,7 +26,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     found = {
         "Models": [uri for uri in _shown().values() if uri.startswith("models/")],
         "Examples": [uri for uri in _shown().values() if uri.startswith("examples/")],
-        "Tables": ["results/index.md", *({path.stem.replace("_", " "): f"results/{path.name}"} for path in _tables())],
+        "Tables": ["results/index.md", *({_name(path).replace("_", " "): f"results/{_name(path)}.md"} for path in _tables())],
     }
     config.nav = _filled(config.nav, found)
     return config
@@ -44,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     uri = page.file.src_uri
     if uri.startswith("results/") and uri != "results/index.md":
-        markdown += _beside(posixpath.basename(uri).removesuffix(".md"))
+        markdown += _beside(uri.removeprefix("results/").removesuffix(".md"))
     markdown = _RESULT.sub(lambda match: _result(match[1]), markdown)
     return _LINK.sub(lambda match: f"]({_on_site(match[1], uri)}{match[2] or ''})", markdown)
 
@@ -82,7 +82,14 @@ def _on_site(link: str, uri: str) -> str:
 
 
 def _tables() -> list[Path]:
-    return sorted(path for path in RESULTS.glob("*.md") if path.name != "index.md")
+    """Those in folders below docs/results, which hold the same table under other conditions, come last."""
+    found = (path for path in RESULTS.rglob("*.md") if path.name != "index.md")
+    return sorted(found, key=lambda path: (path.parent != RESULTS, path))
+
+
+def _name(path: Path) -> str:
+    """`augmentation`, or `dense_sensor/augmentation`."""
+    return path.relative_to(RESULTS).with_suffix("").as_posix()
 
 
 def _title(path: Path) -> str:
@@ -94,17 +101,18 @@ def _list_of_tables() -> str:
         "# All tables",
         "Every table comes from the command that stands above it, with the machine and the versions; the commands run in a clone. "
         "[Compared with the paper](../comparison.md) says which figure of the paper each belongs to.",
-        "| table | of |\n|---|---|\n" + "\n".join(f"| [{path.stem}]({path.name}) | {_title(path)} |" for path in _tables()),
+        "| table | of |\n|---|---|\n" + "\n".join(f"| [{_name(path)}]({_name(path)}.md) | {_title(path)} |" for path in _tables()),
     ]
     return "\n\n".join(lines) + "\n"
 
 
 def _beside(name: str) -> str:
-    """The plots and the JSON file that belong to a table."""
-    names = [path.stem for path in _tables()]
-    plots = [path for path in sorted(RESULTS.glob(f"{name}*.png")) if _owner(path.stem, names) == name]
+    """The plots and the JSON file that belong to a table, linked from the table's own folder."""
+    folder, stem = (RESULTS / name).parent, posixpath.basename(name)
+    tables = [path.stem for path in folder.glob("*.md")]
+    plots = [path for path in sorted(folder.glob(f"{stem}*.png")) if _owner(path.stem, tables) == stem]
     text = "".join(f"\n\n![{path.stem.replace('_', ' ')}]({path.name})" for path in plots)
-    return text + (f"\n\n[All figures as JSON]({name}.json)\n" if (RESULTS / f"{name}.json").is_file() else "\n")
+    return text + (f"\n\n[All figures as JSON]({stem}.json)\n" if (folder / f"{stem}.json").is_file() else "\n")
 
 
 def _owner(plot: str, names: list[str]) -> str | None:

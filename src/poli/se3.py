@@ -90,6 +90,26 @@ def nearest_rotation(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (4, 4)
     return out
 
 
+def quaternion(R: np.ndarray) -> np.ndarray:  # (3, 3) -> (4,)
+    """x y z w of a rotation, or of the one nearest to a matrix that is not quite one. Of the two that stand for a rotation, the one
+    with a positive w, or, where w is zero, with a positive first entry that is not: the same rotation, the same numbers."""
+    if np.abs(R @ R.T - np.eye(3)).max() > 1e-12:
+        u, _, vt = np.linalg.svd(R)
+        R = u @ vt
+    # Shepperd's: all products of two entries of q are sums of entries of R. Those with the largest entry lose no digits.
+    trace = R[0, 0] + R[1, 1] + R[2, 2]
+    i = int(np.argmax((R[0, 0], R[1, 1], R[2, 2], trace)))
+    q = np.empty(4)
+    if i == 3:
+        q[:] = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1], 1.0 + trace
+    else:
+        j, k = (i + 1) % 3, (i + 2) % 3
+        q[i], q[j], q[k], q[3] = 1.0 - trace + 2.0 * R[i, i], R[j, i] + R[i, j], R[k, i] + R[i, k], R[k, j] - R[j, k]
+    q /= np.linalg.norm(q)
+    leading = next(value for value in (q[3], q[0], q[1], q[2]) if value != 0.0)
+    return q if leading > 0.0 else -q
+
+
 def measured(
     T: np.ndarray, rotation_noise: float, translation_noise: float, rng: np.random.Generator
 ) -> np.ndarray:  # (4, 4) -> (4, 4)

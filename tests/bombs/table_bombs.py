@@ -16,7 +16,7 @@ from fuzz.values import join_safetensors, split_safetensors
 from poli.estimation.architecture import Architecture
 from poli.estimation.model import read_model
 from poli.show.odometry_run import read_odometry_run
-from poli.tasks.densify.identity import differences, read_run
+from poli.tasks.densify.resume import differences, read_run
 
 from .point_bombs import MANY, MOST, Bomb
 

@@ -14,7 +14,7 @@ import poli
 from poli import Ellipsoids, Scan
 from poli.data.formats.numpy_files import write_npz
 from poli.data.formats.pcd import write_pcd
-from poli.data.formats.ply_scan import write_ply_scan
+from poli.data.formats.records import write_ply_scan
 from poli.data.shapes import read_mesh
 from poli.data.trajectory_files import TrajectoryWriter, read_kitti, read_tum
 from poli.ellipsoids.splat import read_splat

@@ -10,12 +10,12 @@ import numpy as np
 
 from poli.cli.scan_files import naming
 from poli.cli.view_subject import subject_of
+from poli.files.tables import write_json
 from poli.se3 import exp
 from poli.show.estimated import Estimates
 from poli.show.page import write_page
 from poli.tasks.densify.config import DensifyConfig
-from poli.tasks.densify.identity import describe_run, differences, read_run, write_run
-from poli.tasks.densify.parts import Message, Parts
+from poli.tasks.densify.resume import Message, Parts, describe_run, differences, read_run
 from poli.tasks.odometry.recording import Recording, read_steps
 from poli.tasks.odometry.step import Status, Step
 
@@ -60,7 +60,7 @@ def _view(folder: Path) -> object:
 
 def _densified(folder: Path) -> list[Tree]:
     run = describe_run(Path("/data/kitti"), DensifyConfig(model="pca"), sequences=["07"])
-    write_run(folder / "densify.json", run)
+    write_json(folder / "densify.json", run)
     parts = Parts(folder, run)
     for number in range(3):
         parts.save(number, Message(bytes(100 + number), 10, 20))

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from poli.building.collecting import collect
+from poli.building.stage import collect
 from poli.errors import PoliError
 from poli.files.atomic import atomic_path
 from poli.native.bundle import bundled

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from poli.building.collecting import collect
+from poli.errors import PoliError
+from poli.native.bundle import Bundle, Overload
 from poli.native.numba_private import Dispatcher, types_of
 
 
@@ -39,6 +41,20 @@ def _kernels() -> Iterator[tuple[str, Any]]:
         for name, value in list(vars(content).items()) if module.startswith("poli.") else ():
             if isinstance(value, Dispatcher) and value.__module__ == module:
                 yield f"{module}.{name}", value
+
+
+def collect(folder: Path, wanted: Set[tuple[str, str]]) -> tuple[dict[str, str], list[Overload]]:
+    """Whom the code is for, and those of these kernels and types that are there, in order."""
+    made_for: dict[str, str] = {}
+    found: dict[tuple[str, str], Overload] = {}
+    for path in sorted((folder / "poli" / "kernels").glob("*.poli")):
+        bundle = Bundle(partial(path.open, "rb"))
+        made_for = bundle.made_for
+        found |= {key: bundle.overload(*key) for key in bundle.overloads() if key in wanted}
+    missing = wanted - found.keys()
+    if missing or not found:
+        raise PoliError(f"{len(missing)} kernels were not compiled, {min(missing, default='all')} among them")
+    return made_for, [found[key] for key in sorted(found)]
 
 
 if __name__ == "__main__":

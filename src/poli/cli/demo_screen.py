@@ -32,7 +32,7 @@ def watched() -> "Iterator[Callable[[str, float], None]]":
 def print_summary(summary: "Summary", out: Path) -> None:
     from rich.console import Console
 
-    from poli.show.demo.normals import NEIGHBOURS
+    from poli.show.demo.surfaces import NEIGHBOURS
 
     Console(highlight=False).print(_table(summary))
     lower = f"POLI's median error is {summary.normals.lower:.0%} below PCA's"

@@ -13,7 +13,7 @@ from poli.cli.scan_files import OutOption, ScanFormat, check_place, counted, is_
 if TYPE_CHECKING:
     from poli.tasks.densify import DensifyConfig
     from poli.tasks.densify.engines import Certificates, Engine
-    from poli.tasks.densify.tally import Tally
+    from poli.tasks.densify.report import Tally
 
     _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]]]  # how many scans, and what does them
 
@@ -91,10 +91,9 @@ def densify(
     from poli.errors import InputError
     from poli.tasks.densify import DensifyConfig
     from poli.tasks.densify.engines import engine
-    from poli.tasks.densify.identity import check_apart
+    from poli.tasks.densify.report import Tally
+    from poli.tasks.densify.resume import check_apart, remove_finished
     from poli.tasks.densify.sequences import SEVERAL
-    from poli.tasks.densify.tally import Tally
-    from poli.tasks.densify.workspace import remove_finished
 
     out = one_output(out, out_option)
     settings = DensifyConfig(

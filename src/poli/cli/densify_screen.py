@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from poli.cli.output import say
 
 if TYPE_CHECKING:
-    from poli.tasks.densify.tally import Tally
+    from poli.tasks.densify.report import Tally
 
 
 @contextmanager

@@ -71,8 +71,7 @@ def read_scan(path: Path, format: str | None = None) -> "Scan":
 
 def check_place(out: Path, *inputs: Path) -> None:
     """Whether OUT can be written, and is none of the inputs, before there is something to write."""
-    from poli.files.atomic import check_new_file
-    from poli.files.overwriting import refuse_overwriting
+    from poli.files.atomic import check_new_file, refuse_overwriting
 
     sources = [_behind(sys.stdin) if is_pipe(source) else source for source in inputs]
     target = _behind(user_stdout()) if is_pipe(out) else out

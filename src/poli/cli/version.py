@@ -14,7 +14,7 @@ def print_version() -> None:
     import poli
     from poli.errors import PoliError
     from poli.estimation.inference import shipped_models
-    from poli.native.state import compiled_code
+    from poli.native.package import compiled_code
 
     say(f"poli {poli.__version__}")
     say(f"python {platform.python_version()}, numpy {np.__version__}, {sys.platform} {platform.machine()}")

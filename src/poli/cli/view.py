@@ -105,8 +105,8 @@ def view(
         with naming(data):
             _write_page(page, subject, title, sigma, color, theme, browser)
     if png is not None:
+        from poli.show.figure import write_png
         from poli.show.panel_picture import draw_panels
-        from poli.show.png import write_png
 
         write_png(png, draw_panels(subject.panels(), sigma))
         say(f"{png}: {_listed(subject)}")

@@ -11,13 +11,12 @@ from types import TracebackType
 from typing import Literal, Self
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from poli.arrays import whole_number
 from poli.data.datasets.trajectory import finite_numbers, format_pose, poses_from_quaternions, read_pose_rows, text_rows
 from poli.errors import FormatError, InputError, WriteError
 from poli.files.failures import reason
-from poli.se3 import check_pose
+from poli.se3 import check_pose, quaternion
 
 _NANOSECONDS = 10**9
 _STAMPS = 1 << 63  # they are int64
@@ -111,5 +110,4 @@ def _parse_stamp(word: str, path: Path, line: int) -> int:
 
 
 def _format_quaternion_pose(T: np.ndarray) -> str:  # (4, 4)
-    quaternion = Rotation.from_matrix(T[:3, :3]).as_quat(canonical=True)  # x y z w with w >= 0: the same rotation, the same text
-    return " ".join(repr(float(v)) for v in (*T[:3, 3], *quaternion))
+    return " ".join(repr(float(v)) for v in (*T[:3, 3], *quaternion(T[:3, :3])))

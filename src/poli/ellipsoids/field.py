@@ -229,7 +229,7 @@ class Ellipsoids:
         `uniform` fills the ellipsoid of radius `within` standard deviations evenly; `scaled` draws from
         N(mean, within^2 covariance).
         """
-        from poli.ellipsoids import sampling
+        from poli.ellipsoids import gaussian
 
         per_point = whole_number(per_point, "per_point", least=0)
         within = real_number(within, "within", "a number of standard deviations of at least 0")
@@ -239,8 +239,8 @@ class Ellipsoids:
             raise InputError(f"mode is {mode!r}; expected 'uniform' or 'scaled'")
         generator = np.random.default_rng(seed)
         count = len(self) * per_point
-        unit = sampling.uniform_in_ball(generator, count) if mode == "uniform" else generator.standard_normal((count, 3))
-        return sampling.draw(self.means, self.covariances, unit.reshape(len(self), per_point, 3), within)
+        unit = gaussian.uniform_in_ball(generator, count) if mode == "uniform" else generator.standard_normal((count, 3))
+        return gaussian.draw(self.means, self.covariances, unit.reshape(len(self), per_point, 3), within)
 
     # --- files -------------------------------------------------------------------------------------------------------
 

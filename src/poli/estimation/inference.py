@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +85,7 @@ def _cached(path: str, _changed: int) -> Model:
     return read_model(path)
 
 
+@cache
 def shipped_models() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _SHIPPED.glob("*.safetensors")))
 

@@ -63,15 +63,55 @@ class Vector:
         return self.builder.fcmp_ordered("<", self.value, other)
 
     def root(self) -> Vector:
-        kind = ir.FunctionType(_FLOATS, [_FLOATS])
-        return Vector(
-            self.builder,
-            self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, "llvm.sqrt.v8f32"), [self.value]),
-        )
+        return self._call("sqrt")
+
+    def larger(self, other: Vector | float) -> Vector:
+        if not isinstance(other, Vector):
+            other = Vector(self.builder, ir.Constant(_FLOATS, [other] * LANES))
+        return self._call("maxnum", other)
+
+    def exponential(self) -> Vector:
+        """exp, to two units in the last place, of numbers between -87 and 88."""
+        whole = (self * 1.4426950408889634)._call("nearbyint")
+        rest = self - whole * 0.693359375 + whole * 2.12194440e-4  # ln 2 in two parts
+        series = rest * 1.9875691500e-4 + 1.3981999507e-3
+        for coefficient in (8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1.0, 1.0):
+            series = series * rest + coefficient
+        integers = ir.VectorType(ir.IntType(32), LANES)
+        power = self.builder.fptosi(whole.value, integers)
+        power = self.builder.add(power, ir.Constant(integers, [127] * LANES))
+        power = self.builder.shl(power, ir.Constant(integers, [23] * LANES))
+        return series * Vector(self.builder, self.builder.bitcast(power, _FLOATS))
+
+    def _call(self, name: str, *others: Vector) -> Vector:
+        kind = ir.FunctionType(_FLOATS, [_FLOATS] * (1 + len(others)))
+        function = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.{name}.v{LANES}f32")
+        values = [self.value, *(other.value for other in others)]
+        return Vector(self.builder, self.builder.call(function, values, fastmath=("nnan", "nsz")))
 
     def where(self, condition, other: Vector) -> Vector:
         """This one where the condition holds, the other elsewhere."""
         return Vector(self.builder, self.builder.select(condition, self.value, other.value))
+
+
+def loop(builder, count, start, step):
+    """LLVM's loop over i in range(count), count > 0, whose values stay in registers: `step(i, values)` makes the next ones of
+    those that `start` lists. The last."""
+    before, body, after = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("done")
+    builder.branch(body)
+    builder.position_at_end(body)
+    i = builder.phi(count.type)
+    i.add_incoming(ir.Constant(count.type, 0), before)
+    values = [builder.phi(value.type) for value in start]
+    ends = step(i, values)
+    following = builder.add(i, ir.Constant(i.type, 1))
+    i.add_incoming(following, builder.block)
+    for value, first, last in zip(values, start, ends, strict=True):
+        value.add_incoming(first, before)
+        value.add_incoming(last, builder.block)
+    builder.cbranch(builder.icmp_signed("<", following, count), body, after)
+    builder.position_at_end(after)
+    return ends
 
 
 def transpose(builder, rows):

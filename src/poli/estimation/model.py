@@ -39,7 +39,7 @@ class Model:
         with np.errstate(over="ignore"):
             found = covariances(points, self.architecture, self.weights, self.calibration, sight, spaced=spaced)
         # Weights that are finite can overflow all the same; only what comes out tells.
-        if not np.isfinite(found).all():
+        if not np.isfinite(found.sum()) and not np.isfinite(found).all():
             raise DegenerateError(
                 f"the model '{self.name[:80]}' gives ellipsoids that are not finite; its weights are damaged, or the points are "
                 "beyond any size that it can tell; train it again, or scale the points"

@@ -19,10 +19,11 @@ def warn_of_distance(model: Model, points: np.ndarray, sight: Sight, stacklevel:
     if not model.architecture.sensor or sight.viewpoint is None:
         return
     rays = points - sight.viewpoint
-    centre = rays.mean(axis=0)
-    distance = float(np.linalg.norm(centre))
-    spread = float(np.sqrt(((rays - centre) ** 2).sum(axis=1).mean()))
-    if distance > max(_REACH, _APART * spread):
+    distance = float(np.linalg.norm(np.einsum("ni->i", rays))) / len(rays)
+    if distance <= _REACH:
+        return
+    spread = float(np.sqrt(((rays - rays.mean(axis=0)) ** 2).sum(axis=1).mean()))
+    if distance > _APART * spread:
         place = "the origin, where the sensor is taken to be" if not np.any(sight.viewpoint) else "the viewpoint given"
         warnings.warn(
             f"points lie {distance / 1000.0:.0f} km from {place}; subtract the sensor's position first, or give viewpoint= in "

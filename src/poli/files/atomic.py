@@ -1,6 +1,12 @@
-"""A file or folder appears whole or not at all: write under a temporary name beside it, then rename."""
+"""A file or folder appears whole or not at all: write under a temporary name beside it, then rename.
+
+And no command writes over what it reads, whatever name it is called by.
+"""
+
+from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +14,8 @@ from pathlib import Path
 from poli.errors import FormatError
 from poli.files.failures import writing
 from poli.files.temporary import remove_stale, temporary_file, temporary_folder
+
+Place = Path | int  # of a stream, its descriptor
 
 
 def check_new_file(path: str | os.PathLike[str]) -> None:
@@ -62,3 +70,22 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.rename(final)
         except FormatError as error:  # of a file in it, whose name nobody knows
             raise FormatError(str(error).replace(str(temporary), str(final))) from None
+
+
+def refuse_overwriting(out: Place, *inputs: Place, name: object = None) -> None:
+    """Raise if `out` is one of the inputs: the same path, or a symbolic or hard link to the same file or folder.
+
+    `name` is what the error calls it, where that is not its path.
+    """
+    for source in inputs:
+        if same_file(out, source):
+            raise FormatError(f"{out if name is None else name}: input and output are the same; give another name for the output")
+
+
+def same_file(one: Place, other: Place) -> bool:
+    try:
+        first, second = os.stat(one), os.stat(other)
+    except (OSError, ValueError):  # one is not there yet, or cannot be
+        return isinstance(one, Path) and isinstance(other, Path) and os.path.realpath(one) == os.path.realpath(other)
+    kept = stat.S_ISREG(first.st_mode) or stat.S_ISDIR(first.st_mode)  # a terminal may well be both
+    return kept and os.path.samestat(first, second)

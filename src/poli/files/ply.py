@@ -9,7 +9,7 @@ import numpy as np
 
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
-from poli.files.text import write_text_records
+from poli.files.records import write_text_records
 
 Encoding = Literal["ascii", "binary_little_endian", "binary_big_endian"]
 

@@ -1,4 +1,4 @@
-"""JSON and TOML from strangers: settings, manifests and descriptions, never more than a few nested tables."""
+"""JSON and TOML: settings, manifests and descriptions, never more than a few nested tables. What is read may be of strangers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from poli.errors import FormatError
+from poli.files.atomic import atomic_path
 
 DEEPEST = 64  # tables and lists in one another; what Python's parsers and printers follow is ten times that
 _LARGEST_JSON, _LARGEST_TOML = 32 << 20, 1 << 20  # bytes
@@ -19,6 +20,13 @@ _DOTTED = re.compile(r"""(?<![\w.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\
 def read_json(path: Path) -> Any:
     """What the file holds. FileNotFoundError is left to the caller, who knows what it means."""
     return parse_json(_text(path, "JSON", _LARGEST_JSON), path)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Whole or not at all; what JSON cannot hold, NaN among it, raises ValueError or TypeError, and nothing is written."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def parse_json(text: str, where: object) -> Any:

@@ -12,28 +12,24 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from poli.errors import FormatError, InputError, MissingExtra
+import torch
+
+from poli.errors import FormatError, InputError
 from poli.estimation.inference import load_model
 from poli.estimation.model import Model
-from poli.files.atomic import atomic_path
+from poli.files.atomic import atomic_path, refuse_overwriting
 from poli.files.failures import writing
 from poli.files.locks import sole_user
-from poli.files.overwriting import refuse_overwriting
 from poli.learn.adapt_card import write_card
 from poli.learn.config import ScheduleConfig, TrainConfig
-from poli.learn.export import import_model
 from poli.learn.losses import LossConfig
 from poli.learn.model import TrainingModel
+from poli.learn.model_file import import_model
 from poli.learn.scan_config import ScanConfig
 from poli.learn.scans import ScanSource
 from poli.learn.tracked_log import LEAST_PAIRS, TrackedLog
 from poli.learn.trainer import Listener, train
 from poli.learn.validate import validate
-
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
 
 _DRAWS = 6  # sectors and voxel sizes at which each held-out pair is judged
 _CALIBRATING = 24  # pairs at most

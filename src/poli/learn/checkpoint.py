@@ -9,16 +9,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from poli.errors import FormatError, MissingExtra
+import torch
+from safetensors import safe_open
+
+from poli.errors import FormatError
 from poli.files.tables import parse_json
 from poli.learn.config import TrainConfig
-from poli.learn.tensor_file import write_tensors
-
-try:
-    import torch
-    from safetensors import safe_open
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
+from poli.learn.model_file import write_tensors
 
 _FORMAT = "poli checkpoint 1"
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of a parameter

@@ -7,14 +7,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+import torch
 
-from poli.errors import MissingExtra
 from poli.estimation.grouping import Grouping
-
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ import os
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from poli.ellipsoids import Ellipsoids
-from poli.errors import InputError, MissingExtra
+from poli.errors import InputError
 from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST
 from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.distinct import distinct
@@ -18,13 +19,8 @@ from poli.estimation.inference import UP, load_model, sight_of
 from poli.estimation.neighbours import NARROWEST, check_range
 from poli.estimation.standpoint import warn_of_distance
 from poli.learn.groups import GroupBatch
-from poli.learn.trained import network_of
+from poli.learn.model_file import network_of
 from poli.scan import ScanLike, points_of
-
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
 
 
 def estimate(

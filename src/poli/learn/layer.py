@@ -7,15 +7,11 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
+import torch
 
 from poli import certify
 from poli.certify.implicit import adjoint, match_gradients
-from poli.errors import DegenerateError, InputError, MissingExtra, PoliError
-
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
+from poli.errors import DegenerateError, InputError, PoliError
 
 
 @dataclass(frozen=True)

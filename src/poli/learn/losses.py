@@ -15,14 +15,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from poli.errors import InputError, MissingExtra
-from poli.learn import motion, triangular
-from poli.learn.layer import certified_pose
+import torch
 
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
+from poli.errors import InputError
+from poli.learn import matrices3, motion
+from poli.learn.layer import certified_pose
 
 _GRAZING = 0.05  # added to the squared cosine: a surface may be seen at any angle, and the ground far away is
 
@@ -104,7 +101,7 @@ class PoseNoise(torch.nn.Module):
 
 def whitening(L: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (..., 3, 3), (..., 3, 3) -> (..., 3, 3)
     """A = L^-1 F' with C^-1 = A' A."""
-    return triangular.inverse(L) @ frames.transpose(-1, -2)
+    return matrices3.inverse(L) @ frames.transpose(-1, -2)
 
 
 def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.Tensor, frames: torch.Tensor) -> LossTerms:

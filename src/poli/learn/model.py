@@ -5,16 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from poli.errors import MissingExtra
+import torch
+
 from poli.estimation.architecture import Architecture
 from poli.learn.losses import LossConfig, LossTerms, PoseNoise, pair_loss
 from poli.learn.network import Network
 from poli.learn.pairs import PairBatch
-
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
 
 
 class TrainingModel(torch.nn.Module):

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from poli.errors import MissingExtra
-
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
+import torch
 
 # B_n / n! of the Bernoulli numbers: the series of the inverse left Jacobian. At |xi| = 1 the terms left out sum to 3e-8.
 _BERNOULLI = {2: 1 / 12, 4: -1 / 720, 6: 1 / 30240, 8: -1 / 1209600}

@@ -15,17 +15,13 @@ axes of the ellipsoids and leaves their directions alone (`sized`); it is traine
 
 from __future__ import annotations
 
-from poli.errors import MissingExtra
-from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
-from poli.learn import triangular
-from poli.learn.groups import GroupBatch
+import torch
+from torch import nn
+from torch.nn import functional
 
-try:
-    import torch
-    from torch import nn
-    from torch.nn import functional
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
+from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
+from poli.learn import matrices3
+from poli.learn.groups import GroupBatch
 
 
 class Network(nn.Module):
@@ -123,7 +119,7 @@ class Network(nn.Module):
         L = x.new_zeros(x.shape[0], 3, 3)  # (len(x) would fix the number of points in an exported graph)
         for r in range(a.rounds):
             if r > 0:
-                out_of_it = ((x @ triangular.inverse(L).transpose(1, 2)) ** 2).sum(2, keepdim=True).log1p()
+                out_of_it = ((x @ matrices3.inverse(L).transpose(1, 2)) ** 2).sum(2, keepdim=True).log1p()
                 edge = known + self._map(f"attend{r}_place", out_of_it) + self._map(f"attend{r}_reader", _logarithm(L))[:, None]
             attention = (self._map(f"attend{r}_out", functional.relu(edge)) + prior).softmax(dim=1)  # (N, k, heads)
             out = self._map(f"shape{r}_out", hidden)
@@ -132,8 +128,8 @@ class Network(nn.Module):
             weights = (attention * share[:, None]).sum(2, keepdim=True)
             # As in the frames (`grouping`), half of the mean is taken off: (x - m / 2)(x - m / 2)' on average.
             moments = (weights * x).transpose(1, 2) @ x - 0.75 * (share[:, :, None] * means).transpose(1, 2) @ means
-            B = triangular.lower(out[:, :6], a.floor)
-            L = triangular.cholesky(moments + B @ B.transpose(1, 2), a.floor)
+            B = matrices3.lower(out[:, :6], a.floor)
+            L = matrices3.cholesky(moments + B @ B.transpose(1, 2), a.floor)
         return L, hidden
 
     def scales(  # (N, 3)

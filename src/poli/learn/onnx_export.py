@@ -18,10 +18,10 @@ from poli.errors import FormatError, MissingExtra
 from poli.estimation.model import Model
 from poli.estimation.neighbourhoods import CELL
 from poli.files.atomic import atomic_path
-from poli.learn.jacobi import eigh3
+from poli.learn.matrices3 import eigh3
+from poli.learn.model_file import network_of
 from poli.learn.onnx_contract import OUTPUT, contract, inputs
 from poli.learn.tensor_grouping import Hierarchy, group_tensors
-from poli.learn.trained import network_of
 
 try:
     import onnx

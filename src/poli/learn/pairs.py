@@ -10,20 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from poli.data.shapes import Mesh
-from poli.errors import InputError, MissingExtra
+from poli.errors import InputError
 from poli.estimation.architecture import LEAST_POINTS, Architecture
 from poli.estimation.grouping import group
 from poli.estimation.neighbours import NeighbourIndex
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
 from poli.se3 import measured, so3_exp
-
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
 
 
 @dataclass(frozen=True)

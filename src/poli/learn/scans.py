@@ -16,12 +16,13 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from poli.data.datasets import dataset, occupied
 from poli.data.scan_pairs import VALIDATION_SEEDS, ScanPair, load_pairs, save_pairs, simulated_pairs
 from poli.data.simulate.places import PLACES
 from poli.data.simulate.truth import true_normals
-from poli.errors import InputError, MissingExtra
+from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight, group
 from poli.estimation.neighbours import NeighbourIndex
@@ -35,11 +36,6 @@ from poli.scan import Scan
 from poli.se3 import inverse, measured
 from poli.threads import thread_count
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
-
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
 
 _VALIDATION_SEED = 7
 _ELEVATION_BINS = 512  # over all elevations: a third of a degree near the horizon

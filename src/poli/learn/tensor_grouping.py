@@ -8,17 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from poli.errors import MissingExtra
+import torch
+
 from poli.estimation.architecture import HORIZON, Architecture
 from poli.estimation.frames import TOLD
 from poli.estimation.neighbourhoods import CANDIDATES
 from poli.learn.groups import GroupBatch
-from poli.learn.jacobi import eigh3
-
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
+from poli.learn.matrices3 import eigh3
 
 _SMALLEST_RADIUS = 1e-15  # groups of duplicates have less; squares of what is divided by it are float32
 

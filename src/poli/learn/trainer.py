@@ -15,28 +15,24 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
 
-from poli.errors import FormatError, InputError, MissingExtra, PoliError
+from poli.errors import FormatError, InputError, PoliError
 from poli.estimation.inference import load_model
+from poli.files.atomic import refuse_overwriting
 from poli.files.failures import writing
 from poli.files.locks import sole_user
-from poli.files.overwriting import refuse_overwriting
 from poli.learn import checkpoint as checkpoints
 from poli.learn.config import ScheduleConfig, TrainConfig, resolve
-from poli.learn.export import calibrate, export_model, import_model
 from poli.learn.logs import CsvLog
 from poli.learn.losses import LossTerms
 from poli.learn.model import TrainingModel
+from poli.learn.model_file import calibrate, export_model, import_model
 from poli.learn.pairs import PairBatch
 from poli.learn.source import Source, open_source
 from poli.learn.validate import Validation, validate
-
-try:
-    import torch
-    from torch import distributed
-    from torch.nn.parallel import DistributedDataParallel
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
 
 _CHECKPOINT, _MODEL = "checkpoint.safetensors", "model.safetensors"
 _PATIENCE = 20  # steps in a row without a usable gradient before the run gives up

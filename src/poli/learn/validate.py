@@ -6,16 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
+import torch
 
-from poli.errors import MissingExtra
 from poli.learn.losses import LossConfig, Matches, pair_loss
 from poli.learn.model import TrainingModel, repeated
 from poli.learn.pairs import PairBatch
-
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
 
 
 @dataclass(frozen=True)

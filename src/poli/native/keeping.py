@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,11 @@ from numba.core import event
 from poli.native import user_cache
 from poli.native.bundle import Bundle, Overload, bundled
 from poli.native.machine import obstacle, this_process
-from poli.native.notice import say_compiling
 from poli.native.numba_private import Dispatcher, KernelCache, rebuild, reduce, use_cache
 from poli.native.package import find
 from poli.native.sources import PACKAGE, changed, digest, sources_of
+
+_said = False
 
 
 def keep_compiled(dispatcher: Any) -> Any:
@@ -87,3 +90,14 @@ class _Compiling(event.Listener):
 
 
 event.register("numba:compile", _Compiling())
+
+
+def say_compiling(reason: str) -> None:
+    """Print one line on stderr, once a process: the user has to wait, and why. `POLI_NATIVE_NOTICE=0` keeps it back."""
+    global _said
+    if _said or os.environ.get("POLI_NATIVE_NOTICE") == "0":
+        return
+    _said = True
+    trouble = user_cache.trouble()
+    kept = f"not kept: {trouble}" if trouble else "kept for later"
+    print(f"poli: numba compiles kernels now, which takes up to a minute ({reason}; {kept})", file=sys.stderr, flush=True)

@@ -20,6 +20,8 @@ _V3 = ("avx", "avx2", "bmi", "bmi2", "cx16", "f16c", "fma", "lzcnt", "movbe", "p
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _LEVELS = {"x86-64-v4": _V4, "x86-64-v3": _V3}
 _BASELINES = {("darwin", "arm64"): "apple-m1"}  # what every CPU of a platform is; elsewhere LLVM calls it generic
+# CPUs that can be named to numba, whose names alone say that they have AVX-512 (LLVM cannot be asked for others than the host).
+_WITH_AVX512 = {"x86-64-v4", "skylake-avx512", "cascadelake", "icelake-server", "sapphirerapids", "znver4", "znver5"}
 LEVELS = (HOST, *_LEVELS, "apple-m1", "generic")  # in the order in which they are tried
 # Settings of numba that change the code it makes.
 _SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "LLVM_REFPRUNE_PASS")
@@ -51,6 +53,14 @@ def this_process() -> dict[str, str]:
         "cpu": config.CPU_NAME or llvm.get_host_cpu_name(),
         "features": ",".join(sorted(f"+{name}" for name in _abilities())) if features is None else features,
     }
+
+
+def widest_vector() -> int:
+    """How many floats a vector register has of the CPU that numba compiles for in this process."""
+    named = config.CPU_NAME and config.CPU_NAME != "host"
+    features = this_process()["features"].split(",")
+    wide = "+avx512f" in features or (named and config.CPU_NAME in _WITH_AVX512)
+    return 16 if wide else 8
 
 
 def obstacle(made_for: dict[str, str]) -> str | None:

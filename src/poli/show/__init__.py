@@ -1,8 +1,8 @@
 """Pictures of ellipsoids and points, and a page that shows them in 3D."""
 
+from poli.show.figure import write_png
 from poli.show.page import write_page
 from poli.show.panel import Panel, Track, flat_discs
-from poli.show.png import write_png
 from poli.show.render import Camera, normal_colors, render_ellipsoids, render_points
 
 __all__ = [

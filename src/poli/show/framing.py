@@ -1,9 +1,10 @@
-"""Where to stand so that everything is seen."""
+"""How panels are laid out: their grid, the size of their points, and a camera that sees everything."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 
@@ -18,6 +19,41 @@ _REACH = 2.5
 _SEEN = 99.0  # percent of these, at every edge of the picture
 _ROOM = 1.05
 _FEW = 20_000  # points that tell as much as all
+
+# Of the grid; `viewer/layout.js` has the same numbers.
+_WIDEST, _NARROWEST = 2.2, 0.75  # width to height: what a panel has beyond is of no use to it
+
+_LARGEST, _SMALLEST = 3.0, 1.0  # pixels of a point
+_MANY = 15_000  # points that are drawn at the largest
+
+
+@dataclass(frozen=True)
+class Grid:
+    columns: int
+    rows: int
+    width: int  # pixels, of a panel
+    height: int
+
+
+def grid_of(count: int, width: int, height: int, gap: int) -> Grid:
+    """The grid of `count` panels on so many pixels that wastes least: places without a panel, and panels too wide or too narrow."""
+    return max((_grid(count, columns, width, height, gap) for columns in range(1, count + 1)), key=_useful)
+
+
+def _grid(count: int, columns: int, width: int, height: int, gap: int) -> Grid:
+    rows = -(-count // columns)
+    return Grid(columns, rows, (width - gap * (columns - 1)) // columns, (height - gap * (rows - 1)) // rows)
+
+
+def _useful(grid: Grid) -> float:
+    """Pixels of a panel; there are as many panels in every grid."""
+    return min(grid.width, _WIDEST * grid.height) * min(grid.height, grid.width / _NARROWEST)
+
+
+def point_size(count: int) -> float:
+    """Pixels, in halves: the points of a larger cloud cover as much as those of one of `_MANY`, and do not run together."""
+    size = _LARGEST * sqrt(_MANY / max(count, _MANY))
+    return max(round(2.0 * size) / 2.0, _SMALLEST)
 
 
 def camera_for(panels: Sequence[Panel], width: int = 1280, height: int = 720, sky: float = 0.0) -> Camera:

@@ -19,11 +19,9 @@ from poli.arrays import real_number, whole_number
 from poli.errors import InputError
 from poli.files.atomic import atomic_path
 from poli.printable import printable
-from poli.show.framing import camera_for
-from poli.show.grid import grid_of
+from poli.show.framing import camera_for, grid_of, point_size
 from poli.show.page_data import encode_panels
 from poli.show.panel import Panel
-from poli.show.point_size import point_size
 from poli.show.render import Camera
 
 Color = Literal["normal", "planarity", "uncertainty", "height", "own"]

@@ -8,13 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
-from poli.show.framing import camera_for
-from poli.show.grid import grid_of
-from poli.show.heading import Key, heading
-from poli.show.palette import calm_normal_colors
+from poli.show.figure import Key, heading
+from poli.show.framing import camera_for, grid_of, point_size
 from poli.show.panel import Panel, Track
-from poli.show.point_size import point_size
-from poli.show.render import BACKGROUND, Camera, render_ellipsoids, render_points
+from poli.show.render import BACKGROUND, Camera, calm_normal_colors, render_ellipsoids, render_points
 
 _PLAIN = (0.33, 0.36, 0.40)
 _UNKNOWN = (0.68, 0.70, 0.72)
@@ -22,7 +19,7 @@ _TRACKS = ((0.84, 0.37, 0.0), (0.34, 0.71, 0.91), (0.0, 0.62, 0.45), (0.80, 0.47
 _BEADS = 2.0  # pixels: how thick a track is drawn
 _GAP = 6  # pixels between panels
 _BETWEEN = 228  # the grey of them
-NORMAL_COLORS = "colours: direction of the normal; pale is up"
+NORMAL_COLORS = "colors: direction of the normal; pale is up"
 
 
 def draw_panels(

@@ -15,8 +15,8 @@ from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.files import quaternions
 from poli.errors import MissingExtra, PoliError
 from poli.files.atomic import atomic_path
-from poli.show.palette import calm_normal_colors
 from poli.show.panel import Panel, Track
+from poli.show.render import calm_normal_colors
 from poli.show.world import Moment
 
 _PLAIN = (0.62, 0.66, 0.70)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import os
+import shutil
 import struct
 import sys
 from collections.abc import Iterator
@@ -157,3 +158,29 @@ def _decompressor(name: str) -> Any:
     if name != "zstd":
         raise ValueError(f"compression {name!r} is unknown; known are bz2, lz4 and zstd")
     return zstd().ZstdDecompressor()
+
+
+# --- the two compressions of ROS 2 bags, both ways
+
+
+def compress(data: bytes, name: str) -> bytes:
+    if not name:
+        return data
+    if name == "lz4":
+        import lz4.frame
+
+        return bytes(lz4.frame.compress(data))
+    if name != "zstd":
+        raise ValueError(f"compression {name!r} is unknown; known are lz4 and zstd")
+    return bytes(zstd().compress(data))
+
+
+def decompress(data: bytes, name: str, promised: int | None = None) -> bytes:
+    if name not in ("", "lz4", "zstd"):
+        raise ValueError(f"compression {name!r} is unknown; known are lz4 and zstd")
+    return inflate(data, name, promised) if name else data
+
+
+def compress_file(source: Path, out: Path) -> None:
+    with source.open("rb") as reading, zstd().open(out, "wb") as writing:
+        shutil.copyfileobj(reading, writing)

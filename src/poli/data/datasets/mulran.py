@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.data.datasets.binary import read_packed
 from poli.data.datasets.file_dataset import FileDataset
 from poli.data.datasets.stamped import stamped_dataset, stamped_files
 from poli.data.datasets.trajectory import Trajectory, read_trajectory
+from poli.data.formats.kitti_bin import read_packed
 from poli.errors import FormatError
 from poli.scan import Scan
 

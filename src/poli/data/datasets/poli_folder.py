@@ -8,7 +8,6 @@
 The folder appears whole or not at all.
 """
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from poli.data.datasets.trajectory import format_pose, read_trajectory
 from poli.data.formats.numpy_files import write_npz
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_folder
-from poli.files.tables import read_json
+from poli.files.tables import read_json, write_json
 from poli.scan import Scan
 from poli.se3 import check_pose
 
@@ -86,10 +85,9 @@ def write_folder(
             _write_poses(temporary / _MEASURED, "measured", stamps, measured)
         manifest = {"format": _FORMAT, "version": _VERSION, "name": name, "scans": len(stamps), "about": dict(about or {})}
         try:
-            text = json.dumps(manifest, indent=2, allow_nan=False)
+            write_json(temporary / MANIFEST, manifest)
         except (TypeError, ValueError) as error:
             raise InputError(f"about: JSON cannot hold it: {error}") from None
-        (temporary / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
 def _write_poses(path: Path, argument: str, stamps: list[int], poses: np.ndarray) -> None:

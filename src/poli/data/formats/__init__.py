@@ -12,7 +12,7 @@ from poli.data.formats.kitti_bin import read_kitti_bin, read_nuscenes_bin, write
 from poli.data.formats.las import read_las, write_las
 from poli.data.formats.numpy_files import read_npy, read_npz, write_npy, write_npz
 from poli.data.formats.pcd import read_pcd, write_pcd
-from poli.data.formats.ply_scan import read_ply_scan, write_ply_scan
+from poli.data.formats.records import read_ply_scan, write_ply_scan
 from poli.data.formats.text import read_text, write_text
 from poli.errors import FormatError, InputError, did_you_mean
 from poli.pointcloud2 import PointCloud2, is_pointcloud2

@@ -1,8 +1,10 @@
-"""Headerless float32 files: KITTI's velodyne scans (x y z intensity), and nuScenes' (x y z intensity ring).
+"""Headerless files of records: KITTI's velodyne scans (x y z intensity), nuScenes' (x y z intensity ring), and those of any layout.
 
-Nothing in such a file says which of the two it is; `bin_layouts` looks at the values. Fields that are missing on writing become
-zeros; coordinates are rounded to float32, by less than a millimetre or not at all.
+Nothing in a .bin file says which of the first two it is; `bin_layouts` looks at the values. Fields that are missing on writing
+become zeros; coordinates are rounded to float32, by less than a millimeter or not at all.
 """
+
+from __future__ import annotations
 
 from pathlib import Path
 
@@ -14,8 +16,8 @@ from poli.files.records import write_array
 from poli.scan import Scan
 
 LAYOUT = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])  # KITTI's records
-_FARTHEST = 1e7  # metres: beyond it the bytes are not coordinates
 _TOLERANCE = 1e-3  # metres that float32 may move a coordinate
+_FARTHEST = 1e7  # metres: beyond it the bytes are not coordinates
 
 
 def read_kitti_bin(path: Path) -> Scan:
@@ -35,16 +37,9 @@ def write_nuscenes_bin(path: Path, scan: Scan) -> None:
 
 
 def _read(path: Path, names: tuple[str, ...]) -> Scan:
-    size, row = path.stat().st_size, 4 * (3 + len(names))
-    layout = f"x y z {' '.join(names)} as float32"
-    if size % row:
-        raise FormatError(f"{path}: {size} bytes are not a multiple of {row} ({layout}); the file is cut off or of another layout")
-    values = np.fromfile(path, "<f4").reshape(-1, 3 + len(names))
-    points = values[:, :3]
-    strange = (np.abs(np.nan_to_num(points, nan=0.0)) > _FARTHEST).any(axis=1)
-    if strange.mean() > 0.01:
-        raise FormatError(f"{path}: {strange.mean():.0%} of the points lie beyond {_FARTHEST:.0e} m; these bytes are not {layout}")
-    return Scan(points, {name: values[:, 3 + i] for i, name in enumerate(names)})
+    records = read_packed(path, np.dtype([(name, "<f4") for name in ("x", "y", "z", *names)]))
+    values = records.view("<f4").reshape(-1, 3 + len(names))
+    return Scan(values[:, :3], {name: values[:, 3 + i] for i, name in enumerate(names)})
 
 
 def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
@@ -69,3 +64,30 @@ def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
         raise FormatError(f"{path}: float32 would move a point by {moved:.3g} m; subtract an offset first, or use .npz")
     with atomic_path(path) as temporary:
         write_array(temporary, values)
+
+
+def read_packed(path: Path, layout: np.dtype) -> np.ndarray:  # (N,) records
+    """All records of the file, which must be a whole number of them. No bytes are no records: an empty scan."""
+    size = path.stat().st_size
+    if size % layout.itemsize:
+        raise FormatError(
+            f"{path}: {size} bytes are not a multiple of {layout.itemsize} ({describe(layout)}); "
+            "the file is cut off or of another layout"
+        )
+    records = np.fromfile(path, layout)
+    if len(records):
+        # Nothing in such a file says what it holds. Bytes of another layout, read as floats, soon exceed any coordinate.
+        points = np.stack([records[axis] for axis in "xyz"], axis=1)
+        strange = (np.abs(np.nan_to_num(points, nan=0.0)) > _FARTHEST).any(axis=1).mean()
+        if strange > 0.01:
+            raise FormatError(
+                f"{path}: {strange:.0%} of the points lie beyond {_FARTHEST:.0e} m; these bytes are not {describe(layout)}"
+            )
+    return records
+
+
+def describe(layout: np.dtype) -> str:
+    """`x y z intensity as float32`; where types differ, each behind its name."""
+    names = layout.names or ()
+    types = {layout[name].name for name in names}
+    return f"{' '.join(names)} as {types.pop()}" if len(types) == 1 else " ".join(f"{n}:{layout[n].str[1:]}" for n in names)

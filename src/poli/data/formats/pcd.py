@@ -10,7 +10,7 @@ from poli.data.formats.records import check_names, records_from_scan, scan_from_
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
 from poli.files.limits import check_inflated
-from poli.files.text import write_text_records
+from poli.files.records import write_text_records
 from poli.scan import Scan
 
 Encoding = Literal["ascii", "binary", "binary_compressed"]

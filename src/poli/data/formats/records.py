@@ -1,10 +1,14 @@
-"""A scan as a record array with columns x, y, z and one per field, and back."""
+"""A scan as a record array with columns x, y, z and one per field, and back; and as a PLY file, whose vertices are such records."""
+
+from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 
 from poli.errors import FormatError
+from poli.files.ply import Encoding, read_ply_element, write_ply
 from poli.scan import Scan
 
 
@@ -36,3 +40,13 @@ def check_names(records: np.ndarray, path: str | os.PathLike[str], forbidden: st
     for name in records.dtype.names or ():
         if any(c in name for c in forbidden) or not name.isascii():
             raise FormatError(f"{path}: the field name {name!r} cannot stand in this format's header; rename the field")
+
+
+def read_ply_scan(path: Path) -> Scan:
+    return scan_from_records(read_ply_element(path, "vertex"), path)
+
+
+def write_ply_scan(path: Path, scan: Scan, encoding: Encoding = "binary_little_endian") -> None:
+    records = records_from_scan(scan, flat=True)
+    check_names(records, path)
+    write_ply(path, records, encoding=encoding)

@@ -9,7 +9,7 @@ import numpy as np
 from poli.data.formats.records import check_names, records_from_scan
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
-from poli.files.text import write_text_records
+from poli.files.records import write_text_records
 from poli.scan import Scan
 
 _LONGEST_LINE = 65536

@@ -6,7 +6,7 @@ from poli.data.shapes import relief
 from poli.data.shapes.combine import bent, difference, intersection, placed, shell, tapered, twisted, union, warped
 from poli.data.shapes.draws import chance, direction, log_uniform, outline, rotation, smooth_curve, turned_profile
 from poli.data.shapes.implicit import Field, ellipsoid, extrusion, limbs, revolution, rounded_box, superquadric, torus
-from poli.data.shapes.skin import with_skin
+from poli.data.shapes.relief import with_skin
 
 
 def blend_of_solids(rng: np.random.Generator) -> Field:

@@ -128,7 +128,7 @@ def triangle_distance(points, triangles):
     for k in range(len(triangles)):
         a, b, c = triangles[k, 0], triangles[k, 1], triangles[k, 2]
         normal = np.cross(b - a, c - a)
-        square = np.dot(normal, normal) + 1e-18
+        square = normal[0] * normal[0] + normal[1] * normal[1] + normal[2] * normal[2] + 1e-18
         for n in range(len(points)):
             p = points[n]
             is_above = True  # the triangle, so that its plane is nearest

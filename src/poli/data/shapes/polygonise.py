@@ -1,9 +1,8 @@
 """The zero level of a field as a closed mesh: a grid refined near the surface, and marching tetrahedra on it."""
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
+from poli.data.shapes.components import components
 from poli.data.shapes.implicit import Field
 from poli.data.shapes.mesh import Mesh
 from poli.errors import DegenerateError
@@ -38,11 +37,7 @@ def polygonise(field: Field, resolution: int, reach: float = 1.7) -> Mesh:
 def outer_components(mesh: Mesh, least_share: float = 0.02) -> Mesh:
     """Without the crumbs (components with less than `least_share` of the area) and the cavities that no scanner sees."""
     corners = mesh.faces.astype(np.int64)
-    links = coo_matrix(
-        (np.ones(2 * len(corners), bool), (np.r_[corners[:, 0], corners[:, 1]], np.r_[corners[:, 1], corners[:, 2]])),
-        shape=(len(mesh.vertices),) * 2,
-    )
-    count, component_of_vertex = connected_components(links, directed=False)
+    count, component_of_vertex = components(corners, len(mesh.vertices))
     component = component_of_vertex[corners[:, 0]]  # (F,)
     area = np.bincount(component, mesh.areas, count)
     # The volume of a closed component does not depend on the origin.

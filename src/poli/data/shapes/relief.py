@@ -1,7 +1,11 @@
-"""Patterns for surfaces, about -1 to 1: fractal noise, ridges, scales, folds of cloth."""
+"""Patterns for surfaces, about -1 to 1: fractal noise, ridges, scales, folds of cloth; and skins made of them."""
+
+from __future__ import annotations
 
 import numpy as np
 
+from poli.data.shapes.combine import embossed, warped
+from poli.data.shapes.draws import chance, direction, log_uniform
 from poli.data.shapes.implicit import Field
 from poli.kernel import kernel
 
@@ -124,3 +128,37 @@ def cell_noise(points, frequency, seed):
         gap = np.sqrt(second) - np.sqrt(first)
         noise[n] = 2.0 * min(1.0, 2.0 * gap) - 1.0
     return noise
+
+
+# --- what makes a plain solid look carved, grown or worn: gentle warps, and relief at several scales, in patches
+
+
+def with_skin(solid: Field, rng: np.random.Generator, highest: float = 0.04) -> Field:
+    """`solid` out of true, with muscles (wavelengths 0.2 to 0.45) and up to two finer reliefs (0.05 to 0.3).
+
+    No relief is higher than `highest`, which keeps thin walls from being pierced.
+    """
+    if chance(rng, 0.6):
+        bulge = rng.uniform(0.02, 0.07)
+        shifts = [fractal(rng, 0.7, 2) for _ in range(3)]
+        solid = warped(solid, [lambda points, shift=shift: bulge * shift(points) for shift in shifts])  # type: ignore[misc]
+    if chance(rng, 0.6):
+        solid = embossed(solid, fractal(rng, log_uniform(rng, 0.2, 0.45), 2), rng.uniform(0.4, 1.0) * highest)
+    for _ in range(int(rng.choice(3, p=[0.15, 0.45, 0.4]))):
+        wavelength = log_uniform(rng, 0.06, 0.28)
+        pattern = _pattern(rng, wavelength)
+        if chance(rng, 0.5):
+            pattern = in_patches(rng, pattern)
+        solid = embossed(solid, pattern, min(wavelength * rng.uniform(0.06, 0.16), highest))
+    return solid
+
+
+def _pattern(rng: np.random.Generator, wavelength: float) -> Field:
+    kind = rng.choice(["scales", "wrinkles", "folds", "rough"], p=[0.25, 0.25, 0.3, 0.2])
+    if kind == "scales":
+        return scales(rng, wavelength)
+    if kind == "wrinkles":
+        return ridges(rng, 1.6 * wavelength, 2)
+    if kind == "folds":
+        return folds(rng, wavelength, direction(rng), rng.uniform(0.3, 1.0), rng.uniform(0.6, 2.5))
+    return fractal(rng, 1.5 * wavelength, 3, 0.6)

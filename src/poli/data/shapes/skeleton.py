@@ -8,7 +8,7 @@ from poli.data.shapes import relief
 from poli.data.shapes.combine import embossed, union
 from poli.data.shapes.draws import chance, direction, smooth_curve
 from poli.data.shapes.implicit import Field, limbs, membranes
-from poli.data.shapes.skin import with_skin
+from poli.data.shapes.relief import with_skin
 
 
 @dataclass

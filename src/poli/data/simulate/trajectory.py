@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import CubicSpline
-from scipy.ndimage import gaussian_filter1d
 
+from poli.data.simulate.spline import Spline, gaussian_smoothed
 from poli.errors import InputError
 
+_SPACING = 0.5  # metres between the points that the path is made of
 _SMOOTHING = 3.0  # metres: the route's corners are rounded by this much
 _WAVES = 5
 
@@ -32,11 +32,13 @@ class Trajectory:
     def __init__(self, route: np.ndarray, ride: Ride = Ride(), seed: int = 0) -> None:  # (K, 3)  # noqa: B008
         route = np.asarray(route, dtype=np.float64)
         along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(route, axis=0), axis=1))])
+        if not along[-1] > 3.0 * _SPACING:
+            raise InputError(f"route: it is {along[-1]:.2f} m long; a ride needs more than {3.0 * _SPACING} m")
         if not 0.0 <= ride.start < along[-1] or not ride.speed > 0.0:
             raise InputError(f"ride: start must be between 0 and {along[-1]:.0f} m, speed positive")
-        even = np.arange(0.0, along[-1], 0.5)
+        even = np.arange(0.0, along[-1], _SPACING)
         resampled = np.stack([np.interp(even, along, route[:, a]) for a in range(3)], axis=1)
-        self._path = CubicSpline(even, _smoothed(resampled, _SMOOTHING / 0.5))
+        self._path = Spline(_smoothed(resampled, _SMOOTHING / _SPACING), _SPACING)
         self._ride = ride
         self.duration = (even[-1] - ride.start) / ride.speed
         rng = np.random.default_rng([seed, 77])
@@ -50,7 +52,7 @@ class Trajectory:
         if times.min(initial=0.0) < 0.0 or times.max(initial=0.0) > self.duration + 1e-9:
             raise InputError(f"the ride lasts {self.duration:.1f} s, but its pose at {times.max():.1f} s was asked for")
         s = self._ride.start + self._ride.speed * times
-        at, ahead = self._path(s), self._path(s, 1)
+        at, ahead = self._path(s)
         turns = 2.0 * np.pi * self._frequency[:, None] * times[:, None] + self._phase[:, None]  # (3, M, waves)
         roll, pitch, heave = (self._amplitude[:, None] * np.sin(turns)).sum(axis=2)
         slope = -np.arctan2(ahead[:, 2], np.hypot(ahead[:, 0], ahead[:, 1]))  # nose down is positive about y
@@ -66,7 +68,7 @@ def _smoothed(points: np.ndarray, sigma: float) -> np.ndarray:  # (M, 3) -> (M, 
     """The route goes on at its ends as it came, so that the vehicle does not slow down there."""
     beyond = min(int(4.0 * sigma), len(points) - 1)
     longer = np.pad(points, ((beyond, beyond), (0, 0)), mode="reflect", reflect_type="odd")
-    return gaussian_filter1d(longer, sigma, axis=0, mode="nearest")[beyond : beyond + len(points)]
+    return gaussian_smoothed(longer, sigma)[beyond : beyond + len(points)]
 
 
 def _rotation(yaw: np.ndarray, pitch: np.ndarray, roll: np.ndarray) -> np.ndarray:  # (M,) each -> (M, 3, 3)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from poli.estimation.lanes import larger
-from poli.estimation.runtime.product import OUTPUTS, PANEL, plain_four, plain_one, rectified_four, rectified_one
+from poli.estimation.runtime.product import OUTPUTS, panel_points, plain_four, plain_one, rectified_four, rectified_one
 from poli.kernel import kernel
 
 TILE = 64
@@ -36,7 +36,7 @@ def linear(weight, x, first, before, out, rectified):
     whole, into, channels = outputs - outputs % OUTPUTS, out.shape[-2], x.shape[-2]
     step = into * TILE if len(starts) == len(ys) else 0
     for j in range(len(ys) // (into * TILE)):
-        for p in range(0, TILE, PANEL):
+        for p in range(0, TILE, panel_points()):
             at, begin, end = (j * channels + first) * TILE + p, j * step + p, j * into * TILE + p
             for o in range(0, whole, OUTPUTS):
                 row = o * TILE

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from poli.estimation.lanes import larger
+from poli.estimation.lanes import LANES, larger
 from poli.estimation.neighbourhoods import CELL
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
+from poli.estimation.runtime.moments import SUMS, weighted_sums
 from poli.estimation.runtime.places import (
     draw_near,
     gather_features,
@@ -37,7 +38,7 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
     prior, deviation = np.empty((total, TILE), np.float32), np.empty((total, TILE), np.float32)
     inputs, reader = np.empty((scalars.shape[1], TILE), np.float32), np.empty((width, TILE), np.float32)
     hidden, shape = np.empty((len(hidden_bias), TILE), np.float32), np.empty((6 + heads, TILE), np.float32)
-    sums, shares, scratch = np.empty((6, TILE), np.float32), np.empty((heads, TILE), np.float32), np.empty((4, TILE), np.float32)
+    sums, weighed, scratch = np.empty((6, TILE), np.float32), np.empty((SUMS, TILE), np.float32), np.empty((2, TILE), np.float32)
     logs, factor = np.empty((6, TILE), np.float32), np.empty((6, TILE), np.float32)
     hidden_begin, reader_begin = bias_tile(hidden_bias), bias_tile(reader_bias + place_bias)
     for tile in range(begin, end):
@@ -65,8 +66,7 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
             linear(out_weight[r], edge, 0, bias_tile(out_bias[r]), attention, False)
             linear(shape_weight[r], hidden, 0, bias_tile(shape_bias[r]), shape, False)
             _positive(shape, heads, floor, scratch[0])
-            _soften(attention, prior, shares, scratch[0])
-            _weigh(attention, shares, x, shape, sums, scratch)
+            _weigh(attention, prior, x, shape, sums, weighed, scratch)
         for p in range(min(TILE, count - start)):
             for m in range(6):
                 moments[start + p, m] = sums[m, p]
@@ -130,29 +130,6 @@ def _ask(known, r, deviation, weights, reader, edge):
 
 
 @kernel(**FAST)
-def _soften(attention, prior, shares, most):
-    """Softmax over the neighbours, times their prior weights; not divided by the sum, whose inverse is written to `shares`."""
-    for h in range(len(shares)):
-        total = shares[h]
-        for p in range(TILE):
-            most[p], total[p] = np.float32(-1e30), np.float32(0.0)
-        for j in range(len(attention)):
-            strip = attention[j, h]
-            for p in range(TILE):
-                most[p] = larger(most[p], strip[p])
-        for j in range(len(attention)):
-            strip, start = attention[j, h], prior[j]
-            for p in range(TILE):
-                strip[p] -= most[p]
-            exponential(strip)
-            for p in range(TILE):
-                strip[p] *= start[p]
-                total[p] += strip[p]
-        for p in range(TILE):
-            total[p] = np.float32(1.0) / total[p]
-
-
-@kernel(**FAST)
 def _positive(shape, heads, floor, scratch):
     """In place: the diagonal of B (rows 0, 2, 5), half the softplus above the floor; the share of every head, its softplus."""
     for row in range(6 + heads):
@@ -173,52 +150,33 @@ def _positive(shape, heads, floor, scratch):
 
 
 @kernel(**FAST)
-def _weigh(attention, shares, x, shape, sums, scratch):
-    """xx, yx, yy, zx, zy, zz of: moments of the weighed neighbours, (x - m / 2)(x - m / 2)' on average, and B B'."""
+def _weigh(attention, prior, x, shape, sums, weighed, scratch):
+    """The sum of two matrices, as xx, yx, yy, zx, zy, zz: B B', and the moments of the neighbors, the mean of
+    (x - m / 2)(x - m / 2)', weighted by the softmax of each head's attention and by their prior."""
     a, b, c, d, e, f = shape[0], shape[1], shape[2], shape[3], shape[4], shape[5]
     xx, yx, yy, zx, zy, zz = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
     for p in range(TILE):
         xx[p], yx[p], yy[p] = a[p] * a[p], a[p] * b[p], b[p] * b[p] + c[p] * c[p]
         zx[p], zy[p], zz[p] = a[p] * d[p], b[p] * d[p] + c[p] * e[p], d[p] * d[p] + e[p] * e[p] + f[p] * f[p]
-    mean, weight = scratch[:3], scratch[3]
-    for h in range(len(shares)):
+    count, heads = attention.shape[:2]
+    scores, weights, places, into = attention.reshape(-1), prior.reshape(-1), x.reshape(-1), weighed.reshape(-1)
+    share, of_mean = scratch[0], scratch[1]
+    for h in range(heads):
+        for p in range(0, TILE, LANES):
+            weighted_sums(scores, h * TILE + p, heads * TILE, weights, places, p, count, TILE, into)
+        total, of_head = weighed[0], shape[6 + h]
+        for p in range(TILE):
+            share[p] = of_head[p] / total[p]
+        for p in range(TILE):
+            of_mean[p] = np.float32(-0.75) / total[p]
+        # One array is written at a time: LLVM gives up on loops in which too many could overlap.
+        m = 0
         for a in range(3):
-            m = mean[a]
-            for p in range(TILE):
-                m[p] = np.float32(0.0)
-        for j in range(len(x)):
-            attended = attention[j, h]
-            for a in range(3):
-                m, row = mean[a], x[j, a]
+            for b in range(a + 1):
+                out, u, v, moment = sums[m], weighed[1 + a], weighed[1 + b], weighed[4 + m]
                 for p in range(TILE):
-                    m[p] += attended[p] * row[p]
-        of_head, share = shape[6 + h], shares[h]
-        for p in range(TILE):
-            weight[p] = np.float32(-0.75) * of_head[p] * share[p] * share[p]
-        for p in range(TILE):
-            share[p] *= of_head[p]
-        _add_products(mean, weight, sums)
-    for j in range(len(x)):
-        for p in range(TILE):
-            weight[p] = np.float32(0.0)
-        for h in range(len(shares)):
-            attended, share = attention[j, h], shares[h]
-            for p in range(TILE):
-                weight[p] += share[p] * attended[p]
-        _add_products(x[j], weight, sums)
-
-
-@kernel(**FAST)
-def _add_products(x, weight, sums):
-    """sums += weight x x', as xx, yx, yy, zx, zy, zz. One array is written at a time: LLVM gives up on loops in which too many
-    could overlap."""
-    m = 0
-    for a in range(3):
-        for b in range(a + 1):
-            out, u, v = sums[m], x[a], x[b]
-            for p in range(TILE):
-                out[p] += weight[p] * u[p] * v[p]
-            m += 1
+                    out[p] += share[p] * (moment[p] + of_mean[p] * u[p] * v[p])
+                m += 1
 
 
 @kernel(**FAST)

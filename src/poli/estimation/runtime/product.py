@@ -1,18 +1,31 @@
 """The inner loop of every linear map, in LLVM's own terms.
 
 Loops over arrays store and load every partial sum; a compiler does not keep them in registers across the loop over inputs. Here a
-panel of four outputs by sixteen points stays in eight vector registers while all inputs pass: two loads of points and four of
-weights for eight fused multiply-adds."""
+panel of four outputs by two vectors of points stays in eight vector registers while all inputs pass: two loads of points and four
+of weights for eight fused multiply-adds. A vector has eight floats, or sixteen on a CPU with AVX-512."""
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from poli.estimation.lanes import LANES, load, offset, spread, store
+from poli.estimation.lanes import data_of, loop, offset
 from poli.kernel import intrinsic
+from poli.native.machine import widest_vector
 
-PANEL = 2 * LANES  # points
 OUTPUTS = 4
+
+
+def _lanes() -> int:
+    """Asked when code is made, not when this is imported: a wheel is compiled for several CPUs."""
+    return min(widest_vector(), 16)
+
+
+@intrinsic
+def panel_points(_context):
+    """How many points a panel has: two vectors."""
+    return types.intp(), lambda context, builder, signature, arguments: ir.Constant(
+        context.get_value_type(types.intp), 2 * _lanes()
+    )
 
 
 def _panel(outputs: int, rectified: bool):
@@ -25,49 +38,42 @@ def _panel(outputs: int, rectified: bool):
         return types.void(weight, number, number, x, number, before, number, out, number, number), generate
 
     def generate(context, builder, signature, arguments):
-        weights, points, begun, sums = (
-            context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 3, 5, 7)
-        )
+        weights, points, begun, sums = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3, 5, 7))
         weight_start, inputs, x_start, before_start, out_start, stride = (arguments[n] for n in (1, 2, 4, 6, 8, 9))
-        vector = ir.VectorType(ir.FloatType(), LANES)
-        kind = ir.FunctionType(vector, [vector, vector, vector])
-        multiply_add = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
-        places = [(row, part * LANES) for row in range(outputs) for part in range(2)]
+        lanes = _lanes()
+        vector = ir.VectorType(ir.FloatType(), lanes)
+        places = [(row, part * lanes) for row in range(outputs) for part in range(2)]
 
-        def at(start, row, lane):
-            return builder.add(offset(builder, start, stride, row), ir.Constant(start.type, lane))
+        def function(name: str, arity: int):
+            kind = ir.FunctionType(vector, [vector] * arity)
+            return cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{lanes}f32")
 
-        first = [load(builder, begun, at(before_start, *place)) for place in places]
-        entry, loop, after = builder.block, builder.append_basic_block("inputs"), builder.append_basic_block("done")
-        builder.branch(loop)
+        def at(data, start, row, lane):
+            index = builder.add(offset(builder, start, stride, row), ir.Constant(start.type, lane))
+            return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
 
-        builder.position_at_end(loop)
-        i = builder.phi(inputs.type)
-        i.add_incoming(ir.Constant(inputs.type, 0), entry)
-        running = [builder.phi(vector) for _ in places]
-        row_start = builder.add(x_start, builder.mul(i, stride))
-        halves = [load(builder, points, at(row_start, 0, part * LANES)) for part in range(2)]
-        last = []
-        for row in range(outputs):
-            place = builder.add(offset(builder, weight_start, inputs, row), i)
-            weight = spread(builder, builder.load(builder.gep(weights, [place]), align=4))
-            last += [builder.call(multiply_add, [weight, halves[part], running[2 * row + part]]) for part in range(2)]
-        following = builder.add(i, ir.Constant(i.type, 1))
-        i.add_incoming(following, loop)
-        for value, begin, end in zip(running, first, last, strict=True):
-            value.add_incoming(begin, entry)
-            value.add_incoming(end, loop)
-        builder.cbranch(builder.icmp_signed("<", following, inputs), loop, after)
+        def spread(number):
+            single = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
+            everywhere = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            return builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), everywhere)
 
-        builder.position_at_end(after)
+        def add_input(i, running):
+            row_start = builder.add(x_start, builder.mul(i, stride))
+            halves = [builder.load(at(points, row_start, 0, part * lanes), align=4) for part in range(2)]
+            following = []
+            for row in range(outputs):
+                place = builder.add(offset(builder, weight_start, inputs, row), i)
+                weight = spread(builder.load(builder.gep(weights, [place]), align=4))
+                following += [builder.call(multiply_add, [weight, halves[part], running[2 * row + part]]) for part in range(2)]
+            return following
+
+        multiply_add, larger = function("fma", 3), function("maxnum", 2)
+        last = loop(builder, inputs, [builder.load(at(begun, before_start, *place), align=4) for place in places], add_input)
         if rectified:
-            zero = ir.Constant(vector, [0.0] * LANES)
-            larger = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(vector, [vector, vector]), f"llvm.maxnum.v{LANES}f32"
-            )
+            zero = ir.Constant(vector, [0.0] * lanes)
             last = [builder.call(larger, [value, zero], fastmath=("nnan", "nsz")) for value in last]
         for place, value in zip(places, last, strict=True):
-            store(builder, value, sums, at(out_start, *place))
+            builder.store(value, at(sums, out_start, *place), align=4)
         return context.get_dummy_value()
 
     return panel

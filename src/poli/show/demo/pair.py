@@ -8,7 +8,7 @@ import numpy as np
 
 from poli.scan import Scan
 from poli.se3 import inverse, log
-from poli.show.demo.timing import timed_again
+from poli.show.demo.surfaces import timed_again
 from poli.show.demo.town import SENSOR_NAME
 from poli.tasks import register
 from poli.tasks.densify import DensifyConfig

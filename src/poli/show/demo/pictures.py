@@ -1,21 +1,22 @@
-"""The pictures of the demo, by the package's own renderer."""
+"""The pictures of the demo, by the package's own renderer, and its page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.scan import Scan
 from poli.show.demo.drive import Driven
-from poli.show.demo.normals import Fields
 from poli.show.demo.pair import Pair
-from poli.show.heading import headed
-from poli.show.palette import calm_normal_colors
-from poli.show.panel import flat_discs
+from poli.show.demo.surfaces import Fields, NormalFigures
+from poli.show.figure import headed
+from poli.show.page import write_page
+from poli.show.panel import Panel, flat_discs
 from poli.show.panel_picture import NORMAL_COLORS
-from poli.show.render import BACKGROUND, Camera, render_ellipsoids, render_points
+from poli.show.render import BACKGROUND, Camera, calm_normal_colors, render_ellipsoids, render_points
 
 SIGMA = 2.0  # POLI's ellipsoids are drawn at so many standard deviations
 DISC = 0.12  # metres, sigma of the discs that show true normals
@@ -26,6 +27,7 @@ _PALE_BLUE = np.array([0.50, 0.73, 0.89])
 _ABOVE = Camera(eye=(0.0, 0.0, 85.0), target=(0.0, 0.0, 0.0), up=(1.0, 0.0, 0.0), width=800, height=800)
 _LINE = 3  # pixels
 _PALE = 0.5  # of the way to white
+_PAGE_CAMERA = Camera(eye=(-23.0, -2.0, 14.0), target=(8.0, 0.0, 1.5), field_of_view=64.0)  # leaves the captions some sky
 
 
 def scan_pictures(fields: Fields) -> Iterator[tuple[str, np.ndarray]]:  # names and (H, W, 3) uint8
@@ -98,3 +100,30 @@ def _side_by_side(pictures: list[np.ndarray], axis: int) -> np.ndarray:  # of tw
 
 def _one(color: np.ndarray, count: int) -> np.ndarray:  # (3,) -> (count, 3)
     return np.tile(color, (count, 1))
+
+
+# --- the page: points, PCA, POLI and the truth side by side
+
+
+def write_demo_page(path: Path, fields: Fields, figures: NormalFigures) -> None:
+    poli, pca = figures.poli, figures.pca
+    panels = [
+        Panel("Points", fields.cloud, caption=f"One in every {figures.voxel:g} m voxel"),
+        Panel(
+            "PCA",
+            field=fields.pca,
+            sigma_scale=fields.pca_scale,
+            caption=f"Normals off by {pca.median:.1f}° (median); drawn smaller, at POLI's size",
+        ),
+        Panel(
+            "POLI", field=fields.poli, caption=f"Normals off by {poli.median:.1f}° (median), {figures.lower:.0%} less than PCA's"
+        ),
+        Panel(
+            "Truth", field=flat_discs(fields.cloud, fields.truth, DISC), caption="Discs across the true normals; leaves have none"
+        ),
+    ]
+    note = (
+        "A VLP-16's scan of a simulated town that the network never saw. "
+        f"PCA's ellipsoids ({figures.pca_k} neighbours) are as wide as their neighbourhoods; they are drawn smaller."
+    )
+    write_page(path, "A scan as ellipsoids", panels, note=note, sigma=SIGMA, theme="dark", camera=_PAGE_CAMERA)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -16,15 +15,14 @@ from poli.data.formats import write
 from poli.data.trajectory_files import TrajectoryWriter
 from poli.errors import FormatError
 from poli.files.atomic import atomic_path
+from poli.files.tables import write_json
 from poli.show.demo import pictures
-from poli.show.demo.density import DensityFigures, compare_density
 from poli.show.demo.drive import SCANS, DriveFigures, compare_drive
-from poli.show.demo.embedded import embedded_scans
-from poli.show.demo.normals import NormalFigures, compare_normals
-from poli.show.demo.page import write_demo_page
 from poli.show.demo.pair import PairFigures, compare_pair
-from poli.show.demo.town import PLACE, SEED, SENSOR_NAME, town_world
-from poli.show.png import write_png
+from poli.show.demo.pictures import write_demo_page
+from poli.show.demo.surfaces import DensityFigures, NormalFigures, compare_density, compare_normals
+from poli.show.demo.town import PLACE, SEED, SENSOR_NAME, embedded_scans, town_world
+from poli.show.figure import write_png
 
 PAGE = "index.html"
 SUMMARY = "summary.json"
@@ -98,8 +96,7 @@ def run_demo(
 
     path = files.new(SUMMARY)
     summary = Summary(normals, density, pair_figures, drive, time.perf_counter() - begin, tuple(files.names))
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(summary.as_json(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    write_json(path, summary.as_json())
     tell("done", 1.0)
     return summary
 

@@ -21,10 +21,18 @@ from poli.errors import FormatError
 from poli.tasks.densify.clouds import densify_message
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.engines import Engine, Large, Promise
-from poli.tasks.densify.identity import check_apart, describe_run
-from poli.tasks.densify.parts import Message, NoParts, Parts
-from poli.tasks.densify.tally import Tally
-from poli.tasks.densify.workspace import TEMPORARY, mark_finished, remove_finished, workspace
+from poli.tasks.densify.report import Tally
+from poli.tasks.densify.resume import (
+    TEMPORARY,
+    Message,
+    NoParts,
+    Parts,
+    check_apart,
+    describe_run,
+    mark_finished,
+    remove_finished,
+    workspace,
+)
 
 _MOST_WAITING = 64 << 20  # bytes of other messages that wait for a cloud before them
 

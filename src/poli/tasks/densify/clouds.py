@@ -13,7 +13,7 @@ from poli.data.datasets.pointcloud2 import records_of_cloud
 from poli.errors import FormatError
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.engines import Large
-from poli.tasks.densify.parts import Message
+from poli.tasks.densify.resume import Message
 from poli.tasks.densify.scans import densify_records
 
 

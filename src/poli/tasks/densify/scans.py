@@ -10,7 +10,7 @@ import numpy as np
 from poli.errors import DensityWarning, FormatError, InputError
 from poli.scan import Scan, ScanLike
 from poli.tasks.densify.config import DensifyConfig
-from poli.tasks.densify.reasons import why_nothing
+from poli.tasks.densify.report import why_nothing
 from poli.tasks.densify.sampling import draw_samples
 
 

@@ -19,7 +19,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from poli.data.datasets.binary import read_packed
 from poli.data.datasets.folder import open_folder, read_or_empty
 from poli.data.datasets.helipr import SENSORS, packed_layout
 from poli.data.datasets.mulran import LAYOUT as MULRAN
@@ -27,20 +26,29 @@ from poli.data.datasets.poli_folder import MANIFEST
 from poli.data.datasets.registry import guess
 from poli.data.formats import format_of, write
 from poli.data.formats.kitti_bin import LAYOUT as KITTI
+from poli.data.formats.kitti_bin import read_packed
 from poli.data.formats.numpy_files import write_npz
 from poli.errors import FormatError, InputError, WriteError
 from poli.files.atomic import atomic_path
 from poli.files.failures import writing
 from poli.files.private import made_by_another
 from poli.files.records import write_array
+from poli.files.tables import write_json
 from poli.files.temporary import remove_stale
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.engines import Engine, Promise
-from poli.tasks.densify.identity import check_apart, describe_run, differences, read_run, write_run
+from poli.tasks.densify.report import Tally
+from poli.tasks.densify.resume import (
+    TEMPORARY,
+    check_apart,
+    describe_run,
+    differences,
+    read_run,
+    workspace,
+    workspace_of,
+)
 from poli.tasks.densify.scans import densify_or_say, densify_records
 from poli.tasks.densify.sequences import Chosen
-from poli.tasks.densify.tally import Tally
-from poli.tasks.densify.workspace import TEMPORARY, workspace, workspace_of
 
 RUN = "densify.json"
 TREES = ("kitti", "helipr", "mulran", "poli", "folder")
@@ -130,7 +138,7 @@ def densify_tree(
         if overwrite:  # none of another making may stay, whatever ends this run
             for target in (*(scan.target for scan in tree.scans), *(target for _, target in tree.others), *tree.left_out):
                 target.unlink(missing_ok=True)
-        write_run(out / RUN, run)
+        write_json(out / RUN, run)
         for path, target in tree.others:
             _carry_over(path, target)
         yield from _densify_missing(tree, config, engine)

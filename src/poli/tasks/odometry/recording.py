@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -29,9 +28,9 @@ import numpy as np
 
 from poli.data.trajectory_files import TrajectoryWriter
 from poli.errors import FormatError
-from poli.files.atomic import atomic_path
 from poli.files.failures import writing
 from poli.files.locks import sole_user
+from poli.files.tables import write_json
 from poli.files.temporary import remove_stale, temporary_folder
 from poli.se3 import inverse
 from poli.tasks.odometry.step import STAGES, Step
@@ -73,7 +72,7 @@ class Recording:
         self._tum = opened.enter_context(TrajectoryWriter(folder / "poses_tum.txt", "tum"))
         self._kitti = opened.enter_context(TrajectoryWriter(folder / "poses_kitti.txt", "kitti"))
         self._csv = opened.enter_context(FileIO(folder / "steps.csv", "x"))
-        _write_json(folder / "config.json", about)
+        write_json(folder / "config.json", about)
         self._write_row(_COLUMNS)
 
     def __enter__(self) -> Self:
@@ -104,7 +103,7 @@ class Recording:
         self._stamps.append(stamp)
 
     def finish(self, summary: Summary, truth: np.ndarray | None) -> None:  # (M, 4, 4) T_world_sensor, M >= the number of steps
-        _write_json(self.folder / "summary.json", summary.as_json())
+        write_json(self.folder / "summary.json", summary.as_json())
         if truth is None or not self.steps:
             return
         # In the frame of the first scan, as the estimate is: the two compare as they are.
@@ -178,8 +177,3 @@ def _check_numbers(row: dict[str, str]) -> None:
     for name, text in row.items():
         if (name == "fit" or name.endswith("seconds")) and text and not math.isfinite(float(text)):
             raise ValueError(f"{name} is {text}")
-
-
-def _write_json(path: Path, content: Any) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePath
 from typing import Protocol
 
-from poli.data.datasets.bag_copy.compression import compress, compress_file, decompress, decompress_file
+from poli.data.datasets.bag_codecs import compress, compress_file, decompress, inflate_file
 from poli.data.datasets.bag_copy.item import Item
 from poli.data.datasets.bag_copy.mcap import McapCopy
 from poli.data.datasets.bag_copy.rosbag1 import Rosbag1Copy
@@ -60,7 +60,7 @@ def _folder_items(path: Path, out: Path, topic: str, opened: ExitStack) -> Itera
 def _compressed_file_items(path: Path, out: Path, topic: str, opened: ExitStack) -> Iterator[Item]:
     """The plain files lie beside `out` for as long as they are needed."""
     before, after = (out.with_name(f".{which}.{out.stem}") for which in ("before", "after"))
-    decompress_file(path, before)
+    inflate_file(path, before)
 
     def finish(_: bytes) -> None:
         compress_file(after, out)

@@ -15,7 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from zlib import crc32
 
-from poli.data.datasets.bag_copy.compression import compress
+from poli.data.datasets.bag_codecs import compress
 from poli.data.datasets.bag_copy.item import Item
 from poli.data.datasets.bag_copy.mcap_records import (
     MAGIC,

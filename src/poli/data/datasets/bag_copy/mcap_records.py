@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import BinaryIO, NamedTuple
 from zlib import crc32
 
-from poli.data.datasets.bag_copy.compression import decompress
+from poli.data.datasets.bag_codecs import decompress
 
 MAGIC = b"\x89MCAP0\r\n"
 MESSAGE_HEAD = struct.Struct("<HIQQ")  # channel, sequence, time of recording, time of publishing

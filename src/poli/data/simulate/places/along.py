@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from poli.data.simulate.places.curves import directions, lengths
+from poli.data.simulate.places.nearest import NearestOnLine
 
 
 class Along:
     def __init__(self, line: np.ndarray) -> None:  # (K, 2)
         self.line, self.metres, self.forward = line, lengths(line), directions(line)
-        self._tree = cKDTree(line)
+        self._nearest = NearestOnLine(line)
 
     def __call__(self, xy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 2) -> (N,), (N,)
-        nearest = self._tree.query(xy)[1]
+        nearest = self._nearest(xy)[1][:, 0]
         away, forward = xy - self.line[nearest], self.forward[nearest]
         ahead = (away * forward).sum(axis=1)
         return self.metres[nearest] + ahead, forward[:, 0] * away[:, 1] - forward[:, 1] * away[:, 0]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from poli.data.simulate.places.curves import directions, resampled
+from poli.data.simulate.places.nearest import NearestOnLine
 
 FAR = 40.0  # distances are not followed farther than this
 
@@ -22,14 +22,14 @@ class Strip:
     pavement: float  # width of the pavement beside it
 
     @cached_property
-    def _points(self) -> tuple[cKDTree, np.ndarray, np.ndarray]:
+    def _points(self) -> tuple[NearestOnLine, np.ndarray, np.ndarray]:
         dense = resampled(self.line, 0.5)
-        return cKDTree(dense), dense, directions(dense)
+        return NearestOnLine(dense), dense, directions(dense)
 
     def distance(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,), to the carriageway's edge
-        tree, dense, forwards = self._points
-        distance, nearest = tree.query(xy, distance_upper_bound=FAR)
-        known = np.isfinite(distance)
+        nearest_on_line, dense, forwards = self._points
+        distance, nearest = (column[:, 0] for column in nearest_on_line(xy))
+        known = distance < FAR
         result = np.full(len(xy), FAR)
         forward, away = forwards[nearest[known]], xy[known] - dense[nearest[known]]
         along = (away * forward).sum(axis=1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import cKDTree
 
 from poli.data.simulate.places.ground import Ground, ground_triangles
+from poli.data.simulate.places.nearest import NearestOnLine
 from poli.data.simulate.places.place import Label, Mover, Place
 from poli.data.simulate.places.solids import copies, turned
 
@@ -28,7 +28,7 @@ class Site:
         spare = np.clip(0.5 * (_WIDEST - np.ptp(route, axis=0)), 25.0, margin)
         self.low, self.high = route.min(axis=0) - spare, route.max(axis=0) + spare
         self.route = np.column_stack([route, ground.road_height(route)])
-        self._near_route = cKDTree(self.route[:, :2])
+        self._near_route = NearestOnLine(self.route[:, :2])
         self.parts: list[tuple[np.ndarray, Label]] = []
         self.movers: list[Mover] = []
         self.built = 0  # triangles of buildings
@@ -91,7 +91,7 @@ class Site:
         return maps
 
     def from_route(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
-        return self._near_route.query(xy)[0]
+        return self._near_route(xy)[0][:, 0]
 
     # -- putting things there ----------------------------------------------------------------------------------------------------
 
@@ -133,13 +133,13 @@ def soup(parts: list[tuple[np.ndarray, Label]]) -> tuple[np.ndarray, np.ndarray]
 def in_the_way(triangles: np.ndarray, route: np.ndarray, beside: float = CLEAR_BESIDE, above: float = CLEAR_ABOVE) -> np.ndarray:
     """Which triangles (F, 3, 3) a vehicle on the route (K, 3) would touch, by their bounding boxes: (F,)."""
     low, high = triangles.min(axis=1), triangles.max(axis=1)
-    tree = cKDTree(route[:, :2])
+    nearest = NearestOnLine(route[:, :2])
     middle, reach = 0.5 * (low + high)[:, :2], 0.5 * np.linalg.norm((high - low)[:, :2], axis=1)
     hits = np.zeros(len(triangles), bool)
-    close = np.flatnonzero(tree.query(middle)[0] < reach + beside + 1.0)
+    close = np.flatnonzero(nearest(middle)[0][:, 0] < reach + beside + 1.0)
     for start in range(0, len(close), 4096):
         f = close[start : start + 4096]
-        near = tree.query(middle[f], k=min(12, len(route)))[1]  # (n, k) points of the route
+        near = nearest(middle[f], k=min(12, len(route)))[1]  # (n, k) points of the route
         p = route[near]
         gap = np.maximum(np.maximum(low[f][:, None] - p, p - high[f][:, None]), 0.0)[..., :2]
         level = (low[f][:, None, 2] < p[..., 2] + above) & (high[f][:, None, 2] > p[..., 2] + 0.05)

@@ -1,6 +1,8 @@
-"""Why a scan came back as it was: whoever asked for more points should know."""
+"""What a run has done so far, and why a scan came back as it was: whoever asked for more points should know."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,6 +10,24 @@ from poli.estimation.density import complaint_of
 from poli.estimation.inference import load_model
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.sampling import LEAST, ellipsoid_places
+
+
+@dataclass
+class Tally:
+    scans: int = 0
+    kept: int = 0  # of them, those that an earlier run had done
+    points_in: int = 0
+    points_out: int = 0
+    unchanged: int = 0  # scans that got no points
+    why: str = ""  # the first of them
+
+    def add(self, points_in: int, points_out: int, why: str = "", kept: bool = False) -> None:
+        self.scans += 1
+        self.kept += kept
+        self.points_in += points_in
+        self.points_out += points_out
+        self.unchanged += bool(why)
+        self.why = self.why or why
 
 
 def why_nothing(points: np.ndarray, config: DensifyConfig) -> str:  # (N, 3): a scan of which no samples were drawn

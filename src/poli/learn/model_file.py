@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from poli.errors import InputError, MissingExtra, PoliError
+import torch
+from safetensors.torch import save
+
+from poli.errors import InputError, PoliError
 from poli.estimation.model import MODEL_FORMAT, Model
+from poli.files.atomic import atomic_path
 from poli.learn.config import TrainConfig
 from poli.learn.model import TrainingModel
 from poli.learn.network import Network
 from poli.learn.pairs import PairBatch
-from poli.learn.tensor_file import write_tensors
 from poli.learn.validate import validate
 
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("poli.learn", "train") from None
+_LENGTH = struct.Struct("<Q")  # of the header, before it
+_ALIGNED = 8  # bytes: where the tensors begin
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file whose bytes depend on nothing but what it holds.
+
+    The library writes the metadata in an order that differs from process to process; here it is that of the names.
+    """
+    whole = save({name: t.detach().contiguous().clone() for name, t in tensors.items()}, dict(metadata))
+    begin = _LENGTH.size + _LENGTH.unpack_from(whole)[0]
+    header = json.loads(whole[_LENGTH.size : begin])
+    entries = {name: header[name] for name in sorted(header, key=lambda name: header[name].get("data_offsets", [-1, -1]))}
+    entries["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(_LENGTH.pack(len(text)) + text)
+        file.write(memoryview(whole)[begin:])
 
 
 def calibrate(model: TrainingModel, held_out: Iterable[PairBatch]) -> float:
@@ -61,3 +80,11 @@ def import_model(model: Model, network: Network) -> None:
         for kind in ("weight", "bias"):
             tensors[f"maps.{name.replace('.', '_')}.{kind}"] = torch.from_numpy(model.weights[f"{name}.{kind}"].copy())
     network.load_state_dict(tensors)
+
+
+def network_of(model: Model) -> Network:
+    """On the CPU, for inference. The caller's random numbers are left alone: first weights are drawn, then overwritten."""
+    with torch.random.fork_rng(devices=[]):
+        network = Network(model.architecture)
+    import_model(model, network)
+    return network.eval().requires_grad_(False)

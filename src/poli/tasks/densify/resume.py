@@ -1,0 +1,209 @@
+"""How a run that was killed is taken up again: what it was made of, the hidden folder where it works, and what it has finished.
+
+The folder lies beside the output, `.OUT.densify`. Its name is no secret, so it may be anybody's: `private_folder` sees to it that
+it is this user's, and nothing is used or removed in it that is a link or that no run puts there. Each finished message of a bag has
+a digest over what it is and which message it is of, with a key that is drawn for the run and lies beside it. So no part is used
+that is damaged, of another run, in the place of another, or not of this user.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from hashlib import blake2b, sha256
+from hmac import compare_digest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import poli
+from poli.errors import FormatError
+from poli.estimation.inference import load_model, shipped_models
+from poli.files.atomic import atomic_path, refuse_overwriting
+from poli.files.failures import writing
+from poli.files.locks import CLOSE_ON_EXEC, NO_FOLLOW
+from poli.files.private import LOCK_FILE, private_folder
+from poli.files.tables import read_json, write_json
+from poli.files.temporary import discard_folder, remove_stale
+from poli.tasks.densify.config import DensifyConfig
+
+TEMPORARY, PARTS, RUN = "temporary", "parts", "run.json"
+_FINISHED = "finished"  # a file: all that is left to do is to remove the folder
+_OLD_LOCK = "lock"  # a file of earlier releases
+_DIGEST = 32  # bytes
+_HEADER = struct.Struct("<QQ")  # points that the message had, points that it has
+_KEY = "key"
+
+
+# --- the run: runs that agree in this give the same bytes
+
+
+def describe_run(source: Path, config: DensifyConfig, **more: Any) -> dict[str, Any]:
+    """Loads the model: if that fails, nothing has been written."""
+    model: dict[str, Any] = {}
+    if config.model != "pca":
+        load_model(config.model)
+        if config.model not in shipped_models():
+            model["model_sha256"] = sha256(Path(config.model).read_bytes()).hexdigest()
+    return {"poli": poli.__version__, "input": str(source.resolve()), **more, **model, "densify": asdict(config)}
+
+
+def read_run(path: Path) -> dict[str, Any] | None:
+    """What was written of a run, or None where there is nothing of the kind."""
+    try:
+        found = read_json(path)
+    except FileNotFoundError:
+        return None
+    except FormatError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Names of what differs, for an error message."""
+    flat_before, flat_now = ({**run, **(run["densify"] if isinstance(run.get("densify"), dict) else {})} for run in (before, now))
+    names = [name for name in {**flat_now, **flat_before} if name != "densify" and flat_before.get(name) != flat_now.get(name)]
+    return ", ".join(names) or "its format"
+
+
+def check_apart(source: Path, out: Path) -> None:
+    refuse_overwriting(out, source)
+    here, there = source.resolve(), out.resolve()
+    if here in there.parents or there in here.parents:
+        raise FormatError(f"{out}: input and output lie one in the other; give the output a place of its own")
+
+
+# --- the hidden folder
+
+
+def workspace_of(out: Path) -> Path:
+    return out.with_name(f".{out.name}.densify")
+
+
+@contextmanager
+def workspace(out: Path) -> Iterator[Path]:
+    """Give the folder, with an empty folder `temporary` in it, to one run at a time.
+
+    It goes when the run succeeds; when one fails or is killed, finished parts stay for the next.
+    """
+    if not out.parent.is_dir():
+        raise FormatError(f"{out}: the folder {out.parent} does not exist; create it first")
+    folder = workspace_of(out)
+    with writing(out, folder), private_folder(folder, f"{out}: another run is writing it; wait for it, or give another name"):
+        remove_stale(out.parent)
+        _check_contents(folder)
+        (folder / _FINISHED).unlink(missing_ok=True)
+        temporary = folder / TEMPORARY
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        try:
+            yield folder
+        except BaseException:
+            if (folder / PARTS).is_dir():
+                shutil.rmtree(temporary, ignore_errors=True)
+            else:
+                discard_folder(folder)
+            raise
+        discard_folder(folder)
+
+
+def mark_finished(folder: Path) -> None:
+    """Say that nothing in a workspace is needed any more, in case that the run is killed before it removes it."""
+    (folder / _FINISHED).touch()
+
+
+def remove_finished(out: Path) -> None:
+    """Remove the workspace of a run that was killed after `out` had got its name. Those of others stay."""
+    remove_stale(out.parent)
+    folder = workspace_of(out)
+    if not (folder / _FINISHED).is_file():
+        return
+    with suppress(FormatError, OSError), private_folder(folder, "it is used", make=False):
+        _check_contents(folder)
+        if (folder / _FINISHED).is_file():
+            discard_folder(folder)
+
+
+def _check_contents(folder: Path) -> None:
+    (folder / _OLD_LOCK).unlink(missing_ok=True)  # if it is a link, then the link alone
+    remove_stale(folder)
+    for entry in folder.iterdir():
+        expected = entry.is_dir() if entry.name in (TEMPORARY, PARTS) else entry.is_file()
+        if entry.is_symlink() or not expected or entry.name not in (TEMPORARY, PARTS, RUN, _FINISHED, LOCK_FILE):
+            raise FormatError(f"{entry}: was not put there by poli; remove {folder}, or choose another name for the output")
+
+
+# --- finished messages of a bag
+
+
+class Message(NamedTuple):
+    raw: bytes
+    points_in: int
+    points_out: int
+    why: str = ""  # nothing was added, if nothing was; not kept in files
+
+
+class Parts:
+    """One file a message, by its number in the topic, in `folder`/parts. Those of another `run` are removed."""
+
+    def __init__(self, folder: Path, run: dict[str, Any]) -> None:
+        self._folder = folder / PARTS
+        before = read_run(folder / RUN) or {}
+        self._key = _key_of(before.pop(_KEY, None))
+        if before != run or not self._key:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._key = secrets.token_bytes(_DIGEST)
+            write_json(folder / RUN, {**run, _KEY: self._key.hex()})
+        self._folder.mkdir(exist_ok=True)
+
+    def load(self, number: int) -> Message | None:
+        """None where there is none, or none that this run wrote: after a power cut, names can outlive what they named."""
+        try:
+            with open(self._path(number), "rb", opener=_opener) as file:
+                data = file.read()
+        except OSError:
+            return None
+        digest, content = data[:_DIGEST], data[_DIGEST:]
+        if len(content) < _HEADER.size or not compare_digest(digest, self._digest(number, content)):
+            return None
+        return Message(content[_HEADER.size :], *_HEADER.unpack_from(content))
+
+    def save(self, number: int, message: Message) -> None:
+        content = _HEADER.pack(message.points_in, message.points_out) + message.raw
+        with atomic_path(self._path(number)) as temporary, temporary.open("wb") as file:
+            file.write(self._digest(number, content))
+            file.write(content)
+
+    def _digest(self, number: int, content: bytes) -> bytes:
+        digest = blake2b(struct.pack("<Q", number), key=self._key, digest_size=_DIGEST)
+        digest.update(content)
+        return digest.digest()
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:08d}.part"
+
+
+class NoParts:
+    """For those who would rather have the room on the disk."""
+
+    def load(self, number: int) -> Message | None:
+        return None
+
+    def save(self, number: int, message: Message) -> None:
+        pass
+
+
+def _key_of(text: object) -> bytes:
+    try:
+        key = bytes.fromhex(text) if isinstance(text, str) else b""
+    except ValueError:
+        return b""
+    return key if len(key) == _DIGEST else b""
+
+
+def _opener(path: str, flags: int) -> int:
+    return os.open(path, flags | NO_FOLLOW | CLOSE_ON_EXEC)
