@@ -178,8 +178,14 @@ class Plot:
             here = [record for record in records if not self.panel or record[self.panel] == panel]
             self._draw(drawn, here)
             drawn.set_title(self.title.format(panel=panel))
-        axes[0, -1].legend(fontsize=8)
         figure.tight_layout()
+        legends = [drawn.get_legend_handles_labels() for drawn in axes.ravel()]
+        if all(names == legends[0][1] for _, names in legends):  # one for all, below them, where it hides nothing
+            place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": 4 if len(panels) > 1 else 2}
+            figure.legend(*legends[0], fontsize=8, frameon=False, **place)
+        else:
+            for drawn in axes.ravel():
+                drawn.legend(fontsize=8)
         save_figure(figure, path)
         plt.close(figure)
 
