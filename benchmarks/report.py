@@ -119,12 +119,12 @@ def mean(values: Iterable[float]) -> float:
 # --- cells
 
 
-def centimetres(metres: float) -> str:
-    return f"{100 * metres:.2f}" if metres < 0.1 else f"{100 * metres:.1f}"
+def centimeters(meters: float) -> str:
+    return f"{100 * meters:.2f}" if meters < 0.1 else f"{100 * meters:.1f}"
 
 
 _UNITS: dict[str, Callable[[float], str]] = {
-    "cm": centimetres,
+    "cm": centimeters,
     "deg": lambda value: f"{value:.3f}°",
     "%": lambda value: f"{value:.1f} %",
     "%2": lambda value: f"{value:.2f} %",

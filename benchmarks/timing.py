@@ -72,7 +72,7 @@ def medians(contestants: Mapping[str, Callable[[], dict[str, float]]], repeats: 
 
 # --- the stages of one estimate
 
-STAGES = ("sampling", "neighbours", "network", "interpolation")
+STAGES = ("sampling", "neighbors", "network", "interpolation")
 UPRIGHT = Sight(np.zeros(3), np.array([0.0, 0.0, 1.0]))  # a sensor at the origin, the default of `estimate`
 
 

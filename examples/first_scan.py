@@ -20,12 +20,12 @@ from poli.show import Camera, normal_colors, render_ellipsoids, render_points, w
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "example_output")
 folder.mkdir(parents=True, exist_ok=True)
 
-VOXEL = 0.5  # metres
+VOXEL = 0.5  # meters
 raw = scan_of("town", SENSORS["vlp16"], seed=2_000_003)
 scan = poli.voxel_downsample(raw, VOXEL)
 print(f"{len(raw)} returns, {len(scan)} points at voxels of {VOXEL} m, fields: {', '.join(scan.fields)}")
 
-# %% One ellipsoid a point: by the network, and by the neighbours' spread
+# %% One ellipsoid a point: by the network, and by the neighbors' spread
 fields = {"POLI": poli.estimate(scan), "PCA": poli.pca(scan, k=16)}
 
 # %% Against the truth: angles between normals, without regard to sign. Leaves and returns between two surfaces have no normal.
@@ -36,7 +36,7 @@ for name, field in fields.items():
     angle = np.degrees(np.arccos(np.minimum(cosine, 1.0)))
     print(f"{name}: normals off by {np.median(angle):.1f} degrees (median), {np.mean(angle < 10):.0%} within 10 degrees")
 
-# %% How thick and how wide the surfaces seem, in metres: standard deviations along the three axes
+# %% How thick and how wide the surfaces seem, in meters: standard deviations along the three axes
 thin, _, wide = np.median(fields["POLI"].scales, axis=0)
 print(f"POLI: a median ellipsoid is {100 * thin:.1f} cm thick and {100 * wide:.0f} cm wide (one sigma)")
 
@@ -44,13 +44,13 @@ print(f"POLI: a median ellipsoid is {100 * thin:.1f} cm thick and {100 * wide:.0
 dense = poli.densify(scan.keep("ring", "time", "intensity"), per_point=7, max_sigma=2.0, voxel=0.0)
 print(f"densified: {len(scan)} points in, {len(dense)} out")
 
-# %% Pictures: colours are normals
+# %% Pictures: colors are normals
 camera = Camera(eye=(-16.0, -3.0, 9.0), target=(10.0, 1.0, -1.0), width=960, height=540, field_of_view=60.0)
 colors = normal_colors(np.nan_to_num(truth))
 pictures = {
     "points": render_points(scan.points, camera, colors, pixels=3),
     "poli": render_ellipsoids(fields["POLI"], camera, radius=2.0),
-    "pca": render_ellipsoids(fields["PCA"], camera, radius=0.5),  # as wide as its neighbourhood; drawn at about the same size
+    "pca": render_ellipsoids(fields["PCA"], camera, radius=0.5),  # as wide as its neighborhood; drawn at about the same size
     "dense": render_points(dense.points, camera, np.tile([0.3, 0.35, 0.4], (len(dense), 1)), pixels=1),
 }
 for name, picture in pictures.items():

@@ -23,8 +23,8 @@ folder.mkdir(parents=True, exist_ok=True)
 drive = Drive(World(make_place("campus", 2_000_001)), SENSORS["vlp16"], Ride(speed=8.0), count=40)
 scans = list(drive)
 truth = poli.se3.inverse(drive.poses[0]) @ drive.poses  # (M, 4, 4), in the frame of the first scan, as odometry's are
-metres = np.linalg.norm(np.diff(truth[:, :3, 3], axis=0), axis=1).sum()
-print(f"{len(scans)} scans of {np.mean([len(scan) for scan in scans]):.0f} returns, {metres:.0f} m")
+meters = np.linalg.norm(np.diff(truth[:, :3, 3], axis=0), axis=1).sum()
+print(f"{len(scans)} scans of {np.mean([len(scan) for scan in scans]):.0f} returns, {meters:.0f} m")
 
 # %% The short way: all poses at once
 poses = poli.odometry(scans)  # (M, 4, 4), each T_world_scan

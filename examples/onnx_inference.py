@@ -2,7 +2,7 @@
 
     python examples/onnx_inference.py model.onnx points.npy out.npy
 
-points.npy is (N, 3), in metres. For a model of scans the sensor stands at the origin and z is up; if yours does not, subtract where
+points.npy is (N, 3), in meters. For a model of scans the sensor stands at the origin and z is up; if yours does not, subtract where
 it stands, in double precision, and give another `up` below. out.npy is (N, 3, 3).
 """
 

@@ -130,7 +130,7 @@ def read_png(data):  # -> (H, W, 3) uint8
 
 @numba.njit
 def _unfilter(rows, channels):
-    """Each byte is stored as what its neighbours to the left, above, and above left do not tell."""
+    """Each byte is stored as what its neighbors to the left, above, and above left do not tell."""
     out = np.zeros((len(rows), rows.shape[1] - 1), np.uint8)
     for row in range(len(rows)):
         kind = rows[row, 0]

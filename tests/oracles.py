@@ -66,7 +66,7 @@ def lifted_pose(T: np.ndarray) -> np.ndarray:  # (13,)
 
 
 def lift(frame) -> np.ndarray:  # (13, 13)
-    """x = lift x' from the centred coordinates of a frame: t = h target - R source + size t'."""
+    """x = lift x' from the centered coordinates of a frame: t = h target - R source + size t'."""
     G = np.eye(13)
     G[10:, 10:] *= frame.size
     G[10:, 0] = frame.target

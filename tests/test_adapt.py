@@ -67,7 +67,7 @@ def test_only_sizes_learn_and_model_and_card_are_written(tmp_path, log):
         f"{result.learned_pairs} pairs",
         f"{result.before.nll:.3f}",
         f"{result.after.nees:.2f}",
-        "licence",
+        "license",
     ):
         assert words in card
     assert ("No better" in card) == (not result.kept)

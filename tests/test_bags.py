@@ -193,7 +193,7 @@ def test_an_empty_cloud_is_an_empty_scan(tmp_path):
 # --- clouds
 
 
-def test_organised_clouds_of_either_byte_order():
+def test_organized_clouds_of_either_byte_order():
     for big in (False, True):
         scan = scan_from_cloud(cloud("sqlite3", 7, STAMP, points=4, height=3, padding=5, big=big), "here")
         np.testing.assert_array_equal(scan.points, [[7, r, c + 1] for r in range(3) for c in range(4)])

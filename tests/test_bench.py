@@ -13,7 +13,7 @@ from benchmarks.experiments.objects import (
     squared_distances,
     with_normals,
 )
-from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBOURS
+from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBORS
 from poli.data.shapes import procedural_mesh
 from poli.se3 import so3_exp
 
@@ -36,7 +36,7 @@ def test_the_best_pca_is_the_best_of_each_measure():
     rng = np.random.default_rng([0, 300])
     clouds = [MESH.sample(300, rng) for _ in range(20)]
     truth = [normals for _, normals in clouds]
-    rivals = [NormalErrors.of([poli.pca(points, k=k).normals for points, _ in clouds], truth) for k in NEIGHBOURS]
+    rivals = [NormalErrors.of([poli.pca(points, k=k).normals for points, _ in clouds], truth) for k in NEIGHBORS]
     assert result["pca_rmse"] == pytest.approx(min(e.rmse for e in rivals))
     assert result["pca_median"] == pytest.approx(min(e.median for e in rivals))
     assert result["poli_rmse"] < result["pca_rmse"]
@@ -76,7 +76,7 @@ def test_relaxation_is_harmless_in_scenario_b_and_not_in_a():
     assert relaxed == pytest.approx([5.0, 5.0], abs=1e-6)
     assert trajectory(b, relaxed=False)[-1] == pytest.approx([0.0, 0.0], abs=1e-3)
     assert trajectory(b, relaxed=True)[-1] == pytest.approx([0.0, 0.0], abs=1e-3)
-    for scenario in SCENARIOS:  # the updates are the minimisers they claim to be
+    for scenario in SCENARIOS:  # the updates are the minimizers they claim to be
         x, z, h = 1.3, 0.7, 1e-6
         best = scenario.best_z(x)
         assert scenario.f(x, best) + scenario.g(best) <= min(scenario.f(x, best + d) + scenario.g(best + d) for d in (-h, h))

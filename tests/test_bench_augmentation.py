@@ -122,7 +122,7 @@ def test_nothing_is_interpolated_between_two_surfaces_nor_across_a_gap():
     assert len(interpolate(np.concatenate([near, far]), ELEVATIONS)) == len(near) + len(far)
     aside = 5.0 * rays([1.0], np.arange(0.5, 360.0, 1.0))
     assert len(interpolate(np.concatenate([near, aside]), ELEVATIONS)) == len(near) + len(aside)
-    around = 5.0 * np.concatenate([rays([-1.0], [179.95]), rays([1.0], [-179.95])])  # neighbours, where azimuths begin anew
+    around = 5.0 * np.concatenate([rays([-1.0], [179.95]), rays([1.0], [-179.95])])  # neighbors, where azimuths begin anew
     assert len(interpolate(around, ELEVATIONS)) == 2 + RangeInterpolation().rows
     assert interpolate(np.zeros((0, 3), np.float32), ELEVATIONS).shape == (0, 3)
 

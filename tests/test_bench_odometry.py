@@ -44,7 +44,7 @@ def town(bench):
 
 
 def made(drive="town a", group="a", method="GICP", setting="x", voxel=0.5, error=0.1, real=False) -> Judged:
-    """With an error from scan to scan of so many metres, and twice as many farther apart."""
+    """With an error from scan to scan of so many meters, and twice as many farther apart."""
     rpe = {frames: Rpe(error * scale, 0.1, 0.5 * error, 3) for frames, scale in ((1, 1), (50, 2), (100, 2))}
     poses = np.tile(np.eye(4), (4, 1, 1))
     return Judged(drive, drive, group, real, method, setting, voxel, rpe, 1.0, 3, math.nan, math.nan, 10.0, 0, 0, poses)
@@ -74,7 +74,7 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
     records = {(r["case"], r["frames"], r["method"]): r for r in figures["records"]}
     by_method = {method: r["rpe_m"] for (case, frames, method), r in records.items() if (case, frames) == ("small, 0.5 m", 1)}
     assert set(by_method) == {"GICP", *OURS}
-    assert 0.0 < by_method[SCAN] < 0.2  # metres, of 0.8 a scan
+    assert 0.0 < by_method[SCAN] < 0.2  # meters, of 0.8 a scan
     assert records["small, 0.5 m", 50, SCAN]["rpe_m"] is None  # the drives are too short
     columns, rows = reports[0].cells
     row = dict(zip(columns, next(row for row in rows if row[:2] == ["small, 0.5 m", "1"]), strict=True))
@@ -192,7 +192,7 @@ def test_figures_of_a_perfect_and_of_a_stretched_trajectory(town):
     contestant = our_contestant(MAP, CHOSEN, "lidar")
     outcome = cache.Outcome(town.poses, np.full(COUNT, 0.02), restarts=1)
     perfect = judge(town, contestant, outcome)
-    assert perfect.rpe[1].metres == pytest.approx(0.0, abs=1e-9)
+    assert perfect.rpe[1].meters == pytest.approx(0.0, abs=1e-9)
     assert perfect.milliseconds == pytest.approx(20.0)
     assert (perfect.restarts, perfect.rpe[1].count, perfect.rpe[50].count, perfect.drift_frames) == (1, COUNT - 1, 0, COUNT - 1)
     assert math.isnan(perfect.flat()["rpe_50_m"])

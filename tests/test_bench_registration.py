@@ -65,7 +65,7 @@ def test_every_system_finds_a_pose_or_says_none(system, tmp_path):
     job = Job(ThinnedDrive("vlp16", "town", 3, tmp_path), system, "raw", 2, 0.5, "vlp16", "places", 16, False)
     errors = register_pairs(drive, raw(), job, 12.0)
     assert len(errors["rotations_deg"]) == 2
-    assert np.median(errors["rotations_deg"]) < 10.0  # a metre apart: no system fails there
+    assert np.median(errors["rotations_deg"]) < 10.0  # a meter apart: no system fails there
 
 
 def test_a_whole_run_and_what_it_keeps(tmp_path, monkeypatch):

@@ -131,7 +131,7 @@ def test_runtime_writes_table_figures_and_plot(tmp_path, model, real):
     assert figures["threads"] == thread_count()
     table = (tmp_path / "runtime.md").read_text()
     assert (
-        "| N | POLI ms | sampling | neighbours | network | interpolation | our PCA | Open3D | small_gicp | POLI / Open3D |" in table
+        "| N | POLI ms | sampling | neighbors | network | interpolation | our PCA | Open3D | small_gicp | POLI / Open3D |" in table
     )
     assert "| 400, real |" in table
     assert len(plot_colors(tmp_path / "runtime.png")) >= 4

@@ -88,12 +88,12 @@ def test_layer(tmp_path, monkeypatch):
 
 
 RECORDS = [
-    {"drive": "a", "method": "x", "metres": 0.5, "seed": 0},
-    {"drive": "a", "method": "x", "metres": 0.3, "seed": 1},
-    {"drive": "a", "method": "y", "metres": 0.05, "seed": 0},
-    {"drive": "b", "method": "x", "metres": 0.02, "seed": 0},
-    {"drive": "b", "method": "y", "metres": math.nan, "seed": 0},
-    {"drive": "c", "method": "z", "metres": 0.02, "seed": 0},
+    {"drive": "a", "method": "x", "meters": 0.5, "seed": 0},
+    {"drive": "a", "method": "x", "meters": 0.3, "seed": 1},
+    {"drive": "a", "method": "y", "meters": 0.05, "seed": 0},
+    {"drive": "b", "method": "x", "meters": 0.02, "seed": 0},
+    {"drive": "b", "method": "y", "meters": math.nan, "seed": 0},
+    {"drive": "c", "method": "z", "meters": 0.02, "seed": 0},
 ]
 
 
@@ -101,8 +101,8 @@ def test_a_pivot_shows_means_marks_the_best_and_dashes_what_is_missing():
     table = Table(
         [Column("drive", "{drive}")],
         across="method",
-        cell="{metres:cm}",
-        lowest="metres",
+        cell="{meters:cm}",
+        lowest="meters",
         then=[("methods", lambda by: str(len(by)))],
     )
     columns, rows = table.render(RECORDS)
@@ -112,14 +112,14 @@ def test_a_pivot_shows_means_marks_the_best_and_dashes_what_is_missing():
         ["b", "2.00", "-", "-", "2"],  # nobody to compare with
         ["c", "-", "-", "2.00", "1"],
     ]
-    reverse = Table([Column("drive", "{drive}")], across="method", cell="{metres:cm}", highest="metres", order=("y", "x"))
+    reverse = Table([Column("drive", "{drive}")], across="method", cell="{meters:cm}", highest="meters", order=("y", "x"))
     assert reverse.render(RECORDS[:3]) == (["drive", "y", "x"], [["a", "5.00", "**40.0**"]])
 
 
 def test_the_best_of_a_column_is_looked_for_among_rows_of_one_group():
-    columns = [Column("RPE", "{metres:cm}", lowest="metres"), Column("seed", "{seed}")]
+    columns = [Column("RPE", "{meters:cm}", lowest="meters"), Column("seed", "{seed}")]
     table = Table([Column("drive", "{drive}"), Column("method", "{method}")], columns, among="{drive}")
-    _, rows = table.render(RECORDS[2:5] + [{"drive": "b", "method": "w", "metres": 0.01, "seed": 3}])
+    _, rows = table.render(RECORDS[2:5] + [{"drive": "b", "method": "w", "meters": 0.01, "seed": 3}])
     assert [row[2] for row in rows] == ["5.00", "2.00", "-", "**1.00**"]
 
 
@@ -138,10 +138,10 @@ def test_cells():
 def test_a_report_is_written_as_markdown_json_and_plots(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(sys, "argv", ["benchmarks", "tea", "--cups", "a b"])
-    table = Table([Column("drive", "{drive}")], across="method", cell="{metres:cm}")
+    table = Table([Column("drive", "{drive}")], across="method", cell="{meters:cm}")
     plots = {
-        "bars": Plot("drive", "metres", "method", "", "m", kind="bars"),
-        "lines": Plot("seed", "metres", "method", "", "m", "drive"),
+        "bars": Plot("drive", "meters", "method", "", "m", kind="bars"),
+        "lines": Plot("seed", "meters", "method", "", "m", "drive"),
     }
     publish(Report("tea", "Tea", RECORDS, table, ["a note"], {"best": math.inf}, plots), tmp_path / "out", tmp_path / "copy.json")
     text = (tmp_path / "out" / "tea.md").read_text()

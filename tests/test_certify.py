@@ -45,7 +45,7 @@ def test_no_local_solver_beats_a_certified_pose(make, certified_share):
 
 
 def test_the_cost_of_precise_data_is_right(rng):
-    """A micrometre of noise over a hundred metres: as a quadratic form the cost would drown in rounding."""
+    """A micrometer of noise over a hundred meters: as a quadratic form the cost would drown in rounding."""
     source = 100.0 * rng.standard_normal((1000, 3))
     for noise in (1e-3, 1e-6):
         target = source + 5.0 + noise * rng.standard_normal((1000, 3))

@@ -16,23 +16,23 @@ from poli.certify.quadratic import quadratic_form as fast_quadratic_form
 
 @given(seed=seeds, count=st.sampled_from([1, 3, 40]))
 def test_the_quadratic_form_is_the_cost(seed, count):
-    """x' Q x = sum d' W d for any pose, in the plain and in the centred coordinates."""
+    """x' Q x = sum d' W d for any pose, in the plain and in the centered coordinates."""
     rng = np.random.default_rng(seed)
     p, T = random_problem(rng, count), random_pose(rng)
     cost = pose_cost(T, p.source, p.target, p.information)
     x = lifted_pose(T)
     assert x @ quadratic_form(p.source, p.target, p.information) @ x == pytest.approx(cost, rel=1e-9)
     Q, frame, _ = fast_quadratic_form(p.source, p.target, p.information, p.source.mean(0), p.target.mean(0))
-    centred = np.linalg.solve(lift(frame), x)
-    assert centred @ Q @ centred == pytest.approx(cost, rel=1e-7)
+    centered = np.linalg.solve(lift(frame), x)
+    assert centered @ Q @ centered == pytest.approx(cost, rel=1e-7)
 
 
 def test_blocks_of_matches_add_up(rng):
     """More matches than one block, the last block not full, and some without weight."""
     p = random_problem(rng, 5000)
     p.information[::7] = 0.0
-    centres = p.source.mean(0), p.target.mean(0)
-    Q, frame, _ = fast_quadratic_form(p.source, p.target, p.information, *centres)
+    centers = p.source.mean(0), p.target.mean(0)
+    Q, frame, _ = fast_quadratic_form(p.source, p.target, p.information, *centers)
     G = lift(frame)
     np.testing.assert_allclose(
         Q, G.T @ quadratic_form(p.source, p.target, p.information) @ G, rtol=1e-8, atol=1e-6 * np.abs(Q).max()

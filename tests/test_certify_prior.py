@@ -130,10 +130,10 @@ def test_a_far_target_with_a_prior_costs_no_digits(rng):
 
 
 @given(seed=seeds)
-def test_the_chordal_form_in_centred_coordinates(seed):
+def test_the_chordal_form_in_centered_coordinates(seed):
     rng = np.random.default_rng(seed)
     prior, frame = random_prior(rng, random_pose(rng)), Frame(rng.standard_normal(3), rng.standard_normal(3), 2.5)
     information = np.linalg.inv(prior.covariance)
     G, Q = lift(frame), chordal_form(prior.T_target_source, information)
-    centred = chordal_form(prior.T_target_source, information, frame)
-    np.testing.assert_allclose(centred, G.T @ Q @ G, atol=1e-9 * np.abs(Q).max())
+    centered = chordal_form(prior.T_target_source, information, frame)
+    np.testing.assert_allclose(centered, G.T @ Q @ G, atol=1e-9 * np.abs(Q).max())

@@ -92,6 +92,6 @@ def test_units_that_differ_by_many_powers_of_ten(rng):
     target = ground @ tilt[:3, :3].T + tilt[:3, 3]
     weights = np.tile(np.outer(normal, normal) / 0.001**2, (2000, 1, 1))
     pose = solve(ground, target, weights, PosePrior.isotropic(tilt, np.deg2rad(1.0), 3.0))
-    np.testing.assert_allclose(pose.T_target_source, tilt, atol=1e-4)  # of a prior of three metres
+    np.testing.assert_allclose(pose.T_target_source, tilt, atol=1e-4)  # of a prior of three meters
     anchored = np.tile(np.eye(3), (5, 1, 1)) * np.array([1e10, 1, 1, 1, 1])[:, None, None]
     np.testing.assert_allclose(solve(CLOUD, CLOUD, anchored).T_target_source, np.eye(4), atol=1e-6)

@@ -63,7 +63,7 @@ def test_estimate_by_a_shipped_model_and_its_card(tmp_path):
     written, expected = poli.Ellipsoids.load(tmp_path / "f.npz"), poli.estimate(poli.read(tmp_path / "scan.xyz"), model="objects")
     np.testing.assert_allclose(written.covariances, expected.covariances)
     assert "objects" in run("models")
-    assert "Licence" in run("models", "objects")
+    assert "License" in run("models", "objects")
     assert "no shipped model 'none'" in run("models", "none", fails=True)
     assert "expected one of" in run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.npz"), "--model", "no", fails=True)
 

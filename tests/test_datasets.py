@@ -216,8 +216,8 @@ def test_an_empty_folder_is_a_clear_error(tmp_path, name):
 
 def test_a_dataset_of_ones_own(tmp_path, monkeypatch):
     monkeypatch.setattr("poli.data.datasets.registry._FACTORIES", {"kitti": None})
-    register_dataset("mine", lambda path, **options: FileDataset(str(options["colour"]), (), Scan))
-    assert poli.dataset("mine", tmp_path, colour="red").name == "red"
+    register_dataset("mine", lambda path, **options: FileDataset(str(options["color"]), (), Scan))
+    assert poli.dataset("mine", tmp_path, color="red").name == "red"
     assert dataset_names() == ("kitti", "mine")
     with pytest.raises(InputError, match="taken"):
         register_dataset("kitti", FileDataset)

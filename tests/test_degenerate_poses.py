@@ -64,7 +64,7 @@ def test_a_prior_holds_what_the_matches_leave_open():
 
 
 def test_the_information_has_no_rank_that_the_data_lack():
-    """Near a continuum of poses the linearised problem looks sharp where the cost itself is nearly flat."""
+    """Near a continuum of poses the linearized problem looks sharp where the cost itself is nearly flat."""
     octahedron = np.vstack([np.eye(3), -np.eye(3)])
     rng = np.random.default_rng(5)
     eyes = np.tile(np.eye(3), (6, 1, 1))

@@ -193,6 +193,6 @@ def test_the_estimated_way_is_drawn_upon_the_true_one():
     ground = poli.Ellipsoids(np.array([[4.0, 0.0, -1.8]]), np.diag([9.0, 9.0, 1e-4])[None])
     image = drive_picture(Driven(tuple(range(10)), poses, poses, poses, ground)).astype(int)
     blue = (image[..., 2] > image[..., 0] + 60).sum()
-    grey = (np.ptp(image, axis=2) < 25) & (image.max(axis=2) < 130)
+    gray = (np.ptp(image, axis=2) < 25) & (image.max(axis=2) < 130)
     assert blue > 500
-    assert grey.sum() > 500
+    assert gray.sum() > 500

@@ -198,7 +198,7 @@ def test_records_keep_every_byte_of_theirs():
         ({"per_point": 1.5}, "per_point is 1.5"),
         ({"max_sigma": -1.0}, "max_sigma is -1.0"),
         ({"planarity": 1.1}, "planarity is 1.1"),
-        ({"max_range": 0.0}, "max_range is 0.0; expected a positive number of metres, or None"),
+        ({"max_range": 0.0}, "max_range is 0.0; expected a positive number of meters, or None"),
         ({"max_points": 0}, "max_points is 0"),
         ({"sample_voxel": float("nan")}, "sample_voxel is nan"),
         ({"model": "teapot"}, "model is 'teapot'; expected one of lidar, objects"),

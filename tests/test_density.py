@@ -16,7 +16,7 @@ from poli.errors import DensityWarning, InputError, ViewpointWarning
 from poli.estimation.density import FEWEST, Seen, median_spacing
 from poli.estimation.frames import spacing_per_radius
 from poli.estimation.inference import load_model
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.tasks.odometry import OdometryConfig
 from poli.voxels import voxel_downsample
 
@@ -55,9 +55,9 @@ def test_dense_sparse_and_wrong_units_are_told_once_with_the_remedy(scan):
     assert "0.05 to 5 m" in dense
     assert "voxel_downsample(scan, 0.2)" in dense
     assert "--voxel 0.2" in dense
-    (millimetres,) = complaints(poli.estimate, cloud * 1000.0)
-    assert measured(millimetres) == pytest.approx(1000.0 * spacing, rel=0.1)
-    assert "in millimetres" in millimetres
+    (millimeters,) = complaints(poli.estimate, cloud * 1000.0)
+    assert measured(millimeters) == pytest.approx(1000.0 * spacing, rel=0.1)
+    assert "in millimeters" in millimeters
     (sparse,) = complaints(poli.estimate, cloud * 12.0)
     assert "another unit" in sparse
     assert complaints(poli.estimate, cloud * 1000.0, warn=False) == []
@@ -113,11 +113,11 @@ def test_tasks_that_choose_their_own_voxels_stay_quiet(scan):
 
 
 def test_densify_says_why_it_added_nothing(scan):
-    (millimetres,) = complaints(poli.densify, poli.Scan(scan.points[:3000] * 1000.0))
+    (millimeters,) = complaints(poli.densify, poli.Scan(scan.points[:3000] * 1000.0))
     assert re.match(
-        r"no points were added: all \d+ ellipsoids lie farther than 120 m \(max_range\); points are .* apart", millimetres
+        r"no points were added: all \d+ ellipsoids lie farther than 120 m \(max_range\); points are .* apart", millimeters
     )
-    assert "in millimetres" in millimetres
+    assert "in millimeters" in millimeters
     (few,) = complaints(poli.densify, scan.points[:5])
     assert few == "no points were added: 5 returns are too few for ellipsoids, 16 are needed; give more of the cloud"
     (crowded,) = complaints(poli.densify, scan.points[:3000] * 1e-4)
@@ -145,7 +145,7 @@ def test_map_coordinates_are_told_from_a_sensors(scan):
         poli.estimate(cloud + position, merged=True)
         poli.estimate(cloud + position, model="objects")  # is not told of a sensor
         poli.estimate(cloud + position, warn=False)
-        poli.estimate(cloud * 1000.0, warn=True)  # millimetres: far, but all around
+        poli.estimate(cloud * 1000.0, warn=True)  # millimeters: far, but all around
     with pytest.raises(InputError, match=r"points lie 53\d\d km from the origin; subtract the sensor's position first"):
         voxel_downsample(cloud + position, 0.5)
 
@@ -171,9 +171,9 @@ def test_the_command_line_says_it_in_one_line(scan, tmp_path, capsys):
         assert line.startswith("poli: warning: points are ")
         assert "density.py" not in said
     assert warnings.showwarning is shown
-    poli.write(voxel_downsample(scan, 0.5), tmp_path / "metres.npz")
+    poli.write(voxel_downsample(scan, 0.5), tmp_path / "meters.npz")
     with pytest.raises(SystemExit, match="0"):
-        main(["estimate", str(tmp_path / "metres.npz"), str(tmp_path / "f.npz")])
+        main(["estimate", str(tmp_path / "meters.npz"), str(tmp_path / "f.npz")])
     assert "warning" not in capsys.readouterr().err
 
 

@@ -37,7 +37,7 @@ def test_odometry_on_a_drive(tmp_path):
     text = run("odometry_on_a_drive", tmp_path / "out")
     errors = [float(line.partition(": ")[2].split()[0]) for line in text.splitlines() if "cm and" in line]
     assert len(errors) == 3
-    assert max(errors) < 2.0  # centimetres a scan
+    assert max(errors) < 2.0  # centimeters a scan
     assert np.load(tmp_path / "out" / "poses.npy").shape == (40, 4, 4)
     assert len(poli.Ellipsoids.load(tmp_path / "out" / "map.ply")) > 1000
 

@@ -15,7 +15,7 @@ from poli.errors import FormatError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight, index_of
 from poli.estimation.model import Model, read_model
-from poli.estimation.neighbourhoods import CELL
+from poli.estimation.neighborhoods import CELL
 from poli.voxels import voxel_downsample
 from test_cli import run
 
@@ -47,7 +47,7 @@ def pair(request, tmp_path_factory) -> tuple[Model, Path]:
 
 
 def feeds(points: np.ndarray, up: np.ndarray, architecture: Architecture) -> dict[str, np.ndarray]:  # (N, 3), (3,)
-    """Levels and neighbours as the package itself finds them."""
+    """Levels and neighbors as the package itself finds them."""
     index = index_of(points - points.mean(axis=0), architecture)
     rows = index.leaf_order.astype(np.int64)
     given = {"points": points.astype(np.float32)} | ({"up": up.astype(np.float32)} if architecture.sensor else {})
@@ -131,7 +131,7 @@ def test_the_example_says_how_many_points_it_needs():
     contract = {"least_points": 37, "origin": "centroid", "cell": 4, "near": [36, 8]}
     with pytest.raises(SystemExit, match="at least 37"):
         example.inputs(np.zeros((36, 3)), np.zeros(3), contract)
-    given = example.inputs(np.zeros((37, 3)), np.zeros(3), contract)  # duplicates: nobody is his own neighbour all the same
+    given = example.inputs(np.zeros((37, 3)), np.zeros(3), contract)  # duplicates: nobody is his own neighbor all the same
     assert given["near0"].shape == (37, 36)
     assert (given["near0"] != np.arange(37)[:, None]).all()
     assert given["near1"].shape == (10, 8)

@@ -106,7 +106,7 @@ def test_nuscenes_bin(folder, rng):
 
 @given(scan=scans([np.uint16], wide=False, names=("intensity",)), ending=st.sampled_from([".las", ".laz"]))
 def test_las(folder, scan, ending):
-    """Coordinates to a tenth of a millimetre."""
+    """Coordinates to a tenth of a millimeter."""
     fields = {**scan.fields, "gps_time": np.arange(1.0, len(scan) + 1), "ring": np.arange(len(scan), dtype=np.uint8) + np.uint8(1)}
     scan = Scan(scan.points, fields)
     poli.write(scan, folder / f"a{ending}")

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.data.held_out import held_out_pairs
 from benchmarks.experiments.geometry import judge, normal_angles
-from benchmarks.metrics.likelihood import NEIGHBOURS, right
+from benchmarks.metrics.likelihood import NEIGHBORS, right
 from poli.ellipsoids import Ellipsoids
 from poli.estimation import estimate, pca
 
@@ -39,11 +39,11 @@ def test_a_configuration_is_judged_in_full(spot):
         cosine = np.abs(np.einsum("ni,ni->n", field.normals[known], truth[known]))
         return np.degrees(np.sqrt((np.arccos(np.clip(cosine, 0.0, 1.0)) ** 2).mean()))
 
-    by_neighbours = {k: rmse(pca(cloud, k=k)) for k in NEIGHBOURS}
-    assert result["pca_k"] == min(by_neighbours, key=by_neighbours.get)
-    assert result["pca"]["all"]["rmse"] == pytest.approx(min(by_neighbours.values()), rel=1e-6)
+    by_neighbors = {k: rmse(pca(cloud, k=k)) for k in NEIGHBORS}
+    assert result["pca_k"] == min(by_neighbors, key=by_neighbors.get)
+    assert result["pca"]["all"]["rmse"] == pytest.approx(min(by_neighbors.values()), rel=1e-6)
     assert result["poli"]["all"]["rmse"] == pytest.approx(rmse(estimate(cloud, "objects")), rel=1e-6)
-    assert len(set(by_neighbours.values())) == len(NEIGHBOURS)  # else any choice would be the best
+    assert len(set(by_neighbors.values())) == len(NEIGHBORS)  # else any choice would be the best
     assert result["pca_far_rmse"] <= result["pca"]["far"]["rmse"] + 1e-9
     counts = [band["count"] for band in result["poli"]["bands"].values()]
     assert sum(counts) == result["poli"]["all"]["count"] == result["pca"]["all"]["count"]

@@ -34,7 +34,7 @@ def test_interpolation_reads_the_nearest_kept_points():
     distances = np.linalg.norm(points[:, None] - kept, axis=2)
     read = np.take_along_axis(distances, grouping.interpolations[0].neighbors, axis=1).max(axis=1)
     nearest = np.sort(distances, axis=1)[:, ARCHITECTURE.interpolated - 1]
-    assert (read == nearest).mean() > 0.85  # the neighbours of the lead are not all of them
+    assert (read == nearest).mean() > 0.85  # the neighbors of the lead are not all of them
 
 
 @given(st.integers(0, 10_000))

@@ -1,4 +1,4 @@
-"""Damaged, mislabelled and hostile files: a clear error that names the file, and no memory spent on a header's promise."""
+"""Damaged, mislabeled and hostile files: a clear error that names the file, and no memory spent on a header's promise."""
 
 import io
 import tracemalloc
@@ -201,17 +201,17 @@ ENDINGS = [".bin", ".pcd", ".ply", ".csv", ".npy", ".npz", ".las"]
 
 
 @pytest.mark.parametrize(("source", "ending"), [(s, e) for s in SOURCES for e in ENDINGS if not s.endswith(e)])
-def test_mislabelled_files_are_recognised(sound, tmp_path, source, ending):
-    path = tmp_path / f"mislabelled{ending}"
+def test_mislabeled_files_are_recognized(sound, tmp_path, source, ending):
+    path = tmp_path / f"mislabeled{ending}"
     path.write_bytes(sound[source])
     kind = source.rpartition(".")[2]
-    with pytest.raises(FormatError, match=rf"mislabelled\{ending}: .*begins like a {kind} file.*format='{kind}'"):
+    with pytest.raises(FormatError, match=rf"mislabeled\{ending}: .*begins like a {kind} file.*format='{kind}'"):
         poli.read(path)
     assert len(poli.read(path, format=kind)) == 50  # the remedy that the message names
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_files_that_are_labelled_right_are_read(sound, source):
+def test_files_that_are_labeled_right_are_read(sound, source):
     assert len(poli.read(sound.folder / source)) == 50
 
 

@@ -76,7 +76,7 @@ def test_matches_are_nearest_points_under_the_pose_within_the_gate():
     assert gate_for(1.5) == 3.0
 
 
-def test_tuned_pca_recovers_neighbours_scale_and_floor():
+def test_tuned_pca_recovers_neighbors_scale_and_floor():
     rng = np.random.default_rng(4)
     pairs = []
     for _ in range(4):

@@ -33,7 +33,7 @@ def test_facts_are_those_of_the_file_and_the_card(name):
     assert f"L is multiplied by {found.calibration:.4f}" in card
     assert card.replace("\n", " ").startswith(f"# {name}  {found.about}")
     assert found.data_license.startswith("MIT")
-    assert "MIT" in card[card.index("## Licence") :]
+    assert "MIT" in card[card.index("## License") :]
     if found.voxels is not None:
         assert f"{found.voxels[0]:g} to {found.voxels[1]:g} m" in found.about
         assert f"{found.spacing[0]:g} to {found.spacing[1]:g} m apart" in card
@@ -61,7 +61,7 @@ def test_models_as_a_table(monkeypatch):
         assert found.sha256[:12] in text
         assert f"{found.calibration:.4f}" in text
         assert f"{found.weights:,} weights" in text
-    for word in ("sensors", "voxel sizes", "results", "licence of data", "hdl64e", "0.2 to 2 m", "14 of 15"):
+    for word in ("sensors", "voxel sizes", "results", "license of data", "hdl64e", "0.2 to 2 m", "14 of 15"):
         assert word in text
     assert max(map(len, text.splitlines())) <= Console().width
 

@@ -184,7 +184,7 @@ def test_shipped_models_are_cheap_and_have_cards():
         assert model.architecture.multiply_adds() <= 80_000
         assert 0.5 < model.calibration < 2.0
         card = model_card(name)
-        for word in ("Data", "Config", "Steps", "Calibration", "Results", "Licence"):
+        for word in ("Data", "Config", "Steps", "Calibration", "Results", "License"):
             assert word in card
 
 
@@ -234,7 +234,7 @@ def test_scans_are_estimated_whatever_is_known_of_the_sensor(rng):
 
 
 def test_the_lidar_model_does_not_care_where_the_sensor_stands(rng):
-    """No precision is lost to an offset of thousands of kilometres, as maps have."""
+    """No precision is lost to an offset of thousands of kilometers, as maps have."""
     points, there = rng.standard_normal((400, 3)) * [20.0, 20.0, 2.0], np.array([1e6, 5e6, 300.0])
     here, moved = poli.estimate(points).covariances, poli.estimate(points + there, viewpoint=there).covariances
     size = np.abs(here).max(axis=(1, 2), keepdims=True)

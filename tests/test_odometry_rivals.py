@@ -39,7 +39,7 @@ def town(beams, keep):
 
 
 def largest_error(poses, true):
-    """Metres, over motions from scan to scan."""
+    """Meters, over motions from scan to scan."""
     found, wanted = (np.linalg.inv(T[:-1]) @ T[1:] for T in (poses, true))
     return np.linalg.norm((np.linalg.inv(wanted) @ found)[:, :3, 3], axis=1).max()
 
@@ -98,7 +98,7 @@ def test_wrong_questions_are_answered_with_the_remedy(tmp_path):
         real_sequences(tmp_path)
     with pytest.raises(InputError, match="expected one of ICP"):
         PairwiseSettings("NDT", 1.0)
-    with pytest.raises(InputError, match="metres, above 0"):
+    with pytest.raises(InputError, match="meters, above 0"):
         PairwiseSettings("GICP", 0.0)
     with pytest.raises(InputError, match="5 or more"):
         PairwiseSettings("GICP", 1.0, 3)

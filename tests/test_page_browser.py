@@ -161,13 +161,13 @@ def test_a_track_is_drawn_where_it_is(opened):
 def test_color_modes_and_backgrounds_are_different_pictures(opened, rng):
     tab = opened([Panel("a", field=town(rng)), Panel("b", points=rng.uniform(-4, 4, (300, 3)))])
     pictures = {"normal": tab.screenshot()}
-    colours = len(np.unique(pictures["normal"].reshape(-1, 3), axis=0))
-    assert colours > 500
-    for colour in ("planarity", "uncertainty", "height"):
-        tab.run(f"document.querySelector('input[name=colour][value={colour}]').click()")
+    colors = len(np.unique(pictures["normal"].reshape(-1, 3), axis=0))
+    assert colors > 500
+    for color in ("planarity", "uncertainty", "height"):
+        tab.run(f"document.querySelector('input[name=color][value={color}]').click()")
         tab.settle()
-        assert tab.run("poliView.state.colour") == colour
-        pictures[colour] = tab.screenshot()
+        assert tab.run("poliView.state.color") == color
+        pictures[color] = tab.screenshot()
     tab.run("poliView.setTheme('light')")
     tab.settle()
     pictures["light"] = tab.screenshot()
@@ -258,7 +258,7 @@ def test_nothing_leaves_the_page_and_nothing_goes_wrong(opened, rng):
     asked = f"new Promise(done => {{ {listen}; fetch('http://127.0.0.1:9/').then(() => done('sent'), () => {{}}); }})"
     assert tab.run(asked) == "connect-src"  # the browser itself refuses, should anything ever ask
     tab.events.clear()
-    tab.run("poliView.setColour('height'); poliView.setSigma(0.5)")
+    tab.run("poliView.setColor('height'); poliView.setSigma(0.5)")
     tab.settle()
     assert tab.run("poliView.frames") > 2
     assert not troubles(tab)

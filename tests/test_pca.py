@@ -55,7 +55,7 @@ def test_equivariance(seed, radius):
     np.testing.assert_allclose(scaled.covariances, 100.0 * field.covariances, rtol=1e-9, atol=1e-9)
 
 
-def test_degenerate_neighbourhoods():
+def test_degenerate_neighborhoods():
     assert poli.pca(np.array([[1.0, 2, 3]])).covariances.tolist() == [np.zeros((3, 3)).tolist()]  # a single point: a dot
     pair = poli.pca(np.array([[0.0, 0, 0], [2.0, 0, 0]]))
     np.testing.assert_allclose(pair.covariances, np.tile(4.0 * np.eye(3), (2, 1, 1)))  # nothing known but the spacing
@@ -81,7 +81,7 @@ def test_covariances_are_positive_semidefinite_even_of_hard_clouds(seed, radius)
     poli.Ellipsoids(field.means, field.covariances)
 
 
-def test_plane_regularisation_and_floor(rng):
+def test_plane_regularization_and_floor(rng):
     points = rng.standard_normal((200, 3))
     planes = poli.pca(points, regularize="plane")
     np.testing.assert_allclose(planes.eigenvalues, np.tile([1e-3, 1, 1], (200, 1)), atol=1e-12)

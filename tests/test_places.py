@@ -117,8 +117,8 @@ def test_of_equally_near_points_the_first_is_taken_whatever_was_asked_before() -
     """A ring of 40 points from the inside, and one that ends where it begins."""
     angles = 2.0 * np.pi * np.arange(41) / 40
     ring = np.round(np.column_stack([np.cos(angles), np.sin(angles)]), 3)
-    centre, seam = np.zeros((1, 2)), np.array([[2.0, 0.0]])
+    center, seam = np.zeros((1, 2)), np.array([[2.0, 0.0]])
     squared = (ring**2).sum(axis=1)
-    assert NearestOnLine(ring)(centre)[1][0, 0] == squared.argmin()
+    assert NearestOnLine(ring)(center)[1][0, 0] == squared.argmin()
     for before in (np.array([[-1.0, 0.0]]), seam, np.array([[1.0, -0.3]])):
         assert NearestOnLine(ring)(np.vstack([before, seam]), 2)[1][-1].tolist() == [0, 40]

@@ -51,7 +51,7 @@ def test_poses_are_refined_where_that_helps(folder):
     assert first.shift == pytest.approx(0.04, abs=0.01)
 
 
-def test_real_pairs_are_voxelised_cropped_and_matched(folder):
+def test_real_pairs_are_voxelized_cropped_and_matched(folder):
     pytest.importorskip("small_gicp")
     pairs = real_pairs(folder, RealConfiguration("room", 0.5, nearest=1.0), 8)
     assert [pair.row for pair in pairs] == [0, 1]

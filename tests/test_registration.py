@@ -9,7 +9,7 @@ from oracles import random_pose, seeds
 from poli import se3
 from poli.errors import DegenerateError, InputError
 from poli.estimation import pca
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.scan import Scan
 from poli.tasks import SearchConfig, register, register_by_normals
 from poli.tasks.gnc import gnc

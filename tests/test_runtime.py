@@ -127,11 +127,11 @@ def test_clouds_that_cannot_be_estimated_are_named(points, message):
 
 
 def test_a_far_origin_costs_no_precision(rng):
-    """Coordinates of maps are millions of metres; float64 holds them to a nanometre, and so must we."""
+    """Coordinates of maps are millions of meters; float64 holds them to a nanometer, and so must we."""
     points, there = rng.standard_normal((2000, 3)) * [30.0, 30.0, 2.0], np.array([1e6, 5e6, 300.0])
     here, moved = poli.estimate(points).covariances, poli.estimate(points + there, viewpoint=there).covariances
     error = np.abs(moved - here).max(axis=(1, 2)) / np.abs(here).max(axis=(1, 2))
-    assert np.quantile(error, 0.99) < 1e-4  # a tie of neighbours may fall otherwise
+    assert np.quantile(error, 0.99) < 1e-4  # a tie of neighbors may fall otherwise
     assert np.median(error) < 1e-6
 
 

@@ -43,7 +43,7 @@ def test_transform(rng):
     np.testing.assert_allclose(Scan(points).transform(T).points, points @ T[:3, :3].T + T[:3, 3])
 
 
-def test_moving_far_away_keeps_the_millimetres(rng):
+def test_moving_far_away_keeps_the_millimeters(rng):
     points, T = rng.standard_normal((4, 3)).astype(np.float32), np.eye(4)
     assert Scan(points).transform(T).points.dtype == np.float32
     T[:3, 3] = [5e5, 4e6, 0.0]

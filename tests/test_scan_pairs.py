@@ -1,4 +1,4 @@
-"""Training pairs of scans: from simulated worlds and from datasets, voxelised, gated, with a measured pose."""
+"""Training pairs of scans: from simulated worlds and from datasets, voxelized, gated, with a measured pose."""
 
 from dataclasses import replace
 from pathlib import Path

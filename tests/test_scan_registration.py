@@ -20,7 +20,7 @@ SENSOR = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), 600, max_
 
 @pytest.fixture(scope="module")
 def street():
-    """Two scans, ten metres apart, and the pose of the first in the second."""
+    """Two scans, ten meters apart, and the pose of the first in the second."""
     world = World(make_place("town", 2_000_010))
     trajectory = Trajectory(world.place.route, Ride(), seed=0)
     scans, poses = [], []
@@ -35,7 +35,7 @@ def turned(points, angle):  # (N, 3), radians -> (N, 3), (4, 4)
     return points @ T[:3, :3].T, T
 
 
-def errors(T, T_true):  # degrees, metres
+def errors(T, T_true):  # degrees, meters
     apart = se3.log(se3.inverse(T_true) @ T)
     return np.degrees(np.linalg.norm(apart[:3])), np.linalg.norm(T[:3, 3] - T_true[:3, 3])
 

@@ -49,8 +49,8 @@ def form(problem: Problem, prior: PosePrior | None = None) -> np.ndarray:  # -> 
     """M of size one, as `solve` makes it."""
     matches = checks.matches(*problem)
     anchor = None if prior is None else checks.prior(prior.T_target_source, prior.covariance)
-    centre = matches.centre if anchor is None else matches.centre_with(*anchor)
-    Q, frame, _ = quadratic_form(matches.source, matches.target, matches.information, *centre)
+    center = matches.center if anchor is None else matches.center_with(*anchor)
+    Q, frame, _ = quadratic_form(matches.source, matches.target, matches.information, *center)
     if anchor is not None:
         Q = Q + chordal_form(*anchor, frame)
     held = eigh(Q[10:, 10:].copy())

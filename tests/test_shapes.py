@@ -1,4 +1,4 @@
-"""Shapes: meshes and their sampling, the polygoniser against a known sphere, procedural shapes, mesh files good and bad."""
+"""Shapes: meshes and their sampling, the polygonizer against a known sphere, procedural shapes, mesh files good and bad."""
 
 import numpy as np
 import pytest
@@ -160,7 +160,7 @@ def test_a_blended_union_holds_both_and_flows() -> None:
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_procedural_shapes_are_closed_outward_and_normalised(seed: int) -> None:
+def test_procedural_shapes_are_closed_outward_and_normalized(seed: int) -> None:
     mesh = procedural_mesh(seed, 40)
     assert_closed(mesh)
     assert mesh.volume > 0.0

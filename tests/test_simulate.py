@@ -20,9 +20,9 @@ EXACT = Sensor(tuple(np.linspace(-30, 30, 40)), steps=90, max_range=100.0, noise
 ROUTE = np.stack([np.arange(60.0), np.zeros(60), np.zeros(60)], axis=1)
 
 
-def square(centre, u, v):
-    """Two triangles: centre +- u +- v."""
-    c, u, v = (np.array(a, float) for a in (centre, u, v))
+def square(center, u, v):
+    """Two triangles: center +- u +- v."""
+    c, u, v = (np.array(a, float) for a in (center, u, v))
     a, b, d, e = c - u - v, c + u - v, c + u + v, c - u + v
     return np.array([[a, b, d], [a, d, e]], np.float32)
 

@@ -206,10 +206,10 @@ def slow_segments(estimated, truth, lengths, step):
     found = []
     for first in range(0, len(truth), step):
         for length in lengths:
-            travelled = 0.0
+            traveled = 0.0
             for last in range(first + 1, len(truth)):
-                travelled += np.linalg.norm(truth[last, :3, 3] - truth[last - 1, :3, 3])
-                if travelled > length:
+                traveled += np.linalg.norm(truth[last, :3, 3] - truth[last - 1, :3, 3])
+                if traveled > length:
                     motion = np.linalg.inv(truth[first]) @ truth[last]
                     error = np.linalg.inv(np.linalg.inv(estimated[first]) @ estimated[last]) @ motion
                     angle = np.arccos(np.clip(0.5 * (np.trace(error[:3, :3]) - 1.0), -1.0, 1.0))
@@ -246,7 +246,7 @@ def test_a_drift_of_one_percent_is_one_percent():
     assert [line.length for line in errors.by_length] == [100, 200, 300, 400, 500, 600, 700, 800]
     assert sum(line.count for line in errors.by_length) == errors.count
     turn = np.array([se3.exp(np.array([0, 0, np.deg2rad(0.01) * row, 0, 0, 0])) for row in range(2001)])
-    assert segment_errors(truth @ turn, truth).mean.rotation == pytest.approx(2.0, rel=0.006)  # 0.01 degrees every half metre
+    assert segment_errors(truth @ turn, truth).mean.rotation == pytest.approx(2.0, rel=0.006)  # 0.01 degrees every half meter
 
 
 def test_a_short_trajectory_has_no_segments():

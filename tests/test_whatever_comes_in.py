@@ -14,7 +14,7 @@ from poli.data.simulate import SENSORS, scan_of
 from poli.ellipsoids import Ellipsoids
 from poli.errors import PoliError
 from poli.estimation.distinct import distinct
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.tasks.gicp import gicp
 from poli.threads import run_chunks, thread_count
 from poli.voxels import voxel_downsample
@@ -39,13 +39,13 @@ def surface(rng: np.random.Generator, count: int) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def rounded_scan() -> np.ndarray:
-    """As files of KITTI have them: to the millimetre, with many equal coordinates, and some points twice."""
+    """As files of KITTI have them: to the millimeter, with many equal coordinates, and some points twice."""
     points = np.round(voxel_downsample(scan_of("campus", SENSORS["hdl32e"], 7), 0.5).points.astype(np.float64), 3)
     return np.concatenate([points, points[::50]])
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_coincident_points_get_what_their_neighbourhood_gets(model, rng):
+def test_coincident_points_get_what_their_neighborhood_gets(model, rng):
     places = rng.integers(0, 7, (60, 3)).astype(float)
     points = np.repeat(places, 25, axis=0)
     once = np.unique(places, axis=0)

@@ -26,9 +26,9 @@ from poli.errors import InputError
 from poli.threads import thread_count, use_one_thread
 from poli.voxels import voxel_downsample
 
-_SIMULATED_VOXELS = (0.5, 1.0)  # metres
+_SIMULATED_VOXELS = (0.5, 1.0)  # meters
 # The sizes at which the paper judges these sensors; drives of other sensors, and real ones, name their own.
-VOXELS = {"vlp16": (0.2, 0.5, 1.0), "os2_128": (1.0, 1.5, 2.0)}  # metres
+VOXELS = {"vlp16": (0.2, 0.5, 1.0), "os2_128": (1.0, 1.5, 2.0)}  # meters
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class RecordedDrive:
     scans: list[np.ndarray]  # each (N, 3), in the sensor's frame; float32, as sensors and files have them
     poses: np.ndarray  # (M, 4, 4) T_world_sensor
     rate: float  # scans a second
-    voxels: tuple[float, ...]  # metres: the sizes that it is judged at
+    voxels: tuple[float, ...]  # meters: the sizes that it is judged at
 
     def __len__(self) -> int:
         return len(self.scans)
@@ -54,9 +54,9 @@ class RealSequence:
     sequence: str
     sensor: str
     rate: float  # hertz: the sensor's own, since the times of cut-out sequences are not always those of the sensor
-    voxels: tuple[float, ...]  # metres
+    voxels: tuple[float, ...]  # meters
     beams: int | None = None  # that the sensor is thinned to; None: all that there are
-    nearest: float = 0.0  # metres; returns within are the car itself
+    nearest: float = 0.0  # meters; returns within are the car itself
 
     @property
     def name(self) -> str:
@@ -143,7 +143,7 @@ class _Recording:
         duration = Trajectory(world.place.route, ride, self.number).duration
         count = min(self.count, int(duration * sensor.rate))
         start = 0.5 * ride.speed * (duration - count / sensor.rate)
-        # A millimetre less, or rounding could leave no room for the last scan.
+        # A millimeter less, or rounding could leave no room for the last scan.
         drive = Drive(world, sensor, replace(ride, start=max(0.0, start - 1e-3)), count, seed=self.number)
         if (self.folder / MANIFEST).is_file():  # of other scans; what is no recording is left for `write_folder` to refuse
             shutil.rmtree(self.folder)

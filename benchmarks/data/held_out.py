@@ -22,7 +22,7 @@ _KEPT = ("normal", "label", "mixed")
 _SURVEY = Sensor(
     tuple(float(e) for e in np.linspace(-30.0, 18.0, 120)), 1200, max_range=60.0, noise=0.0, divergence=0.0, dropout=0.0
 )
-_SURVEY_VOXEL = 0.25  # metres, so that near surfaces do not count for more than far ones
+_SURVEY_VOXEL = 0.25  # meters, so that near surfaces do not count for more than far ones
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Pairs of scans of one place, a few metres apart and turned at random: what global registration is judged on."""
+"""Pairs of scans of one place, a few meters apart and turned at random: what global registration is judged on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PlacePair:
 
 
 def place_pairs(poses: np.ndarray, count: int, most: float, seed: int) -> list[PlacePair]:  # (M, 4, 4)
-    """`count` pairs of different scans, evenly among all that are at most `most` metres apart; headings differ by any angle."""
+    """`count` pairs of different scans, evenly among all that are at most `most` meters apart; headings differ by any angle."""
     where = poses[:, :3, 3]
     apart = np.linalg.norm(where[:, None] - where[None], axis=2)
     every = np.argwhere((apart <= most) & ~np.eye(len(poses), dtype=bool))
@@ -52,9 +52,9 @@ def place_pairs(poses: np.ndarray, count: int, most: float, seed: int) -> list[P
     return [_pair(poses, int(source), int(target), generator.uniform(-np.pi, np.pi)) for source, target in chosen]
 
 
-def success(rotations: Sequence[float], translations: Sequence[float], degrees: float, metres: float) -> float:
+def success(rotations: Sequence[float], translations: Sequence[float], degrees: float, meters: float) -> float:
     """The share of poses within both limits."""
-    return float(((np.asarray(rotations) <= degrees) & (np.asarray(translations) <= metres)).mean())
+    return float(((np.asarray(rotations) <= degrees) & (np.asarray(translations) <= meters)).mean())
 
 
 def _pair(poses: np.ndarray, source: int, target: int, angle: float) -> PlacePair:

@@ -1,4 +1,4 @@
-"""Pairs of real scans to judge covariances on: consecutive scans of a sequence, thinned and voxelised, with refined poses.
+"""Pairs of real scans to judge covariances on: consecutive scans of a sequence, thinned and voxelized, with refined poses.
 
 The folder is laid out as KITTI odometry (`sequences/NAME/velodyne/*.bin`, `poses/NAME.txt`) with poses of the LiDAR itself.
 """
@@ -16,7 +16,7 @@ from benchmarks.metrics.likelihood import Matches, gate_for
 from poli.data.datasets import Dataset, dataset
 from poli.errors import InputError, MissingExtra
 from poli.estimation import pca
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.se3 import inverse, so3_log
 from poli.voxels import voxel_downsample
 
@@ -24,9 +24,9 @@ from poli.voxels import voxel_downsample
 _LOWEST, _SPREAD, _BEAMS = -24.8, 26.8, 64  # degrees, degrees, rows
 
 # 5 cm of pose error hide what covariances are worth, so given poses are refined; a refinement that goes far is a failed one.
-_REFINE_VOXEL = 0.4  # metres
-_REFINE_REACH = 1.0  # metres
-_FARTHEST_SHIFT = 0.3  # metres
+_REFINE_VOXEL = 0.4  # meters
+_REFINE_REACH = 1.0  # meters
+_FARTHEST_SHIFT = 0.3  # meters
 _FARTHEST_TURN = 1.0  # degrees
 
 
@@ -35,9 +35,9 @@ class RealConfiguration:
     """A real sequence as a sensor of so many beams would have it, at one voxel size."""
 
     sequence: str
-    voxel: float  # metres
+    voxel: float  # meters
     beams: int | None = None  # of an HDL-64E; None: all that there are
-    nearest: float = 0.0  # metres; returns within are the car itself
+    nearest: float = 0.0  # meters; returns within are the car itself
 
     @property
     def label(self) -> str:
@@ -46,7 +46,7 @@ class RealConfiguration:
 
 @dataclass(frozen=True, eq=False)
 class RealPair:
-    q: np.ndarray  # (N, 3), voxelised, in its sensor's frame
+    q: np.ndarray  # (N, 3), voxelized, in its sensor's frame
     p: np.ndarray  # (M, 3)
     T_q_p: np.ndarray  # (4, 4)
     row: int  # of q's scan in the sequence; p is the next one
@@ -61,9 +61,9 @@ class RealPair:
 class Refinement:
     T_q_p: np.ndarray  # (4, 4): the refined pose, or the given one if GICP made it worse or went far
     refined: bool
-    before: float  # metres: median distance of matched points along the normals, under the given pose
-    after: float  # metres: the same under GICP's pose, whether or not it was taken
-    shift: float  # metres that GICP moved the pose
+    before: float  # meters: median distance of matched points along the normals, under the given pose
+    after: float  # meters: the same under GICP's pose, whether or not it was taken
+    shift: float  # meters that GICP moved the pose
     turn: float  # degrees
 
 

@@ -33,7 +33,7 @@ SEQUENCES = (
     RealSequence("nuscenes_0001", "hdl32e", 20.0, (0.5,), nearest=2.5),
     RealSequence("mulran_kaist03", "os1_64", 10.0, (0.5,)),
 )
-VOXELS = (0.2, 0.5, 1.0)  # metres, at which the likelihood is judged
+VOXELS = (0.2, 0.5, 1.0)  # meters, at which the likelihood is judged
 _PAIRS = 8  # of scans, judged at each voxel size
 
 
@@ -55,7 +55,7 @@ class Likelihood:
 class Travelled:
     """Scan to scan, against the sequence's own poses, from each scan to the next: RMSE."""
 
-    translation: float  # metres
+    translation: float  # meters
     rotation: float  # degrees
 
 
@@ -69,7 +69,7 @@ def run(options: Options) -> Iterator[Report]:
         "NLL in nats a match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I); median of d'(2C)^-1 d (2.37 when calibrated); as in "
         f"`python -m benchmarks geometry`, of {_PAIRS} pairs of consecutive scans whose poses are refined by small_gicp's GICP",
         f"RPE: scan to scan at voxels of {SEQUENCES[0].voxels[0]:g} m against the sequence's own poses, RMSE from each scan "
-        "to the next, centimetres / degrees",
+        "to the next, centimeters / degrees",
         "held out: what `poli adapt` itself judges by, before and after: the last fifth of the first half under odometry's poses; "
         "NEES is the mean of d'(2C)^-1 d of believed matches (3 when calibrated); kept if the NLL is lower and NEES no farther "
         "from 3, or within 10 % of it",
@@ -85,7 +85,7 @@ def _sequence(options: Options, real: RealSequence, drive: RecordedDrive, folder
     models = {"before": options.model, "after": str(adaptation.model)}
     own = {
         "adaptation": {**asdict(adaptation), "model": None},
-        "odometry": {when: _travelled(drive, half, real.voxels[0], model) for when, model in models.items()},
+        "odometry": {when: _traveled(drive, half, real.voxels[0], model) for when, model in models.items()},
     }
     records = []
     for voxel in VOXELS:
@@ -142,7 +142,7 @@ def _likelihood(matches: list[Matches], model: str) -> Likelihood:
     return Likelihood(float(losses.mean()), float(np.median(squares)))
 
 
-def _travelled(drive: RecordedDrive, first: int, voxel: float, model: str) -> dict[str, float] | None:
+def _traveled(drive: RecordedDrive, first: int, voxel: float, model: str) -> dict[str, float] | None:
     """None where tracking was lost."""
     odometer = Odometer(OdometryConfig(against="scan", voxel=voxel, model=model))
     try:
@@ -153,8 +153,8 @@ def _travelled(drive: RecordedDrive, first: int, voxel: float, model: str) -> di
     return asdict(Travelled(*relative_errors(odometer.poses, drive.poses[first:]).rmse))
 
 
-def _shown(travelled: dict[str, float] | None) -> str:
-    return "lost" if travelled is None else f"{100 * travelled['translation']:.2f} / {travelled['rotation']:.3f}"
+def _shown(traveled: dict[str, float] | None) -> str:
+    return "lost" if traveled is None else f"{100 * traveled['translation']:.2f} / {traveled['rotation']:.3f}"
 
 
 class _Bar(Listener):

@@ -91,10 +91,10 @@ class Options:
 _TABLE = Table(
     [Column("system", "{system}"), Column("drive", "{shown_as}"), Column("frames", "{shown_frames}")],
     across="augmentation",
-    cell="{metres:cm}",
-    lowest="metres",
+    cell="{meters:cm}",
+    lowest="meters",
     order=AUGMENTATIONS,
-    then=[("change", lambda by: show("{change:+%}", {"change": change(by[POLI]["metres"], by[RAW]["metres"])}))],
+    then=[("change", lambda by: show("{change:+%}", {"change": change(by[POLI]["meters"], by[RAW]["meters"])}))],
 )
 
 
@@ -103,14 +103,14 @@ def run(options: Options) -> Iterator[Report]:
     config = options.config
     kinds = f"{config.per_point} samples of each ellipsoid within {config.max_sigma:g} sigma, ellipsoids at {config.voxel:g} m voxels"
     notes = [
-        "Relative pose errors in centimetres (root mean square of all pairs of scans so far apart); the lowest of a row is bold. "
+        "Relative pose errors in centimeters (root mean square of all pairs of scans so far apart); the lowest of a row is bold. "
         f"The last column is {POLI} against {RAW}: below zero is better.",
-        f"{POLI} and {PCA}: {kinds}{_chosen(config)}; {PCA} has 24 neighbours and the same sampling.",
-        f"{INTERPOLATION}: three new rows between neighbouring rings where both returns are of one surface, by inverse "
+        f"{POLI} and {PCA}: {kinds}{_chosen(config)}; {PCA} has 24 neighbors and the same sampling.",
+        f"{INTERPOLATION}: three new rows between neighboring rings where both returns are of one surface, by inverse "
         "range: a stand-in for learned upsampling, of which no network is at hand that fits all sensors here.",
         "KISS-ICP runs with its defaults, GenZ-ICP with its authors' outdoor tuning; neither knows what was done to the scans.",
         f"Real sequences are thinned to 16 rings; they are short, and {POLI} and {PCA} are means over three seeds. "
-        "Their poses are good to some centimetres, so that errors from scan to scan are also given against poses "
+        "Their poses are good to some centimeters, so that errors from scan to scan are also given against poses "
         "refined by GICP on all rings.",
     ]
     shown = []
@@ -121,10 +121,10 @@ def run(options: Options) -> Iterator[Report]:
                 shown += _by_measure([r for r in group if r["drive"] == drive], drive)
             shown += _by_measure(group, f"**{'real' if real else 'simulated'}, mean**")
     panels = [
-        {**r, "metres": r[measure], "panel": f"{r['system']}: {title}"}
+        {**r, "meters": r[measure], "panel": f"{r['system']}: {title}"}
         for measure, title in _MEASURES.items() if title for r in records
     ]  # fmt: skip
-    plot = Plot("drive", "metres", "augmentation", "", "cm", "panel", "bars", scale=100, colors=COLORS, stacked=True)
+    plot = Plot("drive", "meters", "augmentation", "", "cm", "panel", "bars", scale=100, colors=COLORS, stacked=True)
     plots = {"augmentation": partial(plot.draw, panels)}
     yield Report("augmentation", "Odometry of others on denser scans", records, _TABLE, notes, plots=plots, shown=shown)
 
@@ -133,7 +133,7 @@ def _by_measure(records: Sequence[Record], name: str) -> list[dict[str, Any]]:
     """Each record once for each measure that there is, under the name of a drive or of a mean over drives."""
     frames = {"long": "/".join(str(f) for f in sorted({r["frames"] for r in records})), "step": "1", "refined": "1, refined poses"}
     return [
-        {**r, "shown_as": name, "shown_frames": frames[measure], "metres": r[measure]}
+        {**r, "shown_as": name, "shown_frames": frames[measure], "meters": r[measure]}
         for measure in _MEASURES if any(math.isfinite(r[measure]) for r in records) for r in records
     ]  # fmt: skip
 
@@ -178,7 +178,7 @@ def _run_source(options: Options, source: DriveSource, ways: Ways) -> list[dict[
 
 
 def judge(drive: RecordedDrive, outcome: Outcome, reference: np.ndarray | None = None) -> dict[str, Any]:  # (M, 4, 4)
-    """RPE in metres: over `frames`, from scan to scan, and the same against the refined poses of a real sequence."""
+    """RPE in meters: over `frames`, from scan to scan, and the same against the refined poses of a real sequence."""
     frames = long_frames(len(drive), reference is not None)
     return {
         "real": reference is not None,

@@ -108,11 +108,11 @@ def verdict(rng: np.random.Generator, problem: Problem, judged: bool = True) -> 
 def judge(rng: np.random.Generator, problem: Problem, pose: CertifiedPose) -> tuple[bool, bool]:
     """Whether a better pose exists, and whether one as good does somewhere else, as far as many starts find out."""
     source, target, weights = problem
-    centres = source.mean(axis=0), target.mean(axis=0)
-    size = np.sqrt(((source - centres[0]) ** 2).sum(axis=1).mean())
-    p, q = (source - centres[0]) / size, (target - centres[1]) / size
+    centers = source.mean(axis=0), target.mean(axis=0)
+    size = np.sqrt(((source - centers[0]) ** 2).sum(axis=1).mean())
+    p, q = (source - centers[0]) / size, (target - centers[1]) / size
     R = pose.T_target_source[:3, :3]
-    t = (R @ centres[0] + pose.T_target_source[:3, 3] - centres[1]) / size
+    t = (R @ centers[0] + pose.T_target_source[:3, 3] - centers[1]) / size
     total = np.einsum("nij,ni,nj->", weights, q, q) + np.einsum("nii->", weights)  # of everything in one place: the scale of costs
     mine = float(_costs(p, q, weights, R[None], t[None])[0])
     starts = np.concatenate([R[None], random_rotations(rng, _STARTS)])

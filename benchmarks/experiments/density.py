@@ -22,7 +22,7 @@ from poli.tasks.densify import DensifyConfig
 
 COUNTS = (1, 3, 7)  # samples of each ellipsoid
 REACHES = (1.0, 2.0, 4.0, 8.0, 12.0)  # calibrated standard deviations
-THICKEST = (0.02, 0.03, 0.04, 0.06, None)  # metres: ellipsoids above are not sampled
+THICKEST = (0.02, 0.03, 0.04, 0.06, None)  # meters: ellipsoids above are not sampled
 _PCA_REACHES = (1.0, 2.0)  # so that nobody need ask whether PCA was only sampled too far or too near
 
 
@@ -48,9 +48,9 @@ def run(options: Options) -> Iterator[Report]:
     ]
     table = Table([Column("system", "{system}"), Column("scans", "{way}")], cells)
     notes = [
-        f"Means over {', '.join(dict.fromkeys(r['drive'] for r in found))}, in centimetres; below zero is better than raw scans.",
+        f"Means over {', '.join(dict.fromkeys(r['drive'] for r in found))}, in centimeters; below zero is better than raw scans.",
         "`1 at 12` is one sample of each ellipsoid within twelve calibrated standard deviations; if nothing else is said, flat, "
-        "and of ellipsoids no thicker than 5 cm. The paper's way is neither, and PCA's ellipsoids have 24 neighbours.",
+        "and of ellipsoids no thicker than 5 cm. The paper's way is neither, and PCA's ellipsoids have 24 neighbors.",
     ]
     plots = {"density": partial(_plot, records)}
     yield Report("density", "How dense, how far, and where", records, table, notes, {"drives": found}, plots)

@@ -25,13 +25,13 @@ from poli.errors import InputError, MissingExtra
 from poli.estimation.grouping import group, index_of
 from poli.estimation.inference import load_model
 from poli.estimation.model import Model
-from poli.estimation.neighbourhoods import CELL
+from poli.estimation.neighborhoods import CELL
 from poli.learn.groups import GroupBatch
 from poli.learn.model_file import network_of
 
 import torch  # isort: skip  (after poli.learn, which says which extra is missing)
 
-_LEAST_SIZE = 500  # points: the ONNX file wants as many neighbours at every level as a large cloud has
+_LEAST_SIZE = 500  # points: the ONNX file wants as many neighbors at every level as a large cloud has
 # What has to be installed for each, beside numpy.
 _PACKAGES = {
     "our kernels": ("numba", "llvmlite"),
@@ -65,7 +65,7 @@ class Cloud:
             if level:
                 leads = np.empty_like(rows)
                 leads[rows] = np.arange(len(rows)) // CELL
-                inputs |= {f"centres{level}": rows[::CELL], f"lead{level}": leads}
+                inputs |= {f"centers{level}": rows[::CELL], f"lead{level}": leads}
                 rows = np.arange(len(near))
             inputs[f"near{level}"] = np.empty(near.shape, np.int64)
             inputs[f"near{level}"][rows] = rows[near]

@@ -16,7 +16,7 @@ from rich.progress import track
 
 from benchmarks.data.held_out import HeldOut, held_out_pairs
 from benchmarks.data.real_sequences import RealConfiguration, real_configurations, real_pairs
-from benchmarks.metrics.likelihood import NEIGHBOURS, Matches, nll, right, squared, tuned_pca
+from benchmarks.metrics.likelihood import NEIGHBORS, Matches, nll, right, squared, tuned_pca
 from benchmarks.metrics.surface import AngleErrors, angles, by_band, coverage, sample_distances
 from benchmarks.options import MODEL, REAL, option
 from benchmarks.report import Cell, Column, Report, Table
@@ -35,11 +35,11 @@ CONFIGURATIONS = (
     *(("os2_128", v) for v in (1.0, 1.5, 2.0)),
 )
 RADII = (1.5, 2.5, 4.0, 6.0)  # of radius PCA, in voxels
-FAR = 25.0  # metres
+FAR = 25.0  # meters
 _SIGMAS = (0.5, 1.0)
-_REACH = 0.2  # metres within which a sample covers the surface
+_REACH = 0.2  # meters within which a sample covers the surface
 _PER_POINT = 8
-_PICTURED, _PICTURE_VOXEL = "town", 0.5  # place, metres
+_PICTURED, _PICTURE_VOXEL = "town", 0.5  # place, meters
 _CAMERA = Camera(eye=(-16.0, -3.0, 9.0), target=(10.0, 1.0, -1.0), field_of_view=60.0, width=960, height=600)
 
 
@@ -65,7 +65,7 @@ class Judged:
     median: float  # of d'(2C)^-1 d
     mean: float
     believed_mean: float  # of the matches as far as they are believed to be right, under the mixture
-    sample_distance: dict[str, float]  # by sigma: mean, metres
+    sample_distance: dict[str, float]  # by sigma: mean, meters
     covered: dict[str, float]  # by sigma
 
 
@@ -92,7 +92,7 @@ def judge(scans: Sequence[HeldOut], voxel: float, model: str) -> dict[str, Any]:
         raise InputError("no scans of this sensor")
     clouds = [(s.cloud(voxel), s.normals(voxel)) for s in scans]
     matches = [s.matches(voxel) for s in scans]
-    by_k = {k: normal_angles(clouds, [pca(c, k=k) for c, _ in clouds]) for k in NEIGHBOURS}
+    by_k = {k: normal_angles(clouds, [pca(c, k=k) for c, _ in clouds]) for k in NEIGHBORS}
     by_radius = {r: normal_angles(clouds, [pca(c, radius=r * voxel) for c, _ in clouds]) for r in RADII}
     best_k = min(by_k, key=lambda k: AngleErrors.of(by_k[k][0]).rmse)
     best_radius = min(by_radius, key=lambda r: AngleErrors.of(by_radius[r][0]).rmse)
@@ -222,7 +222,7 @@ def _held_out_report(records: list[dict[str, Any]], options: Options) -> Report:
     notes = [
         f"six held-out places, {options.spots} spots each; RMSE / median of normals in degrees, without regard to sign; a voxel's "
         "true normal is the mean of its returns'; leaves and mixed returns have none and are left out",
-        f"PCA has the best k of {', '.join(map(str, NEIGHBOURS))} for each figure of each row: for RMSE, for the median, for the "
+        f"PCA has the best k of {', '.join(map(str, NEIGHBORS))} for each figure of each row: for RMSE, for the median, for the "
         f"far band ({FAR:g} m and beyond); radius PCA the best of {', '.join(f'{r:g}' for r in RADII)} voxels",
         "NLL, samples and coverage of PCA: k, scale and floor tuned for the likelihood on these scans; of two, POLI's is first",
         "NLL in nats a match, one match in ten an outlier; NEES: d'(2C)^-1 d, its mean over all matches, its mean weighted by the "
@@ -291,7 +291,7 @@ def draw_sides(model: str, path: Path) -> None:
     flat = Ellipsoids.trusted(cloud.points[known].astype(np.float64), _discs(truth[known], 0.12))
     panels = [
         render_points(cloud.points, _CAMERA, np.full((len(cloud), 3), 0.35), pixels=3),
-        # PCA's ellipsoids are as wide as the neighbourhood they come from; drawn at about the size of POLI's.
+        # PCA's ellipsoids are as wide as the neighborhood they come from; drawn at about the size of POLI's.
         _ellipsoids(pca(cloud, k=16), 0.5),
         _ellipsoids(estimate(cloud, model), 2.0),
         _ellipsoids(flat, 2.0),

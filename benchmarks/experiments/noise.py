@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from benchmarks.experiments.objects import NEIGHBOURS, NormalErrors, load_objects
+from benchmarks.experiments.objects import NEIGHBORS, NormalErrors, load_objects
 from benchmarks.options import option
 from benchmarks.report import Plot, Report, Table, column_list
 from poli.data.shapes import Mesh
@@ -55,7 +55,7 @@ def run(options: Options) -> Iterator[Report]:
             {"loss": name, "noise": level, "title": f"noise {level:g}", **vars(errors)}
             | {"against_clean_percent": 100 * (errors.rmse / clean - 1)}
         )
-    rivals = [_errors(objects, options, lambda points, k=k: pca(points, k=k).normals) for k in NEIGHBOURS]  # type: ignore[misc]
+    rivals = [_errors(objects, options, lambda points, k=k: pca(points, k=k).normals) for k in NEIGHBORS]  # type: ignore[misc]
     best_rmse, best_median = min(e.rmse for e in rivals), min(e.median for e in rivals)
     notes = [
         f"normals' RMSE / median in degrees (and the RMSE against the same loss without noise), N = {options.points}, "

@@ -19,11 +19,11 @@ import numpy as np
 from benchmarks.options import MODEL, option
 from benchmarks.parallel import in_processes
 from benchmarks.report import Plot, Report, Table, column_list, mean_record
-from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBOURS, Cloud
+from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBORS, Cloud
 from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.errors import InputError
 from poli.estimation import estimate, pca
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.se3 import so3_exp
 from poli.show.figure import pyplot, save_figure
 from poli.threads import thread_count
@@ -113,7 +113,7 @@ def normal_errors(mesh: Mesh, count: int, config: Options) -> dict[str, float]:
     clouds = [mesh.sample(count, rng) for _ in range(_CLOUDS)]
     truth = [normals for _, normals in clouds]
     mine = NormalErrors.of([estimate(points, config.model).normals for points, _ in clouds], truth)
-    rivals = {k: NormalErrors.of([pca(points, k=k).normals for points, _ in clouds], truth) for k in NEIGHBOURS}
+    rivals = {k: NormalErrors.of([pca(points, k=k).normals for points, _ in clouds], truth) for k in NEIGHBORS}
     by_rmse = min(rivals, key=lambda k: rivals[k].rmse)
     by_median = min(rivals, key=lambda k: rivals[k].median)
     return {
@@ -172,7 +172,7 @@ def draw_pair(mesh: Mesh, count: int, config: Options, pair: int) -> tuple[Cloud
 
 
 def with_normals(cloud: Cloud, model: str) -> Cloud:
-    fields = {"poli": estimate(cloud.points, model)} | {f"pca{k}": pca(cloud.points, k=k) for k in NEIGHBOURS}
+    fields = {"poli": estimate(cloud.points, model)} | {f"pca{k}": pca(cloud.points, k=k) for k in NEIGHBORS}
     return Cloud.of(cloud.points, {**cloud.normals, **{kind: field.axes[:, :, 0] for kind, field in fields.items()}})
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.options import option
 from benchmarks.report import Plot, Report, Table, column_list
-from benchmarks.rivals.pca import NEIGHBOURS, pca_rivals
+from benchmarks.rivals.pca import NEIGHBORS, pca_rivals
 from benchmarks.timing import medians, same_threads, stopwatch
 from poli.data import read
 from poli.data.simulate import SENSORS, scan_of
@@ -37,7 +37,7 @@ _TABLE = Table(
     cell="{ms:.2f}",
     then=[("poli / open3d", lambda by: f"{by['poli ms']['ms'] / by['open3d ms']['ms']:.2f}")],
 )
-_PLOT = Plot("points", "ms", "method", "points", "ms", kind="loglog", title=f"Covariances of {NEIGHBOURS} neighbors")
+_PLOT = Plot("points", "ms", "method", "points", "ms", kind="loglog", title=f"Covariances of {NEIGHBORS} neighbors")
 
 
 def run(options: Options) -> Iterator[Report]:
@@ -57,10 +57,10 @@ def run(options: Options) -> Iterator[Report]:
     ms = {(r["method"], r["points"]): r["ms"] for r in records}
     summary = {f"ratio_{rival}_{n}": ms["poli", n] / ms[rival, n] for n in sizes for rival in ("open3d", "small_gicp")}
     source = "the given scan" if options.scan else "a simulated town, OS2-128"
-    notes = [f"{NEIGHBOURS} neighbors, {thread_count()} threads, median of {options.repeats} runs; points drawn from {source}"]
+    notes = [f"{NEIGHBORS} neighbors, {thread_count()} threads, median of {options.repeats} runs; points drawn from {source}"]
     yield Report("pca", "PCA against Open3D and small_gicp", records, _TABLE, notes, summary, {"pca": _PLOT})
 
 
 def _contestants(points: np.ndarray) -> dict[str, Callable[[], object]]:
-    mine = {"poli": lambda: pca(points, k=NEIGHBOURS), "poli with normals": lambda: pca(points, k=NEIGHBOURS).normals}
+    mine = {"poli": lambda: pca(points, k=NEIGHBORS), "poli with normals": lambda: pca(points, k=NEIGHBORS).normals}
     return {**mine, **pca_rivals(points)}

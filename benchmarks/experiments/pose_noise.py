@@ -32,7 +32,7 @@ from poli.learn.trainer import train
 
 KINDS: dict[str, LossKind] = {"T-Q-C": "tqc", "T-T-Q-C": "ttqc"}
 WAYS = {"directions": SCAN, "raw covariances": RAW}  # how covariances enter GICP: ours, and the paper's
-_SENSOR, _VOXEL = "vlp16", 0.5  # metres
+_SENSOR, _VOXEL = "vlp16", 0.5  # meters
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def report(options: Options, config: TrainConfig, models: dict[str, str]) -> Rep
     assert sources is not None
     notes = [
         f"odometry from scan to scan, {_SENSOR} at {_VOXEL:g} m, on drives of {options.scans} scans in held-out worlds "
-        f"({', '.join(options.places)}): the mean over them of the RPE's root mean square, in centimetres, by frames apart",
+        f"({', '.join(options.places)}): the mean over them of the RPE's root mean square, in centimeters, by frames apart",
         "directions: covariances enter GICP by their axes and as trust, as our odometry uses them; raw covariances: as they are, "
         "thickened by 3 cm, as the paper does",
         f"trained for {config.schedule.steps} steps with measured poses that are wrong by {sources.rotation_noise:g} degrees "

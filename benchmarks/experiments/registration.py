@@ -41,12 +41,12 @@ _DENSE_SENSOR = "os2_128"  # thinned to those numbers of beams
 # Features want surfaces without holes wherever there are some, and mind noise less than odometry does: five samples of every
 # ellipsoid. On drives of worlds for validation that was better than any limit on thickness.
 FOR_FEATURES = DensifyConfig(per_point=5, max_sigma=8.0, max_thickness=None)
-# Metres. The first is what KISS-Matcher suggests for scans outdoors; the other pipeline does as well on raw scans at 0.5 m as at
+# Meters. The first is what KISS-Matcher suggests for scans outdoors; the other pipeline does as well on raw scans at 0.5 m as at
 # 0.3, and is several times faster.
 VOXELS = {KISS_MATCHER: 0.3, TEASER: 0.5, OURS: 0.0}
 
 
-LIMITS = {"10°": (10.0, np.inf), "5°, 2 m": (5.0, 2.0), "10°, 2 m": (10.0, 2.0)}  # degrees, metres
+LIMITS = {"10°": (10.0, np.inf), "5°, 2 m": (5.0, 2.0), "10°, 2 m": (10.0, 2.0)}  # degrees, meters
 _STRICT = "5°, 2 m"
 
 
@@ -65,7 +65,7 @@ class Options:
     processes: int = option(0, PROCESSES, least=0)
     fewer_places: int = 2
     of_real: int = 15  # pairs of each real sequence
-    most: float = 12.0  # metres between the two scans
+    most: float = 12.0  # meters between the two scans
     other_voxels: tuple[float, ...] = (0.3, 0.5, 1.0)
 
     @property
@@ -87,7 +87,7 @@ class Job:
     system: str
     way: str
     pairs: int
-    voxel: float  # metres
+    voxel: float  # meters
     sensor: str  # whose preset `poli.register` takes
     table: str  # of `TABLES`
     beams: int
@@ -150,7 +150,7 @@ def _thinned(sequence: RealSequence, beams: int) -> RealSequence:
 
 
 def _run_job(options: Options, job: Job) -> dict[str, Any]:
-    """The job, and for every pair: rotation errors in degrees, translation errors in metres, seconds of registering alone."""
+    """The job, and for every pair: rotation errors in degrees, translation errors in meters, seconds of registering alone."""
     drive = job.source.open()
     way = _way(options, job)
     key = {
@@ -166,7 +166,7 @@ def _run_job(options: Options, job: Job) -> dict[str, Any]:
 
 
 def register_pairs(drive: RecordedDrive, way: Augmentation, job: Job, most: float) -> dict[str, list[float]]:
-    """180 degrees and 1e9 metres where no pose was found."""
+    """180 degrees and 1e9 meters where no pose was found."""
     register = registrar(job.system, job.voxel, job.sensor)
     rotations, translations, seconds = [], [], []
     for pair in place_pairs(drive.poses, job.pairs, most, seed=0):
@@ -247,7 +247,7 @@ def places_report(records: Sequence[Record], options: Options) -> Report:
     notes = [
         f"Success in percent: {options.pairs} random pairs a place, at most {options.most:g} m apart, VLP-16, in simulated worlds "
         "that no model was trained on; the source is turned about its vertical axis by any angle. The best of a row is bold.",
-        "KISS-Matcher runs with its defaults at the voxel size given. TEASER-like: PCA normals of 16 neighbours, FPFH of five "
+        "KISS-Matcher runs with its defaults at the voxel size given. TEASER-like: PCA normals of 16 neighbors, FPFH of five "
         "voxels' radius, mutual matches, maximum clique, GNC-TLS with one voxel as noise bound.",
         f"{AUGMENTATIONS[1]} and {POLI} are sampled alike (`poli densify --per-point 5 --max-sigma 8 --max-thickness 0`); "
         f"{AUGMENTATIONS[2]} is the stand-in for learned upsampling of `python -m benchmarks augmentation`.",

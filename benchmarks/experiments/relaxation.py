@@ -34,7 +34,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Scenario:
-    """f = x'A x-like quadratics, given by the minimisers of their updates."""
+    """f = x'A x-like quadratics, given by the minimizers of their updates."""
 
     name: str
     formula: str
@@ -122,7 +122,7 @@ def _plot(paths: dict[str, dict[str, np.ndarray]], curves: dict[str, np.ndarray]
     figure, axes = plt.subplots(2, 2, figsize=(11, 8))
     for panel, s in zip(axes[0], SCENARIOS, strict=True):
         x, z = np.meshgrid(np.linspace(-5, 7, 200), np.linspace(-5, 7, 200))
-        panel.contour(x, z, np.log1p(s.f(x, z) + s.g(z)), 20, cmap="Greys", linewidths=0.6)  # type: ignore[arg-type]
+        panel.contour(x, z, np.log1p(s.f(x, z) + s.g(z)), 20, cmap="Grays", linewidths=0.6)  # type: ignore[arg-type]
         for mode, line in paths[s.name].items():
             panel.plot(line[:, 0], line[:, 1], marker=".", label=f"{mode}: ends at ({line[-1, 0]:.2f}, {line[-1, 1]:.2f})")
         panel.set(title=f"Scenario {s.name}: {s.formula}", xlabel="x", ylabel="z")

@@ -18,7 +18,7 @@ from benchmarks.data.sized_clouds import SizedCloud, real_cloud, simulated_cloud
 from benchmarks.fresh_process import FIRST_POINTS, first_call_seconds, peak_mb
 from benchmarks.options import MODEL, REAL, option
 from benchmarks.report import Column, Plot, Report, Table
-from benchmarks.rivals.pca import NEIGHBOURS, pca_rivals
+from benchmarks.rivals.pca import NEIGHBORS, pca_rivals
 from benchmarks.timing import STAGES, medians, same_threads, stage_times, stopwatch
 from poli.errors import InputError
 from poli.estimation import estimate, pca
@@ -26,7 +26,7 @@ from poli.voxels import voxel_downsample
 
 SIZES = (5_000, 10_000, 15_000, 20_000, 25_000, 30_000, 60_000, 120_000)
 _LEAST_SIZE = 100
-_VOXEL = 0.2  # metres
+_VOXEL = 0.2  # meters
 _NAMES = {"poli": "POLI", "pca": "our PCA", "open3d": "Open3D", "small_gicp": "small_gicp"}
 
 
@@ -67,7 +67,7 @@ def run(options: Options) -> Iterator[Report]:
     summary = {"vlp16_ms": vlp16["total_ms"], "vlp16": vlp16, "threads": threads, "repeats": options.repeats}
     notes = [
         f"milliseconds, medians of {options.repeats} runs, {threads} threads for everyone, contestants in turns; points are not "
-        f"voxelised; model {Path(options.model).name}; PCA of {NEIGHBOURS} neighbours",
+        f"voxelized; model {Path(options.model).name}; PCA of {NEIGHBORS} neighbors",
         "the stages are of a second series of runs, so that their sum is not quite POLI's time, which is that of `poli.estimate`",
         "peak: resident memory of `poli.estimate` in a fresh process above what it held before, with model and kernels loaded; the "
         "input points do not count, the ellipsoids that come back do",
@@ -88,7 +88,7 @@ def run(options: Options) -> Iterator[Report]:
         grown = ", ".join(f"{_NAMES[name]} {exponent:.2f}" for name, exponent in exponents.items())
         notes.append(f"{kind}, exponents of N: {grown}")
     notes.append(
-        f"a sweep of a VLP-16 of {vlp16['returns']:.0f} returns: {vlp16['voxel_ms']:.1f} ms to voxelise at {_VOXEL} m, "
+        f"a sweep of a VLP-16 of {vlp16['returns']:.0f} returns: {vlp16['voxel_ms']:.1f} ms to voxelize at {_VOXEL} m, "
         f"{vlp16['estimate_ms']:.1f} ms to estimate the {vlp16['points']:.0f} points left, {vlp16['total_ms']:.1f} ms together"
     )
     if first_call:
@@ -122,7 +122,7 @@ def _exponents(records: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _contestants(points: np.ndarray, model: str) -> dict[str, Callable[[], object]]:
-    return {"poli": lambda: estimate(points, model, warn=False), "pca": lambda: pca(points, k=NEIGHBOURS), **pca_rivals(points)}
+    return {"poli": lambda: estimate(points, model, warn=False), "pca": lambda: pca(points, k=NEIGHBORS), **pca_rivals(points)}
 
 
 def _vlp16(options: Options) -> dict[str, float]:

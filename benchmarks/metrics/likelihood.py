@@ -1,6 +1,6 @@
 """How well covariances explain the matches of two scans: the likelihood of the residuals, and PCA tuned to do its best at it.
 
-A match is a point q_i of the scan Q and its nearest neighbour p_i of the scan P under a pose: d_i = q_i - (R p_i + t). The
+A match is a point q_i of the scan Q and its nearest neighbor p_i of the scan P under a pose: d_i = q_i - (R p_i + t). The
 covariance C_i estimated at q_i says d_i ~ N(0, 2 C_i), once for the surface that q_i stands for and once for that of p_i.
 """
 
@@ -15,19 +15,19 @@ from scipy.optimize import minimize
 from poli.ellipsoids import gaussian
 from poli.errors import InputError
 from poli.estimation import pca
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.scan import ScanLike, points_of
 from poli.se3 import check_pose
 from poli.validation import real_array, real_number, whole_number
 
 # Real matches have heavy tails (things that move, that only one scan sees), and under a Gaussian alone a handful of them would
-# decide: one match in ten is taken to be an outlier, a metre wide.
+# decide: one match in ten is taken to be an outlier, a meter wide.
 OUTLIERS = 0.1
-_OUTLIER_SIGMA = 1.0  # metres
-_LEAST_GATE = 2.0  # metres
+_OUTLIER_SIGMA = 1.0  # meters
+_LEAST_GATE = 2.0  # meters
 _LOG_2PI = np.log(2.0 * np.pi)
 
-# Where the tuning of PCA may go: (log scale, log floor in metres). A floor at its lower edge is none: the scale alone does best.
+# Where the tuning of PCA may go: (log scale, log floor in meters). A floor at its lower edge is none: the scale alone does best.
 _BOUNDS = ((np.log(1e-6), np.log(1e3)), (np.log(1e-4), np.log(1.0)))
 _GRID_SCALES = np.log([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0])
 _GRID_FLOORS = np.log([0.003, 0.01, 0.03, 0.1, 0.3])
@@ -35,7 +35,7 @@ _GRID_MATCHES = 20_000  # are enough to choose where to start
 _STARTS = 3
 
 # On thinned scans at small voxels a few rings look like lines until k spans several of them: the best k is in the hundreds there.
-NEIGHBOURS = (6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+NEIGHBORS = (6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class TunedPca:
 
     k: int
     scale: float
-    floor: float  # metres
+    floor: float  # meters
     nll: float  # nats per match, mean
     median_squared: float  # of d'(2C)^-1 d
     mean_squared: float
@@ -68,14 +68,14 @@ class TunedPca:
 
 
 def gate_for(voxel: float) -> float:
-    """Metres beyond which nearest points are no match: 2 m, or two voxels where that is more."""
-    return max(_LEAST_GATE, 2.0 * real_number(voxel, "voxel", "a positive number of metres", above=True))
+    """Meters beyond which nearest points are no match: 2 m, or two voxels where that is more."""
+    return max(_LEAST_GATE, 2.0 * real_number(voxel, "voxel", "a positive number of meters", above=True))
 
 
 def match(q: ScanLike, p: ScanLike, T_q_p: np.ndarray, gate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of `q` (M,) whose nearest point of `p` under the pose is within `gate` metres, and d = q - (R p + t) there (M, 3)."""
+    """Rows of `q` (M,) whose nearest point of `p` under the pose is within `gate` meters, and d = q - (R p + t) there (M, 3)."""
     q, p, T = points_of(q, "q"), points_of(p, "p"), check_pose(T_q_p, "T_q_p")
-    gate = real_number(gate, "gate", "a positive number of metres", above=True)
+    gate = real_number(gate, "gate", "a positive number of meters", above=True)
     moved = p @ T[:3, :3].T + T[:3, 3]
     distances, nearest = NeighborIndex(moved).nearest(1, q)
     rows = np.flatnonzero(distances[:, 0] <= gate)
@@ -102,12 +102,12 @@ def squared(d: np.ndarray, covariances: np.ndarray) -> np.ndarray:  # (M, 3), (M
     return gaussian.mahalanobis_squared(np.zeros_like(d), 2.0 * covariances, d)
 
 
-def tuned_pca(pairs: Sequence[Matches], ks: Sequence[int] = NEIGHBOURS) -> TunedPca:
+def tuned_pca(pairs: Sequence[Matches], ks: Sequence[int] = NEIGHBORS) -> TunedPca:
     """The k, global scale and floor under which PCA's mean NLL over all matches of `pairs` is least."""
     if not any(len(pair.rows) for pair in pairs):
         raise InputError("tuned_pca: no matches to tune on; check that the pose is T_q_p and that the gate is wide enough")
     if not ks:
-        raise InputError("tuned_pca: ks is empty; name at least one number of neighbours")
+        raise InputError("tuned_pca: ks is empty; name at least one number of neighbors")
     return min((_tuned(pairs, whole_number(k, "k", least=1)) for k in ks), key=lambda tuned: tuned.nll)
 
 
@@ -135,7 +135,7 @@ def _in_axes(pair: Matches, k: int) -> tuple[np.ndarray, np.ndarray]:  # (M, 3),
 
 
 def _starts(variances: np.ndarray, components: np.ndarray) -> list[np.ndarray]:
-    """Grid points below all their neighbours. There can be two valleys: thin ellipsoids that let the bent surfaces be outliers, and
+    """Grid points below all their neighbors. There can be two valleys: thin ellipsoids that let the bent surfaces be outliers, and
     balls that swallow everything."""
     few = slice(None, None, max(1, len(variances) // _GRID_MATCHES))
     grid = [[np.array((scale, floor)) for floor in _GRID_FLOORS] for scale in _GRID_SCALES]

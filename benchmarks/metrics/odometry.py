@@ -16,17 +16,17 @@ from poli.tasks.trajectories import RelativeErrors, relative_errors, segment_err
 from poli.tasks.trajectories.pose_errors import path_lengths
 
 DELTAS = (1, 50, 100)  # frames
-SEGMENTS = (20.0, 40.0, 60.0, 80.0)  # metres: the drives are too short for KITTI's 100 to 800
-_STANDING = 1.0  # metres: what moved less has no drift
+SEGMENTS = (20.0, 40.0, 60.0, 80.0)  # meters: the drives are too short for KITTI's 100 to 800
+_STANDING = 1.0  # meters: what moved less has no drift
 
 
 @dataclass(frozen=True)
 class Rpe:
     """Relative pose errors of all pairs of scans so far apart; NaN where there is no pair."""
 
-    metres: float  # root mean square
+    meters: float  # root mean square
     degrees: float  # root mean square
-    spread: float  # metres: standard deviation of the single errors
+    spread: float  # meters: standard deviation of the single errors
     count: int
 
     @staticmethod
@@ -42,12 +42,12 @@ class Judged:
     real: bool
     method: str
     setting: str
-    voxel: float  # metres; 0: the method's own
+    voxel: float  # meters; 0: the method's own
     rpe: dict[int, Rpe]  # by frames
     drift: float  # percent of the path, over `drift_frames`
     drift_frames: int
     segments: float  # percent: KITTI's measure on shorter segments
-    refined: float  # metres: RPE from scan to scan against refined poses; NaN where the poses are the truth
+    refined: float  # meters: RPE from scan to scan against refined poses; NaN where the poses are the truth
     milliseconds: float  # median time of a scan; NaN where it was not measured with the machine to itself
     restarts: int
     degenerate: int
@@ -61,7 +61,7 @@ class Judged:
         known: dict[str, Any] = {name: getattr(self, name) for name in ("drive", "method", "setting")}
         known |= {"voxel_m": self.voxel, "restarts": self.restarts, "degenerate_scans": self.degenerate}
         for frames, rpe in self.rpe.items():
-            known |= {f"rpe_{frames}_m": rpe.metres, f"rpe_{frames}_deg": rpe.degrees}
+            known |= {f"rpe_{frames}_m": rpe.meters, f"rpe_{frames}_deg": rpe.degrees}
             known |= {f"rpe_{frames}_spread_m": rpe.spread, f"rpe_{frames}_pairs": rpe.count}
         known |= {"drift_percent": self.drift, "drift_frames": self.drift_frames, "segments_percent": self.segments}
         return known | {"rpe_1_refined_m": self.refined, "milliseconds": self.milliseconds}
@@ -101,8 +101,8 @@ def judge(
 def _drift(estimated: np.ndarray, truth: np.ndarray, frames: int) -> float:
     """Percent: how far off the end of a stretch of so many frames is, of the stretch's path; the mean over all stretches."""
     errors = relative_errors(estimated, truth, frames, pairs="all")
-    travelled = path_lengths(truth)
-    path = travelled[errors.rows[:, 1]] - travelled[errors.rows[:, 0]]
+    traveled = path_lengths(truth)
+    path = traveled[errors.rows[:, 1]] - traveled[errors.rows[:, 0]]
     moving = path >= _STANDING
     return 100.0 * float(np.mean(errors.translation[moving] / path[moving])) if moving.any() else math.nan
 
@@ -124,7 +124,7 @@ def at_best_settings(all_judged: Iterable[Judged], refined: bool = False) -> lis
 
 
 def mean_rpe(drives: Sequence[Judged], frames: int = 1) -> float:
-    return mean([judged.rpe[frames].metres for judged in drives])
+    return mean([judged.rpe[frames].meters for judged in drives])
 
 
 def case(group: str, voxel: float) -> str:

@@ -9,11 +9,11 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.scan import points_of
 from poli.validation import real_array, real_number
 
-# Metres from the sensor. Beams part with range, so a figure over a whole scan says mostly how much of it was near.
+# Meters from the sensor. Beams part with range, so a figure over a whole scan says mostly how much of it was near.
 BANDS = ((0.0, 10.0), (10.0, 25.0), (25.0, 50.0), (50.0, np.inf))
 _CLOSE = 10.0  # degrees: a normal that is near enough to be of use
 
@@ -38,17 +38,17 @@ class AngleErrors:
 
 @dataclass(frozen=True)
 class Distances:
-    """Of samples to the true surface, in metres."""
+    """Of samples to the true surface, in meters."""
 
     count: int
     mean: float
     median: float
 
     @staticmethod
-    def of(metres: np.ndarray) -> Distances:  # (N,)
-        if not len(metres):
+    def of(meters: np.ndarray) -> Distances:  # (N,)
+        if not len(meters):
             return Distances(0, np.nan, np.nan)
-        return Distances(len(metres), float(np.mean(metres)), float(np.median(metres)))
+        return Distances(len(meters), float(np.mean(meters)), float(np.median(meters)))
 
 
 def band_label(band: tuple[float, float]) -> str:
@@ -75,7 +75,7 @@ def normal_errors(normals: np.ndarray, truth: np.ndarray) -> AngleErrors:  # (N,
 
 
 def normal_errors_by_band(normals: np.ndarray, truth: np.ndarray, ranges: np.ndarray) -> dict[str, AngleErrors]:
-    """The errors in each range band; `ranges` (N,) are the points' distances from the sensor in metres."""
+    """The errors in each range band; `ranges` (N,) are the points' distances from the sensor in meters."""
     degrees, ranges = angles(normals, truth), real_array(ranges, "ranges")
     if ranges.shape != degrees.shape:
         raise InputError(f"ranges have shape {ranges.shape}; expected ({len(degrees)},), one for each normal")
@@ -85,24 +85,24 @@ def normal_errors_by_band(normals: np.ndarray, truth: np.ndarray, ranges: np.nda
 def sample_distances(
     field: Ellipsoids,
     sigma: float,
-    distance: Callable[[np.ndarray], np.ndarray],  # (M, 3) -> (M,): metres to the true surface
+    distance: Callable[[np.ndarray], np.ndarray],  # (M, 3) -> (M,): meters to the true surface
     rng: np.random.Generator,
     per_point: int = 4,
 ) -> Distances:
     """How far from the true surface samples fall that fill the ellipsoids of `sigma` standard deviations evenly."""
     samples = field.sample(per_point, max_sigma=sigma, seed=rng)
-    metres = real_array(distance(samples), "distance")
-    if metres.shape != (len(samples),):
-        raise InputError(f"distance returned shape {metres.shape} for {len(samples)} points; expected ({len(samples)},)")
-    return Distances.of(np.abs(metres))
+    meters = real_array(distance(samples), "distance")
+    if meters.shape != (len(samples),):
+        raise InputError(f"distance returned shape {meters.shape} for {len(samples)} points; expected ({len(samples)},)")
+    return Distances.of(np.abs(meters))
 
 
 def coverage(surface_points: np.ndarray, samples: np.ndarray, reach: float) -> float:  # (S, 3), (M, 3)
-    """The share of points of the true surface, drawn by the caller where the scan sees, that have a sample within `reach` metres.
+    """The share of points of the true surface, drawn by the caller where the scan sees, that have a sample within `reach` meters.
 
     Read it beside `sample_distances`: balls as large as houses cover everything, and lie far from it.
     """
     surface_points = points_of(surface_points, "surface_points")
-    reach = real_number(reach, "reach", "a positive number of metres", above=True)
+    reach = real_number(reach, "reach", "a positive number of meters", above=True)
     nearest = NeighborIndex(points_of(samples, "samples")).nearest(1, surface_points)[0][:, 0]
     return float(np.mean(nearest <= reach))

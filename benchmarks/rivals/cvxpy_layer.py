@@ -1,7 +1,7 @@
 """The rival: the same semidefinite relaxation through cvxpylayers, as SDPRLayers and the paper do it.
 
 `full` is the paper's program over [h; vec(R); t] in 13 x 13; `reduced` gives the rival our elimination of the translation, 10 x 10.
-Both get our constraints (the paper's own are looser), centred points and a cost of size one, which the solvers need.
+Both get our constraints (the paper's own are looser), centered points and a cost of size one, which the solvers need.
 """
 
 from typing import Any, Literal

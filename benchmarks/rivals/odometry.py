@@ -1,6 +1,6 @@
 """The rivals of LiDAR odometry: small_gicp from scan to scan, in four kinds, and KISS-ICP and GenZ-ICP, which keep a map.
 
-Scan to scan, every kind is given the same voxelised points and the same first guess, and differs by what it makes of them. Each is
+Scan to scan, every kind is given the same voxelized points and the same first guess, and differs by what it makes of them. Each is
 given a few settings, and is to be judged by its best.
 """
 
@@ -24,9 +24,9 @@ from poli.voxels import voxel_downsample
 PAIRWISE = ("ICP", "PLANE_ICP", "GICP", "VGICP")  # as small_gicp calls them; of another name it makes the identity, without error
 
 # small_gicp stops at 20 steps, 1.7 mrad and 1 mm by default: too early to say which cost is the better one.
-_ITERATIONS, _SMALLEST_TURN, _SMALLEST_SHIFT = 50, 1e-4, 1e-4  # steps, radians, metres
-_FIRST_GATE = 2.0  # metres: the first motion is found from nothing, so it is looked for in a wide gate before the settings' own
-# Resolution and gate, metres. A point is matched with the voxel it is in, so that a gate only cuts corners off large ones.
+_ITERATIONS, _SMALLEST_TURN, _SMALLEST_SHIFT = 50, 1e-4, 1e-4  # steps, radians, meters
+_FIRST_GATE = 2.0  # meters: the first motion is found from nothing, so it is looked for in a wide gate before the settings' own
+# Resolution and gate, meters. A point is matched with the voxel it is in, so that a gate only cuts corners off large ones.
 _VGICP_SIZES = ((0.5, 1.0), (1.0, 0.5), (2.0, 1.0))
 _FEWEST = 10  # points
 
@@ -44,25 +44,25 @@ class PairwiseSettings:
     """How small_gicp aligns a scan to the one before."""
 
     method: str  # of `PAIRWISE`
-    gate: float  # metres: points farther apart are no match
-    neighbours: int = 20  # of normals and covariances; "ICP" has neither
-    resolution: float = 1.0  # metres: of VGICP's voxels
+    gate: float  # meters: points farther apart are no match
+    neighbors: int = 20  # of normals and covariances; "ICP" has neither
+    resolution: float = 1.0  # meters: of VGICP's voxels
 
     def __post_init__(self) -> None:
         if self.method not in PAIRWISE:
             raise InputError(f"method is {self.method!r}; expected one of {', '.join(PAIRWISE)}")
         if not self.gate > 0.0 or not self.resolution > 0.0:
-            raise InputError(f"gate is {self.gate}, resolution {self.resolution}; both are lengths in metres, above 0")
-        if self.neighbours < 5:
-            raise InputError(f"neighbours is {self.neighbours}; small_gicp needs 5 or more for a covariance")
+            raise InputError(f"gate is {self.gate}, resolution {self.resolution}; both are lengths in meters, above 0")
+        if self.neighbors < 5:
+            raise InputError(f"neighbors is {self.neighbors}; small_gicp needs 5 or more for a covariance")
 
     @property
     def label(self) -> str:
-        neighbours = "" if self.method == "ICP" else f", k {self.neighbours}"
-        return f"gate {self.gate:g} m{neighbours}{f', voxels {self.resolution:g} m' if self.method == 'VGICP' else ''}"
+        neighbors = "" if self.method == "ICP" else f", k {self.neighbors}"
+        return f"gate {self.gate:g} m{neighbors}{f', voxels {self.resolution:g} m' if self.method == 'VGICP' else ''}"
 
 
-def settings_grid(method: str, voxel: float) -> tuple[PairwiseSettings, ...]:  # metres
+def settings_grid(method: str, voxel: float) -> tuple[PairwiseSettings, ...]:  # meters
     """The settings that a method is tried with on points of this voxel size: six at most."""
     gates = sorted({0.5, 1.0, 3.0 * voxel})
     if method == "ICP":
@@ -137,8 +137,8 @@ Run = Callable[[Iterable[np.ndarray]], Track]
 @dataclass(frozen=True)
 class Method:
     about: str
-    voxelised: bool  # whether the voxel size makes a difference; if not, one run serves them all
-    ways: Callable[[float], dict[str, Run]]  # voxel size in metres -> by setting; the best one counts
+    voxelized: bool  # whether the voxel size makes a difference; if not, one run serves them all
+    ways: Callable[[float], dict[str, Run]]  # voxel size in meters -> by setting; the best one counts
 
 
 def _pairwise_ways(method: str, voxel: float) -> dict[str, Run]:
@@ -176,7 +176,7 @@ def _prepared(small_gicp: Any, points: np.ndarray, settings: PairwiseSettings, t
     """All that a scan needs on either side, once; it is the target of the next."""
     cloud = small_gicp.PointCloud(points)
     tree = small_gicp.KdTree(cloud, num_threads=threads)
-    how = {"tree": tree, "num_neighbors": settings.neighbours, "num_threads": threads}
+    how = {"tree": tree, "num_neighbors": settings.neighbors, "num_threads": threads}
     voxels = None
     if settings.method == "PLANE_ICP":
         small_gicp.estimate_normals(cloud, **how)

@@ -16,12 +16,12 @@ from poli.tasks.gicp_metric import Metric
 from poli.tasks.odometry import Odometer, OdometryConfig, Status
 
 CHOSEN = 0.0  # as a voxel size: the method chooses its own
-VARIANTS = tuple(name for name, method in METHODS.items() if method.voxelised)
-SYSTEMS = tuple(name for name, method in METHODS.items() if not method.voxelised)
+VARIANTS = tuple(name for name, method in METHODS.items() if method.voxelized)
+SYSTEMS = tuple(name for name, method in METHODS.items() if not method.voxelized)
 SCAN, MAP, PCA, RAW = "POLI scan to scan", "POLI scan to map", "PCA in our GICP", "POLI raw covariances"
 OURS = (SCAN, MAP, PCA, RAW)
 
-# Raw covariances of a few millimetres across a surface would leave GICP with nothing but the nearest walls.
+# Raw covariances of a few millimeters across a surface would leave GICP with nothing but the nearest walls.
 _RAW = GicpConfig(metric=Metric(kind="raw", thickness=0.03))
 
 
@@ -39,7 +39,7 @@ class Outcome:
 class Contestant:
     method: str
     setting: str
-    voxel: float  # metres, or `CHOSEN`
+    voxel: float  # meters, or `CHOSEN`
     run: Callable[[Sequence[np.ndarray]], Outcome]  # scans, each (N, 3)
     ours: OdometryConfig | None = None  # None: a rival
 

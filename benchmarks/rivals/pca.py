@@ -1,4 +1,4 @@
-"""Covariances of neighbours as Open3D and small_gicp compute them."""
+"""Covariances of neighbors as Open3D and small_gicp compute them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from poli.errors import MissingExtra, PoliError
 from poli.threads import thread_count
 
-NEIGHBOURS = 24
+NEIGHBORS = 24
 
 
 def pca_rivals(points: np.ndarray) -> dict[str, Callable[[], object]]:  # (N, 3)
@@ -25,9 +25,9 @@ def pca_rivals(points: np.ndarray) -> dict[str, Callable[[], object]]:  # (N, 3)
 
     def by_open3d() -> None:
         cloud.covariances = open3d.utility.Matrix3dVector()  # kept ones would be reused
-        cloud.estimate_covariances(open3d.geometry.KDTreeSearchParamKNN(NEIGHBOURS))
+        cloud.estimate_covariances(open3d.geometry.KDTreeSearchParamKNN(NEIGHBORS))
 
     def by_small_gicp() -> None:
-        small_gicp.estimate_covariances(other, num_neighbors=NEIGHBOURS, num_threads=thread_count())
+        small_gicp.estimate_covariances(other, num_neighbors=NEIGHBORS, num_threads=thread_count())
 
     return {"open3d": by_open3d, "small_gicp": by_small_gicp}

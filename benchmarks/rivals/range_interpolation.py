@@ -18,8 +18,8 @@ from benchmarks.data.rings import nearest_ring
 class RangeInterpolation:
     rows: int = 3  # new ones between two rings: 16 beams become 61, as upsampling by four does
     # Two returns, one above the other, are of one surface if their ranges differ by no more than the larger of these two. On flat
-    # ground neighbouring rings differ by a share that grows with the distance; half served KISS-ICP better than a fifth.
-    nearest: float = 0.5  # metres
+    # ground neighboring rings differ by a share that grows with the distance; half served KISS-ICP better than a fifth.
+    nearest: float = 0.5  # meters
     share: float = 0.5  # of the shorter range
     aside: float = 0.3  # degrees: returns farther apart in azimuth are not one above the other
 

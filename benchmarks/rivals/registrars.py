@@ -15,7 +15,7 @@ from poli.tasks.clique import maximum_clique
 from poli.tasks.graph import consistency_graph
 from poli.voxels import voxel_downsample
 
-_FEATURE_NEIGHBOURS = 100  # Open3D's custom
+_FEATURE_NEIGHBORS = 100  # Open3D's custom
 
 
 def clique_pose(p: np.ndarray, q: np.ndarray, noise: float) -> np.ndarray | None:  # (M, 3), (M, 3) -> (4, 4)
@@ -66,7 +66,7 @@ class Contestant:
 
 def fpfh_clique(kind: str, noise: float, source: Cloud, target: Cloud) -> np.ndarray | None:
     """One-scale FPFH, mutual matches, maximum clique, GNC-TLS: the paper's pipeline."""
-    features = [fpfh(cloud.points, cloud.normals[kind], _RADIUS, _FEATURE_NEIGHBOURS) for cloud in (source, target)]
+    features = [fpfh(cloud.points, cloud.normals[kind], _RADIUS, _FEATURE_NEIGHBORS) for cloud in (source, target)]
     matches = mutual_matches(features[0], features[1])
     T = clique_pose(source.points[matches[:, 0]], target.points[matches[:, 1]], noise)
     return None if T is None else T[:3, :3]
@@ -86,7 +86,7 @@ def kiss_matcher(voxel: float, source: Cloud, target: Cloud) -> np.ndarray | Non
     return None if T is None else T[:3, :3]
 
 
-NEIGHBOURS = (6, 8, 10, 12, 16, 24)  # of PCA
+NEIGHBORS = (6, 8, 10, 12, 16, 24)  # of PCA
 _VOXELS = (0.02, 0.03, 0.05, 0.08)  # of KISS-Matcher
 _PAPER = 0.1  # noise bound of the paper's pipeline
 _EXAMPLE = 0.05  # of TEASER++'s own example
@@ -100,7 +100,7 @@ CONTESTANTS: dict[str, Contestant] = {
     ),
     "PCA + FPFH": Contestant(
         "PCA's normals in the same pipeline, with the k that registers most",
-        tuple(partial(fpfh_clique, f"pca{k}", _PAPER) for k in NEIGHBOURS),
+        tuple(partial(fpfh_clique, f"pca{k}", _PAPER) for k in NEIGHBORS),
     ),
     "true + FPFH": Contestant(
         "the surface's own normals in the same pipeline, turned outward by the same rule: its ceiling",
@@ -111,11 +111,11 @@ CONTESTANTS: dict[str, Contestant] = {
         f"KISS-Matcher alone, the best voxel of {', '.join(map(str, _VOXELS))}", tuple(partial(kiss_matcher, v) for v in _VOXELS)
     ),
     "TEASER-like": Contestant(
-        "PCA of 12 neighbours, FPFH, maximum clique and GNC-TLS at the noise bound of TEASER++'s example, 0.05",
+        "PCA of 12 neighbors, FPFH, maximum clique and GNC-TLS at the noise bound of TEASER++'s example, 0.05",
         (partial(fpfh_clique, "pca12", _EXAMPLE),),
     ),
     "poli.register": Contestant("POLI's normals in our own search", (partial(search, "poli"),)),
-    "PCA in search": Contestant("PCA's normals, of 12 neighbours, in our own search", (partial(search, "pca12"),)),
+    "PCA in search": Contestant("PCA's normals, of 12 neighbors, in our own search", (partial(search, "pca12"),)),
     "true in search": Contestant("the surface's own normals in our own search: its ceiling", (partial(search, "true"),)),
 }
 
@@ -125,8 +125,8 @@ CONTESTANTS: dict[str, Contestant] = {
 Registrar = Callable[[np.ndarray, np.ndarray], np.ndarray | None]  # (N, 3), (M, 3) -> (4, 4)
 
 KISS_MATCHER, TEASER, OURS = "KISS-Matcher", "TEASER-like", "poli.register"
-_NEIGHBOURS = 16  # of PCA's normals; fewer or a radius cost raw scans of 16 rings some success
-_FARTHEST = 80.0  # metres
+_NEIGHBORS = 16  # of PCA's normals; fewer or a radius cost raw scans of 16 rings some success
+_FARTHEST = 80.0  # meters
 _MATCHES = 6000  # more are thinned evenly, for the graph of them to fit into memory
 
 
@@ -146,8 +146,8 @@ def _teaser_like(voxel: float, source: np.ndarray, target: np.ndarray) -> np.nda
     for scan in (source, target):
         points = voxel_downsample(scan.astype(np.float64), voxel).points
         points = points[np.einsum("ni,ni->n", points, points) <= _FARTHEST**2]
-        normals = pca(points, k=_NEIGHBOURS).oriented_normals(np.zeros(3))
-        clouds.append((points, fpfh(points, normals, 5.0 * voxel, _FEATURE_NEIGHBOURS)))
+        normals = pca(points, k=_NEIGHBORS).oriented_normals(np.zeros(3))
+        clouds.append((points, fpfh(points, normals, 5.0 * voxel, _FEATURE_NEIGHBORS)))
     (P, source_features), (Q, target_features) = clouds
     matches = mutual_matches(source_features, target_features)
     matches = matches[np.linspace(0, len(matches) - 1, min(_MATCHES, len(matches))).astype(int)]

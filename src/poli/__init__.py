@@ -6,7 +6,7 @@ scan = poli.read("scan.pcd")          # Scan; (N, 3) arrays are accepted whereve
 scans = poli.dataset("kitti", path, sequence="07")        # scans in order, with their poses
 field = poli.estimate(points, model="objects")            # Ellipsoids: one Gaussian for each point, by a trained network
 field = poli.pca(scan, k=24)          # the hand-crafted rival, same type
-scan = poli.voxel_downsample(scan, 0.5)                   # one point for each voxel of half a metre
+scan = poli.voxel_downsample(scan, 0.5)                   # one point for each voxel of half a meter
 dense = poli.densify(scan, per_point=7)                  # Scan: the originals first, then samples of their ellipsoids
 result = poli.register(source, target)                   # the pose between two clouds of one object
 poses = poli.odometry(scans, voxel=0.5)                  # (M, 4, 4), each T_world_scan, world = the first scan

@@ -1,4 +1,4 @@
-"""ROS's PointCloud2 messages: fields by offset, type and byte order; organised clouds row by row.
+"""ROS's PointCloud2 messages: fields by offset, type and byte order; organized clouds row by row.
 
 Nothing of ROS is imported: a message is whatever has these attributes, be it of rclpy, rospy or rosbags.
 """

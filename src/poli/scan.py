@@ -14,7 +14,7 @@ from poli.pointcloud2 import PointCloud2, columns_of_cloud, is_pointcloud2, stam
 from poli.se3 import check_pose
 from poli.validation import real_array
 
-_FLOAT32_REACH = 8192.0  # metres: beyond it, float32 steps are wider than a millimetre
+_FLOAT32_REACH = 8192.0  # meters: beyond it, float32 steps are wider than a millimeter
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Scan:
         return replace(self.select(good), dropped=self.dropped + lost)
 
     def transform(self, T_target_source: np.ndarray) -> Scan:  # (4, 4)
-        """The points in another frame; fields stay as they are. Float32 points that it would misplace by more than a millimetre
+        """The points in another frame; fields stay as they are. Float32 points that it would misplace by more than a millimeter
         (more than 8 km from the new origin) come back in float64."""
         T = check_pose(T_target_source, "T_target_source")
         moved = self.points.astype(np.float64) @ T[:3, :3].T + T[:3, 3]

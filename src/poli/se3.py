@@ -113,7 +113,7 @@ def quaternion(R: np.ndarray) -> np.ndarray:  # (3, 3) -> (4,)
 def measured(
     T: np.ndarray, rotation_noise: float, translation_noise: float, rng: np.random.Generator
 ) -> np.ndarray:  # (4, 4) -> (4, 4)
-    """The pose as an instrument gives it: `rotation_noise` in degrees and `translation_noise` in metres are one sigma an axis."""
+    """The pose as an instrument gives it: `rotation_noise` in degrees and `translation_noise` in meters are one sigma an axis."""
     out = T.copy()
     out[:3, :3] = T[:3, :3] @ so3_exp(np.deg2rad(rotation_noise) * rng.standard_normal(3))
     out[:3, 3] += translation_noise * rng.standard_normal(3)

@@ -42,7 +42,7 @@ def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 2
     if threads <= 1:
         work(0, total)
         return
-    # A whole number of chunks a thread; a few more than one, since neighbourhoods differ in cost.
+    # A whole number of chunks a thread; a few more than one, since neighborhoods differ in cost.
     chunks = threads * min(_CHUNKS_PER_THREAD, max(1, total // (threads * smallest)))
     edges = [total * i // chunks for i in range(chunks + 1)]
     waiting = iter(list(pairwise(edges)))  # next() of a list's iterator is atomic: whoever is free takes the next

@@ -1,4 +1,4 @@
-"""One point a voxel: what every LiDAR pipeline does to a scan before it looks for neighbours."""
+"""One point a voxel: what every LiDAR pipeline does to a scan before it looks for neighbors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIE = 1e-6  # of squared distances to the mean: a thousand times their rounding
 
 
 def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> Scan:
-    """One point for each voxel of `size` metres, in the order of the voxels' first returns.
+    """One point for each voxel of `size` meters, in the order of the voxels' first returns.
 
     `mean` is the average of the voxel's points (as Open3D and small_gicp do), with the fields of the return nearest to it, so that
     a ring or a normal stays one that was measured; of two that are as near (two points always are), the one of the smaller x, y, z.

@@ -24,7 +24,7 @@ TESTS = Path(__file__).parent.parent
 # Of what decides numbers. Files, commands and pictures do not differ between CPUs.
 FILES = (
     "test_certify.py", "test_certify_form.py", "test_certify_prior.py", "test_certify_refusals.py", "test_degenerate_poses.py",
-    "test_pca.py", "test_neighbours.py", "test_grouping.py", "test_runtime.py", "test_gicp.py", "test_fpfh.py", "test_clique.py",
+    "test_pca.py", "test_neighbors.py", "test_grouping.py", "test_runtime.py", "test_gicp.py", "test_fpfh.py", "test_clique.py",
     "test_registration.py", "test_odometry.py",
 )  # fmt: skip
 # What two machines may differ by: verdicts in nothing, solutions of well-posed problems by rounding, the network in float32 by its

@@ -14,7 +14,7 @@ from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, PCA, RAW, 
 from poli.se3 import inverse
 from poli.show.figure import pyplot, save_figure
 
-_COLOURS = {
+_COLORS = {
     "ICP": "#9e9e9e",
     "Plane ICP": "#8d6e63",
     "GICP": "#1e88e5",
@@ -26,7 +26,7 @@ _COLOURS = {
     PCA: "#546e7a",
     RAW: "#f48fb1",
 }
-_TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # centimetres
+_TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # centimeters
 
 Shown = tuple[str, float]  # method and voxel
 
@@ -67,7 +67,7 @@ def _draw_case(axes: Any, of_sensor: Sequence[Judged], sensor: str, voxel: float
         values = [100 * mean_rpe(by_shown[shown]) for shown in family]
         for offset, (shown, value) in enumerate(zip(family, values, strict=True)):
             bar = 50 * mean([j.rpe[1].spread for j in by_shown[shown]])
-            axes.errorbar(x + offset, value, yerr=bar, fmt="o", color=_COLOURS.get(shown[0]), capsize=3, ms=5)
+            axes.errorbar(x + offset, value, yerr=bar, fmt="o", color=_COLORS.get(shown[0]), capsize=3, ms=5)
             labels.append(f"{MAP}, own voxel" if shown == (MAP, CHOSEN) else shown[0])
         if values:
             lowest = int(np.argmin(values))
@@ -100,13 +100,13 @@ def plot_trajectories(best: Sequence[Judged], truths: Mapping[str, np.ndarray], 
         turned = _along(truth[-1, :2, 3])
         above.plot(*(turned @ truth[:, :2, 3].T), color="k", lw=5, alpha=0.3, label="truth")
         for (method, voxel), judged in shown.items():
-            style = {"color": _COLOURS.get(method), "lw": 2.0 if method in OURS else 1.2, "ls": "--" if voxel == CHOSEN else "-"}
+            style = {"color": _COLORS.get(method), "lw": 2.0 if method in OURS else 1.2, "ls": "--" if voxel == CHOSEN else "-"}
             label = f"{method}, {'on a map' if voxel == CHOSEN else 'scan to scan'}" if method not in OURS else method
             above.plot(*(turned @ judged.poses[:, :2, 3].T), label=label, **style)
             away.plot(range(1, len(truth)), np.linalg.norm(judged.poses[1:, :3, 3] - truth[1:, :3, 3], axis=1), **style)
         voxel = next(voxel for _, voxel in shown if voxel != CHOSEN)
-        above.set(title=f"{drive}, {voxel:g} m, from above", xlabel="metres along", ylabel="metres across, stretched")
-        away.set(title="distance from the truth", xlabel="scan", ylabel="metres", yscale="log")
+        above.set(title=f"{drive}, {voxel:g} m, from above", xlabel="meters along", ylabel="meters across, stretched")
+        away.set(title="distance from the truth", xlabel="scan", ylabel="meters", yscale="log")
         for drawn in (above, away):
             drawn.grid(alpha=0.25)
     handles, labels = axes[0, 0].get_legend_handles_labels()

@@ -15,7 +15,7 @@ from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, PCA, RAW, 
 from poli.tasks.odometry import OdometryConfig
 
 SETTINGS_NOTE = (
-    "small_gicp's methods: the setting (gate, neighbours, voxels) with the least mean RPE from scan to scan over the {drives}, one "
+    "small_gicp's methods: the setting (gate, neighbors, voxels) with the least mean RPE from scan to scan over the {drives}, one "
     "for each method and voxel size; POLI: the defaults everywhere. All settings are in the JSON"
 )
 
@@ -30,7 +30,7 @@ def by_sensor_report(everything: Sequence[Judged]) -> Report:
     records = [
         {
             "case": name, "frames": frames, "method": method, "rpe_m": mean_rpe(drives, frames),
-            "over_places_m": float(np.std([j.rpe[frames].metres for j in drives])),
+            "over_places_m": float(np.std([j.rpe[frames].meters for j in drives])),
             "of_errors_m": mean(j.rpe[frames].spread for j in drives),
             "rotation_deg": mean(j.rpe[frames].degrees for j in drives),
             "pairs": sum(j.rpe[frames].count for j in drives), "restarts": sum(j.restarts for j in drives),
@@ -40,7 +40,7 @@ def by_sensor_report(everything: Sequence[Judged]) -> Report:
     ]  # fmt: skip
     compared = compare_drives(best, simulated)
     notes = [
-        "RPE: root mean square of the relative translation errors over all pairs of scans so many frames apart, in centimetres: "
+        "RPE: root mean square of the relative translation errors over all pairs of scans so many frames apart, in centimeters: "
         "the mean over the places ± the standard deviation over them (the mean of the rotation errors' RMSE, in degrees)",
         _drives_note(simulated),
         SETTINGS_NOTE.format(drives="places of a sensor"),
@@ -86,7 +86,7 @@ def by_drive_report(everything: Sequence[Judged]) -> Report:
     """Every drive on its own, real ones included, the worst for us first."""
     records = compare_drives(at_best_settings(everything), everything)
     notes = [
-        "RPE from scan to scan, in centimetres; POLI: how much larger its error is than that to the left, the worst for it first",
+        "RPE from scan to scan, in centimeters; POLI: how much larger its error is than that to the left, the worst for it first",
         SETTINGS_NOTE.format(drives="drives of a sensor, or on the one real sequence"),
         "best on this drive alone: the least error of any of small_gicp's methods with any setting, chosen with the answer known",
         "real sequences: against the given poses; in the last column against refined ones, and the best on the drive alone there",
@@ -153,7 +153,7 @@ def systems_report(everything: Sequence[Judged]) -> Report:
             shown.append({**mine[0], **means, **times, "shown_as": name, "restarts": sum(flat["restarts"] for flat in mine)})
     tunings = sorted({f"{j.group}: {j.setting}" for j in best if j.method == "GenZ-ICP"})
     notes = [
-        "RPE in centimetres over all pairs of scans 1, 50 and 100 frames apart; -: the sequence is too short",
+        "RPE in centimeters over all pairs of scans 1, 50 and 100 frames apart; -: the sequence is too short",
         "drift: the end of 100 frames (or of all that there are) against the path, in percent, averaged over all starts; segments: "
         f"KITTI's measure on {', '.join(f'{s:g}' for s in SEGMENTS)} m, since the drives are too short for its 100 to 800 m",
         "time: median of a scan in milliseconds (times KISS-ICP's), one after another with nothing beside it, the same threads",
@@ -171,7 +171,7 @@ def real_report(everything: Sequence[Judged]) -> Report:
     own = {m: f"{m}, own voxel" if m == MAP else m for m in present([j for j in best if j.voxel == CHOSEN], (*SYSTEMS, MAP))}
     records = []
     for name in by_case(best):
-        given = {m: j.rpe[1].metres for m, j in _of_case(best, name, own).items()}
+        given = {m: j.rpe[1].meters for m, j in _of_case(best, name, own).items()}
         refined = {m: j.refined for m, j in _of_case(best_refined, name, own).items()}
         least = [min(errors.values()) for errors in (given, refined)]
         for m in given:
@@ -198,9 +198,9 @@ def real_report(everything: Sequence[Judged]) -> Report:
         ],
     )
     notes = [
-        "RPE from scan to scan in centimetres, against the given poses / against refined ones",
+        "RPE from scan to scan in centimeters, against the given poses / against refined ones",
         "the given poses (GPS and inertial) err themselves: KITTI's by some 3 cm sideways a scan, a floor under everyone's error. "
-        "The refined ones are small_gicp's GICP on the full scans, from the given ones; they favour GICP, if anyone",
+        "The refined ones are small_gicp's GICP on the full scans, from the given ones; they favor GICP, if anyone",
         SETTINGS_NOTE.format(drives="one sequence at hand") + "; chosen again against the refined poses",
         f"lower: {SCAN} against the best of small_gicp's four; {', '.join(own.values())}: on a map, from raw scans",
     ]
@@ -235,19 +235,19 @@ def compare_drives(best: Sequence[Judged], everything: Sequence[Judged]) -> list
         )
         if not at_best:
             continue
-        mine = ours.rpe[1].metres
-        rival, tuned = (min(those, key=lambda j: j.rpe[1].metres) for those in (at_best, grid))
+        mine = ours.rpe[1].meters
+        rival, tuned = (min(those, key=lambda j: j.rpe[1].meters) for those in (at_best, grid))
         compared.append(
             {
                 "drive": ours.drive,
                 "voxel_m": ours.voxel,
                 "poli_m": mine,
                 "rival": rival.method,
-                "rival_m": rival.rpe[1].metres,
-                "percent": 100.0 * (mine / rival.rpe[1].metres - 1.0),
+                "rival_m": rival.rpe[1].meters,
+                "percent": 100.0 * (mine / rival.rpe[1].meters - 1.0),
                 "tuned": f"{tuned.method}, {tuned.setting}",
-                "tuned_m": tuned.rpe[1].metres,
-                "tuned_percent": 100.0 * (mine / tuned.rpe[1].metres - 1.0),
+                "tuned_m": tuned.rpe[1].meters,
+                "tuned_percent": 100.0 * (mine / tuned.rpe[1].meters - 1.0),
                 "refined_percent": 100.0 * (ours.refined / min(j.refined for j in grid) - 1.0),
             }
         )

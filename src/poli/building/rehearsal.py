@@ -27,7 +27,7 @@ from poli.errors import DegenerateError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight, group
 from poli.estimation.model import Model
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.show.render import Camera, render_ellipsoids
 from poli.tasks.clique import cliques_through, maximum_clique
 from poli.tasks.gicp import gicp

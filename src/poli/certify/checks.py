@@ -30,15 +30,15 @@ class Matches:
     information: np.ndarray  # (N, 3, 3)
     count: int  # of matches that carry weight
     heft: float  # the sum of the traces of their weights
-    centre: tuple[
+    center: tuple[
         np.ndarray, np.ndarray
     ]  # (3,), (3,): of their points, by weight, so that a heavy match costs the others no digits
     farthest: float  # the largest coordinate of those
 
-    def centre_with(self, T_prior: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (4, 4), (6, 6)
+    def center_with(self, T_prior: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (4, 4), (6, 6)
         """The same with a prior, which is as good as a match of the source's origin with the place where the prior puts it."""
         heft = float(np.trace(information[3:, 3:]))
-        source, target = self.centre
+        source, target = self.center
         return source * (self.heft / (self.heft + heft)), target + (T_prior[:3, 3] - target) * (heft / (self.heft + heft))
 
 
@@ -52,7 +52,7 @@ def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> 
         raise InputError(
             f"source {p.shape}, target {q.shape} and information {W.shape} do not fit; expected (N, 3), (N, 3) and (N, 3, 3)"
         )
-    row, trouble, count, heft, source_centre, target_centre, farthest, largest_point, largest_weight = _survey(p, q, W)
+    row, trouble, count, heft, source_center, target_center, farthest, largest_point, largest_weight = _survey(p, q, W)
     if trouble == _NEGATIVE:  # by principal minors, which are quick but harsh on rounding: let eigenvalues decide
         negative = eigh3(W)[0][:, 0] < -_ROUNDING * np.abs(W).max(axis=(1, 2))
         row, trouble = int(negative.argmax()), _NEGATIVE if negative.any() else _SOUND
@@ -65,7 +65,7 @@ def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> 
         raise InputError(f"information: row {row} is not positive semidefinite; weights are inverse covariances")
     if largest_point > _LARGEST or (count and not _SMALLEST < largest_weight < _LARGEST):
         raise InputError(f"points of up to {largest_point:.0e} and weights of up to {largest_weight:.0e}: choose other units")
-    return Matches(p, q, W, count, heft, (source_centre, target_centre), farthest)
+    return Matches(p, q, W, count, heft, (source_center, target_center), farthest)
 
 
 def spread(matches: Matches, values: np.ndarray) -> None:  # (3,): variances of the source points along their axes, ascending
@@ -144,7 +144,7 @@ def _survey(source, target, weights):
     """The first row in trouble and its kind (negative principal minors only if nothing is worse); the number of matches with
     weight, the weighted means of their points and the largest coordinate of those; the largest coordinate and weight of all."""
     doubtful, count, heft = -1, 0, 0.0
-    source_centre, target_centre = np.zeros(3), np.zeros(3)
+    source_center, target_center = np.zeros(3), np.zeros(3)
     farthest, largest_point, largest_weight = 0.0, 0.0, 0.0
     for i in range(len(source)):
         W = weights[i]
@@ -157,10 +157,10 @@ def _survey(source, target, weights):
                 finite += 0.0 * W[axis, other]
             reach = max(reach, abs(source[i, axis]), abs(target[i, axis]))
         if finite != 0.0:
-            return i, _NONFINITE, count, heft, source_centre, target_centre, farthest, largest_point, largest_weight
+            return i, _NONFINITE, count, heft, source_center, target_center, farthest, largest_point, largest_weight
         size = max(abs(a), abs(b), abs(c), abs(d), abs(e), abs(f))
         if max(abs(d - W[1, 0]), abs(e - W[2, 0]), abs(f - W[2, 1])) > _ROUNDING * size:
-            return i, _SKEW, count, heft, source_centre, target_centre, farthest, largest_point, largest_weight
+            return i, _SKEW, count, heft, source_center, target_center, farthest, largest_point, largest_weight
         largest_point, largest_weight = max(largest_point, reach), max(largest_weight, size)
         if (
             min(a, b, c) < 0.0
@@ -174,7 +174,7 @@ def _survey(source, target, weights):
             heft += weight
             farthest = max(farthest, reach)
             for axis in range(3):  # running means: sums of large coordinates times large weights would overflow
-                source_centre[axis] += (source[i, axis] - source_centre[axis]) * (weight / heft)
-                target_centre[axis] += (target[i, axis] - target_centre[axis]) * (weight / heft)
+                source_center[axis] += (source[i, axis] - source_center[axis]) * (weight / heft)
+                target_center[axis] += (target[i, axis] - target_center[axis]) * (weight / heft)
     trouble = _NEGATIVE if doubtful >= 0 else _SOUND
-    return doubtful, trouble, count, heft, source_centre, target_centre, farthest, largest_point, largest_weight
+    return doubtful, trouble, count, heft, source_center, target_center, farthest, largest_point, largest_weight

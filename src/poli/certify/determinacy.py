@@ -1,7 +1,7 @@
 """Do the data determine the pose, and is it the only one?
 
 Rounding must not decide. Every quantity here is compared with an estimate of its own error, and counts only if it is `ROOM` times
-as large (`least_curvature`). Everything is in centred coordinates of size one, without the translation, with M of size one.
+as large (`least_curvature`). Everything is in centered coordinates of size one, without the translation, with M of size one.
 
 - `error_of` estimates how far the entries of M may be off: rounding in the sums, and the last digit of the coordinates given.
 - `weakest_turn` looks at the cost around the optimum. The curvature there is known only as well as the place of the optimum is:

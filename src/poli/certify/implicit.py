@@ -15,7 +15,7 @@ from poli.threads import run_chunks
 
 
 def adjoint(T: np.ndarray, frame: Frame, hessian: np.ndarray, grad_pose: np.ndarray) -> np.ndarray:  # (4, 4) ... -> (6,)
-    """u = -A^-1 g in the centred frame, where A is well conditioned, for the loss's gradient by the entries of T."""
+    """u = -A^-1 g in the centered frame, where A is well conditioned, for the loss's gradient by the entries of T."""
     return _adjoint(T, frame.source, frame.size, hessian, grad_pose)
 
 
@@ -25,24 +25,24 @@ def match_gradients(
     weights: np.ndarray,  # (N, 3, 3)
     T: np.ndarray,  # (4, 4)
     frame: Frame,
-    u: np.ndarray,  # (6,) of the centred frame
+    u: np.ndarray,  # (6,) of the centered frame
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (N, 3), (N, 3), (N, 3, 3)
     """Gradients of u' F by p, q and W. The last is symmetric: the cost sees only the symmetric part of W."""
     grads = np.empty(source.shape), np.empty(source.shape), np.empty(weights.shape)
     R = np.ascontiguousarray(T[:3, :3])
-    moved_centre = T[:3, 3] + R @ frame.source
-    args = (source, target, weights, R, frame.source, moved_centre, u[:3].copy(), u[3:] * frame.size)
+    moved_center = T[:3, 3] + R @ frame.source
+    args = (source, target, weights, R, frame.source, moved_center, u[:3].copy(), u[3:] * frame.size)
     run_chunks(lambda begin, end: _gradients(*args, begin, end, *grads), len(source), smallest=2048)
     return grads
 
 
 @kernel
-def _adjoint(T, centre, size, hessian, grad_pose):
-    # A centred perturbation (w, v) moves T by dR = R hat(w) and dt = size R v - dR centre.
+def _adjoint(T, center, size, hessian, grad_pose):
+    # A centered perturbation (w, v) moves T by dR = R hat(w) and dt = size R v - dR center.
     by_R, pull, g = np.empty((3, 3)), np.zeros((3, 3)), np.zeros(6)
     for i in range(3):
         for j in range(3):
-            by_R[i, j] = grad_pose[i, j] - grad_pose[i, 3] * centre[j]
+            by_R[i, j] = grad_pose[i, j] - grad_pose[i, 3] * center[j]
             g[3 + j] += size * T[i, j] * grad_pose[i, 3]
     for i in range(3):
         for j in range(3):
@@ -67,15 +67,15 @@ def _adjoint(T, centre, size, hessian, grad_pose):
 
 
 @kernel
-def _gradients(source, target, weights, R, centre, moved_centre, turn, shift, begin, end, by_p, by_q, by_W):
+def _gradients(source, target, weights, R, center, moved_center, turn, shift, begin, end, by_p, by_q, by_W):
     r00, r01, r02, r10, r11, r12 = R[0, 0], R[0, 1], R[0, 2], R[1, 0], R[1, 1], R[1, 2]
     r20, r21, r22 = R[2, 0], R[2, 1], R[2, 2]
     tx, ty, tz = turn[0], turn[1], turn[2]
     for i in range(begin, end):
-        px, py, pz = source[i, 0] - centre[0], source[i, 1] - centre[1], source[i, 2] - centre[2]
-        dx = target[i, 0] - moved_centre[0] - (r00 * px + r01 * py + r02 * pz)
-        dy = target[i, 1] - moved_centre[1] - (r10 * px + r11 * py + r12 * pz)
-        dz = target[i, 2] - moved_centre[2] - (r20 * px + r21 * py + r22 * pz)
+        px, py, pz = source[i, 0] - center[0], source[i, 1] - center[1], source[i, 2] - center[2]
+        dx = target[i, 0] - moved_center[0] - (r00 * px + r01 * py + r02 * pz)
+        dy = target[i, 1] - moved_center[1] - (r10 * px + r11 * py + r12 * pz)
+        dz = target[i, 2] - moved_center[2] - (r20 * px + r21 * py + r22 * pz)
         # j = J u = -R (turn x p + shift)
         x, y, z = ty * pz - tz * py + shift[0], tz * px - tx * pz + shift[1], tx * py - ty * px + shift[2]
         jx, jy, jz = -(r00 * x + r01 * y + r02 * z), -(r10 * x + r11 * y + r12 * z), -(r20 * x + r21 * y + r22 * z)

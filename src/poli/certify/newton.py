@@ -17,7 +17,7 @@ _CUBE_TURNS = np.stack([m for m in _SIGNED_PERMUTATIONS if np.linalg.det(m) > 0]
 
 @kernel
 def nearest_rotation(A):  # (3, 3) -> (3, 3)
-    """The rotation that maximises tr(R'A): the leading eigenvector of Davenport's matrix is its quaternion (w, x, y, z)."""
+    """The rotation that maximizes tr(R'A): the leading eigenvector of Davenport's matrix is its quaternion (w, x, y, z)."""
     K = np.empty((4, 4))
     K[0, 0] = A[0, 0] + A[1, 1] + A[2, 2]
     for i in range(3):

@@ -6,7 +6,7 @@ Gamma^-1 = [[A, B], [B', C]] in blocks of rotation and translation, K = tr(A) I 
 
     2 tr(K (I - R~'R)) + 2 s' B u + u' C u.
 
-For a rotation by theta about a unit axis e its rotational part is 4 sin^2(theta/2) e'A e, and s = -sin(theta) e; minimised over
+For a rotation by theta about a unit axis e its rotational part is 4 sin^2(theta/2) e'A e, and s = -sin(theta) e; minimized over
 u, what is left is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e >= 0. With Gamma = diag(s_r^2 I, s_t^2 I) it is
 |R - R~|^2 / (2 s_r^2) + |t - t~|^2 / s_t^2.
 """

@@ -51,7 +51,7 @@ def prove(M, R, multipliers):  # (10, 10), (3, 3), (21,)
 
 @kernel
 def guess_and_prove(M, error):  # (10, 10) -> (3, 3), cost, gap, smallest and second eigenvalue of S
-    """Newton's method from the rotation that the linear part of the cost favours, and the multipliers of least norm as proof.
+    """Newton's method from the rotation that the linear part of the cost favors, and the multipliers of least norm as proof.
 
     A proof is a proof, however it was found. This one succeeds on some 99 of 100 random problems, hard ones included, and needs
     no semidefinite solver.

@@ -21,7 +21,7 @@ _UNPACK = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # packed symmetric matric
 
 @dataclass(frozen=True)
 class Frame:
-    """Centred coordinates of size one: p = size p' + source, q = size q' + target, so t = target - R source + size t'. Far
+    """Centered coordinates of size one: p = size p' + source, q = size q' + target, so t = target - R source + size t'. Far
     origins and large units cost no digits in them."""
 
     source: np.ndarray  # (3,)
@@ -35,7 +35,7 @@ class Frame:
         return T
 
     def tangent(self) -> np.ndarray:  # (6, 6)
-        """Takes a right perturbation (rotation, translation) of the pose to one of the centred pose."""
+        """Takes a right perturbation (rotation, translation) of the pose to one of the centered pose."""
         M = np.zeros((6, 6))
         M[:3, :3] = np.eye(3)
         M[3:, :3] = -hat(self.source) / self.size
@@ -50,16 +50,16 @@ def quadratic_form(
     source: np.ndarray,  # (N, 3) p
     target: np.ndarray,  # (N, 3) q
     weights: np.ndarray,  # (N, 3, 3) W
-    source_centre: np.ndarray,  # (3,)
-    target_centre: np.ndarray,  # (3,)
+    source_center: np.ndarray,  # (3,)
+    target_center: np.ndarray,  # (3,)
 ) -> tuple[np.ndarray, Frame, np.ndarray]:  # (13, 13), frame, (3,)
-    """Q of the matches in centred coordinates of size one, those coordinates, and the principal spreads of the source points."""
+    """Q of the matches in centered coordinates of size one, those coordinates, and the principal spreads of the source points."""
     blocks = max(1, -(-len(source) // _BLOCK))
     sums = np.zeros((blocks, *_MOMENTS))
-    args = (source, target, weights, source_centre, target_centre)
+    args = (source, target, weights, source_center, target_center)
     run_chunks(lambda begin, end: _add_moments(*args, begin, end, sums), blocks, smallest=2)
     Q, spread, size = _assemble(sums)
-    return Q, Frame(source_centre, target_centre, size), spread
+    return Q, Frame(source_center, target_center, size), spread
 
 
 def residual_cost(source: np.ndarray, target: np.ndarray, weights: np.ndarray, frame: Frame, R: np.ndarray, t: np.ndarray) -> float:
@@ -72,14 +72,14 @@ def residual_cost(source: np.ndarray, target: np.ndarray, weights: np.ndarray, f
 
 
 @kernel
-def _add_costs(source, target, weights, source_centre, target_centre, R, shift, first, last, sums):
+def _add_costs(source, target, weights, source_center, target_center, R, shift, first, last, sums):
     for block in range(first, last):
         total = 0.0
         for i in range(block * _BLOCK, min((block + 1) * _BLOCK, len(source))):
-            x, y, z = source[i, 0] - source_centre[0], source[i, 1] - source_centre[1], source[i, 2] - source_centre[2]
-            a = target[i, 0] - target_centre[0] - shift[0] - (R[0, 0] * x + R[0, 1] * y + R[0, 2] * z)
-            b = target[i, 1] - target_centre[1] - shift[1] - (R[1, 0] * x + R[1, 1] * y + R[1, 2] * z)
-            c = target[i, 2] - target_centre[2] - shift[2] - (R[2, 0] * x + R[2, 1] * y + R[2, 2] * z)
+            x, y, z = source[i, 0] - source_center[0], source[i, 1] - source_center[1], source[i, 2] - source_center[2]
+            a = target[i, 0] - target_center[0] - shift[0] - (R[0, 0] * x + R[0, 1] * y + R[0, 2] * z)
+            b = target[i, 1] - target_center[1] - shift[1] - (R[1, 0] * x + R[1, 1] * y + R[1, 2] * z)
+            c = target[i, 2] - target_center[2] - shift[2] - (R[2, 0] * x + R[2, 1] * y + R[2, 2] * z)
             W = weights[i]
             total += W[0, 0] * a * a + W[1, 1] * b * b + W[2, 2] * c * c
             total += (W[0, 1] + W[1, 0]) * a * b + (W[0, 2] + W[2, 0]) * a * c + (W[1, 2] + W[2, 1]) * b * c
@@ -98,8 +98,8 @@ def _add_row(row, f, xx, xy, xz, yy, yz, zz):
 
 
 @kernel
-def _add_moments(source, target, weights, source_centre, target_centre, first, last, sums):
-    """Add each block's matches to its `sums`, for centred p and q. Row f holds feature f of p, of (1, x, y, z, xx, xy, xz, yy, yz,
+def _add_moments(source, target, weights, source_center, target_center, first, last, sums):
+    """Add each block's matches to its `sums`, for centered p and q. Row f holds feature f of p, of (1, x, y, z, xx, xy, xz, yy, yz,
     zz), times W, packed as xx xy xz yy yz zz. Row 10: the six products of p. Rows 11 and 12: (1, x) and (y, z) times W q. Row
     13: q' W q, and the number of matches. Matches without weight do not count."""
     for block in range(first, last):
@@ -111,8 +111,8 @@ def _add_moments(source, target, weights, source_centre, target_centre, first, l
             xy = 0.5 * (weights[i, 0, 1] + weights[i, 1, 0])
             xz = 0.5 * (weights[i, 0, 2] + weights[i, 2, 0])
             yz = 0.5 * (weights[i, 1, 2] + weights[i, 2, 1])
-            x, y, z = source[i, 0] - source_centre[0], source[i, 1] - source_centre[1], source[i, 2] - source_centre[2]
-            a, b, c = target[i, 0] - target_centre[0], target[i, 1] - target_centre[1], target[i, 2] - target_centre[2]
+            x, y, z = source[i, 0] - source_center[0], source[i, 1] - source_center[1], source[i, 2] - source_center[2]
+            a, b, c = target[i, 0] - target_center[0], target[i, 1] - target_center[1], target[i, 2] - target_center[2]
             _add_row(out[0], 1.0, xx, xy, xz, yy, yz, zz)
             _add_row(out[1], x, xx, xy, xz, yy, yz, zz)
             _add_row(out[2], y, xx, xy, xz, yy, yz, zz)

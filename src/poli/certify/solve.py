@@ -34,7 +34,7 @@ class PosePrior:
 
     @staticmethod
     def isotropic(T_target_source: np.ndarray, rotation: float, translation: float) -> PosePrior:
-        """Equal standard deviations in all directions: `rotation` in radians, `translation` in metres."""
+        """Equal standard deviations in all directions: `rotation` in radians, `translation` in meters."""
         if not (rotation > 0 and translation > 0):
             raise InputError(f"standard deviations of a prior must be positive, not {rotation} rad and {translation} m")
         return PosePrior(T_target_source, np.diag([rotation**2] * 3 + [translation**2] * 3))
@@ -72,7 +72,7 @@ class CertifiedPose:
     T_target_source: np.ndarray  # (4, 4)
     cost: float  # sum d' W d, and the prior's term
     certificate: Certificate
-    frame: Frame  # the centred coordinates that the two matrices below are in
+    frame: Frame  # the centered coordinates that the two matrices below are in
     gauss_newton: np.ndarray  # (6, 6)
     hessian: np.ndarray  # (6, 6), exact, of half the cost: what differentiation needs
 
@@ -86,8 +86,8 @@ class CertifiedPose:
     def information(self) -> np.ndarray:  # (6, 6)
         """How well the data determine the pose: the inverse covariance of its right perturbation, rotation first.
 
-        That of the linearised problem where the exact Hessian bears it out, and less where residuals make the cost flatter than
-        the linearised problem says.
+        That of the linearized problem where the exact Hessian bears it out, and less where residuals make the cost flatter than
+        the linearized problem says.
         """
         tangent = self.frame.tangent()
         return tangent.T @ borne_out(self.gauss_newton, self.hessian) @ tangent
@@ -104,7 +104,7 @@ def solve(
     prior: PosePrior | None = None,
     shortcut: bool = True,
 ) -> CertifiedPose:
-    """Minimise sum d' W d over all poses, d = q - (R p + t), by the tightened semidefinite relaxation of supplement SB.
+    """Minimize sum d' W d over all poses, d = q - (R p + t), by the tightened semidefinite relaxation of supplement SB.
 
     With a prior its chordal form joins the cost (equation 13). If the weights are inverse covariances of d, the returned
     information is the inverse covariance of the pose. Raises `DegenerateError` where the data leave the pose open.
@@ -112,10 +112,10 @@ def solve(
     """
     matches = checks.matches(source, target, information)
 
-    # 1. The cost as a quadratic form in [1; vec(R); t], in centred coordinates of size one.
+    # 1. The cost as a quadratic form in [1; vec(R); t], in centered coordinates of size one.
     anchor = None if prior is None else checks.prior(prior.T_target_source, prior.covariance)
-    centre = matches.centre if anchor is None else matches.centre_with(*anchor)
-    Q, frame, spread = quadratic_form(matches.source, matches.target, matches.information, *centre)
+    center = matches.center if anchor is None else matches.center_with(*anchor)
+    Q, frame, spread = quadratic_form(matches.source, matches.target, matches.information, *center)
     Q_matches = Q
     if anchor is None:
         checks.spread(matches, spread)
@@ -195,7 +195,7 @@ def _certificate(M: np.ndarray, R: np.ndarray, multipliers: np.ndarray, ratio: f
 
 
 def borne_out(gauss_newton: np.ndarray, hessian: np.ndarray) -> np.ndarray:  # (6, 6), (6, 6) -> (6, 6)
-    """The information G of the linearised problem, reduced wherever the exact Hessian H has less than half of it. Its rank is never
+    """The information G of the linearized problem, reduced wherever the exact Hessian H has less than half of it. Its rank is never
     higher than that of G or H, to rounding."""
     scale = np.sqrt(np.maximum(np.diag(gauss_newton), _TINY))  # rotation and translation have different units
     values, vectors = eigh(gauss_newton / np.outer(scale, scale))

@@ -32,11 +32,11 @@ def watched() -> "Iterator[Callable[[str, float], None]]":
 def print_summary(summary: "Summary", out: Path) -> None:
     from rich.console import Console
 
-    from poli.show.demo.surfaces import NEIGHBOURS
+    from poli.show.demo.surfaces import NEIGHBORS
 
     Console(highlight=False).print(_table(summary))
     lower = f"POLI's median error is {summary.normals.lower:.0%} below PCA's"
-    say(f"{lower}, of which each figure is the best of {len(NEIGHBOURS)} numbers of neighbours.")
+    say(f"{lower}, of which each figure is the best of {len(NEIGHBORS)} numbers of neighbors.")
     say(f"{summary.seconds:.0f} s in all.")
     say()
     say(f"Open in a browser: {out / 'index.html'} (points, PCA, POLI and truth in 3D)")

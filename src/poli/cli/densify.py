@@ -47,13 +47,13 @@ def densify(
     ] = 12.0,
     flat: Annotated[bool, typer.Option(help="Samples lie in the plane of their ellipsoid, across its normal.")] = True,
     model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
+    voxel: Annotated[float, typer.Option(min=0.0, help="Meters: one ellipsoid a voxel; 0: one a point.")] = 0.2,
     planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids at least so planar.")] = 0.0,
-    max_range: Annotated[float, typer.Option(min=0.0, help="Metres: sample nothing farther; 0: no limit.")] = 120.0,
-    max_thickness: Annotated[float, typer.Option(min=0.0, help="Metres: sample no thicker ellipsoids; 0: no limit.")] = 0.05,
+    max_range: Annotated[float, typer.Option(min=0.0, help="Meters: sample nothing farther; 0: no limit.")] = 120.0,
+    max_thickness: Annotated[float, typer.Option(min=0.0, help="Meters: sample no thicker ellipsoids; 0: no limit.")] = 0.05,
     max_points: Annotated[int, typer.Option(min=0, help="Points a scan, originals included; 0: no limit.")] = 0,
     sample_voxel: Annotated[
-        float, typer.Option(min=0.0, help="Metres: one sample a voxel of this size at most, none at originals.")
+        float, typer.Option(min=0.0, help="Meters: one sample a voxel of this size at most, none at originals.")
     ] = 0.0,
     tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the samples; the same seed draws the same ones.")] = 0,

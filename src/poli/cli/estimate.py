@@ -44,12 +44,12 @@ def estimate(
     out: Annotated[Path | None, typer.Argument(metavar="OUT", help="The .npz or .ply file to write; -: standard output.")] = None,
     out_option: OutOption = None,
     model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Voxels of this many metres first, one point each; 0: every point.")] = 0.0,
+    voxel: Annotated[float, typer.Option(min=0.0, help="Voxels of this many meters first, one point each; 0: every point.")] = 0.0,
     merged: Annotated[bool, typer.Option("--merged", help="The points were not all seen from the origin.")] = False,
-    k: Annotated[int | None, typer.Option(help="PCA: neighbours of each point, itself included; 24 if not given.")] = None,
-    radius: Annotated[float | None, typer.Option(help="PCA: take all neighbours within this many metres instead of k.")] = None,
+    k: Annotated[int | None, typer.Option(help="PCA: neighbors of each point, itself included; 24 if not given.")] = None,
+    radius: Annotated[float | None, typer.Option(help="PCA: take all neighbors within this many meters instead of k.")] = None,
     regularize: Annotated[Regularize, typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = Regularize.none,
-    floor: Annotated[float, typer.Option(help="Thicken every ellipsoid by this many metres.")] = 0.0,
+    floor: Annotated[float, typer.Option(help="Thicken every ellipsoid by this many meters.")] = 0.0,
     device: Annotated[
         str | None, typer.Option(help="Networks: run on this device of torch, such as cuda. Not given: a CPU, without torch.")
     ] = None,

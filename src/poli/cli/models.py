@@ -17,7 +17,7 @@ def models(
         str | None, typer.Argument(metavar="NAME", help="Print the card of this model.", autocompletion=network_names)
     ] = None,
 ) -> dict[str, Any]:
-    """Show the shipped models, or print the card of one: data, training, calibration, results, licence.
+    """Show the shipped models, or print the card of one: data, training, calibration, results, license.
 
     Examples:
     poli models
@@ -51,7 +51,7 @@ def _table(shipped: list["Facts"]) -> "Table":
         "voxel sizes": [_voxels(facts) for facts in shipped],
         "calibration": [f"L times {facts.calibration:.4f}: d'(2C)^-1 d is 3 (mean, validation)" for facts in shipped],
         "results": [facts.results for facts in shipped],
-        "licence of data": [facts.data_license for facts in shipped],
+        "license of data": [facts.data_license for facts in shipped],
         "sha256": [facts.sha256[:12] for facts in shipped],
         "size": [
             f"{facts.bytes / 1e6:.2f} MB, {facts.weights:,} weights, {facts.multiply_adds / 1e3:.0f} thousand multiply-adds a point"

@@ -31,7 +31,7 @@ def node(
         float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")
     ] = 12.0,
     model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Metres: one ellipsoid a voxel; 0: one a point.")] = 0.2,
+    voxel: Annotated[float, typer.Option(min=0.0, help="Meters: one ellipsoid a voxel; 0: one a point.")] = 0.2,
     name: Annotated[str, typer.Option(help="Of the node.")] = "poli_densify",
 ) -> None:
     """Densify PointCloud2 messages live: a node for ROS 2.

@@ -44,15 +44,15 @@ def simulate(
         ),
     ] = "vlp16",
     scans: Annotated[int, typer.Option(min=1, help="Consecutive turns of the sensor.")] = 50,
-    speed: Annotated[float, typer.Option(help="Metres a second.")] = 8.0,
-    height: Annotated[float, typer.Option(help="Of the sensor above the ground, metres.")] = 1.8,
+    speed: Annotated[float, typer.Option(help="Meters a second.")] = 8.0,
+    height: Annotated[float, typer.Option(help="Of the sensor above the ground, meters.")] = 1.8,
     layout: Annotated[
         Layout, typer.Option(help="poli: scans with true normals and labels; kitti: as KITTI odometry.")
     ] = Layout.poli,
     skewed: Annotated[bool, typer.Option("--skewed", help="Leave the ego-motion of each turn in its points.")] = False,
     movers: Annotated[bool, typer.Option(help="Other cars drive about.")] = True,
     rotation_noise: Annotated[float, typer.Option(help="Of the measured poses, degrees an axis.")] = 0.1,
-    translation_noise: Annotated[float, typer.Option(help="Of the measured poses, metres an axis.")] = 0.02,
+    translation_noise: Annotated[float, typer.Option(help="Of the measured poses, meters an axis.")] = 0.02,
 ) -> dict[str, Any]:
     """Drive through a simulated world and write its scans, true poses, and measured poses.
 

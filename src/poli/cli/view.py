@@ -44,7 +44,7 @@ def view(
     model: ModelName = "lidar",
     voxel: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Of scans: metres, one point each; 0: every point. Not given: 0.5, every point of objects."),
+        typer.Option(min=0.0, help="Of scans: meters, one point each; 0: every point. Not given: 0.5, every point of objects."),
     ] = None,
     compare: Annotated[bool, typer.Option("--compare", help="A scan: PCA beside it, and the truth if it was simulated.")] = False,
     sigma: Annotated[float, typer.Option(min=0.0, max=3.0, help="Standard deviations that ellipsoids are drawn at.")] = 2.0,

@@ -27,7 +27,7 @@ HELD_OUT_SEEDS = 2_000_000
 _SURVEY = Sensor(
     tuple(float(e) for e in np.linspace(-32.0, 22.0, 200)), 1800, max_range=200.0, noise=0.0, divergence=0.0, dropout=0.0
 )
-_SURVEY_VOXEL = 0.08  # metres, at most this dense
+_SURVEY_VOXEL = 0.08  # meters, at most this dense
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str],
         survey_points = voxel_downsample(survey.points, _SURVEY_VOXEL, "first").points
         for name in rng.choice(np.array(sensors), min(each, len(sensors)), replace=False):
             sensor = random_sensor(rng) if name == "any" else _copy_of(SENSORS[str(name)], rng)
-            # Consecutive sweeps, or keyframes about a metre apart.
+            # Consecutive sweeps, or keyframes about a meter apart.
             apart = 1.0 / sensor.rate if rng.random() < 0.7 else max(1.0 / sensor.rate, rng.uniform(0.7, 2.0) / ride.speed)
             seeds = rng.integers(2**31, size=2)
             T_world_q, T_world_p = trajectory.poses(np.array([0.0, apart]))

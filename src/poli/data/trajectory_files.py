@@ -1,4 +1,4 @@
-"""Trajectories as text: TUM's format (`stamp x y z qx qy qz qw`, in seconds and metres) and KITTI's (3x4 numbers, row by row)."""
+"""Trajectories as text: TUM's format (`stamp x y z qx qy qz qw`, in seconds and meters) and KITTI's (3x4 numbers, row by row)."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class Ellipsoids:
         return Ellipsoids.trusted(self.means, self.covariances + sigma**2 * np.eye(3), self.viewpoint)
 
     def as_planes(self, thickness: float = 1e-3) -> Ellipsoids:
-        """GICP's regularisation: the variances become (thickness, 1, 1) along the axes, whatever they were."""
+        """GICP's regularization: the variances become (thickness, 1, 1) along the axes, whatever they were."""
         thickness = real_number(thickness, "thickness", "a variance of at least 0")
         thin = self.axes[:, :, 0]
         planes = np.eye(3) - (1.0 - thickness) * thin[:, :, None] * thin[:, None, :]
@@ -199,7 +199,7 @@ class Ellipsoids:
         return gaussian.kl_divergence(*self._pair(other))
 
     def wasserstein(self, other: Ellipsoids) -> np.ndarray:  # (N,)
-        """2-Wasserstein distance in metres, row by row; flat ellipsoids are fine."""
+        """2-Wasserstein distance in meters, row by row; flat ellipsoids are fine."""
         from poli.ellipsoids import gaussian
 
         return gaussian.wasserstein(*self._pair(other))

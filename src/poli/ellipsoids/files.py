@@ -15,8 +15,8 @@ from poli.validation import real_array
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _COVARIANCE_NAMES = tuple(f"cov_{'xyz'[r]}{'xyz'[c]}" for r, c in _UPPER)
 SH_BAND_0 = 0.28209479177387814  # the constant spherical harmonic: splat files hold (color - 1/2) / this
-_LARGEST = 1e290  # square metres; the inverse is the least
-_THINNEST = 1e-6  # metres: splat files hold logarithms of the scales
+_LARGEST = 1e290  # square meters; the inverse is the least
+_THINNEST = 1e-6  # meters: splat files hold logarithms of the scales
 
 
 def save(field: Ellipsoids, path: str | os.PathLike[str]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import DegenerateError
 
-# Ratio of variances: a micrometre of thickness over a metre. Compared with the smallest eigenvalue by Jacobi rotations, which is
+# Ratio of variances: a micrometer of thickness over a meter. Compared with the smallest eigenvalue by Jacobi rotations, which is
 # wrong by 2e-16 of the largest: 5,000 times less. Networks keep their ellipsoids above 1e-8, 10,000 times more. What was rounded to
 # float32 on its way is wrong by 1e-7, and then nobody can tell.
 _SINGULAR = 1e-12

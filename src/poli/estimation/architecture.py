@@ -6,15 +6,15 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from poli.errors import InputError
-from poli.estimation.neighbourhoods import CANDIDATES, CELL
+from poli.estimation.neighborhoods import CANDIDATES, CELL
 
 # The variance across the surface is at most this share of those along it, however the sizes are learned: where points are so sparse
 # that nothing is thin, the direction found is still the best guess of the normal, and must not drown in a tie.
 THINNEST = 0.9
 LEAST_POINTS = 16  # of a cloud
-# Radii of a point's group: whoever is farther away is seen there, in the same direction. In voxelised scans nobody is (77 at most,
+# Radii of a point's group: whoever is farther away is seen there, in the same direction. In voxelized scans nobody is (77 at most,
 # in those looked at); in raw ones one point in 10,000 knows somebody at up to 140. Without a limit, a handful of returns a
-# millimetre from each other and metres from all others (dust, the sensor's own housing) see numbers that no network has learned
+# millimeter from each other and meters from all others (dust, the sensor's own housing) see numbers that no network has learned
 # from, and their ellipsoids were larger than the world.
 HORIZON = 100.0
 # Variances along the axes, of the largest: far below any surface (the thinnest seen on scans is 1e-5), and a million times what
@@ -22,10 +22,10 @@ HORIZON = 100.0
 FLATTEST = 1e-8
 # Far above anything that was ever trained; a file that says more would only take time and memory.
 MOST_LEVELS, MOST_ROUNDS, MOST, MOST_FLOOR = 8, 16, 4096, 1e6
-DISTANCE_PRIOR = 1.0  # attention to wide neighbours starts with weights (1 + squared distance in radii)^-1
+DISTANCE_PRIOR = 1.0  # attention to wide neighbors starts with weights (1 + squared distance in radii)^-1
 
 
-# What a point's frame is: the principal axes of its neighbours, or, for scans whose sensor and upright are known, the horizontal
+# What a point's frame is: the principal axes of its neighbors, or, for scans whose sensor and upright are known, the horizontal
 # direction away from the sensor, the one across it, and up.
 Frames = Literal["neighbors", "sensor"]
 _BRITISH = "neighbours"  # how files of weights written before 0.1 spell the name and the kind of frames
@@ -41,13 +41,13 @@ class Architecture:
     vectors: int = 4  # features of a point that turn with the cloud, at every level
     interpolated: int = 3  # coarse points that a fine one interpolates
     head: int = 32
-    reach: int = 36  # nearest neighbours whose moments the head weighs
+    reach: int = 36  # nearest neighbors whose moments the head weighs
     wide: tuple[int, ...] = ()  # and as many nearest points of each coarser level: a scan's nearest are often of one ring only
     attention: int = 16  # width of the MLP that weighs them
     heads: int = 4  # sets of weights
     rounds: int = 2  # the second round weighs again, knowing the ellipsoid of the first
     frames: Frames = "neighbors"
-    log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in metres
+    log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in meters
     sensor: bool = False  # is it told where the sensor stands and which way is up?
     size: int = (
         0  # width of the layer that finds the sizes from all that is known of a point; 0: from the head's hidden layer alone
@@ -113,7 +113,7 @@ class Architecture:
 
     @property
     def weighed(self) -> int:
-        """Neighbours that the head weighs."""
+        """Neighbors that the head weighs."""
         return self.reach + sum(self.wide)
 
     @staticmethod
@@ -175,7 +175,7 @@ class Architecture:
             shapes[f"attend{r}.place"] = (1 if r else 9, self.attention)
             shapes[f"attend{r}.reader"] = (6 if r else self.scalars[0], self.attention)
             if r == 0:
-                shapes["attend0.neighbour"] = (self.scalars[0], self.attention)
+                shapes["attend0.neighbor"] = (self.scalars[0], self.attention)
             shapes[f"attend{r}.out"] = (self.attention, self.heads)
         return shapes
 

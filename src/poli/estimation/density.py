@@ -2,12 +2,12 @@
 
 Measured in simulated worlds that no model was trained on (`lidar`, `objects`), against the best PCA on the same points:
 
-- `lidar` on scans in metres, by the median distance of the points: at 0.07 m (raw scans of 64 beams outdoors; a tenth of what it
+- `lidar` on scans in meters, by the median distance of the points: at 0.07 m (raw scans of 64 beams outdoors; a tenth of what it
   learned from was raw) the normals' RMSE is 7 % below that of PCA, indoors it is the same, at 0.046 m (raw, indoors) 4 % above.
   With voxels of 3 m and more it stays below, but errors double from 2 to 4 m, and the likelihood of a VLP-16's scans is worse than
   that of PCA from 6 m on.
 - `lidar` on the same scans in wrong units, so that noise and rings no longer fit the size of the world: PCA has less RMSE below
-  0.05 to 0.2 m and above 2 to 10 m. In centimetres and millimetres (7 m apart and more) RMSE is up to three times PCA's, and
+  0.05 to 0.2 m and above 2 to 10 m. In centimeters and millimeters (7 m apart and more) RMSE is up to three times PCA's, and
   covariances are some ten and some hundred times too small.
 - `objects`, which is told nothing of absolute size, stays below PCA, and calibrated, from 16 to 64,000 points.
 - Sixteen points cut out of a scan have up to 17 % more RMSE than they have in the whole scan, 64 have 2 to 3 %.
@@ -23,7 +23,7 @@ import numpy as np
 from poli.errors import DensityWarning
 from poli.estimation.frames import spacing_per_radius
 from poli.estimation.model import Model
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 
 FEWEST = 64  # points: fewer do not say much of their surroundings
 # How far apart the points may be, in terms of the voxels of training: a quarter of the least, two and a half of the largest.
@@ -37,11 +37,11 @@ _MILLIMETERS = 1000.0
 class Seen:
     """What a model has learned from, as far as its file of weights says."""
 
-    voxels: tuple[float, float] | None = None  # metres; None: it is told nothing of absolute size, or nobody knows
+    voxels: tuple[float, float] | None = None  # meters; None: it is told nothing of absolute size, or nobody knows
 
     @property
     def spacing(self) -> tuple[float, float] | None:
-        """Metres that points may be apart."""
+        """Meters that points may be apart."""
         return None if self.voxels is None else (_DENSER * self.voxels[0], _SPARSER * self.voxels[1])
 
     @staticmethod
@@ -70,7 +70,7 @@ def complaint_of(model: Model, points: np.ndarray) -> str | None:  # (N, 3), N >
 
 
 def warn_of_density(model: Model, count: int, spacing: float, stacklevel: int = 3) -> None:
-    """One `DensityWarning`, at the caller's caller, if `count` points `spacing` metres apart are not what a model knows."""
+    """One `DensityWarning`, at the caller's caller, if `count` points `spacing` meters apart are not what a model knows."""
     found = _complaint(model.name, Seen.by(model), count, spacing)
     if found is not None:
         warnings.warn(found, DensityWarning, stacklevel=stacklevel)
@@ -83,12 +83,12 @@ def _complaint(name: str, seen: Seen, count: int, spacing: float) -> str | None:
         if spacing < low:
             return (
                 f"points are {spacing:.2g} m apart (median); {known}. Thin them: poli.voxel_downsample(scan, {fine:g}), "
-                f"--voxel {fine:g} on the command line; if these are no metres, scale them first"
+                f"--voxel {fine:g} on the command line; if these are no meters, scale them first"
             )
         if spacing > high:
-            unit = "millimetres" if low <= spacing / _MILLIMETERS <= high else "another unit"
+            unit = "millimeters" if low <= spacing / _MILLIMETERS <= high else "another unit"
             return (
-                f"points are {spacing:.3g} m apart (median); {known}. If they are in {unit}, scale them to metres; if the cloud is "
+                f"points are {spacing:.3g} m apart (median); {known}. If they are in {unit}, scale them to meters; if the cloud is "
                 "so sparse, or was thinned so far, take smaller voxels, or do not trust normals and sizes"
             )
     if count < FEWEST:

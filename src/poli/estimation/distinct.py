@@ -1,6 +1,6 @@
 """Points that coincide, found and put aside: they say where a surface was hit twice, not how it runs.
 
-Scans hold them in thousands (nuScenes repeats returns, voxels and sensors round). A network that sees its neighbourhoods through
+Scans hold them in thousands (nuScenes repeats returns, voxels and sensors round). A network that sees its neighborhoods through
 their own size sees nothing in a heap of them, so it is given every place once, and all points of a place get its ellipsoid.
 """
 

@@ -1,6 +1,6 @@
 """What is known of a shipped model, in numbers and in a line. Its card tells it at length.
 
-Each fact stands in one place: what a model is, and what it was trained on, in its file of weights; results and licence in NAME.toml
+Each fact stands in one place: what a model is, and what it was trained on, in its file of weights; results and license in NAME.toml
 beside it; hash and size are those of the file.
 """
 
@@ -22,9 +22,9 @@ class Facts:
     name: str
     about: str  # the first paragraph of the card
     sensors: tuple[str, ...]  # that it was trained on; `any` stands for random tables of beams; none for objects
-    voxels: tuple[float, float] | None  # metres, the least and the largest
+    voxels: tuple[float, float] | None  # meters, the least and the largest
     raw: bool  # were there scans without voxels?
-    spacing: tuple[float, float] | None  # metres between points that it is good for; None: any
+    spacing: tuple[float, float] | None  # meters between points that it is good for; None: any
     least_points: int
     calibration: float
     results: str

@@ -12,12 +12,12 @@ from poli.kernel import bind, kernel
 from poli.threads import run_chunks
 
 SMALLEST_RADIUS = 1e-150  # whatever the unit: only groups of duplicates have less, and what is divided by it stays a number
-# What a point is told of lengths, as logarithms: from 6 micrometres to 160 kilometres. A scan in another unit is told the nearest.
+# What a point is told of lengths, as logarithms: from 6 micrometers to 160 kilometers. A scan in another unit is told the nearest.
 TOLD = 12.0
 
 
 def group_radii(centers, below, neighbors, k: int, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
-    """Root mean square distance of the k first neighbours. Those of centre i are in row i `step`."""
+    """Root mean square distance of the k first neighbors. Those of center i are in row i `step`."""
     radii = np.empty(len(centers))
     run_chunks(bind(_radii, centers, below, neighbors, k, step, radii), len(centers))
     return radii
@@ -45,7 +45,7 @@ def sensor_frames(rays: np.ndarray, up: np.ndarray) -> np.ndarray:  # (N, 3), (3
 
 
 def principal_frames(points: np.ndarray, neighbors: np.ndarray) -> np.ndarray:  # (N, 3), (N, k) -> (N, 3, 3)
-    """Principal axes of these neighbours, thinnest last; the first and the last point to where the neighbours are on average."""
+    """Principal axes of these neighbors, thinnest last; the first and the last point to where the neighbors are on average."""
     covariances, means = np.empty((len(points), 3, 3)), np.empty((len(points), 3))
     run_chunks(bind(_moments, points, neighbors, covariances, means), len(points))
     axes = eigh3(covariances)[1][:, :, ::-1]  # longest first
@@ -58,7 +58,7 @@ def principal_frames(points: np.ndarray, neighbors: np.ndarray) -> np.ndarray:  
 def tell_context(  # -> (N, log_scale + 8 sensor) float32
     radii: np.ndarray, frames: np.ndarray, rays: np.ndarray | None, up: np.ndarray | None, log_scale: bool, sensor: bool
 ) -> np.ndarray:
-    """The logarithm of the group's radius in metres; the directions to the sensor and up, in the own frame; the logarithm of the
+    """The logarithm of the group's radius in meters; the directions to the sensor and up, in the own frame; the logarithm of the
     range and the height above the sensor, both brought to moderate size. What is unknown is zero, which no known direction is."""
     context = np.zeros((len(radii), int(log_scale) + 8 * int(sensor)), np.float32)
     if log_scale:
@@ -76,9 +76,9 @@ def tell_context(  # -> (N, log_scale + 8 sensor) float32
 
 
 @kernel
-def _radii(centres, below, neighbors, k, step, begin, end, radii):
+def _radii(centers, below, neighbors, k, step, begin, end, radii):
     for i in range(begin, end):
-        x, y, z = centres[i, 0], centres[i, 1], centres[i, 2]
+        x, y, z = centers[i, 0], centers[i, 1], centers[i, 2]
         total = 0.0
         for j in range(k):
             n = neighbors[i * step, j]
@@ -92,7 +92,7 @@ def _sensor_frames(rays, up, spare, begin, end, frames):
         x, y, z = rays[i, 0], rays[i, 1], rays[i, 2]
         ax, ay, az = up[1] * z - up[2] * y, up[2] * x - up[0] * z, up[0] * y - up[1] * x
         length = np.sqrt(ax * ax + ay * ay + az * az)
-        # Metres beside the sensor's vertical. It chooses a direction where every one is as good, and accepts or refuses nothing:
+        # Meters beside the sensor's vertical. It chooses a direction where every one is as good, and accepts or refuses nothing:
         # coordinates of a scan are rounded to 1e-6 m and more.
         if length > 1e-6:
             ax, ay, az = ax / length, ay / length, az / length
@@ -122,10 +122,10 @@ def _tell_sight(frames, rays, seen, up, upright, first, begin, end, context):
 
 @kernel
 def _moments(points, neighbors, begin, end, covariances, means):
-    """Weighted mean and second moments of the nearest neighbours, seen from the point; weights fall with the cube of the distance.
+    """Weighted mean and second moments of the nearest neighbors, seen from the point; weights fall with the cube of the distance.
 
     Measured on clouds of objects, the thin axis of these moments is nearer to the normal than that of any unweighted PCA: near
-    neighbours are on the same sheet. Half of the mean is taken off: the point itself is as good a guess of where the sheet is.
+    neighbors are on the same sheet. Half of the mean is taken off: the point itself is as good a guess of where the sheet is.
     """
     k = neighbors.shape[1]
     weights = np.empty(k)

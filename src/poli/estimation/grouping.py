@@ -1,6 +1,6 @@
-"""Who looks at whom: the neighbourhoods, frames and interpolations that the network works on. All geometry of the input is here.
+"""Who looks at whom: the neighborhoods, frames and interpolations that the network works on. All geometry of the input is here.
 
-Every point gets a frame of its own, the principal axes of its neighbours, and sees its group in that frame, divided by the
+Every point gets a frame of its own, the principal axes of its neighbors, and sees its group in that frame, divided by the
 group's radius. So the network's input does not change when the cloud is moved, turned or scaled; its output is turned by the
 frame and multiplied by the local spacing. That makes the ellipsoids equivariant by construction rather than by training.
 """
@@ -15,8 +15,8 @@ from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.distinct import Distinct
 from poli.estimation.frames import drawn_near, group_radii, principal_frames, sensor_frames, spacing_per_radius, tell_context
-from poli.estimation.neighbourhoods import CELL, binary_scale, choose
-from poli.estimation.neighbours import NARROWEST, NeighborIndex, check_range
+from poli.estimation.neighborhoods import CELL, binary_scale, choose
+from poli.estimation.neighbors import NARROWEST, NeighborIndex, check_range
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
@@ -30,7 +30,7 @@ class Level:
     neighbors: np.ndarray  # (M, k) int32, into the level below
     offsets: np.ndarray  # (M, k, 3) float32, in the own frame and radius, none longer than the horizon
     radius: np.ndarray  # (M,) root mean square distance of the group
-    size: int  # how many of the neighbours are the group; at level 0, the head reaches for more
+    size: int  # how many of the neighbors are the group; at level 0, the head reaches for more
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,9 @@ def index_of(positions: np.ndarray, architecture: Architecture) -> NeighborIndex
     check_range(positions, narrowest=NARROWEST)
     seen = positions - positions[len(positions) // 2]  # from one of them: an outlier, however far, costs the others no digits
     scale = binary_scale(float(np.abs(seen).max()) or 1.0)
-    centred = scale * (seen - seen.mean(axis=0))
-    axes = np.linalg.eigh(centred.T @ centred)[1]
-    farther = np.where(((centred @ axes) ** 3).sum(axis=0) < 0.0, -1.0, 1.0)
+    centered = scale * (seen - seen.mean(axis=0))
+    axes = np.linalg.eigh(centered.T @ centered)[1]
+    farther = np.where(((centered @ axes) ** 3).sum(axis=0) < 0.0, -1.0, 1.0)
     return NeighborIndex(seen @ (axes * farther))
 
 

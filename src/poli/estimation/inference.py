@@ -13,7 +13,7 @@ from poli.errors import InputError, did_you_mean
 from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.grouping import Sight
 from poli.estimation.model import Model, read_model
-from poli.estimation.neighbours import check_range
+from poli.estimation.neighbors import check_range
 from poli.estimation.pca import NEIGHBORS, pca
 from poli.estimation.standpoint import warn_of_distance
 from poli.scan import ScanLike, points_of
@@ -44,7 +44,7 @@ def estimate(
     A model for scans is told where the sensor stood, and which way was up: the origin and the z axis, as in the frame of an upright
     sensor. Give `up=None` if nobody knows, and `merged=True` for points that were not all seen from one place.
 
-    `model="pca"` is `poli.pca` with `k` neighbors (24 if not given) or all within `radius` metres; it needs to know nothing of
+    `model="pca"` is `poli.pca` with `k` neighbors (24 if not given) or all within `radius` meters; it needs to know nothing of
     the sensor. Networks take neither of the two.
 
     Clouds that are denser or sparser than what the model knows, in other units for instance, bring a `DensityWarning`, and
@@ -104,7 +104,7 @@ def shipped_models() -> tuple[str, ...]:
 
 
 def model_card(name: str) -> str:
-    """The card of a shipped model, in Markdown: data, training, calibration, results, licence."""
+    """The card of a shipped model, in Markdown: data, training, calibration, results, license."""
     return shipped_file(name, ".md").read_text(encoding="utf-8")
 
 

@@ -33,7 +33,7 @@ class Model:
         return self.covariances_and_spacing(points, sight)[0]
 
     def covariances_and_spacing(self, points: np.ndarray, sight: Sight) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3), (M,)
-        """The same, and how far apart the points are around each of the M distinct places, in metres."""
+        """The same, and how far apart the points are around each of the M distinct places, in meters."""
         with np.errstate(over="ignore"):
             found, spacing = covariances(points, self.architecture, self.weights, self.calibration, sight)
         # Weights that are finite can overflow all the same; only what comes out tells.

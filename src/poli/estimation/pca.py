@@ -1,4 +1,4 @@
-"""Principal component analysis of neighbourhoods: the hand-crafted rival of the network, done well."""
+"""Principal component analysis of neighborhoods: the hand-crafted rival of the network, done well."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbours import FARTHEST, STACK, NeighborIndex, box_distance
+from poli.estimation.neighbors import FARTHEST, STACK, NeighborIndex, box_distance
 from poli.kernel import bind, kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
@@ -25,17 +25,17 @@ def pca(
     floor: float = 0.0,
     viewpoint: np.ndarray | None = None,  # (3,)
 ) -> Ellipsoids:
-    """An ellipsoid for every point from the spread of its neighbours: its own position, their covariance (divided by their number).
+    """An ellipsoid for every point from the spread of its neighbors: its own position, their covariance (divided by their number).
 
-    The neighbours are the `k` nearest (itself included), or all within `radius` metres if that is given. `regularize="plane"`
-    sets the variances to GICP's (0.001, 1, 1) along the directions found. `floor` (metres) thickens every ellipsoid.
+    The neighbors are the `k` nearest (itself included), or all within `radius` meters if that is given. `regularize="plane"`
+    sets the variances to GICP's (0.001, 1, 1) along the directions found. `floor` (meters) thickens every ellipsoid.
 
-    Where the neighbourhood cannot tell a shape (fewer than 3 points), the ellipsoid is a ball as wide as the distance to the
+    Where the neighborhood cannot tell a shape (fewer than 3 points), the ellipsoid is a ball as wide as the distance to the
     nearest other point (or the radius, if there is none within it): nothing is known but how sparse the scan is. Collinear
-    neighbours give a needle and identical ones a dot, both exactly flat: add a `floor` before using them as densities.
+    neighbors give a needle and identical ones a dot, both exactly flat: add a `floor` before using them as densities.
     """
     k = whole_number(k, "k", least=3)  # fewer have no plane
-    floor = real_number(floor, "floor", "metres, at least 0")
+    floor = real_number(floor, "floor", "meters, at least 0")
     if regularize not in ("none", "plane"):
         raise InputError(f"regularize is {regularize!r}; expected 'none' or 'plane'")
     points = points_of(scan).copy()  # a field is a value: what becomes of the scan later does not touch it
@@ -60,7 +60,7 @@ def _nearest(index: NeighborIndex, k: int) -> np.ndarray:  # -> (N, 3, 3)
 
 def _within(index: NeighborIndex, radius: float) -> np.ndarray:  # -> (N, 3, 3)
     # No two points are farther apart, and squares of it are numbers.
-    radius = min(real_number(radius, "radius", "a positive number of metres", above=True), 4.0 * FARTHEST)
+    radius = min(real_number(radius, "radius", "a positive number of meters", above=True), 4.0 * FARTHEST)
     covariances = np.empty((len(index), 3, 3))
     run_chunks(bind(_ball_covariances, *index.tree, index.leaf_order, radius, covariances), len(index))
     return covariances

@@ -5,7 +5,7 @@ the leaves is that of the places alone: whoever shuffles a cloud gets the same t
 
 import numpy as np
 
-from poli.estimation.neighbourhoods import CELL
+from poli.estimation.neighborhoods import CELL
 from poli.kernel import kernel
 
 LEAF = 4 * CELL  # points a leaf

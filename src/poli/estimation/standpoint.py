@@ -1,4 +1,4 @@
-"""Do points lie where their sensor can have seen them? Map coordinates (UTM, for instance) are kilometres from the origin."""
+"""Do points lie where their sensor can have seen them? Map coordinates (UTM, for instance) are kilometers from the origin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from poli.errors import ViewpointWarning
 from poli.estimation.grouping import Sight
 from poli.estimation.model import Model
 
-_REACH = 5000.0  # metres: no LiDAR on the ground sees as far
+_REACH = 5000.0  # meters: no LiDAR on the ground sees as far
 _APART = 4.0  # times their spread: so far off, and the sensor was not among them, whatever the unit
 
 

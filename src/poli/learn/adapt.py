@@ -42,8 +42,8 @@ class AdaptConfig:
     steps: int = 1500
     learning_rate: float = 5e-3  # at its peak
     pairs: int = 150  # scans that begin a pair, at most
-    reach: float = 1.0  # metres: partners to learn from are the next scan and some of those no farther; consecutive ones are judged
-    voxels: tuple[float, ...] = (0.2, 2.0)  # metres: the least and the largest, drawn evenly in logarithm
+    reach: float = 1.0  # meters: partners to learn from are the next scan and some of those no farther; consecutive ones are judged
+    voxels: tuple[float, ...] = (0.2, 2.0)  # meters: the least and the largest, drawn evenly in logarithm
     points: int = 2560  # of a cloud at most: a sector of the scan
     seed: int = 0
 

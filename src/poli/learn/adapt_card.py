@@ -39,8 +39,8 @@ On the pairs held out, at many voxel sizes:
 | NLL, nats a match | {before.nll:.3f} | {after.nll:.3f} |
 | mean of d'(2C)^-1 d (3 when calibrated) | {before.nees:.2f} | {after.nees:.2f} |
 {verdict}
-## Licence
-The weights follow the licence of the data above, and that of `{base}`: what the data may not be used for, they may not either.
+## License
+The weights follow the license of the data above, and that of `{base}`: what the data may not be used for, they may not either.
 
 ## Limits
 Sizes are those of matches between scans of this log, at its speeds and in places like its own; of another sensor, use `{base}`.

@@ -26,7 +26,7 @@ class DataConfig:
     """Surfaces to draw pairs from: our own random shapes, mesh files, or both."""
 
     procedural: int = 400  # shapes
-    resolution: int = 96  # of their polygonisation
+    resolution: int = 96  # of their polygonization
     meshes: tuple[str, ...] = ()  # .ply or .obj files; relative names count from the configuration's folder
     mesh_share: float = 0.5  # of the clouds, when there are both
     validation_procedural: int = 12  # other shapes

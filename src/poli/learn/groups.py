@@ -25,7 +25,7 @@ class GroupBatch:
     up_weights: tuple[torch.Tensor, ...]  # (M, 3)
     up_offsets: tuple[torch.Tensor, ...]  # (M, 3, 3)
     spacing: torch.Tensor  # (N,)
-    size: int  # of the groups of level 0; the head reaches for more neighbours
+    size: int  # of the groups of level 0; the head reaches for more neighbors
 
     @staticmethod
     def of(groupings: Sequence[Grouping]) -> GroupBatch:

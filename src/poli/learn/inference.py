@@ -16,7 +16,7 @@ from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.distinct import distinct
 from poli.estimation.grouping import check_places, group, seen_from
 from poli.estimation.inference import UP, load_model, sight_of
-from poli.estimation.neighbours import NARROWEST, check_range
+from poli.estimation.neighbors import NARROWEST, check_range
 from poli.estimation.standpoint import warn_of_distance
 from poli.learn.groups import GroupBatch
 from poli.learn.model_file import network_of
@@ -32,7 +32,7 @@ def estimate(
     device: str | torch.device = "cpu",
     warn: bool = True,
 ) -> Ellipsoids:
-    """What `poli.estimate` gives. Neighbours are found on the CPU; the network and the axes run on `device`, whose memory has to
+    """What `poli.estimate` gives. Neighbors are found on the CPU; the network and the axes run on `device`, whose memory has to
     hold the whole cloud: some 12 kB a point."""
     place = _device(device)
     points = points_of(scan).copy()

@@ -37,7 +37,7 @@ class LossConfig:
     learn_gamma: bool = False
     # A share of the matches may be wrong: d ~ (1 - outliers) N(0, 2C) + outliers N(0, outlier_sigma^2 I), a heavy tail.
     outliers: float = 0.0
-    outlier_sigma: float = 1.0  # metres
+    outlier_sigma: float = 1.0  # meters
     # While shapes are learned, residuals may follow Student's t of so many degrees of freedom instead (0: as above). Near edges the
     # nearest point is often of another surface, at any distance; what most matches say must outweigh what a few shout.
     tail: float = 0.0

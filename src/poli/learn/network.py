@@ -2,11 +2,11 @@
 
 Each level encodes groups with a shared MLP and pools them; coarse levels are read back by distance-weighted interpolation with skip
 connections. A point's features are scalars, which do not turn with the cloud, and vectors, which do: vectors are kept in the common
-frame and every reader turns them into its own. So a group hears in which direction its neighbours think the surface runs.
+frame and every reader turns them into its own. So a group hears in which direction its neighbors think the surface runs.
 
-The head makes an ellipsoid in rounds. A round weighs the neighbours by attention, several times over, and sums their moments; six
+The head makes an ellipsoid in rounds. A round weighs the neighbors by attention, several times over, and sums their moments; six
 numbers more make a lower-triangular matrix with a positive diagonal, and L is the Cholesky factor of it all. The second round knows
-the ellipsoid of the first: how far each neighbour is out of it, in standard deviations. So whoever does not belong to the surface
+the ellipsoid of the first: how far each neighbor is out of it, in standard deviations. So whoever does not belong to the surface
 that the others agree on is heard less, as a robust estimator would.
 
 Directions are best learned from dense partners, sizes must be those of partners as dense as the cloud. So a last map stretches the
@@ -72,7 +72,7 @@ class Network(nn.Module):
         return coarse[0]
 
     def _encode(self, batch: GroupBatch, level: int, below: tuple[torch.Tensor, torch.Tensor] | None) -> torch.Tensor:
-        """A level's groups through the shared MLP, pooled, and what their centres knew: (M, scalars + 3 vectors)."""
+        """A level's groups through the shared MLP, pooled, and what their centers knew: (M, scalars + 3 vectors)."""
         name, frames, neighbors, place = f"down{level}", batch.frames[level], batch.neighbors[level], batch.offsets[level]
         own: list[torch.Tensor] = []
         if below is None:
@@ -111,11 +111,11 @@ class Network(nn.Module):
         a = self.architecture
         x, near = batch.offsets[0], batch.neighbors[0]
         squares = _squares(_drawn_in(x) if a.wide else x)
-        # Neighbours of the whole region start with the weight that their distance gives them in the frames (`grouping`).
+        # Neighbors of the whole region start with the weight that their distance gives them in the frames (`grouping`).
         prior = -DISTANCE_PRIOR * (x * x).sum(2, keepdim=True).log1p() if a.wide else 0.0
         hidden = functional.relu(self._map("head_hidden", scalars))
         known = self._map("attend0_place", squares) + self._map("attend0_reader", scalars)[:, None]
-        known = edge = known + _gather(self._map("attend0_neighbour", scalars), near)
+        known = edge = known + _gather(self._map("attend0_neighbor", scalars), near)
         L = x.new_zeros(x.shape[0], 3, 3)  # (len(x) would fix the number of points in an exported graph)
         for r in range(a.rounds):
             if r > 0:

@@ -7,7 +7,7 @@ from typing import Any
 
 from poli.estimation.architecture import Architecture
 from poli.estimation.model import Model
-from poli.estimation.neighbourhoods import CELL
+from poli.estimation.neighborhoods import CELL
 
 ONNX_FORMAT = "poli onnx 2"
 _MANY = 1 << 40  # points: a cloud so large that no level has too few to search
@@ -23,7 +23,7 @@ class Argument:
     meaning: str
 
 
-OUTPUT = Argument("covariances", ("N", 3, 3), "float32", "square metres, calibrated, in the frame of the points")
+OUTPUT = Argument("covariances", ("N", 3, 3), "float32", "square meters, calibrated, in the frame of the points")
 
 
 def contract(model: Model) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def neighbor_counts(architecture: Architecture) -> list[int]:
 def inputs(architecture: Architecture) -> list[Argument]:
     counts = neighbor_counts(architecture)
     origin = "the sensor" if architecture.sensor else "their centroid"
-    arguments = [Argument("points", ("N", 3), "float32", f"metres, relative to {origin}: subtract it in double precision")]
+    arguments = [Argument("points", ("N", 3), "float32", f"meters, relative to {origin}: subtract it in double precision")]
     if architecture.sensor:
         arguments.append(Argument("up", (3,), "float32", "unit vector, upwards, in the frame of the points"))
     arguments.append(Argument("near0", ("N", counts[0]), "int64", "the nearest other points of every point, nearest first"))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from poli.errors import FormatError, MissingExtra
 from poli.estimation.model import Model
-from poli.estimation.neighbourhoods import CELL
+from poli.estimation.neighborhoods import CELL
 from poli.files.atomic import atomic_path
 from poli.learn.matrices3 import eigh3
 from poli.learn.model_file import network_of

@@ -1,4 +1,4 @@
-"""Training pairs of objects: two clouds drawn independently from one surface, a measured pose, and nearest-neighbour matches.
+"""Training pairs of objects: two clouds drawn independently from one surface, a measured pose, and nearest-neighbor matches.
 
 The paper's protocol (SD): N points each, unit sphere, rotations up to 60 degrees. One cloud Q, which the network sees, may be
 paired with several partners P: its grouping and its forward pass are the dear part, and every partner is another draw of residuals.
@@ -16,7 +16,7 @@ from poli.data.shapes import Mesh
 from poli.errors import InputError
 from poli.estimation.architecture import LEAST_POINTS, Architecture
 from poli.estimation.grouping import group
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
 from poli.se3 import measured, so3_exp

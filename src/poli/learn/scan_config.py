@@ -22,18 +22,18 @@ class ScanConfig:
     sensors: tuple[str, ...] = (*SENSORS, "any")  # `any`: a random table of beams
     validation_worlds: int = 10
     datasets: tuple[str, ...] = ()  # recorded sequences with poses, of any kind that poli.dataset knows
-    voxels: tuple[float, ...] = (0.2, 2.0)  # metres: the least and the largest, drawn evenly in logarithm
-    raw_share: float = 0.1  # of the pairs are not voxelised
+    voxels: tuple[float, ...] = (0.2, 2.0)  # meters: the least and the largest, drawn evenly in logarithm
+    raw_share: float = 0.1  # of the pairs are not voxelized
     points: int = 4096  # of a cloud at most: a sector of the scan
     clouds: int = 1  # a step
-    survey_voxel: float = 0.2  # metres, of the survey that is the partner while shapes are learned
+    survey_voxel: float = 0.2  # meters, of the survey that is the partner while shapes are learned
     rotation_noise: float = 0.1  # of the measured pose, degrees an axis
-    translation_noise: float = 0.02  # metres an axis
+    translation_noise: float = 0.02  # meters an axis
     # One sigma of the faults that no simulated sensor has, when sizes are learned; each cloud draws its own share of them. Real
     # beams are off by a constant each, and real ranges scatter more than data sheets say.
-    beam_bias: float = 0.0  # metres
-    extra_noise: float = 0.0  # metres
-    max_distance: float = 2.0  # metres, or as many voxels if that is more: farther points are no match
+    beam_bias: float = 0.0  # meters
+    extra_noise: float = 0.0  # meters
+    max_distance: float = 2.0  # meters, or as many voxels if that is more: farther points are no match
     blind: float = 0.06  # share of the clouds that are not told where the sensor is; as many not which way is up, nor either
 
     def __post_init__(self) -> None:

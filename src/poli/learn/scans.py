@@ -1,4 +1,4 @@
-"""Training pairs of scans: a voxelised sector of one scan, its partner, a measured pose, and nearest-neighbour matches.
+"""Training pairs of scans: a voxelized sector of one scan, its partner, a measured pose, and nearest-neighbor matches.
 
 While shapes are learned, the partner of a simulated scan is a survey of the same spot, denser than the scan and without noise: it
 lies on the surface and says where it runs. When sizes are learned it is the sensor's next sweep, as sparse and noisy, with its
@@ -25,7 +25,7 @@ from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Sight, group
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.learn.config import resolve
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
@@ -125,9 +125,9 @@ def draw_scans(
 @dataclass(frozen=True)
 class _Cloud:
     pair: ScanPair
-    scan: Scan  # Q, voxelised; fields: `row` of the return that stands for each point, `true` normals
+    scan: Scan  # Q, voxelized; fields: `row` of the return that stands for each point, `true` normals
     returns: np.ndarray  # (R, 3) of the whole scan, exact if they are known
-    voxel: float  # metres; 0: none
+    voxel: float  # meters; 0: none
     pick: VoxelPick
 
 

@@ -11,7 +11,7 @@ import torch
 
 from poli.estimation.architecture import HORIZON, Architecture
 from poli.estimation.frames import TOLD, spacing_per_radius
-from poli.estimation.neighbourhoods import CANDIDATES
+from poli.estimation.neighborhoods import CANDIDATES
 from poli.learn.groups import GroupBatch
 from poli.learn.matrices3 import eigh3
 
@@ -46,7 +46,7 @@ def group_tensors(
     neighbors = [torch.cat([near[0], *wide], dim=1)]
     neighbors += [near[level - 1][:, : sizes[level]][centers[level - 1]] for level in levels[1:]]
 
-    metric = [positions[max(level - 1, 0)][neighbors[level]] - positions[level][:, None] for level in levels]  # (M, k, 3) metres
+    metric = [positions[max(level - 1, 0)][neighbors[level]] - positions[level][:, None] for level in levels]  # (M, k, 3) meters
     radii = [x[:, :size].square().sum(2).mean(1).sqrt().clamp_min(_SMALLEST_RADIUS) for x, size in zip(metric, sizes, strict=True)]
     if architecture.frames == "sensor" and up is not None:
         frame = _sensor_frames(points.double(), up.double()).float()
@@ -86,7 +86,7 @@ def _sensor_frames(rays: torch.Tensor, up: torch.Tensor) -> torch.Tensor:  # (N,
 
 
 def _principal_frames(offsets: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N, 3, 3)
-    """Principal axes of these neighbours, thinnest last; weights and moments as in `estimation.frames`."""
+    """Principal axes of these neighbors, thinnest last; weights and moments as in `estimation.frames`."""
     squared = offsets.square().sum(dim=2)  # (N, k)
     spread = squared.mean(dim=1, keepdim=True)
     weights = (squared / torch.where(spread > 0.0, spread, torch.ones_like(spread)) + 1e-3) ** -1.5
@@ -111,8 +111,8 @@ def _context(  # (N, c)
 
 def _interpolation(
     hierarchy: Hierarchy, positions: list[torch.Tensor], radii: list[torch.Tensor], level: int, count: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # (M, count), (M, count), (M, count, 3) metres
-    """The nearest of a point's lead and of that one's neighbours, their weights, by inverse distance, and their offsets."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # (M, count), (M, count), (M, count, 3) meters
+    """The nearest of a point's lead and of that one's neighbors, their weights, by inverse distance, and their offsets."""
     lead, near = hierarchy.leads[level], hierarchy.near[level + 1][:, :CANDIDATES]
     candidates = torch.cat([lead[:, None], near[lead]], dim=1)
     x = positions[level + 1][candidates] - positions[level][:, None]

@@ -18,11 +18,11 @@ from poli.validation import real_array
 LEAST_PAIRS = 10
 _FARTHEST_ON = 5  # scans from one to its partner
 _LEAST_POINTS = 64  # of a scan that is learned from
-_STANDING = 0.02  # metres between scans: from one place, a sensor sees the same spots again, and all surfaces seem thin
+_STANDING = 0.02  # meters between scans: from one place, a sensor sees the same spots again, and all surfaces seem thin
 _HELD_OUT = 0.2  # of the pairs, the last
 # What the covariances of odometry do not know of (motion within a scan, the timing of beams): one sigma an axis.
 _ROTATION_FLOOR = math.radians(0.02)
-_TRANSLATION_FLOOR = 0.003  # metres
+_TRANSLATION_FLOOR = 0.003  # meters
 
 
 class _Uncertain(Protocol):
@@ -90,7 +90,7 @@ class TrackedLog:
         """Pairs to learn from, both ways round, and consecutive scans of the log's last fifth to judge by; no scan is in both.
 
         `max_scans` scans at most begin a pair, evenly spaced. Their partners are the next scan and, of the four after it, those no
-        farther than `reach` metres: what hardly moved learns too little of what it sees from elsewhere.
+        farther than `reach` meters: what hardly moved learns too little of what it sees from elsewhere.
         """
         steps = self.steps
         if len(steps) < LEAST_PAIRS:

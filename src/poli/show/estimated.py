@@ -15,8 +15,8 @@ from poli.scan import Scan
 from poli.show.panel import Panel, flat_discs
 from poli.voxels import voxel_downsample
 
-PCA_NEIGHBORS = 16  # on voxels of half a metre its normals are best with 8 to 16 (docs/results/geometry.md)
-_VOXEL = 0.5  # metres
+PCA_NEIGHBORS = 16  # on voxels of half a meter its normals are best with 8 to 16 (docs/results/geometry.md)
+_VOXEL = 0.5  # meters
 _LEAST = 16  # points that `estimate` needs
 _TRUTH = {"normal", "label", "mixed"}  # fields of a simulated scan
 
@@ -26,7 +26,7 @@ class Estimates:
     """How scans become ellipsoids."""
 
     model: str = "lidar"  # a shipped model, the path of a .safetensors file, or "pca"
-    voxel: float | None = None  # metres; 0: every point; None: 0.5, or every point for the model `objects`
+    voxel: float | None = None  # meters; 0: every point; None: 0.5, or every point for the model `objects`
     compare: bool = False  # PCA beside it, and the truth where a scan has it
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class Estimates:
 
     @property
     def size(self) -> float:
-        """Of the voxels, in metres; 0: none."""
+        """Of the voxels, in meters; 0: none."""
         return (0.0 if self.model == "objects" else _VOXEL) if self.voxel is None else self.voxel
 
     @property
@@ -45,7 +45,7 @@ class Estimates:
     @property
     def caption(self) -> str:
         voxels = f", one point in each voxel of {self.size:g} m" if self.size else ""
-        return (f"{PCA_NEIGHBORS} neighbours" if self.model == PCA else f"by the model {self.model}") + voxels
+        return (f"{PCA_NEIGHBORS} neighbors" if self.model == PCA else f"by the model {self.model}") + voxels
 
     def cloud(self, scan: Scan, name: str = "the scan") -> Scan:
         cloud = voxel_downsample(scan, self.size) if self.size else scan.clean()
@@ -67,9 +67,9 @@ def scan_panels(scan: Scan, how: Estimates, name: str = "the scan") -> list[Pane
         return [*panels, Panel(how.name, field=field, caption=how.caption)]
     truth = true_normals(scan, how.size) if set(scan.fields) >= _TRUTH else None  # (N, 3)
     rival = estimate(cloud, model=PCA, k=PCA_NEIGHBORS)
-    # PCA's ellipsoids are as wide as the neighbourhood they come from; drawn at about the size of the network's.
+    # PCA's ellipsoids are as wide as the neighborhood they come from; drawn at about the size of the network's.
     smaller = float(f"{_width(field) / max(_width(rival), 1e-12):.2g}") or 1.0
-    panels.append(Panel("PCA", field=rival, caption=f"{PCA_NEIGHBORS} neighbours{_off(rival, truth)}", sigma_scale=smaller))
+    panels.append(Panel("PCA", field=rival, caption=f"{PCA_NEIGHBORS} neighbors{_off(rival, truth)}", sigma_scale=smaller))
     panels.append(Panel(how.name, field=field, caption=f"{how.caption}{_off(field, truth)}"))
     if truth is not None:
         discs = flat_discs(cloud, truth, how.size / 4.0 or _width(field) or 1.0)  # at two sigmas they just touch
@@ -80,7 +80,7 @@ def scan_panels(scan: Scan, how: Estimates, name: str = "the scan") -> list[Pane
 
 
 def _width(field: Ellipsoids) -> float:
-    """Of a typical ellipsoid along the surface, in metres."""
+    """Of a typical ellipsoid along the surface, in meters."""
     return float(np.median(np.sqrt(field.scales[:, 1] * field.scales[:, 2])))
 
 

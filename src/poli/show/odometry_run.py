@@ -14,7 +14,7 @@ from poli.errors import FormatError, InputError
 from poli.files.tables import read_json
 from poli.show.panel import Track
 
-_FARTHEST = 1e9  # metres, of poses
+_FARTHEST = 1e9  # meters, of poses
 _POSES, _TRUTH, _CONFIG, _MAP = "poses_kitti.txt", "truth_kitti.txt", "config.json", "map.ply"
 
 
@@ -38,7 +38,7 @@ class OdometryRun:
 
     @property
     def length(self) -> float:
-        """Metres, of the estimate."""
+        """Meters, of the estimate."""
         return float(np.linalg.norm(np.diff(self.poses[:, :3, 3], axis=0), axis=1).sum())
 
 

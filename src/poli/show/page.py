@@ -31,7 +31,7 @@ MOST_SIGMA = 3.0  # the end of the page's slider
 _WINDOW = 1584, 760  # pixels of the page that the panels of a window of 1600 by 900 have
 _WORDS = 90  # pixels of the page at the top of each panel
 _SCRIPTS = (
-    "linear.js", "colours.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js", "layout.js",
+    "linear.js", "colors.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js", "layout.js",
     "controls.js", "main.js",
 )  # fmt: skip
 

@@ -21,10 +21,10 @@ from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.files import quaternions
 from poli.show.panel import Panel
 
-_FINEST_STEP = 0.005  # metres: a coarser grid would be seen when one looks closely
+_FINEST_STEP = 0.005  # meters: a coarser grid would be seen when one looks closely
 _LARGEST_HALF = 65504.0
 _RANGE = 2.0, 98.0  # percentiles that a color scale spans
-_THINNEST = 1e-4  # metres: no scale begins below, whatever a flat ellipsoid claims
+_THINNEST = 1e-4  # meters: no scale begins below, whatever a flat ellipsoid claims
 
 
 def encode_panels(panels: Sequence[Panel], most_ellipsoids: int, most_points: int) -> tuple[dict[str, Any], list[str]]:
@@ -38,7 +38,7 @@ def encode_panels(panels: Sequence[Panel], most_ellipsoids: int, most_points: in
     parts = [part for panel in encoded for part in (panel["ellipsoids"], panel["points"]) if part]
     return {
         "origin": origin.tolist(),
-        "rounding": max((part["place"]["rounding"] for part in parts), default=0.0),  # metres, at most
+        "rounding": max((part["place"]["rounding"] for part in parts), default=0.0),  # meters, at most
         "ranges": {"uncertainty": _uncertainty_range(panels), "height": _height_range(panels, origin)},
         "panels": encoded,
     }, left_out
@@ -100,7 +100,7 @@ def _encode_field(field: Ellipsoids, normals: np.ndarray, origin: np.ndarray) ->
 
 
 def _encode_places(places: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
-    """place = start + step * data, in metres from the page's origin, off by `rounding` at most."""
+    """place = start + step * data, in meters from the page's origin, off by `rounding` at most."""
     local = places - origin
     low = local.min(axis=0)
     step = np.maximum(local.max(axis=0) - low, 1e-9) / 65535.0
@@ -133,7 +133,7 @@ def _evenly(count: int, most: int) -> np.ndarray:
 
 
 def _origin(panels: Sequence[Panel]) -> np.ndarray:  # (3,)
-    """The middle of everything, in whole metres; zero where that is near."""
+    """The middle of everything, in whole meters; zero where that is near."""
     lows, highs = zip(*(_box(panel) for panel in panels), strict=True)
     middle = np.rint(0.5 * (np.min(lows, axis=0) + np.max(highs, axis=0)))
     return np.where(np.abs(middle) < 1000.0, 0.0, middle)
@@ -148,7 +148,7 @@ def _box(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
-    """Metres, of the standard deviation along the normal."""
+    """Meters, of the standard deviation along the normal."""
     thin = [panel.field.scales[:, 0] for panel in panels if panel.field is not None and not panel.directions_only]
     if not sum(map(len, thin)):
         return [0.01, 0.1]
@@ -158,7 +158,7 @@ def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
 
 
 def _height_range(panels: Sequence[Panel], origin: np.ndarray) -> list[float]:
-    """Metres from the page's origin."""
+    """Meters from the page's origin."""
     heights = [panel.places[:, 2] - origin[2] for panel in panels if len(panel.places)]
     heights += [panel.field.means[:, 2] - origin[2] for panel in panels if panel.field is not None and len(panel.field)]
     if not heights:

@@ -87,9 +87,9 @@ class Panel:
 
 
 def flat_discs(points: ScanLike, normals: np.ndarray, sigma: float) -> Ellipsoids:  # (N, 3), (N, 3)
-    """Discs that show known normals and claim nothing else, `sigma` metres wide; rows without a normal (NaN) are left out."""
+    """Discs that show known normals and claim nothing else, `sigma` meters wide; rows without a normal (NaN) are left out."""
     places, normals = points_of(points, least=0), real_array(normals, "normals")
-    sigma = real_number(sigma, "sigma", "a positive number of metres", above=True)
+    sigma = real_number(sigma, "sigma", "a positive number of meters", above=True)
     if normals.shape != places.shape:
         raise InputError(f"normals have shape {normals.shape}; expected {places.shape}, one a point")
     known = np.isfinite(normals).all(axis=1) & (np.abs(normals).max(axis=1, initial=0.0) > 0.0)

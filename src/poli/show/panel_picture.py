@@ -18,7 +18,7 @@ _UNKNOWN = (0.68, 0.70, 0.72)
 _TRACKS = ((0.84, 0.37, 0.0), (0.34, 0.71, 0.91), (0.0, 0.62, 0.45), (0.80, 0.47, 0.65))
 _BEADS = 2.0  # pixels: how thick a track is drawn
 _GAP = 6  # pixels between panels
-_BETWEEN = 228  # the grey of them
+_BETWEEN = 228  # the gray of them
 NORMAL_COLORS = "colors: direction of the normal; pale is up"
 
 

@@ -17,7 +17,7 @@ BACKGROUND = (250, 250, 248)
 _LIGHT = np.array([0.3, -0.5, 0.81])  # in the world, towards the light
 _THINNEST = 1e-3  # of the longest semi-axis: a flat ellipsoid still has two sides
 
-# Of `calm_normal_colors`; `viewer/colours.js` has the same numbers, and the reasons.
+# Of `calm_normal_colors`; `viewer/colors.js` has the same numbers, and the reasons.
 _MIDDLE, _SPAN, _CHROMA, _TURN = 0.69, 0.085, 0.115, np.deg2rad(55.0)
 _TO_ROOTS = np.array([[1.0, 0.3963377774, 0.2158037573], [1.0, -0.1055613458, -0.0638541728], [1.0, -0.0894841775, -1.291485548]])
 _TO_RGB = np.array(

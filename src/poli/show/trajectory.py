@@ -12,7 +12,7 @@ from poli.tasks.odometry.recording import read_steps
 from poli.tasks.odometry.step import STAGES
 from poli.tasks.trajectories import relative_errors
 
-# Colours that stay apart for the colour-blind (Okabe and Ito).
+# Colors that stay apart for the color-blind (Okabe and Ito).
 _ESTIMATE, _TRUTH = "#0072b2", "0.55"
 _MARKS = {
     "degenerate": ("#e69f00", "v"),
@@ -68,9 +68,9 @@ def _draw_way(panel: Any, poses: np.ndarray, truth: np.ndarray | None, steps: li
             panel.scatter(poses[rows, 0, 3], poses[rows, 1, 3], color=color, marker=marker, s=45, zorder=3, label=label)
     length = float(np.linalg.norm(np.diff(poses[:, :3, 3], axis=0), axis=1).sum())
     panel.set(title=f"from above: {len(poses)} scans, {length:.1f} m", xlabel="x, m (frame of the first scan)", ylabel="y, m")
-    # At least two metres, so that the noise of a sensor that stands is not drawn as a journey.
-    centre = 0.5 * (poses[:, :2, 3].min(axis=0) + poses[:, :2, 3].max(axis=0))
-    panel.update_datalim([centre - 1.0, centre + 1.0])
+    # At least two meters, so that the noise of a sensor that stands is not drawn as a journey.
+    center = 0.5 * (poses[:, :2, 3].min(axis=0) + poses[:, :2, 3].max(axis=0))
+    panel.update_datalim([center - 1.0, center + 1.0])
     panel.autoscale_view()
     panel.set_aspect("equal", adjustable="datalim")
     panel.grid(color="0.92")

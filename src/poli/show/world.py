@@ -15,9 +15,9 @@ from poli.show.estimated import Estimates
 from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
 
 _LEAST = 64  # points of a scan that is worth fusing
-_FARTHEST = 120.0  # metres: returns beyond tell little, and a world of them is mostly air
-_EVERYTHING = 1e9  # metres: nothing is forgotten
-_FINEST = 0.05  # metres, of the world's cells
+_FARTHEST = 120.0  # meters: returns beyond tell little, and a world of them is mostly air
+_EVERYTHING = 1e9  # meters: nothing is forgotten
+_FINEST = 0.05  # meters, of the world's cells
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ def maximum_clique(
     """A largest clique, and whether it is proven to be one.
 
     Branch and bound (Tomita; bitsets after San Segundo): a greedy clique first, then vertices whose core number rules them out are
-    dropped, then the search, bounded by greedy colouring. After `node_budget` branches the best clique so far
+    dropped, then the search, bounded by greedy coloring. After `node_budget` branches the best clique so far
     is returned: at least the greedy one, grown from the innermost core outwards, which is also the answer for too large graphs.
     """
     adjacency = bitsets(adjacency)
@@ -29,7 +29,7 @@ def maximum_clique(
     most = int(cores.max(initial=-1)) + 1
     if len(best) == most:
         return np.sort(best), True
-    # The innermost vertices first: they are coloured first, and branched on last.
+    # The innermost vertices first: they are colored first, and branched on last.
     kept = order[cores[order] >= len(best)][::-1]
     if (most + 1) * len(kept) > _LARGEST_STACK:
         return np.sort(best), False
@@ -97,14 +97,14 @@ def _induced(adjacency, kept):
 
 
 @kernel
-def _colour(graph, candidates, needed, order, colours, left, same):
-    """Greedy colouring: a clique has a vertex a colour. Lists the vertices of colour `needed` and above, the only ones that may
-    lead to a larger clique, in ascending colour."""
+def _color(graph, candidates, needed, order, colors, left, same):
+    """Greedy coloring: a clique has a vertex a color. Lists the vertices of color `needed` and above, the only ones that may
+    lead to a larger clique, in ascending color."""
     words = len(candidates)
     left[:] = candidates
-    colour, count, remaining = 0, 0, True
+    color, count, remaining = 0, 0, True
     while remaining:
-        colour += 1
+        color += 1
         remaining = False
         same[:] = left
         for w in range(words):
@@ -114,8 +114,8 @@ def _colour(graph, candidates, needed, order, colours, left, same):
                 same[w] &= same[w] - np.uint64(1)
                 for x in range(w, words):
                     same[x] &= ~graph[v, x]
-                if colour >= needed:
-                    order[count], colours[count] = v, colour
+                if color >= needed:
+                    order[count], colors[count] = v, color
                     count += 1
             if left[w]:
                 remaining = True
@@ -127,16 +127,16 @@ def _search(graph, known, depths, budget):
     """A clique of more than `known` vertices if there is one (else none), and whether the search was completed."""
     n, words = graph.shape
     candidates = np.zeros((depths + 1, words), np.uint64)
-    order, colours = np.empty((depths + 1, n), np.int32), np.empty((depths + 1, n), np.int32)
+    order, colors = np.empty((depths + 1, n), np.int32), np.empty((depths + 1, n), np.int32)
     left, same = np.empty(words, np.uint64), np.empty(words, np.uint64)
     waiting = np.zeros(depths + 1, np.int64)
     clique, best = np.empty(depths + 1, np.int64), np.empty(0, np.int64)
     for v in range(n):
         candidates[0, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
-    waiting[0] = _colour(graph, candidates[0], known + 1, order[0], colours[0], left, same)
+    waiting[0] = _color(graph, candidates[0], known + 1, order[0], colors[0], left, same)
     depth, nodes = 0, 0  # the depth is the size of the clique at hand
     while depth >= 0:
-        if waiting[depth] == 0 or depth + colours[depth, waiting[depth] - 1] <= known:
+        if waiting[depth] == 0 or depth + colors[depth, waiting[depth] - 1] <= known:
             depth -= 1
             continue
         nodes += 1
@@ -156,5 +156,5 @@ def _search(graph, known, depths, budget):
                 known, best = depth + 1, clique[: depth + 1].copy()
             continue
         depth += 1
-        waiting[depth] = _colour(graph, candidates[depth], known - depth + 1, order[depth], colours[depth], left, same)
+        waiting[depth] = _color(graph, candidates[depth], known - depth + 1, order[depth], colors[depth], left, same)
     return best, True

@@ -8,7 +8,7 @@ import numpy as np
 
 _FACING = 0.5  # a surface resists a motion if it faces it within 60 degrees; what resists less is noise in its normal
 _AGREEING = 0.9  # cosine of the two normals of a match; where they differ more, one of them is wrong, and counts for no direction
-_LEVER = 1.0  # metres from the axis: nearer surfaces say little about a rotation
+_LEVER = 1.0  # meters from the axis: nearer surfaces say little about a rotation
 _LEAST_SHARE = 0.01  # of the weight of all matches that must resist
 _LEAST_MATCHES = 10.0
 

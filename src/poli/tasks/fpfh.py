@@ -1,7 +1,7 @@
 """Fast Point Feature Histograms (Rusu et al. 2009): what the surface around a point looks like, as 33 numbers.
 
 Two oriented points make three angles that no rigid motion changes. A point's simple histogram (SPFH) counts the angles between it
-and each of its neighbours, 11 bins an angle, and sums to 100 an angle. Its fast histogram adds the neighbours' simple ones,
+and each of its neighbors, 11 bins an angle, and sums to 100 an angle. Its fast histogram adds the neighbors' simple ones,
 weighted by 1 / squared distance and scaled to sum to 100 again. Bins, order and weights are those of Open3D, so that features of
 either may be compared with the other's.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from poli.errors import InputError
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.kernel import kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
@@ -29,8 +29,8 @@ def fpfh(
 ) -> np.ndarray:  # (N, 33)
     """The features of all points, from at most the `max_neighbors` nearest within `radius` (itself included).
 
-    Rotating and shifting the cloud changes nothing. Turning a normal around changes the features of its whole neighbourhood, so
-    normals must be oriented by the same rule in all clouds that are to be compared. A point without neighbours has the feature 0.
+    Rotating and shifting the cloud changes nothing. Turning a normal around changes the features of its whole neighborhood, so
+    normals must be oriented by the same rule in all clouds that are to be compared. A point without neighbors has the feature 0.
     """
     points = points_of(points)
     radius = real_number(radius, "radius", "a positive length", above=True)
@@ -80,7 +80,7 @@ def _simple(points, normals, indices, distances, radii, begin, end, simple):
         total, scale = 0, 0
         for k in range(indices.shape[1]):
             j, distance = indices[i, k], distances[i, k]
-            while scale < len(radii) and distance >= radii[scale]:  # neighbours come in order: this scale has all of its own
+            while scale < len(radii) and distance >= radii[scale]:  # neighbors come in order: this scale has all of its own
                 simple[i, scale] = counts * (100.0 / max(total, 1))
                 scale += 1
             if scale == len(radii):
@@ -125,7 +125,7 @@ def _pair(p, a, q, b, distance):
 def _fast(simple, indices, distances, radii, begin, end, fast):
     for i in range(begin, end):
         for s in range(len(radii)):
-            total = 0.0  # of the weights: every neighbour has a histogram that sums to 100 an angle, since it has neighbours
+            total = 0.0  # of the weights: every neighbor has a histogram that sums to 100 an angle, since it has neighbors
             for k in range(indices.shape[1]):
                 j, distance = indices[i, k], distances[i, k]
                 if distance >= radii[s]:

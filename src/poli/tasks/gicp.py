@@ -1,9 +1,9 @@
 """GICP on ellipsoids: the pose between two fields from a first guess, by nearest points, with the ellipsoids as weights.
 
-minimise over T   sum_i  w_i rho( d_i' (C_q + R C_p R')^-1 d_i ),   d_i = q_i - (R p_i + t)
+minimize over T   sum_i  w_i rho( d_i' (C_q + R C_p R')^-1 d_i ),   d_i = q_i - (R p_i + t)
 
 q_i is the nearest target mean to the moved p_i, C as `gicp_metric` makes them, rho Cauchy's kernel, whose scale starts wide (a
-guess may be half a metre off) and is halved with every step until it stands at the thickness of surfaces.
+guess may be half a meter off) and is halved with every step until it stands at the thickness of surfaces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.keywords import takes_config
 from poli.se3 import check_pose, exp, nearest_rotation
 from poli.tasks.degeneracy import Degeneracy, degeneracy
@@ -22,12 +22,12 @@ from poli.tasks.gicp_metric import Metric, Weighed
 from poli.tasks.gicp_sums import NormalEquations, linearize
 from poli.validation import real_number, whole_number
 
-_STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and metres: a smaller step is the last
-_SAME_MATCHES = 5e-3  # metres: nothing is searched anew until some point has moved so far
-_FIT = 0.1  # metres across a surface, up to which a point lies on it
+_STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters: a smaller step is the last
+_SAME_MATCHES = 5e-3  # meters: nothing is searched anew until some point has moved so far
+_FIT = 0.1  # meters across a surface, up to which a point lies on it
 _DAMPING = 1e-6
 _DAMPED_OUT = 1e3
-# Residuals of neighbouring matches err together. Against the true poses of simulated drives, so many
+# Residuals of neighboring matches err together. Against the true poses of simulated drives, so many
 # matches weigh like one.
 _MATCHES_PER_INDEPENDENT = 8.0
 
@@ -35,15 +35,15 @@ _MATCHES_PER_INDEPENDENT = 8.0
 @dataclass(frozen=True)
 class GicpConfig:
     metric: Metric = field(default_factory=Metric)
-    max_distance: float = 2.0  # metres: farther points are no match
+    max_distance: float = 2.0  # meters: farther points are no match
     robust: float = 1.0  # scale of Cauchy's kernel, in standard deviations
-    start: float = 0.5  # metres: the kernel's first scale
+    start: float = 0.5  # meters: the kernel's first scale
     iterations: int = 40
 
     def __post_init__(self) -> None:
         for name in ("max_distance", "robust"):
             real_number(getattr(self, name), f"gicp: {name}", "a positive number", above=True)
-        real_number(self.start, "gicp: start", "a number of metres of at least 0")
+        real_number(self.start, "gicp: start", "a number of meters of at least 0")
         whole_number(self.iterations, "gicp: iterations", least=1)
 
 
@@ -54,7 +54,7 @@ class Alignment:
     matched: int
     overlap: float  # share of the source with a match within `max_distance`
     fit: float  # share of the source that lies on a target surface, within 10 cm across it
-    residual: float  # metres: robust standard deviation across surfaces
+    residual: float  # meters: robust standard deviation across surfaces
     iterations: int
     converged: bool
     degeneracy: Degeneracy
@@ -100,9 +100,9 @@ def gicp(
         guess: T_target_source to start from; the identity if not given.
         config: the options as one object. Keywords given beside it override its values.
         metric: how ellipsoids weigh matches.
-        max_distance: metres; points farther apart are no match.
+        max_distance: meters; points farther apart are no match.
         robust: scale of Cauchy's kernel, in standard deviations.
-        start: metres, the kernel's first scale.
+        start: meters, the kernel's first scale.
         iterations: at most.
     """
     config = config or GicpConfig()

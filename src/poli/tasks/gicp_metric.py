@@ -4,7 +4,7 @@ A learned covariance says where the matched point of another scan will lie, and 
 N(0, 2 C). Yet used as it is, it is a poor weight. Along a surface the nearest point of another scan is near wherever the scan was
 taken: that part of the residual is small because the nearest point was chosen, not because the pose is right, and a weight that
 believes it holds the pose back. Only what lies across a surface tells of the pose. So a point becomes a plane: its direction is
-the ellipsoid's, its variance across is one for all, along it is a metre (GICP's regularisation, with POLI's directions). What
+the ellipsoid's, its variance across is one for all, along it is a meter (GICP's regularization, with POLI's directions). What
 the network says of the size is kept as trust: a point whose ellipsoid is thick, in a bush or at an edge, counts for less.
 """
 
@@ -29,14 +29,14 @@ class Metric:
     `raw`: the covariance as it is, thickened by `thickness`, weight one; the paper's way."""
 
     kind: MetricKind = "surfaces"
-    thickness: float = 0.01  # metres: one sigma across a surface, sensor noise included; no covariance is thinner
-    trust: float = 0.15  # metres: ellipsoids as thick as this count half
+    thickness: float = 0.01  # meters: one sigma across a surface, sensor noise included; no covariance is thinner
+    trust: float = 0.15  # meters: ellipsoids as thick as this count half
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(MetricKind):
             raise InputError(f"metric: kind is {self.kind!r}; expected one of {', '.join(get_args(MetricKind))}")
-        real_number(self.thickness, "metric: thickness", "a positive number of metres", above=True)
-        real_number(self.trust, "metric: trust", "a positive number of metres", above=True)
+        real_number(self.thickness, "metric: thickness", "a positive number of meters", above=True)
+        real_number(self.trust, "metric: trust", "a positive number of meters", above=True)
 
     def __call__(self, field: Ellipsoids) -> Weighed:
         return self.weigh(field.means, field.covariances)

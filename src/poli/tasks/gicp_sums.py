@@ -1,8 +1,8 @@
-"""One linearisation of GICP: every source point's match, and the normal equations of the pose, in one pass over the points."""
+"""One linearization of GICP: every source point's match, and the normal equations of the pose, in one pass over the points."""
 
 import numpy as np
 
-from poli.estimation.neighbours import STACK, box_distance
+from poli.estimation.neighbors import STACK, box_distance
 from poli.kernel import bind, kernel
 from poli.threads import run_chunks
 
@@ -27,11 +27,11 @@ class NormalEquations:
 
 
 def linearize(
-    tree: tuple[np.ndarray, np.ndarray, np.ndarray, int],  # of the target, see NeighbourIndex.tree
+    tree: tuple[np.ndarray, np.ndarray, np.ndarray, int],  # of the target, see NeighborIndex.tree
     target: tuple[np.ndarray, np.ndarray, np.ndarray],  # (M,) row of each point in leaf order; (M, 3, 3) covariances, (M,) weights
     source: tuple[np.ndarray, np.ndarray, np.ndarray],  # (N, 3) points, (N, 3, 3) covariances, (N,) weights
     T: np.ndarray,  # (4, 4) T_target_source
-    max_distance: float,  # metres
+    max_distance: float,  # meters
     scale: float,  # of the robust kernel, in standard deviations
     match: np.ndarray,  # (N,) int32, in leaf order, -1: none; searched anew if `search`
     search: bool,

@@ -94,7 +94,7 @@ def count_bits(word):
 def peel(adjacency):
     """Core numbers, and the vertices in the order in which always one of least degree is taken away.
 
-    The core number of a vertex is the largest k such that it belongs to a set whose members have k neighbours in it; so it is in no
+    The core number of a vertex is the largest k such that it belongs to a set whose members have k neighbors in it; so it is in no
     clique of more than k + 1.
     """
     n, words = adjacency.shape

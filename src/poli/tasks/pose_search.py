@@ -8,7 +8,7 @@ import numpy as np
 
 from poli.certify import Certificate, CertifiedPose
 from poli.errors import DegenerateError
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 from poli.scan import ScanLike, points_of
 from poli.tasks.clique import cliques_through, maximum_clique
 from poli.tasks.fpfh import fpfh_of_scales, unit_normals
@@ -163,11 +163,11 @@ def _poses(p: np.ndarray, q: np.ndarray, members: np.ndarray) -> np.ndarray:  # 
     p_mean, q_mean = p.mean(axis=0), q.mean(axis=0)
     p, q = p - p_mean, q - q_mean
     share = members / members.sum(axis=1, keepdims=True)
-    p_centre, q_centre = share @ p, share @ q
+    p_center, q_center = share @ p, share @ q
     products = (q[:, :, None] * p[:, None, :]).reshape(len(p), 9)
-    U, _, Vt = np.linalg.svd((share @ products).reshape(-1, 3, 3) - q_centre[:, :, None] * p_centre[:, None, :])
+    U, _, Vt = np.linalg.svd((share @ products).reshape(-1, 3, 3) - q_center[:, :, None] * p_center[:, None, :])
     U[:, :, 2] *= np.where(np.linalg.det(U @ Vt) < 0, -1.0, 1.0)[:, None]  # rotations, no reflections
     poses = np.tile(np.eye(4), (len(members), 1, 1))
     poses[:, :3, :3] = U @ Vt
-    poses[:, :3, 3] = q_centre + q_mean - np.einsum("hij,hj->hi", poses[:, :3, :3], p_centre + p_mean)
+    poses[:, :3, 3] = q_center + q_mean - np.einsum("hij,hj->hi", poses[:, :3, :3], p_center + p_mean)
     return poses

@@ -25,18 +25,18 @@ _LEAST = 16  # points that a surface needs for a pose to be looked for
 
 @dataclass(frozen=True)
 class ScanPreset:
-    """How scans of a kind of sensor are registered. Lengths are in metres."""
+    """How scans of a kind of sensor are registered. Lengths are in meters."""
 
     densify: DensifyConfig = field(default_factory=lambda: DensifyConfig(per_point=3))  # of which `per_point=0` is none
     voxel: float = 1.0  # one point in each, for features and for the search
-    max_range: float = 60.0  # from the sensor: what lies beyond is seen too sparsely to be recognised
+    max_range: float = 60.0  # from the sensor: what lies beyond is seen too sparsely to be recognized
     feature_radius: float = 2.0  # of the smallest of three features
     noise_bound: float = 0.6  # how far apart two scans' points of one surface may be
     search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
         for name in ("voxel", "max_range", "feature_radius", "noise_bound"):
-            real_number(getattr(self, name), name, "a positive number of metres", above=True)
+            real_number(getattr(self, name), name, "a positive number of meters", above=True)
 
 
 _SPARSE = ScanPreset()

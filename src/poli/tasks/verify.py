@@ -13,7 +13,7 @@ import numpy as np
 
 from poli.certify import solve
 from poli.errors import DegenerateError
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 
 _SAME_WAY = 0.8  # cosine of the angle between normals of one surface, at the least
 _THICKNESS = 0.05  # variance of a surface across itself, against 1 along it: sparse points on curved surfaces are no thin planes
@@ -31,7 +31,7 @@ class Surfaces:
 
     def thinned(self, max_points: int) -> Surfaces:
         """With at most `max_points` source points, evenly through space."""
-        order = NeighborIndex(self.source).leaf_order  # neighbours stand together in it, which also makes queries quicker
+        order = NeighborIndex(self.source).leaf_order  # neighbors stand together in it, which also makes queries quicker
         rows = order[np.linspace(0, len(order) - 1, min(max_points, len(order))).astype(int)]
         return replace(self, source=self.source[rows], source_normals=self.source_normals[rows])
 
@@ -80,9 +80,9 @@ def distinct(poses: np.ndarray, scores: np.ndarray, points: np.ndarray, apart: f
     moments = (points - mean).T @ (points - mean) / len(points)
     # The mean of |A p - B p|^2 is tr((A - B) moments (A - B)') and the squared step between the centroids: all pairs at once.
     rotations = poses[:, :3, :3]
-    centres = rotations @ mean + poses[:, :3, 3]
+    centers = rotations @ mean + poses[:, :3, 3]
     turned = 2.0 * np.trace(moments) - 2.0 * (rotations @ moments).reshape(-1, 9) @ rotations.reshape(-1, 9).T
-    squared = turned + ((centres[:, None] - centres[None]) ** 2).sum(axis=2)
+    squared = turned + ((centers[:, None] - centers[None]) ** 2).sum(axis=2)
     kept: list[int] = []
     for h in np.argsort(-scores, kind="stable"):
         if (squared[h, kept] >= apart**2).all():

@@ -142,7 +142,7 @@ class BagDataset:
         if not before < stamp < after:
             other = before if before >= stamp else after
             raise FormatError(
-                f"{where}: its stamp {stamp} and its neighbour's, {other}, do not ascend",
+                f"{where}: its stamp {stamp} and its neighbor's, {other}, do not ascend",
                 argument="stamps", value="log", remedy="pass {argument} for recording times",
             )  # fmt: skip
 

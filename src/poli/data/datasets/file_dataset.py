@@ -21,11 +21,11 @@ class FileDataset:
     stamps: tuple[int, ...] | None = None  # nanoseconds
     poses: np.ndarray | None = None  # (M, 4, 4) T_world_sensor
     skipped: tuple[Skipped, ...] = ()
-    min_range: float = 0.0  # metres; returns nearer than this are dropped (the vehicle that carries the sensor)
+    min_range: float = 0.0  # meters; returns nearer than this are dropped (the vehicle that carries the sensor)
 
     def __post_init__(self) -> None:
         if not self.min_range >= 0.0:
-            raise InputError(f"min_range is {self.min_range!r}; expected a distance in metres, 0 to keep every return")
+            raise InputError(f"min_range is {self.min_range!r}; expected a distance in meters, 0 to keep every return")
         for what, rows in (("stamps", self.stamps), ("poses", self.poses)):
             if rows is not None and len(rows) != len(self.files):
                 raise InputError(f"{self.name}: {len(rows)} {what} for {len(self.files)} scans")
@@ -55,7 +55,7 @@ class FileDataset:
 
 
 def beyond(scan: Scan, min_range: float) -> Scan:
-    """Without the returns nearer than `min_range` metres."""
+    """Without the returns nearer than `min_range` meters."""
     if min_range == 0.0:
         return scan
     far = np.linalg.norm(scan.points.astype(np.float64), axis=1) >= min_range

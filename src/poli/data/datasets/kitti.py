@@ -29,7 +29,7 @@ def open_kitti(
     """Sequence `sequence` under `path`, the folder that holds `sequences` and `poses` (or the folder of one sequence).
 
     Poses are None where there is no file of them (KITTI's sequences 11 to 21), or with `poses=False`. Returns nearer than
-    `min_range` metres are dropped.
+    `min_range` meters are dropped.
     """
     root, name = _locate(Path(path), sequence)
     folder, pose_file = root / "sequences" / name, root / "poses" / f"{name}.txt"

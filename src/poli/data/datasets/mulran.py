@@ -20,7 +20,7 @@ _TOLERANCE = 0.01
 
 
 def _extrinsic() -> np.ndarray:  # (4, 4)
-    """T_base_ouster as MulRan publishes it (calib_base2ouster.txt): metres, and roll, pitch, yaw in degrees about x, y, z."""
+    """T_base_ouster as MulRan publishes it (calib_base2ouster.txt): meters, and roll, pitch, yaw in degrees about x, y, z."""
     roll, pitch, yaw = np.deg2rad([0.0001, 0.0003, 179.6654])
     Rx = np.array([[1, 0, 0], [0, np.cos(roll), -np.sin(roll)], [0, np.sin(roll), np.cos(roll)]])
     Ry = np.array([[np.cos(pitch), 0, np.sin(pitch)], [0, 1, 0], [-np.sin(pitch), 0, np.cos(pitch)]])

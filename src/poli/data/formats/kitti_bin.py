@@ -16,8 +16,8 @@ from poli.files.records import write_array
 from poli.scan import Scan
 
 LAYOUT = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])  # KITTI's records
-_TOLERANCE = 1e-3  # metres that float32 may move a coordinate
-_FARTHEST = 1e7  # metres: beyond it the bytes are not coordinates
+_TOLERANCE = 1e-3  # meters that float32 may move a coordinate
+_FARTHEST = 1e7  # meters: beyond it the bytes are not coordinates
 
 
 def read_kitti_bin(path: Path) -> Scan:

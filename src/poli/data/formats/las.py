@@ -18,7 +18,7 @@ from poli.scan import Scan
 _HEAD, _HEAD_4 = 227, 375  # bytes of the header, up to version 1.2 and of 1.4
 _RECORD, _EXTENDED = 54, 60  # bytes that a variable length record takes at least, and an extended one
 _COMPRESSED = 0x80  # a bit of the point format
-_STEP = 1e-4  # metres: LAS stores whole multiples of this
+_STEP = 1e-4  # meters: LAS stores whole multiples of this
 
 
 def check_header(path: Path) -> None:
@@ -70,7 +70,7 @@ def read_las(path: Path) -> Scan:
 
 
 def write_las(path: Path, scan: Scan) -> None:
-    """Coordinates to a tenth of a millimetre. A field that LAS defines with a type too small for it is an error."""
+    """Coordinates to a tenth of a millimeter. A field that LAS defines with a type too small for it is an error."""
     laspy = _laspy()
     if not np.isfinite(scan.points).all():
         raise FormatError(f"{path}: LAS cannot hold non-finite points; drop them with scan.clean()")

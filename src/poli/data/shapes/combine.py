@@ -51,7 +51,7 @@ def bent(field: Field, curvature: float) -> Field:
     def straighten(points: np.ndarray) -> np.ndarray:
         x, y, z = points.T
         towards = 1.0 - curvature * x
-        # Behind the centre of the arc the angle would jump; no shape reaches there with the curvatures in use.
+        # Behind the center of the arc the angle would jump; no shape reaches there with the curvatures in use.
         angle = np.arctan2(curvature * z, towards)
         return np.stack([(1.0 - np.hypot(towards, curvature * z)) / curvature, y, angle / curvature], axis=1)
 

@@ -46,7 +46,7 @@ class Mesh:
     @cached_property
     def volume(self) -> float:
         """The volume inside a closed mesh; negative if its faces look inwards."""
-        middle = self.vertices.mean(axis=0) if len(self.vertices) else 0.0  # near the faces, so that less is cancelled
+        middle = self.vertices.mean(axis=0) if len(self.vertices) else 0.0  # near the faces, so that less is canceled
         return float(np.einsum("fi,fi->", self.vertices[self.faces[:, 0]] - middle, self.area_vectors) / 3.0)
 
     @cached_property
@@ -61,10 +61,10 @@ class Mesh:
         total = self._cumulative_areas[-1]
         weight = self.areas / (3.0 * total)  # each corner carries a third of its face
         centroid = sum((weight @ self.vertices[self.faces[:, corner]] for corner in range(3)), np.zeros(3))
-        centred = self.vertices - centroid
-        used = np.zeros(len(centred), bool)  # a stray vertex of a scanned file is no part of the surface
+        centered = self.vertices - centroid
+        used = np.zeros(len(centered), bool)  # a stray vertex of a scanned file is no part of the surface
         used[self.faces] = True
-        return Mesh(centred / np.linalg.norm(centred[used], axis=1).max(), self.faces)
+        return Mesh(centered / np.linalg.norm(centered[used], axis=1).max(), self.faces)
 
     def sample(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """`count` points drawn uniformly by area, (count, 3), and the unit normals of their faces, (count, 3)."""

@@ -63,13 +63,13 @@ def _narrow_band(field: Field, low: np.ndarray, high: np.ndarray, spacing: float
     """The field on a grid of (nx, ny, nz) points; far from the surface, only its sign is right."""
     blocks = np.ceil((high - low) / (spacing * _BLOCK)).astype(int) + 1  # (3,)
     size = spacing * _BLOCK
-    centres = low + (np.moveaxis(np.indices(blocks), 0, -1).reshape(-1, 3) + 0.5) * size - 0.5 * spacing
-    at_centre = field(centres).reshape(blocks)
-    values = np.repeat(np.repeat(np.repeat(at_centre, _BLOCK, 0), _BLOCK, 1), _BLOCK, 2)
+    centers = low + (np.moveaxis(np.indices(blocks), 0, -1).reshape(-1, 3) + 0.5) * size - 0.5 * spacing
+    at_center = field(centers).reshape(blocks)
+    values = np.repeat(np.repeat(np.repeat(at_center, _BLOCK, 0), _BLOCK, 1), _BLOCK, 2)
     tiles = values.reshape(blocks[0], _BLOCK, blocks[1], _BLOCK, blocks[2], _BLOCK).transpose(0, 2, 4, 1, 3, 5)  # a view
     inside_block = np.moveaxis(np.indices((_BLOCK,) * 3), 0, -1).reshape(-1, 3)
     is_open = np.zeros(blocks, bool)
-    to_open = np.abs(at_centre) < _CAUTION * 0.5 * np.sqrt(3.0) * size
+    to_open = np.abs(at_center) < _CAUTION * 0.5 * np.sqrt(3.0) * size
     while to_open.any():
         corner = np.argwhere(to_open)  # (B, 3)
         points = low + (corner[:, None] * _BLOCK + inside_block) * spacing

@@ -13,12 +13,12 @@ from poli.errors import DegenerateError
 from poli.validation import whole_number
 
 _KINDS = {creature: 0.25, statue: 0.15, blend_of_solids: 0.3, part: 0.3}
-_LEAST_VOLUME = 1e-3  # of a normalised mesh, whose ball holds 4.2: less is a splinter
+_LEAST_VOLUME = 1e-3  # of a normalized mesh, whose ball holds 4.2: less is a splinter
 _MOST_DRAWS = 50
 
 
 def procedural_mesh(seed: int, resolution: int = 96) -> Mesh:
-    """The shape of this seed, always the same: closed, faces outwards, normalised; `resolution` grid cells along its length."""
+    """The shape of this seed, always the same: closed, faces outwards, normalized; `resolution` grid cells along its length."""
     rng = np.random.default_rng(whole_number(seed, "seed", 0))
     resolution = whole_number(resolution, "resolution", 8)
     for _ in range(_MOST_DRAWS):

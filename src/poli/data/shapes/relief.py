@@ -107,7 +107,7 @@ def fractal_noise(points, frequency, octaves, gain, is_ridged, seed):
 
 @kernel
 def cell_noise(points, frequency, seed):
-    """From 1 at the middle of a cell to -1 at the border to its neighbour: by the distances to the two nearest seeds."""
+    """From 1 at the middle of a cell to -1 at the border to its neighbor: by the distances to the two nearest seeds."""
     noise = np.empty(len(points))
     for n in range(len(points)):
         x, y, z = points[n, 0] * frequency, points[n, 1] * frequency, points[n, 2] * frequency

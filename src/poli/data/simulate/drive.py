@@ -28,7 +28,7 @@ class Drive:
     deskewed: bool = True
     movers: bool = True
     rotation_noise: float = 0.1  # of the measured poses, degrees an axis
-    translation_noise: float = 0.02  # metres an axis
+    translation_noise: float = 0.02  # meters an axis
 
     def __post_init__(self) -> None:
         most = int(self.trajectory.duration * self.sensor.rate)

@@ -30,8 +30,8 @@ def build_hierarchy(lows, highs, order, boxes, links):
             f = order[s]
             for a in range(3):
                 box[a], box[3 + a] = min(box[a], lows[f, a]), max(box[3 + a], highs[f, a])
-                centre = 0.5 * (lows[f, a] + highs[f, a])
-                middle[a], middle[3 + a] = min(middle[a], centre), max(middle[3 + a], centre)
+                center = 0.5 * (lows[f, a] + highs[f, a])
+                middle[a], middle[3 + a] = min(middle[a], center), max(middle[3 + a], center)
         boxes[node] = box
         size = end - begin
         best, best_axis, best_bin = np.inf, -1, 0

@@ -16,9 +16,9 @@ class Sensor:
 
     elevations: tuple[float, ...]  # degrees, from the lowest beam up
     steps: int  # columns a turn
-    max_range: float  # metres
-    noise: float  # of a range, metres, one sigma
-    min_range: float = 0.5  # metres
+    max_range: float  # meters
+    noise: float  # of a range, meters, one sigma
+    min_range: float = 0.5  # meters
     divergence: float = 0.003  # full width of a beam, radians: at edges it sees two surfaces
     rate: float = 10.0  # turns a second
     dropout: float = 0.01  # share of the returns lost for no reason

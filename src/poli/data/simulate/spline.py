@@ -26,7 +26,7 @@ class Spline:
 
 
 def gaussian_smoothed(points: np.ndarray, sigma: float) -> np.ndarray:  # (K, D) -> (K, D)
-    """Means of the neighbours by Gaussian weights, up to 4 sigma away; the ends count for what lies beyond them."""
+    """Means of the neighbors by Gaussian weights, up to 4 sigma away; the ends count for what lies beyond them."""
     reach = int(4.0 * sigma + 0.5)
     weights = np.exp(-0.5 / sigma**2 * np.arange(-reach, reach + 1) ** 2)
     weights /= weights.sum()
@@ -39,7 +39,7 @@ def gaussian_smoothed(points: np.ndarray, sigma: float) -> np.ndarray:  # (K, D)
 
 @kernel
 def _slopes(points, h):  # (K, D) -> (K, D)
-    """The derivatives m at the points, for which neighbouring cubics have the same second derivative where they meet,
+    """The derivatives m at the points, for which neighboring cubics have the same second derivative where they meet,
 
         h m[i-1] + 4 h m[i] + h m[i+1] = 3 (y[i+1] - y[i-1]),
 

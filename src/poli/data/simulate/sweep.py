@@ -18,7 +18,7 @@ from poli.se3 import check_pose, inverse
 _REFLECTIVITY = np.full(256, 0.35)
 for _label, _value in {Label.ROAD: 0.15, Label.GROUND: 0.3, Label.LEAVES: 0.5, Label.VEHICLE: 0.3, Label.BUILDING: 0.4}.items():
     _REFLECTIVITY[_label] = _value
-_MIXING = 1.5  # metres: two surfaces nearer to each other than a pulse is long give one return in between
+_MIXING = 1.5  # meters: two surfaces nearer to each other than a pulse is long give one return in between
 
 
 def sweep(

@@ -9,8 +9,8 @@ import numpy as np
 from poli.data.simulate.spline import Spline, gaussian_smoothed
 from poli.errors import InputError
 
-_SPACING = 0.5  # metres between the points that the path is made of
-_SMOOTHING = 3.0  # metres: the route's corners are rounded by this much
+_SPACING = 0.5  # meters between the points that the path is made of
+_SMOOTHING = 3.0  # meters: the route's corners are rounded by this much
 _WAVES = 5
 
 
@@ -19,11 +19,11 @@ class Ride:
     """How the vehicle moves, and where on it the sensor sits."""
 
     speed: float = 8.0  # m/s
-    height: float = 1.8  # of the sensor above the ground, metres
+    height: float = 1.8  # of the sensor above the ground, meters
     sway: float = 0.6  # degrees, one sigma of roll and pitch about the ground's own
-    heave: float = 0.02  # metres, one sigma
+    heave: float = 0.02  # meters, one sigma
     mount: tuple[float, float] = (0.0, 0.0)  # roll and pitch of the sensor on the vehicle, degrees
-    start: float = 0.0  # metres along the route
+    start: float = 0.0  # meters along the route
 
 
 class Trajectory:

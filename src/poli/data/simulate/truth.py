@@ -1,4 +1,4 @@
-"""The true normals of a simulated scan, also after it was voxelised."""
+"""The true normals of a simulated scan, also after it was voxelized."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 from poli.data.simulate.places.place import Label, Mover, Place
 from poli.data.simulate.triangles import TriangleIndex
 
-_ROOM = 7.0  # metres: moving cars do not see the sensor, so those that come too near are not there
+_ROOM = 7.0  # meters: moving cars do not see the sensor, so those that come too near are not there
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The trained network on a CPU, torch-free: points to covariances.
 
-Everything runs in the order of the k-d tree's leaves, where the neighbours of a point stand close to it in memory, and in tiles
+Everything runs in the order of the k-d tree's leaves, where the neighbors of a point stand close to it in memory, and in tiles
 that lie in the cache: gathered, multiplied, pooled, and nothing large written. It computes what `learn.network` computes; a test
 holds the two together."""
 
@@ -15,8 +15,8 @@ from poli.estimation.architecture import HORIZON, Architecture
 from poli.estimation.distinct import distinct
 from poli.estimation.frames import group_radii, principal_frames, sensor_frames, spacing_per_radius, tell_context
 from poli.estimation.grouping import Sight, check_places, index_of, seen_from
-from poli.estimation.neighbourhoods import CELL, binary_scale
-from poli.estimation.neighbours import NARROWEST, check_range, diagonal
+from poli.estimation.neighborhoods import CELL, binary_scale
+from poli.estimation.neighbors import NARROWEST, check_range, diagonal
 from poli.estimation.runtime.arithmetic import TILE
 from poli.estimation.runtime.attention import attend
 from poli.estimation.runtime.encoding import encode_level, encode_points
@@ -54,7 +54,7 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     watch: Callable[[str], None] = lambda stage: None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Calibrated covariances, and the spacing of the points around each of the M distinct places. `watch` is called when a stage
-    ends: sampling, neighbours, network, interpolation or network again.
+    ends: sampling, neighbors, network, interpolation or network again.
 
     Points that coincide have one ellipsoid, and neither their number nor the order of the points changes any."""
     check_range(points, narrowest=NARROWEST)
@@ -71,7 +71,7 @@ def _of_places(
     order = index.leaf_order
     watch("sampling")
     near = [index.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
-    watch("neighbours")
+    watch("neighbors")
     extent = diagonal(index)
     scale = binary_scale(extent)  # lengths are in units of the extent where they are float32
     positions = points[order]
@@ -85,8 +85,8 @@ def _of_places(
         far = [np.repeat(near[n][:, :count] * CELL**n, CELL**n, axis=0)[: len(points)] for n, count in enumerate(wide, 1)]
         frames = principal_frames(positions, np.concatenate([near[0][:, :first], *far], axis=1))
     radius = group_radii(positions, positions, near[0], first)
-    metres = radius / scale
-    context = tell_context(metres, frames, rays, sight.up, architecture.log_scale, architecture.sensor)
+    meters = radius / scale
+    context = tell_context(meters, frames, rays, sight.up, architecture.log_scale, architecture.sensor)
     frames = frames.astype(np.float32)
     steps = [CELL**level for level in range(architecture.levels)]
     levels = [
@@ -106,11 +106,11 @@ def _of_places(
         known = _read_level(number, levels, radii[number], features[number], known, architecture, weights)
     watch("interpolation")
     moments = _attend(levels, wide, radius, known, architecture, weights)
-    lengths = calibration * spacing_per_radius(first) * metres
-    most = np.minimum(HORIZON * metres, extent) ** 2  # nobody has seen farther
+    lengths = calibration * spacing_per_radius(first) * meters
+    most = np.minimum(HORIZON * meters, extent) ** 2  # nobody has seen farther
     result = _size(moments, levels[0].frames, lengths, most, known.scalars, context, order, architecture, weights)
     watch("network")
-    return result, spacing_per_radius(first) * metres
+    return result, spacing_per_radius(first) * meters
 
 
 def _in_order(viewpoint: np.ndarray, order: np.ndarray) -> np.ndarray:  # (3,) or (N, 3)
@@ -194,7 +194,7 @@ def _following(architecture: Architecture, weights: Weights, number: int, going_
         return _map(weights, f"down{number + 1}.feature")
     if number > 0:
         return _map(weights, f"up{number - 1}.feature")
-    return _map(weights, "attend0.neighbour")
+    return _map(weights, "attend0.neighbor")
 
 
 def _room(count: int, architecture: Architecture, number: int, following: tuple[np.ndarray, np.ndarray], way: str) -> _Features:

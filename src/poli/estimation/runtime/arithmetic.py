@@ -1,7 +1,7 @@
 """Arithmetic on tiles of TILE points, in float32, small enough to lie in the cache.
 
-What every neighbour of every point has is (neighbours, channels, TILE): points stand side by side, so frames, attention, and sums
-and maxima over neighbours all run over points in vector registers. What every point has is (channels, TILE). Inner loops run over a
+What every neighbor of every point has is (neighbors, channels, TILE): points stand side by side, so frames, attention, and sums
+and maxima over neighbors all run over points in vector registers. What every point has is (channels, TILE). Inner loops run over a
 whole row of an array from its first element on: those are the loops that LLVM turns into vector instructions."""
 
 from typing import Any
@@ -29,8 +29,8 @@ def bias_tile(bias):  # (channels,) -> (channels, TILE)
 
 @kernel
 def linear(weight, x, first, before, out, rectified):
-    """out = before + weight x, of every point or of every neighbour of every point, rectified if asked for. x are the channels from
-    `first` on; `before` is of the shape of out, or the same for all neighbours."""
+    """out = before + weight x, of every point or of every neighbor of every point, rectified if asked for. x are the channels from
+    `first` on; `before` is of the shape of out, or the same for all neighbors."""
     outputs, inputs = weight.shape
     weights, xs, starts, ys = weight.reshape(-1), x.reshape(-1), before.reshape(-1), out.reshape(-1)
     whole, into, channels = outputs - outputs % OUTPUTS, out.shape[-2], x.shape[-2]

@@ -1,9 +1,9 @@
-"""The head: neighbours weighed by attention, and the moments of what they weigh."""
+"""The head: neighbors weighed by attention, and the moments of what they weigh."""
 
 import numpy as np
 
 from poli.estimation.lanes import LANES, larger
-from poli.estimation.neighbourhoods import CELL
+from poli.estimation.neighborhoods import CELL
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
 from poli.estimation.runtime.moments import SUMS, weighted_sums
 from poli.estimation.runtime.places import (
@@ -23,7 +23,7 @@ LEAF = CELL * CELL
 
 @kernel(**FAST)
 def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, table, first_maps, maps, floor, begin, end, moments):
-    """Each point weighs its nearest neighbours (`near`), the first `wide1` neighbours of its cell's lead and the first `wide2` of
+    """Each point weighs its nearest neighbors (`near`), the first `wide1` neighbors of its cell's lead and the first `wide2` of
     its leaf's. `table` has everybody's scalars mapped for their readers; `maps` are those of every round, stacked. The covariance,
     in the own frame and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. `begin` and `end` count tiles."""
     place_weight, place_bias, reader_weight, reader_bias, hidden_weight, hidden_bias = first_maps
@@ -74,7 +74,7 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
 
 @kernel
 def _list_shared(near, wide, step, start, first, who):
-    """The neighbours of those who lead these points: `step` points have the same."""
+    """The neighbors of those who lead these points: `step` points have the same."""
     for j in range(wide):
         names = who[first + j]
         for cell in range(0, TILE, step):
@@ -86,7 +86,7 @@ def _list_shared(near, wide, step, start, first, who):
 @kernel(**FAST)
 def _draw_in(x, wide, place, prior, scratch):
     """Channels 0 to 2: the same directions with lengths that grow as a logarithm, asinh, and the weights (1 + squared distance)^-1
-    that neighbours of the whole region start with. If nobody is far, all as it is and one."""
+    that neighbors of the whole region start with. If nobody is far, all as it is and one."""
     length, ratio = scratch[0], scratch[1]
     for j in range(len(x)):
         X, Y, Z, start = x[j, 0], x[j, 1], x[j, 2], prior[j]
@@ -113,7 +113,7 @@ def _draw_in(x, wide, place, prior, scratch):
 
 @kernel(**FAST)
 def _ask(known, r, deviation, weights, reader, edge):
-    """The hidden layer of a round: what the first asked, and, of the ellipsoid of the round before, how far out of it a neighbour
+    """The hidden layer of a round: what the first asked, and, of the ellipsoid of the round before, how far out of it a neighbor
     is and what it looks like."""
     zero = np.float32(0.0)
     if r == 0:

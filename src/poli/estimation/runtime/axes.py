@@ -11,16 +11,16 @@ _SWEEPS = 4  # of Jacobi rotations, which converge quadratically: a fifth change
 
 
 @kernel
-def diagonalise(matrices, axes):  # (6, TILE), (9, TILE) float32
+def diagonalize(matrices, axes):  # (6, TILE), (9, TILE) float32
     """Matrices are given as xx, yx, yy, zx, zy, zz. Rows 0 to 2 become their eigenvalues, ascending, and rows 3 i to 3 i + 2 of
     `axes` the i-th eigenvectors."""
     flat, into = matrices.reshape(-1), axes.reshape(-1)
     for p in range(0, TILE, LANES):
-        _diagonalise_eight(flat, into, p, TILE)
+        _diagonalize_eight(flat, into, p, TILE)
 
 
 @intrinsic
-def _diagonalise_eight(_context, matrices, axes, first, stride):
+def _diagonalize_eight(_context, matrices, axes, first, stride):
     def generate(context, builder, signature, arguments):
         data, into = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1))
         first, stride = arguments[2:]

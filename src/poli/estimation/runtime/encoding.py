@@ -1,4 +1,4 @@
-"""The way down: groups through the shared MLP, pooled, and what their centres knew."""
+"""The way down: groups through the shared MLP, pooled, and what their centers knew."""
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def encode_level(
 
 @kernel(**FAST)
 def _pool(values, width, k, pooled):
-    """Maximum and mean over the neighbours, of the rectified values."""
+    """Maximum and mean over the neighbors, of the rectified values."""
     zero, share = np.float32(0.0), np.float32(1.0) / np.float32(k)
     for o in range(width):
         most, mean = pooled[o], pooled[width + o]

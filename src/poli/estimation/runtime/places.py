@@ -1,4 +1,4 @@
-"""Where the neighbours of a tile's points are: gathered, turned into their frames and divided by their radii."""
+"""Where the neighbors of a tile's points are: gathered, turned into their frames and divided by their radii."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def load_points(tile, count, step, points, frames, radius, rows, at, frame, inve
 
 @kernel
 def list_near(near, rows, k, who):
-    """Who the first k neighbours are."""
+    """Who the first k neighbors are."""
     for p in range(TILE):
         row = near[rows[p]]
         for j in range(k):
@@ -35,7 +35,7 @@ def list_near(near, rows, k, who):
 
 @kernel(**FAST)
 def gather_offsets(below, who, at, inverse, offsets):
-    """Neighbours less points, in the common frame and in radii. In float64 until they are: clouds may be far off, and the parts of
+    """Neighbors less points, in the common frame and in radii. In float64 until they are: clouds may be far off, and the parts of
     one cloud may be of very different size."""
     for j in range(len(who)):
         X, Y, Z, names = offsets[j, 0], offsets[j, 1], offsets[j, 2], who[j]
@@ -92,7 +92,7 @@ def squares(place):
 
 @kernel(**FAST)
 def gather_vectors(vectors, who, frame, place, first):
-    """The neighbours' vectors, from the common frame into those of their readers: channels `first` and on."""
+    """The neighbors' vectors, from the common frame into those of their readers: channels `first` and on."""
     for v in range(vectors.shape[1]):
         for j in range(len(who)):
             U, V, W, names = place[j, first + 3 * v], place[j, first + 3 * v + 1], place[j, first + 3 * v + 2], who[j]
@@ -133,7 +133,7 @@ def own_features(table, rows, tile, first):
 
 @kernel
 def gather_features(table, who, own, out):
-    """The neighbours' features and the readers' own."""
+    """The neighbors' features and the readers' own."""
     width = len(own)
     flat, mine, into, starts = table.reshape(-1), own.reshape(-1), out.reshape(-1), np.empty(TILE, np.int64)
     whole = width - width % LANES

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from poli.estimation.neighbourhoods import CELL, choose
+from poli.estimation.neighborhoods import CELL, choose
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, linear
 from poli.estimation.runtime.encoding import finish
 from poli.estimation.runtime.places import (
@@ -24,7 +24,7 @@ def read_level(
     scalars, vectors, mapped,
 ):  # fmt: skip
     """`known` and `own` are the scalars and vectors of this level, `gathered` the mapped scalars of the coarser one and
-    `heard_vectors` its vectors; each point reads the `read` nearest of its cell's lead and the lead's neighbours."""
+    `heard_vectors` its vectors; each point reads the `read` nearest of its cell's lead and the lead's neighbors."""
     place_weight, place_bias, node_weight, node_bias = weights
     count, width, turned = len(points), known.shape[1], 3 * heard_vectors.shape[1]
     rows, at, frame = np.empty(TILE, np.int32), np.empty((3, TILE)), np.empty((9, TILE), np.float32)

@@ -5,7 +5,7 @@ import numpy as np
 from poli.estimation.architecture import FLATTEST, THINNEST
 from poli.estimation.lanes import larger, smaller
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
-from poli.estimation.runtime.axes import diagonalise
+from poli.estimation.runtime.axes import diagonalize
 from poli.estimation.runtime.places import own_features
 from poli.kernel import kernel
 
@@ -30,7 +30,7 @@ def size(moments, frames, lengths, most, scalars, context, weights, own_width, f
             rows[p] = min(start + p, count - 1)
         own_features(moments, rows, matrix, 0)
         own_features(scalars, rows, inputs, 0)
-        diagonalise(matrix, axes)
+        diagonalize(matrix, axes)
         for a in range(3):
             row = matrix[a]
             for p in range(TILE):

@@ -24,8 +24,8 @@ SCANS = 40
 @dataclass(frozen=True)
 class DriveErrors:
     drift: float  # share of the path: how far the last position is off
-    end: float  # metres: the same
-    step_translation: float  # metres, RMSE of the motion from scan to scan
+    end: float  # meters: the same
+    step_translation: float  # meters, RMSE of the motion from scan to scan
     step_rotation: float  # degrees
     seconds: float  # median of a scan
 
@@ -33,8 +33,8 @@ class DriveErrors:
 @dataclass(frozen=True)
 class DriveFigures:
     scans: int
-    path: float  # metres
-    voxel: float  # metres
+    path: float  # meters
+    voxel: float  # meters
     poli: DriveErrors
     pca: DriveErrors
 

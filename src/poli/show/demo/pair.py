@@ -20,7 +20,7 @@ TURN = 140.0  # degrees about the vertical: the other scan's heading is not know
 @dataclass(frozen=True)
 class PairErrors:
     rotation: float  # degrees
-    translation: float  # metres
+    translation: float  # meters
     certified: bool
     overlap: float  # share of the source that lies on the target
     inliers: int
@@ -29,7 +29,7 @@ class PairErrors:
 
 @dataclass(frozen=True)
 class PairFigures:
-    apart: float  # metres
+    apart: float  # meters
     turned: float  # degrees
     poli: PairErrors
     pca: PairErrors  # the same search with PCA's normals, without samples

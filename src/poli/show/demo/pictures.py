@@ -19,7 +19,7 @@ from poli.show.panel_picture import NORMAL_COLORS
 from poli.show.render import BACKGROUND, Camera, calm_normal_colors, render_ellipsoids, render_points
 
 SIGMA = 2.0  # POLI's ellipsoids are drawn at so many standard deviations
-DISC = 0.12  # metres, sigma of the discs that show true normals
+DISC = 0.12  # meters, sigma of the discs that show true normals
 CAMERA = Camera(eye=(-21.0, -2.0, 12.0), target=(8.0, 0.0, 0.0), field_of_view=62.0)  # from behind and above the sensor
 
 _GREY, _BLUE, _ORANGE = np.array([0.35, 0.37, 0.40]), np.array([0.0, 0.447, 0.698]), np.array([0.902, 0.624, 0.0])
@@ -35,7 +35,7 @@ def scan_pictures(fields: Fields) -> Iterator[tuple[str, np.ndarray]]:  # names 
     yield "points.png", headed(points, "Points", "one in each voxel, as the estimators get them")
     discs = flat_discs(fields.cloud, fields.truth, DISC)
     for name, title, field, scale in (
-        ("pca", "PCA: ellipsoids of neighbourhoods, drawn at POLI's size", fields.pca, fields.pca_scale),
+        ("pca", "PCA: ellipsoids of neighborhoods, drawn at POLI's size", fields.pca, fields.pca_scale),
         ("poli", f"POLI: ellipsoids at {SIGMA:g} sigma", fields.poli, 1.0),
         ("truth", "Truth: discs across the true normals; leaves have none", discs, 1.0),
     ):
@@ -65,7 +65,7 @@ def pair_picture(pair: Pair) -> np.ndarray:  # (H, W, 3) uint8
 
 
 def drive_picture(driven: Driven) -> np.ndarray:  # (H, W, 3) uint8
-    """The map of fused ellipsoids, the true way in grey, and the estimated one in blue upon it."""
+    """The map of fused ellipsoids, the true way in gray, and the estimated one in blue upon it."""
     middle = driven.truth[:, :3, 3].mean(axis=0)
     eye, target = middle + [-30.0, 4.0, 48.0], middle + [3.0, 0.0, -2.0]
     camera = Camera(tuple(eye.tolist()), tuple(target.tolist()), field_of_view=62.0, height=800)
@@ -78,7 +78,7 @@ def drive_picture(driven: Driven) -> np.ndarray:  # (H, W, 3) uint8
         np.concatenate([size**2 * part.covariances for part, size in zip(parts, sizes, strict=True)]),
     )
     picture = render_ellipsoids(together, camera, np.concatenate(colors), radius=1.0)
-    return headed(picture, "Odometry", "truth grey, POLI blue, map of ellipsoids")
+    return headed(picture, "Odometry", "truth gray, POLI blue, map of ellipsoids")
 
 
 def _tube(positions: np.ndarray, radius: float) -> Ellipsoids:  # (M, 3)
@@ -124,6 +124,6 @@ def write_demo_page(path: Path, fields: Fields, figures: NormalFigures) -> None:
     ]
     note = (
         "A VLP-16's scan of a simulated town that the network never saw. "
-        f"PCA's ellipsoids ({figures.pca_k} neighbours) are as wide as their neighbourhoods; they are drawn smaller."
+        f"PCA's ellipsoids ({figures.pca_k} neighbors) are as wide as their neighborhoods; they are drawn smaller."
     )
     write_page(path, "A scan as ellipsoids", panels, note=note, sigma=SIGMA, theme="dark", camera=_PAGE_CAMERA)

@@ -18,8 +18,8 @@ from poli.tasks.densify import densify
 from poli.voxels import voxel_downsample
 
 Result = TypeVar("Result")
-VOXEL = 0.5  # metres
-NEIGHBOURS = (8, 12, 16, 24, 32)  # of PCA, which is given the best of them
+VOXEL = 0.5  # meters
+NEIGHBORS = (8, 12, 16, 24, 32)  # of PCA, which is given the best of them
 _CLOSE = 10.0  # degrees
 
 
@@ -43,7 +43,7 @@ class NormalErrors:
 
 @dataclass(frozen=True)
 class NormalFigures:
-    voxel: float  # metres
+    voxel: float  # meters
     points: int  # one a voxel
     judged: int  # of them have a true normal: leaves and returns between two surfaces have none
     poli: NormalErrors
@@ -65,7 +65,7 @@ class Fields:
 
     @property
     def pca_scale(self) -> float:
-        """PCA's ellipsoids are as wide as the neighbourhood that they come from; drawn at this share of them, they have about the
+        """PCA's ellipsoids are as wide as the neighborhood that they come from; drawn at this share of them, they have about the
         size of POLI's, and directions can be compared."""
         poli, rival = (float(np.median(np.sqrt(field.scales[:, 1] * field.scales[:, 2]))) for field in (self.poli, self.pca))
         return round(poli / rival, 2)
@@ -75,7 +75,7 @@ def compare_normals(scan: Scan) -> tuple[NormalFigures, Fields]:
     cloud, truth = voxel_downsample(scan.keep(), VOXEL), true_normals(scan, VOXEL)
     known = np.isfinite(truth[:, 0])
     poli, seconds = timed_again(lambda: estimate(cloud))
-    rivals = {k: timed_again(lambda k=k: pca(cloud, k=k)) for k in NEIGHBOURS}  # type: ignore[misc]
+    rivals = {k: timed_again(lambda k=k: pca(cloud, k=k)) for k in NEIGHBORS}  # type: ignore[misc]
     errors = {k: _errors(field.normals[known], truth[known], took) for k, (field, took) in rivals.items()}
     best = min(errors, key=lambda k: errors[k].median)
     rival = NormalErrors(
@@ -99,7 +99,7 @@ def _errors(normals: np.ndarray, truth: np.ndarray, seconds: float) -> NormalErr
 
 @dataclass(frozen=True)
 class DensityFigures:
-    """Distances are to the nearest surface of the world, in metres."""
+    """Distances are to the nearest surface of the world, in meters."""
 
     returns: int
     samples: int

@@ -24,10 +24,10 @@ from poli.se3 import inverse
 PLACE, SEED = "town", 2_000_003  # worlds from two million on are kept for evaluation
 SENSOR_NAME = "vlp16"
 SENSOR = SENSORS[SENSOR_NAME]
-SPOTS = 180.0, 190.0  # metres along the route: where the two scans of the package were taken
-START = 177.0  # metres along the route: where the drive begins; it then turns left around a corner
+SPOTS = 180.0, 190.0  # meters along the route: where the two scans of the package were taken
+START = 177.0  # meters along the route: where the drive begins; it then turns left around a corner
 FILE = "town.npz"
-STEP = 0.002  # metres
+STEP = 0.002  # meters
 _UNIT = 32767  # of a normal's coordinate: 16 bits keep it to a hundredth of a degree
 
 
@@ -46,7 +46,7 @@ def spot_poses(world: World) -> np.ndarray:  # (2, 4, 4) T_world_sensor
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedScans:
-    """`scan` and, from some metres further on, `other`. Both have fields `ring`, `time` and `intensity`, and `scan` has the truth
+    """`scan` and, from some meters further on, `other`. Both have fields `ring`, `time` and `intensity`, and `scan` has the truth
     that `true_normals` asks for: `normal`, `label` and `mixed`."""
 
     scan: Scan

@@ -1,6 +1,6 @@
 // --- What stands around the pictures: names, counts, the dock, the legend.
 
-const COLOURS = [
+const COLORS = [
   ["normal", "Normal"], ["planarity", "Planarity"], ["uncertainty", "Uncertainty"], ["height", "Height"], ["own", "As given"],
 ];
 
@@ -15,13 +15,13 @@ function make(kind, classes, text, parent) {
   return element;
 }
 
-function length(metres) {
-  const size = Math.abs(metres);
+function length(meters) {
+  const size = Math.abs(meters);
   if (size === 0) return "0 m";
-  if (size >= 1000) return `${+(metres / 1000).toPrecision(3)} km`;
-  if (size >= 1) return `${+metres.toPrecision(3)} m`;
-  if (size >= 0.01) return `${+(100 * metres).toPrecision(2)} cm`;
-  return size >= 1e-4 ? `${+(1000 * metres).toPrecision(2)} mm` : `${+(1e6 * metres).toPrecision(2)} µm`;
+  if (size >= 1000) return `${+(meters / 1000).toPrecision(3)} km`;
+  if (size >= 1) return `${+meters.toPrecision(3)} m`;
+  if (size >= 0.01) return `${+(100 * meters).toPrecision(2)} cm`;
+  return size >= 1e-4 ? `${+(1000 * meters).toPrecision(2)} mm` : `${+(1e6 * meters).toPrecision(2)} µm`;
 }
 
 // A frame for each panel: what it is called, what it holds, and what of that is not drawn.
@@ -41,7 +41,7 @@ function makeFrames(scene, choose) {
       const list = make("p", "tracks", "", head);
       for (const track of panel.tracks) {
         const item = make("span", "", "", list);
-        make("i", "", "", item).style.background = hexOfRgb(track.colour);
+        make("i", "", "", item).style.background = hexOfRgb(track.color);
         item.append(track.name);
       }
     }
@@ -67,15 +67,15 @@ function tellCounts(scene, frames, sigma) {
   });
 }
 
-function makeColours(scene, choose) {
-  const given = scene.panels.some((p) => (p.points && p.points.colour) || (p.ellipsoids && p.ellipsoids.colour));
+function makeColors(scene, choose) {
+  const given = scene.panels.some((p) => (p.points && p.points.color) || (p.ellipsoids && p.ellipsoids.color));
   const shaped = scene.panels.some((p) => p.ellipsoids && !p.ellipsoids.directionsOnly);
   const inputs = {};
-  for (const [name, title] of COLOURS) {
+  for (const [name, title] of COLORS) {
     if ((name === "own" && !given) || (!shaped && (name === "planarity" || name === "uncertainty"))) continue;
-    const label = make("label", "", "", find("colours")), input = make("input", "", "", label);
+    const label = make("label", "", "", find("colors")), input = make("input", "", "", label);
     input.type = "radio";
-    input.name = "colour";
+    input.name = "color";
     input.value = name;
     input.addEventListener("change", () => choose(name));
     make("span", "", title, label);
@@ -89,34 +89,34 @@ const WHAT_SCALES_TELL = {
 };
 
 // The ball of normals turns with the camera; scales are bars with what they tell and their ends.
-function drawLegend(element, colour, axes, scene) {
-  if (element.dataset.colour !== colour) {
-    element.dataset.colour = colour;
+function drawLegend(element, color, axes, scene) {
+  if (element.dataset.color !== color) {
+    element.dataset.color = color;
     element.replaceChildren();
-    if (colour === "normal") {
+    if (color === "normal") {
       const ball = make("canvas", "ball", "", element);
       ball.width = ball.height = 2 * BALL;
       make("span", "words", "direction of the surface", element);
-    } else if (colour !== "own") {
+    } else if (color !== "own") {
       const box = make("div", "scale", "", element);
-      make("div", "what", WHAT_SCALES_TELL[colour], box);
+      make("div", "what", WHAT_SCALES_TELL[color], box);
       const bar = make("i", "bar", "", box), ends = make("div", "ends", "", box);
-      const stops = Array.from({ length: 17 }, (_, i) => hexOfRgb(rgbOfScale(colour, i / 16)));
+      const stops = Array.from({ length: 17 }, (_, i) => hexOfRgb(rgbOfScale(color, i / 16)));
       bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
-      const [low, high] = scene.ranges[colour] || [0, 1], base = scene.origin[2];
+      const [low, high] = scene.ranges[color] || [0, 1], base = scene.origin[2];
       const texts = {
         planarity: ["0", "line, ball", "plane", "1"],
         uncertainty: [length(low), "", "logarithmic", length(high)],
         height: [length(low + base), "", "", length(high + base)],
-      }[colour];
+      }[color];
       make("span", "", texts[0] + (texts[1] ? ` ${texts[1]}` : ""), ends);
-      if (colour === "uncertainty") make("span", "", texts[2], ends);
-      make("span", "", (colour === "planarity" ? `${texts[2]} ` : "") + texts[3], ends);
+      if (color === "uncertainty") make("span", "", texts[2], ends);
+      make("span", "", (color === "planarity" ? `${texts[2]} ` : "") + texts[3], ends);
     } else {
-      make("span", "words", "colours that came with the data", element);
+      make("span", "words", "colors that came with the data", element);
     }
   }
-  if (colour === "normal") drawBall(element.querySelector("canvas"), axes);
+  if (color === "normal") drawBall(element.querySelector("canvas"), axes);
 }
 
 const BALL = 26;  // pixels of the page
@@ -136,14 +136,14 @@ function drawBall(canvas, { right, up, back }) {
   context.putImageData(image, 0, 0);
 }
 
-// A length that is round in metres and some 90 pixels long, at the pivot's distance.
-function scaleBar(metresPerPixel) {
-  const wanted = 90 * metresPerPixel, power = 10 ** Math.floor(Math.log10(wanted));
+// A length that is round in meters and some 90 pixels long, at the pivot's distance.
+function scaleBar(metersPerPixel) {
+  const wanted = 90 * metersPerPixel, power = 10 ** Math.floor(Math.log10(wanted));
   const round = power * [1, 2, 5, 10].reduce((best, step) => (step * power <= wanted * 1.01 ? step : best), 1);
-  return { pixels: round / metresPerPixel, text: length(round) };
+  return { pixels: round / metersPerPixel, text: length(round) };
 }
 
 function describePrecision(scene) {
   find("precision").textContent = `To keep this file small, positions are rounded to ${length(scene.rounding)}, sizes to 0.05 %, and normals to
-    half a degree for their colours. Everything is inside this file; it asks for nothing from the network.`;
+    half a degree for their colors. Everything is inside this file; it asks for nothing from the network.`;
 }

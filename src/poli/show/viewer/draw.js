@@ -41,7 +41,7 @@ class Renderer extends Gpu {
     if (cloud.turn) parts.push({ name: "turn", data: cloud.turn, size: 4, type: gl.SHORT, unit: true });
     if (cloud.size) parts.push({ name: "size", data: cloud.size, size: 3, type: gl.HALF_FLOAT });
     if (cloud.normal) parts.push({ name: "normal", data: cloud.normal, size: 4, type: gl.BYTE, unit: true });
-    if (cloud.colour) parts.push({ name: "colour", data: cloud.colour, size: 4, type: gl.UNSIGNED_BYTE, unit: true });
+    if (cloud.color) parts.push({ name: "color", data: cloud.color, size: 4, type: gl.UNSIGNED_BYTE, unit: true });
     const copies = cloud.turn ? 4 : 1;
     for (const part of parts) {
       const width = part.data.length / cloud.count;  // bytes a row
@@ -52,7 +52,7 @@ class Renderer extends Gpu {
       count: cloud.count,
       start: cloud.place.start,
       step: cloud.place.step,
-      knows: (cloud.normal ? 1 : 0) + (cloud.size && !cloud.directionsOnly ? 2 : 0) + (cloud.colour ? 4 : 0),
+      knows: (cloud.normal ? 1 : 0) + (cloud.size && !cloud.directionsOnly ? 2 : 0) + (cloud.color ? 4 : 0),
       asPoints: this.arrays(parts.filter((part) => part.name !== "turn")),
       asEllipsoids: cloud.turn && this.arrays(parts.map((part) => ({ ...part, stride: part.stride / copies })), cloud.count),
     };
@@ -64,7 +64,7 @@ class Renderer extends Gpu {
       const rows = repeatRows(bytes.subarray(offset, offset + 12 * segments), 12, 4);
       return { name, buffer: this.buffer(rows), size: 3, type: gl.FLOAT };
     };
-    return { arrays: this.arrays([end("from", 0), end("to", 12)], segments), segments, colour: track.colour };
+    return { arrays: this.arrays([end("from", 0), end("to", 12)], segments), segments, color: track.color };
   }
 
   scaleTexture() {
@@ -77,17 +77,17 @@ class Renderer extends Gpu {
     if (this.targets && this.targets.width === width && this.targets.height === height) return;
     const gl = this.gl, old = this.targets;
     if (old) {
-      for (const texture of [old.colour, old.depth, old.mean]) gl.deleteTexture(texture);
+      for (const texture of [old.color, old.depth, old.mean]) gl.deleteTexture(texture);
       for (const frame of [old.scene, old.sum]) gl.deleteFramebuffer(frame);
     }
-    const colour = this.texture(gl.RGBA8, width, height, gl.RGBA, gl.UNSIGNED_BYTE);
+    const color = this.texture(gl.RGBA8, width, height, gl.RGBA, gl.UNSIGNED_BYTE);
     const depth = this.texture(gl.DEPTH_COMPONENT32F, width, height, gl.DEPTH_COMPONENT, gl.FLOAT);
     const mean = this.fine
       ? this.texture(gl.RGBA16F, width, height, gl.RGBA, gl.HALF_FLOAT, null, gl.LINEAR)
       : this.texture(gl.RGBA8, width, height, gl.RGBA, gl.UNSIGNED_BYTE, null, gl.LINEAR);
-    const scene = this.target([[gl.COLOR_ATTACHMENT0, colour], [gl.DEPTH_ATTACHMENT, depth]]);
+    const scene = this.target([[gl.COLOR_ATTACHMENT0, color], [gl.DEPTH_ATTACHMENT, depth]]);
     const sum = this.target([[gl.COLOR_ATTACHMENT0, mean]]);
-    this.targets = { width, height, colour, depth, mean, scene, sum };
+    this.targets = { width, height, color, depth, mean, scene, sum };
   }
 
   // --- drawing
@@ -96,7 +96,7 @@ class Renderer extends Gpu {
   draw(view, boxes, state, sample, ratio) {
     const gl = this.gl, canvas = gl.canvas;
     this.resize(Math.max(1, Math.round(canvas.width * ratio)), Math.max(1, Math.round(canvas.height * ratio)));
-    const { width, height, scene, sum, colour, depth, mean } = this.targets;
+    const { width, height, scene, sum, color, depth, mean } = this.targets;
     const shift = [(0.5 + sample * 0.7548776662) % 1 - 0.5, (0.5 + sample * 0.5698402910) % 1 - 0.5];  // spread evenly
     gl.bindFramebuffer(gl.FRAMEBUFFER, scene);
     gl.disable(gl.BLEND);
@@ -124,17 +124,17 @@ class Renderer extends Gpu {
       gl.blendColor(0, 0, 0, 1 / (sample + 1));
       gl.blendFunc(gl.CONSTANT_ALPHA, gl.ONE_MINUS_CONSTANT_ALPHA);
     }
-    this.bind(0, colour);
+    this.bind(0, color);
     this.bind(1, depth);
     const radius = Math.max(1, Math.round(state.pixelRatio * ratio));
-    this.use("finish", { uColour: 0, uDepth: 1, uStrength: 3.2, uRadius: radius });
+    this.use("finish", { uColor: 0, uDepth: 1, uStrength: 3.2, uRadius: radius });
     gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
     gl.disable(gl.BLEND);
     gl.bindFramebuffer(gl.FRAMEBUFFER, null);
     gl.viewport(0, 0, canvas.width, canvas.height);
     this.bind(1, null);
     this.bind(0, mean);
-    this.use("copy", { uColour: 0 });
+    this.use("copy", { uColor: 0 });
     gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
     gl.bindVertexArray(null);
   }
@@ -145,7 +145,7 @@ class Renderer extends Gpu {
     const common = {
       uTurn: view.turn, uEye: view.eye, uFocal: focal, uNear: view.near, uJitter: [2 * shift[0] / w, 2 * shift[1] / h],
       uPixel: 2 / (focal[1] * h), uLight: view.light, uPivot: view.distance, uPixels: [w, h],
-      uMode: MODES[state.colour], uPlain: rgbOfHex(theme.plain), uUnknown: rgbOfHex(theme.unknown),
+      uMode: MODES[state.color], uPlain: rgbOfHex(theme.plain), uUnknown: rgbOfHex(theme.unknown),
       uUncertainty: ranges.uncertainty.map(Math.log), uHeight: ranges.height, uScales: 0,
     };
     gl.disable(gl.DEPTH_TEST);
@@ -182,7 +182,7 @@ class Renderer extends Gpu {
     for (const [alpha, test, write] of [[0.3, gl.LESS, false], [1, gl.GEQUAL, true]]) {
       gl.depthFunc(test);
       gl.depthMask(write);
-      this.use("track", { ...common, uColour: [...track.colour, alpha], uWidth: width, uNearer: 1.004 - 0.001 * Math.min(number, 3) });
+      this.use("track", { ...common, uColor: [...track.color, alpha], uWidth: width, uNearer: 1.004 - 0.001 * Math.min(number, 3) });
       gl.drawElements(gl.TRIANGLES, 6 * track.segments, gl.UNSIGNED_INT, 0);
     }
     gl.depthMask(true);

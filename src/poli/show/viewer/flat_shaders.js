@@ -1,10 +1,10 @@
 // --- What runs on the graphics card for points, tracks, and whole pictures.
 
-const POINT_VERTEX = COMMON + COLOURING + `
+const POINT_VERTEX = COMMON + COLORING + `
 uniform float uPoint;    // pixels, at the distance uPivot
 uniform float uPivot;
 uniform float uYield;    // how much farther than they are: points do not show through ellipsoids around them
-flat out vec3 vColour;
+flat out vec3 vColor;
 void main() {
   vec3 world = uStart + uStep * place;
   vec3 c = uTurn * (world - uEye);
@@ -13,17 +13,17 @@ void main() {
   if (-c.z < uNear) return;
   gl_Position = vec4(uFocal * c.xy / -c.z + uJitter, 2.0 * uNear / (-c.z * uYield) - 1.0, 1.0);
   gl_PointSize = max(uPoint * clamp(sqrt(uPivot / -c.z), 0.5, 2.0), 1.0);
-  vColour = colourHere(world);
+  vColor = colorHere(world);
 }
 `;
 
 const POINT_FRAGMENT = COMMON + `
-flat in vec3 vColour;
+flat in vec3 vColor;
 out vec4 result;
 void main() {
   vec2 off = 2.0 * gl_PointCoord - 1.0;
   if (dot(off, off) > 1.0) discard;
-  result = vec4(vColour, 1.0);
+  result = vec4(vColor, 1.0);
 }
 `;
 
@@ -55,7 +55,7 @@ void main() {
 `;
 
 const TRACK_FRAGMENT = COMMON + `
-uniform vec4 uColour;
+uniform vec4 uColor;
 uniform float uWidth;
 in vec2 vAt;
 flat in vec2 vFrom, vTo;
@@ -64,7 +64,7 @@ void main() {
   vec2 along = vTo - vFrom, off = vAt - vFrom;
   float share = clamp(dot(off, along) / max(dot(along, along), 1e-9), 0.0, 1.0);
   if (length(off - share * along) > 0.5 * uWidth) discard;
-  result = uColour;
+  result = uColor;
 }
 `;
 
@@ -85,10 +85,10 @@ out vec4 result;
 void main() { result = vec4(mix(uBottom, uTop, vAt.y), 1.0); }
 `;
 
-// Darkens what lies behind its neighbours on the screen (eye-dome lighting): edges and gaps of a cloud become readable.
+// Darkens what lies behind its neighbors on the screen (eye-dome lighting): edges and gaps of a cloud become readable.
 const FINISH_FRAGMENT = `#version 300 es
 precision highp float;
-uniform sampler2D uColour;
+uniform sampler2D uColor;
 uniform sampler2D uDepth;
 uniform float uStrength;
 uniform int uRadius;
@@ -96,7 +96,7 @@ in vec2 vAt;
 out vec4 result;
 void main() {
   ivec2 at = ivec2(gl_FragCoord.xy), last = textureSize(uDepth, 0) - 1;
-  vec3 colour = texelFetch(uColour, at, 0).rgb;
+  vec3 color = texelFetch(uColor, at, 0).rgb;
   float depth = texelFetch(uDepth, at, 0).r;
   if (depth > 0.0) {
     float hidden = 0.0;
@@ -105,16 +105,16 @@ void main() {
       float beside = texelFetch(uDepth, clamp(at + step, ivec2(0), last), 0).r;
       hidden += clamp(beside / depth - 1.0, 0.0, 0.08);
     }
-    colour *= exp2(-uStrength * hidden);
+    color *= exp2(-uStrength * hidden);
   }
-  result = vec4(colour, 1.0);
+  result = vec4(color, 1.0);
 }
 `;
 
 const COPY_FRAGMENT = `#version 300 es
 precision highp float;
-uniform sampler2D uColour;
+uniform sampler2D uColor;
 in vec2 vAt;
 out vec4 result;
-void main() { result = vec4(texture(uColour, vAt).rgb, 1.0); }
+void main() { result = vec4(texture(uColor, vAt).rgb, 1.0); }
 `;

@@ -1,7 +1,7 @@
 // --- WebGL2 in a few words: programs, arrays of numbers, textures.
 
 // The same places in every program, so that an array object serves any.
-const ATTRIBUTES = ["place", "turn", "size", "normal", "colour", "from", "to"];
+const ATTRIBUTES = ["place", "turn", "size", "normal", "color", "from", "to"];
 
 class NoWebGL extends Error {}
 

@@ -7,7 +7,7 @@ const STILL = 160;  // milliseconds without motion, at least
 
 const scene = decodeScene(JSON.parse(find("poli-data").textContent));
 const state = {
-  sigma: scene.sigma, colour: scene.color, theme: scene.theme, size: scene.pointSize, ellipsoids: true, points: true, tracks: true, only: null,
+  sigma: scene.sigma, color: scene.color, theme: scene.theme, size: scene.pointSize, ellipsoids: true, points: true, tracks: true, only: null,
   samples: SAMPLES, pixelRatio: 1,
 };
 const camera = new Camera(scene.camera, scene.box);
@@ -59,7 +59,7 @@ function adapt(now) {
 }
 
 function drawAround() {
-  drawLegend(find("legend"), state.colour, camera.axes, scene);
+  drawLegend(find("legend"), state.color, camera.axes, scene);
   const box = boxes[boxes.length - 1];
   if (!box) return;
   const bar = scaleBar((2 * camera.distance) / (camera.focal(box.width / box.height)[1] * box.height));
@@ -93,7 +93,7 @@ function set(part) {
   find("size").value = state.size;
   find("size-value").textContent = `${state.size} px`;
   for (const what of ["ellipsoids", "points", "tracks"]) find(`show-${what}`).checked = state[what];
-  if (colourInputs[state.colour]) colourInputs[state.colour].checked = true;
+  if (colorInputs[state.color]) colorInputs[state.color].checked = true;
   tellCounts(scene, frameElements, state.sigma);
   if ("only" in part) arrange();
   else changed();
@@ -105,7 +105,7 @@ const turned = () => changed(true);
 
 const frameElements = makeFrames(scene, alone);
 const ruler = make("div", "ruler", "", stage);
-const colourInputs = makeColours(scene, (colour) => set({ colour }));
+const colorInputs = makeColors(scene, (color) => set({ color }));
 find("title").textContent = scene.title;
 find("note").textContent = scene.note;
 find("note").hidden = !scene.note;
@@ -183,7 +183,7 @@ window.poliView = {
   get frames() { return frames; },
   get settled() { return renderer !== null && !asked && !moving && sample >= samples(); },
   setSigma: (sigma) => set({ sigma: clamp(Number(sigma), 0, scene.mostSigma) }),
-  setColour: (colour) => { if (colourInputs[colour]) set({ colour }); },
+  setColor: (color) => { if (colorInputs[color]) set({ color }); },
   setTheme: (theme) => { if (THEMES[theme]) set({ theme }); },
   setCamera: (part) => { Object.assign(camera, part); changed(); },
   show: (part) => set(part),

@@ -23,7 +23,7 @@ function decodeCloud(cloud) {
     turn: optional(cloud.turn),
     size: optional(cloud.size),
     normal: optional(cloud.normal),
-    colour: optional(cloud.color),
+    color: optional(cloud.color),
   };
 }
 
@@ -35,7 +35,7 @@ function decodeScene(data) {
     tracks: panel.tracks.map((track, i) => ({
       name: track.name,
       count: track.count,
-      colour: track.color || rgbOfHex(TRACKS[i % TRACKS.length]),
+      color: track.color || rgbOfHex(TRACKS[i % TRACKS.length]),
       place: new Float32Array(bytesOf(track.place).buffer),
     })),
   }));

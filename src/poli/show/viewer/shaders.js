@@ -11,19 +11,19 @@ precision highp float;
 precision highp int;
 uniform mat3 uTurn;      // world to view: right, up, backwards
 uniform vec3 uEye;
-uniform vec2 uFocal;     // of normalised coordinates
+uniform vec2 uFocal;     // of normalized coordinates
 uniform float uNear;
 uniform vec2 uJitter;    // less than a pixel: the mean of several such pictures has smooth edges
 uniform float uPixel;    // width of a pixel at a distance of one
 #define CORNER vec2(gl_VertexID & 1, (gl_VertexID >> 1) & 1) * 2.0 - 1.0
 `;
 
-// Colours of ellipsoids and points, by vertex.
-const COLOURING = `
+// Colors of ellipsoids and points, by vertex.
+const COLORING = `
 uniform vec3 uStart;     // a place is uStart + uStep * place
 uniform vec3 uStep;
 uniform int uMode;
-uniform int uKnows;      // bits: 1 normals, 2 sizes, 4 own colours
+uniform int uKnows;      // bits: 1 normals, 2 sizes, 4 own colors
 uniform vec3 uPlain;
 uniform vec3 uUnknown;
 uniform vec2 uUncertainty;  // logarithms
@@ -32,14 +32,14 @@ uniform sampler2D uScales;  // a row for each of planarity, uncertainty, height
 in vec3 place;
 in vec3 size;
 in vec4 normal;
-in vec4 colour;
+in vec4 color;
 
 vec3 encodeGamma(vec3 c) {
   c = clamp(c, 0.0, 1.0);
   return mix(12.92 * c, 1.055 * pow(c, vec3(1.0 / 2.4)) - 0.055, step(0.0031308, c));
 }
 
-vec3 colourOfNormal(vec3 n) {
+vec3 colorOfNormal(vec3 n) {
   float L = ${NORMAL.middle} + ${NORMAL.span} * n.z, a = ${HUE[0]} * n.x - ${HUE[1]} * n.y, b = ${HUE[1]} * n.x + ${HUE[0]} * n.y;
   vec3 lms = vec3(L + 0.3963377774 * a + 0.2158037573 * b, L - 0.1055613458 * a - 0.0638541728 * b,
                   L - 0.0894841775 * a - 1.2914855480 * b);
@@ -53,11 +53,11 @@ vec3 onScale(int row, float share) {
   return texelFetch(uScales, ivec2(int(clamp(share, 0.0, 1.0) * ${SCALE_STEPS - 1}.0 + 0.5), row), 0).rgb;
 }
 
-vec3 colourHere(vec3 world) {
+vec3 colorHere(vec3 world) {
   if (uMode == 0) {
     if ((uKnows & 1) == 0) return uPlain;
     float length2 = dot(normal.xyz, normal.xyz);
-    return length2 < 0.1 ? uUnknown : colourOfNormal(normal.xyz * inversesqrt(length2));
+    return length2 < 0.1 ? uUnknown : colorOfNormal(normal.xyz * inversesqrt(length2));
   }
   if (uMode == 1 && (uKnows & 2) != 0) {
     vec3 l = size * size;
@@ -66,20 +66,20 @@ vec3 colourHere(vec3 world) {
   if (uMode == 2 && (uKnows & 2) != 0)
     return onScale(1, (log(max(size.x, 1e-7)) - uUncertainty.x) / (uUncertainty.y - uUncertainty.x));
   if (uMode == 3) return onScale(2, (world.z - uHeight.x) / (uHeight.y - uHeight.x));
-  if (uMode == 4 && (uKnows & 4) != 0) return colour.rgb;
+  if (uMode == 4 && (uKnows & 4) != 0) return color.rgb;
   return uPlain;
 }
 `;
 
 // Rays from the eye touch an ellipsoid along an ellipse. Where the ellipsoid is the unit sphere and the eye is D away, that is a circle
-// of radius sqrt(1 - 1/D^2) in the plane 1/D before the centre; the rectangle drawn is the square around it. A pixel at (u, v) of
+// of radius sqrt(1 - 1/D^2) in the plane 1/D before the center; the rectangle drawn is the square around it. A pixel at (u, v) of
 // that square, w^2 = 1 - u^2 - v^2, sees the point ((u, v) radius, 1/D + w) / (1 + w/D) of the sphere. Exact, however near.
-const ELLIPSOID_VERTEX = COMMON + COLOURING + `
+const ELLIPSOID_VERTEX = COMMON + COLORING + `
 uniform float uSigma;
 in vec4 turn;            // quaternion w, x, y, z
-flat out vec3 vColour;
+flat out vec3 vColor;
 flat out vec3 vNormalX, vNormalY, vNormalZ;  // from a point of the sphere to the direction of the surface, in view
-flat out vec4 vDepth;    // distance of the centre, and what a point of the sphere adds
+flat out vec4 vDepth;    // distance of the center, and what a point of the sphere adds
 flat out vec2 vCircle;   // 1/D and the radius
 out vec2 vAt;
 
@@ -115,13 +115,13 @@ void main() {
   vNormalX = R * (thin * e1);
   vNormalY = R * (thin * e2);
   vNormalZ = R * (thin * e3);
-  vColour = colourHere(world);
+  vColor = colorHere(world);
 }
 `;
 
 const ELLIPSOID_FRAGMENT = COMMON + `
 uniform vec3 uLight;     // in view, towards the light
-flat in vec3 vColour;
+flat in vec3 vColor;
 flat in vec3 vNormalX, vNormalY, vNormalZ;
 flat in vec4 vDepth;
 flat in vec2 vCircle;
@@ -134,7 +134,7 @@ void main() {
   vec3 hit = vec3(vAt * vCircle.y, vCircle.x + w) / (1.0 + w * vCircle.x);
   vec3 n = normalize(vNormalX * hit.x + vNormalY * hit.y + vNormalZ * hit.z);
   float edge = 1.0 - n.z;
-  result = vec4(vColour * (0.72 + 0.30 * max(dot(n, uLight), 0.0) - 0.12 * edge * edge), 1.0);
+  result = vec4(vColor * (0.72 + 0.30 * max(dot(n, uLight), 0.0) - 0.12 * edge * edge), 1.0);
   gl_FragDepth = 1.0 / (vDepth.x + dot(vDepth.yzw, hit));
 }
 `;

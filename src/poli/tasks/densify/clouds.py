@@ -18,7 +18,7 @@ from poli.tasks.densify.scans import densify_records
 
 
 def densify_message(job: Large, config: DensifyConfig, ros2: bool) -> Message:
-    """`job` is the serialised message and what errors call it. The cloud comes back as one row, whatever it was."""
+    """`job` is the serialized message and what errors call it. The cloud comes back as one row, whatever it was."""
     raw, where = job
     store = _typestore(ros2)
     try:

@@ -17,13 +17,13 @@ class DensifyConfig:
     max_sigma: float = 12.0  # calibrated standard deviations: how far from its parent a sample may lie
     flat: bool = True  # samples lie in the plane through the ellipsoid's mean, across its normal
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
-    voxel: float = 0.2  # metres: ellipsoids are those of the scan at one point a voxel; 0: of every point
+    voxel: float = 0.2  # meters: ellipsoids are those of the scan at one point a voxel; 0: of every point
     upright: bool = True  # the sensor's z axis points up, which the network is told
     planarity: float = 0.0  # ellipsoids less planar than this are not sampled; 1 is a plane
-    max_range: float | None = 120.0  # metres from the sensor; what lies farther is not sampled. None: no limit
-    max_thickness: float | None = 0.05  # metres: ellipsoids whose least sigma is above it are not sampled. None: no limit
+    max_range: float | None = 120.0  # meters from the sensor; what lies farther is not sampled. None: no limit
+    max_thickness: float | None = 0.05  # meters: ellipsoids whose least sigma is above it are not sampled. None: no limit
     max_points: int | None = None  # points in all, originals included; samples are left out evenly. None: no limit
-    sample_voxel: float = 0.0  # metres: at most one sample a voxel of this size, and none where an original is; 0: no limit
+    sample_voxel: float = 0.0  # meters: at most one sample a voxel of this size, and none where an original is; 0: no limit
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -31,10 +31,10 @@ class DensifyConfig:
         whole_number(self.seed, "seed", least=0)
         real_number(self.max_sigma, "max_sigma", "a number of standard deviations of at least 0")
         for name in ("voxel", "sample_voxel"):
-            real_number(getattr(self, name), name, "a number of metres of at least 0")
+            real_number(getattr(self, name), name, "a number of meters of at least 0")
         for name in ("max_range", "max_thickness"):
             if getattr(self, name) is not None:
-                real_number(getattr(self, name), name, "a positive number of metres, or None for no limit", above=True)
+                real_number(getattr(self, name), name, "a positive number of meters, or None for no limit", above=True)
         if self.max_points is not None:
             whole_number(self.max_points, "max_points", least=1)
         if not 0.0 <= real_number(self.planarity, "planarity", "a number from 0 to 1") <= 1.0:

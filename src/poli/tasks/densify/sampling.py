@@ -74,9 +74,9 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     # 2. `per_point` offsets of each, uniform within it. They start from the ellipsoid's own returns in turn, and not from the mean
     # of these, so that a sample lies where its parent's time and ring say.
     k = config.per_point
-    centred = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
+    centered = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
     generator = np.random.default_rng([config.seed, _fingerprint(points)])
-    offsets = centred.sample(k, config.max_sigma, seed=generator)  # (E k, 3)
+    offsets = centered.sample(k, config.max_sigma, seed=generator)  # (E k, 3)
     turn = np.arange(k)[None, :] * counts[chosen, None] // k  # (E, k)
     parents = members[first[chosen, None] + turn].reshape(-1)  # (E k,) rows of `returns`
     samples = returns[parents] + offsets

@@ -45,13 +45,13 @@ def densify(
         max_sigma: standard deviations between a sample and its parent, at most.
         flat: samples lie in the plane through the ellipsoid's mean, across its normal.
         model: a shipped model, the path of a .safetensors file, or "pca".
-        voxel: metres; one ellipsoid for each voxel of the scan. 0: one for each point.
+        voxel: meters; one ellipsoid for each voxel of the scan. 0: one for each point.
         upright: the sensor's z axis points up.
         planarity: ellipsoids less planar than this are not sampled; 1 is a plane.
-        max_range: metres from the sensor; ellipsoids farther away are not sampled. None: no limit.
-        max_thickness: metres; ellipsoids whose least sigma is above it are not sampled. None: no limit.
+        max_range: meters from the sensor; ellipsoids farther away are not sampled. None: no limit.
+        max_thickness: meters; ellipsoids whose least sigma is above it are not sampled. None: no limit.
         max_points: of the result, originals included; samples are left out evenly. None: no limit.
-        sample_voxel: metres; at most one sample for each voxel of this size, and none where an original is. 0: no limit.
+        sample_voxel: meters; at most one sample for each voxel of this size, and none where an original is. 0: no limit.
         seed: of the samples.
     """
     scan, settings = Scan.of(scan), config or DensifyConfig()

@@ -23,10 +23,10 @@ _FIRST = 1 << 14  # cells
 
 class EllipsoidMap:
     def __init__(self, cell: float, radius: float, metric: Metric | None = None) -> None:
-        self.cell = real_number(cell, "cell", "a positive number of metres", above=True)
-        self.radius = real_number(radius, "radius", "a positive number of metres", above=True)
+        self.cell = real_number(cell, "cell", "a positive number of meters", above=True)
+        self.radius = real_number(radius, "radius", "a positive number of meters", above=True)
         self._metric = metric or Metric()
-        self._centre = np.zeros(3)  # where far cells were last forgotten
+        self._center = np.zeros(3)  # where far cells were last forgotten
         self._count = 0
         self.renumbered = 0  # how often rows have changed their numbers: what was made of `weighed` before is then void
         self._allocate(_FIRST)
@@ -50,7 +50,7 @@ class EllipsoidMap:
         """Fuse a scan's ellipsoids, seen from this pose, and forget what is farther than the radius from it."""
         moved = field.transform(T_world_scan)
         at = T_world_scan[:3, 3]
-        if np.linalg.norm(at - self._centre) > _FORGET_EVERY * self.radius:
+        if np.linalg.norm(at - self._center) > _FORGET_EVERY * self.radius:
             self._forget(at)
         reach = np.abs(moved.means).max(initial=0.0) / self.cell
         if not reach < VOXELS_REACH:
@@ -74,7 +74,7 @@ class EllipsoidMap:
     def _forget(self, at: np.ndarray) -> None:
         n = self._count
         kept = np.flatnonzero(((self._means[:n] - at) ** 2).sum(axis=1) <= self.radius**2)
-        self._centre = at.copy()
+        self._center = at.copy()
         if len(kept) == n:
             return
         self.renumbered += 1

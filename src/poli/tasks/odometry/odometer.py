@@ -25,11 +25,11 @@ from poli.tasks.odometry.step import Status, Step, TrackingLost
 from poli.voxels import voxel_downsample, voxel_numbers
 
 _WANTED = 5000  # points after voxels, where the voxel is ours to choose
-_VOXELS = 0.05, 1.0  # metres: the finest and the coarsest that we choose
-# Metres that the sensor moves until the map is indexed anew. That is not only cheaper: a scan that is aligned to older ones alone
+_VOXELS = 0.05, 1.0  # meters: the finest and the coarsest that we choose
+# Meters that the sensor moves until the map is indexed anew. That is not only cheaper: a scan that is aligned to older ones alone
 # cannot lean on the pattern that the last one left on the ground, which moves with the sensor. Drift is lower.
 _INDEX_EVERY = 2.0
-_CELL = 0.3  # metres: cells of the map are half a voxel, but not smaller than this unless voxels are
+_CELL = 0.3  # meters: cells of the map are half a voxel, but not smaller than this unless voxels are
 _LEAST = 64  # points of a scan that can be aligned
 _PCA_NEIGHBORS = 20  # as small_gicp and GICP take, whose odometry this is compared with
 _GAP = 1.8  # usual times between scans: more than this, and some are missing
@@ -37,7 +37,7 @@ _FITS = 0.5  # of the usual fit, which a scan must reach to be believed
 _FITS_AT_LEAST = 0.2
 _USUAL = 20  # scans that tell what is usual
 _DESKEW_ROUNDS = 1
-_WIDER = 2.0  # metres: where the robust kernel starts when a scan is looked for farther away
+_WIDER = 2.0  # meters: where the robust kernel starts when a scan is looked for farther away
 
 
 class Odometer:
@@ -244,14 +244,14 @@ def odometry(
         scans: in order, such as a `poli.dataset`.
         config: the options as one object. Keywords given beside it override its values.
         against: align a scan to a "map" of all scans before it, or, as in the paper, to the one "scan" before it.
-        voxel: metres. 0: chosen at the first scan, so that some 5,000 points are left of it.
+        voxel: meters. 0: chosen at the first scan, so that some 5,000 points are left of it.
         model: a shipped model, the path of a .safetensors file, or "pca".
         upright: the sensor's z axis points up.
         deskew: remove the sensor's motion from each scan, by the times of its points.
-        min_range: metres; nearer returns are dropped (the vehicle that carries the sensor).
-        max_range: metres; farther returns are dropped.
-        radius: metres from the sensor within which the map is kept.
-        cell: metres, of the map. 0: half a voxel, but no less than 0.3 m unless voxels are.
+        min_range: meters; nearer returns are dropped (the vehicle that carries the sensor).
+        max_range: meters; farther returns are dropped.
+        radius: meters from the sensor within which the map is kept.
+        cell: meters, of the map. 0: half a voxel, but no less than 0.3 m unless voxels are.
         patience: scans in a row without enough returns that are bridged.
         on_loss: when a scan fits nowhere, "stop", or "restart" with a new map.
         gicp: how a scan is aligned.

@@ -67,8 +67,8 @@ class Summary:
     statuses: Mapping[str, int]
     not_tracked: tuple[NotTracked, ...]
     without_stamp: int
-    voxel: float  # metres; 0 if no scan came so far
-    path_length: float  # metres, of the estimate
+    voxel: float  # meters; 0 if no scan came so far
+    path_length: float  # meters, of the estimate
     seconds: Mapping[str, Times]  # by stage, and in total; scans that a stage was not reached by do not count in it
     scans_per_second: float | None  # by the median: the first scans may wait for a compiler. Reading files is not in it
     elapsed: float  # seconds from the start of the run to its end, everything included

@@ -19,7 +19,7 @@ _LINE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class AbsoluteErrors(PoseErrors):
-    """Metres and degrees of a pose each. A pose (R, t) was compared as T (R, scale t)."""
+    """Meters and degrees of a pose each. A pose (R, t) was compared as T (R, scale t)."""
 
     T: np.ndarray  # (4, 4) from the world of the estimate, already scaled, to that of the truth
     scale: float
@@ -50,7 +50,7 @@ def umeyama(
     target_points: np.ndarray,  # (N, 3)
     with_scale: bool = False,
 ) -> tuple[np.ndarray, float]:  # (4, 4), scale
-    """The rigid T and the scale (1 unless `with_scale`) that minimise sum |q - T (scale p)|^2 (Umeyama, PAMI 1991)."""
+    """The rigid T and the scale (1 unless `with_scale`) that minimize sum |q - T (scale p)|^2 (Umeyama, PAMI 1991)."""
     source, target = _check_points(source_points, "source_points"), _check_points(target_points, "target_points")
     if len(source) != len(target):
         raise InputError(f"source_points are {len(source)} and target_points are {len(target)}; give one target a source")

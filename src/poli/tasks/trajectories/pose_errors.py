@@ -29,7 +29,7 @@ class TranslationRotation(NamedTuple):
 class PoseErrors:
     """Errors with their statistics, all NaN where there is no error. `std` divides by the count, as evo's does."""
 
-    translation: np.ndarray  # (K,) metres, unless the subclass says otherwise
+    translation: np.ndarray  # (K,) meters, unless the subclass says otherwise
     rotation: np.ndarray  # (K,) degrees, unless the subclass says otherwise
 
     @property
@@ -87,12 +87,12 @@ def rotation_degrees(R: np.ndarray) -> np.ndarray:  # (K, 3, 3) -> (K,)
 
 
 def path_lengths(poses: np.ndarray) -> np.ndarray:  # (M, 4, 4) -> (M,)
-    """Metres travelled up to every pose."""
+    """Meters traveled up to every pose."""
     return np.concatenate([[0.0], np.cumsum(steps(poses))])
 
 
 def steps(poses: np.ndarray) -> np.ndarray:  # (M, 4, 4) -> (M - 1,)
-    """Metres from every pose to the next."""
+    """Meters from every pose to the next."""
     return np.linalg.norm(np.diff(poses[:, :3, 3], axis=0), axis=1)
 
 

@@ -21,7 +21,7 @@ from poli.validation import real_number, whole_number
 
 @dataclass(frozen=True, eq=False)
 class RelativeErrors(PoseErrors):
-    """Metres and degrees of a pair of poses each."""
+    """Meters and degrees of a pair of poses each."""
 
     rows: np.ndarray  # (K, 2) from which pose to which
 
@@ -36,9 +36,9 @@ def relative_errors(
 ) -> RelativeErrors:
     """RPE (Sturm et al., IROS 2012), with the pairs that evo takes: E = (Q_i^-1 Q_j)^-1 (P_i^-1 P_j), Q the truth.
 
-    A pair is `delta` frames apart, or `delta` metres of the estimated path. "consecutive" pairs share their ends: each begins where
-    the one before it ended, and in metres ends at the first pose no nearer than `delta`. With "all", every pose begins a pair;
-    in metres it ends at the pose nearest to `delta`, and is left out if it misses by more than the share `tolerance` of `delta`.
+    A pair is `delta` frames apart, or `delta` meters of the estimated path. "consecutive" pairs share their ends: each begins where
+    the one before it ended, and in meters ends at the first pose no nearer than `delta`. With "all", every pose begins a pair;
+    in meters it ends at the pose nearest to `delta`, and is left out if it misses by more than the share `tolerance` of `delta`.
     """
     estimated, truth = check_trajectories(estimated, truth)
     if pairs not in ("consecutive", "all"):
@@ -46,7 +46,7 @@ def relative_errors(
     if unit == "frames":
         rows = _pairs_by_frames(len(estimated), whole_number(delta, "delta", 1), pairs == "all")
     elif unit == "meters":
-        apart = real_number(delta, "delta", "a positive number of metres", above=True)
+        apart = real_number(delta, "delta", "a positive number of meters", above=True)
         share = real_number(tolerance, "tolerance", "a share of delta, 0 or more")
         if pairs == "all":
             rows = _all_pairs_by_path(path_lengths(estimated), apart, share)
@@ -66,19 +66,19 @@ def _pairs_by_frames(count: int, delta: int, every: bool) -> np.ndarray:  # (K, 
 
 def _pairs_by_path(step_lengths: np.ndarray, delta: float) -> np.ndarray:  # (M - 1,) -> (K, 2)
     # Summed anew from every cut, as evo does: differences of one long sum round otherwise, and steps that divide delta are common.
-    cuts, travelled = [0], 0.0
+    cuts, traveled = [0], 0.0
     for row, length in enumerate(step_lengths.tolist(), start=1):
-        travelled += length
-        if travelled >= delta:
+        traveled += length
+        if traveled >= delta:
             cuts.append(row)
-            travelled = 0.0
+            traveled = 0.0
     return np.stack([cuts[:-1], cuts[1:]], axis=1).astype(np.intp)
 
 
-def _all_pairs_by_path(travelled: np.ndarray, delta: float, tolerance: float) -> np.ndarray:  # (M,) -> (K, 2)
+def _all_pairs_by_path(traveled: np.ndarray, delta: float, tolerance: float) -> np.ndarray:  # (M,) -> (K, 2)
     rows = []
-    for first in range(len(travelled) - 1):
-        misses = np.abs(travelled[first + 1 :] - travelled[first] - delta)
+    for first in range(len(traveled) - 1):
+        misses = np.abs(traveled[first + 1 :] - traveled[first] - delta)
         nearest = int(misses.argmin())
         if misses[nearest] <= delta * tolerance:
             rows.append((first, first + 1 + nearest))

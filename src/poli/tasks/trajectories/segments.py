@@ -11,14 +11,14 @@ from poli.errors import InputError
 from poli.tasks.trajectories.pose_errors import PoseErrors, check_trajectories, motions_between, path_lengths, rotation_degrees
 from poli.validation import real_array, whole_number
 
-KITTI_LENGTHS = (100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0)  # metres
+KITTI_LENGTHS = (100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0)  # meters
 
 
 @dataclass(frozen=True)
 class LengthErrors:
     """Means over the segments of one length."""
 
-    length: float  # metres
+    length: float  # meters
     translation: float  # percent
     rotation: float  # degrees per 100 m
     count: int
@@ -29,7 +29,7 @@ class SegmentErrors(PoseErrors):
     """Of a segment each: `translation` in percent and `rotation` in degrees per 100 m. KITTI ranks by `mean`."""
 
     rows: np.ndarray  # (K, 2) from which pose to which
-    lengths: np.ndarray  # (K,) metres
+    lengths: np.ndarray  # (K,) meters
 
     @property
     def by_length(self) -> tuple[LengthErrors, ...]:
@@ -53,14 +53,14 @@ def segment_errors(
     What the path is too short for is left out; if that is everything, `count` is 0 and the means are NaN.
     """
     estimated, truth = check_trajectories(estimated, truth)
-    metres = real_array(lengths, "lengths")
-    if metres.ndim != 1 or not len(metres) or not (np.isfinite(metres) & (metres > 0)).all():
-        raise InputError(f"lengths is {lengths!r}; expected one or more positive numbers of metres")
-    travelled = path_lengths(truth)
+    meters = real_array(lengths, "lengths")
+    if meters.ndim != 1 or not len(meters) or not (np.isfinite(meters) & (meters > 0)).all():
+        raise InputError(f"lengths is {lengths!r}; expected one or more positive numbers of meters")
+    traveled = path_lengths(truth)
     starts = np.arange(0, len(truth), whole_number(step, "step", 1))
-    ends = np.searchsorted(travelled, travelled[starts, None] + metres, side="right")  # (starts, lengths)
+    ends = np.searchsorted(traveled, traveled[starts, None] + meters, side="right")  # (starts, lengths)
     start_row, length_row = np.nonzero(ends < len(truth))
-    first, last, length = starts[start_row], ends[start_row, length_row], metres[length_row]
+    first, last, length = starts[start_row], ends[start_row, length_row], meters[length_row]
     errors = motions_between(motions_between(truth[first], truth[last]), motions_between(estimated[first], estimated[last]))
     return SegmentErrors(
         translation=100.0 * np.linalg.norm(errors[:, :3, 3], axis=1) / length,

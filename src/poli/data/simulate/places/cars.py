@@ -1,4 +1,4 @@
-"""Vehicles: bodies lofted through cross-sections, wheels in arches. x forward, z up, the origin on the ground below the centre."""
+"""Vehicles: bodies lofted through cross-sections, wheels in arches. x forward, z up, the origin on the ground below the center."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _rounded(values: np.ndarray) -> np.ndarray:  # (S, 9) -> (S, 13)
 
 def _wheels(x: np.ndarray, width: float, radius: float) -> np.ndarray:
     angle = np.arange(12) * (2 * np.pi / 12)
-    rings = [(0.55, 0.06), (0.9, 0.0), (1.0, 0.04), (1.0, 0.2), (0.9, 0.24)]  # share of the radius, metres inwards
+    rings = [(0.55, 0.06), (0.9, 0.0), (1.0, 0.04), (1.0, 0.2), (0.9, 0.24)]  # share of the radius, meters inwards
     wheel = np.stack([np.stack([s * radius * np.cos(angle), np.full(12, d), s * radius * np.sin(angle)], axis=1) for s, d in rings])
     one = joined([surface(wheel, close=True), fan(wheel[0])]) + [0, 0, radius]
     both = joined([one - [0, width / 2, 0], one * [1, -1, 1] + [0, width / 2, 0]])

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def lengths(path: np.ndarray) -> np.ndarray:  # (K, D) -> (K,)
-    """Metres along the path to each of its points."""
+    """Meters along the path to each of its points."""
     return np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
 
 
@@ -55,7 +55,7 @@ def by_heading(heading: np.ndarray, spacing: float = 1.0) -> np.ndarray:  # (K,)
 def winding(
     rng: np.random.Generator, length: float, swing: float, corners: tuple[tuple[float, float, float], ...] = ()
 ) -> np.ndarray:
-    """A path (K, 2) that swings to both sides by up to `swing` radians; each corner is (metres along, turn in radians, radius)."""
+    """A path (K, 2) that swings to both sides by up to `swing` radians; each corner is (meters along, turn in radians, radius)."""
     s = np.arange(0.0, length)
     waves = rng.uniform(90.0, 260.0, 2)
     heading = rng.uniform(-np.pi, np.pi) + 0.5 * swing * sum(np.sin(2 * np.pi * (s / w + rng.random())) for w in waves)

@@ -90,8 +90,8 @@ def _lots(rng: np.random.Generator, road: Road, count: int) -> list[Lot]:
     lots = []
     for k in (np.linspace(0.2, 0.8, count) * len(road.line)).astype(int):
         size = (rng.uniform(16, 36), rng.uniform(17, 24))
-        centre = road.line[k] + rng.choice([-1, 1]) * (road.edge + size[1] / 2 - 1.5) * left[k]
-        lots.append(Lot((float(centre[0]), float(centre[1])), float(heading[k]), size, rng.uniform(0.3, 1.5)))
+        center = road.line[k] + rng.choice([-1, 1]) * (road.edge + size[1] / 2 - 1.5) * left[k]
+        lots.append(Lot((float(center[0]), float(center[1])), float(heading[k]), size, rng.uniform(0.3, 1.5)))
     return lots
 
 

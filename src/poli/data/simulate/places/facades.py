@@ -34,7 +34,7 @@ def _quads(corners: list[tuple[np.ndarray, np.ndarray]], depth: np.ndarray) -> n
 
 
 def _runs(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (A, B, C), (A, B)
-    """Neighbouring columns of equal values as one: the first and last column of each run, and its row."""
+    """Neighboring columns of equal values as one: the first and last column of each run, and its row."""
     same = (values[1:] == values[:-1]).all(axis=-1) & wanted[1:] & wanted[:-1]
     gap = np.zeros((1, values.shape[1]), bool)
     starts, ends = wanted & ~np.concatenate([gap, same]), wanted & ~np.concatenate([same, gap])
@@ -44,7 +44,7 @@ def _runs(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 @dataclass(frozen=True)
 class Style:
-    """What the walls of one building have in common (metres)."""
+    """What the walls of one building have in common (meters)."""
 
     storey: float
     bay: float
@@ -83,7 +83,7 @@ class Style:
 def facade(
     rng: np.random.Generator, style: Style, width: float, storeys: int, door: bool, below: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A wall facing +y, centred on x = 0, from `below` metres under the floor; and the middles of its bays (n,)."""
+    """A wall facing +y, centered on x = 0, from `below` meters under the floor; and the middles of its bays (n,)."""
     bays = max(1, round(width / style.bay))
     bay = width / bays
     pane = min(style.window[0], bay - 0.5)

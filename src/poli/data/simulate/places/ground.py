@@ -14,7 +14,7 @@ from poli.data.simulate.places.solids import from_quads
 from poli.data.simulate.places.waves import Waves, ramp
 
 Heights = Callable[[np.ndarray], np.ndarray]  # (N, 2) -> (N,)
-_REACH = (7.0, 14.0, 32.0)  # the metres from the route within which cells have one, two and four times the finest size
+_REACH = (7.0, 14.0, 32.0)  # the meters from the route within which cells have one, two and four times the finest size
 
 
 def flat(xy: np.ndarray) -> np.ndarray:
@@ -30,7 +30,7 @@ class Ground:
     beside: Heights  # added off the pavement at once: banks, walls, islands
     relief: Waves  # added off the pavement gradually
     wear: Waves  # of the road's surface
-    kerb: float
+    curb: float
     camber: float  # how much higher the middle of the road is
     roughness: float  # of grass
     gap: Heights | None = None  # negative where the ground is left without a road, because a bridge carries it
@@ -41,8 +41,8 @@ class Ground:
         base = self.base(xy)
         inward = np.clip(-to_road / 4.0, 0.0, 1.0)
         road = base + self.camber * inward * (2.0 - inward) + self.wear(xy)
-        lowered = ramp(np.sin(0.23 * xy[:, 0] + 1.7 * np.sin(0.11 * xy[:, 1])), 0.75, 0.95)  # kerbs dip at crossings and driveways
-        pavement = base + self.kerb * (1.0 - 0.75 * lowered) + 0.02 * np.clip(to_road, 0.0, 4.0)
+        lowered = ramp(np.sin(0.23 * xy[:, 0] + 1.7 * np.sin(0.11 * xy[:, 1])), 0.75, 0.95)  # curbs dip at crossings and driveways
+        pavement = base + self.curb * (1.0 - 0.75 * lowered) + 0.02 * np.clip(to_road, 0.0, 4.0)
         if self.gap is not None:  # where the road ends before a bridge nothing stands higher than it
             pavement = np.where((to_road < -0.05) & (np.abs(self.gap(xy)) < 3.0), road - 0.03, pavement)
         grass = pavement + 0.02 + self.beside(xy) + self.relief(xy) * ramp(to_paved, 0.0, 18.0)
@@ -76,7 +76,7 @@ def ground_triangles(
     paved, grass, outer_edge = split(corners, 6)
     road, pavement, inner_edge = split(paved, 5)
     outer, inner = _steps(outer_edge, 3, 4), _steps(inner_edge, 2, 3)
-    tall = np.ptp(outer[:, :, 2], axis=1) > 0.6  # a drop like that is a wall and not a kerb
+    tall = np.ptp(outer[:, :, 2], axis=1) > 0.6  # a drop like that is a wall and not a curb
     return [
         (grass[..., [0, 1, 4]], Label.GROUND),
         (road[..., [0, 1, 2]], Label.ROAD),

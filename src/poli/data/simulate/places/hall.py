@@ -21,7 +21,7 @@ def indoor_site(rng: np.random.Generator, route: np.ndarray, margin: float, clea
     """A site on a level floor."""
     level = Waves(rng, 0.0, 1.0, 2.0)
     paving = Paving((Lot((0.0, 0.0), 0.0, (2000.0, 2000.0), 0.0),))
-    ground = Ground(paving, flat, flat, level, level, kerb=0.0, camber=0.0, roughness=0.0)
+    ground = Ground(paving, flat, flat, level, level, curb=0.0, camber=0.0, roughness=0.0)
     return Site(rng, ground, route, margin, clear)
 
 

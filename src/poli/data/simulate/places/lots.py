@@ -28,7 +28,7 @@ from poli.data.simulate.places.trees import Tree
 
 
 def _spots(lot: Lot, local: np.ndarray) -> np.ndarray:  # (N, 2) in the lot's frame -> world
-    return turned(np.column_stack([local, np.zeros(len(local))]), lot.yaw)[:, :2] + np.array(lot.centre)
+    return turned(np.column_stack([local, np.zeros(len(local))]), lot.yaw)[:, :2] + np.array(lot.center)
 
 
 def car_row(site: Site, lot: Lot, y: float, reach: float, cars: list[Vehicle], share: float, nose: float) -> None:
@@ -82,7 +82,7 @@ def parking(rng: np.random.Generator, kind: str, seed: int) -> Place:
 
 
 def _islands(site: Site, lot: Lot, rows: np.ndarray, length: float, trees: list[Tree]) -> None:
-    """Kerbed islands between the rows with lamps, trees, trolley shelters, people beside cars."""
+    """Curbed islands between the rows with lamps, trees, trolley shelters, people beside cars."""
     rng = site.rng
     between = np.concatenate([[rows[0] - (rows[1] - rows[0])], rows]) + (rows[1] - rows[0]) / 2
     lamp, shelter, sign = furniture.lamp(rng), furniture.shelter(rng), furniture.sign(rng)

@@ -55,7 +55,7 @@ def drawn_ground(
         beside=beside,
         relief=Waves(rng, hills * rng.uniform(0.15, 0.9), 14.0, 70.0),
         wear=Waves(rng, rng.uniform(0.002, 0.008), 2.5, 15.0),
-        kerb=rng.uniform(0.09, 0.16),
+        curb=rng.uniform(0.09, 0.16),
         camber=rng.uniform(0.02, 0.09),
         roughness=rng.uniform(0.02, 0.06),
         gap=gap,
@@ -100,5 +100,5 @@ def side_roads(rng: np.random.Generator, road: Road, count: int, both: float = 0
 
 
 def side_lane(strip: Strip, before: float) -> np.ndarray:  # -> (K, 2)
-    """The lane towards the main road, up to `before` metres from its line."""
+    """The lane towards the main road, up to `before` meters from its line."""
     return shifted(strip.line[::-1], -0.5 * strip.half)[: max(0, len(strip.line) - int(before))]

@@ -42,14 +42,14 @@ class Strip:
 class Lot:
     """A paved rectangle."""
 
-    centre: tuple[float, float]
+    center: tuple[float, float]
     yaw: float
     size: tuple[float, float]
     pavement: float
 
     def distance(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
         c, s = np.cos(self.yaw), np.sin(self.yaw)
-        away = xy - np.array(self.centre)
+        away = xy - np.array(self.center)
         q = np.abs(np.stack([c * away[:, 0] + s * away[:, 1], c * away[:, 1] - s * away[:, 0]], axis=1)) - 0.5 * np.array(self.size)
         return np.minimum(np.linalg.norm(np.maximum(q, 0.0), axis=1) + np.minimum(q.max(axis=1), 0.0), FAR)
 
@@ -73,4 +73,4 @@ class Paving:
             if isinstance(part, Lot) or part.half > 0:
                 road = _blended(road, d, self.corner)
             paved = _blended(paved, d - part.pavement, self.corner)
-        return road, np.minimum(paved, road - 0.3)  # a kerb stone at least, so the two edges never meet
+        return road, np.minimum(paved, road - 0.3)  # a curb stone at least, so the two edges never meet

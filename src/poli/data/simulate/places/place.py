@@ -23,7 +23,7 @@ class Label(IntEnum):
 class Mover:
     """A vehicle on its way. Its route never crosses the place's route; it may share it (a car ahead), starting farther along."""
 
-    triangles: np.ndarray  # (F, 3, 3) float32 in its own frame: x forward, z up, the origin on the ground below its centre
+    triangles: np.ndarray  # (F, 3, 3) float32 in its own frame: x forward, z up, the origin on the ground below its center
     route: np.ndarray  # (K, 3) float64, points about 1 m apart
     speed: float  # m/s
     start: float  # m along the route at time zero
@@ -33,7 +33,7 @@ class Mover:
 class Place:
     kind: str
     seed: int
-    triangles: np.ndarray  # (F, 3, 3) float32, metres, z up
+    triangles: np.ndarray  # (F, 3, 3) float32, meters, z up
     labels: np.ndarray  # (F,) uint8, values of Label
     route: np.ndarray  # (K, 3) float64 on the ground, points about 1 m apart, nothing in a vehicle's way
     movers: tuple[Mover, ...]

@@ -1,4 +1,4 @@
-"""Roofs over a rectangle centred on the origin, eaves at height zero: gabled, hipped and flat, with tiles, gutters, chimneys."""
+"""Roofs over a rectangle centered on the origin, eaves at height zero: gabled, hipped and flat, with tiles, gutters, chimneys."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ def _dormers(rng: np.random.Generator, reach: float, depth: float, rise: float, 
 
 def _flat(rng: np.random.Generator, width: float, depth: float) -> np.ndarray:
     x, y, rim = width / 2, depth / 2, rng.uniform(0.2, 1.1)
-    centres = np.array([[0, y - 0.15, rim / 2], [0, 0.15 - y, rim / 2], [x - 0.15, 0, rim / 2], [0.15 - x, 0, rim / 2]])
+    centers = np.array([[0, y - 0.15, rim / 2], [0, 0.15 - y, rim / 2], [x - 0.15, 0, rim / 2], [0.15 - x, 0, rim / 2]])
     sizes = np.array([[width, 0.3, rim], [width, 0.3, rim], [0.3, depth - 0.6, rim], [0.3, depth - 0.6, rim]])
     top = surface(np.array([[[-x, -y, 0.05], [x, -y, 0.05]], [[-x, y, 0.05], [x, y, 0.05]]]))
     n = int(rng.integers(1, 6))
     huts = np.column_stack([rng.uniform(0.8, 0.35 * width, n), rng.uniform(0.8, 0.35 * depth, n), rng.uniform(0.6, 3.0, n)])
     at = np.column_stack([rng.uniform(-0.3, 0.3, (n, 2)) * [width, depth], huts[:, 2] / 2])
-    return joined([boxes(centres, sizes), top, boxes(at, huts, rng.normal(0, 0.02, n))])
+    return joined([boxes(centers, sizes), top, boxes(at, huts, rng.normal(0, 0.02, n))])

@@ -11,7 +11,7 @@ from poli.data.simulate.places.place import Label, Mover, Place
 from poli.data.simulate.places.solids import copies, turned
 
 _CELL = 0.5  # of the map of taken space
-_WIDEST = 340.0  # metres that a site may extend, if its route allows
+_WIDEST = 340.0  # meters that a site may extend, if its route allows
 CLEAR_BESIDE, CLEAR_ABOVE = 1.7, 3.4  # what a vehicle on a route needs, with some to spare
 
 
@@ -22,7 +22,7 @@ class Site:
         ground: Ground,
         route: np.ndarray,  # (K, 2)
         margin: float,
-        clear: float = 2.2,  # metres beside the route where nothing is put
+        clear: float = 2.2,  # meters beside the route where nothing is put
     ) -> None:
         self.rng, self.ground = rng, ground
         spare = np.clip(0.5 * (_WIDEST - np.ptp(route, axis=0)), 25.0, margin)
@@ -46,12 +46,12 @@ class Site:
         around = path[:, None, None, :2] + np.stack(np.meshgrid(offsets, offsets), axis=-1)[None]
         self._taken[self._index(around.reshape(-1, 2))] = True
 
-    def claim(self, centre: ArrayLike, yaw: float, size: tuple[float, float], off: str = "paved", spare: float = 0.3) -> bool:
+    def claim(self, center: ArrayLike, yaw: float, size: tuple[float, float], off: str = "paved", spare: float = 0.3) -> bool:
         """Takes a rectangle if it is free, inside the site and off the pavement (`paved`), the carriageway (`road`) or nothing."""
         half = 0.5 * np.asarray(size, float) + 0.25
         steps = [np.linspace(-h, h, int(2 * h / 0.6) + 2) for h in half]
         points = np.stack(np.meshgrid(*steps), axis=-1).reshape(-1, 2)
-        points = turned(np.column_stack([points, np.zeros(len(points))]), yaw)[:, :2] + np.asarray(centre)[:2]
+        points = turned(np.column_stack([points, np.zeros(len(points))]), yaw)[:, :2] + np.asarray(center)[:2]
         if (points < self.inside[0]).any() or (points > self.inside[1]).any():
             return False
         index = self._index(points)
@@ -61,9 +61,9 @@ class Site:
         self._taken[index] = True
         return True
 
-    def claim_discs(self, centres: np.ndarray, radius: float, off: str = "road", spare: float = 0.4) -> np.ndarray:  # (N, 2)
+    def claim_discs(self, centers: np.ndarray, radius: float, off: str = "road", spare: float = 0.4) -> np.ndarray:  # (N, 2)
         """Which of the spots could be taken, one after the other."""
-        return np.array([self.claim(c, 0.0, (2 * radius, 2 * radius), off, spare) for c in centres], bool)
+        return np.array([self.claim(c, 0.0, (2 * radius, 2 * radius), off, spare) for c in centers], bool)
 
     def claim_path(self, path: np.ndarray, off: str = "road", spare: float = 0.1) -> np.ndarray:  # (K, 2) -> (K,)
         """Which points of a path are free for something thin; these are taken."""
@@ -110,7 +110,7 @@ class Site:
         """The place; indoors the floor has been added like everything else."""
 
         def distance(xy: np.ndarray) -> np.ndarray:
-            roads = 10.0 + np.maximum(self.ground.layers(xy)[:, 3], 0.0)  # side roads need cells that show their kerbs
+            roads = 10.0 + np.maximum(self.ground.layers(xy)[:, 3], 0.0)  # side roads need cells that show their curbs
             return np.minimum(self.from_route(xy), roads)
 
         below = [] if indoors else ground_triangles(self.ground, self.rng, self.low, self.high, finest, distance)

@@ -20,16 +20,16 @@ def from_quads(quads: np.ndarray) -> np.ndarray:  # (N, 4, 3), corners in order 
     return quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3, 3)
 
 
-def boxes(centres: ArrayLike, sizes: ArrayLike, yaws: ArrayLike = 0.0) -> np.ndarray:  # (N, 3), (N, 3) or (3,), (N,)
+def boxes(centers: ArrayLike, sizes: ArrayLike, yaws: ArrayLike = 0.0) -> np.ndarray:  # (N, 3), (N, 3) or (3,), (N,)
     """Boxes of full extents `sizes`, turned about z."""
-    centres = np.atleast_2d(np.asarray(centres, float))
-    corners = _CUBE * np.broadcast_to(np.asarray(sizes, float), centres.shape)[:, None]  # (N, 8, 3)
-    corners = turned(corners, np.broadcast_to(np.asarray(yaws, float), len(centres))[:, None]) + centres[:, None]
+    centers = np.atleast_2d(np.asarray(centers, float))
+    corners = _CUBE * np.broadcast_to(np.asarray(sizes, float), centers.shape)[:, None]  # (N, 8, 3)
+    corners = turned(corners, np.broadcast_to(np.asarray(yaws, float), len(centers))[:, None]) + centers[:, None]
     return from_quads(corners[:, _CUBE_FACES].reshape(-1, 4, 3))
 
 
-def box(centre: ArrayLike, size: ArrayLike, yaw: float = 0.0) -> np.ndarray:
-    return boxes(np.array([centre], float), np.array([size], float), yaw)
+def box(center: ArrayLike, size: ArrayLike, yaw: float = 0.0) -> np.ndarray:
+    return boxes(np.array([center], float), np.array([size], float), yaw)
 
 
 def turned(points: np.ndarray, yaw: np.ndarray | float) -> np.ndarray:  # (..., 3), yaw broadcasts against (...)
@@ -56,9 +56,9 @@ def surface(points: np.ndarray, close: bool = False) -> np.ndarray:  # (A, B, 3)
 
 
 def fan(rim: np.ndarray) -> np.ndarray:  # (B, 3), closed
-    """A lid: triangles from the centre of a closed rim."""
-    centre = np.broadcast_to(rim.mean(axis=0), rim.shape)
-    return np.stack([centre, rim, np.roll(rim, -1, axis=0)], axis=1)
+    """A lid: triangles from the center of a closed rim."""
+    center = np.broadcast_to(rim.mean(axis=0), rim.shape)
+    return np.stack([center, rim, np.roll(rim, -1, axis=0)], axis=1)
 
 
 def tube(path: np.ndarray, radii: np.ndarray | float, sides: int = 8, caps: bool = False) -> np.ndarray:  # (K, 3), (K,)

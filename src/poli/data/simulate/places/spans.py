@@ -27,9 +27,9 @@ def deck(site: Site, line: np.ndarray, half: float, edge: float) -> np.ndarray: 
     site.add(surface(road), Label.ROAD)
     for side in (-1.0, 1.0):
         walk = strip(side * np.array([half, edge]), 1)
-        kerb = np.stack([road[:, 0 if side < 0 else -1], walk[:, 0]], axis=1)
+        curb = np.stack([road[:, 0 if side < 0 else -1], walk[:, 0]], axis=1)
         rim = walk[:, 1]
-        site.add(joined([surface(walk), surface(kerb)]), Label.STRUCTURE)
+        site.add(joined([surface(walk), surface(curb)]), Label.STRUCTURE)
         site.add(fence(rng, rim - side * 0.15 * lefts(line), str(rng.choice(["bars", "rails", "mesh"]))), Label.THIN)
         girder = np.array([[0.0, 0.0], [0.12, 0.0], [0.12, -0.35], [-0.25, -0.4], [-0.25, -1.1], [-0.9, -1.15], [-0.9, -0.4]])
         site.add(swept(rim, lefts(line) * side, girder), Label.STRUCTURE)
@@ -50,8 +50,8 @@ def piers(site: Site, middle: np.ndarray, edge: float, every: float) -> None:  #
         head = middle[k] - 0.9 * _UP
         site.add(boxes(head[None], [1.2, 1.7 * edge, 0.8], heading[k]), Label.STRUCTURE)
         if wall:
-            centre = np.array([*middle[k, :2], (low + top) / 2])
-            site.add(boxes(centre[None], [0.9, 1.1 * edge, top - low], heading[k]), Label.STRUCTURE)
+            center = np.array([*middle[k, :2], (low + top) / 2])
+            site.add(boxes(center[None], [0.9, 1.1 * edge, top - low], heading[k]), Label.STRUCTURE)
         else:
             feet = np.array(
                 [[*(middle[k] + s * 0.5 * edge * left[k])[:2], low] for s in (-1, 0, 1)][:: 2 if rng.random() < 0.5 else 1]

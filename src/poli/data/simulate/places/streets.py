@@ -20,11 +20,11 @@ _MOST_BUILT = 105_000  # triangles of buildings on a site; towards that number t
 HouseMaker = Callable[[np.random.Generator], tuple[float, float, Callable[[bool], np.ndarray]]]  # width, depth, triangles if plain
 
 
-def put_building(site: Site, triangles: np.ndarray, centre: np.ndarray, yaw: float, width: float, depth: float) -> None:
+def put_building(site: Site, triangles: np.ndarray, center: np.ndarray, yaw: float, width: float, depth: float) -> None:
     """On the ground's mean height under the footprint, sunk a little."""
-    corners = turned(np.array([[x * width, y * depth, 0] for x in (-0.5, 0, 0.5) for y in (-0.5, 0.5)]), yaw)[:, :2] + centre
+    corners = turned(np.array([[x * width, y * depth, 0] for x in (-0.5, 0, 0.5) for y in (-0.5, 0.5)]), yaw)[:, :2] + center
     level = np.quantile(site.ground.height(corners), 0.7)
-    site.add(turned(triangles, yaw) + np.array([*centre, level + 0.05]), Label.BUILDING)
+    site.add(turned(triangles, yaw) + np.array([*center, level + 0.05]), Label.BUILDING)
     site.built += len(triangles)
 
 
@@ -37,7 +37,7 @@ def row_of_houses(
     make: HouseMaker,
     chance: float = 0.9,
 ) -> None:
-    """Houses on both sides of a road's line (K, 2), facing it, `setback` metres from the pavement's outer edge."""
+    """Houses on both sides of a road's line (K, 2), facing it, `setback` meters from the pavement's outer edge."""
     rng = site.rng
     along, heading, left = lengths(line), headings(line), lefts(line)[:, :2]
     for side in (-1.0, 1.0):
@@ -49,44 +49,44 @@ def row_of_houses(
             width, depth, build = make(rng)
             k = min(int(s + width / 2), len(line) - 1)
             away = edge + rng.uniform(*setback) + depth / 2
-            centre = line[k] + side * away * left[k]
+            center = line[k] + side * away * left[k]
             yaw = heading[k] + (np.pi if side > 0 else 0.0) + rng.normal(0, 0.015)
-            if site.claim(centre, yaw, (width, depth), spare=0.0):
+            if site.claim(center, yaw, (width, depth), spare=0.0):
                 if site.built > _MOST_BUILT:
                     return
-                plain = bool(site.from_route(centre[None])[0] > 40.0) or site.built > 0.6 * _MOST_BUILT
-                put_building(site, build(plain), centre, yaw, width, depth)
+                plain = bool(site.from_route(center[None])[0] > 40.0) or site.built > 0.6 * _MOST_BUILT
+                put_building(site, build(plain), center, yaw, width, depth)
                 s += width + rng.uniform(*gap)
             else:
                 s += 2.5
 
 
 def parked_cars(site: Site, line: np.ndarray, offset: float, cars: list[Vehicle], chance: float) -> None:
-    """Along a line (K, 2), `offset` metres to its left, where no one drives."""
+    """Along a line (K, 2), `offset` meters to its left, where no one drives."""
     rng = site.rng
     s, along = rng.uniform(2, 6), lengths(line)
     heading, left = headings(line), lefts(line)[:, :2]
     while s < along[-1] - 4:
         car = cars[int(rng.integers(len(cars)))]
         k = min(int(s + car.length / 2), len(line) - 1)
-        centre = line[k] + (offset + rng.normal(0, 0.08)) * left[k]
+        center = line[k] + (offset + rng.normal(0, 0.08)) * left[k]
         yaw = heading[k] + (np.pi if offset > 0 else 0.0) + rng.normal(0, 0.025)
-        if rng.random() < chance and car.length < 7 and site.claim(centre, yaw, (car.length, car.width), off="nothing"):
-            park(site, car, centre, yaw)
+        if rng.random() < chance and car.length < 7 and site.claim(center, yaw, (car.length, car.width), off="nothing"):
+            park(site, car, center, yaw)
         s += car.length + rng.uniform(0.6, 1.6)
 
 
-def park(site: Site, car: Vehicle, centre: np.ndarray, yaw: float) -> None:
+def park(site: Site, car: Vehicle, center: np.ndarray, yaw: float) -> None:
     """A car on the slope where it stands: its wheels touch the ground."""
     ahead, aside = np.array([np.cos(yaw), np.sin(yaw)]), np.array([-np.sin(yaw), np.cos(yaw)])
-    feet = centre + np.array(
+    feet = center + np.array(
         [0.3 * car.length * ahead, -0.3 * car.length * ahead, 0.4 * car.width * aside, -0.4 * car.width * aside]
     )
     z = site.ground.height(feet)
     climb, bank = (z[0] - z[1]) / (0.6 * car.length), (z[2] - z[3]) / (0.8 * car.width)
     tilted = car.triangles.copy()
     tilted[..., 2] += climb * tilted[..., 0] + bank * tilted[..., 1]
-    site.add(turned(tilted, yaw) + np.array([*centre, z.mean()]), Label.VEHICLE)
+    site.add(turned(tilted, yaw) + np.array([*center, z.mean()]), Label.VEHICLE)
 
 
 def along_road(
@@ -125,7 +125,7 @@ def groves(rng: np.random.Generator) -> tuple[list[Tree], list[Tree]]:
 
 
 def scatter(site: Site, count: int, within: float = np.inf) -> np.ndarray:
-    """Random spots on the site, (count, 2), more of them near the route; all within some metres of it."""
+    """Random spots on the site, (count, 2), more of them near the route; all within some meters of it."""
     rng = site.rng
     if np.isfinite(within):
         start = site.route[rng.integers(len(site.route), size=count), :2]
@@ -146,7 +146,7 @@ def boundaries(site: Site, line: np.ndarray, edge: float, share: float) -> None:
             s += n + rng.uniform(1, 8)
 
 
-def enclose(site: Site, path: np.ndarray) -> None:  # (K, 2), half a metre apart
+def enclose(site: Site, path: np.ndarray) -> None:  # (K, 2), half a meter apart
     """A fence, wall or hedge along the free parts of the path."""
     free = site.claim_path(path, "paved", 0.1)
     for stretch in np.split(np.arange(len(path)), np.flatnonzero(np.diff(free.astype(int))) + 1):
@@ -173,18 +173,18 @@ def bushes(site: Site, count: int, within: float = 25.0) -> None:
 def street_things(site: Site, line: np.ndarray, half: float, pavement: float) -> None:
     """Lamps, signs, bins, bollards, people and the like on the pavements of a road."""
     rng = site.rng
-    kerbside, back = half + 0.6, half + max(0.9, pavement - 0.5)
+    curbside, back = half + 0.6, half + max(0.9, pavement - 0.5)
     lamps = [furniture.lamp(rng)]
     signs = [furniture.sign(rng) for _ in range(4)] + [furniture.signal(rng)]
     small = [furniture.bin_(rng), furniture.bollard(rng), furniture.cabinet(rng), furniture.bench(rng), furniture.planter(rng)]
     people = [furniture.person(rng) for _ in range(3)]
     for side in (-1, 1):
-        along_road(site, line, side * kerbside, rng.uniform(18, 35), lamps, Label.THIN)
-        along_road(site, line, side * kerbside, rng.uniform(14, 40), signs, Label.THIN, 0.6)
+        along_road(site, line, side * curbside, rng.uniform(18, 35), lamps, Label.THIN)
+        along_road(site, line, side * curbside, rng.uniform(14, 40), signs, Label.THIN, 0.6)
         along_road(site, line, side * back, rng.uniform(8, 25), small, Label.STRUCTURE, 0.6)
         along_road(site, line, side * back, rng.uniform(10, 40), people, Label.STRUCTURE, 0.6)
     if rng.random() < 0.4:
-        along_road(site, line, rng.choice([-1, 1]) * kerbside, 1.8, [small[1]], Label.THIN, 0.5)
+        along_road(site, line, rng.choice([-1, 1]) * curbside, 1.8, [small[1]], Label.THIN, 0.5)
     for part in (furniture.shelter(rng), furniture.bicycle_rack(rng)):
         along_road(site, line, rng.choice([-1, 1]) * (half + pavement + 1.0), 70.0, [part], Label.STRUCTURE)
 

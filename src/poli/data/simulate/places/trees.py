@@ -15,24 +15,24 @@ class Tree:
     leaves: np.ndarray  # (G, 3, 3)
 
 
-def leaf_clusters(rng: np.random.Generator, centres: np.ndarray, sizes: np.ndarray) -> np.ndarray:  # (N, 3), (N,)
-    """A randomly turned square per centre, folded along its diagonal."""
-    n = len(centres)
+def leaf_clusters(rng: np.random.Generator, centers: np.ndarray, sizes: np.ndarray) -> np.ndarray:  # (N, 3), (N,)
+    """A randomly turned square per center, folded along its diagonal."""
+    n = len(centers)
     first = rng.normal(size=(n, 3))
     first /= np.linalg.norm(first, axis=1, keepdims=True)
     second = np.cross(first, rng.normal(size=(n, 3)))
     second /= np.linalg.norm(second, axis=1, keepdims=True)
     up = np.cross(first, second) * (sizes * rng.uniform(-0.3, 0.3, n))[:, None]
     a, b = first * sizes[:, None] / 2, second * (sizes * rng.uniform(0.5, 1.0, n))[:, None] / 2
-    return from_quads(np.stack([centres - a - b, centres + a - b + up, centres + a + b, centres - a + b + up], axis=1))
+    return from_quads(np.stack([centers - a - b, centers + a - b + up, centers + a + b, centers - a + b + up], axis=1))
 
 
-def _in_blobs(rng: np.random.Generator, centres: np.ndarray, radii: np.ndarray, count: int) -> np.ndarray:  # (B, 3), (B, 3)
+def _in_blobs(rng: np.random.Generator, centers: np.ndarray, radii: np.ndarray, count: int) -> np.ndarray:  # (B, 3), (B, 3)
     """Points in ellipsoids, most of them near the skin, as leaves grow in the light."""
-    which = rng.choice(len(centres), count, p=radii.prod(axis=1) ** 0.7 / (radii.prod(axis=1) ** 0.7).sum())
+    which = rng.choice(len(centers), count, p=radii.prod(axis=1) ** 0.7 / (radii.prod(axis=1) ** 0.7).sum())
     direction = rng.normal(size=(count, 3))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-    return centres[which] + radii[which] * direction * (rng.random(count) ** 0.22)[:, None]
+    return centers[which] + radii[which] * direction * (rng.random(count) ** 0.22)[:, None]
 
 
 def broadleaf(rng: np.random.Generator, leaves: int) -> Tree:
@@ -55,9 +55,9 @@ def broadleaf(rng: np.random.Generator, leaves: int) -> Tree:
         wood.append(tube(np.stack([a, knee, b]), thick * np.array([0.45, 0.3, 0.1]), 6))
     blobs = np.concatenate([ends, trunk[-2:]])
     radii = reach * rng.uniform(0.4, 0.75, (len(blobs), 1)) * np.array([1, 1, rng.uniform(0.7, 1.2)])
-    centres = _in_blobs(rng, blobs, radii, leaves)
-    centres = centres[centres[:, 2] > 0.7 * bare]
-    return Tree(joined(wood), leaf_clusters(rng, centres, rng.uniform(0.13, 0.32, len(centres))))
+    centers = _in_blobs(rng, blobs, radii, leaves)
+    centers = centers[centers[:, 2] > 0.7 * bare]
+    return Tree(joined(wood), leaf_clusters(rng, centers, rng.uniform(0.13, 0.32, len(centers))))
 
 
 def conifer(rng: np.random.Generator, leaves: int) -> Tree:
@@ -68,8 +68,8 @@ def conifer(rng: np.random.Generator, leaves: int) -> Tree:
     tier = 0.7 + 0.3 * np.cos(2 * np.pi * t * rng.integers(6, 14))
     r = spread * height * (1 - t) * tier * rng.random(leaves) ** 0.35
     angle = rng.uniform(0, 2 * np.pi, leaves)
-    centres = np.column_stack([r * np.cos(angle), r * np.sin(angle), low + t * (height - low) - 0.25 * r])
-    return Tree(trunk, leaf_clusters(rng, centres, rng.uniform(0.08, 0.28, leaves)))
+    centers = np.column_stack([r * np.cos(angle), r * np.sin(angle), low + t * (height - low) - 0.25 * r])
+    return Tree(trunk, leaf_clusters(rng, centers, rng.uniform(0.08, 0.28, leaves)))
 
 
 def bare_tree(rng: np.random.Generator) -> Tree:
@@ -89,11 +89,11 @@ def bare_tree(rng: np.random.Generator) -> Tree:
 
 def bush(rng: np.random.Generator, leaves: int = 160) -> Tree:
     radii = rng.uniform(0.4, 1.1, 3) * np.array([1, 1, 0.8])
-    centres = _in_blobs(rng, np.array([[0, 0, 0.6 * radii[2]]]), radii[None], leaves)
-    return Tree(NOTHING, leaf_clusters(rng, centres[centres[:, 2] > 0], rng.uniform(0.08, 0.22, int((centres[:, 2] > 0).sum()))))
+    centers = _in_blobs(rng, np.array([[0, 0, 0.6 * radii[2]]]), radii[None], leaves)
+    return Tree(NOTHING, leaf_clusters(rng, centers[centers[:, 2] > 0], rng.uniform(0.08, 0.22, int((centers[:, 2] > 0).sum()))))
 
 
-def hedge(rng: np.random.Generator, path: np.ndarray) -> np.ndarray:  # (K, 3) on the ground, about half a metre apart
+def hedge(rng: np.random.Generator, path: np.ndarray) -> np.ndarray:  # (K, 3) on the ground, about half a meter apart
     """A clipped hedge: a rough dense core with leaf clusters standing out of it."""
     wide, tall = rng.uniform(0.25, 0.5), rng.uniform(0.7, 1.9)
     forward = np.gradient(path, axis=0)

@@ -37,7 +37,7 @@ def bridge(rng: np.random.Generator, kind: str, seed: int) -> Place:
     middle = _EXTRA + len(road.line) * rng.uniform(0.4, 0.6)
     wobble = Waves(rng, 1.0, 25.0, 80.0)
 
-    def beyond(xy: np.ndarray) -> np.ndarray:  # metres from the end of the bridge, negative below it
+    def beyond(xy: np.ndarray) -> np.ndarray:  # meters from the end of the bridge, negative below it
         return np.abs(along(xy)[0] - middle) - span / 2
 
     def valley(xy: np.ndarray) -> np.ndarray:
@@ -50,9 +50,9 @@ def bridge(rng: np.random.Generator, kind: str, seed: int) -> Place:
     traffic(site, road, cars)
     over = np.abs(along(road.line)[0] - middle) < span / 2 + 0.6
     line = road.line[over]
-    centre = deck(site, line, road.half, road.edge)
-    piers(site, centre, road.edge, rng.uniform(14, 26))
-    hangers(site, centre, road.edge, str(rng.choice(HANGERS)))
+    center = deck(site, line, road.half, road.edge)
+    piers(site, center, road.edge, rng.uniform(14, 26))
+    hangers(site, center, road.edge, str(rng.choice(HANGERS)))
     site.keep_clear(line, road.edge + 1.5)
     ends = [road.line[: int(np.argmax(over)) - 2], road.line[len(over) - int(np.argmax(over[::-1])) + 2 :]]
     house = make_house((1, 4), (8, 18), (8, 13), ("gabled", "hipped", "flat"), rng.random(), 0.3)

@@ -1,4 +1,4 @@
-"""Nearest neighbours: a balanced k-d tree in contiguous arrays, searched in parallel.
+"""Nearest neighbors: a balanced k-d tree in contiguous arrays, searched in parallel.
 
 Points are stored in the order of the leaves, so a leaf is a run of memory and the distances to all of it are one vector loop.
 Nodes carry their bounding boxes, which prunes far better than splitting planes on scans, where points lie on surfaces.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from poli.errors import InputError
-from poli.estimation.neighbourhoods import neighborhoods, thinned, too_fine
+from poli.estimation.neighborhoods import neighborhoods, thinned, too_fine
 from poli.estimation.splitting import LEAF, split
 from poli.kernel import bind, kernel
 from poli.scan import ScanLike, points_of
@@ -65,7 +65,7 @@ class NeighborIndex:
         return distances, indices
 
     def within(self, radius: float, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M + 1,), (total,)
-        """All neighbours within `radius`, as (starts, indices): those of query i are indices[starts[i]:starts[i + 1]],
+        """All neighbors within `radius`, as (starts, indices): those of query i are indices[starts[i]:starts[i + 1]],
         in no particular order."""
         radius = real_number(radius, "radius", "a positive number", above=True)
         columns = _columns(self.points if queries is None else queries)
@@ -140,7 +140,7 @@ def _search(tree, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _search_again(tree, leaves: np.ndarray, k: int, found: np.ndarray) -> None:  # (L,) bool, (M, k)
-    """Overwrite the neighbours of the points in these leaves by those that float64 finds."""
+    """Overwrite the neighbors of the points in these leaves by those that float64 finds."""
     ranges, _, xyz, depth = tree
     spans = ranges[(1 << depth) - 1 :][: len(leaves)][leaves]
     rows = np.concatenate([np.arange(lo, hi) for lo, hi in spans])
@@ -172,12 +172,12 @@ def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
     waiting, waiting_distance = np.empty(STACK, np.int32), np.empty(STACK)
     leaf_distance = np.empty(2 * LEAF)
     best, best_index = np.full(k, np.inf), np.zeros(k, np.int32)  # indices of points, whatever happens
-    previous = np.inf  # distance of the previous query to its k-th neighbour
+    previous = np.inf  # distance of the previous query to its k-th neighbor
     for s in range(begin * _BLOCK, min(end * _BLOCK, queries.shape[1])):
         x, y, z = queries[0, s], queries[1, s], queries[2, s]
         limit = np.inf
         if s % _BLOCK > 0:
-            # The previous query's k neighbours lie within its k-th distance plus the step from it to here.
+            # The previous query's k neighbors lie within its k-th distance plus the step from it to here.
             step = np.sqrt((x - queries[0, s - 1]) ** 2 + (y - queries[1, s - 1]) ** 2 + (z - queries[2, s - 1]) ** 2)
             limit = ((previous + step) * (1.0 + 1e-9)) ** 2 + 1e-300
         count = 0
@@ -227,7 +227,7 @@ def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
 
 @kernel
 def _ball(order, ranges, boxes, xyz, depth, limit, queries, begin, end, starts, indices, fill):
-    """Count the neighbours of query s into starts[s + 1], or, to `fill`, write them from starts[s] on."""
+    """Count the neighbors of query s into starts[s + 1], or, to `fill`, write them from starts[s] on."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first_leaf = (1 << depth) - 1
     waiting = np.empty(STACK, np.int32)

@@ -1,13 +1,13 @@
-// --- Colours. All are made in OKLab, where equal distances look equal, and stay between dark and bright, so that they are seen on
+// --- Colors. All are made in OKLab, where equal distances look equal, and stay between dark and bright, so that they are seen on
 // both backgrounds.
 
-// A normal (x, y, z) is the lightness middle + span z, and the colour of that lightness which lies from grey where (x, y) lies from
-// the middle, turned so that walls along the axes are orange, green, blue and pink: what points up is pale grey, what points down
-// is dark grey, and a wall has the hue of its direction. There is no seam, and equal angles look equally different.
+// A normal (x, y, z) is the lightness middle + span z, and the color of that lightness which lies from gray where (x, y) lies from
+// the middle, turned so that walls along the axes are orange, green, blue and pink: what points up is pale gray, what points down
+// is dark gray, and a wall has the hue of its direction. There is no seam, and equal angles look equally different.
 const NORMAL = { middle: 0.69, span: 0.085, chroma: 0.115, turn: (55 / 180) * Math.PI };
 const HUE = [NORMAL.chroma * Math.cos(NORMAL.turn), NORMAL.chroma * Math.sin(NORMAL.turn)];
 
-// From 0 to 1, each an sRGB colour.
+// From 0 to 1, each an sRGB color.
 const SCALES = {
   planarity: ["#c4524a", "#dd9a5b", "#d9cf94", "#7fb8a4", "#3c8f9c"],
   uncertainty: ["#4a9aa5", "#8fc0a9", "#e0cf92", "#de9158", "#bf4f55"],
@@ -15,7 +15,7 @@ const SCALES = {
 };
 const SCALE_STEPS = 256;
 
-// Tracks, apart from each other for the colour-blind as well (Okabe and Ito).
+// Tracks, apart from each other for the color-blind as well (Okabe and Ito).
 const TRACKS = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7"];
 
 const THEMES = {
@@ -54,7 +54,7 @@ function rgbOfOklab([lightness, a, b]) {
 
 const rgbOfNormal = ([x, y, z]) => rgbOfOklab([NORMAL.middle + NORMAL.span * z, HUE[0] * x - HUE[1] * y, HUE[1] * x + HUE[0] * y]);
 
-// The colour of a scale at a share between 0 and 1.
+// The color of a scale at a share between 0 and 1.
 function rgbOfScale(name, share) {
   const stops = SCALES[name].map((hex) => oklabOfRgb(rgbOfHex(hex)));
   const at = clamp(share, 0, 1) * (stops.length - 1);
@@ -63,7 +63,7 @@ function rgbOfScale(name, share) {
   return rgbOfOklab(mixed);
 }
 
-// A row of SCALE_STEPS colours for a scale, as bytes for a texture.
+// A row of SCALE_STEPS colors for a scale, as bytes for a texture.
 function scaleBytes(name) {
   const bytes = new Uint8Array(4 * SCALE_STEPS);
   for (let i = 0; i < SCALE_STEPS; i++) {

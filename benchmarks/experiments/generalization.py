@@ -1,6 +1,6 @@
 """The one LiDAR model against models trained for one sensor and voxel size only, in and out of their domain.
 
-Example: python -m benchmarks generalisation configs/lidar.toml
+Example: python -m benchmarks generalization configs/lidar.toml
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from poli.estimation import estimate
 from poli.learn.config import TrainConfig, read_config
 from poli.learn.trainer import Listener, train
 
-Domain = tuple[str, float]  # sensor, voxel in metres
+Domain = tuple[str, float]  # sensor, voxel in meters
 
 
 SPECIALISTS: tuple[Domain, ...] = (("vlp16", 0.5), ("os2_128", 1.0))
@@ -40,7 +40,7 @@ class Options:
     model: str = option("lidar", f"the one model: {MODEL}")
     steps: int = option(2500, "steps of each specialist's training", least=1)
     worlds: int = option(30, "worlds that each specialist is trained in", least=1)
-    runs: Path = option(Path("runs/generalisation"), "folder for the training runs; they resume")
+    runs: Path = option(Path("runs/generalization"), "folder for the training runs; they resume")
 
 
 _TABLE = Table(column_list(**{"sensor, voxel": "{domain}"}), across="model", cell="{rmse:.1f} / {median:.1f} / {nll:.2f}{home}")
@@ -68,7 +68,7 @@ def run(options: Options) -> Iterator[Report]:
         f"specialists: trained from nothing for {options.steps} steps on {options.worlds} worlds, one sensor and one voxel size, "
         "with the architecture and loss of the one model",
     ]
-    yield Report("generalisation", "One model against models for one configuration", records, _TABLE, notes)
+    yield Report("generalization", "One model against models for one configuration", records, _TABLE, notes)
 
 
 def _specialist(config: TrainConfig, options: Options, domain: Domain) -> TrainConfig:

@@ -1,7 +1,7 @@
 """The k nearest others of every point of a k-d tree at once.
 
 Queries of a leaf share their search. First each looks among the points of a common ancestor, which bounds the distance to its k-th
-neighbour; one walk through the tree then finds the leaves within the largest bound, and each query reads those within its own. Of
+neighbor; one walk through the tree then finds the leaves within the largest bound, and each query reads those within its own. Of
 the distances so gathered, the k smallest are found by counting those below a threshold, eight at a time, instead of sorting.
 Coordinates are float32, in units of the cloud's extent: who is nearest is told to seven digits of it, and distances that matter are
 computed elsewhere. Leaves that are too small for that are named by `too_fine`, and whoever asks searches them in float64.
@@ -32,14 +32,14 @@ _ROUNDED = np.float32(1.0 + 1e-5)
 
 
 def neighborhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarray:  # -> (N, k) int32
-    """Of a tree as `NeighbourIndex.tree` gives it; k must be less than the number of points."""
+    """Of a tree as `NeighborIndex.tree` gives it; k must be less than the number of points."""
     count, first = xyz.shape[1], (1 << depth) - 1
     found = np.empty((count, k), np.int32)
-    centre, scale = 0.5 * (boxes[0, :3] + boxes[0, 3:]), binary_scale(_extent(boxes))
+    center, scale = 0.5 * (boxes[0, :3] + boxes[0, 3:]), binary_scale(_extent(boxes))
     padded = np.full((3, count + LANES), _NOWHERE)  # whole vectors can be read from the last point on
-    for row, axis, middle in zip(padded, xyz, centre, strict=True):
+    for row, axis, middle in zip(padded, xyz, center, strict=True):
         np.multiply(axis - middle, scale, out=row[:count], casting="same_kind")
-    rounded = ((boxes - np.tile(centre, 2)) * scale).astype(np.float32)
+    rounded = ((boxes - np.tile(center, 2)) * scale).astype(np.float32)
 
     def search(begin: int, end: int) -> None:
         room = 2 * LANES * (first + 2) + count
@@ -47,7 +47,7 @@ def neighborhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarra
         bounds, distances = np.empty(count, np.float32), np.empty(room, np.float32)
         indices, nearest = np.empty(room // LANES + 1, np.int32), np.empty(k, np.float32)
         scratch = (leaves, stack, bounds, distances, indices, nearest)
-        bind(_neighbourhoods, ranges, rounded, padded, depth, k, ordered, *scratch, found)(begin, end)
+        bind(_neighborhoods, ranges, rounded, padded, depth, k, ordered, *scratch, found)(begin, end)
 
     if k:
         run_chunks(search, -(-(first + 1) // _BLOCK), smallest=1)
@@ -79,7 +79,7 @@ def thinned(tree, times: int):
 
 
 @kernel
-def _neighbourhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, stack, bounds, distances, indices, nearest, found):
+def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, stack, bounds, distances, indices, nearest, found):
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first, zero = (1 << depth) - 1, np.float32(0.0)
     guess = np.float32(-1.0)
@@ -219,7 +219,7 @@ def _sort(distances, indices, count):
 
 @kernel
 def choose(fine, i, lead, coarse, near, radius, chosen, weights):
-    """The nearest of a point's lead and of that one's neighbours, and their weights, by inverse distance."""
+    """The nearest of a point's lead and of that one's neighbors, and their weights, by inverse distance."""
     count, filled = len(chosen), 0
     for j in range(-1, min(near.shape[1], CANDIDATES)):
         n = lead if j < 0 else near[lead, j]

@@ -1,4 +1,4 @@
-"""The neighbour index against scipy's k-d tree."""
+"""The neighbor index against scipy's k-d tree."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 
 from oracles import seeds
 from poli.errors import InputError
-from poli.estimation.neighbours import NeighborIndex
+from poli.estimation.neighbors import NeighborIndex
 
 
 @st.composite
@@ -70,7 +70,7 @@ def test_within_of_other_points(rng):
 
 
 def test_far_from_the_origin_nothing_is_lost(rng):
-    """UTM coordinates: the same neighbours as near the origin, to the millimetre grid they are on."""
+    """UTM coordinates: the same neighbors as near the origin, to the millimeter grid they are on."""
     points = np.round(rng.uniform(-50, 50, (2000, 3)), 3)
     near, far = NeighborIndex(points).nearest(8), NeighborIndex(points + [500_000.0, 4_000_000.0, 100.0]).nearest(8)
     np.testing.assert_allclose(far[0], near[0], atol=1e-8)
@@ -122,14 +122,14 @@ def test_a_senseless_thread_count_is_named(monkeypatch):
 
 
 @given(points=clouds(), k=st.sampled_from([1, 2, 5, 16, 36]), thinning=st.sampled_from([0, 1, 2]))
-def test_neighbourhoods_of_all_points_at_once(points, k, thinning):
+def test_neighborhoods_of_all_points_at_once(points, k, thinning):
     """In leaf order, of the cloud and of its thinned versions; far from the origin as well as near it."""
     index = NeighborIndex(points + np.array([4e5, -5e6, 100.0]))
     kept = points[index.leaf_order][:: 4**thinning]
     k = min(k, len(kept) - 1)
     found = index.neighborhoods(k, thinning, ordered=True)
     assert found.shape == (len(kept), k)
-    assert (found != np.arange(len(kept))[:, None]).all()  # nobody is his own neighbour
+    assert (found != np.arange(len(kept))[:, None]).all()  # nobody is his own neighbor
     assert all(len(set(row)) == k for row in found.tolist())
     distances = np.linalg.norm(kept[found] - kept[:, None], axis=2)
     if k:
@@ -137,7 +137,7 @@ def test_neighbourhoods_of_all_points_at_once(points, k, thinning):
         np.testing.assert_allclose(distances, expected, atol=1e-6 * (1.0 + np.ptp(points, axis=0).max()))
 
 
-def test_neighbourhoods_as_a_set_are_those_in_order(rng):
+def test_neighborhoods_as_a_set_are_those_in_order(rng):
     index = NeighborIndex(rng.standard_normal((3000, 3)) * [10.0, 10.0, 0.1])
     some, ordered = index.neighborhoods(16), index.neighborhoods(16, ordered=True)
     np.testing.assert_array_equal(np.sort(some, axis=1), np.sort(ordered, axis=1))
