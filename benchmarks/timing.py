@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from poli.errors import InputError
-from poli.estimation.grouping import Sight
+from poli.estimation.grouping import Viewpoint
 from poli.estimation.inference import load_model
 from poli.estimation.runtime import covariances
 from poli.threads import thread_count
@@ -73,7 +73,7 @@ def medians(contestants: Mapping[str, Callable[[], dict[str, float]]], repeats: 
 # --- the stages of one estimate
 
 STAGES = ("sampling", "neighbors", "network", "interpolation")
-UPRIGHT = Sight(np.zeros(3), np.array([0.0, 0.0, 1.0]))  # a sensor at the origin, the default of `estimate`
+UPRIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))  # a sensor at the origin, the default of `estimate`
 
 
 def stage_times(points: np.ndarray, model: str) -> dict[str, float]:

@@ -16,7 +16,7 @@ from poli.errors import DensityWarning, InputError, ViewpointWarning
 from poli.estimation.density import FEWEST, Seen, median_spacing
 from poli.estimation.frames import spacing_per_radius
 from poli.estimation.inference import load_model
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.tasks.odometry import OdometryConfig
 from poli.voxels import voxel_downsample
 
@@ -178,4 +178,4 @@ def test_the_command_line_says_it_in_one_line(scan, tmp_path, capsys):
 
 
 def _spacing(points):
-    return spacing_per_radius(16) * np.sqrt((NeighborIndex(points).nearest(17)[0][:, 1:] ** 2).mean(axis=1))
+    return spacing_per_radius(16) * np.sqrt((KDTree(points).nearest(17)[0][:, 1:] ** 2).mean(axis=1))

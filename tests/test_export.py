@@ -13,9 +13,9 @@ import poli
 from poli.data.simulate import SENSORS, scan_of
 from poli.errors import FormatError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Sight, index_of
+from poli.estimation.grouping import Viewpoint, index_of
 from poli.estimation.model import Model, read_model
-from poli.estimation.neighborhoods import CELL
+from poli.kdtree.neighborhoods import CELL
 from poli.voxels import voxel_downsample
 from test_cli import run
 
@@ -70,7 +70,7 @@ def test_the_file_equals_the_model(pair, count):
     up = np.array([0.0, 0.6, 0.8])
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     (found,) = session.run(["covariances"], feeds(points, up, model.architecture))
-    expected = model.covariances(points, Sight(np.zeros(3), up))
+    expected = model.covariances(points, Viewpoint(np.zeros(3), up))
     size = np.abs(expected).max(axis=(1, 2), keepdims=True)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found / size, expected / size, atol=1e-3)

@@ -12,8 +12,8 @@ from poli.cli import app
 from poli.data.simulate import SENSORS
 from poli.errors import FormatError, InputError
 from poli.estimation import facts
-from poli.estimation.facts import facts_of
 from poli.estimation.inference import load_model, model_card, shipped_file, shipped_models
+from poli.estimation.model_info import facts_of
 
 
 def percentages(card, header, column):

@@ -90,7 +90,7 @@ def test_all_kernels_that_python_calls_are_compiled_ahead():
     kernels = {f"{module}.{node.name}" for module, tree in trees.items() for node in tree.body if _is_kernel(node)}
     called = {name for module, tree in trees.items() for name in _named_in_python(module, tree)} & kernels
     assert len(called) > 40
-    assert called <= compiled, "add a call of these to poli.building.rehearsal"
+    assert called <= compiled, "add a call of these to poli.building.warmup"
 
 
 def _is_kernel(node: ast.stmt) -> bool:

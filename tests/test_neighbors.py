@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 
 from oracles import seeds
 from poli.errors import InputError
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 
 
 @st.composite
@@ -37,7 +37,7 @@ def clouds(draw):
 @given(points=clouds(), k=st.sampled_from([1, 2, 5, 24, 60]))
 def test_nearest_of_the_points_themselves(points, k):
     k = min(k, len(points))
-    distances, indices = NeighborIndex(points).nearest(k)
+    distances, indices = KDTree(points).nearest(k)
     expected = cKDTree(points).query(points, list(range(1, k + 1)))[0]
     np.testing.assert_allclose(distances, expected, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(points[indices] - points[:, None], axis=2), distances, atol=1e-12)
@@ -48,7 +48,7 @@ def test_nearest_of_the_points_themselves(points, k):
 def test_nearest_of_other_points(points, k, seed):
     k = min(k, len(points))
     queries = 3.0 * np.random.default_rng(seed).standard_normal((50, 3))
-    distances, indices = NeighborIndex(points).nearest(k, queries)
+    distances, indices = KDTree(points).nearest(k, queries)
     np.testing.assert_allclose(distances, cKDTree(points).query(queries, list(range(1, k + 1)))[0], atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(points[indices] - queries[:, None], axis=2), distances, atol=1e-12)
 
@@ -56,7 +56,7 @@ def test_nearest_of_other_points(points, k, seed):
 @given(points=clouds(), radius=st.sampled_from([0.01, 0.5, 2.0, 100.0]))
 def test_within(points, radius):
     points = points[:500]
-    starts, indices = NeighborIndex(points).within(radius)
+    starts, indices = KDTree(points).within(radius)
     expected = cKDTree(points).query_ball_point(points, radius)
     for i, neighbors in enumerate(expected):
         assert sorted(indices[starts[i] : starts[i + 1]].tolist()) == sorted(neighbors)
@@ -64,7 +64,7 @@ def test_within(points, radius):
 
 def test_within_of_other_points(rng):
     points, queries = rng.standard_normal((300, 3)), rng.standard_normal((40, 3))
-    starts, indices = NeighborIndex(points).within(0.7, queries)
+    starts, indices = KDTree(points).within(0.7, queries)
     for i, neighbors in enumerate(cKDTree(points).query_ball_point(queries, 0.7)):
         assert sorted(indices[starts[i] : starts[i + 1]].tolist()) == sorted(neighbors)
 
@@ -72,21 +72,21 @@ def test_within_of_other_points(rng):
 def test_far_from_the_origin_nothing_is_lost(rng):
     """UTM coordinates: the same neighbors as near the origin, to the millimeter grid they are on."""
     points = np.round(rng.uniform(-50, 50, (2000, 3)), 3)
-    near, far = NeighborIndex(points).nearest(8), NeighborIndex(points + [500_000.0, 4_000_000.0, 100.0]).nearest(8)
+    near, far = KDTree(points).nearest(8), KDTree(points + [500_000.0, 4_000_000.0, 100.0]).nearest(8)
     np.testing.assert_allclose(far[0], near[0], atol=1e-8)
 
 
 def test_the_answer_does_not_hang_on_threads(rng, monkeypatch):
     points = rng.standard_normal((5000, 3))
-    many = NeighborIndex(points).nearest(12)
+    many = KDTree(points).nearest(12)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")
-    one = NeighborIndex(points).nearest(12)
+    one = KDTree(points).nearest(12)
     for a, b in zip(many, one, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_one_index_serves_many_threads(rng):
-    index = NeighborIndex(rng.standard_normal((4000, 3)))
+    index = KDTree(rng.standard_normal((4000, 3)))
     expected = index.nearest(9)[1]
     with ThreadPoolExecutor(4) as pool:
         for _, indices in pool.map(lambda _: index.nearest(9), range(12)):
@@ -98,13 +98,13 @@ def test_one_index_serves_many_threads(rng):
 )
 def test_a_senseless_k_is_refused(k, says):
     with pytest.raises(InputError, match=f"k is .*{says}"):
-        NeighborIndex(np.eye(3)).nearest(k)
+        KDTree(np.eye(3)).nearest(k)
 
 
 def test_heaps_of_duplicates_are_not_searched_through():
     """Twenty thousand zero returns among others: right, and not quadratic in their number."""
     points = np.concatenate([np.zeros((20_000, 3)), np.random.default_rng(0).standard_normal((5000, 3))])
-    distances, indices = NeighborIndex(points).nearest(8)
+    distances, indices = KDTree(points).nearest(8)
     assert distances[:20_000].max() == 0.0
     assert (points[indices[:20_000]] == 0.0).all()
 
@@ -112,19 +112,19 @@ def test_heaps_of_duplicates_are_not_searched_through():
 @pytest.mark.parametrize("radius", [0.0, -1.0, np.nan, np.inf])
 def test_a_senseless_radius_is_refused(radius):
     with pytest.raises(InputError, match="radius"):
-        NeighborIndex(np.eye(3)).within(radius)
+        KDTree(np.eye(3)).within(radius)
 
 
 def test_a_senseless_thread_count_is_named(monkeypatch):
     monkeypatch.setenv("POLI_NUM_THREADS", "many")
     with pytest.raises(InputError, match="POLI_NUM_THREADS is 'many'"):
-        NeighborIndex(np.random.default_rng(0).standard_normal((3000, 3))).nearest(3)
+        KDTree(np.random.default_rng(0).standard_normal((3000, 3))).nearest(3)
 
 
 @given(points=clouds(), k=st.sampled_from([1, 2, 5, 16, 36]), thinning=st.sampled_from([0, 1, 2]))
 def test_neighborhoods_of_all_points_at_once(points, k, thinning):
     """In leaf order, of the cloud and of its thinned versions; far from the origin as well as near it."""
-    index = NeighborIndex(points + np.array([4e5, -5e6, 100.0]))
+    index = KDTree(points + np.array([4e5, -5e6, 100.0]))
     kept = points[index.leaf_order][:: 4**thinning]
     k = min(k, len(kept) - 1)
     found = index.neighborhoods(k, thinning, ordered=True)
@@ -138,6 +138,6 @@ def test_neighborhoods_of_all_points_at_once(points, k, thinning):
 
 
 def test_neighborhoods_as_a_set_are_those_in_order(rng):
-    index = NeighborIndex(rng.standard_normal((3000, 3)) * [10.0, 10.0, 0.1])
+    index = KDTree(rng.standard_normal((3000, 3)) * [10.0, 10.0, 0.1])
     some, ordered = index.neighborhoods(16), index.neighborhoods(16, ordered=True)
     np.testing.assert_array_equal(np.sort(some, axis=1), np.sort(ordered, axis=1))

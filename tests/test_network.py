@@ -15,7 +15,7 @@ from poli.data.simulate import SENSORS, scan_of
 from poli.data.simulate.truth import true_normals
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Sight, group
+from poli.estimation.grouping import Viewpoint, group
 from poli.estimation.inference import load_model, model_card, shipped_models
 from poli.estimation.model import read_model
 from poli.voxels import voxel_downsample
@@ -28,7 +28,7 @@ from poli.learn.model_file import export_model  # noqa: E402
 from poli.learn.network import Network  # noqa: E402
 from poli.learn.pairs import PairConfig, draw_pairs  # noqa: E402
 
-SIGHT = Sight(np.zeros(3), np.array([0.0, 0.0, 1.0]))
+SIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))
 ARCHITECTURES = [
     Architecture(),
     Architecture(neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), log_scale=True, rounds=3),

@@ -16,7 +16,7 @@ from poli.errors import InputError
 from poli.estimation import pca
 from poli.scan import Scan
 from poli.tasks.odometry import EllipsoidMap, Odometer, OdometryConfig, Status, TrackingLost, deskew
-from poli.tasks.trajectories import relative_errors
+from poli.tasks.trajectory_errors import relative_errors
 from test_gicp import corridor
 
 SENSOR = Sensor(tuple(np.linspace(-20.0, 15.0, 24)), steps=360, max_range=80.0, noise=0.01)

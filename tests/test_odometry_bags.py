@@ -9,7 +9,7 @@ from poli.data.simulate import Ride, Sensor, World
 from poli.data.simulate.drive import Drive
 from poli.data.simulate.places import make_place
 from poli.data.trajectory_files import read_tum
-from poli.tasks.trajectories import relative_errors
+from poli.tasks.trajectory_errors import relative_errors
 
 pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
 from test_bags import STAMP, STORES, write_bag

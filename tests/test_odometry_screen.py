@@ -119,7 +119,7 @@ def test_without_matplotlib_the_run_is_whole_and_the_extra_is_named(tmp_path, sw
     def missing():
         raise MissingExtra("plotting", "bench")
 
-    monkeypatch.setattr("poli.show.trajectory.pyplot", missing)
+    monkeypatch.setattr("poli.show.trajectory_plot.pyplot", missing)
     open_as_memory(Scans(sweeps[:2]))
     result, summary = in_memory(tmp_path, "--model", "pca")
     assert "pip install matplotlib" in result.output

@@ -9,7 +9,7 @@ from oracles import random_pose, seeds
 from poli import se3
 from poli.errors import DegenerateError, InputError
 from poli.estimation import pca
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.scan import Scan
 from poli.tasks import SearchConfig, register, register_by_normals
 from poli.tasks.gnc import gnc
@@ -145,7 +145,7 @@ def test_bad_gnc_inputs_are_named(change, named):
 @pytest.fixture
 def surfaces(rng):
     (P, n_P), (Q, n_Q) = statue(rng, 400), statue(rng, 400)
-    return Surfaces(P, n_P, Q, n_Q, NeighborIndex(Q))
+    return Surfaces(P, n_P, Q, n_Q, KDTree(Q))
 
 
 def test_the_true_pose_scores_best(surfaces, rng):

@@ -15,13 +15,13 @@ from poli.data.simulate import SENSORS, scan_of
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.distinct import distinct
-from poli.estimation.grouping import Sight, group
+from poli.estimation.grouping import Viewpoint, group
 from poli.estimation.inference import load_model
 from poli.estimation.runtime import arithmetic, covariances
 from poli.voxels import voxel_downsample
 
 UP = np.array([0.0, 0.0, 1.0])
-SIGHTS = [Sight(np.zeros(3), UP), Sight(None, UP), Sight(np.zeros(3), None), Sight()]
+VIEWS = [Viewpoint(np.zeros(3), UP), Viewpoint(None, UP), Viewpoint(np.zeros(3), None), Viewpoint()]
 SCANS = {"log_scale": True, "sensor": True, "frames": "sensor", "size": 12}
 ARCHITECTURES = [
     Architecture(),
@@ -45,7 +45,7 @@ def cloud(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
     return points
 
 
-def reference(architecture: Architecture, points: np.ndarray, sight: Sight, weights: dict[str, np.ndarray]) -> np.ndarray:
+def reference(architecture: Architecture, points: np.ndarray, view: Viewpoint, weights: dict[str, np.ndarray]) -> np.ndarray:
     torch = pytest.importorskip("torch")
     from poli.learn.groups import GroupBatch
     from poli.learn.network import Network
@@ -54,7 +54,7 @@ def reference(architecture: Architecture, points: np.ndarray, sight: Sight, weig
     network.load_state_dict({f"maps.{name.replace('.', '_', 1)}": torch.from_numpy(w) for name, w in weights.items()})
     places = distinct(points, ordered=not architecture.sensor)
     with torch.no_grad():
-        L, frames = network.sized(GroupBatch.of([group(places.of_places(points), architecture, sight)]))
+        L, frames = network.sized(GroupBatch.of([group(places.of_places(points), architecture, view)]))
         factor = (frames.double() @ L.double()).numpy()
     return places.of_points(factor @ np.swapaxes(factor, 1, 2))
 
@@ -77,21 +77,21 @@ def assert_equal(found: np.ndarray, expected: np.ndarray) -> None:
     seed=seeds,
     kind=st.sampled_from(["volume", "plane", "rings", "grid", "duplicates"]),
     count=st.sampled_from([16, 17, 31, 64, 65, 200, 1000]),
-    sight=st.sampled_from(SIGHTS),
+    view=st.sampled_from(VIEWS),
     architecture=st.sampled_from(ARCHITECTURES),
 )
 @settings(max_examples=60)
-def test_the_runtime_equals_the_reference_network(seed, kind, count, sight, architecture):
+def test_the_runtime_equals_the_reference_network(seed, kind, count, view, architecture):
     rng = np.random.default_rng(seed)
     points, weights = cloud(kind, max(count, architecture.least_points), rng), random_weights(architecture, rng)
-    assert_equal(covariances(points, architecture, weights, 1.0, sight)[0], reference(architecture, points, sight, weights))
+    assert_equal(covariances(points, architecture, weights, 1.0, view)[0], reference(architecture, points, view, weights))
 
 
 @pytest.mark.parametrize("name", ["lidar", "objects"])
 def test_shipped_models_equal_the_reference_network_on_a_scan(name):
     model, points = load_model(name), voxel_downsample(scan_of("campus", SENSORS["hdl32e"], 7), 0.5).points.astype(np.float64)
-    expected = model.calibration**2 * reference(model.architecture, points, SIGHTS[0], model.weights)
-    assert_equal(model.covariances(points, SIGHTS[0]), expected)
+    expected = model.calibration**2 * reference(model.architecture, points, VIEWS[0], model.weights)
+    assert_equal(model.covariances(points, VIEWS[0]), expected)
 
 
 def test_odd_clouds_are_estimated(rng):

@@ -20,7 +20,7 @@ pytest.importorskip("mkdocstrings", reason="mkdocstrings is not installed: pip i
 
 PACKAGES = [
     "poli", "poli.certify", "poli.data.datasets", "poli.data.shapes", "poli.data.simulate", "poli.show", "poli.tasks",
-    "poli.tasks.densify", "poli.tasks.odometry", "poli.tasks.trajectories",
+    "poli.tasks.densify", "poli.tasks.odometry", "poli.tasks.trajectory_errors",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from poli.data.datasets import (
     SkippedWarning,
 )
 from poli.data.datasets.mulran import T_BASE_OUSTER
-from poli.data.datasets.trajectory import Trajectory, read_trajectory
+from poli.data.datasets.stamped_poses import Trajectory, read_stamped_poses
 from poli.errors import FormatError, InputError
 from tiny_sequences import POINTS, floats, line, random_poses
 
@@ -128,7 +128,7 @@ def test_damaged_helipr(tmp_path):
 def test_trajectories_refuse_contradictions_and_rounded_stamps(tmp_path):
     file = tmp_path / "gt.txt"
     file.write_text("20 1 0 0 0 0 0 1\n10 0 0 0 0 0 0 1\n\n# again, the same\n20 1 0 0 0 0 0 1\n")
-    np.testing.assert_array_equal(read_trajectory(file, 7).stamps, [10, 20])
+    np.testing.assert_array_equal(read_stamped_poses(file, 7).stamps, [10, 20])
     for text, message in [
         ("20 1 0 0 0 0 0 1\n20 2 0 0 0 0 0 1\n", "1 stamps have two different poses, the first is 20"),
         ("1.69e18 1 0 0 0 0 0 1\n", "line 1: '1.69e18' is no stamp in whole nanoseconds"),
@@ -137,7 +137,7 @@ def test_trajectories_refuse_contradictions_and_rounded_stamps(tmp_path):
     ]:
         file.write_text(text)
         with pytest.raises(FormatError, match=message):
-            read_trajectory(file, 7)
+            read_stamped_poses(file, 7)
 
 
 def test_nearest_is_the_nearest(rng):

@@ -14,7 +14,7 @@ from poli.data.simulate import SENSORS, scan_of
 from poli.ellipsoids import Ellipsoids
 from poli.errors import PoliError
 from poli.estimation.distinct import distinct
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.tasks.gicp import gicp
 from poli.threads import run_chunks, thread_count
 from poli.voxels import voxel_downsample
@@ -81,7 +81,7 @@ def test_any_unit_is_estimated(model, scale, rng):
 
 @pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e140, 1e300])
 def test_units_in_which_squares_are_no_numbers_are_refused(scale, rng):
-    for door in (poli.estimate, poli.pca, NeighborIndex, lambda points: poli.densify(points, voxel=0.0)):
+    for door in (poli.estimate, poli.pca, KDTree, lambda points: poli.densify(points, voxel=0.0)):
         with pytest.raises(PoliError):
             door(surface(rng, 100) * scale)
 
@@ -106,7 +106,7 @@ def test_no_door_ends_in_a_crash_for_a_wild_coordinate(place, rng):
         lambda: voxel_downsample(points, 0.2),
         lambda: poli.register(points, surface(rng, 61)),
         lambda: gicp(poli.pca(points), field),
-        lambda: NeighborIndex(surface(rng, 60)).nearest(3, points),
+        lambda: KDTree(surface(rng, 60)).nearest(3, points),
     ):
         with suppress(PoliError):
             door()
@@ -150,7 +150,7 @@ def test_fields_of_a_voxel_do_not_hang_on_the_order(rng):
 
 def test_a_tree_of_distinct_points_is_that_of_any_order(rounded_scan):
     points = rounded_scan[distinct(rounded_scan).rows]
-    there, here = NeighborIndex(points), NeighborIndex(points[::-1])
+    there, here = KDTree(points), KDTree(points[::-1])
     np.testing.assert_array_equal(points[there.leaf_order], points[::-1][here.leaf_order])
 
 
@@ -173,7 +173,7 @@ def test_any_number_of_threads_gives_the_same_answer(model, rounded_scan, monkey
     for threads in ("1", "2", "3", "8", str(9**9), "9" * 5000):
         monkeypatch.setenv("POLI_NUM_THREADS", threads)
         answers.append(poli.estimate(rounded_scan, model).covariances)
-        nearest.append(NeighborIndex(rounded_scan).nearest(12)[1])
+        nearest.append(KDTree(rounded_scan).nearest(12)[1])
     for answer, found in zip(answers, nearest, strict=True):
         np.testing.assert_array_equal(answer, answers[0])
         np.testing.assert_array_equal(found, nearest[0])

@@ -16,7 +16,7 @@ from benchmarks.metrics.likelihood import Matches, gate_for
 from poli.data.datasets import Dataset, dataset
 from poli.errors import InputError, MissingExtra
 from poli.estimation import pca
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.se3 import inverse, so3_log
 from poli.voxels import voxel_downsample
 
@@ -141,7 +141,7 @@ def _median_residuals(q: np.ndarray, p: np.ndarray, *poses: np.ndarray) -> list[
     """Of matched points, along the normals: across a surface, points lie as far apart as the beams, whatever the pose."""
     q, p = (voxel_downsample(points, _REFINE_VOXEL).points for points in (q, p))
     normals = pca(p, k=16).axes[:, :, 0]  # p's, so that one index serves every pose
-    index = NeighborIndex(p)
+    index = KDTree(p)
     medians = []
     for T_q_p in poses:
         back = inverse(T_q_p)

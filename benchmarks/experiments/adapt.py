@@ -26,7 +26,7 @@ from poli.learn.tracked_log import TrackedLog
 from poli.learn.trainer import Listener, StepReport
 from poli.scan import Scan
 from poli.tasks.odometry import Odometer, OdometryConfig
-from poli.tasks.trajectories import relative_errors
+from poli.tasks.trajectory_errors import relative_errors
 
 SEQUENCES = (
     RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5,), beams=16),

@@ -36,7 +36,7 @@ from benchmarks.rivals.odometry_contestants import Outcome
 from benchmarks.rivals.range_interpolation import RangeInterpolation
 from poli.errors import InputError
 from poli.tasks.densify import DensifyConfig
-from poli.tasks.trajectories import relative_errors
+from poli.tasks.trajectory_errors import relative_errors
 from poli.threads import thread_count
 
 THINNED_SEQUENCES = (
@@ -101,7 +101,9 @@ _TABLE = Table(
 def run(options: Options) -> Iterator[Report]:
     records = run_sources(options, options.sources(), _all_augmentations)
     config = options.config
-    kinds = f"{config.per_point} samples of each ellipsoid within {config.max_sigma:g} sigma, ellipsoids at {config.voxel:g} m voxels"
+    kinds = (
+        f"{config.per_point} samples of each ellipsoid within {config.max_sigma:g} sigma, ellipsoids at {config.voxel:g} m voxels"
+    )
     notes = [
         "Relative pose errors in centimeters (root mean square of all pairs of scans so far apart); the lowest of a row is bold. "
         f"The last column is {POLI} against {RAW}: below zero is better.",

@@ -25,7 +25,7 @@ from poli.errors import InputError, MissingExtra
 from poli.estimation.grouping import group, index_of
 from poli.estimation.inference import load_model
 from poli.estimation.model import Model
-from poli.estimation.neighborhoods import CELL
+from poli.kdtree.neighborhoods import CELL
 from poli.learn.groups import GroupBatch
 from poli.learn.model_file import network_of
 

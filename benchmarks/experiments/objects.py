@@ -23,7 +23,7 @@ from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBORS, Cloud
 from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.errors import InputError
 from poli.estimation import estimate, pca
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.se3 import so3_exp
 from poli.show.figure import pyplot, save_figure
 from poli.threads import thread_count
@@ -134,7 +134,7 @@ def squared_distances(mesh: Mesh, config: Options) -> np.ndarray:
     for count in config.normal_sizes:
         for _ in range(_CLOUDS):
             q, p = mesh.sample(count, rng)[0], mesh.sample(count, rng)[0]
-            d = q - p[NeighborIndex(p).nearest(1, q)[1][:, 0]]
+            d = q - p[KDTree(p).nearest(1, q)[1][:, 0]]
             found.append(0.5 * np.einsum("ni,nij,nj->n", d, np.linalg.inv(estimate(q, config.model).covariances), d))
     return np.concatenate(found)
 

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from poli.ellipsoids import gaussian
 from poli.errors import InputError
 from poli.estimation import pca
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.scan import ScanLike, points_of
 from poli.se3 import check_pose
 from poli.validation import real_array, real_number, whole_number
@@ -77,7 +77,7 @@ def match(q: ScanLike, p: ScanLike, T_q_p: np.ndarray, gate: float) -> tuple[np.
     q, p, T = points_of(q, "q"), points_of(p, "p"), check_pose(T_q_p, "T_q_p")
     gate = real_number(gate, "gate", "a positive number of meters", above=True)
     moved = p @ T[:3, :3].T + T[:3, 3]
-    distances, nearest = NeighborIndex(moved).nearest(1, q)
+    distances, nearest = KDTree(moved).nearest(1, q)
     rows = np.flatnonzero(distances[:, 0] <= gate)
     return rows, q[rows] - moved[nearest[rows, 0]]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.scan import points_of
 from poli.validation import real_array, real_number
 
@@ -104,5 +104,5 @@ def coverage(surface_points: np.ndarray, samples: np.ndarray, reach: float) -> f
     """
     surface_points = points_of(surface_points, "surface_points")
     reach = real_number(reach, "reach", "a positive number of meters", above=True)
-    nearest = NeighborIndex(points_of(samples, "samples")).nearest(1, surface_points)[0][:, 0]
+    nearest = KDTree(points_of(samples, "samples")).nearest(1, surface_points)[0][:, 0]
     return float(np.mean(nearest <= reach))

@@ -20,7 +20,7 @@ def intrinsic(function: Callable) -> Any:
     return extending.intrinsic(function)
 
 
-def bind(kernel: Callable, *args: Any) -> Callable[[int, int], None]:
+def over_range(kernel: Callable, *args: Any) -> Callable[[int, int], None]:
     """A function of (begin, end) that calls `kernel`, for `threads.run_chunks`. `args` are all its other arguments, in order."""
     place = kernel.__code__.co_varnames.index("begin")
     before, after = args[:place], args[place:]

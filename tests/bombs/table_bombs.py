@@ -63,10 +63,10 @@ def _architecture(**changes: Any) -> bytes:
 
 
 def _estimated(path: Path) -> object:
-    from poli.estimation.grouping import Sight
+    from poli.estimation.grouping import Viewpoint
 
     return read_model(path).covariances(
-        np.random.default_rng(0).normal(size=(100, 3)), Sight(np.zeros(3), np.array([0.0, 0.0, 1.0]))
+        np.random.default_rng(0).normal(size=(100, 3)), Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))
     )
 
 

@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from poli.errors import PoliError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Sight
+from poli.estimation.grouping import Viewpoint
 from poli.estimation.model import MODEL_FORMAT, read_model
 
 from .mutations import BINARY, FLOATS, TEXT, Rng, damaged, pick
@@ -92,7 +92,7 @@ def _cloud() -> np.ndarray:
 
 def _read_model(folder: Path) -> object:
     model = read_model(only_file(folder))
-    found = model.covariances(_cloud(), Sight(np.zeros(3), np.array([0.0, 0.0, 1.0])))
+    found = model.covariances(_cloud(), Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0])))
     check_finite("covariances", found)
     return found
 

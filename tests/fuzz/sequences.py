@@ -12,7 +12,7 @@ import poli
 from poli.data.datasets import write_folder, write_kitti
 from poli.data.datasets.helipr import SENSORS, packed_layout
 from poli.data.datasets.mulran import LAYOUT as MULRAN
-from poli.data.datasets.trajectory import format_pose
+from poli.data.datasets.stamped_poses import format_pose
 from poli.data.trajectory_files import _format_quaternion_pose
 from poli.se3 import exp
 

@@ -23,7 +23,7 @@ from poli.native.numba_private import Dispatcher, types_of
 def main() -> None:
     task, *words = sys.argv[1:]
     if task == "rehearse":
-        from poli.building.rehearsal import rehearse
+        from poli.building.warmup import rehearse
 
         rehearse(int(words[0]))
         loaded = sorted({(name, repr(tuple(types))) for name, kernel in _kernels() for types in kernel.stats.cache_hits})

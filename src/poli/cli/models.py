@@ -9,7 +9,7 @@ from poli.cli.model_options import network_names
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from poli.estimation.facts import Facts
+    from poli.estimation.model_info import ModelInfo
 
 
 def models(
@@ -27,8 +27,8 @@ def models(
     from dataclasses import asdict
 
     from poli.cli.output import answer
-    from poli.estimation.facts import facts_of
     from poli.estimation.inference import model_card, shipped_models
+    from poli.estimation.model_info import facts_of
 
     if name is not None:
         answer(model_card(name))
@@ -40,7 +40,7 @@ def models(
     return {"models": [asdict(facts) for facts in shipped]}
 
 
-def _table(shipped: list["Facts"]) -> "Table":
+def _table(shipped: list["ModelInfo"]) -> "Table":
     """A column a model: what there is to say of each is longer than a terminal is wide."""
     from rich.table import Table
     from rich.text import Text
@@ -63,13 +63,13 @@ def _table(shipped: list["Facts"]) -> "Table":
     return table
 
 
-def _sensors(facts: "Facts") -> str:
+def _sensors(facts: "ModelInfo") -> str:
     if not facts.sensors:
         return "none: objects of any size and in any pose"
     return ", ".join("random tables of beams" if sensor == "any" else sensor for sensor in facts.sensors)
 
 
-def _voxels(facts: "Facts") -> str:
+def _voxels(facts: "ModelInfo") -> str:
     if facts.voxels is None or facts.spacing is None:
         return f"any: only shape counts; {facts.least_points} points or more"
     (least, largest), (low, high) = facts.voxels, facts.spacing

@@ -112,7 +112,7 @@ def draw(folder: Path, summary: "Summary") -> None:
 
     if summary.scans_done:
         try:
-            from poli.show.trajectory import draw_trajectory
+            from poli.show.trajectory_plot import draw_trajectory
 
             draw_trajectory(folder)
         except MissingExtra:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from poli.data.simulate.places import make_place
+from poli.data.simulate.ride import Ride, Trajectory
 from poli.data.simulate.sensor import SENSORS, Sensor
 from poli.data.simulate.sweep import sweep
-from poli.data.simulate.trajectory import Ride, Trajectory
 from poli.data.simulate.world import World
 from poli.files.atomic import atomic_path
 from poli.files.npz import read_npz_arrays

@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from poli.data.datasets.trajectory import finite_numbers, format_pose, poses_from_quaternions, read_pose_rows, text_rows
+from poli.data.datasets.stamped_poses import finite_numbers, format_pose, poses_from_quaternions, read_pose_rows, text_rows
 from poli.errors import FormatError, InputError, WriteError
 from poli.files.failures import reason
 from poli.se3 import check_pose, quaternion

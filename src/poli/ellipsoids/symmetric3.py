@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from poli.kernel import bind, kernel
+from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
 # Of the largest entry: a pivot below it is rounding, and its column is zero. It decides nothing: a factor with or without such a
@@ -17,7 +17,7 @@ def eigh3(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3) -
     """Ascending eigenvalues, and eigenvectors as columns of rotations (determinant +1)."""
     matrices = np.ascontiguousarray(matrices, dtype=np.float64)
     values, vectors = np.empty(matrices.shape[:2]), np.empty(matrices.shape)
-    run_chunks(bind(_eigh3, matrices, values, vectors), len(matrices))
+    run_chunks(over_range(_eigh3, matrices, values, vectors), len(matrices))
     return values, vectors
 
 
@@ -25,7 +25,7 @@ def cholesky3(matrices: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 3, 3)
     """Lower triangular L with L L' = C. A singular C has a zero on L's diagonal, and zeros below it."""
     matrices = np.ascontiguousarray(matrices, dtype=np.float64)
     factors = np.zeros(matrices.shape)
-    run_chunks(bind(_cholesky3, matrices, factors), len(matrices), smallest=4096)
+    run_chunks(over_range(_cholesky3, matrices, factors), len(matrices), smallest=4096)
     return factors
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from poli.errors import InputError
-from poli.estimation.neighborhoods import CANDIDATES, CELL
+from poli.kdtree.neighborhoods import CANDIDATES, CELL
 
 # The variance across the surface is at most this share of those along it, however the sizes are learned: where points are so sparse
 # that nothing is thin, the direction found is still the best guess of the normal, and must not drown in a tie.

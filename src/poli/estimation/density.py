@@ -23,7 +23,7 @@ import numpy as np
 from poli.errors import DensityWarning
 from poli.estimation.frames import spacing_per_radius
 from poli.estimation.model import Model
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 
 FEWEST = 64  # points: fewer do not say much of their surroundings
 # How far apart the points may be, in terms of the voxels of training: a quarter of the least, two and a half of the largest.
@@ -64,7 +64,7 @@ def median_spacing(spacing: np.ndarray) -> float:  # (N,)
 def complaint_of(model: Model, points: np.ndarray) -> str | None:  # (N, 3), N >= 16
     """What is wrong with the density of points, if anything is, for those who do not ask for their ellipsoids."""
     k = min(_NEIGHBORS, len(points))
-    distances = NeighborIndex(points).nearest(k)[0][:, 1:]  # (N, k - 1), without the point itself
+    distances = KDTree(points).nearest(k)[0][:, 1:]  # (N, k - 1), without the point itself
     spacing = spacing_per_radius(k - 1) * np.sqrt((distances**2).mean(axis=1))
     return _complaint(model.name, Seen.by(model), len(points), median_spacing(spacing))
 

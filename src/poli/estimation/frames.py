@@ -8,7 +8,7 @@ import numpy as np
 
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.estimation.architecture import HORIZON
-from poli.kernel import bind, kernel
+from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
 SMALLEST_RADIUS = 1e-150  # whatever the unit: only groups of duplicates have less, and what is divided by it stays a number
@@ -19,7 +19,7 @@ TOLD = 12.0
 def group_radii(centers, below, neighbors, k: int, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
     """Root mean square distance of the k first neighbors. Those of center i are in row i `step`."""
     radii = np.empty(len(centers))
-    run_chunks(bind(_radii, centers, below, neighbors, k, step, radii), len(centers))
+    run_chunks(over_range(_radii, centers, below, neighbors, k, step, radii), len(centers))
     return radii
 
 
@@ -40,14 +40,14 @@ def sensor_frames(rays: np.ndarray, up: np.ndarray) -> np.ndarray:  # (N, 3), (3
     frames = np.empty((len(rays), 3, 3))
     spare = np.cross(up, np.eye(3)[np.abs(up).argmin()])
     spare /= np.linalg.norm(spare)
-    run_chunks(bind(_sensor_frames, rays, up, spare, frames), len(rays))
+    run_chunks(over_range(_sensor_frames, rays, up, spare, frames), len(rays))
     return frames
 
 
 def principal_frames(points: np.ndarray, neighbors: np.ndarray) -> np.ndarray:  # (N, 3), (N, k) -> (N, 3, 3)
     """Principal axes of these neighbors, thinnest last; the first and the last point to where the neighbors are on average."""
     covariances, means = np.empty((len(points), 3, 3)), np.empty((len(points), 3))
-    run_chunks(bind(_moments, points, neighbors, covariances, means), len(points))
+    run_chunks(over_range(_moments, points, neighbors, covariances, means), len(points))
     axes = eigh3(covariances)[1][:, :, ::-1]  # longest first
     x, z = axes[:, :, 0], axes[:, :, 2]
     x = x * np.where(np.einsum("ni,ni->n", means, x) < 0, -1.0, 1.0)[:, None]
@@ -55,7 +55,7 @@ def principal_frames(points: np.ndarray, neighbors: np.ndarray) -> np.ndarray:  
     return np.stack([x, np.cross(z, x), z], axis=2)
 
 
-def tell_context(  # -> (N, log_scale + 8 sensor) float32
+def point_context(  # -> (N, log_scale + 8 sensor) float32
     radii: np.ndarray, frames: np.ndarray, rays: np.ndarray | None, up: np.ndarray | None, log_scale: bool, sensor: bool
 ) -> np.ndarray:
     """The logarithm of the group's radius in meters; the directions to the sensor and up, in the own frame; the logarithm of the
@@ -64,14 +64,14 @@ def tell_context(  # -> (N, log_scale + 8 sensor) float32
     if log_scale:
         context[:, 0] = np.clip(np.log(radii), -TOLD, TOLD)
     if sensor:
-        sight = (
+        known = (
             frames,
             np.zeros((1, 3)) if rays is None else rays,
             rays is not None,
             np.zeros(3) if up is None else up,
             up is not None,
         )
-        run_chunks(bind(_tell_sight, *sight, int(log_scale), context), len(radii))
+        run_chunks(over_range(_sensor_context, *known, int(log_scale), context), len(radii))
     return context
 
 
@@ -104,7 +104,7 @@ def _sensor_frames(rays, up, spare, begin, end, frames):
 
 
 @kernel
-def _tell_sight(frames, rays, seen, up, upright, first, begin, end, context):
+def _sensor_context(frames, rays, seen, up, upright, first, begin, end, context):
     """Columns `first` and on."""
     for i in range(begin, end):
         x, y, z = 0.0, 0.0, 0.0

@@ -14,9 +14,9 @@ import numpy as np
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.distinct import Distinct
-from poli.estimation.frames import drawn_near, group_radii, principal_frames, sensor_frames, spacing_per_radius, tell_context
-from poli.estimation.neighborhoods import CELL, binary_scale, choose
-from poli.estimation.neighbors import NARROWEST, NeighborIndex, check_range
+from poli.estimation.frames import drawn_near, group_radii, point_context, principal_frames, sensor_frames, spacing_per_radius
+from poli.kdtree.neighborhoods import CELL, binary_scale, choose
+from poli.kdtree.tree import NARROWEST, KDTree, check_range
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
@@ -51,14 +51,14 @@ class Grouping:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Viewpoint:
     """Where a scan was taken from and which way was up, in the frame of its points; None where nobody knows."""
 
-    viewpoint: np.ndarray | None = None  # (3,)
+    position: np.ndarray | None = None  # (3,)
     up: np.ndarray | None = None  # (3,) unit
 
 
-def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()) -> Grouping:  # (N, 3)  # noqa: B008
+def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = Viewpoint()) -> Grouping:  # (N, 3)  # noqa: B008
     check_count(points, architecture)
     positions = np.ascontiguousarray(points)  # only their differences enter, all in float64
     index = index_of(positions, architecture)
@@ -72,8 +72,8 @@ def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()
     neighbors = np.empty((len(points), near[0].shape[1] + sum(w.shape[1] for w in wide)), np.int32)
     neighbors[rows] = np.concatenate([rows[near[0]], *wide], axis=1)
     k = min(architecture.neighbors[0], near[0].shape[1])
-    if architecture.frames == "sensor" and sight.viewpoint is not None and sight.up is not None:
-        frames = sensor_frames(points - sight.viewpoint, sight.up)
+    if architecture.frames == "sensor" and view.position is not None and view.up is not None:
+        frames = sensor_frames(points - view.position, view.up)
     else:
         frames = principal_frames(positions, np.concatenate([neighbors[:, :k], neighbors[:, near[0].shape[1] :]], axis=1))
     levels = [_level(positions, positions, np.arange(len(points), dtype=np.int32), frames, neighbors, k)]
@@ -88,8 +88,8 @@ def group(points: np.ndarray, architecture: Architecture, sight: Sight = Sight()
         interpolations.append(_interpolation(*how))
         rows = np.arange(len(centers), dtype=np.int32)
     spacing = levels[0].radius * spacing_per_radius(levels[0].size)
-    rays = None if sight.viewpoint is None else points - sight.viewpoint
-    told = tell_context(levels[0].radius, levels[0].frames, rays, sight.up, architecture.log_scale, architecture.sensor)
+    rays = None if view.position is None else points - view.position
+    told = point_context(levels[0].radius, levels[0].frames, rays, view.up, architecture.log_scale, architecture.sensor)
     return Grouping(tuple(levels), tuple(interpolations), spacing, told)
 
 
@@ -108,28 +108,28 @@ def check_places(points: np.ndarray, places: Distinct, architecture: Architectur
         )
 
 
-def seen_from(sight: Sight, places: Distinct) -> Sight:
-    """The sight of the places. Where points of one place were seen from several, that of the smallest coordinates counts, so that
+def seen_from(view: Viewpoint, places: Distinct) -> Viewpoint:
+    """The view of the places. Where points of one place were seen from several, that of the smallest coordinates counts, so that
     the order of the points does not."""
-    if places.rows is None or places.places is None or sight.viewpoint is None or sight.viewpoint.ndim == 1:
-        return sight
-    x, y, z = sight.viewpoint.T
+    if places.rows is None or places.places is None or view.position is None or view.position.ndim == 1:
+        return view
+    x, y, z = view.position.T
     _, first = np.unique(places.places[order := np.lexsort((z, y, x))], return_index=True)
-    return Sight(sight.viewpoint[order[first]], sight.up)
+    return Viewpoint(view.position[order[first]], view.up)
 
 
-def index_of(positions: np.ndarray, architecture: Architecture) -> NeighborIndex:  # (N, 3)
+def index_of(positions: np.ndarray, architecture: Architecture) -> KDTree:  # (N, 3)
     """The tree that a cloud is thinned by. That of a model without a sensor stands in the principal axes of the cloud, pointing to
     where its points are farther out: so that the points it keeps are the same when the cloud is turned."""
     if architecture.sensor:
-        return NeighborIndex(positions)
+        return KDTree(positions)
     check_range(positions, narrowest=NARROWEST)
     seen = positions - positions[len(positions) // 2]  # from one of them: an outlier, however far, costs the others no digits
     scale = binary_scale(float(np.abs(seen).max()) or 1.0)
     centered = scale * (seen - seen.mean(axis=0))
     axes = np.linalg.eigh(centered.T @ centered)[1]
     farther = np.where(((centered @ axes) ** 3).sum(axis=0) < 0.0, -1.0, 1.0)
-    return NeighborIndex(seen @ (axes * farther))
+    return KDTree(seen @ (axes * farther))
 
 
 def _level(positions, below, centers, frames, neighbors, k) -> Level:

@@ -11,11 +11,11 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError, did_you_mean
 from poli.estimation.density import median_spacing, warn_of_density
-from poli.estimation.grouping import Sight
+from poli.estimation.grouping import Viewpoint
+from poli.estimation.input_checks import warn_of_distance
 from poli.estimation.model import Model, read_model
-from poli.estimation.neighbors import check_range
 from poli.estimation.pca import NEIGHBORS, pca
-from poli.estimation.standpoint import warn_of_distance
+from poli.kdtree.tree import check_range
 from poli.scan import ScanLike, points_of
 from poli.validation import real_array
 
@@ -58,15 +58,15 @@ def estimate(
             raise InputError(problem, argument=name, remedy="leave it out, or choose the model pca")
     points = points_of(scan).copy()
     network = load_model(model)
-    sight = sight_of(viewpoint, up, merged, len(points))
-    covariances, spacing = network.covariances_and_spacing(points, sight)
+    view = view_of(viewpoint, up, merged, len(points))
+    covariances, spacing = network.covariances_and_spacing(points, view)
     if warn:
-        warn_of_distance(network, points, sight)
+        warn_of_distance(network, points, view)
         warn_of_density(network, len(points), median_spacing(spacing))
     return Ellipsoids.trusted(points, covariances, viewpoint)
 
 
-def sight_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, count: int) -> Sight:
+def view_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, count: int) -> Viewpoint:
     """What `estimate` was told of the sensor of a scan of so many points, checked."""
     direction = None
     if up is not None:
@@ -76,12 +76,12 @@ def sight_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, 
             raise InputError(f"up is {up!r}; expected a direction of three numbers, or None if it is not known")
         direction = direction / length
     if merged:
-        return Sight(None, direction)
+        return Viewpoint(None, direction)
     place = np.zeros(3) if viewpoint is None else real_array(viewpoint, "viewpoint")
     if place.shape not in ((3,), (count, 3)) or not np.isfinite(place).all():
         raise InputError(f"viewpoint has shape {place.shape}; expected finite numbers of shape (3,) or ({count}, 3)")
     check_range(place.reshape(-1, 3), "viewpoint")
-    return Sight(place, direction)
+    return Viewpoint(place, direction)
 
 
 def load_model(model: str | os.PathLike[str]) -> Model:

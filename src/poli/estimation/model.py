@@ -12,7 +12,7 @@ from safetensors import safe_open
 
 from poli.errors import DegenerateError, FormatError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Sight
+from poli.estimation.grouping import Viewpoint
 from poli.estimation.runtime import covariances
 from poli.files.tables import parse_json
 
@@ -28,14 +28,14 @@ class Model:
     metadata: dict[str, str]
     training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if nobody knows
 
-    def covariances(self, points: np.ndarray, sight: Sight = Sight()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
+    def covariances(self, points: np.ndarray, view: Viewpoint = Viewpoint()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
         """Calibrated: matched points of two clouds of this density differ by N(0, 2 C)."""
-        return self.covariances_and_spacing(points, sight)[0]
+        return self.covariances_and_spacing(points, view)[0]
 
-    def covariances_and_spacing(self, points: np.ndarray, sight: Sight) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3), (M,)
+    def covariances_and_spacing(self, points: np.ndarray, view: Viewpoint) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3), (M,)
         """The same, and how far apart the points are around each of the M distinct places, in meters."""
         with np.errstate(over="ignore"):
-            found, spacing = covariances(points, self.architecture, self.weights, self.calibration, sight)
+            found, spacing = covariances(points, self.architecture, self.weights, self.calibration, view)
         # Weights that are finite can overflow all the same; only what comes out tells.
         if not np.isfinite(found.sum()) and not np.isfinite(found).all():
             raise DegenerateError(

@@ -8,8 +8,8 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbors import FARTHEST, STACK, NeighborIndex, box_distance
-from poli.kernel import bind, kernel
+from poli.kdtree.tree import FARTHEST, STACK, KDTree, box_distance
+from poli.kernel import kernel, over_range
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 from poli.validation import real_number, whole_number
@@ -39,7 +39,7 @@ def pca(
     if regularize not in ("none", "plane"):
         raise InputError(f"regularize is {regularize!r}; expected 'none' or 'plane'")
     points = points_of(scan).copy()  # a field is a value: what becomes of the scan later does not touch it
-    index = NeighborIndex(points)
+    index = KDTree(points)
     covariances = _within(index, radius) if radius is not None else _nearest(index, min(k, len(points)))
     field = Ellipsoids.trusted(points, covariances, viewpoint)
     if floor:
@@ -47,22 +47,22 @@ def pca(
     return field.as_planes() if regularize == "plane" else field
 
 
-def _nearest(index: NeighborIndex, k: int) -> np.ndarray:  # -> (N, 3, 3)
+def _nearest(index: KDTree, k: int) -> np.ndarray:  # -> (N, 3, 3)
     covariances = np.empty((len(index), 3, 3))
     if k < 3:
         spacing = index.nearest_in_leaf_order(min(2, len(index)))[0][:, -1]  # zero for a single point or a duplicate: a dot
         covariances[index.leaf_order] = spacing[:, None, None] * np.eye(3)
         return covariances
     _, found = index.nearest_in_leaf_order(k)
-    run_chunks(bind(_covariances, index.tree[2], index.leaf_order, found, covariances), len(index))
+    run_chunks(over_range(_covariances, index.tree[2], index.leaf_order, found, covariances), len(index))
     return covariances
 
 
-def _within(index: NeighborIndex, radius: float) -> np.ndarray:  # -> (N, 3, 3)
+def _within(index: KDTree, radius: float) -> np.ndarray:  # -> (N, 3, 3)
     # No two points are farther apart, and squares of it are numbers.
     radius = min(real_number(radius, "radius", "a positive number of meters", above=True), 4.0 * FARTHEST)
     covariances = np.empty((len(index), 3, 3))
-    run_chunks(bind(_ball_covariances, *index.tree, index.leaf_order, radius, covariances), len(index))
+    run_chunks(over_range(_ball_covariances, *index.tree, index.leaf_order, radius, covariances), len(index))
     return covariances
 
 

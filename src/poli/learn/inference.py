@@ -15,9 +15,9 @@ from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST
 from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.distinct import distinct
 from poli.estimation.grouping import check_places, group, seen_from
-from poli.estimation.inference import UP, load_model, sight_of
-from poli.estimation.neighbors import NARROWEST, check_range
-from poli.estimation.standpoint import warn_of_distance
+from poli.estimation.inference import UP, load_model, view_of
+from poli.estimation.input_checks import warn_of_distance
+from poli.kdtree.tree import NARROWEST, check_range
 from poli.learn.groups import GroupBatch
 from poli.learn.model_file import network_of
 from poli.scan import ScanLike, points_of
@@ -37,12 +37,12 @@ def estimate(
     place = _device(device)
     points = points_of(scan).copy()
     trained = load_model(model)
-    sight = sight_of(viewpoint, up, merged, len(points))
+    view = view_of(viewpoint, up, merged, len(points))
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not trained.architecture.sensor)
     check_places(points, places, trained.architecture)
     at = places.of_places(points)
-    grouping = group(at, trained.architecture, seen_from(sight, places))
+    grouping = group(at, trained.architecture, seen_from(view, places))
     most = np.minimum(HORIZON * grouping.levels[0].radius, np.linalg.norm(np.ptp(at, axis=0)))
     with torch.no_grad():
         # Spacings are multiplied in float64: in some units they are no float32.
@@ -52,13 +52,13 @@ def estimate(
         factor = frames.double() * _sound(torch.diagonal(L, dim1=1, dim2=2).double() * spacing[:, None], bound)[:, None]
         covariances = places.of_points((factor @ factor.transpose(1, 2)).cpu().numpy())
     if warn:
-        warn_of_distance(trained, points, sight)
+        warn_of_distance(trained, points, view)
         warn_of_density(trained, len(points), median_spacing(grouping.spacing))
     return Ellipsoids.trusted(points, covariances, viewpoint)
 
 
 def _sound(scales: torch.Tensor, most: torch.Tensor) -> torch.Tensor:  # (N, 3), (N,) -> (N, 3)
-    """No ellipsoid larger than what its point has seen, and none flat, as in the runtime (`estimation.runtime.sizes`)."""
+    """No ellipsoid larger than what its point has seen, and none flat, as in the runtime (`estimation.runtime.scale`)."""
     largest = torch.minimum(scales[:, 1:].amax(dim=1), most)
     wide = torch.maximum(torch.minimum(scales[:, 1:], largest[:, None]), math.sqrt(2.0 * FLATTEST) * largest[:, None])
     thin = torch.minimum(scales[:, 0], math.sqrt(THINNEST) * wide.amin(dim=1))

@@ -7,7 +7,7 @@ from typing import Any
 
 from poli.estimation.architecture import Architecture
 from poli.estimation.model import Model
-from poli.estimation.neighborhoods import CELL
+from poli.kdtree.neighborhoods import CELL
 
 ONNX_FORMAT = "poli onnx 2"
 _MANY = 1 << 40  # points: a cloud so large that no level has too few to search

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from poli.errors import FormatError, MissingExtra
 from poli.estimation.model import Model
-from poli.estimation.neighborhoods import CELL
 from poli.files.atomic import atomic_path
+from poli.kdtree.neighborhoods import CELL
 from poli.learn.matrices3 import eigh3
 from poli.learn.model_file import network_of
 from poli.learn.onnx_contract import OUTPUT, contract, inputs

@@ -16,7 +16,7 @@ from poli.data.shapes import Mesh
 from poli.errors import InputError
 from poli.estimation.architecture import LEAST_POINTS, Architecture
 from poli.estimation.grouping import group
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
 from poli.se3 import measured, so3_exp
@@ -80,7 +80,7 @@ def draw_pairs(
             T_true, T_measured = _poses(config, rng)
             p = (p - T_true[:3, 3]) @ T_true[:3, :3]  # into a frame of its own, so that T_true leads back
             seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
-            distance, nearest = NeighborIndex(seen).nearest(1, q)
+            distance, nearest = KDTree(seen).nearest(1, q)
             sources.append(p[nearest[:, 0]])
             targets.append(q)
             weights.append(np.ones(count) if config.max_distance is None else (distance[:, 0] <= config.max_distance).astype(float))

@@ -24,8 +24,8 @@ from poli.data.simulate.places import PLACES
 from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Sight, group
-from poli.estimation.neighbors import NeighborIndex
+from poli.estimation.grouping import Viewpoint, group
+from poli.kdtree.tree import KDTree
 from poli.learn.config import resolve
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
@@ -105,7 +105,7 @@ def draw_scans(
         if cloud.pair.covariance is None:  # nobody measured it, so that it is ours to err
             T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
         seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
-        distance, nearest = NeighborIndex(seen).nearest(1, targets)
+        distance, nearest = KDTree(seen).nearest(1, targets)
         weights = (distance[:, 0] <= config.max_distance * max(1.0, cloud.voxel)).astype(float)
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         groupings.append(group(points, architecture, _sight(config, rng)))
@@ -179,11 +179,11 @@ def _partner(cloud: _Cloud, config: ScanConfig, settling: bool) -> tuple[np.ndar
     return survey, pair.T_q_survey, max(1.0, cloud.voxel / config.survey_voxel)
 
 
-def _sight(config: ScanConfig, rng: np.random.Generator) -> Sight:
+def _sight(config: ScanConfig, rng: np.random.Generator) -> Viewpoint:
     """Mostly all is known; some clouds are not told where the sensor is, or which way is up, or neither."""
     viewpoint, up = np.zeros(3), np.array([0.0, 0.0, 1.0])
     draw = rng.random() / max(config.blind, 1e-12)
-    return Sight(None if draw < 2.0 else viewpoint, None if 1.0 < draw < 3.0 else up)
+    return Viewpoint(None if draw < 2.0 else viewpoint, None if 1.0 < draw < 3.0 else up)
 
 
 def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable[[int], None]) -> list[list[ScanPair]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from poli.errors import InputError
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.kernel import kernel
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
@@ -45,7 +45,7 @@ def fpfh_of_scales(
 ) -> np.ndarray:  # (N, 33 S)
     """The features of several radii side by side, for little more than the largest alone costs."""
     k = whole_number(max_neighbors, "max_neighbors", least=2)
-    distances, indices = NeighborIndex(points).nearest(min(k, len(points)))
+    distances, indices = KDTree(points).nearest(min(k, len(points)))
     near = indices, distances
     simple, fast = np.zeros((2, len(points), len(radii), SIZE))
     run_chunks(lambda begin, end: _simple(points, normals, *near, radii, begin, end, simple), len(points), smallest=64)

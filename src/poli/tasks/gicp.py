@@ -14,11 +14,11 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.keywords import takes_config
 from poli.se3 import check_pose, exp, nearest_rotation
 from poli.tasks.degeneracy import Degeneracy, degeneracy
-from poli.tasks.gicp_metric import Metric, Weighed
+from poli.tasks.gicp_metric import GicpPoints, Metric
 from poli.tasks.gicp_sums import NormalEquations, linearize
 from poli.validation import real_number, whole_number
 
@@ -68,11 +68,11 @@ class Alignment:
 class Target:
     """A field made ready for sources to be aligned to."""
 
-    def __init__(self, field: Ellipsoids | Weighed, metric: Metric | None = None) -> None:
-        weighed = field if isinstance(field, Weighed) else (metric or Metric())(field)
+    def __init__(self, field: Ellipsoids | GicpPoints, metric: Metric | None = None) -> None:
+        weighed = field if isinstance(field, GicpPoints) else (metric or Metric())(field)
         if not len(weighed):
             raise InputError("target: no ellipsoids to align to")
-        self.index = NeighborIndex(weighed.means)
+        self.index = KDTree(weighed.means)
         self.weighed = weighed
 
     def __len__(self) -> int:
@@ -112,7 +112,7 @@ def gicp(
     return align(config.metric(source), Target(target, config.metric), T, config)
 
 
-def align(source: Weighed, target: Target, guess: np.ndarray, config: GicpConfig) -> Alignment:  # guess (4, 4)
+def align(source: GicpPoints, target: Target, guess: np.ndarray, config: GicpConfig) -> Alignment:  # guess (4, 4)
     """A direction that nothing holds stays as it was guessed."""
     found = _minimize(source, target, guess, config, None)
     if not found.degeneracy.any or not found.matched:
@@ -122,7 +122,7 @@ def align(source: Weighed, target: Target, guess: np.ndarray, config: GicpConfig
     return replace(again, degeneracy=held)
 
 
-def _minimize(source: Weighed, target: Target, guess: np.ndarray, config: GicpConfig, free: np.ndarray | None) -> Alignment:
+def _minimize(source: GicpPoints, target: Target, guess: np.ndarray, config: GicpConfig, free: np.ndarray | None) -> Alignment:
     """Gauss-Newton with Levenberg's damping, in the span of the columns of `free` (6, k)."""
     basis = np.eye(6) if free is None else free
     extent = float(np.sqrt((source.means**2).sum(axis=1).mean())) if len(source) else 1.0
@@ -179,7 +179,7 @@ def _step(equations: NormalEquations, basis: np.ndarray, damping: float) -> np.n
 
 
 def _summary(
-    source: Weighed,
+    source: GicpPoints,
     target: Target,
     T: np.ndarray,
     match: np.ndarray,

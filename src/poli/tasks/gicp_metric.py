@@ -38,22 +38,22 @@ class Metric:
         real_number(self.thickness, "metric: thickness", "a positive number of meters", above=True)
         real_number(self.trust, "metric: trust", "a positive number of meters", above=True)
 
-    def __call__(self, field: Ellipsoids) -> Weighed:
+    def __call__(self, field: Ellipsoids) -> GicpPoints:
         return self.weigh(field.means, field.covariances)
 
-    def weigh(self, means: np.ndarray, covariances: np.ndarray) -> Weighed:  # (N, 3), (N, 3, 3)
+    def weigh(self, means: np.ndarray, covariances: np.ndarray) -> GicpPoints:  # (N, 3), (N, 3, 3)
         variances, axes = eigh3(covariances)
         normals = np.ascontiguousarray(axes[:, :, 0])
         thin = np.maximum(variances[:, 0], 0.0)
         flatness = 1.0 - thin / np.maximum(variances[:, 1], 1e-12)
         if self.kind == "raw":
-            return Weighed(means, covariances + self.thickness**2 * np.eye(3), np.ones(len(means)), normals, flatness)
+            return GicpPoints(means, covariances + self.thickness**2 * np.eye(3), np.ones(len(means)), normals, flatness)
         flat = np.eye(3) - (1.0 - self.thickness**2) * normals[:, :, None] * normals[:, None, :]
-        return Weighed(means, flat, self.trust**2 / (self.trust**2 + thin), normals, flatness)
+        return GicpPoints(means, flat, self.trust**2 / (self.trust**2 + thin), normals, flatness)
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
+class GicpPoints:
     """Points as GICP takes them."""
 
     means: np.ndarray  # (N, 3)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from poli.estimation.neighbors import STACK, box_distance
-from poli.kernel import bind, kernel
+from poli.kdtree.tree import STACK, box_distance
+from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
 BLOCK = 256  # points whose sums are kept apart: so the answer does not hang on how many threads there are
@@ -27,7 +27,7 @@ class NormalEquations:
 
 
 def linearize(
-    tree: tuple[np.ndarray, np.ndarray, np.ndarray, int],  # of the target, see NeighborIndex.tree
+    tree: tuple[np.ndarray, np.ndarray, np.ndarray, int],  # of the target, see KDTree.tree
     target: tuple[np.ndarray, np.ndarray, np.ndarray],  # (M,) row of each point in leaf order; (M, 3, 3) covariances, (M,) weights
     source: tuple[np.ndarray, np.ndarray, np.ndarray],  # (N, 3) points, (N, 3, 3) covariances, (N,) weights
     T: np.ndarray,  # (4, 4) T_target_source
@@ -38,7 +38,7 @@ def linearize(
 ) -> NormalEquations:
     blocks = -(-len(source[0]) // BLOCK)
     sums = np.zeros((blocks, SUMS))
-    work = bind(_linearize, *tree, *target, *source, np.ascontiguousarray(T), max_distance**2, scale**2, search, match, sums)
+    work = over_range(_linearize, *tree, *target, *source, np.ascontiguousarray(T), max_distance**2, scale**2, search, match, sums)
     run_chunks(work, blocks, 4)
     return NormalEquations(sums.sum(axis=0))
 

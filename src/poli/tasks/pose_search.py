@@ -8,7 +8,7 @@ import numpy as np
 
 from poli.certify import Certificate, CertifiedPose
 from poli.errors import DegenerateError
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.scan import ScanLike, points_of
 from poli.tasks.clique import cliques_through, maximum_clique
 from poli.tasks.fpfh import fpfh_of_scales, unit_normals
@@ -127,7 +127,7 @@ def register_by_normals(
     poses = _poses(p, q, members.astype(float))
 
     # 3. The one under which the whole clouds lie on each other best, once refined.
-    surfaces = Surfaces(P, n_P, Q, n_Q, NeighborIndex(Q))
+    surfaces = Surfaces(P, n_P, Q, n_Q, KDTree(Q))
     sketch = surfaces.thinned(search.scoring_points)
     best = distinct(poses, closeness(sketch, poses, reach), P, apart=2.0 * reach, max_poses=search.refined)
     sketch = surfaces.thinned(search.refining_points)

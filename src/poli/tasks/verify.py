@@ -13,7 +13,7 @@ import numpy as np
 
 from poli.certify import solve
 from poli.errors import DegenerateError
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 
 _SAME_WAY = 0.8  # cosine of the angle between normals of one surface, at the least
 _THICKNESS = 0.05  # variance of a surface across itself, against 1 along it: sparse points on curved surfaces are no thin planes
@@ -27,11 +27,11 @@ class Surfaces:
     source_normals: np.ndarray  # (N, 3)
     target: np.ndarray  # (M, 3)
     target_normals: np.ndarray  # (M, 3)
-    index: NeighborIndex
+    index: KDTree
 
     def thinned(self, max_points: int) -> Surfaces:
         """With at most `max_points` source points, evenly through space."""
-        order = NeighborIndex(self.source).leaf_order  # neighbors stand together in it, which also makes queries quicker
+        order = KDTree(self.source).leaf_order  # neighbors stand together in it, which also makes queries quicker
         rows = order[np.linspace(0, len(order) - 1, min(max_points, len(order))).astype(int)]
         return replace(self, source=self.source[rows], source_normals=self.source_normals[rows])
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from poli.data.datasets.file_dataset import FileDataset
 from poli.data.datasets.stamped import stamped_dataset, stamped_files
-from poli.data.datasets.trajectory import read_trajectory
+from poli.data.datasets.stamped_poses import read_stamped_poses
 from poli.data.formats.kitti_bin import read_packed
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
@@ -50,7 +50,7 @@ def open_helipr(
     files = stamped_files(folder / "LiDAR" / title, ".bin")
     names = (f"global_{title}_gt.txt", f"{title}_gt.txt")
     pose_files = [folder / "LiDAR_GT" / name for name in names if (folder / "LiDAR_GT" / name).is_file()]
-    trajectory = read_trajectory(pose_files[0], 7) if poses and pose_files else None
+    trajectory = read_stamped_poses(pose_files[0], 7) if poses and pose_files else None
     name = f"helipr {folder.resolve().name} {sensor.lower()}"
     return stamped_dataset(name, files, partial(_read, sensor=sensor.lower()), trajectory, tolerance, min_range)
 

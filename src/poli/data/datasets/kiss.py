@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from poli.data.datasets.protocol import Skipped, row_of
-from poli.data.datasets.trajectory import rigid_poses
+from poli.data.datasets.stamped_poses import rigid_poses
 from poli.errors import FormatError, MissingExtra, PoliError
 from poli.scan import Scan
 from poli.validation import real_number

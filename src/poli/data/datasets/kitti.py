@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from poli.data.datasets.file_dataset import FileDataset
-from poli.data.datasets.trajectory import finite_numbers, format_pose, read_pose_rows, rigid_poses
+from poli.data.datasets.stamped_poses import finite_numbers, format_pose, read_pose_rows, rigid_poses
 from poli.data.formats.kitti_bin import read_kitti_bin, write_kitti_bin
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_folder, atomic_path

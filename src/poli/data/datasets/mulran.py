@@ -7,7 +7,7 @@ import numpy as np
 
 from poli.data.datasets.file_dataset import FileDataset
 from poli.data.datasets.stamped import stamped_dataset, stamped_files
-from poli.data.datasets.trajectory import Trajectory, read_trajectory
+from poli.data.datasets.stamped_poses import StampedPoses, read_stamped_poses
 from poli.data.formats.kitti_bin import read_packed
 from poli.errors import FormatError
 from poli.scan import Scan
@@ -55,8 +55,8 @@ def open_mulran(
     file = folder / "global_pose.csv"
     trajectory = None
     if poses and file.is_file():
-        base = read_trajectory(file, 12, ",")
-        trajectory = Trajectory(base.stamps, base.poses @ T_BASE_OUSTER)
+        base = read_stamped_poses(file, 12, ",")
+        trajectory = StampedPoses(base.stamps, base.poses @ T_BASE_OUSTER)
     return stamped_dataset(f"mulran {folder.resolve().name}", stamped_files(scans, ".bin"), _read, trajectory, tolerance, min_range)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from poli.data.datasets.file_dataset import FileDataset
 from poli.data.datasets.folder import read_or_empty
 from poli.data.datasets.stamped import stamped_files
-from poli.data.datasets.trajectory import format_pose, read_trajectory
+from poli.data.datasets.stamped_poses import format_pose, read_stamped_poses
 from poli.data.formats.numpy_files import write_npz
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_folder
@@ -98,7 +98,7 @@ def _write_poses(path: Path, argument: str, stamps: list[int], poses: np.ndarray
 
 
 def _read_poses(path: Path, stamps: tuple[int, ...]) -> np.ndarray:  # (M, 4, 4)
-    trajectory = read_trajectory(path, 12)
+    trajectory = read_stamped_poses(path, 12)
     if len(trajectory.stamps) != len(stamps):
         raise FormatError(f"{path}: {len(trajectory.stamps)} poses for {len(stamps)} scans; one of the two is incomplete")
     differs = np.flatnonzero(trajectory.stamps != np.array(stamps, np.int64))

@@ -7,7 +7,7 @@ import numpy as np
 
 from poli.data.datasets.file_dataset import FileDataset
 from poli.data.datasets.protocol import Skipped, warn_skipped
-from poli.data.datasets.trajectory import Trajectory
+from poli.data.datasets.stamped_poses import StampedPoses
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
 
@@ -32,7 +32,7 @@ def stamped_dataset(
     name: str,
     files: list[Path],  # called by their stamps, ascending
     read: Callable[[Path], Scan],
-    trajectory: Trajectory | None,
+    trajectory: StampedPoses | None,
     tolerance: float,  # seconds
     min_range: float,
 ) -> FileDataset:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from poli.data.simulate.ride import Ride, Trajectory
 from poli.data.simulate.sensor import Sensor
 from poli.data.simulate.sweep import sweep
-from poli.data.simulate.trajectory import Ride, Trajectory
 from poli.data.simulate.world import World
 from poli.errors import InputError
 from poli.scan import Scan

@@ -8,8 +8,8 @@ import numpy as np
 
 from poli.data.simulate.places import make_place
 from poli.data.simulate.places.place import Label
+from poli.data.simulate.ride import Trajectory
 from poli.data.simulate.sensor import Sensor
-from poli.data.simulate.trajectory import Trajectory
 from poli.data.simulate.world import Hits, World
 from poli.scan import Scan
 from poli.se3 import check_pose, inverse

@@ -13,17 +13,17 @@ import numpy as np
 
 from poli.estimation.architecture import HORIZON, Architecture
 from poli.estimation.distinct import distinct
-from poli.estimation.frames import group_radii, principal_frames, sensor_frames, spacing_per_radius, tell_context
-from poli.estimation.grouping import Sight, check_places, index_of, seen_from
-from poli.estimation.neighborhoods import CELL, binary_scale
-from poli.estimation.neighbors import NARROWEST, check_range, diagonal
+from poli.estimation.frames import group_radii, point_context, principal_frames, sensor_frames, spacing_per_radius
+from poli.estimation.grouping import Viewpoint, check_places, index_of, seen_from
 from poli.estimation.runtime.arithmetic import TILE
 from poli.estimation.runtime.attention import attend
-from poli.estimation.runtime.encoding import encode_level, encode_points
-from poli.estimation.runtime.reading import read_level
-from poli.estimation.runtime.sizes import size
-from poli.estimation.runtime.workspace import room
-from poli.kernel import bind
+from poli.estimation.runtime.decode import read_level
+from poli.estimation.runtime.encode import encode_level, encode_points
+from poli.estimation.runtime.scale import size
+from poli.estimation.runtime.scratch import scratch
+from poli.kdtree.neighborhoods import CELL, binary_scale
+from poli.kdtree.tree import NARROWEST, check_range, diagonal
+from poli.kernel import over_range
 from poli.threads import run_chunks
 
 Weights = Mapping[str, np.ndarray]
@@ -50,7 +50,7 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     architecture: Architecture,
     weights: Weights,
     calibration: float,
-    sight: Sight,
+    view: Viewpoint,
     watch: Callable[[str], None] = lambda stage: None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Calibrated covariances, and the spacing of the points around each of the M distinct places. `watch` is called when a stage
@@ -60,12 +60,12 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not architecture.sensor)
     check_places(points, places, architecture)
-    found, spacing = _of_places(places.of_places(points), architecture, weights, calibration, seen_from(sight, places), watch)
+    found, spacing = _of_places(places.of_places(points), architecture, weights, calibration, seen_from(view, places), watch)
     return places.of_points(found), spacing
 
 
 def _of_places(
-    points, architecture: Architecture, weights: Weights, calibration: float, sight: Sight, watch
+    points, architecture: Architecture, weights: Weights, calibration: float, view: Viewpoint, watch
 ) -> tuple[np.ndarray, np.ndarray]:
     index = index_of(points, architecture)
     order = index.leaf_order
@@ -75,18 +75,18 @@ def _of_places(
     extent = diagonal(index)
     scale = binary_scale(extent)  # lengths are in units of the extent where they are float32
     positions = points[order]
-    rays = None if sight.viewpoint is None else positions - _in_order(sight.viewpoint, order)
+    rays = None if view.position is None else positions - _in_order(view.position, order)
     positions *= scale
     first = min(architecture.neighbors[0], near[0].shape[1])
     wide = [min(count, near[level].shape[1]) for level, count in enumerate(architecture.wide, 1)]
-    if architecture.frames == "sensor" and rays is not None and sight.up is not None:
-        frames = sensor_frames(rays, sight.up)
+    if architecture.frames == "sensor" and rays is not None and view.up is not None:
+        frames = sensor_frames(rays, view.up)
     else:
         far = [np.repeat(near[n][:, :count] * CELL**n, CELL**n, axis=0)[: len(points)] for n, count in enumerate(wide, 1)]
         frames = principal_frames(positions, np.concatenate([near[0][:, :first], *far], axis=1))
     radius = group_radii(positions, positions, near[0], first)
     meters = radius / scale
-    context = tell_context(meters, frames, rays, sight.up, architecture.log_scale, architecture.sensor)
+    context = point_context(meters, frames, rays, view.up, architecture.log_scale, architecture.sensor)
     frames = frames.astype(np.float32)
     steps = [CELL**level for level in range(architecture.levels)]
     levels = [
@@ -124,7 +124,7 @@ def _encode_points(level: _Level, k, radius, context, architecture: Architecture
         _map(weights, "down0.context") if architecture.context else (np.empty((width, 0), np.float32), np.zeros(width, np.float32))
     )
     following = _following(architecture, weights, 0, going_up=False)
-    features = _room(len(level.points), architecture, 0, following, "down")
+    features = _feature_arrays(len(level.points), architecture, 0, following, "down")
     args = (level.points, level.near, k, level.frames, radius, context, _flat([place, told, edge, node]), following)
     _run(encode_points, args, len(level.points), features)
     return features
@@ -134,7 +134,7 @@ def _encode_level(number, levels, k, radius, below: _Features, architecture: Arc
     maps = _flat([_map(weights, f"down{number}.{name}") for name in ("place", "edge", "node")])
     following = _following(architecture, weights, number, going_up=False)
     fine, level = levels[number - 1], levels[number]
-    features = _room(len(level.points), architecture, number, following, "down")
+    features = _feature_arrays(len(level.points), architecture, number, following, "down")
     args = (fine.points, fine.near, k, CELL, level.frames, radius, below.scalars, below.mapped, below.vectors, maps, following)
     _run(encode_level, args, len(level.points), features)
     return features
@@ -146,7 +146,7 @@ def _read_level(
     maps = _flat([_map(weights, f"up{number}.{name}") for name in ("place", "node")])
     following = _following(architecture, weights, number, going_up=True)
     level, above = levels[number], levels[number + 1]
-    features = _room(len(level.points), architecture, number, following, "up")
+    features = _feature_arrays(len(level.points), architecture, number, following, "up")
     if number == 0:  # nobody reads vectors from here on
         features.vectors = features.vectors[:, :0]
     read = min(architecture.interpolated, 1 + above.near.shape[1])
@@ -168,7 +168,7 @@ def _read_level(
 
 def _attend(levels, wide, radius, known: _Features, architecture: Architecture, weights: Weights) -> np.ndarray:  # (N, 6) float32
     count, level = len(levels[0].points), levels[0]
-    moments, nobody = room("moments", (count, 6)), np.empty((1, 0), np.int32)
+    moments, nobody = scratch("moments", (count, 6)), np.empty((1, 0), np.int32)
     (near1, wide1), (near2, wide2) = [(levels[n].near, wide[n - 1]) if n <= len(wide) else (nobody, 0) for n in (1, 2)]
     first = _flat(_map(weights, name) for name in ("attend0.place", "attend0.reader", "head.hidden"))
     rounds = range(architecture.rounds)
@@ -176,7 +176,7 @@ def _attend(levels, wide, radius, known: _Features, architecture: Architecture, 
     place, reader = (_stacked(weights, [f"attend{r}.{part}" for r in rounds[1:]]) for part in ("place", "reader"))
     args = (level.points, level.frames, radius, level.near, near1, wide1, near2, wide2, known.scalars, known.mapped, first)
     looks = (*_flat(maps), place[0], reader[0], place[1] + reader[1])
-    run_chunks(bind(attend, *args, looks, np.float32(architecture.floor), moments), -(-count // TILE), _LEAST_TILES)
+    run_chunks(over_range(attend, *args, looks, np.float32(architecture.floor), moments), -(-count // TILE), _LEAST_TILES)
     return moments
 
 
@@ -184,7 +184,7 @@ def _size(moments, frames, lengths, most, scalars, context, order, architecture:
     maps = _flat([_map(weights, "size.hidden" if architecture.size else "head.hidden"), _map(weights, "size.out")])
     result = np.empty((len(moments), 3, 3))
     args = (moments, frames, lengths, most, scalars, context, maps, architecture.size > 0, architecture.floor, order)
-    run_chunks(bind(size, *args, result), -(-len(moments) // TILE), _LEAST_TILES)
+    run_chunks(over_range(size, *args, result), -(-len(moments) // TILE), _LEAST_TILES)
     return result
 
 
@@ -197,16 +197,18 @@ def _following(architecture: Architecture, weights: Weights, number: int, going_
     return _map(weights, "attend0.neighbor")
 
 
-def _room(count: int, architecture: Architecture, number: int, following: tuple[np.ndarray, np.ndarray], way: str) -> _Features:
+def _feature_arrays(
+    count: int, architecture: Architecture, number: int, following: tuple[np.ndarray, np.ndarray], way: str
+) -> _Features:
     return _Features(
-        room(f"{way} {number} scalars", (count, architecture.scalars[number])),
-        room(f"{way} {number} vectors", (count, architecture.vectors, 3)),
-        room(f"{way} {number} mapped", (count, len(following[1]))),
+        scratch(f"{way} {number} scalars", (count, architecture.scalars[number])),
+        scratch(f"{way} {number} vectors", (count, architecture.vectors, 3)),
+        scratch(f"{way} {number} mapped", (count, len(following[1]))),
     )
 
 
 def _run(kernel: Callable, args: tuple, count: int, features: _Features) -> None:
-    run_chunks(bind(kernel, *args, features.scalars, features.vectors, features.mapped), -(-count // TILE), _LEAST_TILES)
+    run_chunks(over_range(kernel, *args, features.scalars, features.vectors, features.mapped), -(-count // TILE), _LEAST_TILES)
 
 
 _LEAST_TILES = 4

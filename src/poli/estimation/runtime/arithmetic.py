@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from poli.estimation.lanes import larger
 from poli.estimation.runtime.product import OUTPUTS, panel_points, plain_four, plain_one, rectified_four, rectified_one
 from poli.kernel import kernel
+from poli.simd import larger
 
 TILE = 64
 FAST: dict[str, Any] = {"fastmath": {"contract", "reassoc", "nsz", "nnan", "arcp"}, "error_model": "numpy"}

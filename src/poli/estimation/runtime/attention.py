@@ -2,11 +2,8 @@
 
 import numpy as np
 
-from poli.estimation.lanes import LANES, larger
-from poli.estimation.neighborhoods import CELL
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
-from poli.estimation.runtime.moments import SUMS, weighted_sums
-from poli.estimation.runtime.places import (
+from poli.estimation.runtime.gather import (
     draw_near,
     gather_features,
     gather_offsets,
@@ -16,9 +13,11 @@ from poli.estimation.runtime.places import (
     squares,
     turn_offsets,
 )
+from poli.estimation.runtime.moments import SUMS, weighted_sums
+from poli.kdtree.build import LEAF
+from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
-
-LEAF = CELL * CELL
+from poli.simd import LANES, larger
 
 
 @kernel(**FAST)

@@ -3,9 +3,9 @@
 from llvmlite import ir
 from numba import types
 
-from poli.estimation.lanes import LANES, Vector, data_of, load, offset, spread, store
 from poli.estimation.runtime.arithmetic import TILE
 from poli.kernel import intrinsic, kernel
+from poli.simd import LANES, Vector, data_of, load, offset, spread, store
 
 _SWEEPS = 4  # of Jacobi rotations, which converge quadratically: a fifth changes nothing that float32 could tell
 

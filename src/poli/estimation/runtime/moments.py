@@ -3,8 +3,8 @@
 from llvmlite import ir
 from numba import types
 
-from poli.estimation.lanes import LANES, Vector, data_of, load, loop, offset, store
 from poli.kernel import intrinsic
+from poli.simd import LANES, Vector, data_of, load, loop, offset, store
 
 _LEAST = -60.0  # what exp makes of less is nothing beside one, and times a square would be a slow, denormal number
 SUMS = 10  # the weights, x, y, z, and xx, yx, yy, zx, zy, zz

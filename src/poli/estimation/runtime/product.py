@@ -8,9 +8,9 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from poli.estimation.lanes import data_of, loop, offset
 from poli.kernel import intrinsic
 from poli.native.machine import widest_vector
+from poli.simd import data_of, loop, offset
 
 OUTPUTS = 4
 

@@ -15,8 +15,8 @@ from poli.se3 import inverse
 from poli.show.demo.town import SENSOR, START
 from poli.tasks.odometry import Odometer, OdometryConfig
 from poli.tasks.odometry.summary import total_seconds
-from poli.tasks.trajectories import relative_errors
-from poli.tasks.trajectories.pose_errors import path_lengths
+from poli.tasks.trajectory_errors import relative_errors
+from poli.tasks.trajectory_errors.pose_errors import path_lengths
 
 SCANS = 40
 

@@ -12,7 +12,7 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
-from poli.tasks.gicp_metric import Metric, Weighed
+from poli.tasks.gicp_metric import GicpPoints, Metric
 from poli.validation import real_number
 from poli.voxels import VOXELS_REACH, find_slot, voxel_key
 
@@ -41,10 +41,10 @@ class EllipsoidMap:
         return Ellipsoids.trusted(self._means[:n].copy(), self._covariances[:n].copy(), None)
 
     @property
-    def weighed(self) -> Weighed:
+    def weighed(self) -> GicpPoints:
         """The map as GICP takes it. Views: they change with the map."""
         n = self._count
-        return Weighed(self._means[:n], self._shaped[:n], self._weights[:n], self._normals[:n], self._flatness[:n])
+        return GicpPoints(self._means[:n], self._shaped[:n], self._weights[:n], self._normals[:n], self._flatness[:n])
 
     def add(self, field: Ellipsoids, T_world_scan: np.ndarray) -> None:  # (4, 4)
         """Fuse a scan's ellipsoids, seen from this pose, and forget what is farther than the radius from it."""

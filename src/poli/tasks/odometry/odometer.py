@@ -17,7 +17,7 @@ from poli.keywords import takes_config
 from poli.scan import Scan, ScanLike
 from poli.se3 import exp, inverse, log, nearest_rotation
 from poli.tasks.gicp import Alignment, GicpConfig, Target, align
-from poli.tasks.gicp_metric import Weighed
+from poli.tasks.gicp_metric import GicpPoints
 from poli.tasks.odometry.config import Against, OdometryConfig, OnLoss
 from poli.tasks.odometry.deskewing import deskew
 from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
@@ -144,7 +144,7 @@ class Odometer:
 
     def _locate(
         self, cloud: Scan, T_expected: np.ndarray, elapsed: float, seconds: dict[str, float]
-    ) -> tuple[Ellipsoids, Weighed, Alignment | None]:
+    ) -> tuple[Ellipsoids, GicpPoints, Alignment | None]:
         with _clock(seconds, "estimate"):
             field = self._estimate(self._still(cloud, self._velocity))
         with _clock(seconds, "align"):
@@ -163,7 +163,7 @@ class Odometer:
                 found = align(weighed, self._target, found.T_target_source, self.config.gicp)
             return field, weighed, found
 
-    def _align(self, source: Weighed, T_expected: np.ndarray) -> Alignment:
+    def _align(self, source: GicpPoints, T_expected: np.ndarray) -> Alignment:
         """From where it is expected; where it does not fit there, also from where the last one was, and more widely."""
         assert self._target is not None
         to_target = inverse(self._T_world_target)
@@ -199,7 +199,7 @@ class Odometer:
             raise TrackingLost(len(self.steps), f"{why}, as of the {self._missed - 1} before it", self.poses)
         return self._done(Step(len(self.steps), scan.stamp, T_expected, Status.PREDICTED, why, points, None, seconds))
 
-    def _remember(self, field: Ellipsoids, weighed: Weighed, T: np.ndarray, fresh: bool) -> None:
+    def _remember(self, field: Ellipsoids, weighed: GicpPoints, T: np.ndarray, fresh: bool) -> None:
         if self.config.against == "scan":
             self._target, self._T_world_target = Target(weighed), T
             return

@@ -11,8 +11,8 @@ import numpy as np
 
 from poli.errors import PoliError
 from poli.tasks.odometry.step import STAGES, Status, Step
-from poli.tasks.trajectories import absolute_errors, relative_errors, segment_errors
-from poli.tasks.trajectories.pose_errors import PoseErrors, path_lengths
+from poli.tasks.trajectory_errors import absolute_errors, relative_errors, segment_errors
+from poli.tasks.trajectory_errors.pose_errors import PoseErrors, path_lengths
 
 SIMPLY_TRACKED = (Status.FIRST, Status.TRACKED)
 

@@ -3,7 +3,7 @@ a run whose box is farther away than what is found already is passed over: all t
 
 import numpy as np
 
-from poli.kernel import bind, kernel
+from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
 _RUN = 16  # points
@@ -19,7 +19,7 @@ class NearestOnLine:
         """Distances of the `k` nearest points, ascending, and which they are."""
         queries = np.ascontiguousarray(xy, np.float64)
         found, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
-        run_chunks(bind(_nearest, self._line, self._boxes, queries, found, distances), len(queries), smallest=2048)
+        run_chunks(over_range(_nearest, self._line, self._boxes, queries, found, distances), len(queries), smallest=2048)
         return distances, found
 
 

@@ -18,7 +18,7 @@ _TOLD = ("results", "data_license")  # in the .toml
 
 
 @dataclass(frozen=True)
-class Facts:
+class ModelInfo:
     name: str
     about: str  # the first paragraph of the card
     sensors: tuple[str, ...]  # that it was trained on; `any` stands for random tables of beams; none for objects
@@ -35,13 +35,13 @@ class Facts:
     sha256: str  # of the file of weights
 
 
-def facts_of(name: str) -> Facts:
+def facts_of(name: str) -> ModelInfo:
     card, model = model_card(name), load_model(name)
     content = shipped_file(name, ".safetensors").read_bytes()
     told = _told(name)
     scans = model.training.get("scans") or {}
     seen = Seen.by(model)
-    return Facts(
+    return ModelInfo(
         name=name,
         about=" ".join(card.split("\n\n")[1].split()),
         sensors=tuple(scans.get("sensors", ())),

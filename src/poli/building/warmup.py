@@ -25,9 +25,9 @@ from poli.data.simulate.places import make_place
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import DegenerateError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Sight, group
+from poli.estimation.grouping import Viewpoint, group
 from poli.estimation.model import Model
-from poli.estimation.neighbors import NeighborIndex
+from poli.kdtree.tree import KDTree
 from poli.show.render import Camera, render_ellipsoids
 from poli.tasks.clique import cliques_through, maximum_clique
 from poli.tasks.gicp import gicp
@@ -52,9 +52,9 @@ def rehearse(number: int) -> None:
 def _networks() -> None:
     points = _cloud(400)
     for settings in ({}, _LIDAR):
-        for sight in (Sight(np.zeros(3), _UP), Sight()):
-            _model(settings).covariances(points, sight)
-            group(points, Architecture(**settings), sight)
+        for view in (Viewpoint(np.zeros(3), _UP), Viewpoint()):
+            _model(settings).covariances(points, view)
+            group(points, Architecture(**settings), view)
 
 
 def _estimates() -> None:
@@ -68,7 +68,7 @@ def _estimates() -> None:
             field.oriented_normals(np.zeros(3))
     cholesky3(field.covariances.copy())
     eigh3(field.covariances.copy())
-    index = NeighborIndex(points)
+    index = KDTree(points)
     index.nearest(4)
     index.nearest(1, points[:20])
     index.within(0.5)

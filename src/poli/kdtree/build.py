@@ -5,10 +5,10 @@ the leaves is that of the places alone: whoever shuffles a cloud gets the same t
 
 import numpy as np
 
-from poli.estimation.neighborhoods import CELL
+from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 
-LEAF = 4 * CELL  # points a leaf
+LEAF = CELL * CELL  # points per leaf: as many cells as a cell has points, so that each level of the network thins by CELL
 
 
 @kernel

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from poli.errors import InputError
-from poli.estimation.neighborhoods import neighborhoods, thinned, too_fine
-from poli.estimation.splitting import LEAF, split
-from poli.kernel import bind, kernel
+from poli.kdtree.build import LEAF, split
+from poli.kdtree.neighborhoods import neighborhoods, thinned, too_fine
+from poli.kernel import kernel, over_range
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 from poli.validation import real_number, whole_number
@@ -26,7 +26,7 @@ FARTHEST, NARROWEST = 1e140, 1e-140
 _BLOCK = 64  # queries, one after another, that start from each other's bounds: the same, whichever threads share the work
 
 
-class NeighborIndex:
+class KDTree:
     """A k-d tree over points. Build it once, ask it as often as you like, from as many threads as you like."""
 
     def __init__(self, points: ScanLike) -> None:  # (N, 3)
@@ -61,7 +61,7 @@ class NeighborIndex:
         squared, found = self.nearest_in_leaf_order(k) if queries is None else self._search(k, _columns(queries))
         indices, distances = np.empty_like(found), np.empty_like(squared)
         rows = self._order if queries is None else np.arange(len(found), dtype=np.int32)
-        run_chunks(bind(_unsort, rows, self._order, found, squared, indices, distances), len(found), 4096)
+        run_chunks(over_range(_unsort, rows, self._order, found, squared, indices, distances), len(found), 4096)
         return distances, indices
 
     def within(self, radius: float, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M + 1,), (total,)
@@ -72,10 +72,10 @@ class NeighborIndex:
         tree = (self._order, *self.tree, radius * radius, columns)
         counts = np.zeros(columns.shape[1] + 1, np.int64)
         nothing = np.empty(0, np.int32)
-        run_chunks(bind(_ball, *tree, counts, nothing, False), columns.shape[1])
+        run_chunks(over_range(_ball, *tree, counts, nothing, False), columns.shape[1])
         starts = np.cumsum(counts)
         indices = np.empty(starts[-1], np.int32)
-        run_chunks(bind(_ball, *tree, starts, indices, True), columns.shape[1])
+        run_chunks(over_range(_ball, *tree, starts, indices, True), columns.shape[1])
         return starts, indices
 
     # The point order of the leaves is what keeps kernels in the cache; those that can work in it do.
@@ -108,10 +108,10 @@ class NeighborIndex:
         return _search(self.tree, k, columns)
 
     def _split(self, levels: int, begin: int, end: int) -> None:
-        bind(split, self._xyz, self._order, self._ranges, self._boxes, self._depth, levels)(begin, end)
+        over_range(split, self._xyz, self._order, self._ranges, self._boxes, self._depth, levels)(begin, end)
 
 
-def diagonal(index: NeighborIndex) -> float:
+def diagonal(index: KDTree) -> float:
     """Of the box of all points: no two are farther apart."""
     box = index.tree[1][0]
     return float(np.sqrt(((box[3:] - box[:3]) ** 2).sum()))
@@ -135,7 +135,7 @@ def check_range(points: np.ndarray, name: str = "points", narrowest: float = 0.0
 def _search(tree, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (3, M) -> (M, k), (M, k)
     found = np.empty((columns.shape[1], k), np.int32)
     squared = np.empty((columns.shape[1], k))
-    run_chunks(bind(_nearest, *tree, k, columns, found, squared), -(-columns.shape[1] // _BLOCK), smallest=4)
+    run_chunks(over_range(_nearest, *tree, k, columns, found, squared), -(-columns.shape[1] // _BLOCK), smallest=4)
     return squared, found
 
 

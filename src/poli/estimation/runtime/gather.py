@@ -3,9 +3,9 @@
 import numpy as np
 
 from poli.estimation.architecture import HORIZON
-from poli.estimation.lanes import LANES, gather_eight, larger, transpose_eight
 from poli.estimation.runtime.arithmetic import FAST, TILE
 from poli.kernel import kernel
+from poli.simd import LANES, gather_eight, larger, transpose_eight
 
 _BEYOND = 1e15  # radii: squares of more are no float32
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from poli.estimation.lanes import larger
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, linear
-from poli.estimation.runtime.places import (
+from poli.estimation.runtime.gather import (
     gather_features,
     gather_offsets,
     gather_vectors,
@@ -17,6 +16,7 @@ from poli.estimation.runtime.places import (
     turn_offsets,
 )
 from poli.kernel import kernel
+from poli.simd import larger
 
 
 @kernel(**FAST)

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from poli.estimation.neighborhoods import CELL, choose
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, linear
-from poli.estimation.runtime.encoding import finish
-from poli.estimation.runtime.places import (
+from poli.estimation.runtime.encode import finish
+from poli.estimation.runtime.gather import (
     draw_near,
     gather_features,
     gather_offsets,
@@ -15,6 +14,7 @@ from poli.estimation.runtime.places import (
     own_vectors,
     turn_offsets,
 )
+from poli.kdtree.neighborhoods import CELL, choose
 from poli.kernel import kernel
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from poli.errors import DegenerateError, InputError
 from poli.se3 import inverse
-from poli.tasks.trajectories.pose_errors import PoseErrors, check_trajectories, motions_between, rotation_degrees
+from poli.tasks.trajectory_errors.pose_errors import PoseErrors, check_trajectories, motions_between, rotation_degrees
 from poli.validation import real_array
 
 # Second singular value of the points' covariance against the first, below which they lie on a line. Rounding leaves 1e-16 there:

@@ -10,7 +10,7 @@ from poli.errors import InputError
 from poli.show.figure import pyplot, save_figure
 from poli.tasks.odometry.recording import read_steps
 from poli.tasks.odometry.step import STAGES
-from poli.tasks.trajectories import relative_errors
+from poli.tasks.trajectory_errors import relative_errors
 
 # Colors that stay apart for the color-blind (Okabe and Ito).
 _ESTIMATE, _TRUTH = "#0072b2", "0.55"

@@ -20,7 +20,7 @@ class _Workspace(threading.local):
 _workspace = _Workspace()
 
 
-def room(name: str, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
+def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
     """An array of anything, which is this thread's until it asks for the same name again. Not for what a caller is given."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     kept = _workspace.kept.get(name)

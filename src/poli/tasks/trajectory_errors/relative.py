@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from poli.errors import InputError
-from poli.tasks.trajectories.pose_errors import (
+from poli.tasks.trajectory_errors.pose_errors import (
     PoseErrors,
     check_trajectories,
     motions_between,

@@ -13,7 +13,7 @@ _EXACT = 1e-9  # up to which they are left as they are written
 
 
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class StampedPoses:
     stamps: np.ndarray  # (K,) int64 nanoseconds, ascending, each once
     poses: np.ndarray  # (K, 4, 4)
 
@@ -27,7 +27,7 @@ class Trajectory:
         return np.where(np.abs(self.stamps[rows] - stamps) <= tolerance, rows, -1)
 
 
-def read_trajectory(path: Path, columns: int, separator: str | None = None) -> Trajectory:
+def read_stamped_poses(path: Path, columns: int, separator: str | None = None) -> StampedPoses:
     """Rows of a stamp in nanoseconds and a pose: 12 numbers (3x4, row by row) or 7 (x y z qx qy qz qw), in any order of stamps.
 
     Stamps are read as the integers they are. A stamp that comes twice must bring the same pose.
@@ -53,7 +53,7 @@ def read_trajectory(path: Path, columns: int, separator: str | None = None) -> T
         raise FormatError(f"{path}: {len(differs)} stamps have two different poses, the first is {sorted_stamps[differs[0]]}")
     kept = np.ones(len(stamps), bool)
     kept[again + 1] = False
-    return Trajectory(sorted_stamps[kept], poses[kept])
+    return StampedPoses(sorted_stamps[kept], poses[kept])
 
 
 def read_pose_rows(path: Path, complete: bool = True) -> np.ndarray:  # (K, 4, 4)

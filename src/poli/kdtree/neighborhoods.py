@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
-from poli.estimation.lanes import LANES, count_bits, lowest_bit, not_above, squared_distances
-from poli.kernel import bind, kernel
+from poli.kernel import kernel, over_range
+from poli.simd import LANES, count_bits, lowest_bit, not_above, squared_distances
 from poli.threads import run_chunks
 
 CELL = 4  # points that stand together in a leaf; the first of them is the one that is left of them in a thinned cloud
@@ -32,7 +32,7 @@ _ROUNDED = np.float32(1.0 + 1e-5)
 
 
 def neighborhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarray:  # -> (N, k) int32
-    """Of a tree as `NeighborIndex.tree` gives it; k must be less than the number of points."""
+    """Of a tree as `KDTree.tree` gives it; k must be less than the number of points."""
     count, first = xyz.shape[1], (1 << depth) - 1
     found = np.empty((count, k), np.int32)
     center, scale = 0.5 * (boxes[0, :3] + boxes[0, 3:]), binary_scale(_extent(boxes))
@@ -47,7 +47,7 @@ def neighborhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarra
         bounds, distances = np.empty(count, np.float32), np.empty(room, np.float32)
         indices, nearest = np.empty(room // LANES + 1, np.int32), np.empty(k, np.float32)
         scratch = (leaves, stack, bounds, distances, indices, nearest)
-        bind(_neighborhoods, ranges, rounded, padded, depth, k, ordered, *scratch, found)(begin, end)
+        over_range(_neighborhoods, ranges, rounded, padded, depth, k, ordered, *scratch, found)(begin, end)
 
     if k:
         run_chunks(search, -(-(first + 1) // _BLOCK), smallest=1)

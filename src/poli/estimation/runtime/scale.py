@@ -3,11 +3,11 @@
 import numpy as np
 
 from poli.estimation.architecture import FLATTEST, THINNEST
-from poli.estimation.lanes import larger, smaller
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
 from poli.estimation.runtime.axes import diagonalize
-from poli.estimation.runtime.places import own_features
+from poli.estimation.runtime.gather import own_features
 from poli.kernel import kernel
+from poli.simd import larger, smaller
 
 _MOST_STRETCHED = np.float32(80.0)  # logarithm: float32 ends at 88, and no ellipsoid is stretched so far
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.errors import InputError
-from poli.tasks.trajectories.pose_errors import PoseErrors, check_trajectories, motions_between, path_lengths, rotation_degrees
+from poli.tasks.trajectory_errors.pose_errors import PoseErrors, check_trajectories, motions_between, path_lengths, rotation_degrees
 from poli.validation import real_array, whole_number
 
 KITTI_LENGTHS = (100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0)  # meters
