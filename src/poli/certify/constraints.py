@@ -41,6 +41,6 @@ def _rotation_forms() -> list[np.ndarray]:
 FORMS = np.stack([_form([(0, 0, 1.0)]), *_rotation_forms()])  # (21, 10, 10): A_0 (h^2 = 1), then A_l with y' A_l y = 0
 COUNT = len(FORMS)
 _DIAGONALS = np.einsum("lii->li", FORMS)[:, 1:]
-COLUMN_LENGTHS = np.array([
-    (_DIAGONALS == np.repeat(np.eye(3)[column], 3)).all(axis=1).argmax() for column in range(3)
-])  # which forms say that a column has length one: they add up to diag(-3, 1, ..., 1)
+COLUMN_LENGTHS = np.array(
+    [(np.repeat(np.eye(3)[column], 3) == _DIAGONALS).all(axis=1).argmax() for column in range(3)]
+)  # which forms say that a column has length one: they add up to diag(-3, 1, ..., 1)
