@@ -6,8 +6,8 @@ from poli.kernel import kernel
 
 
 class Spline:
-    """Twice continuously differentiable, through `points` at 0, `spacing`, 2 `spacing` and so on. The first two pieces are one cubic, and
-    so are the last two ("not a knot")."""
+    """Twice continuously differentiable, through `points` at 0, `spacing`, 2 `spacing` and so on. The first two pieces are one
+    cubic, and so are the last two ("not a knot")."""
 
     def __init__(self, points: np.ndarray, spacing: float) -> None:  # (K, D), four points at least
         self._spacing = spacing

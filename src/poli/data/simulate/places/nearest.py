@@ -1,5 +1,5 @@
-"""Which points of a line in the plane are nearest. Points that follow each other on a line lie together, so runs of them are boxed, and
-a run whose box is farther away than what is found already is passed over: all that a tree would do, without one."""
+"""Which points of a line in the plane are nearest. Points that follow each other on a line lie together, so runs of them are boxed,
+and a run whose box is farther away than what is found already is passed over: all that a tree would do, without one."""
 
 import numpy as np
 
