@@ -72,7 +72,7 @@ def ground_triangles(
     )
     values[:, 4] += rng.normal(0.0, ground.roughness, len(values)) * grown
     values[:, 2:4] += rng.normal(0.0, 0.003, (len(values), 1))
-    values[:, 5:] = np.where(np.abs(values[:, 5:]) < 1e-3, 1e-3, values[:, 5:])  # vertices on an edge would give degenerate triangles
+    values[:, 5:] = np.where(np.abs(values[:, 5:]) < 1e-3, 1e-3, values[:, 5:])  # vertices on an edge give degenerate triangles
     corners = cells.settled(values)[cells.faces]
     paved, grass, outer_edge = split(corners, 6)
     road, pavement, inner_edge = split(paved, 5)
