@@ -28,8 +28,8 @@ class Ground:
 
     paving: Paving
     base: Heights
-    beside: Heights  # added abruptly off the pavement: banks, walls, islands
-    relief: Waves  # added gradually off the pavement
+    beside: Heights  # added abruptly off the sidewalk: banks, walls, islands
+    relief: Waves  # added gradually off the sidewalk
     wear: Waves  # of the road's surface
     curb: float
     camber: float  # height of the road's crown above its edges
@@ -37,7 +37,7 @@ class Ground:
     gap: Heights | None = None  # negative where a bridge carries the road and the ground has none
 
     def layers(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N, 5)
-        """Heights of road, pavement and grass where each applies, and the distances to the edges of road and pavement."""
+        """Heights of road, sidewalk and grass where each applies, and the distances to the edges of road and sidewalk."""
         to_road, to_paved = self.paving.distances(xy)
         base = self.base(xy)
         inward = np.clip(-to_road / 4.0, 0.0, 1.0)

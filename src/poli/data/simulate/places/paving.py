@@ -19,7 +19,7 @@ class Strip:
 
     line: np.ndarray  # (K, 2)
     half: float  # half the width of the roadway
-    pavement: float  # width of the pavement next to it
+    pavement: float  # width of the sidewalk next to it
 
     @cached_property
     def _points(self) -> tuple[NearestOnLine, np.ndarray, np.ndarray]:
@@ -66,7 +66,7 @@ class Paving:
     corner: float = 5.0
 
     def distances(self, xy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 2)
-        """Distances to the edge of the roadway and to the outer edge of the pavement: each (N,)."""
+        """Distances to the edge of the roadway and to the outer edge of the sidewalk: each (N,)."""
         road, paved = np.full(len(xy), FAR), np.full(len(xy), FAR)
         for part in self.parts:
             d = part.distance(xy)

@@ -47,7 +47,7 @@ class Site:
         self._taken[self._index(around.reshape(-1, 2))] = True
 
     def claim(self, center: ArrayLike, yaw: float, size: tuple[float, float], off: str = "paved", spare: float = 0.3) -> bool:
-        """Claim a rectangle if it is free, inside the site, and off the pavement (`paved`), the roadway (`road`) or nothing."""
+        """Claim a rectangle if it is free, inside the site, and off the sidewalk (`paved`), the roadway (`road`) or nothing."""
         half = 0.5 * np.asarray(size, float) + 0.25
         steps = [np.linspace(-h, h, int(2 * h / 0.6) + 2) for h in half]
         points = np.stack(np.meshgrid(*steps), axis=-1).reshape(-1, 2)
@@ -79,7 +79,7 @@ class Site:
         return i[:, 0], i[:, 1]
 
     def _edges(self, shape: tuple[int, int]) -> list[np.ndarray]:
-        """Distances to the edges of roadway and pavement on the map, evaluated at every fourth cell and interpolated."""
+        """Distances to the edges of roadway and sidewalk on the map, evaluated at every fourth cell and interpolated."""
         coarse = [np.arange(0, n + 4, 4) for n in shape]
         spots = self.low + _CELL * np.stack(np.meshgrid(*coarse, indexing="ij"), axis=-1)
         layers = self.ground.layers(spots.reshape(-1, 2)).reshape(*spots.shape[:2], 5)

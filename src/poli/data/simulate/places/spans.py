@@ -15,7 +15,7 @@ _UP = np.array([0.0, 0.0, 1.0])
 
 
 def deck(site: Site, line: np.ndarray, half: float, edge: float) -> np.ndarray:  # (K, 2), along the gap in the ground
-    """Add the road, pavements, girders and railings over the gap; return the deck's center line (K, 3)."""
+    """Add the road, sidewalks, girders and railings over the gap; return the deck's center line (K, 3)."""
     rng, left = site.rng, lefts(line)[:, :2]
 
     def strip(offsets: np.ndarray, layer: int) -> np.ndarray:

@@ -37,7 +37,7 @@ def row_of_houses(
     make: HouseMaker,
     chance: float = 0.9,
 ) -> None:
-    """Add houses on both sides of a road's line (K, 2), facing it, `setback` meters from the pavement's outer edge."""
+    """Add houses on both sides of a road's line (K, 2), facing it, `setback` meters from the sidewalk's outer edge."""
     rng = site.rng
     along, heading, left = lengths(line), headings(line), lefts(line)[:, :2]
     for side in (-1.0, 1.0):
@@ -134,7 +134,7 @@ def scatter(site: Site, count: int, within: float = np.inf) -> np.ndarray:
 
 
 def boundaries(site: Site, line: np.ndarray, edge: float, share: float) -> None:
-    """Add stretches of fences, walls and hedges between gardens and pavement."""
+    """Add stretches of fences, walls and hedges between gardens and sidewalk."""
     rng = site.rng
     for side in (-1.0, 1.0):
         s = rng.uniform(0, 10)
@@ -171,7 +171,7 @@ def bushes(site: Site, count: int, within: float = 25.0) -> None:
 
 
 def street_things(site: Site, line: np.ndarray, half: float, pavement: float) -> None:
-    """Add lamps, signs, bins, bollards, people and similar objects to the pavements of a road."""
+    """Add lamps, signs, bins, bollards, people and similar objects to the sidewalks of a road."""
     rng = site.rng
     curbside, back = half + 0.6, half + max(0.9, pavement - 0.5)
     lamps = [furniture.lamp(rng)]
