@@ -185,8 +185,8 @@ MISTAKES = [
     ("simulate drive --sensor eye", r"sensor is 'eye'; expected one of vlp16"),
     ("simulate drive --sensor hdl64", r"sensor is 'hdl64'; .*; did you mean hdl64e\?$"),
     ("simulate drive --place towm", r"unknown kind of place 'towm'; .*; did you mean town\?$"),
-    ("simulate drive --sensor beams.txt", r"beams\.txt, line 2: 'two' is no number"),
-    ("simulate drive --place moon", r"unknown kind of place 'moon'; known are town"),
+    ("simulate drive --sensor beams.txt", r"beams\.txt, line 2: 'two' is not a number"),
+    ("simulate drive --place moon", r"unknown kind of place 'moon'; expected one of town"),
     ("simulate drive --scans 0", r"invalid value for '--scans': "),
     # datasets
     ("odometry nothing", r"nothing: no scans in it, the folder is empty"),
