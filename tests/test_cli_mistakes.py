@@ -166,7 +166,7 @@ MISTAKES = [
     ("densify good.pcd good.pcd", r"input and output are the same; give another name"),
     ("densify good.pcd nowhere/out.pcd", r"folder nowhere does not exist; create it first"),
     ("densify good.pcd out.teapot", r"out\.teapot: .*\.laz$"),
-    ("densify good.npz out.bin", r"intensity only.*\.pcd and \.npz"),
+    ("densify good.npz out.bin", r"intensity only.*\.pcd and \.npz[\w ]*$"),
     ("densify kitti good.xyz", r"good\.xyz: is a file; the output of a folder is a folder"),
     ("densify kitti full", r"full: exists already.* give another name"),
     ("densify kitti kitti/dense", r"lie one in the other"),
@@ -190,7 +190,7 @@ MISTAKES = [
     ("simulate drive --scans 0", r"invalid value for '--scans': "),
     # datasets
     ("odometry nothing", r"nothing: the folder is empty"),
-    ("odometry full", r"full: .*dataset; choose from .*kitti"),
+    ("odometry full", r"full: dataset type .*kitti, helipr"),
     ("odometry mixed", r"mixed: .*\(1 \.npz, 2 \.pcd\); pass --option ending=pcd"),
     ("odometry kitti --dataset kiti", r"unknown dataset 'kiti'; .*; did you mean kitti\?$"),
     ("odometry good.pcd", r"good\.pcd: .*single scan.* folder"),

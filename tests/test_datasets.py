@@ -197,7 +197,7 @@ def test_names_and_options_are_checked(tmp_path):
     with pytest.raises(FormatError, match="folder is empty"):
         poli.dataset("auto", tmp_path)
     (tmp_path / "notes.md").write_text("none")
-    with pytest.raises(FormatError, match="dataset; choose from kitti"):
+    with pytest.raises(FormatError, match=r"dataset type .*kitti, helipr"):
         poli.dataset("auto", tmp_path)
     with pytest.raises(FormatError, match="no such file"):
         guess(tmp_path / "nothing")

@@ -44,7 +44,7 @@ class ScanPair:
 
 
 def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2) -> Iterator[ScanPair]:
-    """Yield pairs simulated at `stations` spots along the route of a place, for `each` random sensors per spot.
+    """Yield pairs simulated at `stations` spots along the route of a place, with `each` of the sensors per spot, chosen at random.
 
     The sensor name "any" stands for a random sensor.
     """

@@ -50,7 +50,7 @@ def check_database(path: Path) -> None:
 
 
 def check_chunks(path: Path, reader: Any) -> None:
-    """Check the total size of the chunks: an index may list a chunk many times, and overlapping chunks are open together."""
+    """Check the total size of the chunks: an index may list a chunk repeatedly, and overlapping ones are inflated together."""
     storages = (
         [storage for one in reader.readers for storage in getattr(one.storage, "storages", [one.storage])] if reader.is2 else []
     )

@@ -82,7 +82,7 @@ def guess(path: str | os.PathLike[str], sequence: str | int | None = None) -> st
     elif scan_ending(place):
         what = f"{place}: is a single scan, not a dataset; pass the folder with the scans"
         raise FormatError(what, argument="poli.read(path)", remedy="read a single scan with {argument}")
-    raise FormatError(f"{place}: unknown type of dataset; choose from {', '.join(_FACTORIES)}")
+    raise FormatError(f"{place}: dataset type not recognized; specify one of {', '.join(_FACTORIES)}")
 
 
 def _check_options(name: str, factory: Callable[..., Dataset], options: dict[str, Any]) -> None:

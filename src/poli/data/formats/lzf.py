@@ -4,7 +4,7 @@ import numpy as np
 
 from poli.kernel import kernel
 
-MAX_EXPANSION = 264 / 2  # an upper bound: the longest copy encodes 264 bytes in three
+MAX_EXPANSION = 264 / 2  # an upper bound: a copy takes at least two bytes and yields at most 264
 
 _HASH_BITS = 14
 _WINDOW = 1 << 13
