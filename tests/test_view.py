@@ -274,7 +274,7 @@ def test_wrong_inputs_are_named(tmp_path, monkeypatch, folder, field):
     for arguments, message in (
         (["gone.pcd"], "gone.pcd: no such file or folder"),
         (["notes.md"], "neither a scan nor an ellipsoid file"),
-        (["empty"], "no scans in it, the folder is empty"),
+        (["empty"], "the folder is empty"),
         (["f.npz"], "f.html: exists already and is no page of poli's"),
         ([scan, "--out", "a.txt"], "--out a.txt: write a page as .html"),
         ([scan, "--png", "a.jpg"], "--png a.jpg"),
