@@ -1,8 +1,8 @@
-"""Who looks at whom: the neighborhoods, frames and interpolations that the network works on. All geometry of the input is here.
+"""The network's input: neighborhoods, frames and interpolations. All geometry of the input is computed here.
 
-Every point gets a frame of its own, the principal axes of its neighbors, and sees its group in that frame, divided by the
-group's radius. So the network's input does not change when the cloud is moved, turned or scaled; its output is turned by the
-frame and multiplied by the local spacing. That makes the ellipsoids equivariant by construction rather than by training.
+Every point has a frame, the principal axes of its neighbors; its group is expressed in that frame and divided by the group's
+radius. So the network's input is invariant to translation, rotation and scaling of the cloud; its output is rotated by the frame
+and multiplied by the local spacing. This makes the ellipsoids equivariant by construction rather than by training.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from poli.threads import run_chunks
 class Level:
     """The points of one level and their groups in the level below (level 0: in the cloud itself)."""
 
-    centers: np.ndarray  # (M,) int32, which points of the level below they are
+    centers: np.ndarray  # (M,) int32, indices of the points in the level below
     frames: np.ndarray  # (M, 3, 3) float32, axes as columns
     neighbors: np.ndarray  # (M, k) int32, into the level below
-    offsets: np.ndarray  # (M, k, 3) float32, in the own frame and radius, none longer than the horizon
+    offsets: np.ndarray  # (M, k, 3) float32, in the frame and radius of the point, clipped to the horizon
     radius: np.ndarray  # (M,) root mean square distance of the group
-    size: int  # how many of the neighbors are the group; at level 0, the head reaches for more
+    size: int  # number of neighbors in the group; at level 0, the head uses more
 
 
 @dataclass(frozen=True)
 class Interpolation:
-    """How the points of a level read the next coarser one."""
+    """How the points of a level interpolate the next coarser one."""
 
     neighbors: np.ndarray  # (M, 3) int32, into the coarser level
-    weights: np.ndarray  # (M, 3) float32, by inverse distance, of sum one
-    offsets: np.ndarray  # (M, 3, 3) float32, in the frame and radius of the reader
+    weights: np.ndarray  # (M, 3) float32, by inverse distance, summing to one
+    offsets: np.ndarray  # (M, 3, 3) float32, in the frame and radius of the fine point
 
 
 @dataclass(frozen=True)
 class Grouping:
     levels: tuple[Level, ...]
     interpolations: tuple[Interpolation, ...]  # from level 1 to 0, from 2 to 1, ...
-    spacing: np.ndarray  # (N,) the length that L is measured in
-    context: np.ndarray  # (N, c) float32, what a point is told beside its group
+    spacing: np.ndarray  # (N,) the unit of length of L
+    context: np.ndarray  # (N, c) float32, additional inputs per point
 
 
 @dataclass(frozen=True)
 class Viewpoint:
-    """Where a scan was taken from and which way was up, in the frame of its points; None where nobody knows."""
+    """Sensor position and up direction of a scan, in the frame of its points; None if unknown."""
 
     position: np.ndarray | None = None  # (3,)
     up: np.ndarray | None = None  # (3,) unit
@@ -60,10 +60,10 @@ class Viewpoint:
 
 def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = Viewpoint()) -> Grouping:  # (N, 3)  # noqa: B008
     check_count(points, architecture)
-    positions = np.ascontiguousarray(points)  # only their differences enter, all in float64
+    positions = np.ascontiguousarray(points)  # only differences are used, all in float64
     index = index_of(positions, architecture)
     near = [index.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
-    rows = index.leaf_order  # where the points of a level, in leaf order, stand in its arrays
+    rows = index.leaf_order  # array rows of a level's points, in leaf order
     # In leaf order, the cell of point i is led by point i // CELL of the next level, and so on.
     wide = [
         rows[:: CELL**level][np.repeat(near[level][:, :count], CELL**level, axis=0)[: len(points)]]
@@ -99,18 +99,20 @@ def check_count(points: np.ndarray, architecture: Architecture) -> None:
 
 
 def check_places(points: np.ndarray, places: Distinct, architecture: Architecture) -> None:
-    """An error where too few points are left once those that coincide count once."""
+    """Raise InputError if too few distinct points remain."""
     check_count(points, architecture)
     if places.rows is not None and len(places.rows) < architecture.least_points:
         raise InputError(
-            f"{len(points)} points, but only {len(places.rows)} that do not coincide; the network needs at least "
+            f"{len(points)} points, but only {len(places.rows)} distinct ones; the network needs at least "
             f"{architecture.least_points}"
         )
 
 
 def seen_from(view: Viewpoint, places: Distinct) -> Viewpoint:
-    """The view of the places. Where points of one place were seen from several, that of the smallest coordinates counts, so that
-    the order of the points does not."""
+    """Return the viewpoint of each place.
+
+    If the points of one place have several viewpoints, the one with the smallest coordinates is used, so the order of the points
+    does not matter."""
     if places.rows is None or places.places is None or view.position is None or view.position.ndim == 1:
         return view
     x, y, z = view.position.T
@@ -119,12 +121,14 @@ def seen_from(view: Viewpoint, places: Distinct) -> Viewpoint:
 
 
 def index_of(positions: np.ndarray, architecture: Architecture) -> KDTree:  # (N, 3)
-    """The tree that a cloud is thinned by. That of a model without a sensor stands in the principal axes of the cloud, pointing to
-    where its points are farther out: so that the points it keeps are the same when the cloud is turned."""
+    """Return the tree that defines the thinned levels of a cloud.
+
+    Without a sensor, it is built in the principal axes of the cloud, each pointing to the side on which points are farther out, so
+    that rotating the cloud does not change which points are kept."""
     if architecture.sensor:
         return KDTree(positions)
     check_range(positions, narrowest=NARROWEST)
-    seen = positions - positions[len(positions) // 2]  # from one of them: an outlier, however far, costs the others no digits
+    seen = positions - positions[len(positions) // 2]  # relative to a point: a far outlier costs the others no digits
     scale = binary_scale(float(np.abs(seen).max()) or 1.0)
     centered = scale * (seen - seen.mean(axis=0))
     axes = np.linalg.eigh(centered.T @ centered)[1]
