@@ -71,7 +71,7 @@ def _extent(boxes) -> float:
 
 
 def thinned(tree, times: int):
-    """Return the tree of the cloud thinned `times` times to every CELL-th point: each time its leaves are the nodes two levels up."""
+    """Return the tree of the cloud thinned `times` times to every CELL-th point: its leaves are the nodes 2 `times` levels up."""
     ranges, boxes, xyz, depth = tree
     step = CELL**times
     return (ranges + step - 1) // step, boxes, np.ascontiguousarray(xyz[:, ::step]), max(0, depth - 2 * times)
