@@ -43,6 +43,7 @@ _UP = np.array([0.0, 0.0, 1.0])
 
 
 def rehearse(number: int) -> None:
+    """Run one of the two lists of the warm-up."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # these clouds are too small, and would warn
         for act in PROCESSES[number]:

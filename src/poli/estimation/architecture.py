@@ -66,9 +66,7 @@ class Architecture:
                 f"architecture: reach is {self.reach}; it must cover the {max(self.neighbors[:2])} neighbors of a group"
             )
         if self.interpolated > CANDIDATES + 1:
-            raise InputError(
-                f"architecture: interpolated is {self.interpolated}; a point chooses among {CANDIDATES + 1} coarse points"
-            )
+            raise InputError(f"architecture: interpolated is {self.interpolated}; expected at most {CANDIDATES + 1}")
         if len(self.wide) >= levels or len(self.wide) > 2 or not all(n > 0 for n in self.wide):
             raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {min(2, levels - 1)}")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
@@ -116,6 +114,7 @@ class Architecture:
 
     @staticmethod
     def from_dict(values: Any) -> Architecture:
+        """Build an architecture from the table in a file of weights or a configuration."""
         if not isinstance(values, dict):
             raise InputError("architecture: expected a table of names and values")
         values = {"neighbors" if name == _BRITISH else name: value for name, value in values.items()}
@@ -131,7 +130,7 @@ class Architecture:
     def searches(self, count: int) -> list[tuple[int, bool]]:
         """For each level of a cloud of `count` points: how many nearest others to search, and whether their order matters.
 
-        Order matters where some user takes only the first few."""
+        Order matters if a later stage uses only the first few."""
         searches = []
         for level in range(self.levels):
             users = (

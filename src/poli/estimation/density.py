@@ -46,6 +46,7 @@ class Seen:
 
     @staticmethod
     def by(model: Model) -> Seen:
+        """Return the density of a model's training data, if its file contains it and the model uses absolute size."""
         scans = model.training.get("scans")
         if not model.architecture.log_scale or not isinstance(scans, dict):
             return Seen()

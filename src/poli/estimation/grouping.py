@@ -44,6 +44,8 @@ class Interpolation:
 
 @dataclass(frozen=True)
 class Grouping:
+    """The network's input for one cloud."""
+
     levels: tuple[Level, ...]
     interpolations: tuple[Interpolation, ...]  # from level 1 to 0, from 2 to 1, ...
     spacing: np.ndarray  # (N,) the unit of length of L
@@ -59,6 +61,7 @@ class Viewpoint:
 
 
 def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = Viewpoint()) -> Grouping:  # (N, 3)  # noqa: B008
+    """Compute the network's input for a cloud."""
     check_count(points, architecture)
     positions = np.ascontiguousarray(points)  # only differences are used, all in float64
     index = index_of(positions, architecture)
@@ -94,6 +97,7 @@ def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = View
 
 
 def check_count(points: np.ndarray, architecture: Architecture) -> None:
+    """Raise InputError if a cloud has too few points."""
     if len(points) < architecture.least_points:
         raise InputError(f"{len(points)} points; the network needs at least {architecture.least_points}")
 

@@ -100,6 +100,7 @@ def _cached(path: str, _changed: int) -> Model:
 
 @cache
 def shipped_models() -> tuple[str, ...]:
+    """Return the names of the shipped models."""
     return tuple(sorted(path.stem for path in _SHIPPED.glob("*.safetensors")))
 
 

@@ -21,6 +21,8 @@ MODEL_FORMAT = "poli model 2"
 
 @dataclass(frozen=True)
 class Model:
+    """A trained network: architecture, weights and calibration."""
+
     name: str
     architecture: Architecture
     calibration: float  # factor for L that makes d'(2C)^-1 d three on average

@@ -19,6 +19,8 @@ _TOLD = ("results", "data_license")  # in the .toml
 
 @dataclass(frozen=True)
 class ModelInfo:
+    """Facts about a shipped model."""
+
     name: str
     about: str  # the first paragraph of the card
     sensors: tuple[str, ...]  # in the training data; `any` stands for random tables of beams; empty for objects
@@ -36,6 +38,7 @@ class ModelInfo:
 
 
 def facts_of(name: str) -> ModelInfo:
+    """Return the facts about a shipped model."""
     card, model = model_card(name), load_model(name)
     content = shipped_file(name, ".safetensors").read_bytes()
     told = _told(name)

@@ -162,6 +162,7 @@ def _columns(points: ScanLike) -> np.ndarray:  # (M, 3) -> (3, M)
 
 @kernel(inline="always")
 def box_distance(boxes, node, x, y, z):
+    """Return the squared distance of (x, y, z) to the box of a node."""
     dx = max(max(boxes[node, 0] - x, x - boxes[node, 3]), 0.0)
     dy = max(max(boxes[node, 1] - y, y - boxes[node, 4]), 0.0)
     dz = max(max(boxes[node, 2] - z, z - boxes[node, 5]), 0.0)

@@ -39,6 +39,8 @@ _CONSTANT = 1.5 * math.log(2.0 * math.pi)  # of the density, which the losses om
 
 @dataclass(frozen=True)
 class AdaptConfig:
+    """Settings of `adapt`."""
+
     steps: int = 1500
     learning_rate: float = 5e-3  # at its peak
     pairs: int = 150  # maximum number of first scans of a pair
@@ -69,6 +71,8 @@ class Judged:
 
 @dataclass(frozen=True)
 class Adaptation:
+    """The result of `adapt`."""
+
     before: Judged
     after: Judged
     kept: bool  # whether the new model is better

@@ -48,6 +48,7 @@ Sizes are those of matches between scans of this log, at similar speeds and in s
 
 
 def write_card(path: Path, log: TrackedLog, base: str, settings: TrainConfig, result: Adaptation) -> None:
+    """Write the card of an adapted model."""
     assert settings.scans is not None
     low, high = min(settings.scans.voxels), max(settings.scans.voxels)
     verdict = "" if result.kept else "\n**No better than the base model; written only because of `force`.**\n"

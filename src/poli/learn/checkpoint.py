@@ -23,6 +23,8 @@ _MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # AdamW's state per parameter
 
 @dataclass(frozen=True)
 class Checkpoint:
+    """The state of a run."""
+
     config: TrainConfig
     step: int  # steps done
     tensors: dict[str, torch.Tensor]  # names start with "network.", "average.", "noise." or "optimizer."
@@ -31,6 +33,7 @@ class Checkpoint:
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint atomically."""
     metadata = {
         "format": _FORMAT,
         "config": checkpoint.config.to_json(),
@@ -40,6 +43,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
+    """Read a checkpoint. Raise FormatError if it is damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -97,4 +101,5 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, torch
 
 
 def part(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """Return the tensors whose names start with this prefix, without it."""
     return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}

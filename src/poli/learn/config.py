@@ -43,6 +43,8 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class ScheduleConfig:
+    """Steps, learning rate and intervals of a run."""
+
     steps: int = 4000
     learning_rate: float = 1e-2  # peak value, reached after the warm-up and followed by a cosine decay
     warmup: int = 100
@@ -71,6 +73,8 @@ class ScheduleConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
+    """All settings of a training run."""
+
     name: str = "objects"
     seed: int = 0
     initial: str = ""  # start from this model instead of random weights: the name of a shipped one, or a .safetensors file

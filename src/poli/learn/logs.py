@@ -12,6 +12,8 @@ from poli.files.failures import writing
 
 
 class CsvLog:
+    """A CSV file with one row per logged step."""
+
     def __init__(self, path: Path, columns: Sequence[str], steps_done: int) -> None:
         self.path, self.columns = path, list(columns)
         before = read_log(path) if path.exists() else []  # raises, rather than overwrite a file that is not a log

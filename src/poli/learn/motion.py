@@ -40,6 +40,7 @@ def log(T: torch.Tensor) -> torch.Tensor:  # (..., 4, 4) -> (..., 6)
 
 
 def left_jacobian_inverse(xi: torch.Tensor) -> torch.Tensor:  # (..., 6) -> (..., 6, 6)
+    """Return the inverse left Jacobian of SE(3), by its series."""
     W, V = hat(xi[..., :3]), hat(xi[..., 3:])
     ad = torch.cat([torch.cat([W, torch.zeros_like(W)], -1), torch.cat([V, W], -1)], -2)
     square = ad @ ad

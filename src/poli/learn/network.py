@@ -26,6 +26,8 @@ from poli.learn.groups import GroupBatch
 
 
 class Network(nn.Module):
+    """The reference network in torch."""
+
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         self.architecture = architecture

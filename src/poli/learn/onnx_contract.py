@@ -48,6 +48,7 @@ def neighbor_counts(architecture: Architecture) -> list[int]:
 
 
 def inputs(architecture: Architecture) -> list[Argument]:
+    """Return the inputs of an exported model, in order."""
     counts = neighbor_counts(architecture)
     origin = "the sensor" if architecture.sensor else "their centroid"
     arguments = [Argument("points", ("N", 3), "float32", f"meters, relative to {origin}: subtract it in double precision")]

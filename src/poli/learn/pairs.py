@@ -24,6 +24,8 @@ from poli.se3 import measured, so3_exp
 
 @dataclass(frozen=True)
 class PairConfig:
+    """How pairs of clouds are drawn from objects."""
+
     points: tuple[int, ...] = (500, 1000)  # the N of a step is drawn from these
     clouds: int = 1  # Q per step at the largest N; more at smaller N, so that every step has about the same number of points
     partners: int = 1  # P per Q
@@ -50,6 +52,8 @@ class PairConfig:
 
 @dataclass(frozen=True)
 class PairBatch:
+    """The training data of one step."""
+
     groups: GroupBatch  # of the clouds, concatenated
     partners: int
     matches: Matches  # clouds * partners rows, those of a cloud adjacent

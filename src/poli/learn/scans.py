@@ -88,6 +88,7 @@ def recorded_scans(
 def draw_scans(
     pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, settling: bool
 ) -> PairBatch:
+    """Draw the batch of a step from pairs of scans; the same generator state gives the same batch."""
     if settling:
         pairs = [_with_faults(pair, config, rng) for pair in pairs]
     clouds = [_cloud(pair, config, rng, settling) for pair in pairs]

@@ -21,6 +21,8 @@ _VALIDATION_SEED = 7
 
 
 class Source(Protocol):
+    """A source of training and validation batches."""
+
     def draw(self, rng: np.random.Generator, settling: bool) -> PairBatch:
         """Draw a batch; the same generator state gives the same batch. If `settling`, partners are as dense as the clouds."""
 
@@ -44,6 +46,8 @@ def open_source(config: TrainConfig, beside: Path, out: Path, made: Callable[[in
 
 
 class ObjectSource:
+    """Batches of clouds drawn from meshes."""
+
     def __init__(self, config: TrainConfig, beside: Path, made: Callable[[int, int], None]) -> None:
         self._config = config
         self._surfaces = training_surfaces(config.data, config.seed, beside, lambda n: made(n, config.data.procedural))

@@ -37,6 +37,7 @@ def training_surfaces(config: DataConfig, seed: int, beside: Path, made: Callabl
 
 
 def validation_surfaces(config: DataConfig, beside: Path) -> tuple[Mesh, ...]:
+    """Return the held-out meshes."""
     files = _read(config.validation_meshes, beside)
     return _procedural(config.validation_procedural, VALIDATION_SEEDS, config.resolution, lambda n: None) + files
 

@@ -33,6 +33,7 @@ def group_tensors(
     hierarchy: Hierarchy,
     architecture: Architecture,
 ) -> GroupBatch:
+    """Compute the network's input from points and their hierarchy."""
     near, centers = hierarchy.near, hierarchy.centers
     levels, sizes = range(architecture.levels), architecture.neighbors
     itself = torch.arange(points.shape[0], device=points.device)

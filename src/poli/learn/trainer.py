@@ -107,6 +107,8 @@ def _alone_in(out: Path, rank: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Processes:
+    """This process's rank, the number of processes, and its device."""
+
     rank: int
     world: int
     device: torch.device
@@ -129,6 +131,8 @@ def process_group() -> Iterator[Processes]:
 
 
 class Run:
+    """A training run in a folder."""
+
     def __init__(self, config: TrainConfig, out: Path, listener: Listener, fresh: bool, processes: Processes, beside: Path) -> None:
         self.config, self.out, self.listener, self.beside = config, out, listener, beside
         self.rank, self.world = rank, world = processes.rank, processes.world
@@ -164,6 +168,7 @@ class Run:
         self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
 
     def finish(self, source: Source | None = None) -> Path:
+        """Train to the end of the schedule and return the path of the model."""
         schedule = self.config.schedule
         if self.finished:
             return self.model_path

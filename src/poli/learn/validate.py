@@ -15,6 +15,8 @@ from poli.learn.pairs import PairBatch
 
 @dataclass(frozen=True)
 class Validation:
+    """Scores on held-out surfaces."""
+
     loss: float  # T-Q-C at the true pose, per match: the same measure for every loss
     normal_rmse: float  # degrees, ignoring the sign
     normal_median: float

@@ -17,6 +17,8 @@ REMEDY = "`python -m poli.building` compiles them all"
 
 @dataclass(frozen=True)
 class Chosen:
+    """The file of compiled code in use, or why there is none."""
+
     level: str | None  # of the file in use, if any
     bundle: Bundle | None
     why_not: str  # why no file is used
@@ -66,11 +68,14 @@ def find(kernel: str, types: str) -> tuple[Bundle | None, str]:
 
 @dataclass(frozen=True)
 class CompiledCode:
+    """A summary of the compiled code for users."""
+
     words: str
     is_ready: bool  # all of it is used
 
 
 def compiled_code() -> CompiledCode:
+    """Summarize which kernels are compiled."""
     code = chosen()
     if code.bundle is None:
         return CompiledCode(f"numba compiles each at its first call, because {code.why_not}; {REMEDY}", False)
