@@ -1,8 +1,8 @@
-"""Who looks at whom: the neighborhoods, frames and interpolations that the network works on. All geometry of the input is here.
+"""The network's input: neighborhoods, frames and interpolations. All geometry of the input is computed here.
 
-Every point gets a frame of its own, the principal axes of its neighbors, and sees its group in that frame, divided by the
-group's radius. So the network's input does not change when the cloud is moved, turned or scaled; its output is turned by the
-frame and multiplied by the local spacing. That makes the ellipsoids equivariant by construction rather than by training.
+Every point has a frame, the principal axes of its neighbors; its group is expressed in that frame and divided by the group's
+radius. So the network's input is invariant to translation, rotation and scaling of the cloud; its output is rotated by the frame
+and multiplied by the local spacing. This makes the ellipsoids equivariant by construction rather than by training.
 """
 
 from __future__ import annotations
@@ -25,29 +25,31 @@ from poli.threads import run_chunks
 class Level:
     """The points of one level and their groups in the level below (level 0: in the cloud itself)."""
 
-    centers: np.ndarray  # (M,) int32, which points of the level below they are
+    centers: np.ndarray  # (M,) int32, indices of the points in the level below
     frames: np.ndarray  # (M, 3, 3) float32, axes as columns
     neighbors: np.ndarray  # (M, k) int32, into the level below
-    offsets: np.ndarray  # (M, k, 3) float32, in the own frame and radius, none longer than the horizon
+    offsets: np.ndarray  # (M, k, 3) float32, in the frame and radius of the point, clipped to the horizon
     radius: np.ndarray  # (M,) root mean square distance of the group
-    size: int  # how many of the neighbors are the group; at level 0, the head reaches for more
+    size: int  # number of neighbors in the group; at level 0, the head uses more
 
 
 @dataclass(frozen=True)
 class Interpolation:
-    """How the points of a level read the next coarser one."""
+    """How the points of a level interpolate the next coarser one."""
 
     neighbors: np.ndarray  # (M, 3) int32, into the coarser level
-    weights: np.ndarray  # (M, 3) float32, by inverse distance, of sum one
-    offsets: np.ndarray  # (M, 3, 3) float32, in the frame and radius of the reader
+    weights: np.ndarray  # (M, 3) float32, by inverse distance, summing to one
+    offsets: np.ndarray  # (M, 3, 3) float32, in the frame and radius of the fine point
 
 
 @dataclass(frozen=True)
 class Grouping:
+    """The network's input for one cloud."""
+
     levels: tuple[Level, ...]
     interpolations: tuple[Interpolation, ...]  # from level 1 to 0, from 2 to 1, ...
-    spacing: np.ndarray  # (N,) the length that L is measured in
-    context: np.ndarray  # (N, c) float32, what a point is told beside its group
+    spacing: np.ndarray  # (N,) the unit of length of L
+    context: np.ndarray  # (N, c) float32, additional inputs per point
 
 
 def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = Viewpoint()) -> Grouping:  # (N, 3)  # noqa: B008
@@ -83,23 +85,26 @@ def _unsorted(values: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 def check_count(points: np.ndarray, architecture: Architecture) -> None:
+    """Raise InputError if a cloud has too few points."""
     if len(points) < architecture.least_points:
         raise InputError(f"{len(points)} points; the network needs at least {architecture.least_points}")
 
 
 def check_places(points: np.ndarray, places: Distinct, architecture: Architecture) -> None:
-    """An error where too few points are left once those that coincide count once."""
+    """Raise InputError if too few distinct points remain."""
     check_count(points, architecture)
     if places.rows is not None and len(places.rows) < architecture.least_points:
         raise InputError(
-            f"{len(points)} points, but only {len(places.rows)} that do not coincide; the network needs at least "
+            f"{len(points)} points, but only {len(places.rows)} distinct ones; the network needs at least "
             f"{architecture.least_points}"
         )
 
 
 def seen_from(view: Viewpoint, places: Distinct) -> Viewpoint:
-    """The view of the places. Where points of one place were seen from several, that of the smallest coordinates counts, so that
-    the order of the points does not."""
+    """Return the viewpoint of each place.
+
+    If the points of one place have several viewpoints, the one with the smallest coordinates is used, so the order of the points
+    does not matter."""
     if places.rows is None or places.places is None or view.position is None or view.position.ndim == 1:
         return view
     x, y, z = view.position.T

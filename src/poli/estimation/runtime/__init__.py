@@ -1,8 +1,8 @@
-"""The trained network on a CPU, torch-free: points to covariances.
+"""Run the trained network on a CPU, torch-free: points to covariances.
 
-Everything runs in the order of the k-d tree's leaves, where the neighbors of a point stand close to it in memory, and in tiles
-that lie in the cache: gathered, multiplied, pooled, and nothing large written. It computes what `learn.network` computes; a test
-holds the two together."""
+Points are processed in the order of the k-d tree's leaves, where the neighbors of a point are close to it in memory, and in tiles
+that fit the cache: each tile is gathered, multiplied and pooled, and no large intermediate array is written. The result is that of
+`learn.network`; a test compares the two."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Level:
 class _Features:
     scalars: np.ndarray  # (M, s) float32
     vectors: np.ndarray  # (M, v, 3) float32, in the common frame
-    mapped: np.ndarray  # (M, m) float32: the scalars through the map that their readers want
+    mapped: np.ndarray  # (M, m) float32: the scalars after the linear map of the next stage
 
 
 def covariances(  # (N, 3) -> (N, 3, 3), (M,)
@@ -54,10 +54,11 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     view: Viewpoint,
     watch: Callable[[str], None] = lambda stage: None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Calibrated covariances, and the spacing of the points around each of the M distinct places. `watch` is called when a stage
-    ends: sampling, neighbors, network, interpolation or network again.
+    """Return calibrated covariances, and the point spacing around each of the M distinct places.
 
-    Points that coincide have one ellipsoid, and neither their number nor the order of the points changes any."""
+    `watch` is called with the name of each stage when it ends: sampling, neighbors, network, interpolation, and network again.
+
+    Coincident points share one ellipsoid. Neither their number nor the order of the points changes the result."""
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not architecture.sensor)
     check_places(points, places, architecture)
@@ -125,7 +126,7 @@ def _read_level(
     following = _following(architecture, weights, number, going_up=True)
     level, above = levels[number], levels[number + 1]
     features = _feature_arrays(len(level.points), architecture, number, following, "up")
-    if number == 0:  # nobody reads vectors from here on
+    if number == 0:  # vectors are not used after this level
         features.vectors = features.vectors[:, :0]
     read = min(architecture.interpolated, 1 + above.near.shape[1])
     args = (
@@ -167,7 +168,7 @@ def _size(moments, frames, lengths, most, scalars, context, order, architecture:
 
 
 def _following(architecture: Architecture, weights: Weights, number: int, going_up: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The map that the readers of a level's scalars want: those of the next level down, of the next level up, or of the head."""
+    """Return the linear map that the next stage applies to a level's scalars: the coarser level, the finer level, or the head."""
     if not going_up and number + 1 < architecture.levels:
         return _map(weights, f"down{number + 1}.feature")
     if number > 0:
