@@ -13,7 +13,7 @@ from poli.data.datasets import (
     SkippedWarning,
 )
 from poli.data.datasets.mulran import T_BASE_OUSTER
-from poli.data.datasets.stamped_poses import Trajectory, read_stamped_poses
+from poli.data.datasets.stamped_poses import StampedPoses, read_stamped_poses
 from poli.errors import FormatError, InputError
 from tiny_sequences import POINTS, floats, line, random_poses
 
@@ -143,11 +143,11 @@ def test_trajectories_refuse_contradictions_and_rounded_stamps(tmp_path):
 def test_nearest_is_the_nearest(rng):
     known = np.unique(rng.integers(0, 1000, 50))
     asked = rng.integers(-50, 1050, 200)
-    rows = Trajectory(known, np.tile(np.eye(4), (len(known), 1, 1))).nearest(asked, 12)
+    rows = StampedPoses(known, np.tile(np.eye(4), (len(known), 1, 1))).nearest(asked, 12)
     distance = np.abs(known - asked[:, None]).min(axis=1)
     np.testing.assert_array_equal(rows >= 0, distance <= 12)
     np.testing.assert_array_equal(np.abs(known[rows] - asked)[rows >= 0], distance[rows >= 0])
-    assert (Trajectory(known[:0], np.zeros((0, 4, 4))).nearest(asked, 12) == -1).all()
+    assert (StampedPoses(known[:0], np.zeros((0, 4, 4))).nearest(asked, 12) == -1).all()
 
 
 # --- MulRan
