@@ -284,7 +284,7 @@ def test_bad_input(tmp_path):
     for words, kind, message in [
         ((source, source), FormatError, "are the same"),
         ((source, source / "dense"), FormatError, "lie one in the other"),
-        ((source, tmp_path / "full"), FormatError, "exists already and is not of this command"),
+        ((source, tmp_path / "full"), FormatError, "full: already exists and was not written by poli densify"),
         ((source, tmp_path / "no" / "dense"), FormatError, r"folder .*no does not exist"),
         ((tmp_path / "nothing", tmp_path / "b"), FormatError, "no such file or folder"),
         ((scan, scan), FormatError, "are the same"),

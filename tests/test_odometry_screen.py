@@ -56,7 +56,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_text("")
     result = run("data", "--sequence", "00", "--out", "taken", code=1)
-    assert "taken: exists already; give another folder" in str(result.exception)
+    assert "taken: already exists; give another folder" in str(result.exception)
 
 
 def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
