@@ -203,7 +203,7 @@ def test_records_keep_every_byte_of_theirs():
         ({"sample_voxel": float("nan")}, "sample_voxel is nan"),
         ({"model": "teapot"}, "model is 'teapot'; expected one of lidar, objects"),
         ({"model": None}, "model is None"),
-        ({"voxel": 1e-6}, "take larger voxels or crop it"),
+        ({"voxel": 1e-6}, "larger voxels or crop it"),
         ({"density": 3}, "densify has no option 'density'; it has per_point, max_sigma"),
     ],
 )
