@@ -93,7 +93,7 @@ def distinct(poses: np.ndarray, scores: np.ndarray, points: np.ndarray, apart: f
 
 
 def refine(surfaces: Surfaces, T: np.ndarray, reach: float, rounds: int = 10) -> np.ndarray:  # (4, 4) -> (4, 4)
-    """Refine a pose by ICP with GICP's weights and certified solves. Points beyond `reach` and opposing normals are ignored."""
+    """Refine a pose by ICP with GICP's weights and certified solves. Soft matches: weights fall to 0 at `reach` and 90 degrees."""
     for _ in range(rounds):
         distance, found = surfaces.nearest(T)
         cosine = np.einsum("ni,ni->n", surfaces.source_normals @ T[:3, :3].T, surfaces.target_normals[found])
