@@ -102,9 +102,7 @@ def _named_loss() -> Iterator[None]:
     try:
         yield
     except BrokenExecutor:
-        raise PoliError(
-            "a worker died, possibly out of memory; retry with fewer workers (finished scans are kept)"
-        ) from None
+        raise PoliError("a worker died, possibly out of memory; retry with fewer workers (finished scans are kept)") from None
 
 
 # --- dask
