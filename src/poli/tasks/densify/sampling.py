@@ -54,7 +54,7 @@ def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  
 
 
 def ellipsoid_places(points: np.ndarray, config: DensifyConfig) -> tuple[np.ndarray, np.ndarray]:  # (N, 3)
-    """Return the returns of a scan (R, 3) and the positions of its ellipsoids (E, 3), even if these are too few to estimate."""
+    """Return the valid returns of a scan (R, 3) and the positions of its ellipsoids (E, 3), even if too few to estimate."""
     _, returns = _returns(points)
     return returns, _group(returns, config.voxel)[0]
 
