@@ -14,8 +14,9 @@ from oracles import seeds
 from poli.data.simulate import SENSORS, scan_of
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
+from poli.estimation.arrangement import Viewpoint
 from poli.estimation.distinct import distinct
-from poli.estimation.grouping import Viewpoint, group
+from poli.estimation.grouping import group
 from poli.estimation.inference import load_model
 from poli.estimation.runtime import arithmetic, covariances
 from poli.voxels import voxel_downsample

@@ -25,7 +25,8 @@ from poli.data.simulate.places import make_place
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import DegenerateError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Viewpoint, group
+from poli.estimation.arrangement import Viewpoint
+from poli.estimation.grouping import group
 from poli.estimation.model import Model
 from poli.kdtree.tree import KDTree
 from poli.show.render import Camera, render_ellipsoids

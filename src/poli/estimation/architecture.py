@@ -31,6 +31,11 @@ Frames = Literal["neighbors", "sensor"]
 _BRITISH = "neighbours"  # how files of weights written before 0.1 spell the name and the kind of frames
 
 
+def tensor_name(stored: str) -> str:
+    """The name of a tensor today; files written before 0.1, the shipped weights among them, spell neighbor with a u (_BRITISH)."""
+    return stored.replace(_BRITISH[:-1], "neighbor")
+
+
 @dataclass(frozen=True)
 class Architecture:
     """A PointNet++-like network. Level 0 is every point; each further level keeps one point in CELL."""

@@ -13,10 +13,10 @@ import numpy as np
 
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
+from poli.estimation.arrangement import Viewpoint, all_neighbors, arrange
 from poli.estimation.distinct import Distinct
-from poli.estimation.frames import drawn_near, group_radii, point_context, principal_frames, sensor_frames, spacing_per_radius
-from poli.kdtree.neighborhoods import CELL, binary_scale, choose
-from poli.kdtree.tree import NARROWEST, KDTree, check_range
+from poli.estimation.frames import drawn_near, group_radii
+from poli.kdtree.neighborhoods import CELL, choose
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
@@ -50,47 +50,36 @@ class Grouping:
     context: np.ndarray  # (N, c) float32, what a point is told beside its group
 
 
-@dataclass(frozen=True)
-class Viewpoint:
-    """Where a scan was taken from and which way was up, in the frame of its points; None where nobody knows."""
-
-    position: np.ndarray | None = None  # (3,)
-    up: np.ndarray | None = None  # (3,) unit
-
-
 def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = Viewpoint()) -> Grouping:  # (N, 3)  # noqa: B008
+    """The arrangement of a cloud in the order of its points, with offsets and interpolations spelled out for torch."""
     check_count(points, architecture)
+    cloud = arrange(points, architecture, view)
+    rows = cloud.order  # where the points of a level, in leaf order, stand in its arrays
+    neighbors, frames, radius, context = (
+        _unsorted(values, rows) for values in (rows[all_neighbors(cloud)], cloud.frames, cloud.radius / cloud.scale, cloud.context)
+    )
     positions = np.ascontiguousarray(points)  # only their differences enter, all in float64
-    index = index_of(positions, architecture)
-    near = [index.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
-    rows = index.leaf_order  # where the points of a level, in leaf order, stand in its arrays
-    # In leaf order, the cell of point i is led by point i // CELL of the next level, and so on.
-    wide = [
-        rows[:: CELL**level][np.repeat(near[level][:, :count], CELL**level, axis=0)[: len(points)]]
-        for level, count in enumerate(architecture.wide, 1)
-    ]
-    neighbors = np.empty((len(points), near[0].shape[1] + sum(w.shape[1] for w in wide)), np.int32)
-    neighbors[rows] = np.concatenate([rows[near[0]], *wide], axis=1)
-    k = min(architecture.neighbors[0], near[0].shape[1])
-    if architecture.frames == "sensor" and view.position is not None and view.up is not None:
-        frames = sensor_frames(points - view.position, view.up)
-    else:
-        frames = principal_frames(positions, np.concatenate([neighbors[:, :k], neighbors[:, near[0].shape[1] :]], axis=1))
-    levels = [_level(positions, positions, np.arange(len(points), dtype=np.int32), frames, neighbors, k)]
+    itself = np.arange(len(points), dtype=np.int32)
+    levels = [_level(positions, positions, itself, frames, neighbors, cloud.size, radius)]
     interpolations = []
     for number, k in enumerate(architecture.neighbors[1:], 1):
         fine, fine_frames, centers = positions, frames, rows[::CELL]
         positions, frames = fine[centers], fine_frames[centers]
-        levels.append(_level(positions, fine, centers, frames, rows[near[number - 1][::CELL, :k]], k))
-        leads = np.empty(len(fine), np.int32)
-        leads[rows] = np.arange(len(fine)) // CELL
-        how = (fine, fine_frames, levels[-2].radius, positions, leads, near[number], architecture.interpolated)
+        around = rows[cloud.near[number - 1][::CELL, :k]]
+        k = around.shape[1]
+        levels.append(_level(positions, fine, centers, frames, around, k, group_radii(positions, fine, around, k)))
+        leads = _unsorted((np.arange(len(fine)) // CELL).astype(np.int32), rows)
+        how = (fine, fine_frames, levels[-2].radius, positions, leads, cloud.near[number], architecture.interpolated)
         interpolations.append(_interpolation(*how))
         rows = np.arange(len(centers), dtype=np.int32)
-    spacing = levels[0].radius * spacing_per_radius(levels[0].size)
-    rays = None if view.position is None else points - view.position
-    told = point_context(levels[0].radius, levels[0].frames, rays, view.up, architecture.log_scale, architecture.sensor)
-    return Grouping(tuple(levels), tuple(interpolations), spacing, told)
+    return Grouping(tuple(levels), tuple(interpolations), _unsorted(cloud.spacing, cloud.order), context)
+
+
+def _unsorted(values: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """From leaf order to the order of the points."""
+    result = np.empty_like(values)
+    result[order] = values
+    return result
 
 
 def check_count(points: np.ndarray, architecture: Architecture) -> None:
@@ -118,23 +107,7 @@ def seen_from(view: Viewpoint, places: Distinct) -> Viewpoint:
     return Viewpoint(view.position[order[first]], view.up)
 
 
-def index_of(positions: np.ndarray, architecture: Architecture) -> KDTree:  # (N, 3)
-    """The tree that a cloud is thinned by. That of a model without a sensor stands in the principal axes of the cloud, pointing to
-    where its points are farther out: so that the points it keeps are the same when the cloud is turned."""
-    if architecture.sensor:
-        return KDTree(positions)
-    check_range(positions, narrowest=NARROWEST)
-    seen = positions - positions[len(positions) // 2]  # from one of them: an outlier, however far, costs the others no digits
-    scale = binary_scale(float(np.abs(seen).max()) or 1.0)
-    centered = scale * (seen - seen.mean(axis=0))
-    axes = np.linalg.eigh(centered.T @ centered)[1]
-    farther = np.where(((centered @ axes) ** 3).sum(axis=0) < 0.0, -1.0, 1.0)
-    return KDTree(seen @ (axes * farther))
-
-
-def _level(positions, below, centers, frames, neighbors, k) -> Level:
-    k = min(k, neighbors.shape[1])
-    radius = group_radii(positions, below, neighbors, k)
+def _level(positions, below, centers, frames, neighbors, k, radius) -> Level:
     offsets = np.empty((*neighbors.shape, 3), np.float32)
     run_chunks(lambda begin, end: _offsets(positions, below, neighbors, frames, radius, begin, end, offsets), len(positions))
     return Level(centers, frames.astype(np.float32), neighbors, offsets, radius, k)

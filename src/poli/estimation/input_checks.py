@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from poli.errors import ViewpointWarning
-from poli.estimation.grouping import Viewpoint
+from poli.estimation.arrangement import Viewpoint
 from poli.estimation.model import Model
 
 _REACH = 5000.0  # meters: no LiDAR on the ground sees as far

@@ -11,8 +11,8 @@ import numpy as np
 from safetensors import safe_open
 
 from poli.errors import DegenerateError, FormatError
-from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Viewpoint
+from poli.estimation.architecture import Architecture, tensor_name
+from poli.estimation.arrangement import Viewpoint
 from poli.estimation.runtime import covariances
 from poli.files.tables import parse_json
 
@@ -57,7 +57,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
                 raise FormatError(f"{path}: of an earlier version, whose networks were others; train it again with `poli train`")
             if metadata.get("format") != MODEL_FORMAT:
                 raise FormatError(f"{path}: not a model; `poli train` writes one as model.safetensors")
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            weights = {tensor_name(name): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         architecture = Architecture.from_dict(parse_json(metadata["architecture"], f"{path}: its architecture"))
         calibration = float(metadata["calibration"])
         name = metadata["name"]

@@ -24,7 +24,8 @@ from poli.data.simulate.places import PLACES
 from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Viewpoint, group
+from poli.estimation.arrangement import Viewpoint
+from poli.estimation.grouping import group
 from poli.kdtree.tree import KDTree
 from poli.learn.config import resolve
 from poli.learn.groups import GroupBatch
