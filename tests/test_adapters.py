@@ -185,7 +185,7 @@ def test_torch_tensors_are_scans(rng):
     np.testing.assert_array_equal(points_of(torch.tensor(points)), points)
     np.testing.assert_array_equal(points_of(torch.tensor(points, requires_grad=True)), points)
     assert Scan.of(torch.tensor(points, dtype=torch.float32)).points.dtype == np.float32
-    with pytest.raises(InputError, match=r"no array can be made of this torch\.Tensor"):
+    with pytest.raises(InputError, match=r"this torch\.Tensor cannot be converted"):
         points_of(torch.tensor(points, dtype=torch.bfloat16))
     with pytest.raises(InputError, match=r"shape \(3, 40\)"):
         points_of(torch.tensor(points.T.copy()))
@@ -245,7 +245,7 @@ def test_damaged_messages_and_other_things_are_named(tmp_path):
         poli.estimate("scan.pcd")
     with pytest.raises(InputError, match="is a path"):
         poli.pca(tmp_path / "scan.pcd")
-    with pytest.raises(InputError, match=r"points: a types.SimpleNamespace; expected a Scan, an \(N, 3\) array"):
+    with pytest.raises(InputError, match=r"points is a types.SimpleNamespace; expected a Scan"):
         points_of(SimpleNamespace(xyz=np.zeros((3, 3))))
     with pytest.raises(InputError, match=r"shape \(\)"):  # a method, as small_gicp has it
         points_of(SimpleNamespace(points=lambda: np.zeros((3, 3))))

@@ -178,4 +178,4 @@ def test_a_tree_that_another_user_began_is_not_gone_on_with(run_poli, monkeypatc
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     code, said = run_poli("densify", "in", "out", *PCA, "--workers", 1)
     assert code == 2
-    assert "was begun by another user" in said
+    assert "was started by another user" in said

@@ -146,7 +146,7 @@ def test_depth_of_tables(tmp_path):
     for text in ("[" * 70 + "]" * 70, "[" * 100_000, '{"a":' * 70 + "1" + "}" * 70):
         with pytest.raises(FormatError, match="here: nested deeper than 64"):
             parse_json(text, "here")
-    with pytest.raises(FormatError, match="here: not readable as JSON: NaN"):
+    with pytest.raises(FormatError, match=r"here: .*JSON.*NaN"):
         parse_json("[NaN]", "here")
     path = tmp_path / "a.toml"
     path.write_text('a.b."c.d".e = 1\ntext = "1.2.3.4"\n')

@@ -81,7 +81,7 @@ def test_simulate_writes_a_dataset_that_reads_back(tmp_path, layout):
     assert ("normal" in first.fields) == (layout == "poli")
     step = np.linalg.norm(drive.poses[1, :3, 3] - drive.poses[0, :3, 3])
     assert step == pytest.approx(0.8, abs=0.1)
-    assert "exists already" in run("simulate", str(out), *options, fails=True)
+    assert "exists" in run("simulate", str(out), *options, fails=True)
 
 
 def test_simulate_names_what_it_knows(tmp_path):

@@ -92,7 +92,7 @@ def test_wrong_certificates_are_named(tmp_path, own):
     kitti(tmp_path / "kitti")
     (tmp_path / "words.pem").write_text("teapot")
     for words, message in (
-        (("--scheduler", "tcp://h:1", *options(cert, cert, key)), "has to begin with tls://"),
+        (("--scheduler", "tcp://h:1", *options(cert, cert, key)), "must begin with tls://"),
         (("--scheduler", "tls://h:1", *options(cert, tmp_path / "nix", key)), "nix: no such file"),
         (("--scheduler", "tls://h:1", *options(cert, tmp_path / "words.pem", key)), "not usable with its key"),
         (("--scheduler", "tls://h:1", "--tls-ca", cert), "belong together"),

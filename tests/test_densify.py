@@ -186,7 +186,7 @@ def test_records_keep_every_byte_of_theirs():
     np.testing.assert_array_equal(rows[len(records) :, :2], np.repeat(before[:, :2], 7, axis=0))
     expected = draw_samples(source.points.astype(np.float64), DensifyConfig(voxel=0.0, **EVERYWHERE))
     np.testing.assert_array_equal(np.stack([dense[a][len(records) :] for a in "xyz"], axis=1), expected.points)
-    with pytest.raises(FormatError, match="here: no field 'z'; there are x, y"):
+    with pytest.raises(FormatError, match="here: no field 'z'; the fields are x, y"):
         densify_records(np.zeros(20, [("x", "f4"), ("y", "f4")]), DensifyConfig(), "here")
     with pytest.raises(FormatError, match="field 'x' is of type int16; only floats"):
         densify_records(np.zeros(20, [("x", "i2"), ("y", "f4"), ("z", "f4")]), DensifyConfig(), "here")
@@ -203,7 +203,7 @@ def test_records_keep_every_byte_of_theirs():
         ({"sample_voxel": float("nan")}, "sample_voxel is nan"),
         ({"model": "teapot"}, "model is 'teapot'; expected one of lidar, objects"),
         ({"model": None}, "model is None"),
-        ({"voxel": 1e-6}, "take larger voxels or crop it"),
+        ({"voxel": 1e-6}, "larger voxels or crop it"),
         ({"density": 3}, "densify has no option 'density'; it has per_point, max_sigma"),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_folder_that_fails_leaves_nothing(tmp_path, rng):
         assert list(tmp_path.iterdir()) == []
     (tmp_path / "out").mkdir()
     write_folder(tmp_path / "out", "x", scans, random_poses(4))
-    with pytest.raises(FormatError, match="exists already"):
+    with pytest.raises(FormatError, match=r"exists.*remove it"):
         write_folder(tmp_path / "out", "x", scans, random_poses(4))
 
 

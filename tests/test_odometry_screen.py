@@ -23,7 +23,7 @@ def test_an_empty_scan_is_predicted_and_reported(tmp_path, drive, sweeps, open_a
     result, summary = in_memory(tmp_path)
     (odd,) = summary["not_tracked"]
     assert (odd["index"], odd["scan"], odd["status"]) == (4, 4, "predicted")
-    assert "warning: scan 4 predicted: only 0 points are left of 0 returns" in result.output
+    assert "warning: scan 4 predicted: only 0 points remain of 0 returns" in result.output
     assert read_steps(tmp_path / "run")[4]["fit"] == ""
     assert summary["evaluation"]["ape_origin"]["count"] == COUNT
     assert "left out of the data: 0.bin: no pose within 0.001 s" in result.output
@@ -45,7 +45,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
         (["--sequence", "00", "--model", "no"], InputError, "expected one of lidar"),
         (["--sequence", "00", "--model", "no.safetensors"], FormatError, "no such model file"),
         (["--sequence", "00", "--against", "scan", "--save-map"], InputError, "leave one of the two out"),
-        (["--sequence", "00", "--min-range", 130], InputError, "no return lies between"),
+        (["--sequence", "00", "--min-range", 130], InputError, "min_range is 130"),
     ]:
         result = run("data", *arguments, code=1)
         assert isinstance(result.exception, kind), result.output
@@ -56,7 +56,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_text("")
     result = run("data", "--sequence", "00", "--out", "taken", code=1)
-    assert "taken: exists already; give another folder" in str(result.exception)
+    assert "taken: already exists; give another folder" in str(result.exception)
 
 
 def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):

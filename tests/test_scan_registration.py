@@ -60,7 +60,7 @@ def test_scans_of_different_places_are_doubted(street):
     source, *_ = street
     world = World(make_place("riverside", 2_000_010))
     elsewhere = sweep(world, SENSOR, Trajectory(world.place.route, Ride(), seed=0).poses, 1.0).clean()
-    with pytest.warns(DoubtfulPose, match=r"only \d+% is found in the target"):
+    with pytest.warns(DoubtfulPose, match=r"only \d+% .* found in the target"):
         assert poli.register(source, elsewhere, preset="vlp16").agreement < 0.3
 
 
@@ -86,7 +86,7 @@ def test_what_is_wrong_is_named(street):
     source, target, _ = street
     with pytest.raises(InputError, match="preset is 'vlp17'; expected one of vlp16"):
         poli.register(source, target, preset="vlp17")
-    with pytest.raises(InputError, match="leave out fields"):
+    with pytest.raises(InputError, match=r"preset: .*source_field"):
         poli.register(source, target, preset="vlp16", source_field=poli.pca(source))
     with pytest.raises(DegenerateError, match="source: 10 points are too few"):
         poli.register(source[:10], target, preset="vlp16")

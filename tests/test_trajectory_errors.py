@@ -187,7 +187,7 @@ def test_a_line_cannot_be_aligned(points):
 @pytest.mark.parametrize(
     ("source", "target", "says"),
     [
-        (np.zeros((4, 3)), np.zeros((5, 3)), "source_points are 4 and target_points are 5"),
+        (np.zeros((4, 3)), np.zeros((5, 3)), "4 source_points but 5 target_points"),
         (np.zeros((4, 2)), np.zeros((4, 3)), r"source_points has shape \(4, 2\)"),
         (np.zeros((4, 3)), np.full((4, 3), np.nan), "target_points has a non-finite entry"),
         (np.zeros((0, 3)), np.zeros((0, 3)), "source_points has shape"),

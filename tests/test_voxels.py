@@ -42,7 +42,7 @@ def test_bad_returns_are_dropped_and_counted():
 def test_refusals():
     with pytest.raises(InputError, match="size"):
         voxel_downsample(np.ones((3, 3)), 0.0)
-    with pytest.raises(InputError, match="far"):
+    with pytest.raises(InputError, match="larger voxels"):
         voxel_downsample(np.array([[1.0, 1, 1], [1e6, 1, 1]]), 0.01)
     with pytest.raises(InputError, match="pick"):
         voxel_downsample(np.ones((3, 3)), 1.0, "last")  # type: ignore[arg-type]

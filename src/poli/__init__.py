@@ -4,9 +4,9 @@ import poli
 
 scan = poli.read("scan.pcd")          # Scan; (N, 3) arrays are accepted wherever a Scan is
 scans = poli.dataset("kitti", path, sequence="07")        # scans in order, with their poses
-field = poli.estimate(points, model="objects")            # Ellipsoids: one Gaussian for each point, by a trained network
-field = poli.pca(scan, k=24)          # the hand-crafted rival, same type
-scan = poli.voxel_downsample(scan, 0.5)                   # one point for each voxel of half a meter
+field = poli.estimate(points, model="objects")            # Ellipsoids: one Gaussian per point, from a trained network
+field = poli.pca(scan, k=24)          # the hand-crafted baseline, same type
+scan = poli.voxel_downsample(scan, 0.5)                   # one point per voxel of half a meter
 dense = poli.densify(scan, per_point=7)                  # Scan: the originals first, then samples of their ellipsoids
 result = poli.register(source, target)                   # the pose between two clouds of one object
 poses = poli.odometry(scans, voxel=0.5)                  # (M, 4, 4), each T_world_scan, world = the first scan
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from poli.tasks.odometry import Odometer, OdometryConfig, odometry
     from poli.voxels import voxel_downsample
 
-# Names load what they need when they are first used: `import poli` itself costs little more than numpy, and no compiler.
+# Names are imported on first use: `import poli` costs little more than importing numpy, and loads no compiler.
 _HOME = {
     "DensifyConfig": "poli.tasks.densify",
     "Ellipsoids": "poli.ellipsoids",

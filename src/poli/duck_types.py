@@ -1,4 +1,4 @@
-"""Clouds of other libraries, told apart by what they have. None of those libraries is imported."""
+"""Clouds of other libraries, recognized by their attributes. None of these libraries is imported."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Tensor(Protocol):
 
 
 def array_in(cloud: Any, name: str) -> Any:
-    """The coordinates that a cloud holds, (N, 3) if it is well formed: the caller checks. Memory is shared where possible."""
+    """Return the coordinates of a cloud, sharing memory if possible. The caller checks that the shape is (N, 3)."""
     if isinstance(cloud, np.ndarray | list | tuple):
         return cloud
     try:
@@ -49,14 +49,14 @@ def array_in(cloud: Any, name: str) -> Any:
         for attribute in ("points", "vertices"):
             if hasattr(cloud, attribute):
                 return np.asarray(getattr(cloud, attribute))
-    except (TypeError, ValueError, RuntimeError) as error:  # a type that numpy has not, a method where numbers should be
-        raise InputError(f"{name}: no array can be made of this {_kind(cloud)} ({str(error)[:100]})") from None
+    except (TypeError, ValueError, RuntimeError) as error:  # a type unknown to numpy, or a method instead of numbers
+        raise InputError(f"{name}: this {_kind(cloud)} cannot be converted to an array ({str(error)[:100]})") from None
     if hasattr(cloud, "__array__"):
         return cloud
     if isinstance(cloud, str | os.PathLike):
         raise InputError(f"{name}: {os.fspath(cloud)!r} is a path; read it with poli.read")
     raise InputError(
-        f"{name}: a {_kind(cloud)}; expected a Scan, an (N, 3) array, a torch tensor, a PointCloud2 message, or a cloud with "
+        f"{name} is a {_kind(cloud)}; expected a Scan, an (N, 3) array, a torch tensor, a PointCloud2 message, or a cloud with "
         "`points` (Open3D, PyVista) or `vertices` (trimesh)"
     )
 

@@ -1,14 +1,14 @@
-"""Errors and warnings of this library. Catch `PoliError` to catch every error; only the command line prints and exits."""
+"""Errors and warnings. `PoliError` is the base of all errors; only the command line prints and exits."""
 
 from collections.abc import Iterable
 
 
 class PoliError(Exception):
-    """Base of every error that this library raises on purpose.
+    """Base class of all errors that this library raises on purpose.
 
-    `message` says what is wrong and names the input. Where an argument is to blame or is the remedy, `argument` is its name and
-    `value` what to give, if that is known. {argument} stands for its name in `message`, and for name and value in `remedy`.
-    `str` spells them as Python does; a front end spells them as an option of its own with `respell`.
+    `message` names the input and says what is wrong. If an argument is wrong or is the remedy, `argument` is its name and `value`
+    the suggested value, if known. The placeholder {argument} becomes the name in `message`, and the name and value in `remedy`.
+    `str` spells them as Python keywords; a front end replaces them with its option names by calling `respell`.
     """
 
     def __init__(self, message: str = "", *, argument: str | None = None, value: object = None, remedy: str | None = None) -> None:
@@ -17,13 +17,13 @@ class PoliError(Exception):
         super().__init__(self._spelled(*_in_python(argument, value)))
 
     def about(self, name: object) -> None:
-        """Put the name of an input before the message, unless it begins with it."""
+        """Prefix the message with the name of an input, unless it already starts with it."""
         if not self.message.startswith(str(name)):
             self.message = f"{name}: {self.message}"
             self.args = (f"{name}: {self.args[0]}",)
 
     def respell(self, name: str | None, given: str = "") -> None:
-        """Call the argument `name` in the message and `given` in the remedy. None: there is no such argument, so no remedy."""
+        """Write the argument as `name` in the message and as `given` in the remedy. If `name` is None, drop the remedy."""
         if self.argument is None:
             return
         if name is None:
@@ -40,7 +40,7 @@ _HERE = "{argument}"
 
 
 def _in_python(argument: str | None, value: object) -> tuple[str, str]:
-    """An argument's name, and how it is given: keywords with their value, expressions as they are."""
+    """Return an argument's name and how to pass it: keywords as name=value, expressions unchanged."""
     if argument is None:
         return "", ""
     return argument, f"{argument}={'' if value is None else repr(value)}" if argument.isidentifier() else argument
@@ -51,11 +51,11 @@ class InputError(PoliError, ValueError):
 
 
 class FormatError(PoliError):
-    """A file is damaged, is not what its name says, or cannot hold what it should."""
+    """A file is damaged, has an unexpected format, or its format cannot store the data."""
 
 
 class WriteError(FormatError):
-    """A file cannot be written where it should: no room, no permission, or a limit."""
+    """A file cannot be written: the disk is full, permission is denied, or a limit is reached."""
 
 
 class DegenerateError(PoliError):
@@ -63,15 +63,15 @@ class DegenerateError(PoliError):
 
 
 class DensityWarning(UserWarning):
-    """A cloud is denser or sparser than what a model has learned from, or too small; the ellipsoids may be bad."""
+    """A cloud is too small, or denser or sparser than the model's training data; the ellipsoids may be inaccurate."""
 
 
 class DoubtfulPose(UserWarning):
-    """A pose was found, but hardly a wall of one scan lies on one of the other; they may be of different places."""
+    """A pose was found, but few upright surfaces of the two scans coincide; the scans may show different places."""
 
 
 class ViewpointWarning(UserWarning):
-    """Points lie where a sensor at the place it is taken to be cannot have seen them; the ellipsoids may be bad."""
+    """Points are not visible from the assumed sensor position; the ellipsoids may be inaccurate."""
 
 
 class MissingExtra(PoliError, ImportError):
@@ -82,7 +82,7 @@ class MissingExtra(PoliError, ImportError):
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """For the end of a message about an unknown name: the nearest that there is, if any is near."""
+    """Return "; did you mean NAME?" with the known name closest to `name`, or "" if none is close."""
     from difflib import get_close_matches
 
     near = get_close_matches(str(name).lower(), list(known), n=1)

@@ -1,4 +1,4 @@
-"""Functions whose keyword arguments are the fields of a configuration."""
+"""Decorator for functions whose keyword arguments are the fields of a configuration."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ R = TypeVar("R")
 def takes_config(kind: type[Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function that takes `config` and, as keywords, the fields of `kind` with the same defaults.
 
-    The keywords are listed for editors and `help`; the function itself reads `config` alone, which is complete by then: the one
-    that was given, or else `kind()`, with each keyword that was given in place of its value.
+    The signature lists the keywords for editors and `help`, but the function reads only `config`. The decorator fills it in: the
+    given config, or else `kind()`, updated with the given keywords.
     """
     names = [field.name for field in fields(kind)]
 

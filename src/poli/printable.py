@@ -1,12 +1,12 @@
-"""Text that came with the data, made fit for a terminal.
+"""Make text from data files safe to print on a terminal.
 
-Names of files, fields and topics may hold anything: sequences that set a terminal's title or clear its screen, marks that reverse
-the direction of writing, bytes that are no UTF-8. They are shown as Python would write them, `\\x1b` for an escape.
+Names of files, fields and topics may contain anything: escape sequences that set the terminal's title or clear its screen, marks
+that reverse the writing direction, bytes that are not UTF-8. They are printed as Python escapes, such as `\\x1b`.
 """
 
 
 def printable(text: object, lines: bool = False) -> str:
-    """`text` without anything that a terminal would act on. With `lines`, line feeds and tabs stay."""
+    """Return `text` with everything escaped that a terminal would interpret. With `lines`, line feeds and tabs are kept."""
     text = str(text)
     if text.isprintable():
         return text
@@ -16,6 +16,6 @@ def printable(text: object, lines: bool = False) -> str:
 
 def _escaped(character: str) -> str:
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # how Python carries a byte that is not UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # Python's surrogate escape of a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return character.encode("unicode_escape").decode("ascii")

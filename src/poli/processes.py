@@ -1,4 +1,4 @@
-"""Worker processes that end with the process that started them, however that ends."""
+"""Worker processes that exit when their parent process exits, even if it is killed."""
 
 import os
 import signal
@@ -13,10 +13,10 @@ from poli.threads import use_one_thread
 
 
 def start_worker() -> None:
-    """For the start of a process in a pool: one thread; Ctrl-C is for the process that hands out the work; none stays behind."""
+    """Initialize a pool process: use one thread, leave Ctrl-C to the parent, and exit when the parent does."""
     use_one_thread()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    warnings.formatwarning = _format_warning  # they name files, and go to the terminal from here
+    warnings.formatwarning = _format_warning  # warnings contain file names and go directly to the terminal
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()

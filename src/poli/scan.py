@@ -1,4 +1,4 @@
-"""A scan: points, and whatever fields travel with them."""
+"""A scan: points with their fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poli.pointcloud2 import PointCloud2, columns_of_cloud, is_pointcloud2, stam
 from poli.se3 import check_pose
 from poli.validation import real_array
 
-_FLOAT32_REACH = 8192.0  # meters: beyond it, float32 steps are wider than a millimeter
+_FLOAT32_REACH = 8192.0  # meters; beyond it, float32 resolution is coarser than a millimeter
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Dropped:
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """Points in the sensor's frame with their fields (time, ring, intensity, ...), row by row.
+    """Points in the sensor frame with per-point fields (time, ring, intensity, ...).
 
-    Points stay in the precision they come in, float32 or float64. A scan stands wherever an (N, 3) array does; `Scan.of` says what
-    else may stand for it.
+    Points keep their precision, float32 or float64. A scan can be passed wherever an (N, 3) array is accepted; `Scan.of` lists the
+    other accepted types.
     """
 
     points: np.ndarray  # (N, 3)
@@ -68,10 +68,10 @@ class Scan:
 
     @classmethod
     def of(cls, cloud: ScanLike, name: str = "points") -> Scan:
-        """The scan that anything with points is: a Scan itself, an (N, 3) array, a torch tensor, a cloud or mesh of Open3D, PyVista
-        or trimesh (its points or vertices), or a PointCloud2 message of ROS with all its fields, without lost returns.
+        """Convert any supported cloud to a Scan: a Scan, an (N, 3) array, a torch tensor, a cloud or mesh of Open3D, PyVista or
+        trimesh (its points or vertices), or a ROS PointCloud2 message with all fields and without invalid returns.
 
-        `poli.read` does more for messages: it makes seconds of the times of their points.
+        For messages, `poli.read` also converts the times of the points to seconds.
         """
         if isinstance(cloud, Scan):
             return cloud
@@ -82,9 +82,9 @@ class Scan:
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, np.ndarray], where: str) -> Scan:  # each (N,) or (N, c)
-        """Columns x, y, z become the points, in the widest of their types; the others become fields."""
+        """Build a scan from columns: x, y, z become the points, in the widest of their types; the others become fields."""
         columns = dict(columns)
-        if not {*"xyz"} & {*columns}:  # some tools write them large
+        if not {*"xyz"} & {*columns}:  # some tools write capitals
             columns = {name.lower() if name in ("X", "Y", "Z") else name: values for name, values in columns.items()}
         missing = [axis for axis in "xyz" if axis not in columns]
         if missing:
@@ -107,18 +107,18 @@ class Scan:
         return f"Scan({len(self)} points, {names}{lost})"
 
     def select(self, rows: np.ndarray) -> Scan:
-        """The rows that a mask or an index array names, with their fields."""
+        """Return the rows selected by a mask or index array, with their fields."""
         return replace(self, points=self.points[rows], fields={n: v[rows] for n, v in self.fields.items()})
 
     def keep(self, *names: str) -> Scan:
-        """The same points with these fields only."""
+        """Return the same points with only these fields."""
         missing = [n for n in names if n not in self.fields]
         if missing:
             raise InputError(f"no field {missing[0]!r} in this scan; it has {', '.join(self.fields) or 'none'}")
         return replace(self, fields={n: self.fields[n] for n in names})
 
     def clean(self) -> Scan:
-        """Without non-finite points and without zero returns (a sensor's mark for 'nothing came back'), counted in `dropped`."""
+        """Remove non-finite points and zero returns (how sensors mark 'no return'), and count them in `dropped`."""
         finite = np.isfinite(self.points).all(axis=1)
         zero = ~self.points.any(axis=1)
         good = finite & ~zero
@@ -128,8 +128,8 @@ class Scan:
         return replace(self.select(good), dropped=self.dropped + lost)
 
     def transform(self, T_target_source: np.ndarray) -> Scan:  # (4, 4)
-        """The points in another frame; fields stay as they are. Float32 points that it would misplace by more than a millimeter
-        (more than 8 km from the new origin) come back in float64."""
+        """Return the scan in another frame; fields are unchanged. The points become float64 where float32 would misplace them by
+        more than a millimeter (farther than 8 km from the new origin)."""
         T = check_pose(T_target_source, "T_target_source")
         moved = self.points.astype(np.float64) @ T[:3, :3].T + T[:3, 3]
         fits = np.abs(moved).max(initial=0.0) < _FLOAT32_REACH
@@ -140,12 +140,12 @@ ScanLike: TypeAlias = Scan | np.ndarray | PointCloud2 | HasPoints | HasVertices 
 
 
 def points_of(scan: ScanLike, name: str = "points", least: int = 1) -> np.ndarray:
-    """The (N, 3) float64 points of anything that `Scan.of` takes, all finite, or an error that names the trouble."""
+    """Return the (N, 3) float64 points of any cloud that `Scan.of` accepts. Raise InputError if some are not finite."""
     points = Scan.of(scan, name).points
     if len(points) < least:
         raise InputError(f"{name} holds {len(points)} points; at least {least} are needed")
     finite = np.isfinite(points)
-    if not finite.all():  # row by row only where it matters: sums along short rows are slow
+    if not finite.all():  # reduce by row only for the message: reductions along short rows are slow
         bad = ~finite.all(axis=1)
         raise InputError(
             f"{name}: {int(bad.sum())} of {len(points)} rows are not finite, the first is row {int(bad.argmax())}; "

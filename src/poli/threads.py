@@ -1,7 +1,7 @@
-"""Split a loop over the cores.
+"""Run a loop in parallel on all cores.
 
-The kernels of this library are compiled without the GIL, so plain threads run them in parallel. That keeps them callable
-from several threads at once and after a fork, which numba's own parallel back ends do not all allow.
+The kernels of this library release the GIL, so plain threads run them in parallel. Unlike with some of numba's parallel back ends,
+they can be called from several threads at once and after a fork.
 """
 
 import os
@@ -12,14 +12,14 @@ from itertools import pairwise
 from poli.errors import InputError
 
 _CHUNKS_PER_THREAD = 2
-# More threads than this bring no speed, only memory: every one has buffers of its own.
+# More threads than this cost memory (each has buffers) and bring no speed.
 _PER_CORE, _ALWAYS_ALLOWED = 4, 16
 
-_pool: tuple[int, ThreadPoolExecutor] | None = None  # and how many threads it has
+_pool: tuple[int, ThreadPoolExecutor] | None = None  # number of threads, pool
 
 
 def thread_count() -> int:
-    """Threads that the library uses: `POLI_NUM_THREADS`, at most four a core (or 16), or every core this process may run on."""
+    """Return the number of threads: `POLI_NUM_THREADS`, at most four per core (or 16), or else all cores of this process."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = os.environ.get("POLI_NUM_THREADS", "")
     if not wanted:
@@ -31,33 +31,33 @@ def thread_count() -> int:
 
 
 def use_one_thread() -> None:
-    """For the processes of a pool that has one for every core."""
+    """Limit this process to one thread. For pools with one process per core."""
     os.environ["POLI_NUM_THREADS"] = "1"
 
 
 def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 256) -> None:
-    """Call `work(begin, end)` on ranges that cover `range(total)`, in parallel where that pays."""
+    """Call `work(begin, end)` on ranges that cover `range(total)`, in parallel if they are large enough."""
     most = thread_count()
     threads = min(most, total // smallest)
     if threads <= 1:
         work(0, total)
         return
-    # A whole number of chunks a thread; a few more than one, since neighborhoods differ in cost.
+    # A whole number of chunks per thread, more than one because neighborhoods differ in cost.
     chunks = threads * min(_CHUNKS_PER_THREAD, max(1, total // (threads * smallest)))
     edges = [total * i // chunks for i in range(chunks + 1)]
-    waiting = iter(list(pairwise(edges)))  # next() of a list's iterator is atomic: whoever is free takes the next
+    waiting = iter(list(pairwise(edges)))  # next() on a list iterator is atomic: an idle thread takes the next chunk
 
     def help_out() -> None:
         for begin, end in waiting:
             work(begin, end)
 
-    # The caller works too: waking one thread less is worth more than the work of small loops.
+    # The caller works too: in small loops, waking a thread takes longer than the work.
     helpers = [_executor(most).submit(help_out) for _ in range(threads - 1)]
     try:
         help_out()
     finally:
         for helper in helpers:
-            if not helper.cancel():  # not begun, in a pool that is busy: nothing is left for it
+            if not helper.cancel():  # a helper that a busy pool has not started yet has nothing left to do
                 helper.result()
 
 

@@ -8,7 +8,7 @@ from poli.errors import InputError
 
 
 def real_array(value: Any, name: str) -> np.ndarray:
-    """`value` as float64, or an error that names it: text, ragged lists and complex numbers are no coordinates."""
+    """Return `value` as a float64 array. Raise InputError for text, ragged lists and complex numbers."""
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
@@ -19,7 +19,7 @@ def real_array(value: Any, name: str) -> np.ndarray:
 
 
 def whole_number(value: Any, name: str, least: int) -> int:
-    """`value` as an int of at least `least`."""
+    """Return `value` as an int that is at least `least`."""
     try:
         number = int(value)
         if number != value or number < least:
@@ -32,7 +32,7 @@ def whole_number(value: Any, name: str, least: int) -> int:
 
 
 def real_number(value: Any, name: str, meaning: str, least: float = 0.0, above: bool = False) -> float:
-    """`value` as a finite float of at least `least`, or `above` it."""
+    """Return `value` as a finite float that is at least `least`, or greater if `above`."""
     try:
         number = float(value)
         if not np.isfinite(number) or number < least or (above and number == least):

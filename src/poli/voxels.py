@@ -1,4 +1,4 @@
-"""One point a voxel: what every LiDAR pipeline does to a scan before it looks for neighbors."""
+"""Voxel grids: downsampling, and voxel numbers of points by hashing."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from poli.scan import Scan, ScanLike
 from poli.validation import real_number
 
 VoxelPick = Literal["mean", "first"]
-VOXELS_REACH = 2**20  # from the middle to a side; three sides in one 64-bit key
-_TIE = 1e-6  # of squared distances to the mean: a thousand times their rounding
+VOXELS_REACH = 2**20  # voxels from the origin to either side; three coordinates fit into one 64-bit key
+_TIE = 1e-6  # relative, of squared distances to the mean: a thousand times their rounding error
 
 
 def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> Scan:
-    """One point for each voxel of `size` meters, in the order of the voxels' first returns.
+    """Return one point per voxel of `size` meters, in the order of the voxels' first points.
 
-    `mean` is the average of the voxel's points (as Open3D and small_gicp do), with the fields of the return nearest to it, so that
-    a ring or a normal stays one that was measured; of two that are as near (two points always are), the one of the smaller x, y, z.
-    `first` is the voxel's first return as it is (as KISS-ICP does), and hangs on the order of the points by definition.
+    `mean` is the average of the points in a voxel, as in Open3D and small_gicp. It receives the fields of the point nearest to the
+    average, so that rings and normals are measured ones. If several points are equally near, which is always so for two, the one
+    with the smallest (x, y, z) is used. `first` is the first point in a voxel, as in KISS-ICP, and depends on the point order.
     """
     size = real_number(size, "size", "a positive number", above=True)
     if pick not in get_args(VoxelPick):
@@ -38,25 +38,25 @@ def voxel_downsample(scan: ScanLike, size: float, pick: VoxelPick = "mean") -> S
 
 
 def check_reach(points: np.ndarray, size: float) -> None:  # (N, 3), finite
-    """An error where a voxel's three numbers would not fit into one key."""
+    """Raise if the three coordinates of a voxel would not fit into one key."""
     with np.errstate(over="ignore"):
         reach = float(np.abs(points).max(initial=0.0)) / np.float64(size)
     if not reach < VOXELS_REACH:
         middle = 0.5 * points.min(axis=0).astype(np.float64) + 0.5 * points.max(axis=0)
         spread = np.abs(points.astype(np.float64) - middle).max()
-        if spread < VOXELS_REACH * np.float64(size):  # coordinates of a map, not of a sensor
+        if spread < VOXELS_REACH * np.float64(size):  # map coordinates instead of sensor coordinates
             raise InputError(
-                f"voxels of {size} m: points lie {np.linalg.norm(middle) / 1000.0:.0f} km from the origin; subtract the sensor's "
-                "position first"
+                f"voxels of {size} m: points lie {np.linalg.norm(middle) / 1000.0:.0f} km from the origin; "
+                "subtract the sensor's position first"
             )
         raise InputError(
-            f"voxels of {size} m: the scan reaches {reach:.0f} voxels far, more than {VOXELS_REACH}; take larger voxels or crop it"
+            f"voxels of {size} m: the scan extends {reach:.0f} voxels, more than {VOXELS_REACH}; use larger voxels or crop it"
         )
 
 
 @kernel(inline="always")
 def voxel_key(point, size):
-    """The three numbers of a point's voxel as one."""
+    """Return the three coordinates of a point's voxel as one integer."""
     key = np.int64(0)
     for a in range(3):
         key = key * (2 * VOXELS_REACH) + np.int64(np.floor(np.float64(point[a]) / size)) + VOXELS_REACH
@@ -65,7 +65,7 @@ def voxel_key(point, size):
 
 @kernel(inline="always")
 def find_slot(keys, numbers, key):
-    """Where a key stands in a table of 2^n slots, or where it belongs: the first slot from its hash on with the key, or with -1."""
+    """Return the slot of a key in a table of 2^n slots: the first slot, starting at its hash, that has the key or is empty (-1)."""
     last = len(numbers) - 1
     slot = ((key ^ (key >> 29)) * np.int64(-7046029254386353131)) >> 20 & last
     while numbers[slot] >= 0 and keys[slot] != key:
@@ -75,7 +75,10 @@ def find_slot(keys, numbers, key):
 
 @kernel
 def voxel_numbers(points, size):
-    """The voxel of each point (N,), numbered as they first appear, and their first points. By hashing: one pass, no sorting."""
+    """Number the voxels in order of appearance. Return the voxel of each point (N,) and the first point of each voxel.
+
+    Uses hashing: one pass, no sorting.
+    """
     slots = 16
     while slots < 2 * len(points):
         slots *= 2
@@ -95,7 +98,7 @@ def voxel_numbers(points, size):
 
 @kernel
 def _means(points, voxels, count):
-    """The mean of each voxel's points, and which of them is nearest to it."""
+    """Return the mean of the points in each voxel, and the index of the point nearest to it."""
     means, members = np.zeros((count, 3)), np.zeros(count, np.int32)
     for i in range(len(points)):
         members[voxels[i]] += 1
@@ -111,7 +114,7 @@ def _means(points, voxels, count):
         least[v] = min(least[v], squared[i])
     for i in range(len(points)):
         v = voxels[i]
-        # A tie is told by rounding, some 1e-16 of the coordinates over the voxel's size: at most 1e-9 within VOXELS_REACH.
+        # Ties differ by rounding error, about 1e-16 of the coordinates over the voxel's size: at most 1e-9 within VOXELS_REACH.
         if squared[i] <= (1.0 + _TIE) * least[v] and (nearest[v] < 0 or _before(points[i], points[nearest[v]])):
             nearest[v] = i
     return means, nearest

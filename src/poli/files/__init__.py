@@ -1,1 +1,1 @@
-"""How files are written and read, whatever they hold."""
+"""Safe reading and writing of files, independent of their format."""

@@ -1,6 +1,6 @@
-"""A file or folder appears whole or not at all: write under a temporary name beside it, then rename.
+"""Write files and folders atomically: under a temporary name in the same folder, then rename.
 
-And no command writes over what it reads, whatever name it is called by.
+Also refuse to overwrite an input, even through a symbolic or hard link.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from poli.errors import FormatError
 from poli.files.failures import writing
 from poli.files.temporary import remove_stale, temporary_file, temporary_folder
 
-Place = Path | int  # of a stream, its descriptor
+Place = Path | int  # a path, or the descriptor of a stream
 
 
 def check_new_file(path: str | os.PathLike[str]) -> None:
-    """What `atomic_path` would refuse, for those who have much to do before they write."""
+    """Raise the errors that `atomic_path` would raise. Call it before a long computation."""
     final = Path(path)
     if final.is_dir():
         raise FormatError(f"{final}: this is a folder; give the name of a file")
-    if final.exists() and not final.is_file():  # a new file would take the place of the device
+    if final.exists() and not final.is_file():  # the rename would replace the device by a file
         raise FormatError(f"{final}: is a device or a pipe; give the name of a file")
     _check_parent(final)
 
 
 def check_new_folder(path: str | os.PathLike[str]) -> None:
-    """What `atomic_folder` would refuse."""
+    """Raise the errors that `atomic_folder` would raise."""
     final = Path(path)
     if final.is_dir():
-        remove_stale(final)  # of a run that was killed: the folder is as good as empty
+        remove_stale(final)  # leftovers of a killed run do not make a folder non-empty
     if final.exists() and (not final.is_dir() or any(final.iterdir())):
-        raise FormatError(f"{final}: exists already; remove it first, or give another name")
+        raise FormatError(f"{final}: already exists; remove it first, or give another name")
     _check_parent(final)
 
 
@@ -45,10 +45,10 @@ def _check_parent(final: Path) -> None:
 
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path to write to; on success it takes the place of `path`, on failure it is removed."""
+    """Yield a temporary path to write to. On success it replaces `path`, on failure it is removed."""
     final = Path(path)
     check_new_file(final)
-    # With the ending, because some writers choose what to write by it.
+    # Keep the suffix: some writers choose the format by it.
     with writing(final), temporary_file(final.parent, final.suffix) as temporary:
         yield temporary
         temporary.replace(final)
@@ -56,11 +56,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a new folder to write to; on success it becomes `path`, which must not exist or be empty; on failure it is removed."""
+    """Yield a new folder to write to. On success it becomes `path`, which must be missing or empty; on failure it is removed."""
     final = Path(path)
     check_new_folder(final)
     with writing(final), temporary_folder(final.parent) as private:
-        # Only this user can enter `private`; what is made in it has the mode that the user's umask asks for.
+        # Only this user can enter `private`; a folder created in it has the mode of the user's umask.
         temporary = private / "new"
         try:
             temporary.mkdir()
@@ -68,24 +68,24 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
             if final.exists():
                 final.rmdir()
             temporary.rename(final)
-        except FormatError as error:  # of a file in it, whose name nobody knows
+        except FormatError as error:  # replace the temporary name, which means nothing to the user
             raise FormatError(str(error).replace(str(temporary), str(final))) from None
 
 
 def refuse_overwriting(out: Place, *inputs: Place, name: object = None) -> None:
     """Raise if `out` is one of the inputs: the same path, or a symbolic or hard link to the same file or folder.
 
-    `name` is what the error calls it, where that is not its path.
+    The error calls the output `name`, or by its path if `name` is None.
     """
     for source in inputs:
         if same_file(out, source):
-            raise FormatError(f"{out if name is None else name}: input and output are the same; give another name for the output")
+            raise FormatError(f"{out if name is None else name}: input and output are the same; choose another output name")
 
 
 def same_file(one: Place, other: Place) -> bool:
     try:
         first, second = os.stat(one), os.stat(other)
-    except (OSError, ValueError):  # one is not there yet, or cannot be
+    except (OSError, ValueError):  # one does not exist yet, or its name is invalid
         return isinstance(one, Path) and isinstance(other, Path) and os.path.realpath(one) == os.path.realpath(other)
-    kept = stat.S_ISREG(first.st_mode) or stat.S_ISDIR(first.st_mode)  # a terminal may well be both
+    kept = stat.S_ISREG(first.st_mode) or stat.S_ISDIR(first.st_mode)  # a terminal may be both input and output
     return kept and os.path.samestat(first, second)

@@ -1,4 +1,4 @@
-"""Why a file cannot be written, in an error that names it and says what to do."""
+"""Turn operating system errors into a WriteError that names the file and a remedy."""
 
 import errno
 import os
@@ -7,31 +7,31 @@ from contextlib import contextmanager
 
 from poli.errors import WriteError
 
-TEMPORARY = ".poli-"  # what temporary names begin with
-_ROOM = "; make room, or choose another place"
+TEMPORARY = ".poli-"  # prefix of temporary names
+_ROOM = "; free some disk space, or choose another folder"
 _REMEDIES = {
-    errno.EACCES: "; choose another place, or change its permissions",
-    errno.EPERM: "; choose another place, or change its permissions",
-    errno.EROFS: "; choose another place",
+    errno.EACCES: "; choose another folder, or change its permissions",
+    errno.EPERM: "; choose another folder, or change its permissions",
+    errno.EROFS: "; choose another folder",
     errno.EEXIST: "; choose another name",
     errno.ENOSPC: _ROOM,
     getattr(errno, "EDQUOT", errno.ENOSPC): _ROOM,
-    errno.EFBIG: "; raise the limit on the size of files (ulimit -f), or choose another place",
+    errno.EFBIG: "; raise the file size limit (ulimit -f), or choose another folder",
 }
 
 
 def reason(error: OSError) -> str:
-    """What the system says, and a remedy where one is known."""
-    if error.errno is None:  # numpy's `tofile` knows only that it failed
+    """Return the system's message, followed by a remedy if one is known."""
+    if error.errno is None:  # numpy's `tofile` does not report why it failed
         return f"{error}; is the disk full?"
     return f"{error.strerror or error}{_REMEDIES.get(error.errno, '')}"
 
 
 @contextmanager
 def writing(path: str | os.PathLike[str], meanwhile: str | os.PathLike[str] | None = None) -> Iterator[None]:
-    """Errors of the disk inside are errors of `path`, but for those of other files, such as one that was to be read.
+    """Raise WriteError for `path` if an OSError occurs inside. Errors that name another file, such as an input, pass through.
 
-    `meanwhile` is a folder where it lies until it is whole.
+    `meanwhile` is the folder that holds the file until it is complete.
     """
     try:
         yield
@@ -43,7 +43,7 @@ def writing(path: str | os.PathLike[str], meanwhile: str | os.PathLike[str] | No
 
 
 def _means(named: object, own: tuple[str, ...]) -> bool:
-    """Whether an error is of one of these, of something in them, or of what has a temporary name."""
+    """Whether the name in an error is one of these paths, is inside one, or is a temporary name."""
     if not isinstance(named, str | bytes):
         return True
     name = os.fsdecode(named)
@@ -53,5 +53,5 @@ def _means(named: object, own: tuple[str, ...]) -> bool:
 
 
 def is_of_the_disk(error: OSError) -> bool:
-    """Whether it says that there is no room, or no writing here: no fault of what was read."""
+    """Whether the disk is full or not writable, as opposed to an error in the input."""
     return error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG, errno.EROFS)

@@ -1,12 +1,12 @@
-"""How much of the memory a file may take before anything has been checked.
+"""Limit the memory that an unchecked file can claim.
 
-A few bytes can promise any number of points, and a compressed block can inflate to a thousand times its size. So counts are
-held against the bytes that are there, and inflated sizes against packed ones. What a file may inflate to:
+A header of a few bytes can declare any number of points, and a compressed block can inflate to a thousand times its size. Readers
+therefore compare counts with the bytes present, and inflated sizes with packed sizes. A file may inflate to
 
-    always to 256 MiB, beyond it to 100 times its size, and never to more than 16 GiB.
+    256 MiB in any case, otherwise 100 times its size, and never more than 16 GiB.
 
-Sensors' data shrink to a half or a tenth, seldom to less. Whoever has a file that is sound and larger sets `POLI_MAX_INFLATED` to
-what it may inflate to, in bytes or as `64G`; worker processes inherit it.
+Sensor data compress to a half or a tenth, rarely to less. To read a valid file that is larger, set `POLI_MAX_INFLATED` to the
+allowed size in bytes, or as `64G`; worker processes inherit it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def largest_inflated(packed: int) -> int:
-    """To how many bytes `packed` ones may inflate."""
+    """Return the number of bytes that `packed` bytes may inflate to."""
     text = os.environ.get(VARIABLE, "").strip()
     if text:
         return _parse(text)
@@ -32,33 +32,36 @@ def largest_inflated(packed: int) -> int:
 
 
 def check_inflated(where: object, packed: int, inflated: int, known: bool = True) -> None:
-    """Before anything is allocated. `where` names the file in the error. Not `known`: there may be more to come."""
+    """Raise if the inflated size exceeds the limit. Call it before allocating.
+
+    `where` names the file in the error. If not `known`, `inflated` is a lower bound of the size.
+    """
     most = largest_inflated(packed)
     if inflated > most:
         size, enough = (f"{inflated}, more", _rounded(inflated)) if known else ("more", f"more, such as {_rounded(4 * most)}")
         raise FormatError(
-            f"{where}: {packed} bytes would inflate to {size} than the {most} that are allowed; "
-            f"if the file is sound, set the environment variable {VARIABLE} to {enough}"
+            f"{where}: {packed} bytes would inflate to {size} than the {most} allowed; "
+            f"if you trust the file, set the environment variable {VARIABLE} to {enough}"
         )
 
 
 class Budget:
-    """What one file inflates to in the course of reading it, block by block."""
+    """The inflated size of one file, counted while it is read block by block."""
 
     def __init__(self, where: object) -> None:
         self.where = where
         self._packed = self._inflated = 0
 
     def room(self, packed: int) -> int:
-        """How many bytes may come out of a block of `packed` ones."""
+        """Return the number of bytes that a block of `packed` bytes may inflate to."""
         return max(0, largest_inflated(self._packed + packed) - self._inflated)
 
     def check(self, packed: int, promised: int) -> None:
-        """Whether a block may become what it says it will."""
+        """Raise if a block may not inflate to the size its header declares."""
         check_inflated(self.where, self._packed + packed, self._inflated + promised)
 
     def spend(self, packed: int, inflated: int) -> None:
-        """Count a block, as far as it was inflated. Blocks that are read twice count twice on both sides."""
+        """Count a block, as far as it was inflated. A block that is read twice counts twice, packed and inflated."""
         check_inflated(self.where, self._packed + packed, self._inflated + inflated, known=False)
         self._packed += packed
         self._inflated += inflated
@@ -72,6 +75,6 @@ def _parse(text: str) -> int:
 
 
 def _rounded(inflated: int) -> str:
-    """A limit that is enough, in the unit that is nearest."""
+    """Return a sufficient limit, rounded up to whole MiB or GiB."""
     unit = max((u for u in "MG" if _UNITS[u] <= inflated), key=_UNITS.__getitem__, default="M")
     return f"{-(-inflated // _UNITS[unit])}{unit}"

@@ -1,7 +1,7 @@
-"""Locks that no process leaves behind: the system lets go of them when the process ends, however it ends.
+"""Locks that the system releases when the process ends, even if it is killed.
 
-A folder is locked itself, so there is no file that could stay, or that somebody could have made a link of. Where that is impossible
-(Windows, some network file systems), a file in the folder is locked instead.
+The folder itself is locked, so no lock file can be left behind or replaced by a link. Where that is impossible (Windows, some
+network file systems), a file in the folder is locked instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK)
 
 
 def try_lock(descriptor: int, wait: bool = False) -> bool | None:
-    """Whether the lock is ours now; None where there are no such locks."""
+    """Try to lock. Return whether this process holds the lock, or None if the system does not support such locks."""
     if fcntl is None:
         return None
     try:
@@ -47,7 +47,7 @@ def try_lock(descriptor: int, wait: bool = False) -> bool | None:
 
 
 def is_still(path: Path, descriptor: int) -> bool:
-    """Whether the name is still that of what was opened, and no link to it."""
+    """Whether the path still names the opened file or folder, and is not a link."""
     try:
         there, here = path.lstat(), os.fstat(descriptor)
     except OSError:
@@ -57,7 +57,7 @@ def is_still(path: Path, descriptor: int) -> bool:
 
 @contextmanager
 def sole_user(folder: Path, refusal: str) -> Iterator[None]:
-    """Hold `folder`, which must exist, against every other process that does the same; one that comes later gets `refusal`."""
+    """Lock `folder`, which must exist. Raise FormatError(refusal) if another process holds it."""
     if fcntl is None:
         with locked_file(folder / _LOCK_FILE, refusal):
             yield
@@ -86,7 +86,7 @@ def locked_file(path: Path, refusal: str) -> Iterator[None]:
             os.close(descriptor)
             if error.errno in _TAKEN:
                 raise FormatError(refusal) from None
-            warnings.warn(f"{path.parent}: this file system has no locks; let no other process write here meanwhile", stacklevel=4)
+            warnings.warn(f"{path.parent}: this file system has no locks; make sure no other process writes here", stacklevel=4)
             yield
             return
         if is_still(path, descriptor) or fcntl is None:
@@ -96,7 +96,7 @@ def locked_file(path: Path, refusal: str) -> Iterator[None]:
         yield
     finally:
         if fcntl is not None:
-            path.unlink(missing_ok=True)  # before the lock is gone: whoever waits for it finds another file, and starts again
+            path.unlink(missing_ok=True)  # before releasing the lock: a waiting process then sees a new file and retries
         os.close(descriptor)
         if fcntl is None:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""PLY files as numpy record arrays: one array per element, each property a field. ascii, and binary of either byte order."""
+"""PLY files as numpy record arrays: one array per element, one field per property. ASCII, and binary in either byte order."""
 
 import os
 from dataclasses import dataclass, field
@@ -31,13 +31,13 @@ class _Element:
 
 
 def read_ply_element(path: str | os.PathLike[str], name: str = "vertex") -> np.ndarray:
-    """The element `name` as a record array in native byte order. The elements before it may hold no lists."""
+    """Return element `name` as a record array in native byte order. Elements before it must not contain lists."""
     path = Path(path)
     with path.open("rb") as file:
         encoding, elements = _read_header(file, path)
         for element in elements:
             if element.has_list:
-                raise FormatError(f"{path}: element '{element.name}' has a list, which only elements after '{name}' may have")
+                raise FormatError(f"{path}: element '{element.name}' contains a list; lists are supported only after '{name}'")
             if element.name == name:
                 return _read_records(file, path, encoding, element)
             _read_records(file, path, encoding, element)
@@ -51,7 +51,7 @@ def write_ply(
     encoding: Encoding = "binary_little_endian",
     comments: tuple[str, ...] = (),
 ) -> None:
-    """Write one element. A field that PLY has no type for (64-bit integers) is an error, never cut short."""
+    """Write one element. Raise FormatError if PLY has no type for a field (64-bit integers)."""
     lines = ["ply", f"format {encoding} 1.0", *(f"comment {c}" for c in comments), f"element {name} {len(records)}"]
     for column in records.dtype.names or ():
         kind = records.dtype[column].str[1:]
@@ -76,7 +76,7 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:
         raw = file.readline(_LONGEST_LINE)
         words = raw.decode("ascii", errors="replace").split()
         if not raw.endswith(b"\n") and words[:1] != ["end_header"]:
-            raise FormatError(f"{path}: the PLY header does not end; the file is cut off or is not PLY")
+            raise FormatError(f"{path}: the PLY header has no end; the file is truncated or not PLY")
         try:
             match words:
                 case ["end_header"]:
@@ -98,7 +98,7 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:
                 case _:
                     raise ValueError
         except (ValueError, KeyError, IndexError):
-            raise FormatError(f"{path}: cannot understand the PLY header line {' '.join(words)[:80]!r}") from None
+            raise FormatError(f"{path}: invalid PLY header line {' '.join(words)[:80]!r}") from None
     raise FormatError(f"{path}: the PLY header is longer than {_LONGEST_HEADER} lines")
 
 
@@ -108,12 +108,12 @@ def _read_records(file: BinaryIO, path: Path, encoding: Encoding, element: _Elem
     except ValueError as error:
         raise FormatError(f"{path}: element '{element.name}': {error}") from None
     left = path.stat().st_size - file.tell()
-    # Checked against the file's size before anything is allocated: a header can promise any number.
+    # Compare with the size of the file before allocating: a header can declare any number.
     needed = element.count * (max(1, 2 * len(element.properties)) if encoding == "ascii" else native.itemsize)
-    if needed > left + (encoding == "ascii"):  # the last line may lack its line feed
+    if needed > left + (encoding == "ascii"):  # the last line may have no line feed
         raise FormatError(
-            f"{path}: the header promises {element.count} of '{element.name}', at least {needed} bytes, but {left} are left; "
-            "the file is cut off or its header is wrong"
+            f"{path}: the header declares {element.count} of '{element.name}', at least {needed} bytes, but {left} are left; "
+            "the file is truncated or its header is wrong"
         )
     if encoding == "ascii":
         return _read_ascii(file, path, native, element)
@@ -135,5 +135,5 @@ def _read_ascii(file: BinaryIO, path: Path, native: np.dtype, element: _Element)
     except (ValueError, UnicodeDecodeError) as error:
         raise FormatError(f"{path}: element '{element.name}': {str(error)[:200]}") from None
     if len(records) != element.count:
-        raise FormatError(f"{path}: the header promises {element.count} of '{element.name}', the file holds {len(records)}")
+        raise FormatError(f"{path}: the header declares {element.count} of '{element.name}', but the file has {len(records)}")
     return records

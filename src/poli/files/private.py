@@ -1,4 +1,4 @@
-"""A folder with a name that anybody can guess, used by one process at a time and written to by one user alone."""
+"""A folder with a predictable name that only one user can write to and only one process uses at a time."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LOCK_FILE = ".poli-lock"
 
 @contextmanager
 def private_folder(folder: Path, refusal: str, make: bool = True) -> Iterator[None]:
-    """Make `folder`, or take it over from a process that ended, and hold it; whoever comes meanwhile gets `refusal`.
+    """Create `folder`, or take it over from a process that ended, and lock it. Other processes get FormatError(refusal).
 
-    A link, a folder of another user, and one that others may write to are refused: what is in them could be anybody's, and what
-    is removed in them could be anything.
+    Links, folders of other users, and folders that others can write to are refused: their contents cannot be trusted, and deleting
+    in them could delete someone else's files.
     """
     if fcntl is None:
         _make(folder, make)
         if folder.is_symlink() or not folder.is_dir():
-            raise FormatError(f"{folder}: is not a folder of poli's; remove it, or choose another name for the output")
+            raise FormatError(f"{folder}: is not a folder created by poli; remove it, or choose another output name")
         with locked_file(folder / LOCK_FILE, refusal):
             yield
         return
@@ -37,7 +37,7 @@ def private_folder(folder: Path, refusal: str, make: bool = True) -> Iterator[No
 
 
 def made_by_another(path: Path) -> bool:
-    """Whether a file or folder belongs to another user; where systems know no users, it does not."""
+    """Whether a file or folder belongs to another user. False on systems without user ids."""
     return hasattr(os, "geteuid") and path.stat().st_uid != os.geteuid()
 
 
@@ -57,7 +57,7 @@ def _hold(folder: Path, refusal: str, make: bool) -> int:
             _check(folder, descriptor)
             if try_lock(descriptor) is False:
                 raise FormatError(refusal)
-            if is_still(folder, descriptor):  # the one who held it may just have removed it
+            if is_still(folder, descriptor):  # the previous holder may just have removed it
                 os.fchmod(descriptor, 0o700)
                 return descriptor
         except BaseException:
@@ -76,13 +76,13 @@ def _open(folder: Path, make: bool) -> int | None:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EACCES):
             raise
-        what = "belongs to somebody else" if error.errno == errno.EACCES else "is not a folder, or is a link"
-        raise FormatError(f"{folder}: {what}; remove it, or choose another name for the output") from None
+        what = "belongs to another user" if error.errno == errno.EACCES else "is not a folder, or is a link"
+        raise FormatError(f"{folder}: {what}; remove it, or choose another output name") from None
 
 
 def _check(folder: Path, descriptor: int) -> None:
     found = os.fstat(descriptor)
     if found.st_uid != os.geteuid():
-        raise FormatError(f"{folder}: belongs to another user; remove it, or choose another name for the output")
+        raise FormatError(f"{folder}: belongs to another user; remove it, or choose another output name")
     if found.st_mode & _OTHERS_WRITE:
-        raise FormatError(f"{folder}: other users may write there; remove it, or choose another name for the output")
+        raise FormatError(f"{folder}: is writable by other users; remove it, or choose another output name")

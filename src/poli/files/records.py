@@ -1,7 +1,7 @@
-"""Arrays and records to files, every byte or an error.
+"""Write arrays and records to files, and raise if any byte cannot be written.
 
-numpy hands a file to C's buffered output, and closes that without looking: on a full disk, `tofile` and `np.save` leave a file that
-is cut off, and say nothing. What is written here goes through Python's files, which look.
+numpy writes through C's buffered output and ignores errors on close: on a full disk, `tofile` and `np.save` silently leave a
+truncated file. The functions here write through Python files, which report such errors.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ _FORMATS = {"f2": "%.5g", "f4": "%.9g", "f8": "%.17g"}
 
 
 def write_array(path: Path, values: np.ndarray) -> None:
-    """The bytes of an array, row by row."""
+    """Write the bytes of an array, row by row."""
     with path.open("wb") as file:
         file.write(np.ascontiguousarray(values).view(np.uint8).data)
 
 
 class Written:
-    """A file that numpy does not recognize as one, and therefore writes to."""
+    """Wrap a file so that numpy does not recognize it and calls its `write`."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.write = file.write
 
 
 def write_text_records(file: BinaryIO, records: np.ndarray, separator: str) -> None:
-    """One line a record, with as many digits as bring every number back exactly."""
+    """Write one line per record, with enough digits to restore every number exactly."""
     names = records.dtype.names or ()
     line = separator.join(_FORMATS.get(records.dtype[n].str[1:], "%d") for n in names) + "\n"
     columns = [records[n].tolist() for n in names]

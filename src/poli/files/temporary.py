@@ -1,7 +1,7 @@
-"""Temporary files and folders that do not outlive their use by more than one run.
+"""Temporary files and folders that are cleaned up by the next run at the latest.
 
-A process that is killed cannot tidy up. So whatever is temporary has a name of ours and is locked while it is used, and the next
-process that writes to the same place removes what has such a name, belongs to this user, and is locked by nobody.
+A killed process cannot clean up. Temporary files therefore have a recognizable name and are locked while in use. The next process
+that writes to the same folder removes entries that have such a name, belong to this user, and are not locked.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from poli.files.failures import TEMPORARY
 from poli.files.locks import CLOSE_ON_EXEC, NO_FOLLOW, fcntl, is_still, try_lock
 
 _NAME = re.compile(rf"{re.escape(TEMPORARY)}[0-9a-f]{{16}}(\..*)?", re.DOTALL)
-_LONGEST_ENDING = 32  # bytes; a name has room for 255
+_LONGEST_ENDING = 32  # bytes; a name may have 255
 
 
 @contextmanager
 def temporary_file(folder: Path, ending: str = "") -> Iterator[Path]:
-    """The path of a new, empty file. Afterwards it is removed, if it has not been moved."""
+    """Yield the path of a new, empty file. It is removed on exit unless it has been moved."""
     _tidy_once(os.path.realpath(folder))
     path, descriptor = _new_file(folder, ending if len(os.fsencode(ending)) <= _LONGEST_ENDING else "")
     try:
@@ -40,7 +40,7 @@ def temporary_file(folder: Path, ending: str = "") -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder(folder: Path | None = None) -> Iterator[Path]:
-    """The path of a new folder that only this user can enter, in `folder` or where the system keeps such things."""
+    """Yield the path of a new folder that only this user can enter, in `folder` or the system's temporary folder."""
     folder = Path(gettempdir()) if folder is None else folder
     _tidy_once(os.path.realpath(folder))
     path, descriptor = _new_folder(folder)
@@ -53,7 +53,7 @@ def temporary_folder(folder: Path | None = None) -> Iterator[Path]:
 
 
 def discard_folder(path: Path) -> None:
-    """Remove a folder. It gets a temporary name first, so that one which is removed by half is not taken for a whole one."""
+    """Remove a folder. It is renamed first, so a partly removed folder is never mistaken for a complete one."""
     discarded = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
     with suppress(OSError):
         path.rename(discarded)
@@ -61,8 +61,8 @@ def discard_folder(path: Path) -> None:
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove what processes that were killed have left in `folder`."""
-    if fcntl is None:  # nothing tells there what is still used
+    """Remove the temporary files that killed processes left in `folder`."""
+    if fcntl is None:  # without locks, files in use cannot be recognized
         return
     try:
         with os.scandir(folder) as entries:
@@ -74,7 +74,7 @@ def remove_stale(folder: Path) -> None:
             _remove_if_stale(path)
 
 
-@lru_cache(maxsize=4096)  # a folder may have a hundred thousand files, and be written to as many times
+@lru_cache(maxsize=4096)  # a run may write a hundred thousand files to one folder
 def _tidy_once(folder: str) -> None:
     remove_stale(Path(folder))
 
@@ -83,11 +83,11 @@ def _new_file(folder: Path, ending: str) -> tuple[Path, int | None]:
     while True:
         path = folder / f"{TEMPORARY}{secrets.token_hex(8)}{ending}"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | CLOSE_ON_EXEC, 0o666)
-        if fcntl is None:  # Windows moves no file that is open
+        if fcntl is None:  # Windows cannot move an open file
             os.close(descriptor)
             return path, None
         try_lock(descriptor, wait=True)
-        if is_still(path, descriptor):  # nobody took it for stale before it was locked
+        if is_still(path, descriptor):  # no other process removed it as stale before it was locked
             return path, descriptor
         os.close(descriptor)
 

@@ -1,4 +1,4 @@
-"""What ellipsoids are good for. Nothing here needs torch."""
+"""Registration, odometry and densification with ellipsoids. None of it needs torch."""
 
 from poli.tasks.fpfh import fpfh
 from poli.tasks.gnc import RobustPose, gnc

@@ -1,4 +1,4 @@
-"""The largest set of matches that all agree with each other: the maximum clique of their consistency graph."""
+"""The largest set of mutually consistent matches: the maximum clique of the consistency graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from poli.kernel import kernel
 from poli.tasks.graph import bitsets, lowest, peel
 from poli.validation import whole_number
 
-NODE_BUDGET = 20_000  # some 20 ms
+NODE_BUDGET = 20_000  # about 20 ms
 _LARGEST_STACK = 1 << 26  # entries of the search's stack: 0.5 GB
 
 
@@ -16,11 +16,11 @@ def maximum_clique(
     adjacency: np.ndarray,  # (K, W) uint64
     node_budget: int = NODE_BUDGET,
 ) -> tuple[np.ndarray, bool]:  # (n,) ascending, exact
-    """A largest clique, and whether it is proven to be one.
+    """Return a maximum clique, and whether it is proven to be one.
 
-    Branch and bound (Tomita; bitsets after San Segundo): a greedy clique first, then vertices whose core number rules them out are
-    dropped, then the search, bounded by greedy coloring. After `node_budget` branches the best clique so far
-    is returned: at least the greedy one, grown from the innermost core outwards, which is also the answer for too large graphs.
+    Branch and bound (Tomita; bitsets after San Segundo): find a greedy clique, drop vertices whose core number rules them out, then
+    search, bounded by greedy coloring. After `node_budget` branches, return the best clique so far. It is at least as large as the
+    greedy one, which is grown from the innermost core outward and is also returned if the graph is too large to search.
     """
     adjacency = bitsets(adjacency)
     budget = whole_number(node_budget, "node_budget", least=0)
@@ -29,7 +29,7 @@ def maximum_clique(
     most = int(cores.max(initial=-1)) + 1
     if len(best) == most:
         return np.sort(best), True
-    # The innermost vertices first: they are colored first, and branched on last.
+    # Innermost vertices first: they are colored first and branched on last.
     kept = order[cores[order] >= len(best)][::-1]
     if (most + 1) * len(kept) > _LARGEST_STACK:
         return np.sort(best), False
@@ -38,9 +38,9 @@ def maximum_clique(
 
 
 def cliques_through(adjacency: np.ndarray, max_cliques: int) -> np.ndarray:  # (K, W) uint64 -> (H, K) bool
-    """For every vertex a greedy clique that holds it, each clique once, larger ones first, at most `max_cliques`.
+    """Return a greedy clique through each vertex, without duplicates, largest first, at most `max_cliques`.
 
-    Where wrong matches happen to form the maximum clique, the right ones are mostly among these.
+    If wrong matches happen to form the maximum clique, one of these usually contains the right ones.
     """
     adjacency = bitsets(adjacency)
     members = np.zeros((len(adjacency), len(adjacency)), bool)
@@ -56,7 +56,7 @@ def cliques_through(adjacency: np.ndarray, max_cliques: int) -> np.ndarray:  # (
 
 @kernel
 def _grow(adjacency, order, fits, clique, size):
-    """Fill a clique greedily: of the vertices in `fits`, from the innermost outwards, every one that fits all before it."""
+    """Grow a clique greedily: visit the vertices in `fits` from the innermost outward, and add those adjacent to all before."""
     for step in range(len(order) - 1, -1, -1):
         v = order[step]
         if (fits[v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
@@ -85,7 +85,7 @@ def _grow_all(adjacency, order, members):
 
 @kernel
 def _induced(adjacency, kept):
-    """The graph of the kept vertices, numbered as they stand in `kept`."""
+    """Return the subgraph of the kept vertices, numbered by their position in `kept`."""
     n = len(kept)
     graph = np.zeros((n, (n + 63) >> 6), np.uint64)
     for i in range(n):
@@ -98,8 +98,8 @@ def _induced(adjacency, kept):
 
 @kernel
 def _color(graph, candidates, needed, order, colors, left, same):
-    """Greedy coloring: a clique has a vertex a color. Lists the vertices of color `needed` and above, the only ones that may
-    lead to a larger clique, in ascending color."""
+    """Color greedily: a clique has at most one vertex per color. List the vertices of color `needed` and above, in ascending color;
+    only these can lead to a larger clique."""
     words = len(candidates)
     left[:] = candidates
     color, count, remaining = 0, 0, True
@@ -124,7 +124,7 @@ def _color(graph, candidates, needed, order, colors, left, same):
 
 @kernel
 def _search(graph, known, depths, budget):
-    """A clique of more than `known` vertices if there is one (else none), and whether the search was completed."""
+    """Return the largest clique found with more than `known` vertices (empty if none), and whether the search was completed."""
     n, words = graph.shape
     candidates = np.zeros((depths + 1, words), np.uint64)
     order, colors = np.empty((depths + 1, n), np.int32), np.empty((depths + 1, n), np.int32)
@@ -134,7 +134,7 @@ def _search(graph, known, depths, budget):
     for v in range(n):
         candidates[0, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
     waiting[0] = _color(graph, candidates[0], known + 1, order[0], colors[0], left, same)
-    depth, nodes = 0, 0  # the depth is the size of the clique at hand
+    depth, nodes = 0, 0  # the depth is the size of the current clique
     while depth >= 0:
         if waiting[depth] == 0 or depth + colors[depth, waiting[depth] - 1] <= known:
             depth -= 1

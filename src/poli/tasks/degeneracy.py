@@ -1,4 +1,4 @@
-"""What an alignment leaves open: motions that no surface resists, such as that along a corridor."""
+"""Degenerate directions of an alignment: motions that no surface constrains, such as along a corridor."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_FACING = 0.5  # a surface resists a motion if it faces it within 60 degrees; what resists less is noise in its normal
-_AGREEING = 0.9  # cosine of the two normals of a match; where they differ more, one of them is wrong, and counts for no direction
-_LEVER = 1.0  # meters from the axis: nearer surfaces say little about a rotation
-_LEAST_SHARE = 0.01  # of the weight of all matches that must resist
+_FACING = 0.5  # a surface constrains a motion within 60 degrees of its normal; beyond that, noise in the normal dominates
+_AGREEING = 0.9  # cosine of the two normals of a match; if they differ more, one is wrong and the match is not counted
+_LEVER = 1.0  # meters from the axis; nearer surfaces constrain a rotation weakly
+_LEAST_SHARE = 0.01  # of the weight of all matches; directions constrained by less are weak
 _LEAST_MATCHES = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class Degeneracy:
-    """Strength of the pose in six directions: the share of the matches' weight that resists a motion along each.
+    """How well the pose is constrained in six directions: the share of the matches' weight that constrains each.
 
-    Directions are tangents (rotation, translation) of the source's frame: three pure rotations, three pure translations.
+    Directions are tangents (rotation, translation) in the source frame: three pure rotations, three pure translations.
     """
 
-    directions: np.ndarray  # (6, 6), a row each
+    directions: np.ndarray  # (6, 6), one per row
     shares: np.ndarray  # (6,)
     weak: np.ndarray  # (6,) bool
 
@@ -30,29 +30,30 @@ class Degeneracy:
 
     @property
     def free(self) -> np.ndarray:  # (6, k)
-        """A basis of the motions that are well held."""
+        """Basis of the well-constrained motions."""
         return self.directions[~self.weak].T
 
     def __str__(self) -> str:
         if not self.any:
-            return "every direction is held"
+            return "every direction is constrained"
         said = []
         for direction, weak in zip(self.directions, self.weak, strict=True):
             if weak:
                 turns = bool(np.abs(direction[:3]).max() > 0)
                 x, y, z = direction[:3] if turns else direction[3:]
                 said.append(f"{'turning about' if turns else 'moving along'} ({x:+.2f}, {y:+.2f}, {z:+.2f})")
-        return "nothing resists " + ", ".join(said)
+        return "unconstrained: " + ", ".join(said)
 
 
 def degeneracy(
     points: np.ndarray,  # (K, 3) matched source points
-    own_normals: np.ndarray,  # (K, 3) of theirs
-    normals: np.ndarray,  # (K, 3) of the surfaces that they lie on, in the source's frame
+    own_normals: np.ndarray,  # (K, 3) of these points
+    normals: np.ndarray,  # (K, 3) of the matched target surfaces, in the source frame
     weights: np.ndarray,  # (K,)
 ) -> Degeneracy:
-    """The directions are the principal ones of the normals (translations) and of the levers p x n (rotations). As in X-ICP, not
-    their eigenvalues decide, which noise in thousands of normals adds up to anything, but how much faces each direction."""
+    """Return how well the matches constrain the pose along the principal directions of the normals (translations) and of the levers
+    p x n (rotations). As in X-ICP, a direction is judged by the matches that face it, not by its eigenvalue, which noise in
+    thousands of normals can make arbitrarily large."""
     weights = weights * (np.abs(np.einsum("ij,ij->i", own_normals, normals)) >= _AGREEING)
     levers = np.cross(points, normals)
     levers /= np.maximum(np.linalg.norm(levers, axis=1, keepdims=True), _LEVER)

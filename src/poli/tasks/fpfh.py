@@ -1,9 +1,9 @@
-"""Fast Point Feature Histograms (Rusu et al. 2009): what the surface around a point looks like, as 33 numbers.
+"""Fast Point Feature Histograms (Rusu et al. 2009): the shape of the surface around a point as 33 numbers.
 
-Two oriented points make three angles that no rigid motion changes. A point's simple histogram (SPFH) counts the angles between it
-and each of its neighbors, 11 bins an angle, and sums to 100 an angle. Its fast histogram adds the neighbors' simple ones,
-weighted by 1 / squared distance and scaled to sum to 100 again. Bins, order and weights are those of Open3D, so that features of
-either may be compared with the other's.
+Two oriented points define three angles that are invariant to rigid motion. A point's simple histogram (SPFH) counts the angles to
+each of its neighbors, with 11 bins per angle that sum to 100. Its fast histogram adds the simple histograms of the neighbors,
+weighted by 1 / squared distance and again scaled to sum to 100. Bins, order and weights are the same as in Open3D, so the features
+of both can be compared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 from poli.validation import real_array, real_number, whole_number
 
-BINS = 11  # an angle
+BINS = 11  # per angle
 SIZE = 3 * BINS
 
 
@@ -27,10 +27,10 @@ def fpfh(
     radius: float,
     max_neighbors: int = 100,
 ) -> np.ndarray:  # (N, 33)
-    """The features of all points, from at most the `max_neighbors` nearest within `radius` (itself included).
+    """Return the feature of each point, from at most the `max_neighbors` nearest points within `radius` (including itself).
 
-    Rotating and shifting the cloud changes nothing. Turning a normal around changes the features of its whole neighborhood, so
-    normals must be oriented by the same rule in all clouds that are to be compared. A point without neighbors has the feature 0.
+    Features are invariant to rotation and translation of the cloud. Flipping a normal changes the features of its neighborhood, so
+    orient the normals of all compared clouds by the same rule. The feature of a point without neighbors is 0.
     """
     points = points_of(points)
     radius = real_number(radius, "radius", "a positive length", above=True)
@@ -43,7 +43,7 @@ def fpfh_of_scales(
     radii: np.ndarray,  # (S,) ascending
     max_neighbors: int,
 ) -> np.ndarray:  # (N, 33 S)
-    """The features of several radii side by side, for little more than the largest alone costs."""
+    """Return the features of several radii, concatenated. The cost is little more than for the largest radius."""
     k = whole_number(max_neighbors, "max_neighbors", least=2)
     distances, indices = KDTree(points).nearest(min(k, len(points)))
     near = indices, distances
@@ -54,10 +54,10 @@ def fpfh_of_scales(
 
 
 def unit_normals(normals: np.ndarray, count: int, name: str = "normals") -> np.ndarray:  # -> (count, 3)
-    """`normals` as contiguous float64, or an error that names them."""
+    """Return `normals` as contiguous float64. Raise InputError if they are not `count` unit vectors."""
     normals = np.ascontiguousarray(real_array(normals, name))
     if normals.shape != (count, 3):
-        raise InputError(f"{name} have shape {normals.shape}; expected ({count}, 3), one a point")
+        raise InputError(f"{name} have shape {normals.shape}; expected ({count}, 3), one per point")
     length = np.linalg.norm(normals, axis=1)
     bad = ~(np.abs(length - 1.0) < 1e-3)
     if bad.any():
@@ -68,7 +68,7 @@ def unit_normals(normals: np.ndarray, count: int, name: str = "normals") -> np.n
 
 @kernel(inline="always")
 def _bin(share):
-    """Of a number in 0..1; rounding may carry it a little past either end."""
+    """Return the bin of a number in 0..1, which rounding may move slightly past either end."""
     return min(max(int(np.floor(BINS * share)), 0), BINS - 1)
 
 
@@ -80,7 +80,7 @@ def _simple(points, normals, indices, distances, radii, begin, end, simple):
         total, scale = 0, 0
         for k in range(indices.shape[1]):
             j, distance = indices[i, k], distances[i, k]
-            while scale < len(radii) and distance >= radii[scale]:  # neighbors come in order: this scale has all of its own
+            while scale < len(radii) and distance >= radii[scale]:  # neighbors are sorted, so this scale is complete
                 simple[i, scale] = counts * (100.0 / max(total, 1))
                 scale += 1
             if scale == len(radii):
@@ -98,7 +98,7 @@ def _simple(points, normals, indices, distances, radii, begin, end, simple):
 
 @kernel(inline="always")
 def _pair(p, a, q, b, distance):
-    """The three angles of two oriented points: one in radians, two as cosines."""
+    """Return the three angles of two oriented points: one in radians, two as cosines."""
     if distance == 0.0:
         return 0.0, 0.0, 0.0
     dx, dy, dz = q[0] - p[0], q[1] - p[1], q[2] - p[2]
@@ -106,7 +106,7 @@ def _pair(p, a, q, b, distance):
     bx, by, bz = b[0], b[1], b[2]
     slope = (ax * dx + ay * dy + az * dz) / distance
     other = (bx * dx + by * dy + bz * dz) / distance
-    if abs(slope) < abs(other):  # the frame stands on the point whose normal is nearer to the line between them
+    if abs(slope) < abs(other):  # the frame is at the point whose normal is closer to the line between them
         ax, ay, az, bx, by, bz = bx, by, bz, ax, ay, az
         dx, dy, dz = -dx, -dy, -dz
         slope = -other
@@ -125,7 +125,7 @@ def _pair(p, a, q, b, distance):
 def _fast(simple, indices, distances, radii, begin, end, fast):
     for i in range(begin, end):
         for s in range(len(radii)):
-            total = 0.0  # of the weights: every neighbor has a histogram that sums to 100 an angle, since it has neighbors
+            total = 0.0  # of the weights: each neighbor's histogram sums to 100 per angle, because it has neighbors
             for k in range(indices.shape[1]):
                 j, distance = indices[i, k], distances[i, k]
                 if distance >= radii[s]:

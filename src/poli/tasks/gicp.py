@@ -1,9 +1,9 @@
-"""GICP on ellipsoids: the pose between two fields from a first guess, by nearest points, with the ellipsoids as weights.
+"""GICP on ellipsoids: estimate the pose between two fields from an initial guess, with nearest points and ellipsoids as weights.
 
 minimize over T   sum_i  w_i rho( d_i' (C_q + R C_p R')^-1 d_i ),   d_i = q_i - (R p_i + t)
 
-q_i is the nearest target mean to the moved p_i, C as `gicp_metric` makes them, rho Cauchy's kernel, whose scale starts wide (a
-guess may be half a meter off) and is halved with every step until it stands at the thickness of surfaces.
+q_i is the target mean nearest to the moved p_i, the C are those of `gicp_metric`, and rho is the Cauchy kernel. Its scale starts
+wide (the guess may be half a meter off) and is halved in every step until it reaches the thickness of surfaces.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from poli.tasks.gicp_metric import GicpPoints, Metric
 from poli.tasks.gicp_sums import NormalEquations, linearize
 from poli.validation import real_number, whole_number
 
-_STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters: a smaller step is the last
-_SAME_MATCHES = 5e-3  # meters: nothing is searched anew until some point has moved so far
-_FIT = 0.1  # meters across a surface, up to which a point lies on it
+_STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters; smaller steps mean convergence
+_SAME_MATCHES = 5e-3  # meters; matches are kept until the points may have moved this far
+_FIT = 0.1  # meters; a point within this distance across a surface lies on it
 _DAMPING = 1e-6
 _DAMPED_OUT = 1e3
-# Residuals of neighboring matches err together. Against the true poses of simulated drives, so many
-# matches weigh like one.
+# The residuals of neighboring matches are correlated. Compared with the true poses of simulated drives, this many
+# matches count as one.
 _MATCHES_PER_INDEPENDENT = 8.0
 
 
 @dataclass(frozen=True)
 class GicpConfig:
     metric: Metric = field(default_factory=Metric)
-    max_distance: float = 2.0  # meters: farther points are no match
-    robust: float = 1.0  # scale of Cauchy's kernel, in standard deviations
-    start: float = 0.5  # meters: the kernel's first scale
+    max_distance: float = 2.0  # meters; points farther apart are not matched
+    robust: float = 1.0  # scale of the Cauchy kernel, in standard deviations
+    start: float = 0.5  # meters: initial scale of the kernel
     iterations: int = 40
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class GicpConfig:
 @dataclass(frozen=True, eq=False)
 class Alignment:
     T_target_source: np.ndarray  # (4, 4)
-    information: np.ndarray  # (6, 6) of the tangent (rotation, translation) of T Exp(xi), scaled by the residuals observed
+    information: np.ndarray  # (6, 6) of the tangent xi = (rotation, translation) of T Exp(xi), scaled by the observed residuals
     matched: int
     overlap: float  # share of the source with a match within `max_distance`
     fit: float  # share of the source that lies on a target surface, within 10 cm across it
@@ -61,12 +61,12 @@ class Alignment:
 
     @property
     def covariance(self) -> np.ndarray:  # (6, 6)
-        """Of the pose; directions that nothing holds are not told by it but by `degeneracy`."""
+        """Covariance of the pose. It does not show unconstrained directions; see `degeneracy`."""
         return np.linalg.inv(self.information + 1e-12 * np.trace(self.information) * np.eye(6))
 
 
 class Target:
-    """A field made ready for sources to be aligned to."""
+    """A field prepared as the target of alignments."""
 
     def __init__(self, field: Ellipsoids | GicpPoints, metric: Metric | None = None) -> None:
         weighed = field if isinstance(field, GicpPoints) else (metric or Metric())(field)
@@ -92,18 +92,18 @@ def gicp(
     start: float = 0.5,
     iterations: int = 40,
 ) -> Alignment:
-    """Find the pose that lays `source` on `target`, near `guess`. To align many sources to one target, see `align`.
+    """Find the pose near `guess` that aligns `source` to `target`. To align many sources to one target, see `align`.
 
     Args:
         source: the ellipsoids to move.
         target: the ellipsoids to move them to.
         guess: T_target_source to start from; the identity if not given.
-        config: the options as one object. Keywords given beside it override its values.
-        metric: how ellipsoids weigh matches.
-        max_distance: meters; points farther apart are no match.
-        robust: scale of Cauchy's kernel, in standard deviations.
-        start: meters, the kernel's first scale.
-        iterations: at most.
+        config: the options as one object. Keywords override its values.
+        metric: how ellipsoids become weights of matches.
+        max_distance: meters; points farther apart are not matched.
+        robust: scale of the Cauchy kernel, in standard deviations.
+        start: initial scale of the kernel, in meters.
+        iterations: maximum number of iterations.
     """
     config = config or GicpConfig()
     if not len(source):
@@ -113,7 +113,7 @@ def gicp(
 
 
 def align(source: GicpPoints, target: Target, guess: np.ndarray, config: GicpConfig) -> Alignment:  # guess (4, 4)
-    """A direction that nothing holds stays as it was guessed."""
+    """Align `source` to a prepared target. Unconstrained directions keep the value of the guess."""
     found = _minimize(source, target, guess, config, None)
     if not found.degeneracy.any or not found.matched:
         return found
@@ -123,13 +123,13 @@ def align(source: GicpPoints, target: Target, guess: np.ndarray, config: GicpCon
 
 
 def _minimize(source: GicpPoints, target: Target, guess: np.ndarray, config: GicpConfig, free: np.ndarray | None) -> Alignment:
-    """Gauss-Newton with Levenberg's damping, in the span of the columns of `free` (6, k)."""
+    """Run Gauss-Newton with Levenberg damping in the span of the columns of `free` (6, k)."""
     basis = np.eye(6) if free is None else free
     extent = float(np.sqrt((source.means**2).sum(axis=1).mean())) if len(source) else 1.0
     match = np.full(len(source), -1, np.int32)
     target_side = (target.index.leaf_order, target.weighed.covariances, target.weighed.weights)
     source_side = (np.ascontiguousarray(source.means), source.covariances, source.weights)
-    # A residual across two agreeing surfaces has the standard deviation sqrt(2) thickness, and that is the kernel's unit.
+    # The kernel's unit is sqrt(2) thickness, the standard deviation of a residual across two agreeing surfaces.
     scale = max(config.robust, config.start / (np.sqrt(2.0) * config.metric.thickness))
     T, best, damping, moved = guess, None, _DAMPING, np.inf
     converged, iteration = False, 0
@@ -141,7 +141,7 @@ def _minimize(source: GicpPoints, target: Target, guess: np.ndarray, config: Gic
         if not equations.matched or not basis.shape[1]:
             best = (T, equations)
             break
-        if best is not None and _mean_cost(equations) > _mean_cost(best[1]):  # at one scale: the step was too long
+        if best is not None and _mean_cost(equations) > _mean_cost(best[1]):  # at the same scale: the step was too long
             T, equations, damping = best[0], best[1], damping * 16.0
             if damping > _DAMPED_OUT:
                 converged = True

@@ -1,11 +1,11 @@
-"""How ellipsoids enter GICP: what becomes of a covariance before it weighs a match.
+"""Convert ellipsoids to the covariances and weights that GICP uses.
 
-A learned covariance says where the matched point of another scan will lie, and it is right about that: matched points differ by
-N(0, 2 C). Yet used as it is, it is a poor weight. Along a surface the nearest point of another scan is near wherever the scan was
-taken: that part of the residual is small because the nearest point was chosen, not because the pose is right, and a weight that
-believes it holds the pose back. Only what lies across a surface tells of the pose. So a point becomes a plane: its direction is
-the ellipsoid's, its variance across is one for all, along it is a meter (GICP's regularization, with POLI's directions). What
-the network says of the size is kept as trust: a point whose ellipsoid is thick, in a bush or at an edge, counts for less.
+A learned covariance predicts where the matched point of another scan is, and the prediction is right: matched points differ by
+N(0, 2 C). Used directly, it is still a poor weight. Along a surface, the residual is small because the nearest point was chosen,
+not because the pose is right, and weighting it holds the pose back. Only the residual across the surface carries information about
+the pose. Each point therefore becomes a plane with the ellipsoid's normal, the same variance across for all points, and a standard
+deviation of 1 m along it (GICP's regularization with POLI's directions). The size of the ellipsoid enters as a weight: points with
+thick ellipsoids, in a bush or at an edge, count less.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ MetricKind = Literal["surfaces", "raw"]
 
 @dataclass(frozen=True)
 class Metric:
-    """`surfaces`: variances (thickness^2, 1, 1) along the ellipsoid's axes, weight trust^2 / (trust^2 + its least variance).
-    `raw`: the covariance as it is, thickened by `thickness`, weight one; the paper's way."""
+    """How ellipsoids become weights of matches.
+
+    `surfaces`: variances (thickness^2, 1, 1) along the ellipsoid's axes, weight trust^2 / (trust^2 + smallest variance).
+    `raw`: the covariance plus thickness^2, weight 1, as in the paper.
+    """
 
     kind: MetricKind = "surfaces"
-    thickness: float = 0.01  # meters: one sigma across a surface, sensor noise included; no covariance is thinner
-    trust: float = 0.15  # meters: ellipsoids as thick as this count half
+    thickness: float = 0.01  # meters: one sigma across a surface, including sensor noise; no covariance is thinner
+    trust: float = 0.15  # meters: ellipsoids this thick have weight 0.5
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(MetricKind):
@@ -54,13 +57,13 @@ class Metric:
 
 @dataclass(frozen=True, eq=False)
 class GicpPoints:
-    """Points as GICP takes them."""
+    """Points with the covariances and weights that GICP uses."""
 
     means: np.ndarray  # (N, 3)
     covariances: np.ndarray  # (N, 3, 3)
     weights: np.ndarray  # (N,)
     normals: np.ndarray  # (N, 3)
-    flatness: np.ndarray  # (N,) from 0, where the thinnest axis might as well be another, to 1
+    flatness: np.ndarray  # (N,) from 0, where the normal is undetermined, to 1
 
     def __len__(self) -> int:
         return len(self.means)

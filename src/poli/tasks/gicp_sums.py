@@ -1,4 +1,4 @@
-"""One linearization of GICP: every source point's match, and the normal equations of the pose, in one pass over the points."""
+"""One linearization of GICP: match the source points and sum up the normal equations in one pass."""
 
 import numpy as np
 
@@ -6,15 +6,15 @@ from poli.kdtree.tree import STACK, box_distance
 from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
-BLOCK = 256  # points whose sums are kept apart: so the answer does not hang on how many threads there are
-_HESSIAN = 21  # numbers of a symmetric 6x6 matrix
+BLOCK = 256  # points per partial sum; fixed, so that the result does not depend on the number of threads
+_HESSIAN = 21  # distinct entries of a symmetric 6x6 matrix
 _COST, _TOTAL, _MATCHED = 27, 28, 29
 SUMS = 30
 _UPPER = np.triu_indices(6)
 
 
 class NormalEquations:
-    """What a pass over the points yields: H dx = -g for the tangent `dx` of `T Exp(dx)`."""
+    """Normal equations H dx = -g for the tangent `dx` of `T Exp(dx)`."""
 
     def __init__(self, sums: np.ndarray) -> None:  # (SUMS,)
         upper = np.zeros((6, 6))
@@ -33,7 +33,7 @@ def linearize(
     T: np.ndarray,  # (4, 4) T_target_source
     max_distance: float,  # meters
     scale: float,  # of the robust kernel, in standard deviations
-    match: np.ndarray,  # (N,) int32, in leaf order, -1: none; searched anew if `search`
+    match: np.ndarray,  # (N,) int32, in leaf order, -1: none; updated if `search`
     search: bool,
 ) -> NormalEquations:
     blocks = -(-len(source[0]) // BLOCK)
@@ -45,7 +45,7 @@ def linearize(
 
 @kernel(inline="always")
 def _nearest_one(ranges, boxes, xyz, depth, x, y, z, limit, best, waiting, waiting_distance):
-    """The nearest point within the squared distance `limit`, or `best`, which is known to be that near."""
+    """Return the nearest point within the squared distance `limit`, or else `best`, which is at that distance."""
     first_leaf = (1 << depth) - 1
     waiting[0], waiting_distance[0], top = 0, 0.0, 1
     while top > 0:
@@ -79,8 +79,8 @@ def _nearest_one(ranges, boxes, xyz, depth, x, y, z, limit, best, waiting, waiti
 def _linearize(
     ranges, boxes, xyz, depth, order, C_q, weight_q, points, C_p, weight_p, T, gate2, scale2, search, match, begin, end, sums
 ):  # fmt: skip
-    """d = q - (R p + t) and J = dd/d(rotation, translation) = [R hat(p), -R] under T Exp(dx); its weight is the inverse of
-    C_q + R C_p R', times the two points' weights, times Cauchy's 1 / (1 + d'Wd / scale^2)."""
+    """Sum up the normal equations of d = q - (R p + t), J = dd/d(rotation, translation) = [R hat(p), -R] under T Exp(dx). The
+    weight is the inverse of C_q + R C_p R', times the weights of the two points, times Cauchy's 1 / (1 + d'Wd / scale^2)."""
     waiting, waiting_distance = np.empty(STACK, np.int32), np.empty(STACK)
     J, WJ, RC = np.empty((3, 6)), np.empty((3, 6)), np.empty((3, 3))
     for block in range(begin, end):
@@ -93,7 +93,7 @@ def _linearize(
             m = match[i]
             if search:
                 limit = gate2
-                if m >= 0:  # the last match is near still, and most often the nearest: little is left to search
+                if m >= 0:  # the last match is usually still the nearest and limits the search
                     squared = (xyz[0, m] - x) ** 2 + (xyz[1, m] - y) ** 2 + (xyz[2, m] - z) ** 2
                     if squared < limit:
                         limit = squared

@@ -1,8 +1,8 @@
-"""Which matches agree: a graph with an edge between any two that one rigid motion can explain, in bitsets.
+"""Consistency graph of matches: an edge connects two matches that one rigid motion can explain. Stored as bitsets.
 
-A rigid motion keeps distances, so two right matches span the same length in both clouds (the invariant of TEASER and ROBIN). Right
-matches are all consistent with each other; wrong ones are with few. Row i of an adjacency holds a bit for each vertex, in words of
-64, so set operations run at the speed of memory.
+A rigid motion preserves distances, so two correct matches span the same length in both clouds (the invariant of TEASER and ROBIN).
+Correct matches are all consistent with each other; wrong ones are consistent with few. Row i of the adjacency has one bit per
+vertex, in 64-bit words, so set operations run at memory speed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from poli.validation import real_array, real_number
 
 _WORD = 64
 
-# The position of the lowest set bit of a word, by de Bruijn multiplication: numba has no instruction for it.
+# Position of the lowest set bit of a word by de Bruijn multiplication: numba has no instruction for it.
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _POSITION = np.empty(_WORD, np.int64)
 for _bit in range(_WORD):
@@ -28,13 +28,14 @@ def consistency_graph(
     target: np.ndarray,  # (K, 3) q
     noise_bound: float,
 ) -> np.ndarray:  # (K, ceil(K / 64)) uint64
-    """An edge where | |p_i - p_j| - |q_i - q_j| | <= 2 noise_bound: both matches can be right if points are known to `noise_bound`.
+    """Return the graph with an edge where | |p_i - p_j| - |q_i - q_j| | <= 2 noise_bound.
 
-    Matches that share a point exclude each other: at most one of them is right.
+    Both matches of an edge can be correct if points are accurate to `noise_bound`. Matches that share a point are never connected:
+    at most one is correct.
     """
     source, target = real_array(source, "source"), real_array(target, "target")
     if source.ndim != 2 or source.shape[1] != 3 or target.shape != source.shape:
-        raise InputError(f"source and target have shapes {source.shape} and {target.shape}; expected (K, 3) both, a match a row")
+        raise InputError(f"source and target have shapes {source.shape} and {target.shape}; expected (K, 3), one match per row")
     for name, array in (("source", source), ("target", target)):
         if not np.isfinite(array).all():
             raise InputError(f"{name}: row {int((~np.isfinite(array)).any(axis=1).argmax())} is not finite")
@@ -46,7 +47,7 @@ def consistency_graph(
 
 
 def from_dense(graph: np.ndarray) -> np.ndarray:  # (K, K) bool -> (K, W) uint64
-    """The bitsets of a symmetric matrix of edges; its diagonal is ignored."""
+    """Return the bitsets of a symmetric edge matrix. The diagonal is ignored."""
     graph = np.array(graph, dtype=bool)
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or (graph != graph.T).any():
         raise InputError(f"graph has shape {graph.shape}; expected a symmetric (K, K) matrix of edges")
@@ -62,7 +63,7 @@ def bitsets(adjacency: np.ndarray) -> np.ndarray:
     if adjacency.ndim != 2 or adjacency.dtype != np.uint64 or adjacency.shape[1] != -(-len(adjacency) // _WORD):
         raise InputError(
             f"adjacency is {adjacency.dtype} of shape {adjacency.shape}; expected uint64 of shape (K, ceil(K / 64)), "
-            "as consistency_graph or from_dense make it"
+            "as returned by consistency_graph or from_dense"
         )
     return adjacency
 
@@ -92,10 +93,10 @@ def count_bits(word):
 
 @kernel
 def peel(adjacency):
-    """Core numbers, and the vertices in the order in which always one of least degree is taken away.
+    """Return the core numbers, and the vertices in the order of removal when always removing one of least degree.
 
-    The core number of a vertex is the largest k such that it belongs to a set whose members have k neighbors in it; so it is in no
-    clique of more than k + 1.
+    The core number of a vertex is the largest k such that the vertex belongs to a subgraph of minimum degree k. It is therefore in
+    no clique of more than k + 1 vertices.
     """
     n, words = adjacency.shape
     degree, cores, order = np.zeros(n, np.int64), np.zeros(n, np.int64), np.empty(n, np.int64)

@@ -1,4 +1,4 @@
-"""Matches of features: pairs that are among each other's nearest."""
+"""Match features: pairs that are among each other's nearest."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def mutual_matches(
     b: np.ndarray,  # (M, D)
     k: int = 1,
 ) -> np.ndarray:  # (K, 2) rows of a and b
-    """Pairs (i, j) where b[j] is among the `k` nearest features of a[i] and a[i] among the `k` nearest of b[j].
+    """Return the pairs (i, j) where b[j] is among the `k` nearest features of a[i] and a[i] among the `k` nearest of b[j].
 
-    In the order of i, then j. Of equally near features the one with the lower index is nearer.
+    Sorted by i, then j. Ties go to the lower index.
     """
     k = whole_number(k, "k", least=1)
     a, b = _features(a, "a"), _features(b, "b")
     if a.shape[1] != b.shape[1]:
-        raise InputError(f"a holds features of size {a.shape[1]} and b of size {b.shape[1]}; they must be of one kind")
+        raise InputError(f"a holds features of size {a.shape[1]} and b of size {b.shape[1]}; they must have the same size")
     if k == 1 and len(a) and len(b):
         return _nearest_to_each_other(a, b)
-    # A pair (i, j) as the number i M + j, which makes the intersection of the two lists one sorted merge.
+    # Encode a pair (i, j) as i M + j: the intersection of the two lists is then one sorted merge.
     forth = np.arange(len(a))[:, None] * len(b) + _nearest(a, b, min(k, len(b)))
     back = _nearest(b, a, min(k, len(a))) * len(b) + np.arange(len(b))[:, None]
     both = np.intersect1d(forth, back, assume_unique=True)
@@ -48,7 +48,7 @@ def _nearest(a: np.ndarray, b: np.ndarray, k: int) -> np.ndarray:  # (N, D), (M,
 
 
 def _nearest_to_each_other(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # (N, D), (M, D) -> (K, 2)
-    """The same for k = 1, with every product made once instead of twice: the nearest in `a` is kept while its rows go by."""
+    """Return the matches for k = 1, computing every product once instead of twice: keep the nearest row of `a` so far."""
     forth, back, least = np.empty(len(a), np.int64), np.zeros(len(b), np.int64), np.full(len(b), np.inf)
     half_a, half_b = 0.5 * np.einsum("ij,ij->i", a, a), 0.5 * np.einsum("ij,ij->i", b, b)
     rows, column = max(1, _BLOCK // len(b)), np.arange(len(b))
@@ -66,7 +66,7 @@ def _nearest_to_each_other(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # (N, D
 def _features(value: np.ndarray, name: str) -> np.ndarray:
     features = real_array(value, name)
     if features.ndim != 2:
-        raise InputError(f"{name} has shape {features.shape}; expected (N, D), a feature a row")
+        raise InputError(f"{name} has shape {features.shape}; expected (N, D), one feature per row")
     if not np.isfinite(features).all():
         raise InputError(f"{name}: row {int((~np.isfinite(features)).any(axis=1).argmax())} is not finite")
     return features

@@ -1,4 +1,4 @@
-"""The pose between two clouds with normals, without a first guess: features, cliques, and the whole clouds as the judge."""
+"""Find the pose between two clouds with normals, without an initial guess: features, cliques, and verification on all points."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from poli.tasks.matching import mutual_matches
 from poli.tasks.verify import Surfaces, closeness, distinct, fit, refine
 from poli.validation import real_number, whole_number
 
-# Against the target's radius (the largest distance of a point to the centroid).
+# Relative to the target's radius (the largest distance of a point to the centroid).
 FEATURE_RADIUS = 0.3
 NOISE_BOUND = 0.05
 
-# Of the feature radius: what is near tells places apart, what is far tells sides apart.
+# Times the feature radius: small scales distinguish places, large ones distinguish sides.
 _SCALES = np.array([1.0, 5 / 3, 10 / 3])
-_ACROSS = 0.4  # of the noise bound: how far across the surface refined clouds may still be apart
+_ACROSS = 0.4  # times the noise bound: how far apart refined clouds may be across the surface
 
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How hard to look for the pose: more is surer and slower."""
+    """Effort of the pose search. Larger numbers are more reliable and slower."""
 
-    neighbors: int = 200  # that a feature is made of, at most
-    candidates: int = 3  # a match is a pair among each other's so many most similar points
-    matches: int = 1000  # used at most, the most similar
-    clique_nodes: int = 1000  # branches in the search for the maximum clique; the proof that it is the largest may need more
-    hypotheses: int = 512  # poses scored at most, of the largest cliques
-    scoring_points: int = 100  # source points that score a hypothesis
-    refined: int = 15  # hypotheses that are refined
+    neighbors: int = 200  # maximum per feature
+    candidates: int = 3  # two points match if each is among this many most similar points of the other
+    matches: int = 1000  # maximum; the most similar are used
+    clique_nodes: int = 1000  # branches in the search for the maximum clique; proving it the largest may need more
+    hypotheses: int = 512  # maximum number of poses scored, from the largest cliques
+    scoring_points: int = 100  # source points used to score a hypothesis
+    refined: int = 15  # number of hypotheses refined
     refining_points: int = 300
 
     def __post_init__(self) -> None:
@@ -51,16 +51,16 @@ DEFAULT_SEARCH = SearchConfig()
 
 @dataclass(frozen=True, eq=False)
 class Registration:
-    """The answer of `register`. `certified` speaks of the last step: no pose fits the inliers better. That these matches are the
-    right ones is what `overlap` and `agreement` are evidence for."""
+    """Result of `register`. `certified` covers the last step: no pose fits the inliers better. `overlap` and `agreement` are
+    evidence that the inliers are correct matches."""
 
     pose: CertifiedPose  # of the inliers
-    inliers: np.ndarray  # (I, 2) rows of source and target that the pose rests on
+    inliers: np.ndarray  # (I, 2) rows of source and target from which the pose was computed
     matches: np.ndarray  # (K, 2) rows of source and target with similar features
     clique: np.ndarray  # (n,) rows of `matches`: the largest consistent set
     clique_exact: bool  # proven to be the largest
-    overlap: float  # 0..1, share of the source that has the target within twice the noise bound
-    agreement: float  # 0..1, share that has it there and facing the same way; of scans, of what stands upright
+    overlap: float  # 0..1, share of the source with the target within twice the noise bound
+    agreement: float  # 0..1, share with it there and facing the same way; for scans, of the upright surfaces
 
     @property
     def T_target_source(self) -> np.ndarray:  # (4, 4)
@@ -84,49 +84,49 @@ def register_by_normals(
     feature_radius: float | None = None,
     noise_bound: float | None = None,
     search: SearchConfig = DEFAULT_SEARCH,
-    telling: np.ndarray | None = None,  # (N,) bool: source points that tell places apart; all if not given
+    telling: np.ndarray | None = None,  # (N,) bool: source points that distinguish places; all if not given
 ) -> Registration:
-    """The pose T_target_source between two clouds of one object or place, however they are turned and shifted.
+    """Find the pose T_target_source between two clouds of one object or place, for any rotation and translation.
 
-    Meant for some hundred to a few thousand points: thin larger clouds first. Lengths are in the units of the points.
-    `feature_radius` is that of the smallest of three features, 0.3 of the target's radius if not given. `noise_bound` says how far
-    apart the two clouds' points of one place may be, 0.05 of the target's radius if not given. Above some 2,000 points the larger
-    features are made of the 200 nearest neighbors and no longer reach their radius (`search.neighbors`). Normals must be oriented
-    by the same rule in both clouds, outward for instance: features hang on it.
+    Meant for a few hundred to a few thousand points: downsample larger clouds first. Lengths are in the units of the points.
+    `feature_radius` is the radius of the smallest of three features, 0.3 of the target's radius if not given. `noise_bound` is the
+    maximum distance between points of the two clouds on one surface, 0.05 of the target's radius if not given. Above about 2,000
+    points, the larger features use the 200 nearest neighbors and no longer reach their radius (`search.neighbors`). Features depend
+    on the orientation of the normals: orient them by the same rule in both clouds, for instance outward.
 
-    Raises `DegenerateError` where too few matches agree.
+    Raises `DegenerateError` if too few matches agree.
     """
     P, Q = points_of(source_points, "source_points", least=3), points_of(target_points, "target_points", least=3)
     n_P = unit_normals(source_normals, len(P), "source_normals")
     n_Q = unit_normals(target_normals, len(Q), "target_normals")
     size = float(np.linalg.norm(Q - Q.mean(axis=0), axis=1).max())
     if size == 0.0:
-        raise DegenerateError(f"target_points: all {len(Q)} are in one place; they leave the rotation open")
+        raise DegenerateError(f"target_points: all {len(Q)} points coincide; they do not determine the rotation")
     radius = FEATURE_RADIUS * size if feature_radius is None else feature_radius
     radius = real_number(radius, "feature_radius", "a positive length", above=True)
     noise = NOISE_BOUND * size if noise_bound is None else noise_bound
     noise = real_number(noise, "noise_bound", "a positive length", above=True)
-    reach = 2.0 * noise  # of one cloud to the other
+    reach = 2.0 * noise  # between the clouds
 
-    # 1. Features, and the pairs of points that have similar ones.
+    # 1. Features, and pairs of points with similar ones.
     source_features = fpfh_of_scales(P, n_P, radius * _SCALES, search.neighbors)
     target_features = fpfh_of_scales(Q, n_Q, radius * _SCALES, search.neighbors)
     matches = _match(source_features, target_features, search.candidates, search.matches)
     p, q = P[matches[:, 0]], Q[matches[:, 1]]
 
-    # 2. Hypotheses: the poses of the maximum clique of consistent matches, and of a clique through every match.
+    # 2. Hypotheses: the poses of the maximum clique of consistent matches, and of one clique through each match.
     graph = consistency_graph(p, q, noise)
     clique, exact = maximum_clique(graph, search.clique_nodes)
     if len(clique) < 3:
         raise DegenerateError(
-            f"of {len(matches)} matches no three agree within {noise:.3g}; the clouds may not overlap",
-            argument="noise_bound", remedy="give a larger bound with {argument}, another feature radius, or better normals",
+            f"no three of {len(matches)} matches agree within {noise:.3g}; the clouds may not overlap",
+            argument="noise_bound", remedy="pass a larger bound with {argument}, another feature radius, or better normals",
         )  # fmt: skip
     members = cliques_through(graph, search.hypotheses)
     members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
     poses = _poses(p, q, members.astype(float))
 
-    # 3. The one under which the whole clouds lie on each other best, once refined.
+    # 3. Verification: the pose that aligns the whole clouds best after refinement.
     surfaces = Surfaces(P, n_P, Q, n_Q, KDTree(Q))
     sketch = surfaces.thinned(search.scoring_points)
     best = distinct(poses, closeness(sketch, poses, reach), P, apart=2.0 * reach, max_poses=search.refined)
@@ -134,7 +134,7 @@ def register_by_normals(
     refined = [refine(sketch, T, 4.0 * reach) for T in poses[best]]
     T = max(refined, key=lambda T: fit(surfaces, T, reach, _ACROSS * noise))
 
-    # 4. The certified pose of all nearest pairs, without those that do not fit.
+    # 4. The certified pose of all nearest pairs, without outliers.
     T = refine(surfaces, T, 2.0 * reach)
     distance, found = surfaces.nearest(T)
     rows = np.flatnonzero(distance <= 2.0 * reach)
@@ -153,20 +153,20 @@ def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarr
     if len(matches) < 3:
         raise DegenerateError(
             f"{len(matches)} pairs of points have similar features; at least 3 are needed",
-            argument="feature_radius", remedy="give more points, a larger radius with {argument}, or more candidates",
+            argument="feature_radius", remedy="pass more points, a larger radius with {argument}, or more candidates",
         )  # fmt: skip
     return matches
 
 
 def _poses(p: np.ndarray, q: np.ndarray, members: np.ndarray) -> np.ndarray:  # (K, 3), (K, 3), (H, K) -> (H, 4, 4)
-    """The least-squares pose of every set of matches (Kabsch), all sets at once; points around zero, so that no digits cancel."""
+    """Return the least-squares pose of each set of matches (Kabsch), for all sets at once. Points are centered for accuracy."""
     p_mean, q_mean = p.mean(axis=0), q.mean(axis=0)
     p, q = p - p_mean, q - q_mean
     share = members / members.sum(axis=1, keepdims=True)
     p_center, q_center = share @ p, share @ q
     products = (q[:, :, None] * p[:, None, :]).reshape(len(p), 9)
     U, _, Vt = np.linalg.svd((share @ products).reshape(-1, 3, 3) - q_center[:, :, None] * p_center[:, None, :])
-    U[:, :, 2] *= np.where(np.linalg.det(U @ Vt) < 0, -1.0, 1.0)[:, None]  # rotations, no reflections
+    U[:, :, 2] *= np.where(np.linalg.det(U @ Vt) < 0, -1.0, 1.0)[:, None]  # rotations, not reflections
     poses = np.tile(np.eye(4), (len(members), 1, 1))
     poses[:, :3, :3] = U @ Vt
     poses[:, :3, 3] = q_center + q_mean - np.einsum("hij,hj->hi", poses[:, :3, :3], p_center + p_mean)

@@ -1,4 +1,4 @@
-"""`poli.register`: the pose between two clouds of one object, or two scans of one place, without a first guess."""
+"""`poli.register`: find the pose between two clouds of one object, or two scans of one place, without an initial guess."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from poli.scan import ScanLike, points_of
 from poli.tasks.pose_search import DEFAULT_SEARCH, Registration, SearchConfig, register_by_normals
 from poli.tasks.scan_registration import PRESETS, ScanPreset, register_scans
 
-# Points of an object: with more, the search takes minutes, and its lengths, shares of the radius, mean nothing on a scan.
+# Points of an object. With more, the search takes minutes, and lengths relative to the radius are meaningless for a scan.
 _MOST = 20_000
 
 
@@ -28,41 +28,42 @@ def register(
     noise_bound: float | None = None,
     search: SearchConfig | None = None,
 ) -> Registration:
-    """Find the pose T_target_source between two clouds of one object or place, however they are turned and shifted.
+    """Find the pose T_target_source between two clouds of one object or place, for any rotation and translation.
 
-    Scans of a place need a `preset`: they are densified and thinned, and their normals turned to the sensor, which is at the
-    origin (`register_scans`). Without a preset the clouds are of an object, with normals outward from each cloud's centroid:
-    some hundred to a few thousand points; more than 20,000 are refused. Raises `DegenerateError` where too few matches agree.
+    Scans of a place need a `preset`: they are densified and downsampled, and their normals point to the sensor at the origin
+    (`register_scans`). Without a preset, the clouds show an object, and normals point away from each cloud's centroid. Objects
+    should have a few hundred to a few thousand points; more than 20,000 are refused. Raises `DegenerateError` if too few matches
+    agree.
 
     Args:
         source: the cloud to move.
         target: the cloud to move it to.
         preset: the sensor of two scans of a place ("vlp16", "hdl32e", "hdl64e", "os1_64", "os2_128"), or a `ScanPreset`.
-        source_field: ellipsoids of the source, one for each point; estimated if not given. Not with a preset.
-        target_field: the same of the target.
-        estimator: makes ellipsoids of (N, 3) points; the trained network for objects if not given. Not with a preset.
-        feature_radius: of the smallest of three features, in the units of the points. None: that of the preset, or 0.3 of the
-            target's radius.
-        noise_bound: how far apart points of one surface may be. None: that of the preset, or 0.05 of the target's radius.
-        search: how hard to look for the pose. None: that of the preset, or the defaults.
+        source_field: ellipsoids of the source, one per point; estimated if not given. Not with a preset.
+        target_field: ellipsoids of the target, likewise.
+        estimator: computes ellipsoids from (N, 3) points; the trained network for objects if not given. Not with a preset.
+        feature_radius: radius of the smallest of three features, in the units of the points. None: that of the preset, or 0.3 of
+            the target's radius.
+        noise_bound: maximum distance between points of one surface. None: that of the preset, or 0.05 of the target's radius.
+        search: effort of the search. None: that of the preset, or the defaults.
     """
     if preset is not None:
         if source_field is not None or target_field is not None or estimator is not None:
-            raise InputError("preset: scans are estimated as it says; leave out fields and estimator, or leave out preset")
+            raise InputError("preset: cannot be combined with source_field, target_field or estimator; leave out one or the other")
         return register_scans(source, target, preset, feature_radius=feature_radius, noise_bound=noise_bound, search=search)
     source_points, target_points = points_of(source, "source", least=3), points_of(target, "target", least=3)
     for name, points in (("source", source_points), ("target", target_points)):
         if len(points) > _MOST:
             sensors = ", ".join(PRESETS)
             what = f"{name}: {len(points)} points look like a scan, not an object"
-            remedy = f"name the sensor with {{argument}} ({sensors}), or thin an object to {_MOST} points at most"
+            remedy = f"name the sensor with {{argument}} ({sensors}), or downsample an object to at most {_MOST} points"
             raise InputError(what, argument="preset", remedy=remedy)
     normals = []
     for name, points, field in (("source", source_points, source_field), ("target", target_points, target_field)):
         if field is None:
             field = (estimator or _trained)(points)
         if len(field) != len(points):
-            raise InputError(f"{name}: {len(points)} points and {len(field)} ellipsoids; one a point is needed")
+            raise InputError(f"{name}: {len(points)} points but {len(field)} ellipsoids; expected one per point")
         normals.append(field.oriented_normals(points.mean(axis=0), away=True))
     return register_by_normals(
         source_points, normals[0], target_points, normals[1],

@@ -1,4 +1,4 @@
-"""The pose between two scans of one place: densified, with normals of their ellipsoids, thinned, and searched."""
+"""Find the pose between two scans of one place: estimate ellipsoids and normals, densify, downsample, and search."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from poli.tasks.pose_search import Registration, SearchConfig, register_by_norma
 from poli.validation import real_number
 from poli.voxels import voxel_numbers
 
-# Walls, trunks and the like tell places apart; ground lies on any other ground. In worlds for validation and real sequences of 16
-# beams, 0.35 to 0.91 of them agreed where the pose was right, and 0.03 to 0.27 where it was wrong or the places were two.
-_STANDING = 0.5  # of the normal's z, at most
+# Upright surfaces such as walls and trunks distinguish places; the ground fits any other ground. In validation worlds and real
+# 16-beam sequences, 0.35 to 0.91 of them agreed if the pose was right, and 0.03 to 0.27 if it was wrong or the places differed.
+_STANDING = 0.5  # maximum |z| of the normal
 DOUBTFUL_AGREEMENT = 0.3
-_LEAST = 16  # points that a surface needs for a pose to be looked for
+_LEAST = 16  # minimum number of points to search for a pose
 
 
 @dataclass(frozen=True)
 class ScanPreset:
-    """How scans of a kind of sensor are registered. Lengths are in meters."""
+    """Registration settings for a type of sensor. Lengths are in meters."""
 
-    densify: DensifyConfig = field(default_factory=lambda: DensifyConfig(per_point=3))  # of which `per_point=0` is none
-    voxel: float = 1.0  # one point in each, for features and for the search
-    max_range: float = 60.0  # from the sensor: what lies beyond is seen too sparsely to be recognized
+    densify: DensifyConfig = field(default_factory=lambda: DensifyConfig(per_point=3))  # `per_point=0`: do not densify
+    voxel: float = 1.0  # one point per voxel, for features and for the search
+    max_range: float = 60.0  # from the sensor; points beyond are too sparse to be recognized
     feature_radius: float = 2.0  # of the smallest of three features
-    noise_bound: float = 0.6  # how far apart two scans' points of one surface may be
+    noise_bound: float = 0.6  # maximum distance between points of the two scans on one surface
     search: SearchConfig = field(default_factory=SearchConfig)
 
     def __post_init__(self) -> None:
@@ -40,17 +40,17 @@ class ScanPreset:
 
 
 _SPARSE = ScanPreset()
-# Sixty-four rings and more leave few gaps to fill: samples only cost time (docs/results/registration.md).
+# Scans of 64 and more rings have few gaps to fill: samples only cost time (docs/results/registration.md).
 _DENSE = ScanPreset(DensifyConfig(per_point=0))
 PRESETS = {"vlp16": _SPARSE, "hdl32e": _SPARSE, "hdl64e": _DENSE, "os1_64": _DENSE, "os2_128": _DENSE}
 
 
 class ScanSurface(NamedTuple):
-    """What of a scan is registered: one point a voxel."""
+    """The points of a scan used for registration: one per voxel."""
 
     points: np.ndarray  # (V, 3)
-    normals: np.ndarray  # (V, 3) unit, to the sensor
-    rows: np.ndarray  # (V,) a row of the scan that lies in the voxel, or that a sample in it was drawn around
+    normals: np.ndarray  # (V, 3) unit, toward the sensor
+    rows: np.ndarray  # (V,) a row of the scan in the voxel, or the parent of a sample in it
 
 
 def register_scans(
@@ -62,10 +62,10 @@ def register_scans(
     noise_bound: float | None = None,
     search: SearchConfig | None = None,
 ) -> Registration:
-    """The pose T_target_source between two scans, each in the frame of its sensor, which is at the origin.
+    """Find the pose T_target_source between two scans, each in its sensor frame, with the sensor at the origin.
 
-    No first guess is needed. In the answer, `inliers` and `matches` are rows of the scans. Scans of different places have a best
-    pose, too: where their walls do not lie on each other, a `DoubtfulPose` is warned of.
+    No initial guess is needed. In the result, `inliers` and `matches` are rows of the scans. Even scans of different places have a
+    best pose, so a `DoubtfulPose` warning is issued if few upright surfaces coincide.
     """
     chosen = find_preset(preset)
     surfaces = [scan_surface(points_of(scan, name), chosen, name) for scan, name in ((source, "source"), (target, "target"))]
@@ -79,8 +79,8 @@ def register_scans(
     )  # fmt: skip
     if found.agreement < DOUBTFUL_AGREEMENT:
         warnings.warn(
-            f"of what stands upright in the source only {found.agreement:.0%} is found in the target: they may be of different "
-            "places, or too far apart. Do not trust this pose unless something else confirms it",
+            f"only {found.agreement:.0%} of the upright surfaces in the source are found in the target; the scans may show "
+            "different places or be too far apart. Do not trust this pose without other evidence",
             DoubtfulPose,
             stacklevel=2,
         )
@@ -97,10 +97,10 @@ def find_preset(preset: str | ScanPreset) -> ScanPreset:
 
 
 def scan_surface(points: np.ndarray, preset: ScanPreset, name: str = "scan") -> ScanSurface:  # (N, 3)
-    """Ellipsoids' means and samples with the normals of their ellipsoids, averaged over voxels."""
+    """Return the ellipsoid means and samples, with the normals of their ellipsoids, averaged per voxel."""
     of_scan = scan_field(points, preset.densify)
     if of_scan is None:
-        raise DegenerateError(f"{name}: {len(points)} points are too few to register a scan by")
+        raise DegenerateError(f"{name}: {len(points)} points are too few to register a scan")
     samples = sample_field(of_scan, points, preset.densify)
     normals = of_scan.field.oriented_normals(np.zeros(3))
     every_point = np.concatenate([of_scan.field.means, samples.points])
@@ -108,12 +108,12 @@ def scan_surface(points: np.ndarray, preset: ScanPreset, name: str = "scan") -> 
     every_row = np.concatenate([of_scan.rows[of_scan.members[of_scan.first]], samples.parents])
     near = np.einsum("ni,ni->n", every_point, every_point) <= preset.max_range**2
     if near.sum() < _LEAST:
-        raise DegenerateError(f"{name}: {near.sum()} points within {preset.max_range:g} m are too few to register a scan by")
+        raise DegenerateError(f"{name}: {near.sum()} points within {preset.max_range:g} m are too few to register a scan")
     every_point, every_normal, every_row = every_point[near], every_normal[near], every_row[near]
     voxels, first = voxel_numbers(every_point, preset.voxel)
     means, sums = _sums(voxels, every_point) / np.bincount(voxels)[:, None], _sums(voxels, every_normal)
     length = np.linalg.norm(sums, axis=1)
-    clear = length > 0.0  # opposite normals in one voxel may leave none
+    clear = length > 0.0  # opposite normals in one voxel may cancel
     return ScanSurface(means[clear], sums[clear] / length[clear, None], every_row[first[clear]])
 
 

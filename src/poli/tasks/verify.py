@@ -1,8 +1,8 @@
-"""Which of several poses is right: the one under which the whole clouds lie on each other.
+"""Choose between pose hypotheses by how well they align the whole clouds.
 
-Matches of features are few and mostly wrong where points are sparse, and a wrong pose may explain as many as the right one. All
-points together are not so easily fooled. A hypothesis is scored by how near the moved source comes to the target, the best are
-refined, and the one that then scores best is believed.
+In sparse clouds, feature matches are few and mostly wrong, and a wrong pose may explain as many as the right one. All points
+together are more reliable. Hypotheses are scored by the distance of the moved source to the target, the best are refined, and the
+one with the best score after refinement is chosen.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from poli.certify import solve
 from poli.errors import DegenerateError
 from poli.kdtree.tree import KDTree
 
-_SAME_WAY = 0.8  # cosine of the angle between normals of one surface, at the least
-_THICKNESS = 0.05  # variance of a surface across itself, against 1 along it: sparse points on curved surfaces are no thin planes
+_SAME_WAY = 0.8  # minimum cosine of the angle between normals of one surface
+_THICKNESS = 0.05  # variance across a surface, relative to 1 along it: sparse points on curved surfaces are not thin planes
 
 
 @dataclass(frozen=True)
@@ -30,42 +30,42 @@ class Surfaces:
     index: KDTree
 
     def thinned(self, max_points: int) -> Surfaces:
-        """With at most `max_points` source points, evenly through space."""
-        order = KDTree(self.source).leaf_order  # neighbors stand together in it, which also makes queries quicker
+        """Return a copy with at most `max_points` source points, evenly distributed in space."""
+        order = KDTree(self.source).leaf_order  # neighbors are adjacent in it, which also speeds up queries
         rows = order[np.linspace(0, len(order) - 1, min(max_points, len(order))).astype(int)]
         return replace(self, source=self.source[rows], source_normals=self.source_normals[rows])
 
     def nearest(self, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (4, 4) -> (N,), (N,)
-        """For every source point moved by `T` the distance to the nearest target point, and which one that is."""
+        """Return the distance and index of the target point nearest to each source point moved by `T`."""
         distance, found = self.index.nearest(1, self.source @ T[:3, :3].T + T[:3, 3])
         return distance[:, 0], found[:, 0]
 
     def covered(self, T: np.ndarray, reach: float) -> tuple[np.ndarray, np.ndarray]:  # (4, 4) -> (N,), (N,) bool
-        """Which source points, moved by `T`, have the target within `reach`; and which have it there facing the same way."""
+        """Return which source points moved by `T` have the target within `reach`, and which of those face the same way."""
         distance, found = self.nearest(T)
         near = distance <= reach
         cosine = np.einsum("ni,ni->n", self.source_normals @ T[:3, :3].T, self.target_normals[found])
         return near, near & (cosine > _SAME_WAY)
 
     def information(self, R: np.ndarray, rows: np.ndarray, found: np.ndarray) -> np.ndarray:  # -> (K, 3, 3)
-        """GICP's weight of the pairs (source rows[i], target found[i]): the inverse of C_q + R C_p R', where every C is a plane
-        across its normal. Scaled to 1 across the surface where the two normals agree."""
+        """Return GICP's weights of the pairs (source rows[i], target found[i]): the inverse of C_q + R C_p R', where every C is a
+        plane across its normal. Scaled to 1 across the surface if the two normals agree."""
         n_p, n_q = self.source_normals[rows] @ R.T, self.target_normals[found]
         flat = n_p[:, :, None] * n_p[:, None, :] + n_q[:, :, None] * n_q[:, None, :]
         return 2.0 * _THICKNESS * np.linalg.inv(2.0 * np.eye(3) - (1.0 - _THICKNESS) * flat)
 
 
 def closeness(surfaces: Surfaces, poses: np.ndarray, reach: float) -> np.ndarray:  # (H, 4, 4) -> (H,)
-    """A first score: for every pose the mean over source points of 1 - (distance to the target / reach)^2, no less than 0 a point.
-    Truncated least squares again, over whole clouds."""
+    """Return a coarse score of each pose: the mean over source points of max(0, 1 - (distance to the target / reach)^2), which is
+    truncated least squares over the whole cloud."""
     moved = np.einsum("hij,nj->hni", poses[:, :3, :3], surfaces.source) + poses[:, None, :3, 3]
     distance = surfaces.index.nearest(1, moved.reshape(-1, 3))[0].reshape(moved.shape[:2])
     return np.maximum(0.0, 1.0 - (distance / reach) ** 2).mean(axis=1)
 
 
 def fit(surfaces: Surfaces, T: np.ndarray, reach: float, across: float) -> float:  # (4, 4)
-    """A finer score, for refined poses: the same of the distance across the surface, which sparse points measure far better than
-    the distance between points. It tells the sides of near-symmetric objects apart."""
+    """Return a finer score for refined poses: the same, of the distance across the surface, which sparse points measure far better
+    than the distance between points. It distinguishes the sides of nearly symmetric objects."""
     distance, found = surfaces.nearest(T)
     d = surfaces.source @ T[:3, :3].T + T[:3, 3] - surfaces.target[found]
     by_source = np.einsum("ni,ni->n", d, surfaces.source_normals @ T[:3, :3].T)
@@ -75,10 +75,10 @@ def fit(surfaces: Surfaces, T: np.ndarray, reach: float, across: float) -> float
 
 
 def distinct(poses: np.ndarray, scores: np.ndarray, points: np.ndarray, apart: float, max_poses: int) -> np.ndarray:  # -> (h,) rows
-    """The best poses that move the points to different places: `apart` (root mean square) from every better one."""
+    """Return the best poses that differ: each moves the points at least `apart` (root mean square) from every better one."""
     mean = points.mean(axis=0)
     moments = (points - mean).T @ (points - mean) / len(points)
-    # The mean of |A p - B p|^2 is tr((A - B) moments (A - B)') and the squared step between the centroids: all pairs at once.
+    # The mean of |A p - B p|^2 is tr((A - B) moments (A - B)') plus the squared step between the centroids, for all pairs at once.
     rotations = poses[:, :3, :3]
     centers = rotations @ mean + poses[:, :3, 3]
     turned = 2.0 * np.trace(moments) - 2.0 * (rotations @ moments).reshape(-1, 9) @ rotations.reshape(-1, 9).T
@@ -93,7 +93,7 @@ def distinct(poses: np.ndarray, scores: np.ndarray, points: np.ndarray, apart: f
 
 
 def refine(surfaces: Surfaces, T: np.ndarray, reach: float, rounds: int = 10) -> np.ndarray:  # (4, 4) -> (4, 4)
-    """ICP with GICP's weights, certified solves and soft matches: points beyond `reach` and normals that disagree do not pull."""
+    """Refine a pose by ICP with GICP's weights and certified solves. Soft matches: weights fall to 0 at `reach` and 90 degrees."""
     for _ in range(rounds):
         distance, found = surfaces.nearest(T)
         cosine = np.einsum("ni,ni->n", surfaces.source_normals @ T[:3, :3].T, surfaces.target_normals[found])
@@ -102,7 +102,7 @@ def refine(surfaces: Surfaces, T: np.ndarray, reach: float, rounds: int = 10) ->
         information = surfaces.information(T[:3, :3], rows, found[rows]) * trust[rows, None, None]
         try:
             refined = solve(surfaces.source[rows], surfaces.target[found[rows]], information).T_target_source
-        except DegenerateError:  # too little touches: leave the hypothesis as it is, others will score better
+        except DegenerateError:  # too little overlap: keep the hypothesis as it is, others will score better
             return T
         step = surfaces.source @ (refined - T)[:3, :3].T + (refined - T)[:3, 3]
         T = refined

@@ -1,4 +1,4 @@
-"""Denser scans for systems that know nothing of ellipsoids."""
+"""Densify scans by sampling their ellipsoids, for systems that take only points."""
 
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.scans import densify, densify_records

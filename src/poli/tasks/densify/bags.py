@@ -1,9 +1,9 @@
-"""Bags: the clouds of one topic denser, every other message byte for byte as it is.
+"""Densify the clouds of one topic of a bag. All other messages are copied byte for byte.
 
-One pass, in the order of the bag, with a bounded number of messages under way. The new bag is written in the hidden folder beside
-OUT and takes its name at the end. Until then every finished cloud is kept there as well: a run that was killed is started again
-with the same command, writes what is finished from there at the speed of the disk, and computes on. Since a cloud depends on
-nothing but its message, the configuration and this release, the bytes are those of a run that was never stopped.
+One pass in bag order, with a bounded number of messages in memory. The new bag is written in the hidden workspace next to OUT and
+renamed to OUT at the end. Until then, every finished cloud is also kept in the workspace. If a run is killed, the same command
+resumes it: finished clouds are copied from the workspace at disk speed, and the rest is computed. A cloud depends only on its
+message, the configuration and the release, so the output is identical to that of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from poli.tasks.densify.resume import (
     workspace,
 )
 
-_MOST_WAITING = 64 << 20  # bytes of other messages that wait for a cloud before them
+_MOST_WAITING = 64 << 20  # bytes of other messages that wait for an earlier cloud
 
 
 class Bag(NamedTuple):
-    """A bag to densify, looked at and found sound."""
+    """A checked bag to densify."""
 
     path: Path
     topic: str
@@ -48,9 +48,9 @@ class Bag(NamedTuple):
 def look_into_bag(path: Path, out: Path, topic: str | None = None) -> Bag:
     check_apart(path, out)
     if path.is_file() and out.suffix != path.suffix:
-        raise FormatError(f"{out}: the input is a {path.suffix} file; let the output end so too")
+        raise FormatError(f"{out}: the input is a {path.suffix} file; give the output the same ending")
     if path.is_dir() and out.suffix in (".bag", ".db3", ".mcap"):
-        raise FormatError(f"{out}: the input is a folder, and so will be the output; give a name without {out.suffix}")
+        raise FormatError(f"{out}: the input is a folder, so the output will be one; give a name without {out.suffix}")
     with closing(open_reader(path)) as reader:
         chosen = choose_topic(reader, path, topic)
         return Bag(path, chosen, sum(c.msgcount for c in reader.connections if c.topic == chosen))
@@ -59,10 +59,13 @@ def look_into_bag(path: Path, out: Path, topic: str | None = None) -> Bag:
 def densify_bag(
     bag: Bag, out: Path, config: DensifyConfig, engine: Engine, resumable: bool = True, overwrite: bool = False
 ) -> Generator[Tally, None, None]:
-    """Do it, and tell what is done after every cloud. Not `resumable`: no cloud is kept twice, at the price of starting anew."""
+    """Densify a bag, and yield the progress after every cloud.
+
+    If not `resumable`, no second copy of the clouds is kept, and a killed run has to start over.
+    """
     if out.exists() and not overwrite:
         remove_finished(out)
-        raise FormatError(f"{out}: exists already; remove it first, or give another name")
+        raise FormatError(f"{out}: already exists; remove it first, or give another name")
     run = describe_run(bag.path, config, topic=bag.topic, files=_files(bag.path))
     with workspace(out) as folder:
         parts = Parts(folder, run) if resumable else NoParts()
@@ -70,7 +73,7 @@ def densify_bag(
         work = partial(densify_message, config=config, ros2=bag.path.suffix != ".bag")
         with copy_of(bag.path, temporary, bag.topic) as items:
             yield from _Pass(bag, parts, engine, work).run(items)
-        if out.is_dir():  # no folder takes the place of another at one stroke, as files do
+        if out.is_dir():  # unlike files, folders cannot be replaced atomically
             out.rename(folder / TEMPORARY / "before")
         mark_finished(folder)
         temporary.replace(out)
@@ -79,17 +82,17 @@ def densify_bag(
 class _Waiting(NamedTuple):
     item: Item
     number: int = -1  # of clouds
-    promise: Promise | None = None  # of clouds that are being computed
-    kept: Message | None = None  # of clouds that an earlier run computed
+    promise: Promise | None = None  # of clouds being computed
+    kept: Message | None = None  # of clouds computed by an earlier run
 
 
 class _Pass:
-    """One way through the bag. Items wait in its order, those that are no clouds behind the clouds before them."""
+    """One pass through the bag. Items are queued in bag order; other messages wait for the clouds before them."""
 
     def __init__(self, bag: Bag, parts: Parts | NoParts, engine: Engine, work: Callable[[Any], Message]) -> None:
         self._bag, self._parts, self._engine, self._work = bag, parts, engine, work
         self._queue: deque[_Waiting] = deque()
-        self._clouds = self._bytes = 0  # in the queue: clouds, and bytes of all else
+        self._clouds = self._bytes = 0  # in the queue: clouds, and bytes of other messages
         self._tally = Tally()
 
     def run(self, items: Iterator[Item]) -> Iterator[Tally]:
@@ -108,8 +111,8 @@ class _Pass:
             yield from self._write_first()
         if number != self._bag.clouds:
             raise FormatError(
-                f"{self._bag.path}: {self._bag.clouds} messages of {self._bag.topic} are promised, {number} are there; "
-                "the bag is cut off, or needs to be reindexed"
+                f"{self._bag.path}: expected {self._bag.clouds} messages of {self._bag.topic}, found {number}; "
+                "the bag is truncated or needs to be reindexed"
             )
 
     def _read(self, items: Iterator[Item]) -> Iterator[Item]:
@@ -149,6 +152,6 @@ class _Pass:
 
 
 def _files(path: Path) -> list[list[Any]]:
-    """Names, sizes and times of a bag's files: whether it is still the bag it was."""
+    """Return the names, sizes and times of a bag's files, to detect changes."""
     files = [path] if path.is_file() else sorted(p for p in path.iterdir() if p.is_file())
     return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]

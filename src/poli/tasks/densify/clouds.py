@@ -1,4 +1,4 @@
-"""PointCloud2 messages in, denser ones out: fields, frame and stamp stay, and a sample is its parent but for x, y, z."""
+"""Densify PointCloud2 messages. Fields, frame and stamp are kept, and samples differ from their parents only in x, y, z."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from poli.tasks.densify.scans import densify_records
 
 
 def densify_message(job: Large, config: DensifyConfig, ros2: bool) -> Message:
-    """`job` is the serialized message and what errors call it. The cloud comes back as one row, whatever it was."""
+    """Densify a serialized message. `job` is the message and its name in errors. The result is always a cloud of one row."""
     raw, where = job
     store = _typestore(ros2)
     try:
@@ -36,9 +36,9 @@ def densify_message(job: Large, config: DensifyConfig, ros2: bool) -> Message:
 def densify_cloud(
     cloud: Any, config: DensifyConfig, where: str, as_data: Callable[[np.ndarray], Any] = lambda data: data
 ) -> tuple[int, str]:
-    """Densify a message in place; how many points it has now, and why none were added if none were.
+    """Densify a message in place. Return its number of points, and the reason if no points were added.
 
-    `as_data` makes its `data` of (B,) uint8.
+    `as_data` converts (B,) uint8 to the type of `cloud.data`.
     """
     dense, why = densify_records(records_of_cloud(cloud, where), config, where)
     cloud.height, cloud.width = 1, len(dense)
@@ -49,7 +49,7 @@ def densify_cloud(
 
 @lru_cache(maxsize=2)
 def _typestore(ros2: bool) -> Any:
-    """PointCloud2 is the same message in every release of ROS 2, and of ROS 1."""
+    """Return the type store for ROS 1 or 2. PointCloud2 is the same message in all releases of each."""
     from rosbags.typesys import Stores, get_typestore
 
     return get_typestore(Stores.LATEST if ros2 else Stores.ROS1_NOETIC)

@@ -1,4 +1,4 @@
-"""What densifying can be told."""
+"""Options of densification."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from poli.validation import real_number, whole_number
 
 @dataclass(frozen=True)
 class DensifyConfig:
-    """The defaults are argued from `python -m benchmarks density` (docs/densify.md); the paper's are
+    """Options of densification. The defaults come from `python -m benchmarks density` (docs/densify.md); those of the paper are
     `DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None)`."""
 
-    per_point: int = 1  # samples of each ellipsoid, that is of each point, or of each voxel
-    max_sigma: float = 12.0  # calibrated standard deviations: how far from its parent a sample may lie
+    per_point: int = 1  # samples per ellipsoid, that is per voxel, or per point if voxel is 0
+    max_sigma: float = 12.0  # maximum distance of a sample from its parent, in calibrated standard deviations
     flat: bool = True  # samples lie in the plane through the ellipsoid's mean, across its normal
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
-    voxel: float = 0.2  # meters: ellipsoids are those of the scan at one point a voxel; 0: of every point
-    upright: bool = True  # the sensor's z axis points up, which the network is told
+    voxel: float = 0.2  # meters; one ellipsoid per voxel of the scan. 0: one per point
+    upright: bool = True  # the sensor's z axis points up; the network uses this
     planarity: float = 0.0  # ellipsoids less planar than this are not sampled; 1 is a plane
-    max_range: float | None = 120.0  # meters from the sensor; what lies farther is not sampled. None: no limit
-    max_thickness: float | None = 0.05  # meters: ellipsoids whose least sigma is above it are not sampled. None: no limit
-    max_points: int | None = None  # points in all, originals included; samples are left out evenly. None: no limit
-    sample_voxel: float = 0.0  # meters: at most one sample a voxel of this size, and none where an original is; 0: no limit
+    max_range: float | None = 120.0  # meters from the sensor; ellipsoids farther away are not sampled. None: no limit
+    max_thickness: float | None = 0.05  # meters; ellipsoids with a larger smallest sigma are not sampled. None: no limit
+    max_points: int | None = None  # total, including the originals; samples are dropped evenly. None: no limit
+    sample_voxel: float = 0.0  # meters; at most one sample per voxel of this size, none in voxels with an original. 0: no limit
     seed: int = 0
 
     def __post_init__(self) -> None:

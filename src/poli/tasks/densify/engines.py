@@ -1,4 +1,4 @@
-"""Who does the work: this process, others on this machine, or a cluster. All give the same bytes."""
+"""Run jobs in this process, in worker processes, or on a dask cluster. The output is identical."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Promise(Protocol):
 
 
 class Engine(Protocol):
-    """`window` jobs at most are handed out and not yet fetched, so that memory stays bounded."""
+    """Runs jobs. Callers keep at most `window` unfetched jobs, so that memory stays bounded."""
 
     window: int
 
@@ -31,16 +31,19 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files by which a cluster and this process know each other: TLS, as dask does it."""
+    """PEM files for the TLS connection to a dask cluster."""
 
-    authority: Path  # whose signature a scheduler and workers must have
+    authority: Path  # CA that signed the certificates of the scheduler and the workers
     certificate: Path  # of this process
     key: Path  # of the certificate
 
 
 @contextmanager
 def engine(workers: int = 1, scheduler: str | None = None, certificates: Certificates | None = None) -> Iterator[Engine]:
-    """One worker is this process with all its threads; more are processes of one thread each; `scheduler` is a dask address."""
+    """Yield an engine: this process with all its threads for one worker, else one single-threaded process per worker.
+
+    If given, `scheduler` is the address of a dask scheduler that is used instead.
+    """
     if scheduler is not None:
         with _cluster(scheduler, certificates) as found:
             yield found
@@ -99,14 +102,12 @@ def _named_loss() -> Iterator[None]:
     try:
         yield
     except BrokenExecutor:
-        raise PoliError(
-            "a worker process ended by itself, perhaps for want of memory; use fewer workers and start again: what is done is kept"
-        ) from None
+        raise PoliError("a worker died, possibly out of memory; retry with fewer workers (finished scans are kept)") from None
 
 
 # --- dask
 
-_PATIENCE = 20  # seconds for a scheduler to answer, and for lost workers to come back
+_PATIENCE = 20  # seconds to wait for the scheduler to answer, and for lost workers to return
 
 
 class _Cluster:
@@ -117,7 +118,7 @@ class _Cluster:
         self._client, self.window = client, 2 * threads
 
     def submit(self, work: Callable[[Any], Any], job: Any) -> Promise:
-        # Messages of megabytes are moved ahead of the task: a scheduler is not made to carry them inside.
+        # Scatter large messages before the task: the scheduler should not carry them.
         where = self._client.scatter(job, hash=False) if isinstance(job, Large) else job
         return _FromCluster(self._client.submit(_on_one_thread, work, where, pure=False), self._client)
 
@@ -135,25 +136,25 @@ class _FromCluster:
         while True:
             try:
                 return self._future.result(timeout=_PATIENCE)
-            except TimeoutError:  # dask would wait for ever
+            except TimeoutError:  # dask would wait forever
                 if self._future.done():
                     raise
                 if self._client.nthreads():
                     continue
                 lost = "all its workers"
             except KilledWorker:
-                lost = "every worker that tried this scan, perhaps for want of memory"
+                lost = "every worker that tried this scan, possibly out of memory"
             except CancelledError:
-                lost = "its scheduler, or this job"
-            raise PoliError(f"the cluster has lost {lost}; look after it and start again: what is done is kept") from None
+                lost = "its scheduler or this job"
+            raise PoliError(f"the cluster has lost {lost}; check the cluster and retry (finished scans are kept)") from None
 
 
 class Large(tuple):
-    """A job that is megabytes."""
+    """A job of several megabytes."""
 
 
 def _on_one_thread(work: Callable[[Any], Any], job: Any) -> Any:
-    use_one_thread()  # the worker has a task for every core
+    use_one_thread()  # the worker runs one task per core
     return work(job)
 
 
@@ -165,7 +166,7 @@ def _cluster(address: str, certificates: Certificates | None) -> Iterator[_Clust
         raise MissingExtra("working on a cluster", "cluster") from None
     security = None if certificates is None else _security(address, certificates)
     try:
-        # Without certificates of ours, those of dask's own configuration count.
+        # If none are given, dask uses the certificates of its configuration.
         client = Client(address, timeout=_PATIENCE, set_as_default=False, security=security)
     except (OSError, ValueError, TypeError) as error:  # TypeError: tls:// without certificates
         raise InputError(f"--scheduler {address}: no dask scheduler answers there ({str(error)[:120]})") from None
@@ -179,7 +180,7 @@ def _security(address: str, certificates: Certificates) -> Any:
     from distributed.security import Security
 
     if not address.startswith("tls://"):
-        raise InputError(f"--scheduler {address}: certificates are given, so the address has to begin with tls://")
+        raise InputError(f"--scheduler {address}: with certificates, the address must begin with tls://")
     for file in (certificates.authority, certificates.certificate, certificates.key):
         if not file.is_file():
             raise InputError(f"{file}: no such file; give the certificates of the cluster as PEM files")

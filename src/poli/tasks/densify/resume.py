@@ -1,9 +1,9 @@
-"""How a run that was killed is taken up again: what it was made of, the hidden folder where it works, and what it has finished.
+"""Resume a killed run: its description, its hidden workspace, and the messages it has finished.
 
-The folder lies beside the output, `.OUT.densify`. Its name is no secret, so it may be anybody's: `private_folder` sees to it that
-it is this user's, and nothing is used or removed in it that is a link or that no run puts there. Each finished message of a bag has
-a digest over what it is and which message it is of, with a key that is drawn for the run and lies beside it. So no part is used
-that is damaged, of another run, in the place of another, or not of this user.
+The workspace is the folder `.OUT.densify` next to the output. Its name is predictable, so another user could create it:
+`private_folder` checks that it belongs to this user, and links and unexpected entries in it are refused. Each finished message of a
+bag has a digest over its content and number, with a random key of the run that is stored next to it. Parts that are damaged,
+swapped, of another run, or of another user are therefore not used.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from poli.files.temporary import discard_folder, remove_stale
 from poli.tasks.densify.config import DensifyConfig
 
 TEMPORARY, PARTS, RUN = "temporary", "parts", "run.json"
-_FINISHED = "finished"  # a file: all that is left to do is to remove the folder
+_FINISHED = "finished"  # a file: the output is complete, and the folder only has to be removed
 _OLD_LOCK = "lock"  # a file of earlier releases
 _DIGEST = 32  # bytes
-_HEADER = struct.Struct("<QQ")  # points that the message had, points that it has
+_HEADER = struct.Struct("<QQ")  # points before, points after
 _KEY = "key"
 
 
-# --- the run: runs that agree in this give the same bytes
+# --- the run: runs with the same description give the same bytes
 
 
 def describe_run(source: Path, config: DensifyConfig, **more: Any) -> dict[str, Any]:
-    """Loads the model: if that fails, nothing has been written."""
+    """Return the description of a run. Loads the model, so that errors occur before anything is written."""
     model: dict[str, Any] = {}
     if config.model != "pca":
         load_model(config.model)
@@ -53,7 +53,7 @@ def describe_run(source: Path, config: DensifyConfig, **more: Any) -> dict[str, 
 
 
 def read_run(path: Path) -> dict[str, Any] | None:
-    """What was written of a run, or None where there is nothing of the kind."""
+    """Return the stored description of a run, {} if it is damaged, or None if there is none."""
     try:
         found = read_json(path)
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Names of what differs, for an error message."""
+    """Return the names of the entries that differ, for an error message."""
     flat_before, flat_now = ({**run, **(run["densify"] if isinstance(run.get("densify"), dict) else {})} for run in (before, now))
     names = [name for name in {**flat_now, **flat_before} if name != "densify" and flat_before.get(name) != flat_now.get(name)]
     return ", ".join(names) or "its format"
@@ -74,7 +74,7 @@ def check_apart(source: Path, out: Path) -> None:
     refuse_overwriting(out, source)
     here, there = source.resolve(), out.resolve()
     if here in there.parents or there in here.parents:
-        raise FormatError(f"{out}: input and output lie one in the other; give the output a place of its own")
+        raise FormatError(f"{out}: input and output are inside each other; choose an output outside the input")
 
 
 # --- the hidden folder
@@ -86,14 +86,14 @@ def workspace_of(out: Path) -> Path:
 
 @contextmanager
 def workspace(out: Path) -> Iterator[Path]:
-    """Give the folder, with an empty folder `temporary` in it, to one run at a time.
+    """Lock the workspace for one run, and yield it with an empty folder `temporary` inside.
 
-    It goes when the run succeeds; when one fails or is killed, finished parts stay for the next.
+    It is removed if the run succeeds. If the run fails or is killed, finished parts are kept for the next run.
     """
     if not out.parent.is_dir():
         raise FormatError(f"{out}: the folder {out.parent} does not exist; create it first")
     folder = workspace_of(out)
-    with writing(out, folder), private_folder(folder, f"{out}: another run is writing it; wait for it, or give another name"):
+    with writing(out, folder), private_folder(folder, f"{out}: another run is writing it; wait for that run, or give another name"):
         remove_stale(out.parent)
         _check_contents(folder)
         (folder / _FINISHED).unlink(missing_ok=True)
@@ -112,29 +112,29 @@ def workspace(out: Path) -> Iterator[Path]:
 
 
 def mark_finished(folder: Path) -> None:
-    """Say that nothing in a workspace is needed any more, in case that the run is killed before it removes it."""
+    """Mark a workspace as no longer needed, in case the run is killed before removing it."""
     (folder / _FINISHED).touch()
 
 
 def remove_finished(out: Path) -> None:
-    """Remove the workspace of a run that was killed after `out` had got its name. Those of others stay."""
+    """Remove the workspace of a run that was killed after writing `out`. Other workspaces are kept."""
     remove_stale(out.parent)
     folder = workspace_of(out)
     if not (folder / _FINISHED).is_file():
         return
-    with suppress(FormatError, OSError), private_folder(folder, "it is used", make=False):
+    with suppress(FormatError, OSError), private_folder(folder, "it is in use", make=False):
         _check_contents(folder)
         if (folder / _FINISHED).is_file():
             discard_folder(folder)
 
 
 def _check_contents(folder: Path) -> None:
-    (folder / _OLD_LOCK).unlink(missing_ok=True)  # if it is a link, then the link alone
+    (folder / _OLD_LOCK).unlink(missing_ok=True)  # of a link, only the link itself
     remove_stale(folder)
     for entry in folder.iterdir():
         expected = entry.is_dir() if entry.name in (TEMPORARY, PARTS) else entry.is_file()
         if entry.is_symlink() or not expected or entry.name not in (TEMPORARY, PARTS, RUN, _FINISHED, LOCK_FILE):
-            raise FormatError(f"{entry}: was not put there by poli; remove {folder}, or choose another name for the output")
+            raise FormatError(f"{entry}: was not created by poli; remove {folder}, or choose another output name")
 
 
 # --- finished messages of a bag
@@ -144,11 +144,11 @@ class Message(NamedTuple):
     raw: bytes
     points_in: int
     points_out: int
-    why: str = ""  # nothing was added, if nothing was; not kept in files
+    why: str = ""  # reason if no points were added; not stored in files
 
 
 class Parts:
-    """One file a message, by its number in the topic, in `folder`/parts. Those of another `run` are removed."""
+    """Finished messages in `folder`/parts, one file per message, named by number. Parts of another `run` are removed."""
 
     def __init__(self, folder: Path, run: dict[str, Any]) -> None:
         self._folder = folder / PARTS
@@ -161,7 +161,7 @@ class Parts:
         self._folder.mkdir(exist_ok=True)
 
     def load(self, number: int) -> Message | None:
-        """None where there is none, or none that this run wrote: after a power cut, names can outlive what they named."""
+        """Return a finished message, or None if it is missing or not intact: after a power cut, a file may be empty."""
         try:
             with open(self._path(number), "rb", opener=_opener) as file:
                 data = file.read()
@@ -188,7 +188,7 @@ class Parts:
 
 
 class NoParts:
-    """For those who would rather have the room on the disk."""
+    """Keeps no finished messages, to save disk space."""
 
     def load(self, number: int) -> Message | None:
         return None

@@ -1,4 +1,4 @@
-"""Where the samples of a scan lie, and whose they are."""
+"""Draw samples from the ellipsoids of a scan, and assign each to a parent point."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from poli.estimation.inference import UP
 from poli.tasks.densify.config import DensifyConfig
 from poli.voxels import check_reach, voxel_numbers
 
-LEAST = 16  # points that the network needs
+LEAST = 16  # minimum number of points for the network
 
 
 class ScanField(NamedTuple):
-    """The ellipsoids of a scan, and which returns each was made of."""
+    """The ellipsoids of a scan, and the returns of each."""
 
     rows: np.ndarray  # (R,) rows of the scan that are returns
     returns: np.ndarray  # (R, 3) float64
-    field: Ellipsoids  # E of them
-    members: np.ndarray  # (R,) rows of `returns`, those of an ellipsoid together
-    first: np.ndarray  # (E,) where each one's begin in `members`
-    counts: np.ndarray  # (E,) how many they are
+    field: Ellipsoids  # E ellipsoids
+    members: np.ndarray  # (R,) rows of `returns`, grouped by ellipsoid
+    first: np.ndarray  # (E,) start of each group in `members`
+    counts: np.ndarray  # (E,) size of each group
 
 
 class Samples(NamedTuple):
@@ -35,17 +35,17 @@ class Samples(NamedTuple):
 
 
 def draw_samples(points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3)
-    """The samples of a scan, in the order of their ellipsoids.
+    """Return the samples of a scan, in the order of their ellipsoids.
 
-    Rows that are no returns (not finite, or zero) have none, nor have scans of fewer than 16 returns that do not coincide. The
-    same scan with the same configuration has the same samples, whatever was drawn before; scans that differ have independent ones.
+    Rows that are not returns (not finite, or zero) get no samples, nor do scans with fewer than 16 distinct returns. The same scan
+    and configuration always give the same samples; different scans give independent samples.
     """
     of_scan = scan_field(points, config) if config.per_point else None
     return _no_samples() if of_scan is None else sample_field(of_scan, points, config)
 
 
 def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  # (N, 3)
-    """The ellipsoids of a scan, one a voxel; None if there are too few."""
+    """Estimate the ellipsoids of a scan, one per voxel. Return None if there are too few."""
     rows, returns = _returns(points)
     centers, members, first, count = _group(returns, config.voxel)
     if len(centers) < LEAST or distinct_count(centers) < LEAST:
@@ -54,7 +54,7 @@ def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  
 
 
 def ellipsoid_places(points: np.ndarray, config: DensifyConfig) -> tuple[np.ndarray, np.ndarray]:  # (N, 3)
-    """The returns of a scan (R, 3), and where its ellipsoids are (E, 3), or would be if there were enough."""
+    """Return the valid returns of a scan (R, 3) and the positions of its ellipsoids (E, 3), even if too few to estimate."""
     _, returns = _returns(points)
     return returns, _group(returns, config.voxel)[0]
 
@@ -65,14 +65,14 @@ def _returns(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> 
 
 
 def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3): the scan
-    # 1. The ellipsoids that are worth sampling.
+    # 1. Choose the ellipsoids to sample.
     rows, returns, field, members, first, counts = of_scan
     chosen = np.flatnonzero(_worth(field, config))
     if not len(chosen) or not config.per_point:
         return _no_samples()
 
-    # 2. `per_point` offsets of each, uniform within it. They start from the ellipsoid's own returns in turn, and not from the mean
-    # of these, so that a sample lies where its parent's time and ring say.
+    # 2. Draw `per_point` uniform offsets in each. They are added to the ellipsoid's returns in turn, not to their mean, so that
+    # the time and ring of the parent also apply to the sample.
     k = config.per_point
     centered = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
     generator = np.random.default_rng([config.seed, _fingerprint(points)])
@@ -83,7 +83,7 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     if config.flat:
         _flatten(samples.reshape(-1, k, 3), field.means[chosen], field.axes[chosen, :, 0])
 
-    # 3. Not where there are points already, and not more than asked for.
+    # 3. Drop samples where there are already points, and those beyond `max_points`.
     kept = np.arange(len(parents))
     if config.sample_voxel:
         kept = _new_voxels(returns, samples, config.sample_voxel)
@@ -93,7 +93,7 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
 
 
 def _fingerprint(points: np.ndarray) -> int:  # (N, 3)
-    """Of the values, whatever type and byte order they come in: of their float32 bytes if these are the same numbers."""
+    """Return a checksum of the values, independent of type and byte order: of their float32 bytes if float32 holds them exactly."""
     values = points.astype(np.float64) + 0.0  # -0.0 is 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = values.astype(np.float32)
@@ -103,13 +103,13 @@ def _fingerprint(points: np.ndarray) -> int:  # (N, 3)
 
 
 def _flatten(samples: np.ndarray, means: np.ndarray, normals: np.ndarray) -> None:  # (E, k, 3), (E, 3), (E, 3)
-    """Onto the plane through the ellipsoid's mean, which has less noise than any single return."""
+    """Project samples in place onto the plane through the ellipsoid's mean, which has less noise than any single return."""
     above = np.einsum("eki,ei->ek", samples - means[:, None, :], normals)
     samples -= above[:, :, None] * normals[:, None, :]
 
 
 def _group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Means of the voxels (E, 3); rows of returns (R,), those of a voxel together; where each voxel's begin (E,), how many (E,)."""
+    """Return voxel means (E, 3), rows of returns grouped by voxel (R,), start of each group (E,), and size of each group (E,)."""
     if not voxel:
         every = np.arange(len(returns))
         return returns, every, every, np.ones(len(returns), np.intp)
@@ -137,7 +137,7 @@ def _worth(field: Ellipsoids, config: DensifyConfig) -> np.ndarray:  # (E,)
 
 
 def _new_voxels(returns: np.ndarray, samples: np.ndarray, size: float) -> np.ndarray:  # (K,) rows of `samples`
-    """The first sample of every voxel that holds no return."""
+    """Return the first sample of each voxel without returns."""
     together = np.concatenate([returns, samples])
     check_reach(together, size)
     _, first = voxel_numbers(together, size)
@@ -145,7 +145,7 @@ def _new_voxels(returns: np.ndarray, samples: np.ndarray, size: float) -> np.nda
 
 
 def _evenly(turn: np.ndarray, budget: int) -> np.ndarray:  # (S,) which sample of its ellipsoid each is -> (K,) rows, ascending
-    """At most `budget` rows: all first samples of ellipsoids before any second; of the turn that does not fit, one in so many."""
+    """Return at most `budget` rows: all first samples before any second ones, and evenly spaced ones of the last turn."""
     if len(turn) <= budget:
         return np.arange(len(turn))
     by_turn = np.argsort(turn, kind="stable")

@@ -1,4 +1,4 @@
-"""`poli.densify`: a scan with samples of its ellipsoids behind its points."""
+"""`poli.densify`: append samples of the ellipsoids to a scan."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ def densify(
     sample_voxel: float = 0.0,
     seed: int = 0,
 ) -> Scan:
-    """Add points to a scan, drawn from its ellipsoids: the originals first, as they are, then the samples.
+    """Add points to a scan, sampled from its ellipsoids: first the unchanged originals, then the samples.
 
     Each sample has the time, ring, intensity and all other fields of its parent, the point it was drawn around. The same scan and
-    options give the same samples. A scan that gets none brings a `DensityWarning` that says why.
+    options give the same samples. If no points are added, a `DensityWarning` gives the reason.
 
     Args:
         scan: a Scan, an (N, 3) array, or a cloud of another library.
-        config: the options as one object. Keywords given beside it override its values.
-        per_point: samples of each ellipsoid.
-        max_sigma: standard deviations between a sample and its parent, at most.
+        config: the options as one object. Keywords override its values.
+        per_point: samples per ellipsoid.
+        max_sigma: maximum distance between a sample and its parent, in standard deviations.
         flat: samples lie in the plane through the ellipsoid's mean, across its normal.
         model: a shipped model, the path of a .safetensors file, or "pca".
-        voxel: meters; one ellipsoid for each voxel of the scan. 0: one for each point.
+        voxel: meters; one ellipsoid per voxel of the scan. 0: one per point.
         upright: the sensor's z axis points up.
         planarity: ellipsoids less planar than this are not sampled; 1 is a plane.
         max_range: meters from the sensor; ellipsoids farther away are not sampled. None: no limit.
-        max_thickness: meters; ellipsoids whose least sigma is above it are not sampled. None: no limit.
-        max_points: of the result, originals included; samples are left out evenly. None: no limit.
-        sample_voxel: meters; at most one sample for each voxel of this size, and none where an original is. 0: no limit.
-        seed: of the samples.
+        max_thickness: meters; ellipsoids with a larger smallest sigma are not sampled. None: no limit.
+        max_points: total, including the originals; samples are dropped evenly. None: no limit.
+        sample_voxel: meters; at most one sample per voxel of this size, none in voxels with an original. 0: no limit.
+        seed: seed of the random samples.
     """
     scan, settings = Scan.of(scan), config or DensifyConfig()
     dense, why = densify_or_say(scan, settings)
@@ -62,7 +62,7 @@ def densify(
 
 
 def densify_or_say(scan: Scan, settings: DensifyConfig) -> tuple[Scan, str]:
-    """The denser scan, and why it is none; empty if it is. For those who do many scans and warn once."""
+    """Return the densified scan, and the reason if no points were added (else empty). For callers that warn once for many scans."""
     samples = draw_samples(scan.points, settings)
     points = np.concatenate([scan.points, samples.points.astype(scan.points.dtype)])
     fields = {name: np.concatenate([values, values[samples.parents]]) for name, values in scan.fields.items()}
@@ -71,15 +71,15 @@ def densify_or_say(scan: Scan, settings: DensifyConfig) -> tuple[Scan, str]:
 
 
 def densify_records(records: np.ndarray, config: DensifyConfig, where: str) -> tuple[np.ndarray, str]:  # (N,) -> (M,)
-    """The same for records with fields x, y and z, whatever else they hold: a sample is its parent's bytes, but for those three."""
+    """Densify records with fields x, y and z. A sample has the bytes of its parent, except for these three."""
     for axis in "xyz":
         if axis not in (records.dtype.names or ()):
-            raise FormatError(f"{where}: no field '{axis}'; there are {', '.join(records.dtype.names or ()) or 'none'}")
+            raise FormatError(f"{where}: no field '{axis}'; the fields are {', '.join(records.dtype.names or ()) or 'none'}")
         if records.dtype[axis].kind != "f" or records.dtype[axis].shape:
             raise FormatError(f"{where}: field '{axis}' is of type {records.dtype[axis]}; only floats can hold samples")
     points = np.stack([records[axis].astype(records.dtype[axis].newbyteorder("=")) for axis in "xyz"], axis=1)
     samples = draw_samples(points, config)
-    # Rows of bytes: copies of record arrays leave out what lies between the fields.
+    # Copy rows of bytes: copies of record arrays drop the bytes between the fields.
     size = records.dtype.itemsize
     rows = np.ascontiguousarray(records).view(np.uint8).reshape(len(records), size)
     together = np.concatenate([rows, rows[samples.parents]]).reshape(-1).view(records.dtype)

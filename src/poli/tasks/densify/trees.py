@@ -1,7 +1,7 @@
-"""Whole datasets: the same tree with denser scans, in the same byte format, and every other file as it is.
+"""Densify whole datasets: the same tree with denser scans in the same file format, and all other files unchanged.
 
-Scans are written elsewhere and moved into place, so that a file that is there is whole; a run that was stopped goes on with those
-that are missing. `densify.json` in the tree says what it was made of and how.
+Scans are written elsewhere and moved into place, so existing files are complete, and a run that was stopped continues with the
+missing ones. `densify.json` in the tree records the input and the options.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from poli.tasks.densify.sequences import Chosen
 
 RUN = "densify.json"
 TREES = ("kitti", "helipr", "mulran", "poli", "folder")
-_COPIED = 1 << 20  # bytes: larger files are linked where that is possible
+_COPIED = 1 << 20  # bytes; larger files are hard-linked if possible
 
 
-Layout: TypeAlias = np.dtype | Literal["own"]  # of packed records, or of files that say themselves what they hold
+Layout: TypeAlias = np.dtype | Literal["own"]  # of packed records; "own": a self-describing format
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ScanFile:
     source: Path
     target: Path
     layout: Layout
-    scratch: Path  # a folder for what is not finished
+    scratch: Path  # folder for unfinished files
     compressed: bool = False
 
 
@@ -71,23 +71,23 @@ class ScanFile:
 class Tree:
     scans: list[ScanFile]
     others: list[tuple[Path, Path]]
-    left_out: list[Path]  # where files of other sequences would go
-    chosen: dict[str, Any]  # what of the dataset, for the description of the run; empty: all of it
+    left_out: list[Path]  # targets of the files of other sequences
+    chosen: dict[str, Any]  # selected part of the dataset, for the description of the run; empty: all of it
 
 
 def plan_tree(source: Path, out: Path, dataset: str = "auto", sensor: str | None = None, sequences: Sequence[str] = ()) -> Tree:
-    """Which files of `source` are scans, and where they go.
+    """Find the scans of `source` and the path of each output file.
 
-    `sensor` names the one of HeLiPR's to densify; None: each of them. Files of other `sequences` than those named are left out.
+    `sensor` is the HeLiPR sensor to densify; None: all of them. If `sequences` are given, files of other sequences are left out.
     """
     kind = guess(source, sequences[0] if sequences else None) if dataset == "auto" else dataset
     if kind not in TREES:
-        raise InputError(f"{source}: a tree of kind {kind!r} cannot be densified; known are bags and {', '.join(TREES)}")
+        raise InputError(f"{source}: datasets of kind {kind!r} cannot be densified; expected a bag or one of {', '.join(TREES)}")
     if sensor is not None and (kind != "helipr" or sensor.lower() not in SENSORS):
-        raise InputError(f"sensor is {sensor!r}; only HeLiPR has several: {', '.join(SENSORS)}")
+        raise InputError(f"sensor is {sensor!r}; only HeLiPR has several sensors: {', '.join(SENSORS)}")
     check_apart(source, out)
     if out.is_file():
-        raise FormatError(f"{out}: is a file; the output of a folder is a folder, so give another name")
+        raise FormatError(f"{out}: is a file, but the output of a folder is a folder; give another name")
     is_scan, scratch = _rule(kind, source, sensor), workspace_of(out) / TEMPORARY
     wanted = Chosen(kind, source, sequences)
     told = {"sensor": sensor and sensor.lower(), "sequences": list(wanted.names)}
@@ -115,27 +115,27 @@ def densify_tree(
     engine: Engine,
     overwrite: bool = False,
 ) -> Generator[Tally, None, None]:
-    """Do it, and tell what is done after every scan. Scans that are there already are kept, unless `overwrite`."""
+    """Densify a dataset, and yield the progress after every scan. Existing scans are kept unless `overwrite`."""
     run = describe_run(source, config, **tree.chosen)
     before = read_run(out / RUN)
     if before is not None and before != run and not overwrite:
         raise FormatError(
-            f"{out}: was made in another way ({differences(before, run)})",
+            f"{out}: was written with other settings ({differences(before, run)})",
             argument="overwrite", value=True, remedy="remove it, give another name, or pass {argument} to replace it",
         )  # fmt: skip
     if before == run and not overwrite and made_by_another(out / RUN):
         raise FormatError(
-            f"{out}: was begun by another user, whose scans would be taken as they are",
+            f"{out}: was started by another user, whose scans would be kept unchecked",
             argument="overwrite", value=True, remedy="give another name, or pass {argument} to replace it",
         )  # fmt: skip
     if before is None and out.is_dir():
-        remove_stale(out)  # of a run that was killed before it had written anything
+        remove_stale(out)  # left by a run that was killed before it wrote anything
     if before is None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FormatError(f"{out}: exists already and is not of this command; remove it, or give another name")
+        raise FormatError(f"{out}: already exists and was not written by poli densify; remove it, or give another name")
     _check_inside(tree, out)
     with workspace(out):
         out.mkdir(exist_ok=True)
-        if overwrite:  # none of another making may stay, whatever ends this run
+        if overwrite:  # remove all old files first, in case this run is stopped
             for target in (*(scan.target for scan in tree.scans), *(target for _, target in tree.others), *tree.left_out):
                 target.unlink(missing_ok=True)
         write_json(out / RUN, run)
@@ -145,12 +145,12 @@ def densify_tree(
 
 
 def _check_inside(tree: Tree, out: Path) -> None:
-    """No folder in `out` may be a link out of it: what is written, or removed to be made anew, would be somebody else's."""
+    """Raise if a folder in `out` is a link that leads out of it: files would be written or removed elsewhere."""
     root = out.resolve()
     targets = (*(scan.target for scan in tree.scans), *(target for _, target in tree.others), *tree.left_out)
     for folder in dict.fromkeys(target.parent for target in targets):
         if root not in (folder.resolve(), *folder.resolve().parents):
-            raise FormatError(f"{folder}: is a link that leads out of {out}; remove it, or choose another name for the output")
+            raise FormatError(f"{folder}: is a link that leads out of {out}; remove it, or choose another output name")
 
 
 def _densify_missing(tree: Tree, config: DensifyConfig, engine: Engine) -> Iterator[Tally]:
@@ -172,14 +172,14 @@ def _densify_missing(tree: Tree, config: DensifyConfig, engine: Engine) -> Itera
 
 
 def densify_file(file: ScanFile, config: DensifyConfig) -> tuple[int, int, str]:
-    """Read, densify and write one scan; how many points it had, and has, and why no more if none were added.
+    """Read, densify and write one scan. Return its number of points before and after, and the reason if none were added.
 
-    What is unfinished lies apart from the tree: readers of datasets trip over files of other names among the scans.
+    Unfinished files are kept outside the tree: dataset readers fail on unexpected file names among the scans.
     """
     unfinished = file.scratch / f"{secrets.token_hex(8)}{''.join(file.target.suffixes)}"
     try:
         counts, why = _densify_to(unfinished, file, config)
-    except WriteError as error:  # its name there says nothing to anybody
+    except WriteError as error:  # replace the temporary name, which means nothing to the user
         raise WriteError(str(error).replace(str(unfinished), str(file.target))) from None
     with writing(file.target, file.scratch):
         unfinished.replace(file.target)
@@ -204,9 +204,9 @@ def _densify_to(unfinished: Path, file: ScanFile, config: DensifyConfig) -> tupl
     return counts, why
 
 
-# --- what is a scan
+# --- scan files
 
-Rule = Callable[[Path], Layout | None]  # of a relative path; None where it is no scan
+Rule = Callable[[Path], Layout | None]  # of a relative path; None if it is not a scan
 
 
 def _rule(kind: str, source: Path, sensor: str | None) -> Rule:
@@ -216,7 +216,7 @@ def _rule(kind: str, source: Path, sensor: str | None) -> Rule:
         return lambda path: MULRAN if _stored_as(path, source, "Ouster", ".bin") else None
     if kind == "poli":
         if not (source / MANIFEST).is_file():
-            raise FormatError(f"{source}: no {MANIFEST} here; this folder is no dataset of poli's")
+            raise FormatError(f"{source}: no {MANIFEST}; this folder is not a poli dataset")
         return lambda path: "own" if path.parent == Path("scans") and path.suffix == ".npz" else None
     if kind == "helipr":
         return partial(_helipr, source=source, chosen=SENSORS if sensor is None else (sensor.lower(),))
@@ -232,16 +232,16 @@ def _helipr(path: Path, source: Path, chosen: tuple[str, ...]) -> np.dtype | Non
 
 
 def _stored_as(path: Path, source: Path, folder: str, ending: str) -> bool:
-    """Whether a file is called by a number and lies in a folder of that name."""
+    """Whether the name of a file is a number, and it is in a folder of that name."""
     parent = path.parent.name or source.resolve().name
     return parent == folder and path.suffix == ending and path.stem.isascii() and path.stem.isdigit()
 
 
-# --- all else
+# --- other files
 
 
 def _files(source: Path) -> Iterator[Path]:
-    """Every file, by name; linked folders too, but none inside of itself."""
+    """Yield all files, sorted by name. Follow linked folders, except into their own parents."""
     for place, folders, names in os.walk(source, followlinks=True):
         above = {Path(place).resolve(), *Path(place).resolve().parents}
         folders[:] = sorted(f for f in folders if not (Path(place, f).is_symlink() and Path(place, f).resolve() in above))
@@ -251,7 +251,7 @@ def _files(source: Path) -> Iterator[Path]:
 
 
 def _carry_over(path: Path, target: Path) -> None:
-    """Small files are copied: whoever edits one must not edit the original. Large ones are linked where that is possible."""
+    """Copy a small file, so that editing it does not change the original. Hard-link a large one if possible."""
     if target.exists():
         return
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Odometry on ellipsoids: scan to scan, or scan to a map of fused ellipsoids."""
+"""Odometry on ellipsoids: scan to scan, or scan to map."""
 
 from poli.tasks.odometry.config import OdometryConfig
 from poli.tasks.odometry.deskewing import deskew

@@ -1,4 +1,4 @@
-"""What odometry can be told."""
+"""Options of odometry."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ OnLoss = Literal["stop", "restart"]
 
 @dataclass(frozen=True)
 class OdometryConfig:
-    against: Against = "map"  # a scan is aligned to a map of all scans before it, or, as in the paper, to the one scan before it
-    voxel: float = 0.0  # meters; 0: chosen at the first scan, so that some 5,000 points are left of it
+    against: Against = "map"  # align each scan to a map of all scans before it, or, as in the paper, to the previous scan
+    voxel: float = 0.0  # meters; 0: chosen at the first scan to leave about 5,000 points
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
-    upright: bool = True  # the sensor's z axis points up, which the network is told
-    deskew: bool = False  # by the times of the points; the scans are then those of their stamps
-    min_range: float = 0.0  # meters; returns nearer than this are dropped (the vehicle that carries the sensor)
-    max_range: float = 120.0  # meters; returns farther than this are dropped
-    radius: float = 120.0  # meters: how far from the sensor the map is kept
-    cell: float = 0.0  # meters, of the map; 0: half a voxel, but no less than 0.3 m unless voxels are
-    patience: int = 5  # scans in a row without enough returns that are bridged by going on as before
-    on_loss: OnLoss = "stop"  # when a scan fits nowhere: stop there, or begin a new map where it is thought to be
+    upright: bool = True  # the sensor's z axis points up; the network uses this
+    deskew: bool = False  # correct each scan to its stamp, using the times of its points
+    min_range: float = 0.0  # meters; nearer returns are dropped (the vehicle itself)
+    max_range: float = 120.0  # meters; farther returns are dropped
+    radius: float = 120.0  # meters; map cells farther from the sensor are removed
+    cell: float = 0.0  # cell size of the map in meters; 0: half a voxel, but at least min(0.3 m, voxel)
+    patience: int = 5  # maximum number of consecutive scans with too few returns; their poses are predicted
+    on_loss: OnLoss = "stop"  # if a scan fits nowhere, stop, or start a new map at the predicted pose
     gicp: GicpConfig = field(default_factory=GicpConfig)
 
     def __post_init__(self) -> None:
@@ -37,5 +37,5 @@ class OdometryConfig:
         for name in ("max_range", "radius"):
             real_number(getattr(self, name), name, "a positive number of meters", above=True)
         if self.min_range >= self.max_range:
-            raise InputError(f"min_range is {self.min_range} m and max_range {self.max_range} m; no return lies between")
+            raise InputError(f"min_range is {self.min_range} m and max_range {self.max_range} m; min_range must be smaller")
         whole_number(self.patience, "patience", least=0)

@@ -1,8 +1,8 @@
-"""The world as ellipsoids: one in each cell of a grid, fused from all scans that saw it.
+"""A map of ellipsoids: one per grid cell, fused from all scans that observed it.
 
-What falls into a cell is averaged, means and covariances alike, each weighted by the inverse size of its ellipsoid: near views are
-finer and count for more. Within a cell the surface is one, so averaging removes noise and the beams' pattern; a limit on the weight
-lets the map follow a world that changes. Only cells that a scan touches are worked on; those far from the sensor are forgotten.
+The means and covariances in a cell are averaged, weighted by the inverse size of the ellipsoid, so that close views, which are
+finer, count more. A cell contains one surface, so averaging removes noise and the pattern of the beams. The weight is limited, so
+that the map follows changes. An update visits only the cells of the new scan; cells far from the sensor are removed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from poli.tasks.gicp_metric import GicpPoints, Metric
 from poli.validation import real_number
 from poli.voxels import VOXELS_REACH, find_slot, voxel_key
 
-_MEMORY = 20.0  # observations: an older average weighs no more than so many of the newest
-_FORGET_EVERY = 0.1  # of the radius: how far the sensor moves until what is too far is removed
+_MEMORY = 20.0  # the weight of the average is limited to that of this many newest observations
+_FORGET_EVERY = 0.1  # times the radius: distance the sensor moves between removals of far cells
 _FIRST = 1 << 14  # cells
 
 
@@ -26,9 +26,9 @@ class EllipsoidMap:
         self.cell = real_number(cell, "cell", "a positive number of meters", above=True)
         self.radius = real_number(radius, "radius", "a positive number of meters", above=True)
         self._metric = metric or Metric()
-        self._center = np.zeros(3)  # where far cells were last forgotten
+        self._center = np.zeros(3)  # position of the last removal of far cells
         self._count = 0
-        self.renumbered = 0  # how often rows have changed their numbers: what was made of `weighed` before is then void
+        self.renumbered = 0  # how often rows were renumbered, which invalidates anything derived from `weighed`
         self._allocate(_FIRST)
 
     def __len__(self) -> int:
@@ -36,18 +36,18 @@ class EllipsoidMap:
 
     @property
     def field(self) -> Ellipsoids:
-        """The map as a field, in the world's frame."""
+        """The map as a field, in the world frame."""
         n = self._count
         return Ellipsoids.trusted(self._means[:n].copy(), self._covariances[:n].copy(), None)
 
     @property
     def weighed(self) -> GicpPoints:
-        """The map as GICP takes it. Views: they change with the map."""
+        """The map as GICP points. The arrays are views and change with the map."""
         n = self._count
         return GicpPoints(self._means[:n], self._shaped[:n], self._weights[:n], self._normals[:n], self._flatness[:n])
 
     def add(self, field: Ellipsoids, T_world_scan: np.ndarray) -> None:  # (4, 4)
-        """Fuse a scan's ellipsoids, seen from this pose, and forget what is farther than the radius from it."""
+        """Fuse the ellipsoids of a scan at this pose, and remove cells farther than the radius from it."""
         moved = field.transform(T_world_scan)
         at = T_world_scan[:3, 3]
         if np.linalg.norm(at - self._center) > _FORGET_EVERY * self.radius:
@@ -55,7 +55,8 @@ class EllipsoidMap:
         reach = np.abs(moved.means).max(initial=0.0) / self.cell
         if not reach < VOXELS_REACH:
             raise InputError(
-                f"the map's cells of {self.cell} m reach {VOXELS_REACH * self.cell / 1000:.0f} km from the first scan, no farther"
+                f"the map, with cells of {self.cell} m, cannot extend farther than {VOXELS_REACH * self.cell / 1000:.0f} km "
+                "from the first scan"
             )
         self._reserve(self._count + len(moved))
         weights = 1.0 / np.maximum(np.trace(moved.covariances, axis1=1, axis2=2), 1e-12)

@@ -1,4 +1,4 @@
-"""Odometry: scans in, poses out, one at a time."""
+"""Odometry: estimate the poses of scans, one at a time."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
 from poli.tasks.odometry.step import Status, Step, TrackingLost
 from poli.voxels import voxel_downsample, voxel_numbers
 
-_WANTED = 5000  # points after voxels, where the voxel is ours to choose
-_VOXELS = 0.05, 1.0  # meters: the finest and the coarsest that we choose
-# Meters that the sensor moves until the map is indexed anew. That is not only cheaper: a scan that is aligned to older ones alone
-# cannot lean on the pattern that the last one left on the ground, which moves with the sensor. Drift is lower.
+_WANTED = 5000  # points after downsampling, if the voxel size is chosen automatically
+_VOXELS = 0.05, 1.0  # meters: smallest and largest automatic voxel size
+# Meters that the sensor moves before the map is indexed again. This saves time and lowers drift: the ring pattern on the ground
+# moves with the sensor, and aligning only to older scans keeps a scan from locking onto the pattern of the last one.
 _INDEX_EVERY = 2.0
 _CELL = 0.3  # meters: cells of the map are half a voxel, but not smaller than this unless voxels are
-_LEAST = 64  # points of a scan that can be aligned
-_PCA_NEIGHBORS = 20  # as small_gicp and GICP take, whose odometry this is compared with
-_GAP = 1.8  # usual times between scans: more than this, and some are missing
-_FITS = 0.5  # of the usual fit, which a scan must reach to be believed
+_LEAST = 64  # minimum number of points to align a scan
+_PCA_NEIGHBORS = 20  # as in small_gicp and GICP, for comparison
+_GAP = 1.8  # times the usual period: a longer interval means missing scans
+_FITS = 0.5  # times the usual fit: minimum to accept a scan
 _FITS_AT_LEAST = 0.2
-_USUAL = 20  # scans that tell what is usual
+_USUAL = 20  # last scans from which the usual values are computed
 _DESKEW_ROUNDS = 1
-_WIDER = 2.0  # meters: where the robust kernel starts when a scan is looked for farther away
+_WIDER = 2.0  # meters: initial scale of the robust kernel in the wider search
 
 
 class Odometer:
-    """Poses of scans as they come: `add` each, in order. World is the frame of the first.
+    """Estimates poses scan by scan: call `add` for each scan, in order. World is the frame of the first scan.
 
-    A scan is expected to go on as the last two did. Where it does not fit, it is looked for more widely; where it fits nowhere, the
-    odometer says so, and nothing is integrated.
+    The initial guess assumes constant velocity. If a scan does not fit there, it is searched more widely. If it fits nowhere,
+    tracking is lost: the odometer stops or starts a new map (`on_loss`), and never adds the scan to the old map.
     """
 
     def __init__(self, config: OdometryConfig | None = None) -> None:
@@ -54,19 +54,19 @@ class Odometer:
         self.steps: list[Step] = []
         self._target: Target | None = None
         self._T_world_target = np.eye(4)
-        self._velocity = np.zeros(6)  # tangent a second, or a scan where there are no stamps
+        self._velocity = np.zeros(6)  # tangent per second, or per scan without stamps
         self._periods: list[float] = []
         self._fits: list[float] = []
         self._indexed_at = np.zeros(3), 0
         self._missed = 0
-        self._first: Scan | None = None  # as it came, until its motion is known and it can be deskewed
+        self._first: Scan | None = None  # not deskewed, until its motion is known
 
     @property
     def poses(self) -> np.ndarray:  # (M, 4, 4)
         return np.stack([step.T_world_scan for step in self.steps]) if self.steps else np.empty((0, 4, 4))
 
     def add(self, scan: ScanLike) -> Step:
-        """The pose of the next scan. Raises `TrackingLost` where it cannot be told and the configuration says to stop."""
+        """Estimate the pose of the next scan. Raises `TrackingLost` if it cannot be localized and `on_loss` is "stop"."""
         scan = Scan.of(scan)
         seconds: dict[str, float] = {}
         elapsed, gap = self._elapsed(scan)
@@ -74,7 +74,7 @@ class Odometer:
         with _clock(seconds, "prepare"):
             cloud = self._prepare(scan)
         if len(cloud) < _LEAST:
-            why = f"only {len(cloud)} points are left of {len(scan)} returns"
+            why = f"only {len(cloud)} points remain of {len(scan)} returns"
             return self._predict(scan, T_expected, why, len(cloud), seconds)
         field, weighed, found = self._locate(cloud, T_expected, elapsed, seconds)
         if self._first is not None and found is not None and self._fits_well(found):
@@ -99,7 +99,7 @@ class Odometer:
     # --- a scan ------------------------------------------------------------------------------------------------------
 
     def _prepare(self, scan: Scan) -> Scan:
-        """One point a voxel, each with the time of one of its returns if there is to be deskewing."""
+        """Downsample to one point per voxel, each with the time of one of its returns if deskewing."""
         scan = scan.clean()
         reach = (scan.points.astype(np.float64) ** 2).sum(axis=1)
         within = (reach >= self.config.min_range**2) & (reach <= self.config.max_range**2)
@@ -107,7 +107,7 @@ class Odometer:
         if not len(scan):
             return scan
         if self.config.deskew and scan.stamp is None:
-            raise InputError("deskewing needs stamps: this scan has none, so its motion a second is not known")
+            raise InputError("deskewing needs stamps to compute the velocity, but this scan has none")
         self.voxel = self.voxel or _choose_voxel(scan.points)
         return voxel_downsample(scan.keep("time") if self.config.deskew else scan.keep(), self.voxel)
 
@@ -119,22 +119,22 @@ class Odometer:
         return estimate(points, model=self.config.model, up=UP if self.config.upright else None, warn=False, k=k)
 
     def _elapsed(self, scan: Scan) -> tuple[float, int]:
-        """Time since the last scan in the unit of the velocity, and how many scans seem to be missing in between."""
+        """Return the time since the last scan, in the unit of the velocity, and how many scans seem to be missing in between."""
         last = self.steps[-1].stamp if self.steps else None
         if last is None or scan.stamp is None:
             return 1.0, 0
         seconds = (scan.stamp - last) * 1e-9
         if seconds <= 0.0:
             raise InputError(
-                f"scan {len(self.steps)} has the stamp {scan.stamp}, not later than the one before, {last}; sort the scans"
+                f"scan {len(self.steps)} has the stamp {scan.stamp}, not later than the previous one, {last}; sort the scans"
             )
         usual = float(np.median(self._periods)) if self._periods else seconds
         self._periods = [*self._periods[1 - _USUAL :], seconds]
         return seconds, round(seconds / usual) - 1 if seconds > _GAP * usual else 0
 
     def _deskew_first(self, first: Scan, found: Alignment, elapsed: float) -> np.ndarray:  # (4, 4)
-        """The motion during the first scan is known only now. Begin again with it, or every later scan, deskewed, would be aligned
-        to one that is not. The pose between two scans that are skewed alike is right enough to start from."""
+        """Deskew the first scan once its motion is known, and restart with it; otherwise deskewed scans would be aligned to a
+        skewed one. The pose between two equally skewed scans is accurate enough to start from."""
         self._velocity = log(found.T_target_source) / elapsed
         field = self._estimate(self._still(first, self._velocity))
         self._remember(field, self.config.gicp.metric(field), np.eye(4), fresh=True)
@@ -153,8 +153,8 @@ class Odometer:
             beginning = self._first is not None
             if not self.config.deskew or beginning or self._target is None or found is None or not self._fits_well(found):
                 return field, weighed, found
-            # The velocity that a scan was deskewed by and the one that its pose implies must agree. Otherwise an error of the one
-            # moves the other by half of it, the other way, and from scan to scan that dies out slowly or not at all.
+            # The velocity used for deskewing must agree with the one that the pose implies. Otherwise an error of one moves the
+            # other by half as much in the opposite direction, and over the following scans it decays slowly or not at all.
             for _ in range(_DESKEW_ROUNDS):
                 T = self._T_world_target @ found.T_target_source
                 means = self._still(cloud, log(inverse(self.steps[-1].T_world_scan) @ T) / elapsed)
@@ -164,7 +164,7 @@ class Odometer:
             return field, weighed, found
 
     def _align(self, source: GicpPoints, T_expected: np.ndarray) -> Alignment:
-        """From where it is expected; where it does not fit there, also from where the last one was, and more widely."""
+        """Align from the predicted pose. If the scan does not fit there, search more widely, also from the last pose."""
         assert self._target is not None
         to_target = inverse(self._T_world_target)
         config = self.config.gicp
@@ -183,7 +183,7 @@ class Odometer:
     def _judge(self, found: Alignment | None, gap: int) -> tuple[Status, str]:
         missing = f"{gap} scans seem to be missing before it" if gap else ""
         if found is None:
-            return Status.RESTARTED, "there is nothing to align it to"
+            return Status.RESTARTED, "there is no map to align it to"
         if not self._fits_well(found):
             why = f"only {100 * found.fit:.0f} % of its points lie on surfaces seen before"
             return Status.RESTARTED, f"{why}; {missing}" if missing else why
@@ -193,10 +193,10 @@ class Odometer:
 
     def _predict(self, scan: Scan, T_expected: np.ndarray, why: str, points: int, seconds: dict[str, float]) -> Step:
         if not self.steps or self._target is None:
-            raise InputError(f"scan {len(self.steps)}: {why}; odometry must begin with a scan of at least {_LEAST} points")
+            raise InputError(f"scan {len(self.steps)}: {why}; the first scan needs at least {_LEAST} points")
         self._missed += 1
         if self._missed > self.config.patience and self.config.on_loss == "stop":
-            raise TrackingLost(len(self.steps), f"{why}, as of the {self._missed - 1} before it", self.poses)
+            raise TrackingLost(len(self.steps), f"{why}, as in the {self._missed - 1} scans before it", self.poses)
         return self._done(Step(len(self.steps), scan.stamp, T_expected, Status.PREDICTED, why, points, None, seconds))
 
     def _remember(self, field: Ellipsoids, weighed: GicpPoints, T: np.ndarray, fresh: bool) -> None:
@@ -207,7 +207,7 @@ class Odometer:
             cell = self.config.cell or min(self.voxel, max(0.5 * self.voxel, _CELL))
             self.map = EllipsoidMap(cell, self.config.radius, self.config.gicp.metric)
         self.map.add(field, T)
-        # The tree is the dear part. Cells that it knows are fused further all the same; new ones wait until the sensor has moved.
+        # Building the tree is expensive. Indexed cells are still updated; new cells are indexed when the sensor has moved.
         moved = float(np.linalg.norm(T[:3, 3] - self._indexed_at[0]))
         if fresh or moved > _INDEX_EVERY or self.map.renumbered != self._indexed_at[1] or self._target is None:
             self._target = Target(self.map.weighed)
@@ -236,25 +236,25 @@ def odometry(
     on_loss: OnLoss = "stop",
     gicp: GicpConfig = GicpConfig(),  # noqa: B008
 ) -> np.ndarray:  # (M, 4, 4)
-    """Estimate T_world_scan of every scan; world is the frame of the first. `Odometer` gives the same scan by scan, and more.
+    """Estimate T_world_scan of every scan; world is the frame of the first. `Odometer` does the same scan by scan, with details.
 
-    Raises `TrackingLost` if a scan cannot be localized; the error carries the poses before it.
+    Raises `TrackingLost` if a scan cannot be localized; the error contains the poses before it.
 
     Args:
-        scans: in order, such as a `poli.dataset`.
-        config: the options as one object. Keywords given beside it override its values.
-        against: align a scan to a "map" of all scans before it, or, as in the paper, to the one "scan" before it.
-        voxel: meters. 0: chosen at the first scan, so that some 5,000 points are left of it.
+        scans: scans in order, such as a `poli.dataset`.
+        config: the options as one object. Keywords override its values.
+        against: align each scan to a "map" of all scans before it, or, as in the paper, to the previous "scan".
+        voxel: voxel size in meters. 0: chosen at the first scan to leave about 5,000 points.
         model: a shipped model, the path of a .safetensors file, or "pca".
         upright: the sensor's z axis points up.
-        deskew: remove the sensor's motion from each scan, by the times of its points.
-        min_range: meters; nearer returns are dropped (the vehicle that carries the sensor).
+        deskew: correct each scan for the motion of the sensor, using the times of its points.
+        min_range: meters; nearer returns are dropped (the vehicle itself).
         max_range: meters; farther returns are dropped.
-        radius: meters from the sensor within which the map is kept.
-        cell: meters, of the map. 0: half a voxel, but no less than 0.3 m unless voxels are.
-        patience: scans in a row without enough returns that are bridged.
-        on_loss: when a scan fits nowhere, "stop", or "restart" with a new map.
-        gicp: how a scan is aligned.
+        radius: meters; map cells farther from the sensor are removed.
+        cell: cell size of the map in meters. 0: half a voxel, but at least min(0.3 m, voxel).
+        patience: maximum number of consecutive scans with too few returns; their poses are predicted.
+        on_loss: if a scan fits nowhere, "stop", or "restart" with a new map.
+        gicp: options of the alignment.
     """
     odometer = Odometer(config)
     for scan in scans:
@@ -263,7 +263,7 @@ def odometry(
 
 
 def _choose_voxel(points: np.ndarray) -> float:  # (N, 3)
-    """The voxel size that leaves about `_WANTED` points, to two digits."""
+    """Return the voxel size that leaves about `_WANTED` points, to two digits."""
     low, high = _VOXELS
     if len(points) <= _WANTED:
         return low

@@ -1,13 +1,13 @@
-"""What a run of odometry leaves on disk.
+"""The files that a run of odometry writes.
 
-    config.json      at the start: what was run on what
-    poses_tum.txt    a line a scan, as they come: stamp x y z qx qy qz qw, T_world_scan; world is the frame of the first scan
-    poses_kitti.txt  the same as 3x4 numbers, row by row
-    steps.csv        a line a scan, as they come: how it went and how long it took
-    summary.json     at the end, whatever ended it
-    truth_tum.txt, truth_kitti.txt   at the end, where the truth is known: for the same scans, in the frame of the first
+    config.json      at the start: the input and the options
+    poses_tum.txt    one line per scan: stamp x y z qx qy qz qw, T_world_scan; world is the frame of the first scan
+    poses_kitti.txt  the same as 3x4 matrices, row by row
+    steps.csv        one line per scan: status and timing
+    summary.json     at the end, even if the run fails or is interrupted
+    truth_tum.txt, truth_kitti.txt   at the end, if ground truth is known: for the same scans, in the frame of the first
 
-A line is one write to the operating system, so whatever ends the run, every scan before is there.
+Each line is a single write, made right after its scan. If the run is killed, the lines of all finished scans are there.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ from poli.tasks.odometry.step import STAGES, Step
 from poli.tasks.odometry.summary import Summary, total_seconds
 
 LATEST = "latest"
-STAMP_RULE = (
-    "nanoseconds of the scans; in poses_tum.txt a scan without a stamp stands 0.1 s after the one before it, the first at 0 s"
-)
-_STAMP_STEP = 10**8  # nanoseconds: what a sensor at 10 Hz takes
+STAMP_RULE = "nanoseconds; in poses_tum.txt, a scan without a stamp is placed 0.1 s after the previous one, and the first at 0 s"
+_STAMP_STEP = 10**8  # nanoseconds: the period of a 10 Hz sensor
 _COLUMNS = (
     "index", "scan", "stamp", "status", "note", "points", "fit", "overlap", "residual", "iterations", "converged",
     *(f"{stage}_seconds" for stage in STAGES), "total_seconds",
@@ -48,10 +46,10 @@ _COLUMNS = (
 
 
 class Recording:
-    """Writes a run to `folder`, which must be new or empty: `append` every step, then `finish`."""
+    """Writes a run to `folder`, which must be new or empty. Call `append` for every step, then `finish`."""
 
     def __init__(self, folder: Path, about: Mapping[str, Any], first: int = 0) -> None:
-        """`about` is for config.json; `first` is the number of the first scan in the data."""
+        """`about` is written to config.json; `first` is the number of the first scan in the data."""
         self.folder, self.first = folder, first
         self.steps: list[Step] = []
         self._stamps: list[int] = []  # as they were written
@@ -62,13 +60,13 @@ class Recording:
     def _begin(self, opened: ExitStack, about: Mapping[str, Any]) -> None:
         folder = self.folder
         if folder.is_dir():
-            remove_stale(folder)  # of a run that was killed before it had written anything
-        taken = f"{folder}: exists already; give another folder, or remove it first"
+            remove_stale(folder)  # left by a run that was killed before it wrote anything
+        taken = f"{folder}: already exists; give another folder, or remove it first"
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise FormatError(taken)
         folder.mkdir(parents=True, exist_ok=True)
         opened.enter_context(sole_user(folder, taken))
-        # These first: each is an error if another run, which began at the same time, has it.
+        # These first: each fails if another run that started at the same time has created it.
         self._tum = opened.enter_context(TrajectoryWriter(folder / "poses_tum.txt", "tum"))
         self._kitti = opened.enter_context(TrajectoryWriter(folder / "poses_kitti.txt", "kitti"))
         self._csv = opened.enter_context(FileIO(folder / "steps.csv", "x"))
@@ -106,7 +104,7 @@ class Recording:
         write_json(self.folder / "summary.json", summary.as_json())
         if truth is None or not self.steps:
             return
-        # In the frame of the first scan, as the estimate is: the two compare as they are.
+        # In the frame of the first scan, like the estimate, so that the two can be compared directly.
         T_first_world = inverse(truth[0])
         with (
             TrajectoryWriter(self.folder / "truth_tum.txt", "tum") as tum,
@@ -122,27 +120,27 @@ class Recording:
         line = text.getvalue().encode(errors="backslashreplace")  # names in notes may not be UTF-8
         with writing(self.folder / "steps.csv"):
             if self._csv.write(line) != len(line):
-                raise OSError("only a part of a line could be written")
+                raise OSError("only part of a line could be written")
 
 
 def dated_folder(parent: Path) -> Path:
-    """A new folder named by date and time."""
+    """Create a folder named by date and time."""
     name = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     with writing(parent):
         parent.mkdir(parents=True, exist_ok=True)
         for earlier in parent.iterdir():
             if earlier.is_dir() and not earlier.is_symlink():
                 remove_stale(earlier)
-        for number in range(1, 1000):  # runs that begin in the same second
+        for number in range(1, 1000):  # runs that start in the same second
             folder = parent / (name if number == 1 else f"{name}_{number}")
             with suppress(FileExistsError):
                 folder.mkdir()
                 return folder
-    raise FormatError(f"{parent}: a thousand runs of the same second are there; give another folder")
+    raise FormatError(f"{parent}: has a thousand runs of the same second; give another folder")
 
 
 def link_latest(folder: Path) -> None:
-    """Let the link `latest` beside `folder` name it. Where links are not possible, or a file has that name, nothing is done."""
+    """Point the link `latest`, next to `folder`, to it. Do nothing if links are not supported or `latest` is not a link."""
     with suppress(OSError, NotImplementedError), temporary_folder(folder.parent) as private:
         link = private / LATEST
         link.symlink_to(folder.name, target_is_directory=True)
@@ -151,7 +149,7 @@ def link_latest(folder: Path) -> None:
 
 
 def read_steps(folder: Path) -> list[dict[str, str]]:
-    """The rows of steps.csv; a last line that is cut off is left out."""
+    """Return the rows of steps.csv, without an incomplete last line."""
     path = folder / "steps.csv"
     try:
         text = path.read_text(encoding="utf-8")
@@ -163,7 +161,7 @@ def read_steps(folder: Path) -> list[dict[str, str]]:
         raise FormatError(f"{path}: not written by `poli odometry`")
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values():
-            raise FormatError(f"{path}: line {number} has another number of columns than the first")
+            raise FormatError(f"{path}: line {number} does not have the same number of columns as the first")
         try:
             _check_numbers(row)
         except ValueError as error:
@@ -173,7 +171,7 @@ def read_steps(folder: Path) -> list[dict[str, str]]:
 
 def _check_numbers(row: dict[str, str]) -> None:
     if not 0 <= int(row["scan"]) < 1 << 53:
-        raise ValueError(f"{row['scan']} is no number of a scan")
+        raise ValueError(f"{row['scan']} is not a valid scan number")
     for name, text in row.items():
         if (name == "fit" or name.endswith("seconds")) and text and not math.isfinite(float(text)):
             raise ValueError(f"{name} is {text}")

@@ -1,4 +1,4 @@
-"""What is known of one scan's pose, and how it came about."""
+"""The pose of one scan, with its status."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from poli.errors import PoliError
 from poli.tasks.gicp import Alignment
 
-STAGES = ("prepare", "estimate", "align", "map")  # what the time of a scan is told by
+STAGES = ("prepare", "estimate", "align", "map")  # stages that are timed
 
 
 class Status(StrEnum):
-    FIRST = "first"  # its frame is the world's
+    FIRST = "first"  # its frame is the world frame
     TRACKED = "tracked"
-    DEGENERATE = "degenerate"  # some direction was held by nothing, and goes on as before
+    DEGENERATE = "degenerate"  # some directions are unconstrained and keep their predicted motion
     BRIDGED = "bridged"  # tracked across missing scans
-    PREDICTED = "predicted"  # not seen, but expected: the scan has too few returns
-    RESTARTED = "restarted"  # lost: a new map begins here
+    PREDICTED = "predicted"  # not aligned, because the scan has too few returns
+    RESTARTED = "restarted"  # lost: a new map starts here
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +29,10 @@ class Step:
     stamp: int | None  # nanoseconds
     T_world_scan: np.ndarray  # (4, 4)
     status: Status
-    note: str  # why, where it is not simply tracked
-    points: int  # after voxels
-    alignment: Alignment | None  # None where nothing was aligned
-    seconds: Mapping[str, float]  # by stage, of those of `STAGES` that it came to
+    note: str  # reason, if not simply tracked
+    points: int  # after downsampling
+    alignment: Alignment | None  # None if nothing was aligned
+    seconds: Mapping[str, float]  # by stage, for the `STAGES` that were reached
 
     @property
     def trusted(self) -> bool:
@@ -40,11 +40,11 @@ class Step:
 
 
 class TrackingLost(PoliError):
-    """A scan fits nowhere near where it is expected. `poses` are those of the scans before it."""
+    """A scan does not fit anywhere near its predicted pose. `poses` are those of the scans before it."""
 
     def __init__(self, index: int, why: str, poses: np.ndarray) -> None:
         super().__init__(
-            f"scan {index}: {why}; the {len(poses)} poses before it stand",
-            argument="on_loss", value="restart", remedy="pass {argument} to go on with a new map from there",
+            f"scan {index}: {why}; the {len(poses)} poses before it remain valid",
+            argument="on_loss", value="restart", remedy="pass {argument} to continue with a new map from there",
         )  # fmt: skip
         self.index, self.why, self.poses = index, why, poses  # (index, 4, 4)

@@ -1,4 +1,4 @@
-"""A run of odometry in numbers: how its scans went, how long they took, and how far it is from the truth."""
+"""Summary of an odometry run: status of the scans, timing, and errors against ground truth."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SIMPLY_TRACKED = (Status.FIRST, Status.TRACKED)
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run came to its end."""
+    """How a run ended."""
 
     interrupted: bool = False
-    reason: str | None = None  # why it stopped before its last scan, where it was not interrupted
+    reason: str | None = None  # why it stopped before the last scan, if it was not interrupted
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds a scan."""
+    """Seconds per scan."""
 
     median: float
     percentile_95: float
@@ -46,7 +46,7 @@ class NotTracked:
 
 @dataclass(frozen=True)
 class Measure:
-    """One kind of error. Its statistics have a `translation` and a `rotation` each, and are empty where there is no error."""
+    """One kind of error. Each statistic has a `translation` and a `rotation`, or is empty if there are no errors."""
 
     title: str
     units: tuple[str, str]  # of translation and rotation
@@ -63,16 +63,16 @@ class Summary:
     scans_asked: int
     scans_done: int
     interrupted: bool
-    reason: str | None  # why the run stopped before its last scan
+    reason: str | None  # why the run stopped before the last scan
     statuses: Mapping[str, int]
     not_tracked: tuple[NotTracked, ...]
     without_stamp: int
-    voxel: float  # meters; 0 if no scan came so far
+    voxel: float  # meters; 0 if no scan was processed
     path_length: float  # meters, of the estimate
-    seconds: Mapping[str, Times]  # by stage, and in total; scans that a stage was not reached by do not count in it
-    scans_per_second: float | None  # by the median: the first scans may wait for a compiler. Reading files is not in it
-    elapsed: float  # seconds from the start of the run to its end, everything included
-    evaluation: Mapping[str, Measure] | None  # None where the truth is not known
+    seconds: Mapping[str, Times]  # by stage and in total; a stage counts only the scans that reached it
+    scans_per_second: float | None  # from the median, because the first scans may wait for the compiler; without reading files
+    elapsed: float  # seconds from the start of the run to its end, including everything
+    evaluation: Mapping[str, Measure] | None  # None if there is no ground truth
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -87,7 +87,7 @@ def summarize(
     ending: Ending,
     elapsed: float,
 ) -> Summary:
-    """All that is known at the end of a run. It is judged on the scans that have a pose."""
+    """Summarize a run. Errors are computed for the scans that have a pose."""
     poses = np.stack([step.T_world_scan for step in steps]) if steps else np.empty((0, 4, 4))  # (K, 4, 4)
     totals = [total_seconds(step) for step in steps]
     by_stage = {stage: [step.seconds[stage] for step in steps if stage in step.seconds] for stage in STAGES}
@@ -118,7 +118,7 @@ def total_seconds(step: Step) -> float:
 
 
 def evaluate(estimated: np.ndarray, truth: np.ndarray) -> dict[str, Measure]:  # (K, 4, 4), (K, 4, 4)
-    """The usual errors by name. What cannot be told (a path too short, or straight) says why."""
+    """Return the usual errors by name. Those that cannot be computed (the path is too short or straight) give the reason."""
     metric, shares = ("m", "deg"), ("%", "deg/100 m")
     too_short = "the path is shorter than 100 m"
     return {
@@ -133,7 +133,7 @@ def evaluate(estimated: np.ndarray, truth: np.ndarray) -> dict[str, Measure]:  #
 def _measure(title: str, units: tuple[str, str], errors: Callable[[], PoseErrors], none_because: str = "") -> Measure:
     try:
         found = errors()
-    except PoliError as error:  # the run is over and its poses stand: what cannot be judged is told, not raised
+    except PoliError as error:  # the run is complete and its poses are valid: report the reason instead of raising
         return Measure(title, units, 0, {}, {}, {}, {}, str(error))
     if not found.count:
         return Measure(title, units, 0, {}, {}, {}, {}, none_because)

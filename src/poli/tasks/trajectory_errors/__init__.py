@@ -1,4 +1,4 @@
-"""How far a trajectory is from the truth: relative (RPE), absolute (APE), and KITTI's segments."""
+"""Errors of a trajectory against ground truth: relative (RPE), absolute (APE), and KITTI segments."""
 
 from poli.tasks.trajectory_errors.absolute import AbsoluteErrors, absolute_errors, umeyama
 from poli.tasks.trajectory_errors.relative import RelativeErrors, relative_errors

@@ -1,4 +1,4 @@
-"""Relative pose errors: how well the motion between two poses of a trajectory was estimated. This is what odometry answers for."""
+"""Relative pose errors (RPE): errors of the motion between two poses of a trajectory, the measure of odometry."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from poli.validation import real_number, whole_number
 
 @dataclass(frozen=True, eq=False)
 class RelativeErrors(PoseErrors):
-    """Meters and degrees of a pair of poses each."""
+    """Errors of each pair of poses in meters and degrees."""
 
-    rows: np.ndarray  # (K, 2) from which pose to which
+    rows: np.ndarray  # (K, 2) first and last pose
 
 
 def relative_errors(
@@ -34,11 +34,11 @@ def relative_errors(
     pairs: Literal["consecutive", "all"] = "consecutive",
     tolerance: float = 0.1,
 ) -> RelativeErrors:
-    """RPE (Sturm et al., IROS 2012), with the pairs that evo takes: E = (Q_i^-1 Q_j)^-1 (P_i^-1 P_j), Q the truth.
+    """Return the RPE (Sturm et al., IROS 2012), E = (Q_i^-1 Q_j)^-1 (P_i^-1 P_j) with Q the truth, for the same pairs as evo.
 
-    A pair is `delta` frames apart, or `delta` meters of the estimated path. "consecutive" pairs share their ends: each begins where
-    the one before it ended, and in meters ends at the first pose no nearer than `delta`. With "all", every pose begins a pair;
-    in meters it ends at the pose nearest to `delta`, and is left out if it misses by more than the share `tolerance` of `delta`.
+    The poses of a pair are `delta` frames apart, or `delta` meters along the estimated path. With "consecutive", each pair begins
+    where the previous one ended, and in meters ends at the first pose at least `delta` away. With "all", every pose begins a pair;
+    in meters it ends at the pose closest to `delta`, and is left out if it misses by more than the fraction `tolerance` of `delta`.
     """
     estimated, truth = check_trajectories(estimated, truth)
     if pairs not in ("consecutive", "all"):
@@ -47,7 +47,7 @@ def relative_errors(
         rows = _pairs_by_frames(len(estimated), whole_number(delta, "delta", 1), pairs == "all")
     elif unit == "meters":
         apart = real_number(delta, "delta", "a positive number of meters", above=True)
-        share = real_number(tolerance, "tolerance", "a share of delta, 0 or more")
+        share = real_number(tolerance, "tolerance", "a fraction of delta, at least 0")
         if pairs == "all":
             rows = _all_pairs_by_path(path_lengths(estimated), apart, share)
         else:
@@ -65,7 +65,7 @@ def _pairs_by_frames(count: int, delta: int, every: bool) -> np.ndarray:  # (K, 
 
 
 def _pairs_by_path(step_lengths: np.ndarray, delta: float) -> np.ndarray:  # (M - 1,) -> (K, 2)
-    # Summed anew from every cut, as evo does: differences of one long sum round otherwise, and steps that divide delta are common.
+    # Restart the sum at every cut, as evo does: differences of one long sum round differently, and steps often divide delta.
     cuts, traveled = [0], 0.0
     for row, length in enumerate(step_lengths.tolist(), start=1):
         traveled += length

@@ -1,4 +1,4 @@
-"""KITTI's odometry metric: errors over stretches of the path, as shares of their length (Geiger et al., CVPR 2012)."""
+"""KITTI's odometry metric: errors over segments of the path, relative to their length (Geiger et al., CVPR 2012)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KITTI_LENGTHS = (100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0)  # mete
 
 @dataclass(frozen=True)
 class LengthErrors:
-    """Means over the segments of one length."""
+    """Mean errors of the segments of one length."""
 
     length: float  # meters
     translation: float  # percent
@@ -26,14 +26,14 @@ class LengthErrors:
 
 @dataclass(frozen=True, eq=False)
 class SegmentErrors(PoseErrors):
-    """Of a segment each: `translation` in percent and `rotation` in degrees per 100 m. KITTI ranks by `mean`."""
+    """Errors of each segment: `translation` in percent and `rotation` in degrees per 100 m. KITTI ranks by `mean`."""
 
-    rows: np.ndarray  # (K, 2) from which pose to which
+    rows: np.ndarray  # (K, 2) first and last pose
     lengths: np.ndarray  # (K,) meters
 
     @property
     def by_length(self) -> tuple[LengthErrors, ...]:
-        """A line for every length that has a segment, the shortest first."""
+        """Mean errors for each length that has segments, shortest first."""
         lines = []
         for length in np.unique(self.lengths):
             of_length = self.lengths == length
@@ -48,9 +48,9 @@ def segment_errors(
     lengths: Sequence[float] = KITTI_LENGTHS,
     step: int = 10,
 ) -> SegmentErrors:
-    """The segments begin at every `step`-th pose and end at the first that is more than a length of the true path away.
+    """Return KITTI's segment errors. Segments begin at every `step`-th pose and end at the first pose more than a length away.
 
-    What the path is too short for is left out; if that is everything, `count` is 0 and the means are NaN.
+    Lengths are along the true path. Segments that do not fit are left out; if none fit, `count` is 0 and the means are NaN.
     """
     estimated, truth = check_trajectories(estimated, truth)
     meters = real_array(lengths, "lengths")
