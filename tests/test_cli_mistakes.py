@@ -172,7 +172,7 @@ MISTAKES = [
     ("densify kitti kitti/dense", r"lie one in the other"),
     ("densify kitti -", r"-: standard output.*give OUT a name"),
     ("simulate full", r"full: exists already; remove it first, or give another name"),
-    ("demo --out good.xyz", r"good\.xyz: cannot be made: it is no folder; give another folder"),
+    ("demo --out good.xyz", r"good\.xyz: .*not a folder; give another folder"),
     ("export lidar.teapot", r"lidar\.teapot: .*\.onnx"),
     ("estimate good.pcd - --json", r"--json: standard output cannot carry both"),
     ("convert good.pcd good.pcd", r"good\.pcd: input and output are the same"),

@@ -88,7 +88,7 @@ def test_a_simulated_scan_beside_pca_and_the_truth(tmp_path, drive):
     data = data_of(tmp_path / "a.html")
     assert [panel["name"] for panel in data["panels"]] == ["Scan", "PCA", "POLI", "Truth"]
     assert (data["color"], data["theme"], data["sigma"]) == ("height", "light", 1.0)
-    off = [float(re.search(r"off by ([\d.]+)°", data["panels"][i]["caption"])[1]) for i in (1, 2)]
+    off = [float(re.search(r"normal error ([\d.]+)°", data["panels"][i]["caption"])[1]) for i in (1, 2)]
     assert 0.0 < min(off) < 45.0
     assert data["panels"][1]["sigmaScale"] < 1.0
     assert data["panels"][3]["ellipsoids"]["directionsOnly"]
