@@ -39,7 +39,7 @@ def test_normal_errors():
     assert errors.median == pytest.approx(7.0)
     assert errors.close == 0.75
     assert errors.count == 4
-    with pytest.raises(InputError, match=r"expected \(N, 3\)"):
+    with pytest.raises(InputError, match=r"shape \(N, 3\)"):
         normal_errors(up(3), up(4))
 
 

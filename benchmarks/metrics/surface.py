@@ -65,7 +65,7 @@ def angles(normals: np.ndarray, truth: np.ndarray) -> np.ndarray:  # (N, 3), (N,
     """Angles between unit vectors in degrees, ignoring sign; by sine and cosine, since the cosine alone loses small angles."""
     normals, truth = real_array(normals, "normals"), real_array(truth, "truth")
     if normals.shape != truth.shape or normals.ndim != 2 or normals.shape[1] != 3:
-        raise InputError(f"normals have shape {normals.shape} and truth {truth.shape}; expected (N, 3) for both")
+        raise InputError(f"normals have shape {normals.shape} and truth {truth.shape}; expected the same shape (N, 3)")
     cosine = np.abs(np.einsum("ni,ni->n", normals, truth))
     return np.degrees(np.arctan2(np.linalg.norm(np.cross(normals, truth), axis=1), cosine))
 
