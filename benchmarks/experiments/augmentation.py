@@ -101,9 +101,7 @@ _TABLE = Table(
 def run(options: Options) -> Iterator[Report]:
     records = run_sources(options, options.sources(), _all_augmentations)
     config = options.config
-    kinds = (
-        f"{config.per_point} samples per ellipsoid within {config.max_sigma:g} sigma, ellipsoids at {config.voxel:g} m voxels"
-    )
+    kinds = f"{config.per_point} samples per ellipsoid within {config.max_sigma:g} sigma, ellipsoids at {config.voxel:g} m voxels"
     notes = [
         "Relative pose errors in centimeters (root mean square over all pairs that many scans apart); the lowest in a row is bold. "
         f"The last column is {POLI} against {RAW}: negative is better.",

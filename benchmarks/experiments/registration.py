@@ -103,9 +103,7 @@ def run(options: Options) -> Iterator[Report]:
 
 
 def jobs_of(options: Options) -> list[Job]:
-    simulated_sequences(
-        ("vlp16", _DENSE_SENSOR), options.places, options.scans, keep=options.drives
-    )  # records missing ones
+    simulated_sequences(("vlp16", _DENSE_SENSOR), options.places, options.scans, keep=options.drives)  # records missing ones
     jobs = []
     for place in options.places:
         drive = SimulatedDrive("vlp16", place, options.scans, options.drives)

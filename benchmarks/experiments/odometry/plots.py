@@ -123,7 +123,7 @@ def _along(end: np.ndarray) -> np.ndarray:  # (2,) -> (2, 2)
 
 
 def _shown(of_sensor: Sequence[Judged]) -> tuple[str, dict[Shown, Judged]]:
-    """The drive with the largest, hence visible, errors, and the methods drawn on it."""
+    """The drive with the largest errors, where differences are visible, and the methods drawn on it."""
     voxels = sorted({j.voxel for j in of_sensor if j.voxel != CHOSEN})
     voxel = voxels[len(voxels) // 2]
     wanted = [(m, voxel) for m in (*VARIANTS, SCAN)] + [(m, CHOSEN) for m in (*SYSTEMS, MAP)]

@@ -42,7 +42,7 @@ def dataset_options(
         if not equals or not key:
             raise InputError(f"--option {text}: expected KEY=VALUE, such as poses=false")
         if key in texts or key in values:
-            raise InputError(f"--option {text}: {key} is given twice; leave one out")
+            raise InputError(f"--option {text}: {key} is given twice; remove one")
         values[key] = value if key in named else _value(value)
     return {**texts, **values}
 

@@ -77,9 +77,7 @@ def estimate(
         raise InputError(f"--device {device}: PCA runs on the CPU; remove it, or choose a network with --model")
     for name, value in (("k", k), ("radius", radius)):
         if model != "pca" and value is not None:
-            raise InputError(
-                f"--{name} {value:g}: only for --model pca, but the model is {model}; remove one of the two"
-            )
+            raise InputError(f"--{name} {value:g}: only for --model pca, but the model is {model}; remove one of the two")
     check_place(out, scan, Path(model))
     with output_file(out, ending) as path:
         with busy(f"reading {scan}"):

@@ -116,7 +116,7 @@ def odometry(
     print_summary(summary, opened)
     draw(folder, summary)
     if isinstance(trouble, TrackingLost):
-        trouble.about(f"tracking lost{f' (number {first + trouble.index} of the data)' if first else ''}")
+        trouble.about(f"tracking lost{f' (index {first + trouble.index} in the data)' if first else ''}")
     if trouble is not None:
         raise trouble
     if ending.interrupted:

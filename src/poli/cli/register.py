@@ -74,9 +74,7 @@ def register(
     turn, shift = np.degrees(np.linalg.norm(log(result.T_target_source)[:3])), np.linalg.norm(result.T_target_source[:3, 3])
     proven = "certified" if result.certified else "NOT certified"
     say(f"T_target_source: {source} in the frame of {target}, rotation {turn:.1f} degrees, translation {shift:.3g}")
-    say(
-        f"overlap {result.overlap:.0%}, agreement {result.agreement:.0%}; {proven} optimal for its {len(result.inliers)} inliers"
-    )
+    say(f"overlap {result.overlap:.0%}, agreement {result.agreement:.0%}; {proven} optimal for its {len(result.inliers)} inliers")
     return {
         "T_target_source": result.T_target_source,
         "inliers": len(result.inliers),

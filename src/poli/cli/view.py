@@ -58,9 +58,7 @@ def view(
     option: DatasetOptions = None,
     scans: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Folders: maximum number of scans, evenly spaced; default: 4, with known poses 50, in rerun all."
-        ),
+        typer.Option(min=1, help="Folders: maximum number of scans, evenly spaced; default: 4, with known poses 50, in rerun all."),
     ] = None,
 ) -> dict[str, Any]:
     """View scans, ellipsoids and odometry.

@@ -115,9 +115,7 @@ def write_demo_page(path: Path, fields: Fields, figures: NormalFigures) -> None:
             sigma_scale=fields.pca_scale,
             caption=f"Median normal error {pca.median:.1f}°; drawn smaller, at POLI's size",
         ),
-        Panel(
-            "POLI", field=fields.poli, caption=f"Median normal error {poli.median:.1f}°, {figures.lower:.0%} below PCA's"
-        ),
+        Panel("POLI", field=fields.poli, caption=f"Median normal error {poli.median:.1f}°, {figures.lower:.0%} below PCA's"),
         Panel(
             "Truth", field=flat_discs(fields.cloud, fields.truth, DISC), caption="Discs across the true normals; leaves have none"
         ),
