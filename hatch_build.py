@@ -1,9 +1,8 @@
-"""The build hook: numba compiles the kernels when the package is built or installed, as C extensions are compiled, but without a C
-compiler. `src/poli/building` says how.
+"""The build hook: numba compiles the kernels when the package is built or installed, like C extensions but without a C compiler.
 
-`POLI_NATIVE_BUILD` chooses for whom: `host` for the CPU at hand, as an installation from source wants it; `wheel` for others of the
-same platform (x86-64-v3 and v4), as `make wheel` does; `off` for nobody. Without compiled code the package is complete as well:
-numba compiles at the first call, and says so. So nothing that goes wrong here stops a build.
+See `src/poli/building`. `POLI_NATIVE_BUILD` chooses the target: `host` (default) for this CPU, as for an installation from source;
+`wheel` for distribution on the same platform (x86-64-v3 and v4), as in `make wheel`; `off` to compile nothing. The package works
+without compiled code: numba compiles at the first call and says so. So an error here never stops a build.
 """
 
 import os
@@ -24,7 +23,7 @@ class CustomBuildHook(BuildHookInterface):
     def initialize(self, version: str, build_data: dict) -> None:
         levels = os.environ.get("POLI_NATIVE_BUILD", "host")
         if levels == "off":
-            self.app.display_warning("poli: POLI_NATIVE_BUILD is off: kernels are not compiled now, but by numba at the first call")
+            self.app.display_warning("poli: POLI_NATIVE_BUILD is off; numba will compile the kernels at the first call")
             return
         source = Path(self.root) / "src"
         if version == "editable":  # the sources are the installation
@@ -42,11 +41,11 @@ class CustomBuildHook(BuildHookInterface):
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _compile(self, levels: str, source: Path, out: Path) -> bool:
-        # In a process of its own that leaves nothing behind in the sources. PYTHONPATH stays: pip's isolated environments need it.
+        # A separate process that leaves no files in the sources. PYTHONPATH is kept: pip's isolated environments need it.
         with tempfile.TemporaryDirectory() as cache:
             paths = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
             command = [sys.executable, "-m", "poli.building", "--levels", levels, "--out", str(out)]
             done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths, "PYTHONPYCACHEPREFIX": cache}, check=False)
         if done.returncode:
-            self.app.display_warning("poli: kernels could not be compiled (see above); numba does it at the first call instead")
+            self.app.display_warning("poli: kernels could not be compiled (see above); numba will compile them at the first call")
         return done.returncode == 0

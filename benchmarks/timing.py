@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from poli.errors import InputError
-from poli.estimation.grouping import Viewpoint
+from poli.estimation.arrangement import Viewpoint
 from poli.estimation.inference import load_model
 from poli.estimation.runtime import covariances
 from poli.threads import thread_count

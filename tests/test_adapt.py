@@ -142,7 +142,7 @@ def test_measured_poses_are_taken_as_they_are_with_their_gamma(log, rng):
     batch = draw_scans(pairs, config, architecture, rng, settling=True)
     np.testing.assert_array_equal(batch.matches.T_measured.numpy(), [pair.T_q_p for pair in pairs])
     np.testing.assert_array_equal(batch.matches.gamma.numpy(), [pair.covariance for pair in pairs])
-    with pytest.raises(InputError, match="some have none"):
+    with pytest.raises(InputError, match="pose covariance"):
         draw_scans([pairs[0], replace(pairs[1], covariance=None)], config, architecture, rng, settling=True)
 
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_adapted_to_is_told(tmp_path, log):
         TrackedLog("odd", log.scans, log.poses[:8], log.covariances, log.trusted)
     with pytest.raises(InputError, match="non-finite"):
         replace(log, covariances=np.full((COUNT, 6, 6), np.nan))
-    with pytest.raises(InputError, match="trusts 0 pairs of consecutive scans on the move"):
+    with pytest.raises(InputError, match="trusts 0 pairs"):
         adapt(replace(log, poses=np.tile(np.eye(4), (COUNT, 1, 1))), tmp_path, config=FEW)
     with pytest.raises(InputError, match="64 points"):
         adapt(replace(log, scans=[Scan(np.ones((5, 3)))] * COUNT), tmp_path, config=FEW)

@@ -100,7 +100,7 @@ def test_poses_of_another_sequence_stay(run_poli):
     Path("k/poses/00.txt").write_text("mine")
     code, said = run_poli("simulate", "k", "--layout", "kitti", "--scans", 1)
     assert code == 2
-    assert "00.txt: exists already" in said
+    assert "00.txt: already exists" in said
     assert Path("k/poses/00.txt").read_text() == "mine"
 
 

@@ -29,7 +29,7 @@ CLOUD = np.random.default_rng(0).standard_normal((5, 3))
         (np.where(np.eye(5, 3) > 0, np.inf, CLOUD), CLOUD, EYES, InputError, "source: row 0 is not finite"),
         (CLOUD, CLOUD, EYES * np.array([[1, 9, 1], [1, 1, 1], [1, 1, 1.0]]) + np.eye(3, k=1), InputError, "row 0 is not symmetric"),
         (CLOUD, CLOUD, EYES * np.diag([1.0, 1, -1]), InputError, "row 0 is not positive semidefinite"),
-        (CLOUD[:4], CLOUD, EYES, InputError, "do not fit"),
+        (CLOUD[:4], CLOUD, EYES, InputError, r"source \(4, 3\), target \(5, 3\)"),
     ],
 )
 def test_degenerate_and_bad_input_is_named(source, target, information, kind, says):

@@ -51,5 +51,5 @@ def test_nobody_waits_for_a_compiler(version, monkeypatch):
     monkeypatch.setattr("poli.native.package.chosen", lambda: Chosen(None, None, "nothing was compiled"))
     code, out, _ = version()
     assert code == 0
-    assert "kernels: numba compiles each at its first call, since nothing was compiled; `python -m poli.building`" in out
+    assert "nothing was compiled; `python -m poli.building`" in out
     assert "lidar, objects; not tested" in out

@@ -63,7 +63,7 @@ def test_kitti_is_found_by_number_and_by_folder(tmp_path):
     assert len(poli.dataset("kitti", tmp_path, sequence=7)) == 2
     assert poli.dataset(None, folder).poses.shape == (2, 4, 4)
     assert len(poli.dataset("auto", tmp_path)) == 2  # the only sequence
-    with pytest.raises(InputError, match=r"08.*There are: 07"):
+    with pytest.raises(InputError, match=r"08.*07"):
         poli.dataset("kitti", tmp_path, sequence="08")
 
 
@@ -124,7 +124,7 @@ def test_kitti_times_must_ascend_and_be_complete(tmp_path):
     for text, message in [
         ("0.0\n0.2\n0.1\n", "line 3"),
         ("0\n0.1\n", "2 times for 3 scans"),
-        ("0\nnan\n1\n", "number of seconds"),
+        ("0\nnan\n1\n", r"times\.txt: .*seconds"),
     ]:
         (folder / "times.txt").write_text(text)
         with pytest.raises(FormatError, match=message):
@@ -134,11 +134,11 @@ def test_kitti_times_must_ascend_and_be_complete(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (line(np.eye(4)) + "\n1 0 0 0 0 1", "line 2 has 6 numbers"),
-        (line(np.diag([1.0, 1.0, -1.0, 1.0])), "no rigid motion"),
-        (line(np.diag([1.1, 1.0, 1.0, 1.0])), "no rigid motion"),
-        (line(np.eye(4)).replace("1", "one", 1), "no finite number"),
-        ("nan" + line(np.eye(4))[1:], "no finite number"),
+        (line(np.eye(4)) + "\n1 0 0 0 0 1", "line 2 has 6 .* expected 12"),
+        (line(np.diag([1.0, 1.0, -1.0, 1.0])), "line 1 .*rigid motion"),
+        (line(np.diag([1.1, 1.0, 1.0, 1.0])), "line 1 .*rigid motion"),
+        (line(np.eye(4)).replace("1", "one", 1), "line 1 .*finite number"),
+        ("nan" + line(np.eye(4))[1:], "line 1 .*finite number"),
     ],
 )
 def test_damaged_pose_rows_name_the_line(tmp_path, text, message):
@@ -177,7 +177,7 @@ def test_write_kitti_comes_back(tmp_path, rng):
         np.testing.assert_array_equal(scan.points, scans[i].points)
         assert list(scan.fields) == ["intensity"]
         assert scan.stamp == i * 50_000_001
-    with pytest.raises(FormatError, match="exists already"):
+    with pytest.raises(FormatError, match="already exists"):
         write_kitti(tmp_path / "out", 3, iter(scans), poses)
     with pytest.raises(InputError, match="2 poses for 3 scans"):
         write_kitti(tmp_path / "out", 4, iter(scans), poses[:2])
@@ -188,16 +188,16 @@ def test_write_kitti_comes_back(tmp_path, rng):
 
 
 def test_names_and_options_are_checked(tmp_path):
-    with pytest.raises(InputError, match=r"unknown dataset 'kity'; known are kitti, helipr, mulran"):
+    with pytest.raises(InputError, match=r"unknown dataset 'kity'; .*kitti, helipr, mulran"):
         poli.dataset("kity", tmp_path)
     with pytest.raises(InputError, match=r"'mulran' has no option 'sensor'; it has sequence, poses"):
         poli.dataset("mulran", tmp_path, sensor="ouster")
     with pytest.raises(InputError, match=r"'nclt' has no option 'topics'; it has sequence, meta"):
         poli.dataset("nclt", tmp_path, topics=1)
-    with pytest.raises(FormatError, match="no scans in it, the folder is empty"):
+    with pytest.raises(FormatError, match="folder is empty"):
         poli.dataset("auto", tmp_path)
     (tmp_path / "notes.md").write_text("none")
-    with pytest.raises(FormatError, match="cannot tell which dataset"):
+    with pytest.raises(FormatError, match=r"dataset type .*kitti, helipr"):
         poli.dataset("auto", tmp_path)
     with pytest.raises(FormatError, match="no such file"):
         guess(tmp_path / "nothing")
@@ -268,7 +268,7 @@ def test_kiss_loaders_become_datasets(tmp_path):
 
 @pytest.mark.usefixtures("fake_kiss")
 def test_kiss_loaders_that_give_up_are_errors(tmp_path):
-    with pytest.raises(FormatError, match=r"kiss-icp's loader gave up: pip install something"):
+    with pytest.raises(FormatError, match=r"kiss-icp loader.*: pip install something"):
         poli.dataset("tum", tmp_path, sequence="leaves")
     with pytest.raises(FormatError, match="1 poses for 2 scans"):
         poli.dataset("tum", tmp_path, sequence="short")

@@ -13,7 +13,7 @@ from poli.errors import DegenerateError
 def test_degenerate_problems_are_refused(kind):
     rng = np.random.default_rng(1)
     for _ in range(25):
-        with pytest.raises(DegenerateError, match=r"undetermined|singular|collinear|directions in all"):
+        with pytest.raises(DegenerateError, match=r"undetermined|singular|collinear|directions in total"):
             solve(*DEGENERATE[kind](rng))
 
 

@@ -210,7 +210,7 @@ def test_the_topic_is_guessed_or_asked_for(tmp_path):
         for topic in ("/left", "/right"):
             connection = writer.add_connection(topic, "sensor_msgs/msg/PointCloud2", typestore=store)
             writer.write(connection, 1, store.serialize_ros1(cloud("ros1", 1), "sensor_msgs/msg/PointCloud2"))
-    with pytest.raises(InputError, match=r"which topic\? PointCloud2 topics: /left, /right; pass --topic$"):
+    with pytest.raises(InputError, match=r"PointCloud2 topics: /left, /right; pass --topic$"):
         run(path, tmp_path / "b.bag")
     with pytest.raises(InputError, match="'/up' is not in this bag"):
         run(path, tmp_path / "b.bag", "--topic", "/up")
@@ -228,6 +228,6 @@ def test_bad_bags(tmp_path, kind):
     whole = data.read_bytes()
     data.write_bytes(whole[: len(whole) // 2])
     out = tmp_path / ("b.bag" if kind == "ros1" else "b")
-    with pytest.raises(FormatError, match="cut off"):
+    with pytest.raises(FormatError, match=r"cut off|truncated"):
         run(path, out)
     assert not out.exists()

@@ -134,9 +134,7 @@ def test_map_coordinates_are_told_from_a_sensors(scan):
     """UTM: the sensor is not at the origin, and nobody said where it is."""
     position = np.array([691_000.0, 5_335_000.0, 520.0])
     cloud = voxel_downsample(scan, 0.5).points
-    with pytest.warns(
-        ViewpointWarning, match=r"points lie 53\d\d km from the origin, where the sensor is taken to be; subtract"
-    ) as caught:
+    with pytest.warns(ViewpointWarning, match=r"points lie 53\d\d km from the origin.* subtract the sensor") as caught:
         poli.estimate(cloud + position)
     assert [w.filename for w in caught] == [__file__]
     with warnings.catch_warnings():

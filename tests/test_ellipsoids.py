@@ -19,7 +19,7 @@ from poli.files.ply import read_ply_element
     ("means", "covariances", "says"),
     [
         (np.zeros((2, 2)), np.zeros((2, 3, 3)), "means have shape"),
-        (np.zeros((2, 3)), np.zeros((3, 3, 3)), "one a mean"),
+        (np.zeros((2, 3)), np.zeros((3, 3, 3)), r"covariances have shape \(3, 3, 3\)"),
         (np.array([[0.0, np.nan, 0.0]]), np.eye(3)[None], "means: 1 rows are not finite, the first is row 0"),
         (
             np.zeros((2, 3)),

@@ -13,7 +13,7 @@ import poli
 from poli.data.simulate import SENSORS, scan_of
 from poli.errors import FormatError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Viewpoint, index_of
+from poli.estimation.arrangement import Viewpoint, tree_of
 from poli.estimation.model import Model, read_model
 from poli.kdtree.neighborhoods import CELL
 from poli.voxels import voxel_downsample
@@ -48,7 +48,7 @@ def pair(request, tmp_path_factory) -> tuple[Model, Path]:
 
 def feeds(points: np.ndarray, up: np.ndarray, architecture: Architecture) -> dict[str, np.ndarray]:  # (N, 3), (3,)
     """Levels and neighbors as the package itself finds them."""
-    index = index_of(points - points.mean(axis=0), architecture)
+    index = tree_of(points - points.mean(axis=0), architecture)
     rows = index.leaf_order.astype(np.int64)
     given = {"points": points.astype(np.float32)} | ({"up": up.astype(np.float32)} if architecture.sensor else {})
     for level, (k, _) in enumerate(architecture.searches(len(points))):

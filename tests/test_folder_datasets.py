@@ -45,10 +45,10 @@ def test_a_folder_that_fails_leaves_nothing(tmp_path, rng):
     scans = list(stamped_scans(rng))
     cases = [
         (scans, random_poses(3), {}, "3 poses for 4 scans"),
-        ([scans[0], scans[0]], random_poses(2), {}, "a stamp that an earlier one has"),
-        ([replace(scans[0], stamp=None)], random_poses(1), {}, "each needs one"),
+        ([scans[0], scans[0]], random_poses(2), {}, "scan 1 .*same stamp"),
+        ([replace(scans[0], stamp=None)], random_poses(1), {}, r"scan 0 .*stamp None.*Scan\(stamp="),
         (scans, np.zeros((4, 4, 4)), {}, r"poses\[0\] is not a rigid motion"),
-        (scans, random_poses(4), {"made": object()}, "JSON cannot hold it"),
+        (scans, random_poses(4), {"made": object()}, "about: .*JSON"),
     ]
     for given, poses, about, message in cases:
         with pytest.raises(InputError, match=message):
@@ -68,10 +68,10 @@ def test_an_incomplete_folder_is_refused(tmp_path, rng):
     with pytest.raises(FormatError, match="3 poses for 4 scans"):
         poli.dataset("poli", out)
     (out / "poses.txt").write_text("\n".join([*rows[:3], "7 " + rows[3].split(" ", 1)[1]]))
-    with pytest.raises(FormatError, match="no pose with the stamp"):
+    with pytest.raises(FormatError, match=r"no pose .*stamp"):
         poli.dataset("poli", out)
     (out / "scans" / f"{10**18}.npz").unlink()
-    with pytest.raises(FormatError, match="promises 4 scans, there are 3"):
+    with pytest.raises(FormatError, match="4 scans, found 3"):
         poli.dataset("poli", out)
     manifest = json.loads((out / "dataset.json").read_text())
     for changed in ({**manifest, "version": 2}, {**manifest, "format": "?"}, {**manifest, "scans": "4"}, [1]):

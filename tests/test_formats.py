@@ -202,7 +202,7 @@ def test_text_in_many_dialects(folder, text, names):
 def test_a_header_that_does_not_name_the_columns_is_refused(folder, text):
     """Guessing by position would take a time for a coordinate."""
     (folder / "header.csv").write_text(text)
-    with pytest.raises(FormatError, match=r"must name each|columns of text"):
+    with pytest.raises(FormatError, match=r"must name each|text columns"):
         poli.read(folder / "header.csv")
 
 
@@ -237,7 +237,7 @@ def test_names_that_the_writers_would_change(tmp_path, name, format):
 
 def test_long_names_and_folders(tmp_path):
     poli.write(np.ones((2, 3)), tmp_path / ("n" * 250 + ".ply"))
-    with pytest.raises(FormatError, match="this is a folder"):
+    with pytest.raises(FormatError, match="is a folder"):
         poli.write(np.ones((2, 3)), tmp_path, format="ply")
 
 
@@ -257,15 +257,15 @@ def test_big_endian_npy(folder):
 @pytest.mark.parametrize(
     ("name", "fields", "says"),
     [
-        ("a.bin", {"ring": np.zeros(2, np.uint16)}, "'ring' would be lost"),
-        ("a.bin", {"intensity": np.array([1, 2**30 + 1])}, "float32 cannot hold"),
+        ("a.bin", {"ring": np.zeros(2, np.uint16)}, "intensity only, not 'ring'"),
+        ("a.bin", {"intensity": np.array([1, 2**30 + 1])}, "'intensity'.*float32"),
         ("a.ply", {"stamp": np.zeros(2, np.int64)}, "PLY cannot hold field 'stamp'"),
         ("a.pcd", {"two words": np.zeros(2)}, "'two words'"),
-        ("a.npz", {"points": np.zeros(2)}, "cannot be called 'points'"),
+        ("a.npz", {"points": np.zeros(2)}, "'points' is reserved"),
         ("a.pcd", {"_": np.zeros(2)}, "padding"),
         ("a.csv", {"n": np.zeros((2, 2)), "n_0": np.zeros(2)}, "both be written as 'n_0'"),
-        ("a.las", {"intensity": np.array([0.5, 0.25], np.float32)}, "LAS cannot hold field 'intensity'"),
-        ("a.xxx", {}, "unknown ending"),
+        ("a.las", {"intensity": np.array([0.5, 0.25], np.float32)}, "LAS.*field 'intensity'"),
+        ("a.xxx", {}, r"a\.xxx: unknown"),
     ],
 )
 def test_what_a_format_cannot_hold_is_refused(folder, name, fields, says):

@@ -88,7 +88,7 @@ def test_sixteen_points_are_enough_and_fifteen_are_not():
 
 
 def test_architecture_refuses_what_does_not_fit():
-    with pytest.raises(InputError, match="one number a level"):
+    with pytest.raises(InputError, match=r"neighbors, edge and scalars.*3"):
         Architecture(neighbors=(16, 16, 16))
     with pytest.raises(InputError, match="unknown width"):
         Architecture.from_dict({"width": 3})

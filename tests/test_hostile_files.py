@@ -205,7 +205,7 @@ def test_mislabeled_files_are_recognized(sound, tmp_path, source, ending):
     path = tmp_path / f"mislabeled{ending}"
     path.write_bytes(sound[source])
     kind = source.rpartition(".")[2]
-    with pytest.raises(FormatError, match=rf"mislabeled\{ending}: .*begins like a {kind} file.*format='{kind}'"):
+    with pytest.raises(FormatError, match=rf"mislabeled\{ending}: .*{kind} file.*format='{kind}'"):
         poli.read(path)
     assert len(poli.read(path, format=kind)) == 50  # the remedy that the message names
 

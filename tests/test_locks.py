@@ -91,7 +91,7 @@ def test_two_trainings_do_not_share_a_folder(tmp_path):
     (tmp_path / "run").mkdir()
     process = holding(tmp_path / "run")
     try:
-        with pytest.raises(FormatError, match=r"run: another training is running in this folder; wait for it to end, or choose"):
+        with pytest.raises(FormatError, match=r"run: another training.*choose another folder"):
             train(read_config(config), tmp_path / "run")
         assert not list((tmp_path / "run").iterdir())
     finally:
@@ -121,7 +121,7 @@ def test_no_training_is_written_over_what_it_begins_from(tmp_path):
     with pytest.raises(FormatError, match="input and output are the same"):
         check_free(tmp_path / "run", True, str(tmp_path / "link.safetensors"))
     (tmp_path / "run" / "checkpoint.safetensors").unlink()
-    with pytest.raises(FormatError, match=r"model\.safetensors: exists already, without the checkpoint"):
+    with pytest.raises(FormatError, match=r"model\.safetensors: .*without the checkpoint.*--fresh"):
         train(config, tmp_path / "run")
     assert model.read_bytes() == before
     (tmp_path / "other").mkdir()

@@ -34,7 +34,7 @@ def test_rebuilt_code_is_used_and_gives_the_answers_of_numba(plain, tmp_path, wh
     answer = tree.run(what, tmp_path)
     assert expected[what].compiled > 0  # the control: without it numba compiles, and says so
     assert expected[what].stderr.count("\n") == 1
-    assert "numba compiles kernels now" in expected[what].stderr
+    assert "up to a minute" in expected[what].stderr
     assert (answer.compiled, answer.stderr) == (0, "")
     assert answer.loaded > 0
     assert answer.results == expected[what].results  # to the last bit
@@ -78,8 +78,8 @@ def test_a_change_elsewhere_changes_nothing(tree, plain, tmp_path):
 @pytest.mark.parametrize(
     ("made_for", "reason"),
     [
-        ({"numba": "0.1"}, "is for numba 0.1, and this is"),
-        ({"features": "+sse9"}, "is for a CPU with sse9, which this one has not"),
+        ({"numba": "0.1"}, "is for numba 0.1"),
+        ({"features": "+sse9"}, "is for a CPU with sse9"),
     ],
 )
 def test_code_for_others_is_left_alone(tree, plain, tmp_path, made_for, reason):
@@ -100,7 +100,7 @@ def test_other_settings_of_numba_compile(tree, plain, tmp_path):
 def test_other_types_compile(plain, tmp_path):
     answer = plain[0].run("sample", tmp_path, dtype="float32")
     assert answer.compiled > 0
-    assert "was not compiled for the types that it is called with" in answer.stderr
+    assert "was not compiled for" in answer.stderr
 
 
 @pytest.mark.parametrize("spoil", [lambda content: content[:1000], lambda content: flip(content)])

@@ -15,7 +15,8 @@ from poli.data.simulate import SENSORS, scan_of
 from poli.data.simulate.truth import true_normals
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Viewpoint, group
+from poli.estimation.arrangement import Viewpoint
+from poli.estimation.grouping import group
 from poli.estimation.inference import load_model, model_card, shipped_models
 from poli.estimation.model import read_model
 from poli.voxels import voxel_downsample

@@ -6,10 +6,10 @@ from functools import partial
 import clarabel
 import numpy as np
 import pytest
-from poli.bench.degenerate import DEGENERATE, nudged, sound
-from poli.bench.problems import hostile_problem, random_problem
 from scipy import sparse
 
+from benchmarks.data.degenerate_problems import DEGENERATE, nudged, sound
+from benchmarks.data.pose_problems import hostile_problem, random_problem
 from oracles import random_pose
 from poli.certify import PosePrior, checks
 from poli.certify.constraints import COLUMN_LENGTHS, COUNT, FORMS, SIZE

@@ -13,7 +13,7 @@ from poli.data.datasets import (
     SkippedWarning,
 )
 from poli.data.datasets.mulran import T_BASE_OUSTER
-from poli.data.datasets.stamped_poses import Trajectory, read_stamped_poses
+from poli.data.datasets.stamped_poses import StampedPoses, read_stamped_poses
 from poli.errors import FormatError, InputError
 from tiny_sequences import POINTS, floats, line, random_poses
 
@@ -108,13 +108,13 @@ def test_damaged_helipr(tmp_path):
     (folder / "10.bin").write_bytes(b"")
     assert len(poli.dataset("helipr", tmp_path, sensor="ouster")[0]) == 0
     (folder / "10.bin").write_bytes(struct.pack("<3f", 1e30, 0, 1) + bytes(14))
-    with pytest.raises(FormatError, match="beyond"):
+    with pytest.raises(FormatError, match=r"1e\+07 m"):
         poli.dataset("helipr", tmp_path, sensor="ouster")[0]
     (folder / "010.bin").write_bytes(b"")
-    with pytest.raises(FormatError, match="the same stamp"):
+    with pytest.raises(FormatError, match="same stamp"):
         poli.dataset("helipr", tmp_path, sensor="ouster")
     (folder / "010.bin").rename(folder / "scan.bin")
-    with pytest.raises(FormatError, match="called by its stamp"):
+    with pytest.raises(FormatError, match="stamp in nanoseconds"):
         poli.dataset("helipr", tmp_path, sensor="ouster")
     with pytest.raises(InputError, match=r"'radar'.*velodyne, ouster, aeva, avia"):
         poli.dataset("helipr", tmp_path, sensor="radar")
@@ -130,10 +130,10 @@ def test_trajectories_refuse_contradictions_and_rounded_stamps(tmp_path):
     file.write_text("20 1 0 0 0 0 0 1\n10 0 0 0 0 0 0 1\n\n# again, the same\n20 1 0 0 0 0 0 1\n")
     np.testing.assert_array_equal(read_stamped_poses(file, 7).stamps, [10, 20])
     for text, message in [
-        ("20 1 0 0 0 0 0 1\n20 2 0 0 0 0 0 1\n", "1 stamps have two different poses, the first is 20"),
-        ("1.69e18 1 0 0 0 0 0 1\n", "line 1: '1.69e18' is no stamp in whole nanoseconds"),
+        ("20 1 0 0 0 0 0 1\n20 2 0 0 0 0 0 1\n", "1 stamps .*two different poses.* 20"),
+        ("1.69e18 1 0 0 0 0 0 1\n", "line 1: '1.69e18' .*nanoseconds"),
         ("20 1 0 0 0 0 0 0.5\n", "quaternion has length 0.5"),
-        ("20 1 0 0 0 0 0\n", "line 1 has 6 numbers"),
+        ("20 1 0 0 0 0 0\n", "line 1 has 6 .* expected 7"),
     ]:
         file.write_text(text)
         with pytest.raises(FormatError, match=message):
@@ -143,11 +143,11 @@ def test_trajectories_refuse_contradictions_and_rounded_stamps(tmp_path):
 def test_nearest_is_the_nearest(rng):
     known = np.unique(rng.integers(0, 1000, 50))
     asked = rng.integers(-50, 1050, 200)
-    rows = Trajectory(known, np.tile(np.eye(4), (len(known), 1, 1))).nearest(asked, 12)
+    rows = StampedPoses(known, np.tile(np.eye(4), (len(known), 1, 1))).nearest(asked, 12)
     distance = np.abs(known - asked[:, None]).min(axis=1)
     np.testing.assert_array_equal(rows >= 0, distance <= 12)
     np.testing.assert_array_equal(np.abs(known[rows] - asked)[rows >= 0], distance[rows >= 0])
-    assert (Trajectory(known[:0], np.zeros((0, 4, 4))).nearest(asked, 12) == -1).all()
+    assert (StampedPoses(known[:0], np.zeros((0, 4, 4))).nearest(asked, 12) == -1).all()
 
 
 # --- MulRan

@@ -144,7 +144,7 @@ def test_a_line_that_was_cut_off(tmp_path, rng, format, removed):
     if removed == 1:  # only the newline: many programs write none at the end
         assert len(read(path)) == 3
     if removed == 30:
-        with pytest.raises(FormatError, match=r"line 3 has .* cut off"):
+        with pytest.raises(FormatError, match=r"line 3 has .* truncated"):
             read(path)
 
 
@@ -154,7 +154,7 @@ def test_a_line_that_was_cut_off(tmp_path, rng, format, removed):
 def test_nothing_is_overwritten_unasked(tmp_path):
     path = tmp_path / "poses.txt"
     path.write_text("precious")
-    with pytest.raises(FormatError, match=r"exists already.*replace=True"):
+    with pytest.raises(FormatError, match=r"already exists.*replace=True"):
         TrajectoryWriter(path, "kitti")
     assert path.read_text() == "precious"
     with TrajectoryWriter(path, "kitti", replace=True) as writer:
@@ -193,14 +193,14 @@ def test_bad_poses_and_stamps_write_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("0.0 1 2 3 0 0 0 1\nlater 1 2 3 0 0 0 1\n", "line 2: 'later' is no stamp in seconds"),
-        ("-1.0 1 2 3 0 0 0 1\n", "line 1: '-1.0' is no stamp"),
-        ("nan 1 2 3 0 0 0 1\n", "line 1: 'nan' is no stamp"),
-        ("1e999999999 1 2 3 0 0 0 1\n", "line 1.*is no stamp"),
-        ("9223372036.854775808 1 2 3 0 0 0 1\n", "line 1.*is no stamp"),
-        ("0.0 1 2 3 0 0 1\n", "line 1 has 6 numbers of a pose, not 7"),
+        ("0.0 1 2 3 0 0 0 1\nlater 1 2 3 0 0 0 1\n", "line 2: 'later' .*stamp in seconds"),
+        ("-1.0 1 2 3 0 0 0 1\n", "line 1: '-1.0' is not a stamp"),
+        ("nan 1 2 3 0 0 0 1\n", "line 1: 'nan' is not a stamp"),
+        ("1e999999999 1 2 3 0 0 0 1\n", "line 1.*not a stamp"),
+        ("9223372036.854775808 1 2 3 0 0 0 1\n", "line 1.*not a stamp"),
+        ("0.0 1 2 3 0 0 1\n", "line 1 has 6 .* expected 7"),
         ("0.0 1 2 3 0 0 0 0.9\n", "line 1: the quaternion has length 0.9"),
-        ("0.0 1 2 inf 0 0 0 1\n", "line 1 holds something that is no finite number"),
+        ("0.0 1 2 inf 0 0 0 1\n", "line 1 .*finite number"),
     ],
 )
 def test_damaged_tum_files(tmp_path, text, says):

@@ -256,7 +256,7 @@ def test_a_splat_file_that_is_none(tmp_path, field):
     raw = bytearray((tmp_path / "s.ply").read_bytes())
     raw[-16:] = bytes(16)  # the last quaternion
     (tmp_path / "s.ply").write_bytes(raw)
-    with pytest.raises(FormatError, match=f"1 splats are no ellipsoids, the first is row {len(field) - 1}"):
+    with pytest.raises(FormatError, match=f"1 splats .*, the first is row {len(field) - 1}"):
         view(tmp_path / "s.ply", "--out", tmp_path / "a.html")
 
 
@@ -274,7 +274,7 @@ def test_wrong_inputs_are_named(tmp_path, monkeypatch, folder, field):
     for arguments, message in (
         (["gone.pcd"], "gone.pcd: no such file or folder"),
         (["notes.md"], "notes.md: not a known ending"),
-        (["empty"], "no scans in it, the folder is empty"),
+        (["empty"], "the folder is empty"),
         (["f.npz"], "f.html: already exists.*--out"),
         ([scan, "--out", "a.txt"], "--out a.txt: write a page as .html"),
         ([scan, "--png", "a.jpg"], "--png a.jpg"),

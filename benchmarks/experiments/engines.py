@@ -22,7 +22,8 @@ from benchmarks.options import MODEL, option
 from benchmarks.report import Report, Table, column_list
 from benchmarks.timing import UPRIGHT, medians, same_threads, stage_times, stopwatch
 from poli.errors import InputError, MissingExtra
-from poli.estimation.grouping import group, index_of
+from poli.estimation.arrangement import tree_of
+from poli.estimation.grouping import group
 from poli.estimation.inference import load_model
 from poli.estimation.model import Model
 from poli.kdtree.neighborhoods import CELL
@@ -52,9 +53,9 @@ class Cloud:
     @staticmethod
     def of(points: np.ndarray, model: Model) -> Cloud:
         architecture = model.architecture
-        points = points[index_of(points - points.mean(axis=0), architecture).leaf_order]
+        points = points[tree_of(points - points.mean(axis=0), architecture).leaf_order]
         batch = GroupBatch.of([group(points, architecture, UPRIGHT)])
-        index = index_of(points - points.mean(axis=0), architecture)
+        index = tree_of(points - points.mean(axis=0), architecture)
         origin = np.zeros(3) if architecture.sensor else points.mean(axis=0)
         inputs = {"points": (points - origin).astype(np.float32)}
         if architecture.sensor:

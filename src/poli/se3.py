@@ -1,16 +1,19 @@
-"""Rigid motions. A pose is a (4, 4) matrix `T_target_source`; a tangent vector is (rotation, translation), both of size 3,
-and perturbs from the right: `T Exp(xi)`."""
+"""Rigid motions.
+
+A pose is a (4, 4) matrix `T_target_source`. A tangent vector is (rotation, translation), both of size 3, and perturbs from the
+right: `T Exp(xi)`.
+"""
 
 import numpy as np
 
 from poli.errors import InputError
 from poli.validation import real_array
 
-_SMALL_ANGLE = 1e-4  # below it, series replace the quotients that lose their digits
+_SMALL_ANGLE = 1e-4  # below it, series replace quotients that lose precision
 
 
 def hat(v: np.ndarray) -> np.ndarray:  # (..., 3) -> (..., 3, 3)
-    """The matrix of the cross product: `hat(a) @ b = a x b`."""
+    """Return the matrix of the cross product: `hat(a) @ b = a x b`."""
     v = np.asarray(v, dtype=float)
     m = np.zeros((*v.shape, 3))
     m[..., 2, 1], m[..., 0, 2], m[..., 1, 0] = v[..., 0], v[..., 1], v[..., 2]
@@ -19,7 +22,7 @@ def hat(v: np.ndarray) -> np.ndarray:  # (..., 3) -> (..., 3, 3)
 
 
 def vee(m: np.ndarray) -> np.ndarray:  # (..., 3, 3) -> (..., 3)
-    """The vector of the antisymmetric part of `m`: `vee(hat(v)) = v`."""
+    """Return the vector of the antisymmetric part of `m`: `vee(hat(v)) = v`."""
     a = 0.5 * (m - np.swapaxes(m, -1, -2))
     return np.stack([a[..., 2, 1], a[..., 0, 2], a[..., 1, 0]], -1)
 
@@ -35,7 +38,7 @@ def so3_exp(omega: np.ndarray) -> np.ndarray:  # (3,) -> (3, 3)
 
 
 def so3_log(R: np.ndarray) -> np.ndarray:  # (3, 3) -> (3,)
-    """The rotation vector of `R`, of length at most pi."""
+    """Return the rotation vector of `R`, of length at most pi."""
     sine_axis = vee(R)
     sine = float(np.linalg.norm(sine_axis))
     cosine = 0.5 * (float(np.trace(R)) - 1.0)
@@ -60,7 +63,7 @@ def so3_left_jacobian(omega: np.ndarray) -> np.ndarray:  # (3,) -> (3, 3)
 
 
 def exp(xi: np.ndarray) -> np.ndarray:  # (6,) -> (4, 4)
-    """The motion of the tangent vector `xi` = (rotation, translation)."""
+    """Return the motion of the tangent vector `xi` = (rotation, translation)."""
     T = np.eye(4)
     T[:3, :3] = so3_exp(xi[:3])
     T[:3, 3] = so3_left_jacobian(xi[:3]) @ xi[3:]
@@ -68,7 +71,7 @@ def exp(xi: np.ndarray) -> np.ndarray:  # (6,) -> (4, 4)
 
 
 def log(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (6,)
-    """The tangent vector of the motion `T`; inverse of `exp` for rotations of less than pi."""
+    """Return the tangent vector of the motion `T`; inverse of `exp` for rotations of less than pi."""
     omega = so3_log(T[:3, :3])
     return np.concatenate([omega, np.linalg.solve(so3_left_jacobian(omega), T[:3, 3])])
 
@@ -82,8 +85,8 @@ def inverse(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (4, 4)
 
 
 def nearest_rotation(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (4, 4)
-    """`T` with its rotation made orthonormal again. Products of many poses need it: `inverse` takes a rotation at its word, and an
-    error of rounding then doubles with every pose that is predicted from the two before."""
+    """Return `T` with its rotation made orthonormal again. Products of many poses need it: `inverse` assumes an orthonormal
+    rotation, and rounding errors otherwise double with every pose that is predicted from the previous two."""
     u, _, vt = np.linalg.svd(T[:3, :3])
     out = T.copy()
     out[:3, :3] = u @ vt
@@ -91,12 +94,15 @@ def nearest_rotation(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (4, 4)
 
 
 def quaternion(R: np.ndarray) -> np.ndarray:  # (3, 3) -> (4,)
-    """x y z w of a rotation, or of the one nearest to a matrix that is not quite one. Of the two that stand for a rotation, the one
-    with a positive w, or, where w is zero, with a positive first entry that is not: the same rotation, the same numbers."""
+    """Return the quaternion x y z w of a rotation, or of the rotation nearest to a matrix that is not quite one.
+
+    Of the two quaternions of a rotation, the one with positive w is returned; if w is zero, the one whose first nonzero entry is
+    positive. Equal rotations therefore give equal numbers.
+    """
     if np.abs(R @ R.T - np.eye(3)).max() > 1e-12:
         u, _, vt = np.linalg.svd(R)
         R = u @ vt
-    # Shepperd's: all products of two entries of q are sums of entries of R. Those with the largest entry lose no digits.
+    # Shepperd's method: all products of two entries of q are sums of entries of R. Those with the largest entry lose no precision.
     trace = R[0, 0] + R[1, 1] + R[2, 2]
     i = int(np.argmax((R[0, 0], R[1, 1], R[2, 2], trace)))
     q = np.empty(4)
@@ -113,7 +119,7 @@ def quaternion(R: np.ndarray) -> np.ndarray:  # (3, 3) -> (4,)
 def measured(
     T: np.ndarray, rotation_noise: float, translation_noise: float, rng: np.random.Generator
 ) -> np.ndarray:  # (4, 4) -> (4, 4)
-    """The pose as an instrument gives it: `rotation_noise` in degrees and `translation_noise` in meters are one sigma an axis."""
+    """Add measurement noise to a pose: `rotation_noise` in degrees and `translation_noise` in meters, one sigma per axis."""
     out = T.copy()
     out[:3, :3] = T[:3, :3] @ so3_exp(np.deg2rad(rotation_noise) * rng.standard_normal(3))
     out[:3, 3] += translation_noise * rng.standard_normal(3)
@@ -121,7 +127,7 @@ def measured(
 
 
 def adjoint(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (6, 6)
-    """Moves a tangent vector through `T`: `T Exp(xi) T^-1 = Exp(adjoint(T) xi)`."""
+    """Return the matrix that moves a tangent vector through `T`: `T Exp(xi) T^-1 = Exp(adjoint(T) xi)`."""
     R = T[:3, :3]
     out = np.zeros((6, 6))
     out[:3, :3] = out[3:, 3:] = R
@@ -130,7 +136,7 @@ def adjoint(T: np.ndarray) -> np.ndarray:  # (4, 4) -> (6, 6)
 
 
 def right_jacobian_inverse(xi: np.ndarray) -> np.ndarray:  # (6,) -> (6, 6)
-    """`Log(Exp(xi) Exp(d)) = xi + right_jacobian_inverse(xi) d` to first order in `d`.
+    """Return the matrix with `Log(Exp(xi) Exp(d)) = xi + right_jacobian_inverse(xi) d` to first order in `d`.
 
     It is f(ad(xi)) with f(x) = x / (1 - exp(-x)). Since ad (ad^2 + w)^2 = 0 with w = |rotation|^2, f reduces to
     1 + x/2 + a x^2 + b x^4, where a and b fit the even part (omega/2) cot(omega/2) and its slope at x = i omega.
@@ -139,13 +145,13 @@ def right_jacobian_inverse(xi: np.ndarray) -> np.ndarray:  # (6,) -> (6, 6)
     ad[:3, :3] = ad[3:, 3:] = hat(xi[:3])
     ad[3:, :3] = hat(xi[3:])
     w = float(xi[:3] @ xi[:3])
-    if w < 0.09:  # the fit cancels for small angles: its series, by Bernoulli numbers
+    if w < 0.09:  # the fit cancels for small angles; use its series in Bernoulli numbers
         a = 1 / 12 - w**2 / 30240 - 2 * w**3 / 1209600 - 3 * w**4 / 47900160
         b = -1 / 720 - 2 * w / 30240 - 3 * w**2 / 1209600 - 4 * w**3 / 47900160
     else:
         half = 0.5 * np.sqrt(w)
         even = half / np.tan(half)
-        slope = (1 / np.tan(half) - half / np.sin(half) ** 2) / (8 * half)  # of `even`, by w
+        slope = (1 / np.tan(half) - half / np.sin(half) ** 2) / (8 * half)  # derivative of `even` by w
         b = (1 - even + slope * w) / w**2
         a = (1 - even + b * w**2) / w
     ad2 = ad @ ad
@@ -153,16 +159,16 @@ def right_jacobian_inverse(xi: np.ndarray) -> np.ndarray:  # (6,) -> (6, 6)
 
 
 def check_pose(T: np.ndarray, name: str = "T") -> np.ndarray:
-    """`T` as a float64 (4, 4) rigid motion, or an error that says what is wrong with it."""
+    """Return `T` as a float64 (4, 4) rigid motion, or raise an InputError that says what is wrong."""
     T = real_array(T, name)
     if T.shape != (4, 4):
-        raise InputError(f"{name} has shape {T.shape}; a pose is a (4, 4) matrix")
+        raise InputError(f"{name} has shape {T.shape}; expected a (4, 4) pose")
     if not np.isfinite(T).all():
         raise InputError(f"{name} has a non-finite entry")
     R = T[:3, :3]
-    # float32 leaves 1e-7 of orthonormality: room by 1,000. The last row is exact in any type.
+    # float32 rotations are orthonormal to 1e-7, which leaves a margin of 1,000. The last row is exact in any type.
     if np.abs(R.T @ R - np.eye(3)).max() > 1e-4 or np.linalg.det(R) < 0 or np.abs(T[3] - [0, 0, 0, 1]).max() > 1e-6:
         raise InputError(
-            f"{name} is not a rigid motion: the rotation must be orthonormal with determinant +1, the last row 0 0 0 1"
+            f"{name} is not a rigid motion: the rotation must be orthonormal with determinant +1, and the last row 0 0 0 1"
         )
     return T

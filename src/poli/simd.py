@@ -1,5 +1,6 @@
-"""Eight floats at once, in LLVM's own terms: what a compiler makes of short loops is not vector code. Every CPU gets what it
-has."""
+"""Operations on eight floats at once, written in LLVM IR because compilers do not vectorize short loops.
+
+LLVM lowers them to the vector instructions of each CPU."""
 
 from __future__ import annotations
 
@@ -30,14 +31,14 @@ def store(builder, vector, data, index):
 
 
 def spread(builder, number):
-    """The same number in all lanes."""
+    """Broadcast a number to all lanes."""
     nothing = ir.Constant(_FLOATS, ir.Undefined)
     single = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(single, nothing, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
 
 
 class Vector:
-    """Eight floats with operators, so that what is built reads like what is computed."""
+    """Eight floats with operators, so that code that builds instructions reads like the computation."""
 
     def __init__(self, builder, value) -> None:
         self.builder, self.value = builder, value
@@ -71,7 +72,7 @@ class Vector:
         return self._call("maxnum", other)
 
     def exponential(self) -> Vector:
-        """exp, to two units in the last place, of numbers between -87 and 88."""
+        """Return exp, to two units in the last place, for numbers between -87 and 88."""
         whole = (self * 1.4426950408889634)._call("nearbyint")
         rest = self - whole * 0.693359375 + whole * 2.12194440e-4  # ln 2 in two parts
         series = rest * 1.9875691500e-4 + 1.3981999507e-3
@@ -90,13 +91,14 @@ class Vector:
         return Vector(self.builder, self.builder.call(function, values, fastmath=("nnan", "nsz")))
 
     def where(self, condition, other: Vector) -> Vector:
-        """This one where the condition holds, the other elsewhere."""
+        """Select this vector where the condition holds, the other elsewhere."""
         return Vector(self.builder, self.builder.select(condition, self.value, other.value))
 
 
 def loop(builder, count, start, step):
-    """LLVM's loop over i in range(count), count > 0, whose values stay in registers: `step(i, values)` makes the next ones of
-    those that `start` lists. The last."""
+    """Build a loop over i in range(count), count > 0, whose values stay in registers, and return the last values.
+
+    Values are initially `start`; `step(i, values)` returns the next ones."""
     before, body, after = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("done")
     builder.branch(body)
     builder.position_at_end(body)
@@ -115,7 +117,7 @@ def loop(builder, count, start, step):
 
 
 def transpose(builder, rows):
-    """Eight vectors of eight: the perfect shuffle, three times."""
+    """Transpose eight vectors of eight: the perfect shuffle, three times."""
     places = range(LANES // 2)
     kind = ir.VectorType(ir.IntType(32), LANES)
     low = ir.Constant(kind, [i + part for i in places for part in (0, LANES)])
@@ -141,7 +143,7 @@ def _one_of_two(name: str):
 
 @intrinsic
 def larger(_context, a, b):
-    """The larger of two numbers in one instruction. A condition becomes, where it is stored, a masked store, slow on some CPUs."""
+    """Return the larger of two numbers in one instruction. A condition would become a masked store, which is slow on some CPUs."""
     return (a(a, a), _one_of_two("llvm.maxnum")) if a == b else None
 
 
@@ -152,8 +154,10 @@ def smaller(_context, a, b):
 
 @intrinsic
 def gather_eight(_context, table, starts, first, channel, own, own_start, own_stride, out, out_start, stride):
-    """For eight points p and eight channels c, out[c, p] = table[starts[p] + c] + own[c, p]. Arrays are flat; `starts` from `first`
-    on, channels from `channel` on, rows of `own` and `out` are a stride apart."""
+    """Compute out[c, p] = table[starts[p] + c] + own[c, p] for eight points p and eight channels c.
+
+    Arrays are flat. Points start at `first` in `starts`, channels at `channel`; rows of `own` are `own_stride` apart, those of
+    `out` `stride`."""
 
     def generate(context, builder, signature, arguments):
         table, starts, own, out = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 1, 4, 7))
@@ -172,7 +176,7 @@ def gather_eight(_context, table, starts, first, channel, own, own_start, own_st
 
 @intrinsic
 def transpose_eight(_context, source, start, stride, target, target_start, target_stride):
-    """Eight rows of eight numbers become eight columns: target[j, i] = source[i, j]. Arrays are flat."""
+    """Transpose a block of eight by eight numbers: target[j, i] = source[i, j]. Arrays are flat."""
 
     def generate(context, builder, signature, arguments):
         source, target = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3))
@@ -187,7 +191,7 @@ def transpose_eight(_context, source, start, stride, target, target_start, targe
 
 @intrinsic
 def squared_distances(_context, X, Y, Z, first, x, y, z, out, place):
-    """out[place : place + 8] = squared distances of (x, y, z) to the points first to first + 7."""
+    """Write the squared distances of (x, y, z) to the points first to first + 7 into out[place : place + 8]."""
 
     def generate(context, builder, signature, arguments):
         first, out, place = arguments[3], data_of(context, builder, signature.args[7], arguments[7]), arguments[8]
@@ -205,7 +209,7 @@ def squared_distances(_context, X, Y, Z, first, x, y, z, out, place):
 
 @intrinsic
 def not_above(_context, values, place, limit):
-    """Bit i is set if values[place + i] <= limit."""
+    """Return a bit mask: bit i is set if values[place + i] <= limit."""
 
     def generate(context, builder, signature, arguments):
         data = data_of(context, builder, signature.args[0], arguments[0])
@@ -228,7 +232,7 @@ def count_bits(_context, bits):
 
 @intrinsic
 def lowest_bit(_context, bits):
-    """Which one it is, of a number that is not zero."""
+    """Return the index of the lowest set bit of a nonzero number."""
 
     def generate(context, builder, signature, arguments):
         kind, flag = ir.IntType(64), ir.IntType(1)

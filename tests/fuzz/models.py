@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from poli.errors import PoliError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Viewpoint
+from poli.estimation.arrangement import Viewpoint
 from poli.estimation.model import MODEL_FORMAT, read_model
 
 from .mutations import BINARY, FLOATS, TEXT, Rng, damaged, pick

@@ -1,9 +1,9 @@
-"""What the processes of a build do (`compiling` starts them).
+"""The tasks of the build processes (`compiling` starts them).
 
-`rehearse N` calls list N of the rehearsal. With one cache it compiles the first time and loads the second, and then prints what it
-loaded: the kernels that are called from Python. Those that only other kernels call are compiled into these.
-`compile FOLDER I N` reads such a list and compiles every N-th of it, from the I-th on, for the CPU that numba is set to. That may
-be one whose code cannot run here: nothing is called. The types are those that the rehearsal left in FOLDER."""
+`rehearse N` calls list N of the warm-up. With the same cache, the first run compiles and the second loads, and then prints what it
+loaded: the kernels that are called from Python. Kernels that only other kernels call are compiled into these.
+`compile FOLDER I N` reads such a list and compiles every N-th entry, from the I-th on, for the CPU that numba is set to. This may
+be another CPU than this one: nothing is called. The types are those that the warm-up stored in FOLDER."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _kernels() -> Iterator[tuple[str, Any]]:
 
 
 def collect(folder: Path, wanted: Set[tuple[str, str]]) -> tuple[dict[str, str], list[Overload]]:
-    """Whom the code is for, and those of these kernels and types that are there, in order."""
+    """Return the target of the code in a cache folder, and its overloads for these kernels and types, in order."""
     made_for: dict[str, str] = {}
     found: dict[tuple[str, str], Overload] = {}
     for path in sorted((folder / "poli" / "kernels").glob("*.poli")):
@@ -53,7 +53,7 @@ def collect(folder: Path, wanted: Set[tuple[str, str]]) -> tuple[dict[str, str],
         found |= {key: bundle.overload(*key) for key in bundle.overloads() if key in wanted}
     missing = wanted - found.keys()
     if missing or not found:
-        raise PoliError(f"{len(missing)} kernels were not compiled, {min(missing, default='all')} among them")
+        raise PoliError(f"{len(missing)} kernels were not compiled, including {min(missing, default='all')}")
     return made_for, [found[key] for key in sorted(found)]
 
 

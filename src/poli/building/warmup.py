@@ -1,6 +1,6 @@
-"""All that users reach, called once on small inputs: so numba sees the types that the library really passes.
+"""The warm-up: call everything that users can reach on small inputs, so numba sees the types that the library really passes.
 
-Two lists for two processes that share what they compile: the second comes to the network late, when the first is done with it."""
+There are two lists for two processes that share a cache: the second reaches the network late, when the first has compiled it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from poli.data.simulate.places import make_place
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import DegenerateError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Viewpoint, group
+from poli.estimation.arrangement import Viewpoint
+from poli.estimation.grouping import group
 from poli.estimation.model import Model
 from poli.kdtree.tree import KDTree
 from poli.show.render import Camera, render_ellipsoids
@@ -43,8 +44,9 @@ _UP = np.array([0.0, 0.0, 1.0])
 
 
 def rehearse(number: int) -> None:
+    """Run one of the two lists of the warm-up."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of clouds that are too small: these are
+        warnings.simplefilter("ignore")  # these clouds are too small, and would warn
         for act in PROCESSES[number]:
             act()
 
@@ -85,15 +87,15 @@ def _solver() -> None:
     target = source + 0.01 * rng.normal(size=(40, 3))
     prior = certify.PosePrior.isotropic(np.eye(4), 0.1, 0.1)
     mixed = np.einsum("nij,nkj->nik", *[rng.normal(size=(40, 3, 3))] * 2)
-    for p, q in ((source, target), (source, rng.normal(size=(40, 3)))):  # the latter has no good pose: all ways are tried
+    for p, q in ((source, target), (source, rng.normal(size=(40, 3)))):  # the latter has no good pose: all paths are taken
         for weights in (np.tile(np.eye(3), (40, 1, 1)), mixed):
             for given in (None, prior):
                 for shortcut in (True, False):
                     pose = certify.solve(p, q, weights, given, shortcut)
-    for gradient in (np.ones((4, 4)), np.ones((4, 8))[:, ::2]):  # torch gives them as it likes
+    for gradient in (np.ones((4, 4)), np.ones((4, 8))[:, ::2]):  # torch may pass noncontiguous gradients
         u = adjoint(pose.T_target_source, pose.frame, pose.hessian, gradient)
     match_gradients(source, target, mixed, pose.T_target_source, pose.frame, u)
-    low_minima(np.eye(10), np.eye(3), 1e-15)  # where the relaxation is not tight, which no small example shows
+    low_minima(np.eye(10), np.eye(3), 1e-15)  # used where the relaxation is not tight, which no small example triggers
     line = np.outer(np.arange(5.0), _UP)
     for p, q in ((line, line), (np.vstack([np.eye(3), -np.eye(3)]), np.vstack([-np.eye(3), np.eye(3)]))):
         with suppress(DegenerateError):
@@ -104,7 +106,7 @@ def _solver() -> None:
 
 
 def _shapes() -> None:
-    for seed in range(24):  # all families of shapes, and what covers them
+    for seed in range(24):  # all families of shapes and surface details
         procedural_mesh(seed, resolution=24)
 
 
@@ -126,7 +128,7 @@ def _scans_of_a_world() -> None:
     field, far = poli.pca(scans[0], k=8), np.eye(4)
     far[:3, 3] = 60.0, 0.0, 0.0
     seen = EllipsoidMap(cell=0.01, radius=50.0)
-    for T in (np.eye(4), far):  # more cells than there is room for, and some that are too far then
+    for T in (np.eye(4), far):  # more cells than the initial capacity, then cells out of range
         seen.add(field, T)
 
 
@@ -138,7 +140,7 @@ def _pictures() -> None:
 
 
 def _files() -> None:
-    """Arrays that come from files are read-only, or stand otherwise in memory."""
+    """Call everything with arrays from files, which may be read-only or have another memory layout."""
     scan = scan_of("town", SENSORS["vlp16"], seed=1)
     for data in (np.zeros(500, np.uint8), np.frombuffer(bytes(500), np.uint8)):
         packed = lzf.compress(data)
@@ -169,14 +171,14 @@ def _cloud(count: int) -> np.ndarray:
 
 
 def _model(settings: dict[str, Any]) -> Model:
-    """With random weights."""
+    """Return a model with random weights."""
     architecture = Architecture(**settings)
     rng = np.random.default_rng(0)
     weights = {}
     for name, (inputs, outputs) in architecture.linear_shapes().items():
         weights[f"{name}.weight"] = rng.standard_normal((outputs, inputs), np.float32) / np.float32(np.sqrt(inputs))
         weights[f"{name}.bias"] = np.zeros(outputs, np.float32)
-    return Model("rehearsal", architecture, 1.0, weights, {})
+    return Model("warm-up", architecture, 1.0, weights, {})
 
 
 PROCESSES: tuple[tuple[Callable[[], None], ...], ...] = (

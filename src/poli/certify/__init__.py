@@ -1,4 +1,4 @@
-"""Weighted pose from matches: globally optimal, with a certificate. Nothing here needs torch."""
+"""Weighted pose from matches: globally optimal, with a certificate. Does not need torch."""
 
 from poli.certify.solve import Certificate, CertifiedPose, PosePrior, solve
 

@@ -1,4 +1,4 @@
-"""What `solve` refuses, and how it says why."""
+"""Input validation of `solve`, and tests for degenerate problems."""
 
 from dataclasses import dataclass
 
@@ -11,49 +11,50 @@ from poli.kernel import kernel
 from poli.se3 import check_pose, so3_log
 from poli.validation import real_array
 
-# Ratio of the smallest eigenvalue to the largest below which a direction counts as undetermined: of a sum of weights, of squared
-# offsets, of a covariance with unit diagonal. Rounding leaves some 1e-16: room by 10,000.
+# Ratio of the smallest to the largest eigenvalue below which a direction counts as undetermined: of a sum of weights, of squared
+# offsets, of a covariance with unit diagonal. Rounding is about 1e-16, which leaves a margin of 10,000.
 _SINGULAR = 1e-12
-_DISTINCT = 1e-2  # radians between two minima, at the least; Newton's method meets one to 1e-8 where it counts as determined
-_LARGEST, _SMALLEST = 1e100, 1e-100  # beyond them squares overflow, or vanish
-# Of the largest entry: asymmetry and negative eigenvalues up to this may be rounding. float32 leaves 1e-7: room by 1,000.
+_DISTINCT = 1e-2  # radians, smallest angle between two distinct minima; Newton's method reaches a determined one to 1e-8
+_LARGEST, _SMALLEST = 1e100, 1e-100  # outside this range squares overflow or underflow
+# Relative to the largest entry: asymmetry and negative eigenvalues up to this may be rounding. float32 rounds to 1e-7, which leaves
+# a margin of 1,000.
 _ROUNDING = 1e-4
 _SOUND, _NONFINITE, _SKEW, _NEGATIVE = range(4)
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Sound input, and where it lies."""
+    """Validated input, its weighted centers and extent."""
 
     source: np.ndarray  # (N, 3)
     target: np.ndarray  # (N, 3)
     information: np.ndarray  # (N, 3, 3)
-    count: int  # of matches that carry weight
+    count: int  # of matches with weight
     heft: float  # the sum of the traces of their weights
     center: tuple[
         np.ndarray, np.ndarray
-    ]  # (3,), (3,): of their points, by weight, so that a heavy match costs the others no digits
-    farthest: float  # the largest coordinate of those
+    ]  # (3,), (3,): weighted centers of their points, so a heavy match does not cost the others precision
+    farthest: float  # the largest coordinate of their points
 
     def center_with(self, T_prior: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (4, 4), (6, 6)
-        """The same with a prior, which is as good as a match of the source's origin with the place where the prior puts it."""
+        """The centers with a prior, which acts as a match between the source's origin and its position under the prior."""
         heft = float(np.trace(information[3:, 3:]))
         source, target = self.center
         return source * (self.heft / (self.heft + heft)), target + (T_prior[:3, 3] - target) * (heft / (self.heft + heft))
 
 
 def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> Matches:
-    """The arrays in float64, if they fit together, are finite, and the weights symmetric and positive semidefinite."""
+    """Return the arrays as float64 after checking shapes, finite values, and symmetric positive semidefinite weights."""
     p, q, W = (
         np.ascontiguousarray(real_array(a, name))
         for a, name in ((source, "source"), (target, "target"), (information, "information"))
     )
     if p.ndim != 2 or p.shape[1] != 3 or q.shape != p.shape or W.shape != (len(p), 3, 3):
         raise InputError(
-            f"source {p.shape}, target {q.shape} and information {W.shape} do not fit; expected (N, 3), (N, 3) and (N, 3, 3)"
+            f"source {p.shape}, target {q.shape} and information {W.shape} do not match; expected (N, 3), (N, 3) and (N, 3, 3)"
         )
     row, trouble, count, heft, source_center, target_center, farthest, largest_point, largest_weight = _survey(p, q, W)
-    if trouble == _NEGATIVE:  # by principal minors, which are quick but harsh on rounding: let eigenvalues decide
+    if trouble == _NEGATIVE:  # principal minors are fast but sensitive to rounding: let eigenvalues decide
         negative = eigh3(W)[0][:, 0] < -_ROUNDING * np.abs(W).max(axis=(1, 2))
         row, trouble = int(negative.argmax()), _NEGATIVE if negative.any() else _SOUND
     if trouble == _NONFINITE:
@@ -64,12 +65,12 @@ def matches(source: np.ndarray, target: np.ndarray, information: np.ndarray) -> 
     if trouble == _NEGATIVE:
         raise InputError(f"information: row {row} is not positive semidefinite; weights are inverse covariances")
     if largest_point > _LARGEST or (count and not _SMALLEST < largest_weight < _LARGEST):
-        raise InputError(f"points of up to {largest_point:.0e} and weights of up to {largest_weight:.0e}: choose other units")
+        raise InputError(f"points reach {largest_point:.0e} and weights {largest_weight:.0e}; choose other units")
     return Matches(p, q, W, count, heft, (source_center, target_center), farthest)
 
 
 def spread(matches: Matches, values: np.ndarray) -> None:  # (3,): variances of the source points along their axes, ascending
-    """Without a prior: three matches that carry weight, not all on one line, of at least six equations."""
+    """Check a problem without a prior: at least three matches with weight, not all collinear, with at least six equations."""
     count = matches.count
     if count < 3:
         raise DegenerateError(f"{count} matches with weight; at least 3 are needed to determine a pose")
@@ -82,52 +83,53 @@ def spread(matches: Matches, values: np.ndarray) -> None:  # (3,): variances of 
         equations = int((held > _SINGULAR * np.maximum(held[:, 2:], _SMALLEST)).sum())
         if equations < 6:
             raise DegenerateError(
-                f"{count} matches whose weights hold {equations} directions in all; 6 are needed to determine a pose: add matches, "
-                "or a prior"
+                f"{count} matches whose weights constrain {equations} directions in total; 6 are needed to determine a pose; "
+                "add matches or a prior"
             )
 
 
 def translation(values: np.ndarray, vectors: np.ndarray) -> None:  # (3,), (3, 3): of the sum of the weights
     if values[0] <= _SINGULAR * values[2]:
         raise DegenerateError(
-            f"the sum of the weights is singular: nothing holds the translation along {_numbers(vectors[:, 0])} (target's frame)"
+            f"the sum of the weights is singular: the translation along {_numbers(vectors[:, 0])} is undetermined "
+            "(target frame); add matches or a prior"
         )
 
 
 def rotation(curvature: float, axis: np.ndarray, least: float) -> None:  # axis (3,), of the source's frame
-    """`curvature` and what it must exceed are those of `determinacy`."""
-    if not curvature > least:  # not a number: refused, too
+    """Check that the curvature about `axis` exceeds `least`; see `determinacy`."""
+    if not curvature > least:  # NaN is rejected, too
         raise DegenerateError(
-            f"the matches and weights leave the rotation about {_numbers(axis)} undetermined (source's frame; the cost's curvature "
-            f"is {curvature:.0e}, where {least:.0e} would be clear of rounding); add matches, or a prior"
+            f"the matches and weights leave the rotation about {_numbers(axis)} undetermined (source frame; the curvature "
+            f"of the cost is {curvature:.0e}, and must exceed {least:.0e} to be clear of rounding); add matches or a prior"
         )
 
 
 def no_rival(R: np.ndarray, rivals: list[np.ndarray]) -> None:  # (3, 3), (3, 3) each
-    """`rivals` fit as well as R."""
+    """Raise if one of `rivals`, which fit as well as R, is a distinct rotation."""
     rival = max(rivals, key=lambda other: angle_between(R, other))
     angle = angle_between(R, rival)
     if angle > _DISTINCT:
         turn = so3_log(R.T @ rival)
         raise DegenerateError(
-            f"the matches and weights leave the pose undetermined: turned by {np.rad2deg(angle):.0f} degrees about "
-            f"{_numbers(turn / np.linalg.norm(turn))} (source's frame) it fits as well; add matches, or a prior"
+            f"the matches and weights leave the pose undetermined: rotated by {np.rad2deg(angle):.0f} degrees about "
+            f"{_numbers(turn / np.linalg.norm(turn))} (source frame) it fits equally well; add matches or a prior"
         )
 
 
 def prior(T_target_source: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # -> (4, 4), (6, 6)
-    """The pose and the information Gamma^-1, if they are sound."""
+    """Return the validated pose and the information Gamma^-1."""
     return check_pose(T_target_source, "the prior's T_target_source"), _prior_information(covariance)
 
 
 def _prior_information(covariance: np.ndarray) -> np.ndarray:  # (6, 6) -> (6, 6)
-    """Gamma^-1."""
+    """Return Gamma^-1 after validating the covariance."""
     covariance = real_array(covariance, "the prior's covariance")
     if covariance.shape != (6, 6) or not np.isfinite(covariance).all():
         raise InputError(f"the prior's covariance has shape {covariance.shape}; expected finite numbers of shape (6, 6)")
     if np.abs(covariance - covariance.T).max() > _ROUNDING * np.abs(covariance).max():
         raise InputError("the prior's covariance is not symmetric")
-    # Rotation and translation have different units: judge and invert the matrix with a unit diagonal.
+    # Rotation and translation have different units: check and invert the matrix with a unit diagonal.
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     if (scale <= 0).any() or np.linalg.eigvalsh(covariance / np.outer(scale, scale))[0] <= _SINGULAR:
         raise InputError("the prior's covariance is not positive definite")
@@ -141,8 +143,9 @@ def _numbers(vector: np.ndarray) -> str:
 
 @kernel
 def _survey(source, target, weights):
-    """The first row in trouble and its kind (negative principal minors only if nothing is worse); the number of matches with
-    weight, the weighted means of their points and the largest coordinate of those; the largest coordinate and weight of all."""
+    """Return the first invalid row and the kind of error (negative principal minors only if nothing is worse); the number of
+    matches with weight, the weighted means of their points and their largest coordinate; the largest coordinate and weight of
+    all."""
     doubtful, count, heft = -1, 0, 0.0
     source_center, target_center = np.zeros(3), np.zeros(3)
     farthest, largest_point, largest_weight = 0.0, 0.0, 0.0
@@ -150,7 +153,7 @@ def _survey(source, target, weights):
         W = weights[i]
         a, b, c = W[0, 0], W[1, 1], W[2, 2]
         d, e, f = W[0, 1], W[0, 2], W[1, 2]
-        finite, reach = 0.0, 0.0  # `finite` is not a number as soon as zero times any entry is not
+        finite, reach = 0.0, 0.0  # `finite` becomes NaN if any entry is not finite
         for axis in range(3):
             finite += 0.0 * source[i, axis] + 0.0 * target[i, axis]
             for other in range(3):

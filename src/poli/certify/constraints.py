@@ -1,7 +1,7 @@
-"""What makes nine numbers a rotation, as quadratic forms y' A y = 0 on y = [h; vec(R)] with h = 1 (supplement SB).
+"""The rotation constraints as quadratic forms y' A y = 0 on y = [h; vec(R)] with h = 1 (supplement SB).
 
-The paper lists 24 such forms; they have rank 17. These are 21 of rank 20: columns orthonormal, rows orthonormal, and each column
-the cross product of the other two. The one that depends on the others (the traces of R'R and RR' agree) is left out.
+The paper lists 24 such forms of rank 17. These are 21 forms of rank 20: orthonormal columns, orthonormal rows, and each column
+equal to the cross product of the other two. The one that depends on the others (the traces of R'R and RR' are equal) is omitted.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ def _entry(row: int, column: int) -> int:
 
 
 def _form(products: list[tuple[int, int, float]]) -> np.ndarray:
-    """The symmetric A with y' A y = sum of value * y_i * y_j."""
+    """Return the symmetric A with y' A y = sum of value * y_i * y_j."""
     A = np.zeros((SIZE, SIZE))
     for i, j, value in products:
         A[i, j] += 0.5 * value
@@ -43,4 +43,4 @@ COUNT = len(FORMS)
 _DIAGONALS = np.einsum("lii->li", FORMS)[:, 1:]
 COLUMN_LENGTHS = np.array(
     [(np.repeat(np.eye(3)[column], 3) == _DIAGONALS).all(axis=1).argmax() for column in range(3)]
-)  # which forms say that a column has length one: they add up to diag(-3, 1, ..., 1)
+)  # the forms that constrain a column to unit length: they add up to diag(-3, 1, ..., 1)

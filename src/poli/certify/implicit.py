@@ -1,9 +1,9 @@
-"""How the pose answers to its data, by the implicit function theorem.
+"""Derivatives of the pose by its data, by the implicit function theorem.
 
 At the optimum the gradient of half the cost by the pose vanishes: F = sum J' W d + (prior) = 0 with d = q - (R p + t) and
-J = R [hat(p), -I] for a right perturbation. Hence A dT = -dF with the exact 6x6 Hessian A. For a loss with gradient g by the
+J = R [hat(p), -I] for a right perturbation. Therefore A dT = -dF with the exact 6x6 Hessian A. For a loss with gradient g by the
 pose, u = -A^-1 g, and the loss's gradient by any input is that of u' F with the pose held fixed. This equals the KKT system of
-supplement SB (the tests' oracle) at a fraction of its size and with none of its bad conditioning.
+supplement SB (the oracle in the tests) at a fraction of its size and without its poor conditioning.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from poli.threads import run_chunks
 
 
 def adjoint(T: np.ndarray, frame: Frame, hessian: np.ndarray, grad_pose: np.ndarray) -> np.ndarray:  # (4, 4) ... -> (6,)
-    """u = -A^-1 g in the centered frame, where A is well conditioned, for the loss's gradient by the entries of T."""
+    """Return u = -A^-1 g in the centered frame, where A is well conditioned, for the loss's gradient by the entries of T."""
     return _adjoint(T, frame.source, frame.size, hessian, grad_pose)
 
 
@@ -25,9 +25,9 @@ def match_gradients(
     weights: np.ndarray,  # (N, 3, 3)
     T: np.ndarray,  # (4, 4)
     frame: Frame,
-    u: np.ndarray,  # (6,) of the centered frame
+    u: np.ndarray,  # (6,) in the centered frame
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (N, 3), (N, 3), (N, 3, 3)
-    """Gradients of u' F by p, q and W. The last is symmetric: the cost sees only the symmetric part of W."""
+    """Return the gradients of u' F by p, q and W. The last is symmetric: the cost depends only on the symmetric part of W."""
     grads = np.empty(source.shape), np.empty(source.shape), np.empty(weights.shape)
     R = np.ascontiguousarray(T[:3, :3])
     moved_center = T[:3, 3] + R @ frame.source

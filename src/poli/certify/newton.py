@@ -1,4 +1,4 @@
-"""Newton's method on the rotation group: from a good guess to the last digit."""
+"""Newton's method on the rotation group: refines a good guess to the last digit."""
 
 from itertools import permutations, product
 
@@ -8,16 +8,16 @@ from poli.certify.quadratic import derivatives, lifted
 from poli.certify.small import dot, eigh, matmul, matvec, transposed_matvec
 from poli.kernel import kernel
 
-_STEPS = 100  # three from a tight relaxation, a few more from a guess; many only where weights differ by many powers of ten
+_STEPS = 100  # three from a tight relaxation, a few more from a guess; many only if weights differ by many powers of ten
 _ROUNDING = 1e-14  # of a cost whose M has size one
-_FLAT = 10.0  # times the error of M: a curvature or a slope that small is indistinguishable from none
+_FLAT = 10.0  # times the error of M: curvatures and slopes up to this are indistinguishable from zero
 _SIGNED_PERMUTATIONS = [np.eye(3)[list(p)] * s for p in permutations(range(3)) for s in product((1.0, -1.0), repeat=3)]
 _CUBE_TURNS = np.stack([m for m in _SIGNED_PERMUTATIONS if np.linalg.det(m) > 0])  # (24, 3, 3)
 
 
 @kernel
 def nearest_rotation(A):  # (3, 3) -> (3, 3)
-    """The rotation that maximizes tr(R'A): the leading eigenvector of Davenport's matrix is its quaternion (w, x, y, z)."""
+    """Return the rotation that maximizes tr(R'A): its quaternion (w, x, y, z) is the leading eigenvector of Davenport's matrix."""
     K = np.empty((4, 4))
     K[0, 0] = A[0, 0] + A[1, 1] + A[2, 2]
     for i in range(3):
@@ -57,10 +57,10 @@ def exp(omega):  # (3,) -> (3, 3)
 
 @kernel
 def polish(M, R, error):  # (10, 10), (3, 3) -> (3, 3)
-    """The local minimum of y' M y that R lies by: Newton steps, turned downhill and shortened where the cost is not convex.
+    """Return the local minimum of y' M y near R, by Newton steps, turned downhill and shortened where the cost is not convex.
 
-    `error` is how far the entries of M may be off. A direction whose slope and curvature are both of that size is flat as far as
-    anyone can tell, and no step is made along it: the others can then converge.
+    `error` is the error of the entries of M. A direction whose slope and curvature are both of that size is numerically flat, and
+    no step is made along it, so the other directions can converge.
     """
     current = cost(M, R)
     for _ in range(_STEPS):
@@ -73,7 +73,7 @@ def polish(M, R, error):  # (10, 10), (3, 3) -> (3, 3)
                 step[i] = -slopes[i] / max(abs(values[i]), error)
         step = matvec(vectors, step)
         if values[0] < -1e-6 * abs(values[2]) and np.sqrt(dot(step, step)) < 0.1:
-            step += 0.3 * vectors[:, 0]  # on or near a saddle the gradient says nothing: leave it downhill
+            step += 0.3 * vectors[:, 0]  # on or near a saddle the gradient is uninformative: leave it downhill
         length = np.sqrt(dot(step, step))
         if length > 0.5:
             step *= 0.5 / length
@@ -84,14 +84,14 @@ def polish(M, R, error):  # (10, 10), (3, 3) -> (3, 3)
                 break
             step *= 0.25
         R, current = candidate, lower
-        if length < 1e-8:  # convergence is quadratic: this step was the last to change a digit
+        if length < 1e-8:  # convergence is quadratic: further steps change no digit
             break
     return nearest_rotation(R)
 
 
 @kernel
 def minima(M, R, error):  # (10, 10), (3, 3) -> (24, 3, 3)
-    """Where Newton's method ends from R turned in each of the 24 ways that map a cube onto itself."""
+    """Return the minima that Newton's method reaches from R times each of the 24 rotations of a cube."""
     found = np.empty((len(_CUBE_TURNS), 3, 3))
     for i in range(len(_CUBE_TURNS)):
         found[i] = polish(M, matmul(R, _CUBE_TURNS[i]), error)

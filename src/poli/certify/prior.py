@@ -1,13 +1,13 @@
-"""A measured pose as a quadratic form, so that it joins the certified problem: the paper's equation 13, which it relaxed away.
+"""A measured pose as a quadratic form, which can be added to the certified problem: equation 13, which the paper relaxed away.
 
-The paper's prior is xi' Gamma^-1 xi with xi = Log(T^-1 T~). Its logarithm is no polynomial of T. The chordal form replaces it by
-one that agrees to second order at T~ and is smallest there among all poses, for any positive definite Gamma. With
+The paper's prior is xi' Gamma^-1 xi with xi = Log(T^-1 T~). Its logarithm is not polynomial in T. The chordal form replaces it by
+one that agrees to second order at T~ and has its minimum over all poses there, for any positive definite Gamma. With
 Gamma^-1 = [[A, B], [B', C]] in blocks of rotation and translation, K = tr(A) I / 2 - A, s = -vee(R~'R) and u = R~'(t~ - t):
 
     2 tr(K (I - R~'R)) + 2 s' B u + u' C u.
 
-For a rotation by theta about a unit axis e its rotational part is 4 sin^2(theta/2) e'A e, and s = -sin(theta) e; minimized over
-u, what is left is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e >= 0. With Gamma = diag(s_r^2 I, s_t^2 I) it is
+For a rotation by theta about a unit axis e the rotational part is 4 sin^2(theta/2) e'A e, and s = -sin(theta) e. Minimized over u,
+the form is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e >= 0. With Gamma = diag(s_r^2 I, s_t^2 I) it is
 |R - R~|^2 / (2 s_r^2) + |t - t~|^2 / s_t^2.
 """
 
@@ -18,13 +18,13 @@ from poli.se3 import inverse, log, right_jacobian_inverse, so3_log
 
 
 def chordal_form(T_prior: np.ndarray, information: np.ndarray, frame: Frame = PLAIN) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
-    """Q of the prior in the coordinates of `frame`; `information` is Gamma^-1, rotation first."""
+    """Return Q of the prior in the coordinates of `frame`; `information` is Gamma^-1, rotation first."""
     R, t = T_prior[:3, :3], T_prior[:3, 3]
     A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
     K = 0.5 * np.trace(A) * np.eye(3) - A
     sine = np.zeros((3, 13))  # s, linear in vec(R)
     sine[:, 1:10] = -0.5 * tangent_map(lifted(R))[1:].T  # vee(M)_i = <hat(e_i), M> / 2
-    shift = np.zeros((3, 13))  # u, linear in h, vec(R) and t'; the offsets go first, so that a far target costs no digits
+    shift = np.zeros((3, 13))  # u, linear in h, vec(R) and t'; offsets are subtracted first, so a far target costs no precision
     shift[:, 0] = R.T @ (t - frame.target)
     shift[:, 1:10] = np.kron(frame.source, R.T)
     shift[:, 10:] = -frame.size * R.T
@@ -38,7 +38,7 @@ def chordal_form(T_prior: np.ndarray, information: np.ndarray, frame: Frame = PL
 
 
 def chordal_cost(T: np.ndarray, T_prior: np.ndarray, information: np.ndarray) -> float:
-    """The same prior at a pose, by angle and axis, where nothing cancels."""
+    """Return the chordal cost of a pose from angle and axis, without cancellation."""
     A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
     omega = so3_log(T_prior[:3, :3].T @ T[:3, :3])
     angle = float(np.linalg.norm(omega))
@@ -49,6 +49,6 @@ def chordal_cost(T: np.ndarray, T_prior: np.ndarray, information: np.ndarray) ->
 
 
 def prior_gauss_newton(T: np.ndarray, T_prior: np.ndarray, information: np.ndarray) -> np.ndarray:  # -> (6, 6)
-    """J' Gamma^-1 J with J the derivative of xi = Log(T^-1 T~) by a right perturbation of T: the prior's share of H."""
+    """Return J' Gamma^-1 J with J the derivative of xi = Log(T^-1 T~) by a right perturbation of T: the prior's share of H."""
     J = -right_jacobian_inverse(-log(inverse(T) @ T_prior))  # Log(Exp(-d) Exp(xi)) = xi - J_l^-1(xi) d, J_l(xi) = J_r(-xi)
     return J.T @ information @ J

@@ -18,7 +18,7 @@ _SQUARED_NORM = 4.0  # of y = [1; vec(R)]
 
 @kernel
 def certificate_matrix(M, multipliers):  # (10, 10), (21,) -> (10, 10)
-    """S, the certificate matrix."""
+    """Return the certificate matrix S."""
     S = M.copy()
     for i in range(len(multipliers)):
         S -= multipliers[i] * FORMS[i]
@@ -27,18 +27,18 @@ def certificate_matrix(M, multipliers):  # (10, 10), (21,) -> (10, 10)
 
 @kernel
 def prove(M, R, multipliers):  # (10, 10), (3, 3), (21,)
-    """The gap between the cost of R and what is proven about all rotations, and the two smallest eigenvalues of S.
+    """Return the gap between the cost of R and the lower bound proven for all rotations, and the two smallest eigenvalues of S.
 
-    First the multipliers move to the nearest ones for which S y = 0, as it must be at an optimum: whoever gave them stopped at
-    a tolerance, but R is exact. The bound is then exact too, so that the gap measures the relaxation and not the solver.
+    First the multipliers are moved to the nearest ones with S y = 0, as required at an optimum: solvers stop at a tolerance, but R
+    is exact. This makes the bound exact, too, so the gap measures the relaxation and not the solver.
     """
     y = lifted(R)
     rows = np.empty((len(multipliers), 10))
     for i in range(len(multipliers)):
         rows[i] = matvec(FORMS[i], y)
     residual = matvec(certificate_matrix(M, multipliers), y)
-    # Least squares of least norm. The rank is 7, the normal space of the rotations at y: seven eigenvalues are of size one for
-    # every rotation, and the other three are rounding, 1e-16.
+    # Minimum-norm least squares. The rank is 7, the normal space of the rotations at y: seven eigenvalues are of size one for every
+    # rotation, and the other three are rounding, 1e-16.
     squares, directions = eigh(transposed_matmul(rows, rows))
     parts = transposed_matvec(directions, residual)
     for i in range(10):
@@ -51,10 +51,10 @@ def prove(M, R, multipliers):  # (10, 10), (3, 3), (21,)
 
 @kernel
 def guess_and_prove(M, error):  # (10, 10) -> (3, 3), cost, gap, smallest and second eigenvalue of S
-    """Newton's method from the rotation that the linear part of the cost favors, and the multipliers of least norm as proof.
+    """Run Newton's method from the rotation favored by the cost's linear part, and prove the result with minimum-norm multipliers.
 
-    A proof is a proof, however it was found. This one succeeds on some 99 of 100 random problems, hard ones included, and needs
-    no semidefinite solver.
+    A proof is valid however it was found. This one succeeds on about 99 of 100 random problems, hard ones included, without a
+    semidefinite solver.
     """
     linear = np.empty((3, 3))
     for c in range(3):

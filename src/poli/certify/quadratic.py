@@ -14,15 +14,17 @@ from poli.kernel import kernel
 from poli.se3 import hat
 from poli.threads import run_chunks
 
-_BLOCK = 2048  # matches summed in one go: fixed, so that the sums do not depend on the number of threads
+_BLOCK = 2048  # matches per partial sum: fixed, so sums do not depend on the number of threads
 _MOMENTS = (14, 6)  # see _add_moments
 _UNPACK = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # packed symmetric matrices: xx xy xz yy yz zz
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Centered coordinates of size one: p = size p' + source, q = size q' + target, so t = target - R source + size t'. Far
-    origins and large units cost no digits in them."""
+    """Centered coordinates of size one, in which far origins and large units cost no precision.
+
+    p = size p' + source and q = size q' + target, so t = target - R source + size t'.
+    """
 
     source: np.ndarray  # (3,)
     target: np.ndarray  # (3,)
@@ -35,7 +37,7 @@ class Frame:
         return T
 
     def tangent(self) -> np.ndarray:  # (6, 6)
-        """Takes a right perturbation (rotation, translation) of the pose to one of the centered pose."""
+        """Return the map from a right perturbation (rotation, translation) of the pose to that of the centered pose."""
         M = np.zeros((6, 6))
         M[:3, :3] = np.eye(3)
         M[3:, :3] = -hat(self.source) / self.size
@@ -53,7 +55,7 @@ def quadratic_form(
     source_center: np.ndarray,  # (3,)
     target_center: np.ndarray,  # (3,)
 ) -> tuple[np.ndarray, Frame, np.ndarray]:  # (13, 13), frame, (3,)
-    """Q of the matches in centered coordinates of size one, those coordinates, and the principal spreads of the source points."""
+    """Return Q of the matches in centered coordinates of size one, the frame, and the principal spreads of the source points."""
     blocks = max(1, -(-len(source) // _BLOCK))
     sums = np.zeros((blocks, *_MOMENTS))
     args = (source, target, weights, source_center, target_center)
@@ -63,7 +65,7 @@ def quadratic_form(
 
 
 def residual_cost(source: np.ndarray, target: np.ndarray, weights: np.ndarray, frame: Frame, R: np.ndarray, t: np.ndarray) -> float:
-    """sum d' W d from the residuals themselves: x' Q x is the same number, but of precise data it is what large numbers leave."""
+    """Return sum d' W d computed from the residuals. x' Q x is the same number, but suffers from cancellation for precise data."""
     blocks = max(1, -(-len(source) // _BLOCK))
     sums = np.zeros(blocks)
     args = (source, target, weights, frame.source, frame.target, np.ascontiguousarray(R), frame.size * t)
@@ -88,7 +90,7 @@ def _add_costs(source, target, weights, source_center, target_center, R, shift, 
 
 @kernel(inline="always")
 def _add_row(row, f, xx, xy, xz, yy, yz, zz):
-    """By scalars, which cannot overlap the row in memory: the compiler keeps them in registers."""
+    """Takes scalars, which cannot alias the row: the compiler keeps them in registers."""
     row[0] += f * xx
     row[1] += f * xy
     row[2] += f * xz
@@ -99,9 +101,12 @@ def _add_row(row, f, xx, xy, xz, yy, yz, zz):
 
 @kernel
 def _add_moments(source, target, weights, source_center, target_center, first, last, sums):
-    """Add each block's matches to its `sums`, for centered p and q. Row f holds feature f of p, of (1, x, y, z, xx, xy, xz, yy, yz,
-    zz), times W, packed as xx xy xz yy yz zz. Row 10: the six products of p. Rows 11 and 12: (1, x) and (y, z) times W q. Row
-    13: q' W q, and the number of matches. Matches without weight do not count."""
+    """Add each block's matches to its `sums`, for centered p and q.
+
+    Row f holds feature f of p, out of (1, x, y, z, xx, xy, xz, yy, yz, zz), times W, packed as xx xy xz yy yz zz. Row 10: the six
+    products of p. Rows 11 and 12: (1, x) and (y, z) times W q. Row 13: q' W q, and the number of matches. Matches without weight do
+    not count.
+    """
     for block in range(first, last):
         out = sums[block]
         for i in range(block * _BLOCK, min((block + 1) * _BLOCK, len(source))):
@@ -133,7 +138,8 @@ def _add_moments(source, target, weights, source_center, target_center, first, l
 
 @kernel
 def _assemble(sums):
-    """Q in coordinates of size one from the blocks' sums, the eigenvalues of the source points' scatter in them, and that size."""
+    """Return Q in coordinates of size one from the sums of the blocks, the eigenvalues of the source points' scatter in them, and
+    that size."""
     moments = np.zeros(_MOMENTS)
     for block in range(len(sums)):
         for f in range(_MOMENTS[0]):
@@ -160,7 +166,7 @@ def _assemble(sums):
 
 @kernel
 def eliminate_translation(Q, values, vectors):  # (13, 13), (3,), (3, 3) -> (10, 10), (3, 10)
-    """The Schur complement M = min over t, and the map y -> t that attains it, from the eigensystem of the block of t."""
+    """Return the Schur complement M = min over t, and the map y -> t that attains it, from the eigensystem of the t block."""
     coordinates = transposed_matmul(vectors, Q[10:, :10].copy())
     for i in range(3):
         coordinates[i] /= -values[i]
@@ -182,7 +188,7 @@ def lifted(R):  # (3, 3) -> (10,)
 
 @kernel
 def tangent_map(x):  # (10,) or (13,) -> (10, 3) or (13, 6)
-    """The change of x by the right perturbation R Exp(w), t + R v: columns vec(R hat(e_i)) under w, R under v."""
+    """Return the change of x by the right perturbation R Exp(w), t + R v: columns vec(R hat(e_i)) under w, R under v."""
     D = np.zeros((len(x), 3 if len(x) == 10 else 6))
     for i in range(3):  # R hat(e_i) has R's column k in place of column j, and minus column j in place of column k
         j, k = (i + 1) % 3, (i + 2) % 3
@@ -198,8 +204,8 @@ def tangent_map(x):  # (10,) or (13,) -> (10, 3) or (13, 6)
 def derivatives(Q, x):  # (n, n), (n,) with n = 10 or 13
     """Gradient, Gauss-Newton matrix and exact Hessian of x' Q x / 2 by the perturbation of `tangent_map`.
 
-    For x = [1; vec(R)] of w alone, for x = [1; vec(R); t] of (w, v). The two matrices differ by the curvature of the rotation
-    group, which weighs with the residual: Exp(w) = I + hat(w) + hat(w)^2 / 2 and <A, hat(w)^2> = w' (sym(A) - tr(A) I) w.
+    For x = [1; vec(R)] by w alone, for x = [1; vec(R); t] by (w, v). The two matrices differ by the curvature of the rotation
+    group, which scales with the residual: Exp(w) = I + hat(w) + hat(w)^2 / 2 and <A, hat(w)^2> = w' (sym(A) - tr(A) I) w.
     """
     D = tangent_map(x)
     pull = matvec(Q, x)

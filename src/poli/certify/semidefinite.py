@@ -4,8 +4,8 @@
     max lambda_0  such that  S = M - sum_l lambda_l A_l  positive semidefinite                         (dual)
 
 Both have interior points that are known beforehand, and the method starts from them. X: the mean of y y' over all rotations is
-diag(1, I/3). S: the lengths of R's columns are constraints, whose forms add up to diag(-3, I), so that any multiple of the identity can
-be added to S. Hence both optima are attained and equal, and each iterate has multipliers that prove a bound.
+diag(1, I/3). S: the lengths of R's columns are constraints, whose forms add up to diag(-3, I), so that any multiple of the identity
+can be added to S. Hence both optima are attained and equal, and each iterate has multipliers that prove a bound.
 
 The path that leads there is X S = mu I for mu from large to zero. With Nesterov and Todd's scaling matrix G,
 
@@ -18,8 +18,8 @@ s = G' dS G and scaled forms a_l = G' A_l G,
 
 where r is what X lacks of its constraints, rounding alone, and C = x s + s x of a first step with sigma = 0 and C = 0 is Mehrotra's
 correction for the curvature of the path. In words: s is T's projection onto the space of the a_l, and x the rest. The projection is
-done by a QR decomposition of the a_l. The usual Schur complement, the matrix of all <a_k, a_l>, squares their condition number, which
-grows as 1 / mu; it would end the way at some 1e-8 where this ends at some 1e-13.
+done by a QR decomposition of the a_l. The usual Schur complement, the matrix of all <a_k, a_l>, squares their condition number,
+which grows as 1 / mu; it would end the way at some 1e-8 where this ends at some 1e-13.
 
 X is kept as a factor L, X = L L', and the next L is G chol(D + step x): it cannot become indefinite by rounding.
 """
@@ -45,8 +45,8 @@ _VALUE = FORMS[_FORM, _ROW, _COLUMN]
 
 @kernel
 def interior_point(M):  # (10, 10), of size one -> (10, 10), (21,), mu, steps
-    """The primal X, the multipliers lambda, the mean mu of the eigenvalues of X S (the gap between primal and dual is 10 mu), and the
-    number of steps."""
+    """The primal X, the multipliers lambda, the mean mu of the eigenvalues of X S (the gap between primal and dual is 10 mu), and
+    the number of steps."""
     L, multipliers = _start()
     best, best_multipliers, least, steps = L, multipliers, np.inf, 0
     for _ in range(_STEPS):
@@ -200,8 +200,8 @@ def _primal_factor(G, D, x, reach):
 
 @kernel
 def _triangularise(rows):  # (21, 55) -> (21, 21), (21,)
-    """Householder's QR decomposition of the transpose, the longest column first: R, and which column came when. The reflections take the
-    place of `rows`: unit vectors, row k from entry k on."""
+    """Householder's QR decomposition of the transpose, the longest column first: R, and which column came when. The reflections
+    take the place of `rows`: unit vectors, row k from entry k on."""
     R, order = np.zeros((COUNT, COUNT)), np.arange(COUNT)
     for k in range(COUNT):
         longest, square = k, -1.0

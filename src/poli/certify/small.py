@@ -1,10 +1,10 @@
-"""Products of small matrices as plain loops: as fast as a BLAS call at these sizes, and compiled in a tenth of the time."""
+"""Products of small matrices as plain loops: as fast as BLAS at these sizes, and compiled in a tenth of the time."""
 
 import numpy as np
 
 from poli.kernel import kernel
 
-_SWEEPS = 30  # six to eight are enough for a 10 x 10 matrix; a matrix with entries that are not numbers must end, too
+_SWEEPS = 30  # six to eight are enough for a 10 x 10 matrix; the limit ends the loop for matrices with NaN
 
 
 @kernel
@@ -57,10 +57,10 @@ def dot(x, y):  # (n,), (n,)
 
 @kernel
 def eigh(A):  # (n, n) -> (n,), (n, n)
-    """Ascending eigenvalues, and eigenvectors as columns, of a symmetric matrix.
+    """Return the ascending eigenvalues of a symmetric matrix, and its eigenvectors as columns.
 
-    By Jacobi's rotations rather than LAPACK: as fast at these sizes, small eigenvalues keep their digits, and the answer is the
-    same on every CPU, where LAPACK's depends on which BLAS kernels the machine gets.
+    Jacobi rotations instead of LAPACK: as fast at these sizes, small eigenvalues keep their digits, and the result is the same on
+    every CPU, whereas LAPACK's depends on the BLAS kernels of the machine.
     """
     n = len(A)
     D, V = A.copy(), np.eye(n)  # rows of V: the eigenvectors
@@ -69,13 +69,14 @@ def eigh(A):  # (n, n) -> (n,), (n, n)
         for i in range(n - 1):
             for j in range(i + 1, n):
                 x = D[i, j]
-                # Below the last digit of both diagonal entries it changes nothing. The first sweeps wait for the entries to settle.
+                # An entry below the last digit of both diagonal entries changes nothing. The first sweeps wait for the entries to
+                # settle.
                 if x == 0.0 or (
                     sweep > 3 and abs(D[i, i]) + 100 * abs(x) == abs(D[i, i]) and abs(D[j, j]) + 100 * abs(x) == abs(D[j, j])
                 ):
                     continue
                 rotated = True
-                theta = 0.5 * (D[j, j] - D[i, i]) / x  # infinite where x is next to nothing; then the tangent below is 0
+                theta = 0.5 * (D[j, j] - D[i, i]) / x  # infinite if x is nearly zero; the tangent is then 0
                 tangent = 1.0 / (abs(theta) + np.sqrt(1.0 + theta * theta))
                 if theta < 0.0:
                     tangent = -tangent

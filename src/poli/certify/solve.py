@@ -19,10 +19,10 @@ from poli.errors import InputError
 from poli.kernel import kernel
 
 GAP_TOLERANCE = 1e-6
-_SMALLEST_COST = 1e-8  # of the size of M: a smaller cost is within a few roundings of zero, and the gap is measured against this
+_SMALLEST_COST = 1e-8  # of the size of M: smaller costs are zero up to rounding, and the gap is measured against this
 _TINY = np.finfo(float).tiny
-_MARGIN = 1.01  # times the least eigenvalue, which the second is to exceed
-_RANK = 1e-12  # of the largest eigenvalue of a 6 x 6 matrix with unit diagonal: rounding leaves some 1e-16
+_MARGIN = 1.01  # times the least eigenvalue, which the second must exceed
+_RANK = 1e-12  # of the largest eigenvalue of a 6 x 6 matrix with unit diagonal: rounding is about 1e-16
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,22 @@ class PosePrior:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Why the pose is globally optimal, or how far the proof is from it. Eigenvalues are of matrices of size one."""
+    """Proof of global optimality, or how far the proof falls short. Eigenvalues are of matrices of size one."""
 
-    eigenvalue_ratio: float  # of the relaxation's X, largest over second: large when the optimum is unique
-    relative_gap: float  # between the pose's cost and the proven lower bound, against the cost (see `CertifiedPose.certified`)
-    minimum_eigenvalue: float  # of the certificate matrix S: a proof needs it to be no less than zero, to rounding
-    second_eigenvalue: float  # of S: how fast the cost grows away from the pose, at the least
-    least_eigenvalue: float  # that it must exceed to be clear of rounding and of costs that are equal in practice
+    eigenvalue_ratio: float  # of the relaxation's X, largest over second: large if the optimum is unique
+    relative_gap: float  # between the pose's cost and the proven lower bound, relative to the cost (see `CertifiedPose.certified`)
+    minimum_eigenvalue: float  # of the certificate matrix S: a proof requires it to be nonnegative, up to rounding
+    second_eigenvalue: float  # of S: lower bound on how fast the cost grows away from the pose
+    least_eigenvalue: float  # the second must exceed it to be clear of rounding and of costs that are equal in practice
 
     @property
     def unique(self) -> bool:
-        """True if no other pose costs as little: the null space of S holds this one alone, whatever rounding did."""
+        """True if no other pose has the same cost: the null space of S contains this one alone, regardless of rounding."""
         return bool(self.second_eigenvalue > self.least_eigenvalue)
 
     @property
     def optimal(self) -> bool:
-        """True if no pose costs less, whether or not another costs as little."""
+        """True if no pose has a lower cost, whether or not another has the same."""
         return bool(self.relative_gap <= GAP_TOLERANCE)
 
     @property
@@ -67,27 +67,29 @@ class Certificate:
 
 @dataclass(frozen=True)
 class CertifiedPose:
-    """The answer of `solve`."""
+    """The result of `solve`."""
 
     T_target_source: np.ndarray  # (4, 4)
     cost: float  # sum d' W d, and the prior's term
     certificate: Certificate
-    frame: Frame  # the centered coordinates that the two matrices below are in
+    frame: Frame  # the centered coordinates of the two matrices below
     gauss_newton: np.ndarray  # (6, 6)
-    hessian: np.ndarray  # (6, 6), exact, of half the cost: what differentiation needs
+    hessian: np.ndarray  # (6, 6), exact, of half the cost; needed for differentiation
 
     @property
     def certified(self) -> bool:
-        """True if no pose has a lower cost and no other an equal one, proven to a relative gap of 1e-6 (of the cost, or of 1e-8 of
-        the problem's own size where the cost is smaller than that: rounding allows no finer proof)."""
+        """True if no pose has a lower cost and no other has the same, proven to a relative gap of 1e-6.
+
+        The gap is relative to the cost, or to 1e-8 of the size of the problem if the cost is smaller, because of rounding.
+        """
         return self.certificate.certified
 
     @property
     def information(self) -> np.ndarray:  # (6, 6)
-        """How well the data determine the pose: the inverse covariance of its right perturbation, rotation first.
+        """Inverse covariance of the pose's right perturbation, rotation first: how well the data determine the pose.
 
-        That of the linearized problem where the exact Hessian bears it out, and less where residuals make the cost flatter than
-        the linearized problem says.
+        It is that of the linearized problem where the exact Hessian confirms it, and less where residuals make the cost flatter
+        than the linearized problem predicts.
         """
         tangent = self.frame.tangent()
         return tangent.T @ borne_out(self.gauss_newton, self.hessian) @ tangent
@@ -106,13 +108,13 @@ def solve(
 ) -> CertifiedPose:
     """Minimize sum d' W d over all poses, d = q - (R p + t), by the tightened semidefinite relaxation of supplement SB.
 
-    With a prior its chordal form joins the cost (equation 13). If the weights are inverse covariances of d, the returned
-    information is the inverse covariance of the pose. Raises `DegenerateError` where the data leave the pose open.
-    `shortcut=False` solves the relaxation even where a guess can be proven optimal without it; the answer is the same.
+    With a prior, its chordal form is added to the cost (equation 13). If the weights are inverse covariances of d, the returned
+    information is the inverse covariance of the pose. Raises `DegenerateError` if the data do not determine the pose.
+    `shortcut=False` solves the relaxation even if a guess can be proven optimal without it; the result is the same.
     """
     matches = checks.matches(source, target, information)
 
-    # 1. The cost as a quadratic form in [1; vec(R); t], in centered coordinates of size one.
+    # 1. Write the cost as a quadratic form in [1; vec(R); t], in centered coordinates of size one.
     anchor = None if prior is None else checks.prior(prior.T_target_source, prior.covariance)
     center = matches.center if anchor is None else matches.center_with(*anchor)
     Q, frame, spread = quadratic_form(matches.source, matches.target, matches.information, *center)
@@ -122,7 +124,7 @@ def solve(
     else:
         Q = Q + chordal_form(*anchor, frame)
 
-    # 2. Without the translation, which follows from the rotation.
+    # 2. Eliminate the translation, which follows from the rotation.
     held = eigh(Q[10:, 10:].copy())
     checks.translation(*held)
     M, to_translation = eliminate_translation(Q, *held)
@@ -130,8 +132,8 @@ def solve(
     error = error_of(Q, to_translation, size, offset)
     M /= size
 
-    # 3. The best rotation and the proof: first a guess, which is mostly right and quick to prove, else the relaxation.
-    def total(R: np.ndarray) -> float:  # (3, 3): the cost of the residuals themselves
+    # 3. Find the best rotation and its proof: first a guess, which is usually right and fast to prove, or the relaxation.
+    def total(R: np.ndarray) -> float:  # (3, 3): the cost computed from the residuals
         t = matvec(to_translation, lifted(R))
         fit = residual_cost(matches.source, matches.target, matches.information, frame, R, t)
         return fit if anchor is None else fit + chordal_cost(frame.pose(R, t), *anchor)
@@ -147,7 +149,7 @@ def solve(
         limit = best + tie(best, curvature, error, size, offset)
         checks.no_rival(R, [rival for rival in rivals if total(rival) <= limit])
 
-    # 4. The pose in the caller's frame, and how well the data determine it.
+    # 4. Express the pose in the caller's frame, and compute how well the data determine it.
     t, gauss_newton, hessian = _describe(Q, Q_matches, R, to_translation)
     T = frame.pose(R, t)
     if anchor is not None:
@@ -158,7 +160,7 @@ def solve(
 
 def _guess(M: np.ndarray, error: float) -> tuple[np.ndarray, Certificate]:  # (10, 10)
     R, attained, gap, lowest, second = guess_and_prove(M, error)
-    # If S vanishes on y alone, y y' is the only solution of the relaxation: X has one eigenvalue.
+    # If S vanishes on y alone, y y' is the only solution of the relaxation: X has one nonzero eigenvalue.
     return R, Certificate(np.inf, gap / max(attained, _SMALLEST_COST), lowest, second, least_curvature(attained, error))
 
 
@@ -168,14 +170,14 @@ def _relax(
     error: float,
     total: Callable[[np.ndarray], float],
 ) -> tuple[np.ndarray, np.ndarray, Certificate]:  # (3, 3), (K, 3, 3)
-    """The semidefinite relaxation, rounded and polished. Where that proves nothing, the best that a wider search finds, and all
-    that the search found to be about as good."""
+    """Solve the semidefinite relaxation, round and polish. If that proves nothing, return the best result of a wider search and
+    all results that are about as good."""
     X, multipliers = solve_relaxation(M)
     R, ratio = round_to_rotation(X)
     certificate = _certificate(M, R := polish(M, R, error), multipliers, ratio, error)
     if certificate.optimal and not certificate.unique:
-        # Many multipliers prove the bound. Are there some that prove uniqueness, too? S exceeds the least eigenvalue away from y if
-        # and only if M, reduced by it there, has the same bound.
+        # Many multipliers prove the bound. Do some prove uniqueness, too? S exceeds the least eigenvalue away from y if and only if
+        # M, reduced by it there, has the same bound.
         y = lifted(R)
         away = np.eye(len(y)) - np.outer(y, y) / (y @ y)
         _, reaching = solve_relaxation(M - _MARGIN * certificate.least_eigenvalue * away)
@@ -195,8 +197,8 @@ def _certificate(M: np.ndarray, R: np.ndarray, multipliers: np.ndarray, ratio: f
 
 
 def borne_out(gauss_newton: np.ndarray, hessian: np.ndarray) -> np.ndarray:  # (6, 6), (6, 6) -> (6, 6)
-    """The information G of the linearized problem, reduced wherever the exact Hessian H has less than half of it. Its rank is never
-    higher than that of G or H, to rounding."""
+    """Return the information G of the linearized problem, reduced where the exact Hessian H has less than half of it. Its rank
+    never exceeds that of G or H, up to rounding."""
     scale = np.sqrt(np.maximum(np.diag(gauss_newton), _TINY))  # rotation and translation have different units
     values, vectors = eigh(gauss_newton / np.outer(scale, scale))
     held = values > _RANK * values[-1]
@@ -210,7 +212,7 @@ def borne_out(gauss_newton: np.ndarray, hessian: np.ndarray) -> np.ndarray:  # (
 
 @kernel
 def _describe(Q, Q_matches, R, to_translation):
-    """Translation, Gauss-Newton matrix of the matches alone, and exact Hessian of everything."""
+    """Return the translation, the Gauss-Newton matrix of the matches alone, and the exact Hessian of everything."""
     x = np.empty(13)
     x[:10] = lifted(R)
     t = matvec(to_translation, x[:10])

@@ -1,4 +1,4 @@
-"""Where scans come from: files, datasets, and simulated scenes."""
+"""Sources of scans: files, datasets and simulated scenes."""
 
 from poli.data.formats import read, write
 

@@ -1,4 +1,4 @@
-"""Pairs of scans to train on: two sweeps of one sensor, the pose between them, and, if simulated, a survey of the same spot."""
+"""Training pairs: two sweeps of one sensor, their relative pose and, if simulated, a survey scan of the same spot."""
 
 from __future__ import annotations
 
@@ -19,32 +19,35 @@ from poli.scan import Scan
 from poli.se3 import inverse
 from poli.voxels import voxel_downsample
 
-# Seeds of places. Training takes those below the first, validation those between the two, benchmarks those from the second on.
+# Seeds of simulated places: training uses those below VALIDATION_SEEDS, validation those below HELD_OUT_SEEDS, benchmarks the rest.
 VALIDATION_SEEDS = 1_000_000
 HELD_OUT_SEEDS = 2_000_000
 
-# As a surveyor's scanner on a tripod would see it: dense, exact, of what stands still. A partner that lies on the surface itself.
+# A surveying scanner on a tripod: dense, noise-free, static objects only. Its points are exact samples of the surface.
 _SURVEY = Sensor(
     tuple(float(e) for e in np.linspace(-32.0, 22.0, 200)), 1800, max_range=200.0, noise=0.0, divergence=0.0, dropout=0.0
 )
-_SURVEY_VOXEL = 0.08  # meters, at most this dense
+_SURVEY_VOXEL = 0.08  # meters; one survey point per voxel
 
 
 @dataclass(frozen=True)
 class ScanPair:
-    """Scans in their own frames. T_q_p maps P into Q's frame, T_q_survey the survey."""
+    """Two scans, each in its sensor frame. T_q_p maps P into the frame of Q; T_q_survey does so for the survey."""
 
     q: Scan
     p: Scan
     T_q_p: np.ndarray  # (4, 4)
     survey: np.ndarray | None = None  # (S, 3)
     T_q_survey: np.ndarray | None = None  # (4, 4)
-    # (6, 6) of the tangent (rotation, translation) of T_q_p Exp(xi), where T_q_p was measured; None: it is exact
+    # (6, 6), of xi = (rotation, translation) in T_q_p Exp(xi), if T_q_p was measured; None if T_q_p is exact
     covariance: np.ndarray | None = None
 
 
 def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2) -> Iterator[ScanPair]:
-    """At `stations` spots along the place's route, `each` of the sensors (`any`: a random table of beams) takes two sweeps."""
+    """Yield pairs simulated at `stations` spots along the route of a place, with `each` of the sensors per spot, chosen at random.
+
+    The sensor name "any" stands for a random sensor.
+    """
     rng = np.random.default_rng([seed, 2])
     world = World(make_place(kind, seed))
     length = float(np.linalg.norm(np.diff(world.place.route, axis=0), axis=1).sum())
@@ -58,13 +61,13 @@ def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str],
             start=min(start, length - 20.0),
         )
         trajectory = Trajectory(world.place.route, ride, int(rng.integers(2**31)))
-        # From where the sensor is, so that it sees what the sensor sees: what only one of two can see has no partner, and a wrong
-        # one is wrong along the ray, just where surfaces are thin.
+        # The survey is taken from the sensor's position, so both see the same surfaces. A point seen by only one of them has no
+        # partner, and a wrong partner is off along the ray, the direction in which surfaces are thin.
         survey = sweep(world, _SURVEY, _standing(trajectory, 0.0), movers=False)
         survey_points = voxel_downsample(survey.points, _SURVEY_VOXEL, "first").points
         for name in rng.choice(np.array(sensors), min(each, len(sensors)), replace=False):
             sensor = random_sensor(rng) if name == "any" else _copy_of(SENSORS[str(name)], rng)
-            # Consecutive sweeps, or keyframes about a meter apart.
+            # Consecutive sweeps, or keyframes about one meter apart.
             apart = 1.0 / sensor.rate if rng.random() < 0.7 else max(1.0 / sensor.rate, rng.uniform(0.7, 2.0) / ride.speed)
             seeds = rng.integers(2**31, size=2)
             T_world_q, T_world_p = trajectory.poses(np.array([0.0, apart]))
@@ -73,9 +76,9 @@ def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str],
 
 
 def save_pairs(path: Path, pairs: Sequence[ScanPair], about: str) -> None:
-    """Keep recorded pairs, with a line that says what they are of."""
+    """Save pairs to a .npz file, with a line `about` that identifies their source."""
     arrays: dict[str, np.ndarray] = {"about": np.array(about)}
-    surveys: list[np.ndarray] = []  # shared by the sensors of a spot
+    surveys: list[np.ndarray] = []  # the sensors at one spot share a survey
     for number, pair in enumerate(pairs):
         for name, scan in (("q", pair.q), ("p", pair.p)):
             arrays[f"{number}.{name}"] = scan.points
@@ -92,7 +95,7 @@ def save_pairs(path: Path, pairs: Sequence[ScanPair], about: str) -> None:
 
 
 def load_pairs(path: Path, about: str) -> list[ScanPair] | None:
-    """What `save_pairs` kept; None if there is nothing, or if it is of something else."""
+    """Load the pairs written by `save_pairs`; None if the file is missing or its `about` differs."""
     if not path.is_file():
         return None
     arrays = read_npz_arrays(path)
@@ -112,7 +115,7 @@ def load_pairs(path: Path, about: str) -> list[ScanPair] | None:
 
 
 def random_sensor(rng: np.random.Generator) -> Sensor:
-    """A sensor that no one sells, within what is sold: so that the network learns none by heart."""
+    """Return a random sensor within the range of real products, so that the network does not memorize any of them."""
     beams = int(rng.choice([8, 16, 24, 32, 40, 64, 80, 128]))
     low, high = rng.uniform(-32.0, -9.0), rng.uniform(2.0, 20.0)
     even = np.linspace(low, high, beams)
@@ -127,7 +130,7 @@ def random_sensor(rng: np.random.Generator) -> Sensor:
 
 
 def _copy_of(sensor: Sensor, rng: np.random.Generator) -> Sensor:
-    """As another copy of it would be: data sheets give the noise of a bad day."""
+    """Vary noise and dropout as between units of one product; data sheets state the noise of a bad unit."""
     return replace(sensor, noise=sensor.noise * rng.uniform(0.3, 1.1), dropout=rng.uniform(0.0, 0.05))
 
 

@@ -1,4 +1,4 @@
-"""Trajectories as text: TUM's format (`stamp x y z qx qy qz qw`, in seconds and meters) and KITTI's (3x4 numbers, row by row)."""
+"""Trajectory files: TUM (`stamp x y z qx qy qz qw`, in seconds and meters) and KITTI (3x4 matrices, row-major)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from poli.se3 import check_pose, quaternion
 from poli.validation import whole_number
 
 _NANOSECONDS = 10**9
-_STAMPS = 1 << 63  # they are int64
+_STAMPS = 1 << 63  # stamps are int64
 
 
 class TrajectoryWriter:
-    """Writes poses as they come.
+    """Writes poses one by one.
 
-    A pose is one line and one write to the operating system, with nothing held back in this process. So whatever ends the run,
-    the file has every pose that `append` returned from, and ends with a whole line; a write that fails half way (a full disk) is
-    taken back. Only if the machine itself goes down the last line may be cut: read such a file with `complete=False`.
+    Each pose is one line and one unbuffered write. However the process ends, the file contains every pose for which `append`
+    returned, and its last line is complete; a partial write (disk full) is rolled back. Only a crash of the machine can truncate
+    the last line: read such a file with `complete=False`.
     """
 
     def __init__(self, path: str | os.PathLike[str], format: Literal["tum", "kitti"], replace: bool = False) -> None:
-        """`replace`: an existing file is emptied at once; without, it is an error."""
+        """Open the file. An existing file is truncated if `replace`, and an error otherwise."""
         if format not in ("tum", "kitti"):
             raise InputError(f'format is {format!r}; expected "tum" or "kitti"')
         self.path = Path(path)
@@ -40,20 +40,20 @@ class TrajectoryWriter:
         try:
             self._file = FileIO(self.path, "w" if replace else "x")
         except FileExistsError:
-            raise FormatError(f"{self.path}: exists already; give another name, or replace=True to write it anew") from None
+            raise FormatError(f"{self.path}: already exists; choose another name, or pass replace=True to overwrite it") from None
         except OSError as error:
             raise FormatError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
     def append(self, T: np.ndarray, stamp: int | None = None) -> None:  # (4, 4), nanoseconds
-        """Write the pose of the next scan. TUM's format needs its `stamp`, KITTI's has no place for it."""
+        """Write the pose of the next scan. The TUM format requires `stamp`; the KITTI format ignores it."""
         if self._file.closed:
-            raise InputError(f"{self.path}: the writer is closed; append before, or inside its `with` block")
+            raise InputError(f"{self.path}: the writer is closed; call append before close, or inside the `with` block")
         T = check_pose(T, "T")
         text = format_pose(T) if self._format == "kitti" else f"{_format_stamp(stamp)} {_format_quaternion_pose(T)}"
         line = f"{text}\n".encode("ascii")
         try:
             if self._file.write(line) != len(line):
-                raise OSError("only a part of a line could be written")
+                raise OSError("the line was only partly written")
         except OSError as error:
             with suppress(OSError):
                 self._file.truncate(self._length)
@@ -72,9 +72,9 @@ class TrajectoryWriter:
 
 
 def read_tum(path: str | os.PathLike[str], complete: bool = True) -> tuple[np.ndarray, np.ndarray]:  # (M,) int64, (M, 4, 4)
-    """Stamps in nanoseconds, exact to the last, and poses, in the order of the file.
+    """Read the stamps, exact to the nanosecond, and the poses, in file order.
 
-    `complete=False` reads a file whose last line may have been cut off: without a newline at its end, that line is left out.
+    `complete=False` reads a file whose last line may be truncated: a last line without a newline is skipped.
     """
     path = Path(path)
     stamps, values, lines = [], [], []
@@ -86,14 +86,14 @@ def read_tum(path: str | os.PathLike[str], complete: bool = True) -> tuple[np.nd
 
 
 def read_kitti(path: str | os.PathLike[str], complete: bool = True) -> np.ndarray:  # (M, 4, 4)
-    """Poses in the order of the file; `complete` as in `read_tum`."""
+    """Read the poses in file order; `complete` as in `read_tum`."""
     return read_pose_rows(Path(path), complete)
 
 
 def _format_stamp(stamp: int | None) -> str:
     if stamp is None:
-        raise InputError("stamp is missing; the TUM format needs one a pose, in nanoseconds")
-    seconds, nanoseconds = divmod(whole_number(stamp, "stamp", 0), _NANOSECONDS)  # integers: a float has too few digits
+        raise InputError("stamp is missing; the TUM format requires one per pose, in nanoseconds")
+    seconds, nanoseconds = divmod(whole_number(stamp, "stamp", 0), _NANOSECONDS)  # integers: float64 has too few digits
     if seconds * _NANOSECONDS + nanoseconds >= _STAMPS:
         raise InputError(f"stamp is {stamp!r}; expected nanoseconds below 2^63")
     return f"{seconds}.{nanoseconds:09d}"
@@ -106,7 +106,7 @@ def _parse_stamp(word: str, path: Path, line: int) -> int:
             raise ValueError
         return min(int(stamp.to_integral_value()), _STAMPS - 1)
     except (ArithmeticError, ValueError):
-        raise FormatError(f"{path}: line {line}: {word[:40]!r} is no stamp in seconds") from None
+        raise FormatError(f"{path}: line {line}: {word[:40]!r} is not a stamp in seconds") from None
 
 
 def _format_quaternion_pose(T: np.ndarray) -> str:  # (4, 4)

@@ -1,4 +1,4 @@
-"""A field of Gaussians: the statistical manifold of the paper's Definitions 1-2 and Proposition 1."""
+"""Fields of Gaussians: the statistical manifold of the paper's Definitions 1-2 and Proposition 1."""
 
 from poli.ellipsoids.field import Ellipsoids
 

@@ -1,4 +1,4 @@
-"""A field as other libraries hold it. Each is imported when it is asked for, and not before: the core needs none of them."""
+"""Conversions of a field to other libraries. Each library is imported on first use; the core needs none of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from poli.validation import real_array, real_number, whole_number
 def to_open3d(field: Ellipsoids) -> Any:
     with _needed("to_open3d", "adapters"):
         import open3d
-    # It copies, and yet refuses arrays that are locked.
+    # Open3D copies the arrays, but rejects read-only ones.
     cloud = open3d.geometry.PointCloud(open3d.utility.Vector3dVector(_writeable(field.means)))
     cloud.normals = open3d.utility.Vector3dVector(field.normals)
     cloud.covariances = open3d.utility.Matrix3dVector(_writeable(field.covariances))
@@ -29,12 +29,12 @@ def to_small_gicp(field: Ellipsoids, neighbors: int) -> tuple[Any, Any]:
     with _needed("to_small_gicp", "adapters"):
         import small_gicp
     if not len(field):
-        raise InputError("to_small_gicp: the field is empty; small_gicp builds no tree of no points")
+        raise InputError("to_small_gicp: the field is empty; small_gicp needs at least one point for its tree")
     threads = thread_count()
     cloud = small_gicp.PointCloud(field.means)
     tree = small_gicp.KdTree(cloud, num_threads=threads)
     k = whole_number(neighbors, "neighbors", least=1)
-    # Until this is called they are memory that nobody has written to, and GICP would read it.
+    # Before this call normals and covariances are uninitialized memory, which GICP would read.
     small_gicp.estimate_normals_covariances(cloud, tree, num_neighbors=k, num_threads=threads)
     return cloud, tree
 
@@ -69,11 +69,11 @@ def _needed(method: str, extra: str) -> Iterator[None]:
     except ModuleNotFoundError:
         raise MissingExtra(f"Ellipsoids.{method}", extra) from None
     except (ImportError, OSError) as error:  # open3d without the system libraries that it needs
-        raise PoliError(f"Ellipsoids.{method}: the library is installed but does not load: {error}") from None
+        raise PoliError(f"Ellipsoids.{method}: the library is installed but could not be imported: {error}") from None
 
 
 def _writeable(array: np.ndarray) -> np.ndarray:
-    """The same memory without the lock of a field, which others know nothing of; a copy where its owner has locked it too."""
+    """Return a writable view of a read-only array, which some libraries require, or a copy if its owner is read-only, too."""
     view = array.view()
     try:
         view.flags.writeable = True

@@ -1,4 +1,4 @@
-"""Ellipsoids: one Gaussian a point, which says how the surface runs there and how far it can be trusted."""
+"""Ellipsoids: one Gaussian per point that describes the local surface and its uncertainty."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from poli.errors import InputError
 from poli.se3 import check_pose
 from poli.validation import real_array, real_number, whole_number
 
-# Of the largest entry: asymmetry or negative eigenvalues up to this are taken as rounding. That of float32 is 1e-7, a thousand
-# times less; what is no covariance at all is off by a tenth and more. A negative eigenvalue that passes is read as flat.
+# Relative to the largest entry: asymmetry or negative eigenvalues up to this are treated as rounding. float32 rounds to 1e-7, a
+# thousand times less; matrices that are not covariances are off by a tenth or more. Negative eigenvalues within it count as flat.
 _TOLERANCE = 1e-4
-# Coordinates and standard deviations, in any unit: squares of more are no float64, and sums of a few squares must be, too.
+# Limit of coordinates and standard deviations, in any unit: beyond it, squares and sums of a few squares would overflow.
 LONGEST = 1e150
-_MOST_DEVIATIONS = 1e100  # that samples are drawn within
-# Of the largest eigenvalue: two that differ by less are taken as the same, and axes between them as any. Jacobi rotations tell them
-# to 1e-16; axes of a gap of 1e-9 are right to 1e-7.
+_MOST_DEVIATIONS = 1e100  # limit of the radius that samples are drawn within
+# Relative to the largest eigenvalue: two eigenvalues that differ by less are treated as equal, and the axes between them as
+# arbitrary. Jacobi rotations separate eigenvalues to 1e-16; axes with a gap of 1e-9 are accurate to 1e-7.
 _SAME = 1e-9
 
 
 class Ellipsoids:
     """A field of 3D Gaussians N(mean, covariance), the statistical manifold of Definitions 1-2.
 
-    Covariances are symmetric and positive semidefinite; that is checked at the door. `viewpoint` is where the sensor stood
-    (one for all, or one a point): normals turn towards it. Fields are values: every operation returns a new one.
+    Covariances must be symmetric and positive semidefinite, which the constructor checks. `viewpoint` is the position of the sensor
+    (one for all points, or one per point); normals point towards it. Fields are immutable: every operation returns a new one.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Ellipsoids:
         if means.ndim != 2 or means.shape[1] != 3:
             raise InputError(f"means have shape {means.shape}; expected (N, 3)")
         if covariances.shape != (len(means), 3, 3):
-            raise InputError(f"covariances have shape {covariances.shape}; expected ({len(means)}, 3, 3), one a mean")
+            raise InputError(f"covariances have shape {covariances.shape}; expected ({len(means)}, 3, 3), one per mean")
         for name, array in (("means", means), ("covariances", covariances)):
             bad = ~np.isfinite(array).all(axis=tuple(range(1, array.ndim)))
             if bad.any():
@@ -63,7 +63,7 @@ class Ellipsoids:
 
     @classmethod
     def trusted(cls, means: np.ndarray, covariances: np.ndarray, viewpoint: np.ndarray | None = None) -> Ellipsoids:
-        """For estimators whose covariances are sound by construction: the same field without the checks, which cost time."""
+        """Build a field without validation, for estimators whose covariances are valid by construction. Validation takes time."""
         field = cls.__new__(cls)
         field._adopt(means, covariances, viewpoint)
         return field
@@ -107,14 +107,14 @@ class Ellipsoids:
 
     @property
     def normals(self) -> np.ndarray:  # (N, 3)
-        """Unit normals (the thinnest axis), towards the viewpoint."""
+        """Unit normals (the thinnest axis), pointing towards the viewpoint."""
         return self.oriented_normals(self.viewpoint)
 
     def oriented_normals(self, point: np.ndarray, away: bool = False) -> np.ndarray:  # (3,) or (N, 3) -> (N, 3)
-        """Unit normals turned towards a point, or away from it.
+        """Unit normals pointing towards a point, or away from it.
 
-        Where the thinnest axis is not unique (a line, a ball), the one that faces the point most squarely is taken, so that
-        the answer does not hang on how the eigenvectors happened to come out.
+        If the thinnest axis is not unique (a line, a ball), the one that faces the point most directly is chosen, so the result
+        does not depend on the arbitrary choice of eigenvectors.
         """
         point = real_array(point, "point")
         if point.shape not in ((3,), (len(self), 3)):
@@ -137,7 +137,7 @@ class Ellipsoids:
 
     @property
     def linearity(self) -> np.ndarray:  # (N,)
-        """(l1 - l2) / l1 of the variances l1 >= l2 >= l3: 1 on a line. The three measures sum to 1."""
+        """(l1 - l2) / l1 of the variances l1 >= l2 >= l3: 1 on a line. Linearity, planarity and sphericity sum to 1."""
         _, mid, hi = self.eigenvalues.T
         return _share(hi - mid, hi)
 
@@ -149,30 +149,30 @@ class Ellipsoids:
 
     @property
     def sphericity(self) -> np.ndarray:  # (N,)
-        """l3 / l1: 1 in a ball, and where nothing is known of the shape."""
+        """l3 / l1: 1 in a ball, and where the shape is unknown."""
         return 1.0 - self.linearity - self.planarity
 
     # --- moving and changing -----------------------------------------------------------------------------------------
 
     def transform(self, T_target_source: np.ndarray) -> Ellipsoids:  # (4, 4)
-        """The same field seen from another frame (Proposition 1)."""
+        """Transform the field to another frame (Proposition 1)."""
         T = check_pose(T_target_source, "T_target_source")
         R, t = T[:3, :3], T[:3, 3]
         return Ellipsoids.trusted(self.means @ R.T + t, R @ self.covariances @ R.T, self.viewpoint @ R.T + t)
 
     def select(self, rows: np.ndarray) -> Ellipsoids:
-        """The ellipsoids that a mask or an index array names."""
+        """Select ellipsoids by a mask or an index array."""
         view = self.viewpoint if self.viewpoint.ndim == 1 else self.viewpoint[rows]
         return Ellipsoids.trusted(self.means[rows], self.covariances[rows], view)
 
     def with_floor(self, sigma: float) -> Ellipsoids:
-        """Thicker by `sigma` in every direction: C + sigma^2 I."""
+        """Thicken by `sigma` in every direction: C + sigma^2 I."""
         sigma = real_number(sigma, "sigma", "a length of at least 0")
         check_length(np.array(sigma), "sigma")
         return Ellipsoids.trusted(self.means, self.covariances + sigma**2 * np.eye(3), self.viewpoint)
 
     def as_planes(self, thickness: float = 1e-3) -> Ellipsoids:
-        """GICP's regularization: the variances become (thickness, 1, 1) along the axes, whatever they were."""
+        """GICP's regularization: replace the variances along the axes by (thickness, 1, 1)."""
         thickness = real_number(thickness, "thickness", "a variance of at least 0")
         thin = self.axes[:, :, 0]
         planes = np.eye(3) - (1.0 - thickness) * thin[:, :, None] * thin[:, None, :]
@@ -181,7 +181,7 @@ class Ellipsoids:
     # --- as densities ------------------------------------------------------------------------------------------------
 
     def mahalanobis(self, points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,) or (N, k, 3) -> (N, k)
-        """The distance of points to their ellipsoids in standard deviations, row by row."""
+        """Distance of points to their ellipsoids in standard deviations, row by row."""
         from poli.ellipsoids import gaussian
 
         return np.sqrt(gaussian.mahalanobis_squared(self.means, self.covariances, self._beside(points)))
@@ -205,14 +205,14 @@ class Ellipsoids:
         return gaussian.wasserstein(*self._pair(other))
 
     def riemannian(self, other: Ellipsoids) -> np.ndarray:  # (N,)
-        """Affine-invariant Riemannian distance of the covariances, row by row; the means do not enter."""
+        """Affine-invariant Riemannian distance of the covariances, row by row; the means are ignored."""
         from poli.ellipsoids import gaussian
 
         _, mine, _, its = self._pair(other)
         return gaussian.affine_invariant(mine, its)
 
     def fuse(self, other: Ellipsoids) -> Ellipsoids:
-        """Both fields' knowledge in one, row by row: the product of the densities (information form)."""
+        """Fuse two fields row by row: the product of the densities (information form)."""
         from poli.ellipsoids import gaussian
 
         return Ellipsoids.trusted(*gaussian.fuse(*self._pair(other)), self.viewpoint)
@@ -224,10 +224,10 @@ class Ellipsoids:
         mode: Literal["uniform", "scaled"] = "uniform",
         seed: int | np.random.Generator = 0,
     ) -> np.ndarray:  # (N * per_point, 3)
-        """Exactly `per_point` samples of each ellipsoid; those of ellipsoid i are rows i * per_point and following.
+        """Draw exactly `per_point` samples from each ellipsoid; those of ellipsoid i start at row i * per_point.
 
-        `uniform` fills the ellipsoid of radius `max_sigma` standard deviations evenly; `scaled` draws from
-        N(mean, within^2 covariance).
+        `uniform` fills the ellipsoid of radius `max_sigma` standard deviations uniformly; `scaled` draws from
+        N(mean, max_sigma^2 covariance).
         """
         from poli.ellipsoids import gaussian
 
@@ -245,20 +245,20 @@ class Ellipsoids:
     # --- files -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write means, covariances and viewpoint as .npz; `load` brings them back bit by bit."""
+        """Write means, covariances and viewpoint as .npz; `load` restores them bit for bit."""
         from poli.ellipsoids import files
 
         files.save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Ellipsoids:
-        """Read what `save` or `write_ply` wrote."""
+        """Read a field written by `save` or `write_ply`."""
         from poli.ellipsoids import files
 
         return files.load(path)
 
     def write_ply(self, path: str | os.PathLike[str]) -> None:
-        """Write a PLY point cloud with normals and the six numbers of every covariance."""
+        """Write a PLY point cloud with normals and the six entries of each covariance."""
         from poli.ellipsoids import files
 
         files.write_ply_field(self, path)
@@ -269,24 +269,24 @@ class Ellipsoids:
 
         files.write_splat(self, path, colors, opacity)
 
-    # --- in other libraries ------------------------------------------------------------------------------------------
+    # --- conversion to other libraries -------------------------------------------------------------------------------
 
     def to_open3d(self) -> Any:
-        """An `open3d.geometry.PointCloud` with points, normals (towards the viewpoint) and covariances (extra `adapters`).
+        """Convert to an `open3d.geometry.PointCloud` with normals (towards the viewpoint) and covariances (extra `adapters`).
 
-        Open3D's `registration_generalized_icp` weighs by these covariances as they are; it inverts sums of two of them, so give
-        fields that may be flat a thickness first (`with_floor`, `as_planes`).
+        Open3D's `registration_generalized_icp` uses these covariances as they are and inverts sums of two, so thicken fields that
+        may be flat first (`with_floor`, `as_planes`).
         """
         from poli.ellipsoids import adapters
 
         return adapters.to_open3d(self)
 
     def to_small_gicp(self, neighbors: int = 20) -> tuple[Any, Any]:
-        """A `small_gicp.PointCloud` and its `small_gicp.KdTree`, as `small_gicp.align` takes them (extra `adapters`).
+        """Convert to a `small_gicp.PointCloud` and its `small_gicp.KdTree`, as `small_gicp.align` takes them (extra `adapters`).
 
-        Only the means are carried. small_gicp 1.0 lets Python set neither normals nor covariances: its constructor takes points,
-        and `normals()` and `covs()` return copies. Those in the cloud are small_gicp's own, by PCA of `neighbors` points, since
-        without them its GICP would read memory that was never written. To align by the covariances of this field, take
+        Only the means are transferred. small_gicp 1.0 lets Python set neither normals nor covariances: its constructor takes
+        points, and `normals()` and `covs()` return copies. The cloud therefore has small_gicp's normals and covariances, by PCA of
+        `neighbors` points; without them its GICP would read uninitialized memory. To align with the covariances of this field, use
         `poli.tasks.gicp` or `to_open3d`.
         """
         from poli.ellipsoids import adapters
@@ -294,19 +294,20 @@ class Ellipsoids:
         return adapters.to_small_gicp(self, neighbors)
 
     def to_torch(self, copy: bool = False) -> tuple[Any, Any]:
-        """Means (N, 3) and covariances (N, 3, 3) as float64 tensors on the CPU (extra `train`).
+        """Convert means (N, 3) and covariances (N, 3, 3) to float64 tensors on the CPU (extra `train`).
 
-        They share the field's memory, so do not write to them; with `copy=True`, or after `.float()` or `.cuda()`, they are yours.
+        They share the field's memory, so do not write to them. With `copy=True`, or after `.float()` or `.cuda()`, they are
+        independent copies.
         """
         from poli.ellipsoids import adapters
 
         return adapters.to_torch(self, copy)
 
     def to_rerun(self, sigma: float = 1.0, colors: np.ndarray | None = None) -> Any:
-        """A `rerun.Ellipsoids3D` to log (extra `view`): `rr.log("field", field.to_rerun(sigma=2.0))`.
+        """Convert to a `rerun.Ellipsoids3D` to log (extra `view`): `rr.log("field", field.to_rerun(sigma=2.0))`.
 
-        Solid ellipsoids of `sigma` standard deviations; rerun keeps float32. `colors` (N, 3) in 0..1; by default they show
-        the normals, as in `write_splat`.
+        Solid ellipsoids of `sigma` standard deviations; rerun stores float32. `colors` (N, 3) in 0..1; by default they show the
+        normals, as in `write_splat`.
         """
         from poli.ellipsoids import adapters
 
@@ -316,7 +317,7 @@ class Ellipsoids:
 
     def _pair(self, other: Ellipsoids) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         if len(other) != len(self):
-            raise InputError(f"fields of {len(self)} and {len(other)} ellipsoids; row-by-row operations need equal numbers")
+            raise InputError(f"fields have {len(self)} and {len(other)} ellipsoids; row-by-row operations need equal sizes")
         return self.means, self.covariances, other.means, other.covariances
 
     def _beside(self, points: np.ndarray) -> np.ndarray:
@@ -328,10 +329,10 @@ class Ellipsoids:
 
 
 def check_length(values: np.ndarray, name: str) -> None:
-    """An error where squares of these lengths are no numbers, or these are none."""
+    """Raise if a value is not finite or its square could overflow."""
     most = float(np.abs(values).max(initial=0.0))
     if not most <= LONGEST:
-        raise InputError(f"{name}: {most:.3g} is no length; expected finite numbers of at most {LONGEST:g}")
+        raise InputError(f"{name}: magnitudes reach {most:.3g}; expected finite numbers of at most {LONGEST:g}")
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

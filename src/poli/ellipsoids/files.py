@@ -1,4 +1,4 @@
-"""Ellipsoid fields on disk: npz for ourselves, PLY for point cloud tools, Gaussian-splat PLY for splat viewers."""
+"""Ellipsoid fields on disk: .npz as the native format, PLY for point cloud tools, Gaussian-splat PLY for splat viewers."""
 
 import os
 from pathlib import Path
@@ -14,14 +14,14 @@ from poli.validation import real_array
 
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _COVARIANCE_NAMES = tuple(f"cov_{'xyz'[r]}{'xyz'[c]}" for r, c in _UPPER)
-SH_BAND_0 = 0.28209479177387814  # the constant spherical harmonic: splat files hold (color - 1/2) / this
-_LARGEST = 1e290  # square meters; the inverse is the least
-_THINNEST = 1e-6  # meters: splat files hold logarithms of the scales
+SH_BAND_0 = 0.28209479177387814  # the constant spherical harmonic: splat files store (color - 1/2) / this
+_LARGEST = 1e290  # square meters; its inverse is the smallest
+_THINNEST = 1e-6  # meters: splat files store logarithms of the scales
 
 
 def save(field: Ellipsoids, path: str | os.PathLike[str]) -> None:
     if Path(path).suffix.lower() != ".npz":
-        raise FormatError(f"{path}: fields are saved as .npz")
+        raise FormatError(f"{path}: cannot save a field in this format; use .npz")
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez(file, means=field.means, covariances=field.covariances, viewpoint=field.viewpoint)
 
@@ -40,13 +40,13 @@ def load(path: str | os.PathLike[str]) -> Ellipsoids:
 
 
 def check_variances(variances: np.ndarray) -> None:
-    """Of a file: sums and quotients of such numbers must not overflow."""
+    """Reject variances from a file whose sums and quotients could overflow."""
     if variances.dtype.kind in "fiu" and variances.size:
         largest = np.abs(variances.reshape(len(variances), -1)).max(axis=1)
         odd = np.isfinite(largest) & ((largest > _LARGEST) | ((largest > 0.0) & (largest < 1.0 / _LARGEST)))
         if odd.any():
             row = int(odd.argmax())
-            raise InputError(f"{int(odd.sum())} covariances are beyond any size, the first is row {row} (up to {largest[row]:.3g})")
+            raise InputError(f"{int(odd.sum())} covariances are out of range, the first is row {row} (up to {largest[row]:.3g})")
 
 
 def write_ply_field(field: Ellipsoids, path: str | os.PathLike[str]) -> None:
@@ -61,7 +61,7 @@ def write_ply_field(field: Ellipsoids, path: str | os.PathLike[str]) -> None:
 
 
 def write_splat(field: Ellipsoids, path: str | os.PathLike[str], colors: np.ndarray | None, opacity: float) -> None:
-    """The properties of the original 3D Gaussian splatting files, all of them and in their order: some viewers insist."""
+    """Write all properties of the original 3D Gaussian splatting files in their order, which some viewers require."""
     if not 0 < opacity < 1:
         raise InputError(f"opacity is {opacity}; expected a number between 0 and 1")
     normals = field.normals
@@ -69,7 +69,7 @@ def write_splat(field: Ellipsoids, path: str | os.PathLike[str], colors: np.ndar
     if shades.shape != (len(field), 3):
         raise InputError(f"colors have shape {shades.shape}; expected ({len(field)}, 3)")
     if not ((shades >= 0) & (shades <= 1)).all():
-        raise InputError("colors must lie between 0 and 1")
+        raise InputError("colors must be between 0 and 1")
     columns: dict[str, np.ndarray] = {}
     for i, n in enumerate("xyz"):
         columns[n] = field.means[:, i]
@@ -77,7 +77,7 @@ def write_splat(field: Ellipsoids, path: str | os.PathLike[str], colors: np.ndar
         columns[f"n{n}"] = normals[:, i]
     for i in range(3):
         columns[f"f_dc_{i}"] = (shades[:, i] - 0.5) / SH_BAND_0
-    for i in range(45):  # the higher harmonics: the color does not depend on the view
+    for i in range(45):  # the higher harmonics are zero: the color does not depend on the view
         columns[f"f_rest_{i}"] = np.zeros(len(field))
     columns["opacity"] = np.full(len(field), np.log(opacity / (1 - opacity)))
     for i in range(3):
@@ -91,7 +91,7 @@ def write_splat(field: Ellipsoids, path: str | os.PathLike[str], colors: np.ndar
 
 
 def quaternions(rotations: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 4)
-    """Unit quaternions (w, x, y, z) with w >= 0, by the largest of the four components so that none cancels."""
+    """Return unit quaternions (w, x, y, z) with w >= 0, computed from the largest of the four components to avoid cancellation."""
     m = rotations
     d0, d1, d2 = m[:, 0, 0], m[:, 1, 1], m[:, 2, 2]
     squared = 0.25 * np.stack([1 + d0 + d1 + d2, 1 + d0 - d1 - d2, 1 - d0 + d1 - d2, 1 - d0 - d1 + d2], axis=1)
@@ -118,4 +118,4 @@ def _from_records(records: np.ndarray) -> Ellipsoids:
         covariances[:, r, c] = covariances[:, c, r] = records[name]
     check_variances(covariances)
     normals = np.stack([records[f"n{n}"] for n in "xyz"], axis=-1)
-    return Ellipsoids(means, covariances, viewpoint=means + normals)  # a viewpoint that brings the same normals back
+    return Ellipsoids(means, covariances, viewpoint=means + normals)  # a viewpoint that reproduces the normals

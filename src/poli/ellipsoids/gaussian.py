@@ -1,4 +1,4 @@
-"""The mathematics of Gaussians, row by row over arrays of them. Covariances are factored, never inverted."""
+"""Gaussian computations, row by row over arrays. Covariances are factored, never inverted."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import numpy as np
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import DegenerateError
 
-# Ratio of variances: a micrometer of thickness over a meter. Compared with the smallest eigenvalue by Jacobi rotations, which is
-# wrong by 2e-16 of the largest: 5,000 times less. Networks keep their ellipsoids above 1e-8, 10,000 times more. What was rounded to
-# float32 on its way is wrong by 1e-7, and then nobody can tell.
+# Ratio of variances: a thickness of one micrometer over one meter. It is compared with the smallest eigenvalue from Jacobi
+# rotations, whose error is 2e-16 of the largest, 5,000 times less. Networks keep their ellipsoids above 1e-8, 10,000 times more.
+# Covariances rounded to float32 have errors of 1e-7, and their singularity cannot be detected.
 _SINGULAR = 1e-12
-_FARTHEST = 1e300  # squared standard deviations: what is farther away, or is too far for float64, is told as that
+_FARTHEST = 1e300  # squared standard deviations: larger distances, and those that overflow float64, are reported as this
 
 
 def regular_cholesky(covariances: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 3, 3)
-    """Cholesky factors, or an error that names the first singular covariance."""
-    values = eigh3(covariances)[0]  # a factor's last pivot is no judge: rounding decides its sign
+    """Return Cholesky factors, or raise an error that names the first singular covariance."""
+    values = eigh3(covariances)[0]  # the last pivot of a factor is unreliable: rounding decides its sign
     singular = values[:, 0] <= _SINGULAR * values[:, 2]
     if singular.any():
         raise DegenerateError(
             f"{int(singular.sum())} of {len(values)} covariances are singular, the first is row {int(singular.argmax())}; "
-            "a density needs volume: add a floor with .with_floor(sigma)"
+            "a density needs volume; add a floor with .with_floor(sigma)"
         )
     return cholesky3(covariances)
 
 
 def whiten(factors: np.ndarray, vectors: np.ndarray) -> np.ndarray:  # (N, 3, 3), (N, ..., 3) -> (N, ..., 3)
-    """L^-1 v by forward substitution."""
+    """Return L^-1 v by forward substitution."""
     L = factors.reshape(factors.shape[0], *(1,) * (vectors.ndim - 2), 3, 3)
     x = vectors[..., 0] / L[..., 0, 0]
     y = (vectors[..., 1] - L[..., 1, 0] * x) / L[..., 1, 1]
@@ -48,7 +48,7 @@ def log_likelihood(means: np.ndarray, covariances: np.ndarray, points: np.ndarra
 
 
 def kl_divergence(mean_a: np.ndarray, cov_a: np.ndarray, mean_b: np.ndarray, cov_b: np.ndarray) -> np.ndarray:  # -> (N,)
-    """KL(a || b)."""
+    """Kullback-Leibler divergence KL(a || b)."""
     factor_a, factor_b = regular_cholesky(cov_a), regular_cholesky(cov_b)
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = whiten(factor_b, np.swapaxes(factor_a, 1, 2))  # rows are L_b^-1 applied to the columns of L_a
@@ -59,8 +59,8 @@ def kl_divergence(mean_a: np.ndarray, cov_a: np.ndarray, mean_b: np.ndarray, cov
 
 
 def wasserstein(mean_a: np.ndarray, cov_a: np.ndarray, mean_b: np.ndarray, cov_b: np.ndarray) -> np.ndarray:  # -> (N,)
-    """The 2-Wasserstein distance; singular covariances are allowed."""
-    # In units of the largest number of each pair: squares of variances are no float64 in every unit.
+    """2-Wasserstein distance; singular covariances are allowed."""
+    # Scale by the largest number of each pair: in some units squares of variances overflow float64.
     variance = np.maximum(np.abs(cov_a).max(axis=(1, 2)), np.abs(cov_b).max(axis=(1, 2)))
     unit = np.maximum(np.abs(mean_a - mean_b).max(axis=1), np.sqrt(variance))
     unit = np.where(unit > 0.0, unit, 1.0)
@@ -73,7 +73,7 @@ def wasserstein(mean_a: np.ndarray, cov_a: np.ndarray, mean_b: np.ndarray, cov_b
 
 
 def affine_invariant(cov_a: np.ndarray, cov_b: np.ndarray) -> np.ndarray:  # -> (N,)
-    """The affine-invariant Riemannian distance |log(A^-1/2 B A^-1/2)| of the covariances."""
+    """Affine-invariant Riemannian distance |log(A^-1/2 B A^-1/2)| of the covariances."""
     ratio = whiten(regular_cholesky(cov_a), np.swapaxes(regular_cholesky(cov_b), 1, 2))  # rows: L_a^-1 on columns of L_b
     size = np.abs(ratio).max(axis=(1, 2), keepdims=True)
     values = eigh3(np.swapaxes(ratio / size, 1, 2) @ (ratio / size))[0]
@@ -82,9 +82,9 @@ def affine_invariant(cov_a: np.ndarray, cov_b: np.ndarray) -> np.ndarray:  # -> 
 
 
 def fuse(mean_a: np.ndarray, cov_a: np.ndarray, mean_b: np.ndarray, cov_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The product of the two densities: C^-1 = A^-1 + B^-1, C^-1 mu = A^-1 a + B^-1 b.
+    """Return the product of the two densities: C^-1 = A^-1 + B^-1, C^-1 mu = A^-1 a + B^-1 b.
 
-    Written as C = A (A + B)^-1 B, which needs only the sum to be regular: a flat ellipsoid stays exactly flat.
+    Computed as C = A (A + B)^-1 B, which only needs the sum to be regular: a flat ellipsoid stays exactly flat.
     """
     total = cov_a + cov_b
     regular_cholesky(total)
@@ -108,7 +108,7 @@ def _bounded(squared: np.ndarray) -> np.ndarray:
 
 
 def uniform_in_ball(generator: np.random.Generator, count: int) -> np.ndarray:  # -> (count, 3)
-    """Uniform in the unit ball: a uniform direction at a radius whose cube is uniform."""
+    """Draw uniformly in the unit ball: a uniform direction at a radius whose cube is uniform."""
     points = generator.standard_normal((count, 3))
     length = np.sqrt(np.einsum("ij,ij->i", points, points))
     points *= (np.cbrt(generator.random(count)) / np.maximum(length, np.finfo(float).tiny))[:, None]
@@ -116,6 +116,6 @@ def uniform_in_ball(generator: np.random.Generator, count: int) -> np.ndarray:  
 
 
 def draw(means: np.ndarray, covariances: np.ndarray, unit: np.ndarray, radius: float) -> np.ndarray:
-    """mu + r L u for `unit` (N, k, 3), flattened to (N k, 3) with the samples of one ellipsoid together."""
+    """Return mu + r L u for `unit` (N, k, 3), flattened to (N k, 3) with the samples of each ellipsoid together."""
     factors = radius * cholesky3(covariances)
     return (unit @ np.swapaxes(factors, 1, 2) + means[:, None, :]).reshape(-1, 3)

@@ -1,4 +1,4 @@
-"""Gaussian-splat PLY files, read back as ellipsoids."""
+"""Read Gaussian-splat PLY files as ellipsoids."""
 
 import os
 from pathlib import Path
@@ -14,9 +14,9 @@ _NEEDED = ("x", "y", "z", *(f"scale_{i}" for i in range(3)), *(f"rot_{i}" for i 
 
 
 def read_splat(path: str | os.PathLike[str]) -> tuple[Ellipsoids, np.ndarray | None]:  # colors (N, 3) in 0..1
-    """Ellipsoids of a splat file, ours or another's, and their colors as seen from everywhere, where it has any.
+    """Read the ellipsoids of a splat file from any program, and their view-independent colors if it has any.
 
-    Normals turn to the side that the file says; files without normals, or with zeros as many have, leave that open.
+    Normals point to the side given by the file. Files without normals, or with zeros as many have, leave the side undefined.
     """
     path = Path(path)
     if not path.is_file():
@@ -43,11 +43,11 @@ def splat_of_records(records: np.ndarray, path: Path) -> tuple[Ellipsoids, np.nd
     length = np.linalg.norm(turns, axis=1)
     bad = ~((np.abs(means) <= LONGEST).all(axis=1) & (variances <= LONGEST**2).all(axis=1) & np.isfinite(length) & (length > 0.0))
     if bad.any():
-        raise FormatError(f"{path}: {int(bad.sum())} splats are no ellipsoids, the first is row {int(bad.argmax())}")
+        raise FormatError(f"{path}: {int(bad.sum())} splats are not valid ellipsoids, the first is row {int(bad.argmax())}")
     try:
         check_variances(variances)
     except InputError as error:
-        raise FormatError(f"{path}: not a Gaussian-splat file that can be read: {error}") from None
+        raise FormatError(f"{path}: unreadable Gaussian-splat file: {error}") from None
     axes = _rotations(turns / length[:, None])
     covariances = (axes * variances[:, None, :]) @ np.swapaxes(axes, 1, 2)
     covariances = 0.5 * (covariances + np.swapaxes(covariances, 1, 2))

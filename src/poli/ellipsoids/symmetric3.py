@@ -5,16 +5,16 @@ import numpy as np
 from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
-# Of the largest entry: a pivot below it is rounding, and its column is zero. It decides nothing: a factor with or without such a
-# column makes the same matrix to 1e-15, and whoever needs a regular one asks `gaussian.regular_cholesky`.
+# Relative to the largest entry: a smaller pivot is rounding, and its column is set to zero. This decides nothing: with or without
+# such a column a factor gives the same matrix to 1e-15, and callers that need a regular one use `gaussian.regular_cholesky`.
 _SINGULAR = 1e-15
 _SWEEPS = 12  # cyclic Jacobi converges quadratically; four are typical
-_SMALL = 1e-18  # of a matrix of size one: what is left off the diagonal changes eigenvalues by its square
-_TINY, _LIFT = 1e-250, 2.0**400  # matrices below are multiplied first: one over a denormal number is infinite
+_SMALL = 1e-18  # of a matrix of size one: the remaining off-diagonal entries change eigenvalues by their square
+_TINY, _LIFT = 1e-250, 2.0**400  # smaller matrices are scaled up first: the inverse of a denormal number is infinite
 
 
 def eigh3(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3) -> (N, 3), (N, 3, 3)
-    """Ascending eigenvalues, and eigenvectors as columns of rotations (determinant +1)."""
+    """Return ascending eigenvalues, and eigenvectors as columns of rotations (determinant +1)."""
     matrices = np.ascontiguousarray(matrices, dtype=np.float64)
     values, vectors = np.empty(matrices.shape[:2]), np.empty(matrices.shape)
     run_chunks(over_range(_eigh3, matrices, values, vectors), len(matrices))
@@ -22,7 +22,7 @@ def eigh3(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3) -
 
 
 def cholesky3(matrices: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 3, 3)
-    """Lower triangular L with L L' = C. A singular C has a zero on L's diagonal, and zeros below it."""
+    """Return lower triangular L with L L' = C. A singular C gives a zero on L's diagonal and zeros below it."""
     matrices = np.ascontiguousarray(matrices, dtype=np.float64)
     factors = np.zeros(matrices.shape)
     run_chunks(over_range(_cholesky3, matrices, factors), len(matrices), smallest=4096)
@@ -31,7 +31,7 @@ def cholesky3(matrices: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 3, 3)
 
 @kernel(inline="always")
 def _rotate(app, aqq, apq, akp, akq, x0, x1, x2, y0, y1, y2):
-    """One Jacobi rotation that makes apq zero: the changed entries of the matrix, and of the eigenvectors x (of p) and y (of q)."""
+    """Zero apq by one Jacobi rotation; return the changed entries of the matrix and of the eigenvectors x (of p) and y (of q)."""
     if apq == 0.0:
         return app, aqq, akp, akq, x0, x1, x2, y0, y1, y2
     theta = 0.5 * (aqq - app) / apq
@@ -55,7 +55,7 @@ def _eigh3(matrices, begin, end, values, vectors):
             for k in range(3):
                 largest = max(largest, abs(matrices[i, r, k]))
         lift = _LIFT if largest < _TINY else 1.0
-        scale = 1.0 / (largest * lift) if largest > 0.0 else 1.0  # so that squares neither overflow nor vanish
+        scale = 1.0 / (largest * lift) if largest > 0.0 else 1.0  # keeps squares from overflowing or underflowing
         a, b, c = matrices[i, 0, 0] * lift * scale, matrices[i, 1, 1] * lift * scale, matrices[i, 2, 2] * lift * scale
         d = (0.5 * matrices[i, 0, 1] + 0.5 * matrices[i, 1, 0]) * lift * scale
         e = (0.5 * matrices[i, 0, 2] + 0.5 * matrices[i, 2, 0]) * lift * scale
@@ -70,7 +70,7 @@ def _eigh3(matrices, begin, end, values, vectors):
             e = 0.0
             b, c, d, e, y0, y1, y2, z0, z1, z2 = _rotate(b, c, f, d, e, y0, y1, y2, z0, z1, z2)
             f = 0.0
-        # Ascending, by exchanges.
+        # Sort in ascending order by swaps.
         if a > b:
             a, b, x0, x1, x2, y0, y1, y2 = b, a, y0, y1, y2, x0, x1, x2
         if b > c:
@@ -78,7 +78,7 @@ def _eigh3(matrices, begin, end, values, vectors):
         if a > b:
             a, b, x0, x1, x2, y0, y1, y2 = b, a, y0, y1, y2, x0, x1, x2
         values[i, 0], values[i, 1], values[i, 2] = a / scale / lift, b / scale / lift, c / scale / lift
-        # The first by the cross product, so that the three make a rotation and never a reflection.
+        # The first is the cross product of the others, so the three form a rotation, never a reflection.
         vectors[i, 0, 0], vectors[i, 1, 0], vectors[i, 2, 0] = y1 * z2 - y2 * z1, y2 * z0 - y0 * z2, y0 * z1 - y1 * z0
         vectors[i, 0, 1], vectors[i, 1, 1], vectors[i, 2, 1] = y0, y1, y2
         vectors[i, 0, 2], vectors[i, 1, 2], vectors[i, 2, 2] = z0, z1, z2
@@ -92,7 +92,7 @@ def _cholesky3(matrices: np.ndarray, begin: int, end: int, factors: np.ndarray) 
             pivot = matrices[i, c, c]
             for k in range(c):
                 pivot -= factors[i, c, k] ** 2
-            if pivot <= tiny:  # rank is lost: nothing of this column is left
+            if pivot <= tiny:  # rank deficient: this column is zero
                 continue
             root = np.sqrt(pivot)
             factors[i, c, c] = root

@@ -1,4 +1,4 @@
-"""From points to ellipsoids. Nothing here needs torch."""
+"""Estimate ellipsoids from points. Nothing here needs torch."""
 
 from poli.estimation.inference import estimate
 from poli.estimation.pca import pca

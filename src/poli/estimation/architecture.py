@@ -1,4 +1,4 @@
-"""What the network looks like: the numbers that its training, its file of weights and its runtime must agree on."""
+"""The network's hyperparameters, shared by training, the file of weights and the runtime."""
 
 from __future__ import annotations
 
@@ -8,58 +8,61 @@ from typing import Any, Literal, get_args
 from poli.errors import InputError
 from poli.kdtree.neighborhoods import CANDIDATES, CELL
 
-# The variance across the surface is at most this share of those along it, however the sizes are learned: where points are so sparse
-# that nothing is thin, the direction found is still the best guess of the normal, and must not drown in a tie.
+# Upper bound of the variance across the surface, as a fraction of those along it, whatever sizes are learned. Where points are so
+# sparse that no direction is thin, the direction found is still the best estimate of the normal and must not be lost in a tie.
 THINNEST = 0.9
-LEAST_POINTS = 16  # of a cloud
-# Radii of a point's group: whoever is farther away is seen there, in the same direction. In voxelized scans nobody is (77 at most,
-# in those looked at); in raw ones one point in 10,000 knows somebody at up to 140. Without a limit, a handful of returns a
-# millimeter from each other and meters from all others (dust, the sensor's own housing) see numbers that no network has learned
-# from, and their ellipsoids were larger than the world.
+LEAST_POINTS = 16  # per cloud
+# In radii of a point's group: neighbors farther away are clipped to this distance, in the same direction. Voxelized scans never
+# reach it (77 at most in those examined); in raw scans one point in 10,000 has a neighbor at up to 140. Without a limit, a few
+# returns a millimeter apart and meters from all others (dust, the sensor housing) produce inputs outside the training range, and
+# their ellipsoids were larger than the scene.
 HORIZON = 100.0
-# Variances along the axes, of the largest: far below any surface (the thinnest seen on scans is 1e-5), and a million times what
-# float64 loses in a sum of three.
+# Smallest variance along an axis, as a fraction of the largest: far below any surface (the thinnest seen on scans is 1e-5), and a
+# million times the rounding error of a float64 sum of three terms.
 FLATTEST = 1e-8
-# Far above anything that was ever trained; a file that says more would only take time and memory.
+# Far above any trained network; larger values in a file would only cost time and memory.
 MOST_LEVELS, MOST_ROUNDS, MOST, MOST_FLOOR = 8, 16, 4096, 1e6
 DISTANCE_PRIOR = 1.0  # attention to wide neighbors starts with weights (1 + squared distance in radii)^-1
 
 
-# What a point's frame is: the principal axes of its neighbors, or, for scans whose sensor and upright are known, the horizontal
-# direction away from the sensor, the one across it, and up.
+# The frame of a point: the principal axes of its neighbors or, for scans with a known sensor position and up direction, the
+# horizontal direction away from the sensor, the horizontal direction across, and up.
 Frames = Literal["neighbors", "sensor"]
-_BRITISH = "neighbours"  # how files of weights written before 0.1 spell the name and the kind of frames
+_BRITISH = "neighbours"  # spelling of the setting and of the kind of frames in files of weights written before 0.1
+
+
+def tensor_name(stored: str) -> str:
+    """The name of a tensor today; files written before 0.1, the shipped weights among them, spell neighbor with a u (_BRITISH)."""
+    return stored.replace(_BRITISH[:-1], "neighbor")
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A PointNet++-like network. Level 0 is every point; each further level keeps one point in CELL."""
+    """Hyperparameters of a PointNet++-like network. Level 0 has every point; each further level keeps one point in CELL."""
 
-    neighbors: tuple[int, ...] = (16, 16)  # of each level's groups, in the level below; of level 0, in the cloud itself
+    neighbors: tuple[int, ...] = (16, 16)  # group size by level, in the level below; for level 0, in the cloud itself
     edge: tuple[int, ...] = (24, 48)  # width of the shared MLP, by level
-    scalars: tuple[int, ...] = (32, 64)  # features of a point that do not turn with the cloud, by level
-    vectors: int = 4  # features of a point that turn with the cloud, at every level
-    interpolated: int = 3  # coarse points that a fine one interpolates
+    scalars: tuple[int, ...] = (32, 64)  # rotation-invariant features per point, by level
+    vectors: int = 4  # rotation-equivariant features per point, at every level
+    interpolated: int = 3  # coarse points that each fine point interpolates
     head: int = 32
-    reach: int = 36  # nearest neighbors whose moments the head weighs
-    wide: tuple[int, ...] = ()  # and as many nearest points of each coarser level: a scan's nearest are often of one ring only
-    attention: int = 16  # width of the MLP that weighs them
+    reach: int = 36  # nearest neighbors whose moments the head weights
+    wide: tuple[int, ...] = ()  # plus this many nearest points of each coarser level: a scan's nearest often lie on a single ring
+    attention: int = 16  # width of the MLP that computes the weights
     heads: int = 4  # sets of weights
-    rounds: int = 2  # the second round weighs again, knowing the ellipsoid of the first
+    rounds: int = 2  # the second round computes new weights, given the ellipsoid of the first
     frames: Frames = "neighbors"
-    log_scale: bool = False  # is the network told the size of its groups? For scans, whose noise has a size in meters
-    sensor: bool = False  # is it told where the sensor stands and which way is up?
-    size: int = (
-        0  # width of the layer that finds the sizes from all that is known of a point; 0: from the head's hidden layer alone
-    )
-    floor: float = 0.01  # the least diagonal entry of L, in local spacings: without one the likelihood is unbounded
+    log_scale: bool = False  # whether the size of the groups is an input; for scans, whose noise has a size in meters
+    sensor: bool = False  # whether the sensor position and the up direction are inputs
+    size: int = 0  # width of the layer that predicts sizes from all features of a point; 0: from the head's hidden layer alone
+    floor: float = 0.01  # smallest diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:
         self._check_kinds()
         levels = len(self.neighbors)
         if not 1 <= levels <= MOST_LEVELS or len(self.edge) != levels or len(self.scalars) != levels:
             raise InputError(
-                f"architecture: neighbors, edge and scalars need one number a level, {levels} each; 1 to {MOST_LEVELS} levels"
+                f"architecture: neighbors, edge and scalars need one number per level, {levels} each; 1 to {MOST_LEVELS} levels"
             )
         numbers = [*self.neighbors, *self.edge, *self.scalars, *self.wide, self.interpolated]
         numbers += [self.head, self.reach, self.attention, self.heads, self.rounds]
@@ -68,9 +71,7 @@ class Architecture:
                 f"architecture: reach is {self.reach}; it must cover the {max(self.neighbors[:2])} neighbors of a group"
             )
         if self.interpolated > CANDIDATES + 1:
-            raise InputError(
-                f"architecture: interpolated is {self.interpolated}; a point chooses among {CANDIDATES + 1} coarse points"
-            )
+            raise InputError(f"architecture: interpolated is {self.interpolated}; expected at most {CANDIDATES + 1}")
         if len(self.wide) >= levels or len(self.wide) > 2 or not all(n > 0 for n in self.wide):
             raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {min(2, levels - 1)}")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
@@ -79,13 +80,13 @@ class Architecture:
             raise InputError("architecture: sizes must be positive, floor above 0")
         object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
         if max(*numbers, self.vectors, self.size) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
-            raise InputError(f"architecture: sizes go up to {MOST}, rounds and heads up to {MOST_ROUNDS}")
+            raise InputError(f"architecture: sizes must be at most {MOST}, rounds and heads at most {MOST_ROUNDS}")
 
     def _check_kinds(self) -> None:
-        """A file of weights may say anything."""
+        """Check the types of all values: a file of weights may contain anything."""
         lists = (self.neighbors, self.edge, self.scalars, self.wide)
         if not all(isinstance(entry, tuple) for entry in lists):
-            raise InputError("architecture: neighbors, edge, scalars and wide are lists")
+            raise InputError("architecture: neighbors, edge, scalars and wide must be lists")
         numbers = [n for entry in lists for n in entry]
         numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds, self.size]
         if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
@@ -95,7 +96,7 @@ class Architecture:
             or isinstance(self.floor, bool)
             or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor))
         ):
-            raise InputError("architecture: floor is a number, log_scale and sensor are true or false")
+            raise InputError("architecture: floor must be a number, log_scale and sensor true or false")
 
     @property
     def levels(self) -> int:
@@ -103,36 +104,38 @@ class Architecture:
 
     @property
     def context(self) -> int:
-        """Numbers that a point is told beside its group (`grouping.context`)."""
+        """Number of inputs per point in addition to its group (`Grouping.context`)."""
         return int(self.log_scale) + 8 * int(self.sensor)
 
     @property
     def least_points(self) -> int:
-        """A cloud must have as many: sixteen, and enough that the level below the coarsest has two points."""
+        """Smallest number of points in a cloud: sixteen, and enough that the level below the coarsest has two points."""
         return max(LEAST_POINTS, CELL ** (self.levels - 2) + 1) if self.levels > 1 else LEAST_POINTS
 
     @property
     def weighed(self) -> int:
-        """Neighbors that the head weighs."""
+        """Number of neighbors that the head weights."""
         return self.reach + sum(self.wide)
 
     @staticmethod
     def from_dict(values: Any) -> Architecture:
+        """Build an architecture from the table in a file of weights or a configuration."""
         if not isinstance(values, dict):
-            raise InputError("architecture: expected names and numbers")
+            raise InputError("architecture: expected a table of names and values")
         values = {"neighbors" if name == _BRITISH else name: value for name, value in values.items()}
         if values.get("frames") == _BRITISH:
             values["frames"] = "neighbors"
         known = {f.name for f in fields(Architecture)}
         unknown = set(values) - known
         if unknown:
-            raise InputError(f"architecture: unknown {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}")
+            raise InputError(f"architecture: unknown {', '.join(sorted(unknown))}; expected some of {', '.join(sorted(known))}")
         settings: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return Architecture(**settings)
 
     def searches(self, count: int) -> list[tuple[int, bool]]:
-        """By level, how many nearest others are searched in a cloud of so many points, and whether their order matters: it does
-        where somebody takes only the first of them."""
+        """For each level of a cloud of `count` points: how many nearest others to search, and whether their order matters.
+
+        Order matters if a later stage uses only the first few."""
         searches = []
         for level in range(self.levels):
             users = (
@@ -145,7 +148,7 @@ class Architecture:
         return searches
 
     def linear_shapes(self) -> dict[str, tuple[int, int]]:
-        """Every linear map of the network: its name, and how many numbers go in and come out."""
+        """Every linear map of the network: name -> (inputs, outputs)."""
         turned = 3 * self.vectors
         shapes: dict[str, tuple[int, int]] = {}
         for level, (edge, scalars) in enumerate(zip(self.edge, self.scalars, strict=True)):
@@ -180,7 +183,7 @@ class Architecture:
         return shapes
 
     def multiply_adds(self) -> float:
-        """Of the linear maps, a point of the cloud."""
+        """Multiply-adds of the linear maps and moments, per point of the cloud."""
         total = 0.0
         for name, (inputs, outputs) in self.linear_shapes().items():
             part, kind = name.split(".")
@@ -195,7 +198,7 @@ class Architecture:
             elif kind == "feature":
                 rows /= CELL
             total += rows * inputs * outputs
-        # Turning the vectors from the common frame into that of their reader: nine a vector.
+        # Rotating vectors from the common frame into that of the reading point: nine per vector.
         for level in range(1, self.levels):
             total += 9.0 * self.vectors * (self.neighbors[level] + 1) * float(CELL) ** -level
             total += 9.0 * self.vectors * self.interpolated * float(CELL) ** -(level - 1)

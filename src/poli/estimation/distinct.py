@@ -1,7 +1,7 @@
-"""Points that coincide, found and put aside: they say where a surface was hit twice, not how it runs.
+"""Find and merge coincident points: they say that a surface was hit twice, not how it runs.
 
-Scans hold them in thousands (nuScenes repeats returns, voxels and sensors round). A network that sees its neighborhoods through
-their own size sees nothing in a heap of them, so it is given every place once, and all points of a place get its ellipsoid.
+Scans contain thousands of them (nuScenes repeats returns; voxels and sensors round). The network scales each neighborhood by its
+size, which is zero where all neighbors coincide. So it receives every place once, and all points of a place get its ellipsoid.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from poli.kernel import kernel
 
 @dataclass(frozen=True)
 class Distinct:
-    """The places of a cloud. Where no two points coincide and the order is that of the cloud, both arrays are None."""
+    """The distinct places of a cloud. If no two points coincide and the order is that of the cloud, both arrays are None."""
 
     rows: np.ndarray | None  # (D,) int32: one point of each place
     places: np.ndarray | None  # (N,) int32: the place of each point
@@ -28,8 +28,9 @@ class Distinct:
 
 
 def distinct(points: np.ndarray, ordered: bool = False) -> Distinct:  # (N, 3) float64, finite
-    """By hashing: one pass, no sorting. If `ordered`, places are sorted by their coordinates, so that sums over them are the same
-    whatever the order of the points."""
+    """Find the distinct places by hashing: one pass, no sorting.
+
+    If `ordered`, places are sorted by their coordinates, so sums over them do not depend on the order of the points."""
     places, rows = _places(points)
     if not ordered:
         return Distinct(None, None) if len(rows) == len(points) else Distinct(rows, places)
@@ -40,12 +41,12 @@ def distinct(points: np.ndarray, ordered: bool = False) -> Distinct:  # (N, 3) f
 
 
 def distinct_count(points: np.ndarray) -> int:  # (N, 3) float64, finite
-    """How many points are left if those that coincide count once."""
+    """Return the number of distinct points."""
     return len(_places(points)[1])
 
 
 def _by_coordinates(points: np.ndarray) -> np.ndarray:  # (D, 3) -> (D,)
-    """Sorted by x, then y, then z. One fast sort by x; only points that share it are sorted by all three."""
+    """Return the order by x, then y, then z: one fast sort by x, then a sort by all three of the points with equal x."""
     order = np.argsort(points[:, 0])
     same = np.diff(points[order, 0]) == 0.0
     if same.any():
@@ -58,7 +59,7 @@ def _by_coordinates(points: np.ndarray) -> np.ndarray:  # (D, 3) -> (D,)
 
 @kernel
 def _places(points):
-    """The place of each point (N,), numbered as they first appear, and their first points."""
+    """Return the place of each point (N,), numbered by first appearance, and the first point of each place."""
     slots = 16
     while slots < 2 * len(points):
         slots *= 2
@@ -69,7 +70,7 @@ def _places(points):
     for i in range(len(points)):
         key = np.int64(0)
         for a in range(3):
-            mixed[a] = points[i, a] + 0.0  # -0.0 is where 0.0 is
+            mixed[a] = points[i, a] + 0.0  # turns -0.0 into 0.0
         bits = mixed.view(np.int64)
         for a in range(3):
             key = (key ^ bits[a]) * np.int64(-7046029254386353131)

@@ -1,4 +1,4 @@
-"""Where each point stands: the radius of its group, its frame, and what it is told beside its group."""
+"""Per-point geometry: the radius of the point's group, its frame, and its additional inputs."""
 
 from __future__ import annotations
 
@@ -11,32 +11,35 @@ from poli.estimation.architecture import HORIZON
 from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
-SMALLEST_RADIUS = 1e-150  # whatever the unit: only groups of duplicates have less, and what is divided by it stays a number
-# What a point is told of lengths, as logarithms: from 6 micrometers to 160 kilometers. A scan in another unit is told the nearest.
+SMALLEST_RADIUS = 1e-150  # in any unit: only groups of duplicates have less, and quotients by it stay finite
+# Lengths enter the network as logarithms, clipped to this: from 6 micrometers to 160 kilometers.
 TOLD = 12.0
 
 
 def group_radii(centers, below, neighbors, k: int, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
-    """Root mean square distance of the k first neighbors. Those of center i are in row i `step`."""
+    """Return the root mean square distance of the first k neighbors. Those of center i are in row i * `step`."""
     radii = np.empty(len(centers))
     run_chunks(over_range(_radii, centers, below, neighbors, k, step, radii), len(centers))
     return radii
 
 
 def spacing_per_radius(k: int) -> float:
-    """How far apart points are on a plane, in root mean square distances of the k nearest others: the mean of their squared
-    distances is about the area of (k + 1) / 2 points over pi."""
+    """Return the spacing of points on a plane, in root mean square distances of the k nearest others.
+
+    The mean of their squared distances is about the area of (k + 1) / 2 points over pi."""
     return math.sqrt(2.0 * math.pi / (k + 1))
 
 
 @kernel(inline="always")
 def drawn_near(squared):
-    """What an offset of this squared length is multiplied by, so that it is no longer than the horizon; lengths in radii."""
+    """Return the factor that clips an offset of this squared length to the horizon; lengths are in radii."""
     return HORIZON / np.sqrt(squared) if squared > HORIZON * HORIZON else 1.0
 
 
 def sensor_frames(rays: np.ndarray, up: np.ndarray) -> np.ndarray:  # (N, 3), (3,) -> (N, 3, 3)
-    """Away from the sensor in the horizontal, across, and up; straight above or below it, the first is any horizontal direction."""
+    """Return frames with axes horizontally away from the sensor, across, and up.
+
+    Straight above or below the sensor, the first is any horizontal direction."""
     frames = np.empty((len(rays), 3, 3))
     spare = np.cross(up, np.eye(3)[np.abs(up).argmin()])
     spare /= np.linalg.norm(spare)
@@ -45,7 +48,7 @@ def sensor_frames(rays: np.ndarray, up: np.ndarray) -> np.ndarray:  # (N, 3), (3
 
 
 def principal_frames(points: np.ndarray, neighbors: np.ndarray) -> np.ndarray:  # (N, 3), (N, k) -> (N, 3, 3)
-    """Principal axes of these neighbors, thinnest last; the first and the last point to where the neighbors are on average."""
+    """Return the principal axes of these neighbors, thinnest last; the first and the last point toward their mean."""
     covariances, means = np.empty((len(points), 3, 3)), np.empty((len(points), 3))
     run_chunks(over_range(_moments, points, neighbors, covariances, means), len(points))
     axes = eigh3(covariances)[1][:, :, ::-1]  # longest first
@@ -58,8 +61,10 @@ def principal_frames(points: np.ndarray, neighbors: np.ndarray) -> np.ndarray:  
 def point_context(  # -> (N, log_scale + 8 sensor) float32
     radii: np.ndarray, frames: np.ndarray, rays: np.ndarray | None, up: np.ndarray | None, log_scale: bool, sensor: bool
 ) -> np.ndarray:
-    """The logarithm of the group's radius in meters; the directions to the sensor and up, in the own frame; the logarithm of the
-    range and the height above the sensor, both brought to moderate size. What is unknown is zero, which no known direction is."""
+    """Return the network's inputs per point in addition to its group.
+
+    They are the logarithm of the group's radius in meters; the directions to the sensor and up, in the point's frame; the logarithm
+    of the range; and the height above the sensor, compressed by asinh. Unknown values are zero, which no known direction is."""
     context = np.zeros((len(radii), int(log_scale) + 8 * int(sensor)), np.float32)
     if log_scale:
         context[:, 0] = np.clip(np.log(radii), -TOLD, TOLD)
@@ -92,8 +97,8 @@ def _sensor_frames(rays, up, spare, begin, end, frames):
         x, y, z = rays[i, 0], rays[i, 1], rays[i, 2]
         ax, ay, az = up[1] * z - up[2] * y, up[2] * x - up[0] * z, up[0] * y - up[1] * x
         length = np.sqrt(ax * ax + ay * ay + az * az)
-        # Meters beside the sensor's vertical. It chooses a direction where every one is as good, and accepts or refuses nothing:
-        # coordinates of a scan are rounded to 1e-6 m and more.
+        # Meters from the vertical line through the sensor. Closer, all directions are equally good, so the exact threshold does not
+        # matter: coordinates of a scan are rounded to 1e-6 m or more.
         if length > 1e-6:
             ax, ay, az = ax / length, ay / length, az / length
         else:
@@ -105,7 +110,7 @@ def _sensor_frames(rays, up, spare, begin, end, frames):
 
 @kernel
 def _sensor_context(frames, rays, seen, up, upright, first, begin, end, context):
-    """Columns `first` and on."""
+    """Fill the columns from `first` on."""
     for i in range(begin, end):
         x, y, z = 0.0, 0.0, 0.0
         if seen:
@@ -122,10 +127,11 @@ def _sensor_context(frames, rays, seen, up, upright, first, begin, end, context)
 
 @kernel
 def _moments(points, neighbors, begin, end, covariances, means):
-    """Weighted mean and second moments of the nearest neighbors, seen from the point; weights fall with the cube of the distance.
+    """Weighted mean and second moments of the nearest neighbors, relative to the point; weights fall with the cube of the distance.
 
-    Measured on clouds of objects, the thin axis of these moments is nearer to the normal than that of any unweighted PCA: near
-    neighbors are on the same sheet. Half of the mean is taken off: the point itself is as good a guess of where the sheet is.
+    Measured on clouds of objects, the thin axis of these moments is closer to the normal than that of any unweighted PCA: close
+    neighbors lie on the same sheet. Half of the mean is subtracted: the point itself is an equally good estimate of the position
+    of the sheet.
     """
     k = neighbors.shape[1]
     weights = np.empty(k)

@@ -1,8 +1,8 @@
-"""Who looks at whom: the neighborhoods, frames and interpolations that the network works on. All geometry of the input is here.
+"""The network's input: neighborhoods, frames and interpolations. All geometry of the input is computed here.
 
-Every point gets a frame of its own, the principal axes of its neighbors, and sees its group in that frame, divided by the
-group's radius. So the network's input does not change when the cloud is moved, turned or scaled; its output is turned by the
-frame and multiplied by the local spacing. That makes the ellipsoids equivariant by construction rather than by training.
+Every point has a frame, the principal axes of its neighbors; its group is expressed in that frame and divided by the group's
+radius. So the network's input is invariant to translation, rotation and scaling of the cloud; its output is rotated by the frame
+and multiplied by the local spacing. This makes the ellipsoids equivariant by construction rather than by training.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy as np
 
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
+from poli.estimation.arrangement import Viewpoint, all_neighbors, arrange
 from poli.estimation.distinct import Distinct
-from poli.estimation.frames import drawn_near, group_radii, point_context, principal_frames, sensor_frames, spacing_per_radius
-from poli.kdtree.neighborhoods import CELL, binary_scale, choose
-from poli.kdtree.tree import NARROWEST, KDTree, check_range
+from poli.estimation.frames import drawn_near, group_radii
+from poli.kdtree.neighborhoods import CELL, choose
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
@@ -25,92 +25,86 @@ from poli.threads import run_chunks
 class Level:
     """The points of one level and their groups in the level below (level 0: in the cloud itself)."""
 
-    centers: np.ndarray  # (M,) int32, which points of the level below they are
+    centers: np.ndarray  # (M,) int32, indices of the points in the level below
     frames: np.ndarray  # (M, 3, 3) float32, axes as columns
     neighbors: np.ndarray  # (M, k) int32, into the level below
-    offsets: np.ndarray  # (M, k, 3) float32, in the own frame and radius, none longer than the horizon
+    offsets: np.ndarray  # (M, k, 3) float32, in the frame and radius of the point, clipped to the horizon
     radius: np.ndarray  # (M,) root mean square distance of the group
-    size: int  # how many of the neighbors are the group; at level 0, the head reaches for more
+    size: int  # number of neighbors in the group; at level 0, the head uses more
 
 
 @dataclass(frozen=True)
 class Interpolation:
-    """How the points of a level read the next coarser one."""
+    """How the points of a level interpolate the next coarser one."""
 
     neighbors: np.ndarray  # (M, 3) int32, into the coarser level
-    weights: np.ndarray  # (M, 3) float32, by inverse distance, of sum one
-    offsets: np.ndarray  # (M, 3, 3) float32, in the frame and radius of the reader
+    weights: np.ndarray  # (M, 3) float32, by inverse distance, summing to one
+    offsets: np.ndarray  # (M, 3, 3) float32, in the frame and radius of the fine point
 
 
 @dataclass(frozen=True)
 class Grouping:
+    """The network's input for one cloud."""
+
     levels: tuple[Level, ...]
     interpolations: tuple[Interpolation, ...]  # from level 1 to 0, from 2 to 1, ...
-    spacing: np.ndarray  # (N,) the length that L is measured in
-    context: np.ndarray  # (N, c) float32, what a point is told beside its group
-
-
-@dataclass(frozen=True)
-class Viewpoint:
-    """Where a scan was taken from and which way was up, in the frame of its points; None where nobody knows."""
-
-    position: np.ndarray | None = None  # (3,)
-    up: np.ndarray | None = None  # (3,) unit
+    spacing: np.ndarray  # (N,) the unit of length of L
+    context: np.ndarray  # (N, c) float32, additional inputs per point
 
 
 def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = Viewpoint()) -> Grouping:  # (N, 3)  # noqa: B008
+    """The arrangement of a cloud in the order of its points, with offsets and interpolations spelled out for torch."""
     check_count(points, architecture)
+    cloud = arrange(points, architecture, view)
+    rows = cloud.order  # where the points of a level, in leaf order, stand in its arrays
+    neighbors, frames, radius, context = (
+        _unsorted(values, rows) for values in (rows[all_neighbors(cloud)], cloud.frames, cloud.radius / cloud.scale, cloud.context)
+    )
     positions = np.ascontiguousarray(points)  # only their differences enter, all in float64
-    index = index_of(positions, architecture)
-    near = [index.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
-    rows = index.leaf_order  # where the points of a level, in leaf order, stand in its arrays
-    # In leaf order, the cell of point i is led by point i // CELL of the next level, and so on.
-    wide = [
-        rows[:: CELL**level][np.repeat(near[level][:, :count], CELL**level, axis=0)[: len(points)]]
-        for level, count in enumerate(architecture.wide, 1)
-    ]
-    neighbors = np.empty((len(points), near[0].shape[1] + sum(w.shape[1] for w in wide)), np.int32)
-    neighbors[rows] = np.concatenate([rows[near[0]], *wide], axis=1)
-    k = min(architecture.neighbors[0], near[0].shape[1])
-    if architecture.frames == "sensor" and view.position is not None and view.up is not None:
-        frames = sensor_frames(points - view.position, view.up)
-    else:
-        frames = principal_frames(positions, np.concatenate([neighbors[:, :k], neighbors[:, near[0].shape[1] :]], axis=1))
-    levels = [_level(positions, positions, np.arange(len(points), dtype=np.int32), frames, neighbors, k)]
+    itself = np.arange(len(points), dtype=np.int32)
+    levels = [_level(positions, positions, itself, frames, neighbors, cloud.size, radius)]
     interpolations = []
     for number, k in enumerate(architecture.neighbors[1:], 1):
         fine, fine_frames, centers = positions, frames, rows[::CELL]
         positions, frames = fine[centers], fine_frames[centers]
-        levels.append(_level(positions, fine, centers, frames, rows[near[number - 1][::CELL, :k]], k))
-        leads = np.empty(len(fine), np.int32)
-        leads[rows] = np.arange(len(fine)) // CELL
-        how = (fine, fine_frames, levels[-2].radius, positions, leads, near[number], architecture.interpolated)
+        around = rows[cloud.near[number - 1][::CELL, :k]]
+        k = around.shape[1]
+        levels.append(_level(positions, fine, centers, frames, around, k, group_radii(positions, fine, around, k)))
+        leads = _unsorted((np.arange(len(fine)) // CELL).astype(np.int32), rows)
+        how = (fine, fine_frames, levels[-2].radius, positions, leads, cloud.near[number], architecture.interpolated)
         interpolations.append(_interpolation(*how))
         rows = np.arange(len(centers), dtype=np.int32)
-    spacing = levels[0].radius * spacing_per_radius(levels[0].size)
-    rays = None if view.position is None else points - view.position
-    told = point_context(levels[0].radius, levels[0].frames, rays, view.up, architecture.log_scale, architecture.sensor)
-    return Grouping(tuple(levels), tuple(interpolations), spacing, told)
+    return Grouping(tuple(levels), tuple(interpolations), _unsorted(cloud.spacing, cloud.order), context)
+
+
+def _unsorted(values: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """From leaf order to the order of the points."""
+    result = np.empty_like(values)
+    result[order] = values
+    return result
 
 
 def check_count(points: np.ndarray, architecture: Architecture) -> None:
+    """Raise InputError if a cloud has too few points."""
     if len(points) < architecture.least_points:
         raise InputError(f"{len(points)} points; the network needs at least {architecture.least_points}")
 
 
 def check_places(points: np.ndarray, places: Distinct, architecture: Architecture) -> None:
-    """An error where too few points are left once those that coincide count once."""
+    """Raise InputError if too few distinct points remain."""
     check_count(points, architecture)
     if places.rows is not None and len(places.rows) < architecture.least_points:
         raise InputError(
-            f"{len(points)} points, but only {len(places.rows)} that do not coincide; the network needs at least "
+            f"{len(points)} points, but only {len(places.rows)} distinct ones; the network needs at least "
             f"{architecture.least_points}"
         )
 
 
 def seen_from(view: Viewpoint, places: Distinct) -> Viewpoint:
-    """The view of the places. Where points of one place were seen from several, that of the smallest coordinates counts, so that
-    the order of the points does not."""
+    """Return the viewpoint of each place.
+
+    If the points of one place have several viewpoints, the one with the smallest coordinates is used, so the order of the points
+    does not matter."""
     if places.rows is None or places.places is None or view.position is None or view.position.ndim == 1:
         return view
     x, y, z = view.position.T
@@ -118,23 +112,7 @@ def seen_from(view: Viewpoint, places: Distinct) -> Viewpoint:
     return Viewpoint(view.position[order[first]], view.up)
 
 
-def index_of(positions: np.ndarray, architecture: Architecture) -> KDTree:  # (N, 3)
-    """The tree that a cloud is thinned by. That of a model without a sensor stands in the principal axes of the cloud, pointing to
-    where its points are farther out: so that the points it keeps are the same when the cloud is turned."""
-    if architecture.sensor:
-        return KDTree(positions)
-    check_range(positions, narrowest=NARROWEST)
-    seen = positions - positions[len(positions) // 2]  # from one of them: an outlier, however far, costs the others no digits
-    scale = binary_scale(float(np.abs(seen).max()) or 1.0)
-    centered = scale * (seen - seen.mean(axis=0))
-    axes = np.linalg.eigh(centered.T @ centered)[1]
-    farther = np.where(((centered @ axes) ** 3).sum(axis=0) < 0.0, -1.0, 1.0)
-    return KDTree(seen @ (axes * farther))
-
-
-def _level(positions, below, centers, frames, neighbors, k) -> Level:
-    k = min(k, neighbors.shape[1])
-    radius = group_radii(positions, below, neighbors, k)
+def _level(positions, below, centers, frames, neighbors, k, radius) -> Level:
     offsets = np.empty((*neighbors.shape, 3), np.float32)
     run_chunks(lambda begin, end: _offsets(positions, below, neighbors, frames, radius, begin, end, offsets), len(positions))
     return Level(centers, frames.astype(np.float32), neighbors, offsets, radius, k)

@@ -1,4 +1,4 @@
-"""`poli.estimate`: points to ellipsoids, by a trained network or by PCA."""
+"""`poli.estimate`: ellipsoids from points, by a trained network or by PCA."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError, did_you_mean
+from poli.estimation.arrangement import Viewpoint
 from poli.estimation.density import median_spacing, warn_of_density
-from poli.estimation.grouping import Viewpoint
 from poli.estimation.input_checks import warn_of_distance
 from poli.estimation.model import Model, read_model
 from poli.estimation.pca import NEIGHBORS, pca
@@ -20,7 +20,7 @@ from poli.scan import ScanLike, points_of
 from poli.validation import real_array
 
 _SHIPPED = Path(__file__).parent / "models"
-PCA = "pca"  # the name that stands for no network
+PCA = "pca"  # the model name that selects PCA instead of a network
 UP = np.array([0.0, 0.0, 1.0])
 UP.flags.writeable = False
 
@@ -36,25 +36,25 @@ def estimate(
     k: int | None = None,
     radius: float | None = None,
 ) -> Ellipsoids:
-    """An ellipsoid for every point, by a network that has learned from pairs of clouds how surfaces run between points.
+    """Estimate an ellipsoid for every point, with a network trained on pairs of clouds of the same surface.
 
-    `model` is the name of a shipped model (`poli models` lists them) or the path of a `model.safetensors` that `poli train`
-    wrote. Covariances are calibrated: of two clouds of the same density, matched points differ by N(0, 2 C).
+    `model` is the name of a shipped model (`poli models` lists them) or the path of a `model.safetensors` written by
+    `poli train`. Covariances are calibrated: matched points of two clouds of the same density differ by N(0, 2 C).
 
-    A model for scans is told where the sensor stood, and which way was up: the origin and the z axis, as in the frame of an upright
-    sensor. Give `up=None` if nobody knows, and `merged=True` for points that were not all seen from one place.
+    Models for scans use the sensor position and the up direction. The defaults are the origin and the z axis, as in the frame of an
+    upright sensor. Pass `up=None` if up is unknown, and `merged=True` for points that were seen from several positions.
 
-    `model="pca"` is `poli.pca` with `k` neighbors (24 if not given) or all within `radius` meters; it needs to know nothing of
-    the sensor. Networks take neither of the two.
+    `model="pca"` calls `poli.pca` with `k` neighbors (default 24) or all neighbors within `radius` meters; it does not use the
+    sensor position. Networks accept neither `k` nor `radius`.
 
-    Clouds that are denser or sparser than what the model knows, in other units for instance, bring a `DensityWarning`, and
-    points that no sensor at the viewpoint can have seen a `ViewpointWarning`, unless `warn=False`.
+    Unless `warn=False`, clouds that are denser or sparser than the training data (in other units, for instance) issue a
+    `DensityWarning`, and points too far from the viewpoint to be seen from there issue a `ViewpointWarning`.
     """
     if model == PCA:
         return pca(scan, NEIGHBORS if k is None else k, radius, viewpoint=viewpoint)
     for name, value in (("k", k), ("radius", radius)):
         if value is not None:
-            problem = f"{{argument}} is {value!r}, which only PCA takes, and the model is {os.fspath(model)!r}"
+            problem = f"{{argument}} is {value!r}, but only PCA takes it and the model is {os.fspath(model)!r}"
             raise InputError(problem, argument=name, remedy="leave it out, or choose the model pca")
     points = points_of(scan).copy()
     network = load_model(model)
@@ -67,13 +67,13 @@ def estimate(
 
 
 def view_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, count: int) -> Viewpoint:
-    """What `estimate` was told of the sensor of a scan of so many points, checked."""
+    """Validate `viewpoint`, `up` and `merged` of `estimate` for a scan of `count` points."""
     direction = None
     if up is not None:
         direction = real_array(up, "up")
         length = np.linalg.norm(direction)
         if direction.shape != (3,) or not 0.0 < length < np.inf:
-            raise InputError(f"up is {up!r}; expected a direction of three numbers, or None if it is not known")
+            raise InputError(f"up is {up!r}; expected a direction of three numbers, or None if unknown")
         direction = direction / length
     if merged:
         return Viewpoint(None, direction)
@@ -85,7 +85,7 @@ def view_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, c
 
 
 def load_model(model: str | os.PathLike[str]) -> Model:
-    """A shipped model by name, or any by path; kept in memory."""
+    """Load a shipped model by name, or any model by path. Models are cached in memory."""
     path = shipped_file(model, ".safetensors") if isinstance(model, str) and model in shipped_models() else Path(model)
     if path.suffix != ".safetensors":
         known, hint = ", ".join(shipped_models()), did_you_mean(model, shipped_models())
@@ -100,17 +100,18 @@ def _cached(path: str, _changed: int) -> Model:
 
 @cache
 def shipped_models() -> tuple[str, ...]:
+    """Return the names of the shipped models."""
     return tuple(sorted(path.stem for path in _SHIPPED.glob("*.safetensors")))
 
 
 def model_card(name: str) -> str:
-    """The card of a shipped model, in Markdown: data, training, calibration, results, license."""
+    """Return the card of a shipped model, in Markdown: data, training, calibration, results, license."""
     return shipped_file(name, ".md").read_text(encoding="utf-8")
 
 
 def shipped_file(name: str, ending: str) -> Path:
-    """Of a shipped model: its weights (.safetensors), its card (.md), or what neither says in numbers (.toml)."""
+    """Return the path of a file of a shipped model: weights (.safetensors), card (.md), or results and license (.toml)."""
     if name not in shipped_models():
         hint = did_you_mean(name, shipped_models())
-        raise InputError(f"no shipped model {name!r}; there are {', '.join(shipped_models())}{hint}")
+        raise InputError(f"no shipped model {name!r}; expected one of {', '.join(shipped_models())}{hint}")
     return _SHIPPED / f"{name}{ending}"

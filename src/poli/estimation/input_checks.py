@@ -1,4 +1,4 @@
-"""Do points lie where their sensor can have seen them? Map coordinates (UTM, for instance) are kilometers from the origin."""
+"""Warn about points too far from the sensor to have been seen by it, for instance map coordinates (UTM)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import warnings
 import numpy as np
 
 from poli.errors import ViewpointWarning
-from poli.estimation.grouping import Viewpoint
+from poli.estimation.arrangement import Viewpoint
 from poli.estimation.model import Model
 
-_REACH = 5000.0  # meters: no LiDAR on the ground sees as far
-_APART = 4.0  # times their spread: so far off, and the sensor was not among them, whatever the unit
+_REACH = 5000.0  # meters: no LiDAR on the ground sees this far
+_APART = 4.0  # times the spread of the points: farther away, the sensor was not among them, whatever the unit
 
 
 def warn_of_distance(model: Model, points: np.ndarray, view: Viewpoint, stacklevel: int = 3) -> None:  # (N, 3)
-    """One `ViewpointWarning`, at the caller's caller, if a model that is told where the sensor stood was told nonsense."""
+    """Issue a `ViewpointWarning`, at the caller's caller, if the model uses the sensor position and it is implausible."""
     if not model.architecture.sensor or view.position is None:
         return
     rays = points - view.position
@@ -24,10 +24,10 @@ def warn_of_distance(model: Model, points: np.ndarray, view: Viewpoint, stacklev
         return
     spread = float(np.sqrt(((rays - rays.mean(axis=0)) ** 2).sum(axis=1).mean()))
     if distance > _APART * spread:
-        place = "the origin, where the sensor is taken to be" if not np.any(view.position) else "the viewpoint given"
+        place = "the origin, the assumed sensor position" if not np.any(view.position) else "the given viewpoint"
         warnings.warn(
-            f"points lie {distance / 1000.0:.0f} km from {place}; subtract the sensor's position first, or give viewpoint= in "
-            "Python (merged=True, --merged if there were many)",
+            f"points lie {distance / 1000.0:.0f} km from {place}; subtract the sensor position first, or pass viewpoint= in "
+            "Python (for several positions merged=True, --merged)",
             ViewpointWarning,
             stacklevel=stacklevel,
         )

@@ -1,4 +1,4 @@
-"""A trained network without torch: its file of weights, and what it makes of points."""
+"""A trained network, torch-free: read its file of weights and run it on points."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from safetensors import safe_open
 
 from poli.errors import DegenerateError, FormatError
-from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Viewpoint
+from poli.estimation.architecture import Architecture, tensor_name
+from poli.estimation.arrangement import Viewpoint
 from poli.estimation.runtime import covariances
 from poli.files.tables import parse_json
 
@@ -21,32 +21,34 @@ MODEL_FORMAT = "poli model 2"
 
 @dataclass(frozen=True)
 class Model:
+    """A trained network: architecture, weights and calibration."""
+
     name: str
     architecture: Architecture
-    calibration: float  # L is multiplied by it, so that d'(2C)^-1 d is 3 on average
+    calibration: float  # factor for L that makes d'(2C)^-1 d three on average
     weights: dict[str, np.ndarray]  # "down0.edge.weight" (out, in) and "down0.edge.bias" (out,), float32
     metadata: dict[str, str]
-    training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if nobody knows
+    training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if unknown
 
     def covariances(self, points: np.ndarray, view: Viewpoint = Viewpoint()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
-        """Calibrated: matched points of two clouds of this density differ by N(0, 2 C)."""
+        """Return calibrated covariances: matched points of two clouds of this density differ by N(0, 2 C)."""
         return self.covariances_and_spacing(points, view)[0]
 
     def covariances_and_spacing(self, points: np.ndarray, view: Viewpoint) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3), (M,)
-        """The same, and how far apart the points are around each of the M distinct places, in meters."""
+        """Return the covariances, and the point spacing around each of the M distinct places in meters."""
         with np.errstate(over="ignore"):
             found, spacing = covariances(points, self.architecture, self.weights, self.calibration, view)
-        # Weights that are finite can overflow all the same; only what comes out tells.
+        # Finite weights can still overflow, which only the output shows.
         if not np.isfinite(found.sum()) and not np.isfinite(found).all():
             raise DegenerateError(
-                f"the model '{self.name[:80]}' gives ellipsoids that are not finite; its weights are damaged, or the points are "
-                "beyond any size that it can tell; train it again, or scale the points"
+                f"the model '{self.name[:80]}' gives ellipsoids that are not finite: its weights are damaged, or the points are "
+                "far too large or too small; retrain the model, or scale the points"
             )
         return found, spacing
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
-    """What `poli train` wrote as model.safetensors."""
+    """Read a model.safetensors written by `poli train`."""
     path = Path(path)
     if not path.is_file():
         raise FormatError(f"{path}: no such model file")
@@ -54,21 +56,21 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") == "poli model 1":
-                raise FormatError(f"{path}: of an earlier version, whose networks were others; train it again with `poli train`")
+                raise FormatError(f"{path}: model format 1 is no longer supported; retrain it with `poli train`")
             if metadata.get("format") != MODEL_FORMAT:
                 raise FormatError(f"{path}: not a model; `poli train` writes one as model.safetensors")
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            weights = {tensor_name(name): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         architecture = Architecture.from_dict(parse_json(metadata["architecture"], f"{path}: its architecture"))
         calibration = float(metadata["calibration"])
         name = metadata["name"]
         training = parse_json(metadata.get("config", "{}"), f"{path}: its configuration")
         if not isinstance(training, dict):
-            raise FormatError(f"{path}: its configuration is no table; the file is damaged")
-        if not 1e-6 < calibration < 1e6:  # training ends within a factor of ten of one
+            raise FormatError(f"{path}: its configuration is not a table; the file is damaged")
+        if not 1e-6 < calibration < 1e6:  # training ends between 0.1 and 10
             raise FormatError(f"{path}: its calibration is {calibration}; expected a factor between 1e-6 and 1e6")
     except (FormatError, MemoryError):
         raise
-    except Exception as error:  # of safetensors, numpy (types that it does not know) and ours
+    except Exception as error:  # from safetensors, numpy (unknown types) and this package
         raise FormatError(f"{path}: a damaged model file ({str(error)[:200]})") from None
     for layer, (inputs, outputs) in architecture.linear_shapes().items():
         for part, shape in ((f"{layer}.weight", (outputs, inputs)), (f"{layer}.bias", (outputs,))):

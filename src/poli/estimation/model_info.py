@@ -1,7 +1,7 @@
-"""What is known of a shipped model, in numbers and in a line. Its card tells it at length.
+"""A summary of a shipped model; its card has the details.
 
-Each fact stands in one place: what a model is, and what it was trained on, in its file of weights; results and license in NAME.toml
-beside it; hash and size are those of the file.
+Each fact is stored once: architecture and training data in the file of weights, results and license in NAME.toml next to it. Hash
+and size are computed from the file.
 """
 
 from __future__ import annotations
@@ -19,23 +19,26 @@ _TOLD = ("results", "data_license")  # in the .toml
 
 @dataclass(frozen=True)
 class ModelInfo:
+    """Facts about a shipped model."""
+
     name: str
     about: str  # the first paragraph of the card
-    sensors: tuple[str, ...]  # that it was trained on; `any` stands for random tables of beams; none for objects
-    voxels: tuple[float, float] | None  # meters, the least and the largest
-    raw: bool  # were there scans without voxels?
-    spacing: tuple[float, float] | None  # meters between points that it is good for; None: any
+    sensors: tuple[str, ...]  # in the training data; `any` stands for random tables of beams; empty for objects
+    voxels: tuple[float, float] | None  # meters, the smallest and the largest
+    raw: bool  # whether it was also trained on scans that were not voxelized
+    spacing: tuple[float, float] | None  # range of point spacing in meters that it works for; None: any
     least_points: int
     calibration: float
     results: str
     data_license: str
     weights: int
-    multiply_adds: int  # a point
+    multiply_adds: int  # per point
     bytes: int
     sha256: str  # of the file of weights
 
 
 def facts_of(name: str) -> ModelInfo:
+    """Return the facts about a shipped model."""
     card, model = model_card(name), load_model(name)
     content = shipped_file(name, ".safetensors").read_bytes()
     told = _told(name)
@@ -66,5 +69,5 @@ def _told(name: str) -> dict[str, str]:
     except tomllib.TOMLDecodeError as error:
         raise FormatError(f"{path}: {error}") from None
     if sorted(told) != sorted(_TOLD) or not all(isinstance(value, str) and value for value in told.values()):
-        raise FormatError(f"{path}: expected {' and '.join(_TOLD)}, a line each, and nothing else")
+        raise FormatError(f"{path}: expected {' and '.join(_TOLD)} as nonempty strings, and nothing else")
     return told

@@ -1,4 +1,4 @@
-"""Principal component analysis of neighborhoods: the hand-crafted rival of the network, done well."""
+"""Principal component analysis of neighborhoods: the hand-crafted alternative to the network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
 from poli.validation import real_number, whole_number
 
-NEIGHBORS = 24  # default of `pca`, and of whatever estimates by it unless a reason stands beside another number
+NEIGHBORS = 24  # default of `pca` and its callers, except where another number is explained
 
 
 def pca(
@@ -25,20 +25,20 @@ def pca(
     floor: float = 0.0,
     viewpoint: np.ndarray | None = None,  # (3,)
 ) -> Ellipsoids:
-    """An ellipsoid for every point from the spread of its neighbors: its own position, their covariance (divided by their number).
+    """Estimate an ellipsoid for every point: centered at the point, with the covariance of its neighbors (divided by their number).
 
-    The neighbors are the `k` nearest (itself included), or all within `radius` meters if that is given. `regularize="plane"`
+    The neighbors are the `k` nearest (the point included), or all within `radius` meters if given. `regularize="plane"`
     sets the variances to GICP's (0.001, 1, 1) along the directions found. `floor` (meters) thickens every ellipsoid.
 
-    Where the neighborhood cannot tell a shape (fewer than 3 points), the ellipsoid is a ball as wide as the distance to the
-    nearest other point (or the radius, if there is none within it): nothing is known but how sparse the scan is. Collinear
-    neighbors give a needle and identical ones a dot, both exactly flat: add a `floor` before using them as densities.
+    A neighborhood of fewer than 3 points has no shape; its ellipsoid is a ball whose standard deviation is the distance to the
+    nearest other point (or the radius, if no point is within it). Collinear neighbors give a needle and identical ones a dot, both
+    exactly flat: add a `floor` before using them as densities.
     """
-    k = whole_number(k, "k", least=3)  # fewer have no plane
+    k = whole_number(k, "k", least=3)  # fewer do not define a plane
     floor = real_number(floor, "floor", "meters, at least 0")
     if regularize not in ("none", "plane"):
         raise InputError(f"regularize is {regularize!r}; expected 'none' or 'plane'")
-    points = points_of(scan).copy()  # a field is a value: what becomes of the scan later does not touch it
+    points = points_of(scan).copy()  # later changes of the scan must not change the field
     index = KDTree(points)
     covariances = _within(index, radius) if radius is not None else _nearest(index, min(k, len(points)))
     field = Ellipsoids.trusted(points, covariances, viewpoint)
@@ -59,7 +59,7 @@ def _nearest(index: KDTree, k: int) -> np.ndarray:  # -> (N, 3, 3)
 
 
 def _within(index: KDTree, radius: float) -> np.ndarray:  # -> (N, 3, 3)
-    # No two points are farther apart, and squares of it are numbers.
+    # No two points are farther apart than this bound, and its square is finite.
     radius = min(real_number(radius, "radius", "a positive number of meters", above=True), 4.0 * FARTHEST)
     covariances = np.empty((len(index), 3, 3))
     run_chunks(over_range(_ball_covariances, *index.tree, index.leaf_order, radius, covariances), len(index))
@@ -68,7 +68,7 @@ def _within(index: KDTree, radius: float) -> np.ndarray:  # -> (N, 3, 3)
 
 @kernel(inline="always")
 def _store(sums, count, out):
-    """Covariance from sums of x, y, z, xx, xy, xz, yy, yz, zz relative to the query: no large numbers cancel."""
+    """Store the covariance from sums of x, y, z, xx, xy, xz, yy, yz, zz relative to the query, which avoids cancellation."""
     mx, my, mz = sums[0] / count, sums[1] / count, sums[2] / count
     out[0, 0] = max(sums[3] / count - mx * mx, 0.0)
     out[1, 1] = max(sums[6] / count - my * my, 0.0)
@@ -107,7 +107,7 @@ def _covariances(xyz, order, found, begin, end, covariances):
 
 @kernel
 def _ball_covariances(ranges, boxes, xyz, depth, order, radius, begin, end, covariances):
-    """Summed during the search: a wide radius costs time, but no memory."""
+    """Covariances of all neighbors in a ball, summed during the search: a wide radius costs time, but no memory."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     waiting = np.empty(STACK, np.int32)
     sums = np.empty(9)

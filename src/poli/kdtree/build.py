@@ -1,20 +1,21 @@
-"""How the k-d tree comes about: nodes boxed and halved, leaves ordered into cells.
+"""Build the k-d tree: nodes are boxed and halved, leaves are ordered into cells.
 
-Points are compared by all three coordinates, beginning with the axis that is split. So no two distinct points tie, and the order of
-the leaves is that of the places alone: whoever shuffles a cloud gets the same tree. Scans are rounded, and have many ties."""
+Points are compared by all three coordinates, starting with the split axis. So no two distinct points tie, and the order of the
+leaves depends on the coordinates alone: a shuffled cloud gives the same tree. Scans are rounded and have many ties."""
 
 import numpy as np
 
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 
-LEAF = CELL * CELL  # points per leaf: as many cells as a cell has points, so that each level of the network thins by CELL
+LEAF = CELL * CELL  # points per leaf: CELL cells of CELL points, so that each level of the network thins by CELL
 
 
 @kernel
 def split(xyz, order, ranges, boxes, depth, levels, begin, end):
-    """Box and split the nodes of this range and, one after another, their descendants for `levels` levels; the children of node i
-    are 2 i + 1 and 2 i + 2."""
+    """Box and split the nodes from `begin` to `end` and, one by one, their descendants for `levels` levels.
+
+    The children of node i are 2 i + 1 and 2 i + 2."""
     for root in range(begin, end):
         first, count = root, 1
         for _ in range(levels + 1):
@@ -22,7 +23,7 @@ def split(xyz, order, ranges, boxes, depth, levels, begin, end):
                 lo, hi = ranges[node, 0], ranges[node, 1]
                 axis = _box(xyz, lo, hi, boxes[node])
                 if node < (1 << depth) - 1:
-                    # Whole leaves to the left; at the right, maybe none.
+                    # The left child gets whole leaves; the right one may be empty.
                     mid = min(lo + LEAF * (((hi - lo + LEAF - 1) // LEAF + 1) // 2), hi)
                     if mid < hi:
                         _partition(axis, xyz, order, lo, hi - 1, mid)
@@ -35,7 +36,7 @@ def split(xyz, order, ranges, boxes, depth, levels, begin, end):
 
 @kernel(inline="always")
 def _box(xyz, lo, hi, box):
-    """The bounding box of these points (infinite and inverted if there are none), and its longest axis."""
+    """Compute the bounding box of these points (infinite and inverted if there are none), and return its longest axis."""
     axis = 0
     for a in range(3):
         row = xyz[a]
@@ -51,7 +52,7 @@ def _box(xyz, lo, hi, box):
 
 @kernel
 def _cells(xyz, order, lo, hi, axis):
-    """Order a leaf into cells, each led by the point nearest to its mean, whatever the order in which points came."""
+    """Order a leaf into cells, each led by the point nearest to its mean, independent of the order of the points."""
     half, box = 2 * CELL, np.empty(6)
     if lo + half < hi:
         _partition(axis, xyz, order, lo, hi - 1, lo + half)
@@ -67,8 +68,8 @@ def _cells(xyz, order, lo, hi, axis):
         first, nearest = start, np.inf
         for s in range(start, end):
             d = (X[s] - x) ** 2 + (Y[s] - y) ** 2 + (Z[s] - z) ** 2
-            # Two points always tie, to some 1e-16 of d where coordinates are as large as the cell; 1e-9 is far above that, and a
-            # difference so small decides nothing that matters. The first then leads.
+            # Two points always tie, up to about 1e-16 of d where coordinates are as large as the cell. 1e-9 is far above that, and
+            # a difference this small does not matter. The first then leads.
             if d < nearest and not abs(d - nearest) <= 1e-9 * d:
                 first, nearest = s, d
         _exchange(X, Y, Z, order, start, first)
@@ -84,7 +85,7 @@ def _exchange(X, Y, Z, order, i, j):
 
 @kernel
 def _sort(xyz, order, start, end):
-    """By x, then y, then z; a handful of points."""
+    """Sort a few points by x, then y, then z."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     for s in range(start + 1, end):
         i = s
@@ -100,7 +101,7 @@ def _less(a, b, c, x, y, z):
 
 @kernel
 def _partition(axis, xyz, order, left, right, mid):
-    """Quickselect: reorder points so that the one at `mid` stands where sorting would put it, by this axis, then the next two."""
+    """Quickselect: reorder points so that the one at `mid` is where sorting by this axis, then the next two, would put it."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     A, B, C = xyz[axis], xyz[(axis + 1) % 3], xyz[(axis + 2) % 3]
     while right > left:

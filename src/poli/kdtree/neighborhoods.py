@@ -1,14 +1,13 @@
-"""The k nearest others of every point of a k-d tree at once.
+"""Find the k nearest others of every point of a k-d tree at once.
 
-Queries of a leaf share their search. First each looks among the points of a common ancestor, which bounds the distance to its k-th
-neighbor; one walk through the tree then finds the leaves within the largest bound, and each query reads those within its own. Of
-the distances so gathered, the k smallest are found by counting those below a threshold, eight at a time, instead of sorting.
-Coordinates are float32, in units of the cloud's extent: who is nearest is told to seven digits of it, and distances that matter are
-computed elsewhere. Leaves that are too small for that are named by `too_fine`, and whoever asks searches them in float64.
+The queries of a leaf share their search. Each first measures the points of a common ancestor, which bounds the distance to its k-th
+neighbor. One traversal of the tree then finds the leaves within the largest bound, and each query measures those within its own
+bound. The k smallest of these distances are found by counting those below a threshold, eight at a time, instead of sorting.
+Coordinates are float32 in units of the cloud's extent, so neighbors are ranked to seven digits of the extent; the distances used in
+results are computed elsewhere. Leaves too small for this precision are reported by `too_fine`; the caller searches them in float64.
 
-What a search finds does not depend on the threads that share the work: a guess that one leaf gives to the next stays in a block of
-leaves. And whatever rounding does, an index is that of a point: only points are gathered, and a list that were not full would be
-filled with the first of them."""
+Results do not depend on the number of threads: the guess that one leaf passes to the next stays within a block of leaves. Whatever
+the rounding, every index is that of a point: only points are gathered, and a list that is not full is filled with the first."""
 
 from __future__ import annotations
 
@@ -20,23 +19,23 @@ from poli.kernel import kernel, over_range
 from poli.simd import LANES, count_bits, lowest_bit, not_above, squared_distances
 from poli.threads import run_chunks
 
-CELL = 4  # points that stand together in a leaf; the first of them is the one that is left of them in a thinned cloud
-CANDIDATES = 8  # nearest points of a coarse level, of which, with their lead, the points of a cell choose those to interpolate
-_SECANTS = 6  # guesses that trust distances to be evenly spread, before halving
-_NOWHERE = np.float32(np.inf)  # coordinates, and squared distances, of points that are none
-_BLOCK = 32  # leaves, one after another, whose searches start from each other's bounds
-# Distances are wrong by 2^-24 of the cloud's extent, so by 2^-9 of the side of the smallest leaf that is searched with them.
+CELL = 4  # consecutive points of a leaf; a thinned cloud keeps the first
+CANDIDATES = 8  # neighbors of a lead on the coarse level; the points of a cell choose among these and the lead when interpolating
+_SECANTS = 6  # guesses that assume evenly spread distances, before bisection
+_NOWHERE = np.float32(np.inf)  # coordinates and squared distances of padding
+_BLOCK = 32  # consecutive leaves whose searches start from each other's bounds
+# Distances have errors of 2^-24 of the cloud's extent, which is 2^-9 of the side of the smallest leaf searched this way.
 _FINEST = 2.0**-15  # of the cloud's extent
-# Squared distances to boxes and to points are rounded differently, by up to 1e-6 of them; a leaf with a tie must not be missed.
+# Squared distances to boxes and to points are rounded differently, by up to 1e-6 relative; a leaf with a tie must not be missed.
 _ROUNDED = np.float32(1.0 + 1e-5)
 
 
 def neighborhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarray:  # -> (N, k) int32
-    """Of a tree as `KDTree.tree` gives it; k must be less than the number of points."""
+    """Return the k nearest others of every point of a tree (`KDTree.tree`); k must be less than the number of points."""
     count, first = xyz.shape[1], (1 << depth) - 1
     found = np.empty((count, k), np.int32)
     center, scale = 0.5 * (boxes[0, :3] + boxes[0, 3:]), binary_scale(_extent(boxes))
-    padded = np.full((3, count + LANES), _NOWHERE)  # whole vectors can be read from the last point on
+    padded = np.full((3, count + LANES), _NOWHERE)  # whole vectors can be read starting at the last point
     for row, axis, middle in zip(padded, xyz, center, strict=True):
         np.multiply(axis - middle, scale, out=row[:count], casting="same_kind")
     rounded = ((boxes - np.tile(center, 2)) * scale).astype(np.float32)
@@ -55,24 +54,24 @@ def neighborhoods(ranges, boxes, xyz, depth, k: int, ordered: bool) -> np.ndarra
 
 
 def too_fine(boxes, depth) -> np.ndarray:  # -> (L,) bool
-    """Which leaves are too small for a search in float32."""
+    """Whether each leaf is too small for a search in float32."""
     sides = boxes[(1 << depth) - 1 : (2 << depth) - 1, 3:] - boxes[(1 << depth) - 1 : (2 << depth) - 1, :3]
     longest = sides.max(axis=1)
     return (longest < _FINEST * _extent(boxes)) & (longest >= 0.0)  # a leaf without points has sides of minus infinity
 
 
 def binary_scale(length: float) -> float:
-    """A power of two that brings a length to between a half and one: what is multiplied by it is not rounded."""
+    """Return the power of two that scales a length to between a half and one. Multiplying by it does not round."""
     return 2.0 ** -math.frexp(length)[1]
 
 
 def _extent(boxes) -> float:
-    """The longest side of the cloud's box, and one if all points coincide."""
+    """Return the longest side of the cloud's box, or one if all points coincide."""
     return float((boxes[0, 3:] - boxes[0, :3]).max()) or 1.0
 
 
 def thinned(tree, times: int):
-    """The tree of every CELL-th point of another, CELL-th of those, and so on: the nodes two levels up are its leaves."""
+    """Return the tree of the cloud thinned `times` times to every CELL-th point: its leaves are the nodes 2 `times` levels up."""
     ranges, boxes, xyz, depth = tree
     step = CELL**times
     return (ranges + step - 1) // step, boxes, np.ascontiguousarray(xyz[:, ::step]), max(0, depth - 2 * times)
@@ -102,12 +101,12 @@ def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, st
         largest = zero
         for q in range(lo, hi):
             gathered = _measure(X, Y, Z, start, size, X[q], Y[q], Z[q], distances, indices, 0)
-            # The point itself is among them.
+            # k + 1: the point itself is included.
             guess, _, _ = _threshold(distances, gathered, size, k + 1, k + 1 + (k >> 2), diagonal, guess)
             bounds[q - lo] = guess
             largest = max(largest, guess)
         largest *= _ROUNDED
-        # The leaves within the largest bound of this leaf's box; those of the ancestor are known already.
+        # Find the leaves within the largest bound of this leaf's box; those of the ancestor are already measured.
         count, stack[0], top = 0, 0, 1
         while top > 0:
             top -= 1
@@ -128,7 +127,7 @@ def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, st
             x, y, z, bound = X[q], Y[q], Z[q], bounds[q - lo]
             reach = bound * _ROUNDED
             gathered = _measure(X, Y, Z, start, size, x, y, z, distances, indices, 0)
-            distances[q - start] = _NOWHERE  # itself
+            distances[q - start] = _NOWHERE  # the point itself
             for i in range(count):
                 node = leaves[i]
                 dx = max(max(boxes[node, 0] - x, x - boxes[node, 3]), zero)
@@ -144,7 +143,7 @@ def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, st
 
 @kernel(inline="always")
 def _measure(X, Y, Z, start, size, x, y, z, distances, indices, gathered):
-    """Append the squared distances of (x, y, z) to these points, in whole vectors, and the index that each vector starts with."""
+    """Append the squared distances of (x, y, z) to these points, in whole vectors, and the index of each vector's first point."""
     for offset in range(0, size, LANES):
         squared_distances(X, Y, Z, start + offset, x, y, z, distances, gathered + offset)
         indices[(gathered + offset) // LANES] = start + offset
@@ -157,9 +156,11 @@ def _measure(X, Y, Z, start, size, x, y, z, distances, indices, gathered):
 
 @kernel
 def _threshold(distances, gathered, count, least, most, above, guess):
-    """A threshold that `least` to `most` of these distances do not exceed, where `count` do not exceed `above`: it, how many these
-    are, and the largest threshold tried that is too small. Where ties allow none, too many do not exceed it, and all of those above
-    the third tie. `guess` is tried first, if it is positive."""
+    """Find a threshold that `least` to `most` of these distances do not exceed, given that `count` do not exceed `above`.
+
+    Return the threshold, the number of distances that do not exceed it, and the largest threshold tried that was too small. If ties
+    allow no such threshold, too many distances do not exceed it, and all of those above the third value tie. `guess` is tried
+    first if positive."""
     below, base, under, upto, tries = np.float32(-1.0), np.float32(0.0), 0, count, 0
     middle = guess
     while upto > most:
@@ -183,7 +184,7 @@ def _threshold(distances, gathered, count, least, most, above, guess):
 
 @kernel
 def _keep_nearest(distances, indices, gathered, k, bound, nearest, found):
-    """The k smallest distances and whose they are; of those that tie, any."""
+    """Keep the k smallest distances and their indices; ties are broken arbitrarily."""
     count = 0
     for place in range(0, gathered, LANES):
         count += count_bits(not_above(distances, place, bound))
@@ -202,7 +203,7 @@ def _keep_nearest(distances, indices, gathered, k, bound, nearest, found):
             nearest[kept], found[kept] = distances[place], indices[place // LANES] + place % LANES
             kept += 1
         place += 1
-    while kept < k:  # never: the bound was found by counting k of these
+    while kept < k:  # never happens: the bound was found by counting k distances
         nearest[kept], found[kept] = above, indices[0]
         kept += 1
 
@@ -219,7 +220,7 @@ def _sort(distances, indices, count):
 
 @kernel
 def choose(fine, i, lead, coarse, near, radius, chosen, weights):
-    """The nearest of a point's lead and of that one's neighbors, and their weights, by inverse distance."""
+    """Choose the nearest among a point's lead and the lead's neighbors, weighted by inverse distance."""
     count, filled = len(chosen), 0
     for j in range(-1, min(near.shape[1], CANDIDATES)):
         n = lead if j < 0 else near[lead, j]
@@ -233,7 +234,7 @@ def choose(fine, i, lead, coarse, near, radius, chosen, weights):
             filled = min(filled + 1, count)
     total = 0.0
     for j in range(count):
-        weights[j] = 1.0 / (np.sqrt(weights[j]) + 0.1 * radius)  # softened: a lead, at distance zero, also hears the others
+        weights[j] = 1.0 / (np.sqrt(weights[j]) + 0.1 * radius)  # softened: a lead, at distance zero, also uses the others
         total += weights[j]
     for j in range(count):
         weights[j] /= total

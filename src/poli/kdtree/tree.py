@@ -1,10 +1,10 @@
-"""Nearest neighbors: a balanced k-d tree in contiguous arrays, searched in parallel.
+"""A balanced k-d tree in contiguous arrays, searched in parallel.
 
-Points are stored in the order of the leaves, so a leaf is a run of memory and the distances to all of it are one vector loop.
-Nodes carry their bounding boxes, which prunes far better than splitting planes on scans, where points lie on surfaces.
+Points are stored in the order of the leaves, so a leaf is contiguous in memory and the distances to all its points are one vector
+loop. Nodes have bounding boxes, which prune far better than splitting planes on scans, where points lie on surfaces.
 
-Every leaf but the last holds exactly LEAF points, and those stand in cells of CELL that are split like nodes: so every CELL-th
-point, the middle of its cell, is a thinned cloud with the same tree, whose leaves are the nodes two levels up (`thinned`).
+Every leaf but the last has exactly LEAF points, ordered into cells of CELL that are split like nodes. So every CELL-th point, the
+middle of its cell, forms a thinned cloud with the same tree, whose leaves are the nodes two levels up (`thinned`).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from poli.threads import run_chunks
 from poli.validation import real_number, whole_number
 
 STACK = 64  # deeper than any tree of 2^31 points
-# Squares of distances must be numbers: from 1e154 on they are infinite, below 1e-162 they are zero. Fourteen orders of magnitude
-# and more are left to both for sums and differences; real coordinates lie a hundred away.
+# Squared distances must be finite and nonzero: from 1e154 on they overflow, below 1e-162 they vanish. Both limits leave a margin of
+# at least fourteen orders of magnitude for sums and differences; real coordinates are a hundred orders away.
 FARTHEST, NARROWEST = 1e140, 1e-140
-_BLOCK = 64  # queries, one after another, that start from each other's bounds: the same, whichever threads share the work
+_BLOCK = 64  # consecutive queries that start from each other's bounds; independent of the number of threads
 
 
 class KDTree:
-    """A k-d tree over points. Build it once, ask it as often as you like, from as many threads as you like."""
+    """A k-d tree over points. Build it once; query it any number of times, from any number of threads."""
 
     def __init__(self, points: ScanLike) -> None:  # (N, 3)
         self.points = points_of(points)
         count = len(self.points)
         if count >= 2**31:
-            raise InputError(f"{count} points; the index holds fewer than 2^31")
+            raise InputError(f"{count} points; expected fewer than 2^31")
         check_range(self.points, narrowest=NARROWEST)
         self._depth = max(0, int(np.ceil(np.log2(count / LEAF))))
         nodes = (2 << self._depth) - 1
@@ -53,8 +53,9 @@ class KDTree:
         return len(self.points)
 
     def nearest(self, k: int, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M, k), (M, k)
-        """Distances of the `k` nearest points, ascending, and their indices (int32). Without queries: of the points
-        themselves, each its own first neighbor unless it has duplicates."""
+        """Return the distances of the `k` nearest points of each query, ascending, and their indices (int32).
+
+        Without `queries`, the queries are the points themselves; each is its own first neighbor unless it has duplicates."""
         k = whole_number(k, "k", least=1)
         if k > len(self):
             raise InputError(f"k is {k}; expected 1 to {len(self)}, the number of points")
@@ -65,8 +66,9 @@ class KDTree:
         return distances, indices
 
     def within(self, radius: float, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M + 1,), (total,)
-        """All neighbors within `radius`, as (starts, indices): those of query i are indices[starts[i]:starts[i + 1]],
-        in no particular order."""
+        """Return all neighbors within `radius` as (starts, indices).
+
+        Those of query i are indices[starts[i]:starts[i + 1]], in no particular order."""
         radius = real_number(radius, "radius", "a positive number", above=True)
         columns = _columns(self.points if queries is None else queries)
         tree = (self._order, *self.tree, radius * radius, columns)
@@ -78,7 +80,7 @@ class KDTree:
         run_chunks(over_range(_ball, *tree, starts, indices, True), columns.shape[1])
         return starts, indices
 
-    # The point order of the leaves is what keeps kernels in the cache; those that can work in it do.
+    # Leaf order is cache-friendly: kernels that can work in it do.
 
     @property
     def leaf_order(self) -> np.ndarray:  # (N,)
@@ -91,12 +93,14 @@ class KDTree:
         return self._ranges, self._boxes, self._xyz, self._depth
 
     def nearest_in_leaf_order(self, k: int) -> tuple[np.ndarray, np.ndarray]:  # (N, k), (N, k)
-        """Squared distances and indices of the k nearest of every point, rows and indices both in leaf order."""
+        """Return squared distances and indices of the k nearest of every point, rows and indices both in leaf order."""
         return self._search(k, self._xyz)
 
     def neighborhoods(self, k: int, thinning: int = 0, ordered: bool = False) -> np.ndarray:  # (M, k) int32
-        """The k nearest others of every point, in leaf order, of the cloud thinned `thinning` times by CELL: a set each, or, if
-        `ordered`, nearest first. Much faster than `nearest`, which takes queries one by one."""
+        """Return the k nearest others of every point, in leaf order, of the cloud thinned `thinning` times by CELL.
+
+        Neighbors are in no particular order, or nearest first if `ordered`. Much faster than `nearest`, which processes queries one
+        by one."""
         ranges, boxes, xyz, depth = thinned(self.tree, thinning)
         found = neighborhoods(ranges, boxes, xyz, depth, k, ordered)
         fine = too_fine(boxes, depth)
@@ -112,23 +116,23 @@ class KDTree:
 
 
 def diagonal(index: KDTree) -> float:
-    """Of the box of all points: no two are farther apart."""
+    """Return the diagonal of the box of all points: no two are farther apart."""
     box = index.tree[1][0]
     return float(np.sqrt(((box[3:] - box[:3]) ** 2).sum()))
 
 
 def check_range(points: np.ndarray, name: str = "points", narrowest: float = 0.0) -> None:  # (N, 3), finite
-    """An error where distances cannot be computed in float64."""
+    """Raise InputError if distances cannot be computed in float64."""
     reach = max(float(points.max(initial=0.0)), -float(points.min(initial=0.0)))
     if reach > FARTHEST:
         row = int(np.abs(points).max(axis=1).argmax())
         raise InputError(
-            f"{name}: coordinates reach {reach:.3g} (row {row}), and distances beyond {FARTHEST:g} are not numbers in float64; "
+            f"{name}: coordinates reach {reach:.3g} (row {row}), but float64 distances are limited to {FARTHEST:g}; "
             "drop such points, or scale the cloud"
         )
     if 0.0 < reach < narrowest:
         raise InputError(
-            f"{name}: no coordinate exceeds {reach:.3g}, and squares of less than {narrowest:g} are lost; scale the cloud"
+            f"{name}: no coordinate exceeds {reach:.3g}, but squares of less than {narrowest:g} underflow; scale the cloud"
         )
 
 
@@ -140,13 +144,13 @@ def _search(tree, k: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _search_again(tree, leaves: np.ndarray, k: int, found: np.ndarray) -> None:  # (L,) bool, (M, k)
-    """Overwrite the neighbors of the points in these leaves by those that float64 finds."""
+    """Replace the neighbors of the points in these leaves by the result of a search in float64."""
     ranges, _, xyz, depth = tree
     spans = ranges[(1 << depth) - 1 :][: len(leaves)][leaves]
     rows = np.concatenate([np.arange(lo, hi) for lo, hi in spans])
     _, nearest = _search(tree, k + 1, np.ascontiguousarray(xyz[:, rows]))
     itself = nearest == rows[:, None]
-    itself[~itself.any(axis=1), -1] = True  # a heap of duplicates: one of the others goes
+    itself[~itself.any(axis=1), -1] = True  # many duplicates: drop one of the others
     found[rows] = nearest[~itself].reshape(len(rows), k)
 
 
@@ -158,6 +162,7 @@ def _columns(points: ScanLike) -> np.ndarray:  # (M, 3) -> (3, M)
 
 @kernel(inline="always")
 def box_distance(boxes, node, x, y, z):
+    """Return the squared distance of (x, y, z) to the box of a node."""
     dx = max(max(boxes[node, 0] - x, x - boxes[node, 3]), 0.0)
     dy = max(max(boxes[node, 1] - y, y - boxes[node, 4]), 0.0)
     dz = max(max(boxes[node, 2] - z, z - boxes[node, 5]), 0.0)
@@ -166,12 +171,12 @@ def box_distance(boxes, node, x, y, z):
 
 @kernel
 def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
-    """`begin` and `end` count blocks of queries."""
+    """Find the k nearest points of each query. `begin` and `end` count blocks of queries."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first_leaf = (1 << depth) - 1
     waiting, waiting_distance = np.empty(STACK, np.int32), np.empty(STACK)
     leaf_distance = np.empty(2 * LEAF)
-    best, best_index = np.full(k, np.inf), np.zeros(k, np.int32)  # indices of points, whatever happens
+    best, best_index = np.full(k, np.inf), np.zeros(k, np.int32)  # always valid indices
     previous = np.inf  # distance of the previous query to its k-th neighbor
     for s in range(begin * _BLOCK, min(end * _BLOCK, queries.shape[1])):
         x, y, z = queries[0, s], queries[1, s], queries[2, s]
@@ -187,7 +192,7 @@ def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
             if waiting_distance[top] > limit or (count == k and waiting_distance[top] >= limit):
                 continue
             node = waiting[top]
-            while node < first_leaf:  # down to the nearer leaf; the farther child waits
+            while node < first_leaf:  # descend to the nearer leaf; push the farther child
                 child = 2 * node + 1
                 left = box_distance(boxes, child, x, y, z)
                 right = box_distance(boxes, child + 1, x, y, z)
@@ -195,7 +200,7 @@ def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
                     node, near, other, far = child, left, child + 1, right
                 else:
                     node, near, other, far = child + 1, right, child, left
-                if near > limit or (count == k and near >= limit):  # strictly nearer, or heaps of duplicates are all visited
+                if near > limit or (count == k and near >= limit):  # strictly: else all duplicates are visited
                     node = -1
                     break
                 if far < limit or (far <= limit and count < k):
@@ -227,7 +232,7 @@ def _nearest(ranges, boxes, xyz, depth, k, queries, begin, end, found, squared):
 
 @kernel
 def _ball(order, ranges, boxes, xyz, depth, limit, queries, begin, end, starts, indices, fill):
-    """Count the neighbors of query s into starts[s + 1], or, to `fill`, write them from starts[s] on."""
+    """Count the neighbors of query s into starts[s + 1], or, if `fill`, write them from starts[s] on."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first_leaf = (1 << depth) - 1
     waiting = np.empty(STACK, np.int32)

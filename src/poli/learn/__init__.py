@@ -4,6 +4,6 @@ from importlib.util import find_spec
 
 from poli.errors import MissingExtra
 
-# Looked for here, once for all modules below, and not imported: a configuration is read faster than torch.
+# Checked here once for all modules of this package, without importing torch: reading a configuration should not wait for it.
 if find_spec("torch") is None:
     raise MissingExtra("poli.learn", "train")

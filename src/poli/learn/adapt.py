@@ -1,7 +1,7 @@
-"""Tuning a trained model to one sensor, from a log without ground truth (`tracked_log`).
+"""Tune a trained model to one sensor, from a log without ground truth (`tracked_log`).
 
-Only the sizes of the ellipsoids learn: consecutive scans are as sparse as each other, and directions that learn from such partners
-blur. So normals, and odometry by them, stay what they were. The last fifth of the log judges whether it was worth it.
+Only the sizes of the ellipsoids are trained: consecutive scans are equally sparse, and training directions on such partners blurs
+them. So normals, and odometry based on them, do not change. The last fifth of the log decides whether the new model is better.
 """
 
 from __future__ import annotations
@@ -31,20 +31,22 @@ from poli.learn.tracked_log import LEAST_PAIRS, TrackedLog
 from poli.learn.trainer import Listener, train
 from poli.learn.validate import validate
 
-_DRAWS = 6  # sectors and voxel sizes at which each held-out pair is judged
+_DRAWS = 6  # random sectors and voxel sizes per held-out pair
 _CALIBRATING = 24  # pairs at most
-_WELL_CALIBRATED = 0.1  # a mean of d'(2C)^-1 d within 10 % of three is as good as any nearer to it
-_CONSTANT = 1.5 * math.log(2.0 * math.pi)  # of the density, which losses leave out
+_WELL_CALIBRATED = 0.1  # a mean of d'(2C)^-1 d within 10 % of three counts as calibrated
+_CONSTANT = 1.5 * math.log(2.0 * math.pi)  # of the density, which the losses omit
 
 
 @dataclass(frozen=True)
 class AdaptConfig:
+    """Settings of `adapt`."""
+
     steps: int = 1500
     learning_rate: float = 5e-3  # at its peak
-    pairs: int = 150  # scans that begin a pair, at most
-    reach: float = 1.0  # meters: partners to learn from are the next scan and some of those no farther; consecutive ones are judged
-    voxels: tuple[float, ...] = (0.2, 2.0)  # meters: the least and the largest, drawn evenly in logarithm
-    points: int = 2560  # of a cloud at most: a sector of the scan
+    pairs: int = 150  # maximum number of first scans of a pair
+    reach: float = 1.0  # meters: training partners are the next scan and later ones this near; held-out pairs are consecutive
+    voxels: tuple[float, ...] = (0.2, 2.0)  # meters: the smallest and the largest; sizes are drawn log-uniformly
+    points: int = 2560  # maximum per cloud: a sector of the scan
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -54,13 +56,13 @@ class AdaptConfig:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a model makes of the pairs held out, at many voxel sizes."""
+    """Scores of a model on the held-out pairs, at many voxel sizes."""
 
-    nll: float  # nats a match, one match in ten an outlier
-    nees: float  # mean of d'(2C)^-1 d of believed matches: 3 when calibrated
+    nll: float  # nats per match, with one match in ten an outlier
+    nees: float  # mean of d'(2C)^-1 d over likely inliers: 3 when calibrated
 
     def better_than(self, other: Judged) -> bool:
-        """The matches are more probable, and sizes are no farther off, or not worth mentioning."""
+        """Whether the matches are more probable, and calibration is no worse or within 10 %."""
         return self.nll < other.nll and self._off() <= max(other._off(), math.log1p(_WELL_CALIBRATED))
 
     def _off(self) -> float:
@@ -69,10 +71,12 @@ class Judged:
 
 @dataclass(frozen=True)
 class Adaptation:
+    """The result of `adapt`."""
+
     before: Judged
     after: Judged
-    kept: bool  # whether it is better
-    model: Path | None  # None: none was written
+    kept: bool  # whether the new model is better
+    model: Path | None  # None if no model was written
     learned_pairs: int
     held_out_pairs: int
     calibration: float
@@ -88,9 +92,9 @@ def adapt(
     fresh: bool = False,
     force: bool = False,
 ) -> Adaptation:
-    """Tune the model `base` to the log's sensor; if that explains the pairs held out better, write `out`/model.safetensors and .md.
+    """Tune the model `base` to the log's sensor; if it explains the held-out pairs better, write `out`/model.safetensors and .md.
 
-    With `force` they are written anyway. The training run is kept in `out`/run; started again after it was killed, it goes on.
+    With `force` they are written in any case. The training run is in `out`/run; an interrupted run is resumed.
     """
     config = config or AdaptConfig()
     check_free(out, fresh, base)
@@ -108,7 +112,7 @@ def _adapt(
     model = load_model(base)
     settings, scans = _settings(log, model, base, config)
     learned, held_out = log.pairs(config.pairs, config.reach)
-    # Calibrated on what it learns from, because what judges it must be new to it.
+    # Calibrate on training pairs: the held-out pairs must not be used before the comparison.
     calibrating = learned[:: math.ceil(len(learned) / _CALIBRATING)]
     source = ScanSource(scans, model.architecture, learned, calibrating, growth=None)
     judging = ScanSource(scans, model.architecture, held_out, held_out)
@@ -131,19 +135,19 @@ def _adapt(
 
 
 def check_free(out: Path, fresh: bool, base: str = "") -> None:
-    """That no model would be overwritten unasked, nor the one to begin from at all."""
+    """Raise if a model would be overwritten without `fresh`, or if the base model would be overwritten."""
     target = out / "model.safetensors"
     for written in (target, out / "model.md", out / "run" / "model.safetensors", out / "run" / "checkpoint.safetensors"):
         refuse_overwriting(written, Path(base))
     if target.exists() and not fresh:
-        raise FormatError(f"{target}: exists already; give another folder (--out), or make it anew (--fresh)")
+        raise FormatError(f"{target}: already exists; choose another folder (--out), or replace it (--fresh)")
 
 
 def judge(model: Model, source: ScanSource, loss: LossConfig) -> Judged:
-    """A model, calibrated as it is, on the source's held-out pairs."""
+    """Score a model, with its calibration, on the source's held-out pairs."""
     judged = TrainingModel(model.architecture, loss)
     import_model(model, judged.network)
-    with torch.no_grad():  # variances are multiplied by its exponential
+    with torch.no_grad():  # variances are multiplied by the exponential of this output
         judged.network.maps["size_out"].bias.add_(2.0 * math.log(model.calibration))  # type: ignore[operator]
     result = validate(judged, source.held_out(_DRAWS))
     assert result is not None
@@ -151,7 +155,7 @@ def judge(model: Model, source: ScanSource, loss: LossConfig) -> Judged:
 
 
 def _settings(log: TrackedLog, model: Model, base: str, config: AdaptConfig) -> tuple[TrainConfig, ScanConfig]:
-    # What the pairs are of, so that a run does not go on with others.
+    # Identifies the pairs, so that a run is not resumed with others.
     about = f"{log.name}: {len(log.scans)} scans, {log.meters:.3f} m; {config.pairs} of {len(log.steps)}, {config.reach:g} m"
     scans = ScanConfig(worlds=0, validation_worlds=0, datasets=(about,), voxels=config.voxels, points=config.points)
     schedule = ScheduleConfig(
@@ -165,5 +169,5 @@ def _settings(log: TrackedLog, model: Model, base: str, config: AdaptConfig) -> 
 
 
 def _shown(base: str) -> str:
-    """A file by its name alone: folders are nobody's business."""
+    """Return the file name without its folders, which may be private."""
     return Path(base).name

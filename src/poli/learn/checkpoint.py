@@ -1,6 +1,6 @@
-"""Everything a run needs to go on exactly where it stood, in one safetensors file that is replaced atomically.
+"""Everything needed to resume a run exactly, in one safetensors file that is replaced atomically.
 
-There is no generator state in it: the batch of step i is drawn from a generator seeded by (seed, process, i).
+It contains no generator state: the batch of step i is drawn from a generator seeded by (seed, process, i).
 """
 
 from __future__ import annotations
@@ -13,24 +13,28 @@ import torch
 from safetensors import safe_open
 
 from poli.errors import FormatError
+from poli.estimation.architecture import tensor_name
 from poli.files.tables import parse_json
 from poli.learn.config import TrainConfig
 from poli.learn.model_file import write_tensors
 
 _FORMAT = "poli checkpoint 1"
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of a parameter
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # AdamW's state per parameter
 
 
 @dataclass(frozen=True)
 class Checkpoint:
+    """The state of a run."""
+
     config: TrainConfig
     step: int  # steps done
-    tensors: dict[str, torch.Tensor]  # by "network.", "average.", "noise.", "optimizer."
+    tensors: dict[str, torch.Tensor]  # names start with "network.", "average.", "noise." or "optimizer."
     skipped: int  # problems without a certificate so far
     world: int  # processes
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint atomically."""
     metadata = {
         "format": _FORMAT,
         "config": checkpoint.config.to_json(),
@@ -40,23 +44,24 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
+    """Read a checkpoint. Raise FormatError if it is damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") != _FORMAT:
                 raise FormatError(f"{path}: not a checkpoint of `poli train`")
             state = parse_json(metadata["state"], f"{path}: its state")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {tensor_name(name): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         config = TrainConfig.from_json(metadata["config"])
         step, skipped, world = (_count(state, name) for name in ("step", "skipped", "world"))
         if step > config.schedule.steps:
             raise ValueError(f"{step} of {config.schedule.steps} steps are done")
         if not all(bool(torch.isfinite(t).all()) for t in tensors.values()):
-            raise ValueError("it holds numbers that are not finite")
+            raise ValueError("it contains non-finite numbers")
         return Checkpoint(config, step, tensors, skipped, world)
     except MemoryError:
         raise
-    except Exception as error:  # of safetensors, torch (types that it does not know) and ours
+    except Exception as error:  # from safetensors, torch (unknown types) and this package
         if isinstance(error, FormatError) and str(path) in str(error):
             raise
         raise FormatError(f"{path}: a damaged checkpoint ({str(error)[:200]}); remove it to start over") from None
@@ -70,13 +75,13 @@ def _count(state: object, name: str) -> int:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """Adam's moments and step counts, by the number of the parameter."""
+    """Return Adam's moments and step counts, by parameter number."""
     state = optimizer.state_dict()["state"]
     return {f"optimizer.{i}.{name}": torch.as_tensor(value) for i, entry in state.items() for name, value in entry.items()}
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
-    """ValueError if they are not the moments of as many parameters of the same shapes."""
+    """Restore Adam's state. Raise ValueError if number or shapes of the parameters differ."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     state: dict[int, dict[str, torch.Tensor]] = {}
     for key, value in tensors.items():
@@ -91,10 +96,11 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, torch
                 raise ValueError(f"'{key}' of shape {tuple(value.shape)} belongs to no parameter")
             state.setdefault(row, {})[name] = value
     if any(set(entry) != set(_MOMENTS) for entry in state.values()):
-        raise ValueError("moments of the optimizer are missing")
+        raise ValueError("optimizer moments are missing")
     whole = optimizer.state_dict()
     optimizer.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
 
 
 def part(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """Return the tensors whose names start with this prefix, without it."""
     return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}

@@ -1,4 +1,4 @@
-"""The configuration of a training run: a TOML file, typed, and saved in every checkpoint."""
+"""The configuration of a training run: a TOML file with checked types, saved in every checkpoint."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from poli.learn.pairs import PairConfig
 from poli.learn.scan_config import ScanConfig
 
 _LARGEST, _LARGEST_WHOLE = 1e300, 1 << 63
-SHAPES_A_SEED = 10_000  # a run's shapes are those from seed * 10,000 on
-# Settings of checkpoints and models written before 0.1, by their names since.
+SHAPES_A_SEED = 10_000  # a run's shapes start at seed * 10,000
+# Settings in checkpoints and models written before 0.1, and their present names.
 _RENAMED = {"gate": "max_distance", "neighbours": "neighbors"}
 
 
@@ -27,37 +27,39 @@ class DataConfig:
 
     procedural: int = 400  # shapes
     resolution: int = 96  # of their polygonization
-    meshes: tuple[str, ...] = ()  # .ply or .obj files; relative names count from the configuration's folder
-    mesh_share: float = 0.5  # of the clouds, when there are both
-    validation_procedural: int = 12  # other shapes
+    meshes: tuple[str, ...] = ()  # .ply or .obj files; relative names are relative to the configuration's folder
+    mesh_share: float = 0.5  # fraction of the clouds drawn from meshes, if there are both
+    validation_procedural: int = 12  # shapes that are not trained on
     validation_meshes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.procedural <= SHAPES_A_SEED:
             raise InputError(f"data.procedural is {self.procedural}; expected 0 to {SHAPES_A_SEED}")
         if self.validation_procedural < 0 or self.procedural + len(self.meshes) < 1:
-            raise InputError("data: name meshes or ask for procedural shapes; there is nothing to train on")
+            raise InputError("data: nothing to train on; set data.meshes or data.procedural")
         if not 0.0 <= self.mesh_share <= 1.0 or self.resolution < 16:
             raise InputError("data: mesh_share must be between 0 and 1, resolution at least 16")
 
 
 @dataclass(frozen=True)
 class ScheduleConfig:
+    """Steps, learning rate and intervals of a run."""
+
     steps: int = 4000
-    learning_rate: float = 1e-2  # at its peak; it rises during the warm-up and falls as a cosine
+    learning_rate: float = 1e-2  # peak value, reached after the warm-up and followed by a cosine decay
     warmup: int = 100
-    settle: float = 0.1  # of the steps, the last: only sizes learn, from partners as dense as the clouds
-    final_fraction: float = 0.01  # of the learning rate, at the end
+    settle: float = 0.1  # the last fraction of the steps: only sizes are trained, on partners as dense as the clouds
+    final_fraction: float = 0.01  # final learning rate as a fraction of the peak
     weight_decay: float = 0.0
-    clip: float = 1.0  # the gradient's norm
-    average: float = 0.998  # decay of the moving average of the weights, which is what is shipped
+    clip: float = 1.0  # maximum norm of the gradient
+    average: float = 0.998  # decay of the moving average of the weights, which the model file contains
     log_every: int = 20
     validate_every: int = 500
     checkpoint_every: int = 200
 
     @property
     def shaping_steps(self) -> int:
-        """Steps before the sizes settle."""
+        """Number of steps before only the sizes are trained."""
         return self.steps - round(self.settle * self.steps)
 
     def __post_init__(self) -> None:
@@ -71,9 +73,11 @@ class ScheduleConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
+    """All settings of a training run."""
+
     name: str = "objects"
     seed: int = 0
-    initial: str = ""  # start from this model instead of random weights: a shipped one by name, or a .safetensors file
+    initial: str = ""  # start from this model instead of random weights: the name of a shipped one, or a .safetensors file
     data: DataConfig = field(default_factory=DataConfig)
     pairs: PairConfig = field(default_factory=PairConfig)
     scans: ScanConfig | None = None  # if given, the run is on scans, and `data` and `pairs` are not used
@@ -83,14 +87,14 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 100:
-            raise InputError(f"seed is {self.seed}; expected 0 to 99 (each has ten thousand shapes of its own)")
+            raise InputError(f"seed is {self.seed}; expected 0 to 99 (each seed has ten thousand shapes)")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> TrainConfig:
-        """What `to_json` wrote, under the names of any version."""
+        """Parse the output of `to_json` of any version."""
         return build(TrainConfig, _renamed(parse_json(text, "the configuration")), "")
 
 
@@ -101,7 +105,7 @@ def _renamed(values: Any) -> Any:
 
 
 def read_config(path: str | Path) -> TrainConfig:
-    """A TOML file with the tables and names of `TrainConfig`; what it leaves out keeps its default."""
+    """Read a TOML file with the tables and names of `TrainConfig`. Settings not in the file keep their defaults."""
     path = Path(path)
     values = read_toml(path)
     try:
@@ -111,18 +115,18 @@ def read_config(path: str | Path) -> TrainConfig:
 
 
 def resolve(name: str, beside: Path) -> str:
-    """A file named in a configuration, from the folder that it counts from; other names (of shipped models) as they are."""
+    """Return the path of a file named in a configuration, relative to `beside`; names of shipped models are returned unchanged."""
     return str(beside / name) if Path(name).suffix else name
 
 
 def build(kind: type, values: Any, where: str) -> Any:
-    """A dataclass from nested dictionaries, with every name and type checked."""
+    """Build a dataclass from nested dictionaries, checking every name and type."""
     if not isinstance(values, dict):
         raise InputError(f"{where or 'the configuration'}: expected a table")
     known = {f.name for f in fields(kind)}
     for name in values:
         if name not in known:
-            raise InputError(f"unknown setting {where}{name}; known are {', '.join(sorted(known))}")
+            raise InputError(f"unknown setting {where}{name}; expected one of {', '.join(sorted(known))}")
     hints = get_type_hints(kind)
     return kind(**{name: _typed(hints[name], value, f"{where}{name}") for name, value in values.items()})
 
@@ -138,11 +142,11 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
         if not isinstance(value, list | tuple):
             raise InputError(f"{name} is {_shown(value)}; expected a list")
         return tuple(_typed(get_args(hint)[0], v, name) for v in value)
-    plain = hint if isinstance(hint, type) else str  # a Literal: its own class checks which
+    plain = hint if isinstance(hint, type) else str  # the value of a Literal is checked by the class that has it
     right = isinstance(value, int | float) and not isinstance(value, bool) if plain is float else isinstance(value, plain)
     if not right or (plain is int and isinstance(value, bool)):
         raise InputError(f"{name} is {_shown(value)}; expected {plain.__name__}")
-    if plain is float and not abs(value) < _LARGEST:  # not NaN either; before a whole number too large for a float is made one
+    if plain is float and not abs(value) < _LARGEST:  # also rejects NaN; before conversion, which overflows for huge integers
         raise InputError(f"{name} is {_shown(value)}; expected a finite number")
     if plain is int and abs(value) >= _LARGEST_WHOLE:
         raise InputError(f"{name} is {_shown(value)}; expected a number below 2^63")
@@ -150,9 +154,9 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """For an error message: a few words of it, whatever it is."""
+    """Return a value for an error message, shortened."""
     try:
         text = repr(value)
-    except ValueError:  # whole numbers of too many digits
+    except ValueError:  # integers with too many digits
         text = "a very large number"
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,4 +1,4 @@
-"""Groupings as tensors: several clouds, one behind the other."""
+"""Groupings of several clouds as tensors, concatenated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poli.estimation.grouping import Grouping
 
 @dataclass(frozen=True)
 class GroupBatch:
-    """Several groupings, one behind the other, as tensors; indices count through the batch."""
+    """Several groupings, concatenated, as tensors; indices are into the batch."""
 
     frames: tuple[torch.Tensor, ...]  # by level: (M, 3, 3)
     centers: tuple[torch.Tensor, ...]  # (M,)
@@ -25,11 +25,11 @@ class GroupBatch:
     up_weights: tuple[torch.Tensor, ...]  # (M, 3)
     up_offsets: tuple[torch.Tensor, ...]  # (M, 3, 3)
     spacing: torch.Tensor  # (N,)
-    size: int  # of the groups of level 0; the head reaches for more neighbors
+    size: int  # of the groups of level 0; the head uses more neighbors
 
     @staticmethod
     def of(groupings: Sequence[Grouping]) -> GroupBatch:
-        """Groupings of one architecture, with groups of equal size (clouds of more points than a group has)."""
+        """Concatenate groupings of one architecture with groups of equal size (clouds with more points than a group)."""
         depth = len(groupings[0].levels)
         counts = [[len(g.levels[level].centers) for g in groupings] for level in range(depth)]
         starts = [np.concatenate([[0], np.cumsum(c)[:-1]]) for c in counts]

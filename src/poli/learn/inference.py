@@ -1,4 +1,4 @@
-"""`poli.estimate` by the reference network, on any device that torch knows: for whoever has a GPU."""
+"""`poli.estimate` with the reference network in torch, on any device, such as a GPU."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ def estimate(
     device: str | torch.device = "cpu",
     warn: bool = True,
 ) -> Ellipsoids:
-    """What `poli.estimate` gives. Neighbors are found on the CPU; the network and the axes run on `device`, whose memory has to
-    hold the whole cloud: some 12 kB a point."""
+    """Return the same as `poli.estimate`, computed on `device`.
+
+    Neighbors are found on the CPU; the network and the axes run on `device`, whose memory must hold the whole cloud: about 12 kB
+    per point."""
     place = _device(device)
     points = points_of(scan).copy()
     trained = load_model(model)
@@ -45,7 +47,7 @@ def estimate(
     grouping = group(at, trained.architecture, seen_from(view, places))
     most = np.minimum(HORIZON * grouping.levels[0].radius, np.linalg.norm(np.ptp(at, axis=0)))
     with torch.no_grad():
-        # Spacings are multiplied in float64: in some units they are no float32.
+        # Multiply by spacings in float64: in some units they are not representable in float32.
         batch = GroupBatch.of([replace(grouping, spacing=np.ones(len(at)))]).to(place)
         L, frames = network_of(trained).to(place).sized(batch)
         spacing, bound = torch.from_numpy(trained.calibration * grouping.spacing).to(place), torch.from_numpy(most).to(place)
@@ -58,7 +60,7 @@ def estimate(
 
 
 def _sound(scales: torch.Tensor, most: torch.Tensor) -> torch.Tensor:  # (N, 3), (N,) -> (N, 3)
-    """No ellipsoid larger than what its point has seen, and none flat, as in the runtime (`estimation.runtime.scale`)."""
+    """Clip scales so that no ellipsoid is larger than its neighborhood or flat, as in the runtime (`estimation.runtime.scale`)."""
     largest = torch.minimum(scales[:, 1:].amax(dim=1), most)
     wide = torch.maximum(torch.minimum(scales[:, 1:], largest[:, None]), math.sqrt(2.0 * FLATTEST) * largest[:, None])
     thin = torch.minimum(scales[:, 0], math.sqrt(THINNEST) * wide.amin(dim=1))
@@ -66,11 +68,11 @@ def _sound(scales: torch.Tensor, most: torch.Tensor) -> torch.Tensor:  # (N, 3),
 
 
 def _device(device: str | torch.device) -> torch.device:
-    """This device, if one can compute on it in double precision, which the axes need."""
+    """Return this device, after checking that torch can compute on it in double precision, which the axes need."""
     try:
         place = torch.device(device)
         torch.ones(1, dtype=torch.float64, device=place).item()
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError):  # torch has many ways to say no
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError):  # torch raises any of these
         known = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-        raise InputError(f"device is {str(device)!r}, and torch cannot compute there; available: {', '.join(known)}") from None
+        raise InputError(f"device is {str(device)!r}, but torch cannot compute on it; available: {', '.join(known)}") from None
     return place

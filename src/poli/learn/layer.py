@@ -16,7 +16,7 @@ from poli.errors import DegenerateError, InputError, PoliError
 
 @dataclass(frozen=True)
 class PoseBatch:
-    """The layer's answer. Gradients flow through `T_target_source` only."""
+    """The layer's result. Gradients flow through `T_target_source` only."""
 
     T_target_source: torch.Tensor  # (B, 4, 4), or (4, 4) for a single problem
     certified: torch.Tensor  # (B,) bool, or ()
@@ -32,15 +32,15 @@ def certified_pose(
     skip_degenerate: bool = False,
     shortcut: bool = True,
 ) -> PoseBatch:
-    """The globally optimal pose of each problem of a batch, differentiable by points, weights, and the prior's pose and covariance.
+    """Return the globally optimal pose of each problem of a batch.
 
-    Leave the leading dimension away for a single problem. Problems of different size are padded: a match with zero weight does
-    not count. A degenerate problem raises `DegenerateError`; with `skip_degenerate` it yields the identity, `certified` False
-    and no gradient instead. `shortcut` as in `certify.solve`.
+    It is differentiable with respect to points, weights, and the prior's pose and covariance. Omit the leading dimension for a
+    single problem. Pad problems of different size with matches of zero weight. A degenerate problem raises `DegenerateError`; with
+    `skip_degenerate` it yields the identity, `certified` False and no gradient instead. `shortcut` as in `certify.solve`.
     """
     given = [a for a in (source, target, information, prior_T_target_source, prior_covariance) if a is not None]
     if not all(isinstance(a, torch.Tensor) and a.is_floating_point() for a in given):
-        raise InputError("the layer takes torch tensors of floating-point numbers")
+        raise InputError("certified_pose: expected torch tensors of floating-point numbers")
     if source.ndim not in (2, 3) or target.shape != source.shape or information.shape != (*source.shape, 3):
         raise InputError(
             f"source {tuple(source.shape)}, target {tuple(target.shape)} and information {tuple(information.shape)} do not fit; "
@@ -86,9 +86,9 @@ class _CertifiedPose(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_pose):
-        inputs = ctx.saved_tensors  # the arrays share their memory: here torch makes sure that nobody wrote to it
+        inputs = ctx.saved_tensors  # the arrays share their memory: torch checks here that it was not modified
         wanted = ctx.needs_input_grad[: len(inputs)]
-        grads: list[list[Any]] = []  # a list a problem, a gradient an input
+        grads: list[list[Any]] = []  # per problem, one gradient per input
         for answer, by_pose, p, q, W, T_prior, gamma in zip(
             ctx.answers, _problems(grad_pose, ctx.single), *ctx.arrays, strict=False
         ):
@@ -109,7 +109,7 @@ class _CertifiedPose(torch.autograd.Function):
 
 
 def _problems(tensor: torch.Tensor | None, single: bool) -> Any:
-    """One float64 array a problem; without a tensor, None for each."""
+    """Return one float64 array per problem, or None for each if there is no tensor."""
     if tensor is None:
         return repeat(None)
     array = tensor.detach().to("cpu", torch.float64).numpy()
@@ -117,7 +117,7 @@ def _problems(tensor: torch.Tensor | None, single: bool) -> Any:
 
 
 def _prior_gradients(T: np.ndarray, u: np.ndarray, T_prior: np.ndarray, covariance: np.ndarray) -> list[np.ndarray]:
-    """Gradients of u' F by the prior's pose (4, 4) and covariance (6, 6); F is small here, so torch differentiates it."""
+    """Return the gradients of u' F by the prior's pose (4, 4) and covariance (6, 6); F is small, so torch differentiates it."""
     with torch.enable_grad():
         pose, gamma = (torch.from_numpy(a).clone().requires_grad_() for a in (T_prior, covariance))
         stationarity = chordal_gradient(torch.from_numpy(T), pose, torch.linalg.inv(gamma))

@@ -1,4 +1,4 @@
-"""What the network is trained on: the likelihood of matched points and of a measured pose (Corollary 1), and its rivals.
+"""The training loss: the likelihood of matched points and of a measured pose (Corollary 1), and its alternatives.
 
 Conventions: T maps P into Q, d_i = q_i - (R p_i + t), d_i ~ N(0, 2 C_i), xi = Log(T^-1 T~) ~ N(0, Gamma). The objective is
 
@@ -21,15 +21,17 @@ from poli.errors import InputError
 from poli.learn import matrices3, motion
 from poli.learn.layer import certified_pose
 
-_GRAZING = 0.05  # added to the squared cosine: a surface may be seen at any angle, and the ground far away is
+_GRAZING = 0.05  # added to the squared cosine: surfaces may be seen at grazing angles, as the ground far away is
 
 LossKind = Literal["ttqc", "ttqc-map", "tqc", "release"]
 
 
 @dataclass(frozen=True)
 class LossConfig:
-    """`ttqc`: the paper's, T^ from the matches alone (eq. 14). `ttqc-map`: T^ from matches and the chordal prior (eq. 13).
-    `tqc`: the measured pose is taken as true (SE). `release`: the weights of the authors' published script, for comparison."""
+    """Settings of the loss.
+
+    `ttqc`: the paper's, T^ from the matches alone (eq. 14). `ttqc-map`: T^ from matches and the chordal prior (eq. 13).
+    `tqc`: the measured pose is assumed to be true (SE). `release`: the weights of the authors' published script, for comparison."""
 
     kind: LossKind = "ttqc"
     rotation_sigma: float = 0.01  # Gamma = diag(rotation^2 I, translation^2 I): radians and units of the cloud
@@ -38,12 +40,11 @@ class LossConfig:
     # A share of the matches may be wrong: d ~ (1 - outliers) N(0, 2C) + outliers N(0, outlier_sigma^2 I), a heavy tail.
     outliers: float = 0.0
     outlier_sigma: float = 1.0  # meters
-    # While shapes are learned, residuals may follow Student's t of so many degrees of freedom instead (0: as above). Near edges the
-    # nearest point is often of another surface, at any distance; what most matches say must outweigh what a few shout.
+    # Degrees of freedom of Student's t for the residuals while shapes are trained (0: as above). Near edges the nearest point is
+    # often on another surface, at any distance; the majority of the matches must outweigh a few large residuals.
     tail: float = 0.0
-    # What is seen faces the sensor: normals n of points seen along v are as probable as |n'v|, before any match is looked at. The
-    # weight of that prior while shapes are learned; it decides where matches cannot, on poles and wires. For scans, seen from the
-    # origin.
+    # Weight, while shapes are trained, of the prior that visible surfaces face the sensor: the density of the normal n of a point
+    # seen along v is proportional to |n'v|. It decides where matches cannot, on poles and wires. For scans, seen from the origin.
     visibility: float = 0.0
     release_correspondence: float = 1e-6
     release_log_determinant: float = 1e-8
@@ -58,18 +59,18 @@ class LossConfig:
         if not min(self.visibility, self.tail) >= 0.0:
             raise InputError("loss.visibility and loss.tail must be at least 0")
         if self.kind == "release" and (self.outliers or self.tail):
-            raise InputError("loss.outliers, loss.tail: the kind `release` knows none; set them to 0")
+            raise InputError("loss.outliers, loss.tail: the kind `release` does not support them; set them to 0")
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Pairs of points under their measured poses, one problem a row; rows of zero weight are gated away."""
+    """Pairs of points under their measured poses, one problem per row; pairs of zero weight are ignored."""
 
     source: torch.Tensor  # (B, N, 3) float64, p
     target: torch.Tensor  # (B, N, 3) float64, q
     weights: torch.Tensor  # (B, N) float64, 1 for a match and 0 for none
     T_measured: torch.Tensor  # (B, 4, 4) float64, T~_target_source
-    gamma: torch.Tensor | None = None  # (B, 6, 6) float64, Gamma of each; None: that of the configuration for all
+    gamma: torch.Tensor | None = None  # (B, 6, 6) float64, Gamma of each problem; None: that of the configuration
 
     def to(self, device: torch.device) -> Matches:
         gamma = None if self.gamma is None else self.gamma.to(device)
@@ -78,17 +79,17 @@ class Matches:
 
 @dataclass(frozen=True)
 class LossTerms:
-    """Means over the problems that counted, and a match where that makes sense; only `total` carries a gradient."""
+    """Means over the certified problems, per match where noted; only `total` has a gradient."""
 
     total: torch.Tensor  # ()
-    correspondence: float  # 1/2 [log|2C| + d'(2C)^-1 d], a match
-    pose: float  # 1/2 [log|H| + xi' Gamma^-1 xi + log|Gamma|], a match
-    nees: float  # mean of d'(2C)^-1 d of the matches, as far as they are believed: 3 when calibrated
+    correspondence: float  # 1/2 [log|2C| + d'(2C)^-1 d], per match
+    pose: float  # 1/2 [log|H| + xi' Gamma^-1 xi + log|Gamma|], per match
+    nees: float  # mean of d'(2C)^-1 d of the matches, weighted by their probability of being correct: 3 when calibrated
     certified: float  # fraction of the problems; the others were skipped
 
 
 class PoseNoise(torch.nn.Module):
-    """Gamma: given, or learned along with the network, since Phi contains 1/2 log|Gamma|."""
+    """Gamma: fixed, or trained with the network, which is possible because Phi contains 1/2 log|Gamma|."""
 
     def __init__(self, config: LossConfig) -> None:
         super().__init__()
@@ -100,13 +101,13 @@ class PoseNoise(torch.nn.Module):
 
 
 def whitening(L: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (..., 3, 3), (..., 3, 3) -> (..., 3, 3)
-    """A = L^-1 F' with C^-1 = A' A."""
+    """Return A = L^-1 F', with C^-1 = A' A."""
     return matrices3.inverse(L) @ frames.transpose(-1, -2)
 
 
 def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.Tensor, frames: torch.Tensor) -> LossTerms:
-    """The loss of a batch; L and frames are (B, N, 3, 3), a row the ellipsoids of one problem's target points."""
-    if not torch.isfinite(L).all():  # the trainer sees it by the gradient, in all processes alike
+    """Return the loss of a batch. L and frames are (B, N, 3, 3): row b has the ellipsoids of the target points of problem b."""
+    if not torch.isfinite(L).all():  # the trainer detects it by the gradient, in all processes alike
         return LossTerms(math.nan * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
     A = whitening(L.double(), frames.double())
     log_2c = 3.0 * math.log(2.0) + 2.0 * L.double().diagonal(dim1=-2, dim2=-1).log().sum(-1)  # (B, N)
@@ -129,7 +130,7 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
         T, kept = poses.T_target_source, poses.certified
     count = matches.weights.sum(1)
     kept = kept & (count > 0)
-    if not kept.any():  # nothing to learn from; a zero that depends on everything keeps several processes in step
+    if not kept.any():  # nothing to train on; a zero that depends on all parameters keeps processes in sync
         return LossTerms(0.0 * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
     d = _residuals(matches, T)
     squared = _squared(A, d)
@@ -166,20 +167,21 @@ def _squared(A: torch.Tensor, d: torch.Tensor) -> torch.Tensor:  # (B, N), d'(2C
 
 
 def _outlier_log_density(config: LossConfig, d: torch.Tensor) -> torch.Tensor:  # (B, N)
-    """Of wrong matches with their share, without the constant 3/2 log 2 pi that the others leave out as well."""
+    """Return the log density of outliers, weighted by their share, without the constant 3/2 log 2 pi, as the other terms."""
     return math.log(config.outliers) - 3.0 * math.log(config.outlier_sigma) - 0.5 * (d / config.outlier_sigma).square().sum(-1)
 
 
 def _visibility(matches: Matches, A: torch.Tensor) -> torch.Tensor:  # (B, N)
-    """-log |n'v|, with the squared cosine of every axis weighed by its share of the precision: of a plate, that is the normal."""
+    """Return -log |n'v|, with the squared cosine of every axis weighted by its share of the precision (the normal of a plate)."""
     view = torch.nn.functional.normalize(matches.target, dim=-1)
     cosine2 = (A @ view[..., None]).square().sum((-2, -1)) / A.square().sum((-2, -1))
     return -0.5 * (cosine2 + _GRAZING).log()
 
 
 def _trust(config: LossConfig, matches: Matches, A: torch.Tensor, log_2c: torch.Tensor) -> torch.Tensor | float:  # (B, N)
-    """How probable it is, under the measured pose, that each match is right, or what it weighs under a t: the E-step of EM, so that
-    the certified pose, its M-step, is that of the matches that can be believed. A number, not a path for gradients."""
+    """Return the probability, under the measured pose, that each match is correct, or its weight under Student's t.
+
+    This is the E-step of EM; the certified pose is the M-step, and so depends on the plausible matches. It carries no gradient."""
     if not (config.outliers or config.tail):
         return 1.0
     with torch.no_grad():
@@ -191,10 +193,10 @@ def _trust(config: LossConfig, matches: Matches, A: torch.Tensor, log_2c: torch.
 
 
 def _pose_likelihood(T: torch.Tensor, matches: Matches, information: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:  # (B,)
-    """1/2 [log|H| + xi' Gamma^-1 xi + log|Gamma|]; H by Gauss-Newton, positive definite (eq. 11-12)."""
+    """Return 1/2 [log|H| + xi' Gamma^-1 xi + log|Gamma|]; H by Gauss-Newton, positive definite (eq. 11-12)."""
     gamma_inverse = torch.linalg.inv(gamma)
     xi = motion.log(motion.inverse(T) @ matches.T_measured)
-    # d by a right perturbation (w, v) of T: R (p x w) - R v, so J' W J is made of R' W R and p alone.
+    # The derivative of d by a right perturbation (w, v) of T is R (p x w) - R v, so J' W J depends on R' W R and p alone.
     R = T[:, None, :3, :3]
     W = R.transpose(-1, -2) @ information @ R
     P = motion.hat(matches.source)

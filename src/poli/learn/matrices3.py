@@ -1,25 +1,26 @@
-"""3x3 matrices in torch, written out: triangular factors and eigensystems, many at once, and with cheap gradients."""
+"""Batched 3x3 matrices in torch, written out by entry: triangular factors and eigensystems with cheap gradients."""
 
 from __future__ import annotations
 
 import torch
 from torch.nn import functional
 
-_SWEEPS = 4  # cyclic Jacobi converges quadratically: after four, to rounding; a fixed number, because a graph has no branches
+_SWEEPS = 4  # cyclic Jacobi converges quadratically, to rounding after four; fixed, because an exported graph has no branches
 
 
 # --- lower-triangular matrices
 
 
 def lower(six: torch.Tensor, floor: float) -> torch.Tensor:  # (..., 6) -> (..., 3, 3)
-    """Six numbers (xx, yx, yy, zx, zy, zz) to a lower-triangular matrix whose diagonal is above `floor`; 0.1 for zeros."""
+    """Map six numbers (xx, yx, yy, zx, zy, zz) to a lower-triangular matrix with a diagonal above `floor`; about 0.1 for zeros."""
     x, y, z = (0.5 * functional.softplus(six[..., i] - 1.5) + floor for i in (0, 2, 5))
     return _matrix(x, six[..., 1], y, six[..., 3], six[..., 4], z)
 
 
 def cholesky(C: torch.Tensor, floor: float) -> torch.Tensor:  # (..., 3, 3) -> (..., 3, 3)
-    """L with L L' = C, for C = A + B B' with A semidefinite and B's diagonal above `floor`: then so is L's, and what rounding
-    takes away is put back."""
+    """Return L with L L' = C, for C = A + B B' with A semidefinite and the diagonal of B above `floor`.
+
+    The diagonal of L is then above `floor` as well; where rounding would violate this, it is clipped."""
     x = C[..., 0, 0].clamp_min(floor**2).sqrt()
     yx, zx = C[..., 1, 0] / x, C[..., 2, 0] / x
     y = (C[..., 1, 1] - yx * yx).clamp_min(floor**2).sqrt()
@@ -43,9 +44,9 @@ def _matrix(xx, yx, yy, zx, zy, zz) -> torch.Tensor:
 
 
 def eigh3(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3) -> (N, 3), (N, 3, 3), float64
-    """Ascending eigenvalues, and eigenvectors as columns, of either handedness."""
+    """Return ascending eigenvalues, and eigenvectors as columns, of either handedness."""
     A = matrices.double()
-    size = _or_one(A.abs().amax(dim=(1, 2)))  # so that squares neither overflow nor vanish
+    size = _or_one(A.abs().amax(dim=(1, 2)))  # avoids overflow and underflow of squares
     A = A / size[:, None, None]
     values = [A[:, i, i] for i in range(3)]
     beside = [A[:, 1, 2], A[:, 0, 2], A[:, 0, 1]]  # entry k couples the two other axes
@@ -66,5 +67,5 @@ def eigh3(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3
 
 
 def _or_one(values: torch.Tensor) -> torch.Tensor:
-    """To divide zeros by. A tiny number added would do as well, but exporters take it for zero and leave it out."""
+    """Replace zeros by one, for divisions. Adding a tiny number would work as well, but exporters round it to zero and drop it."""
     return torch.where(values > 0.0, values, torch.ones_like(values))

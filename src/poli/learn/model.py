@@ -1,4 +1,4 @@
-"""What is trained: the network and the noise of the measured poses, from a batch of pairs to its loss."""
+"""The trained module: the network and the noise of the measured poses, from a batch of pairs to its loss."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class TrainingModel(torch.nn.Module):
         self.loss = loss
         self.network = Network(architecture)
         self.noise = PoseNoise(loss)
-        self.seconds = (0.0, 0.0)  # of the last pass: network, layer with the rest of the loss
+        self.seconds = (0.0, 0.0)  # of the last pass: network, and layer with the rest of the loss
 
     def forward(self, batch: PairBatch, settling: bool = False) -> LossTerms:
-        """`settling`: only the sizes of the ellipsoids learn."""
+        """Return the loss of a batch. If `settling`, only the sizes of the ellipsoids are trained."""
         device = next(self.parameters()).device
         start = time.perf_counter()
         groups = batch.groups.to(device)
@@ -35,7 +35,7 @@ class TrainingModel(torch.nn.Module):
         if batch.shrink is not None:
             clouds = torch.from_numpy(batch.shrink[:: batch.partners].astype("float32")).to(device)
             L = L / clouds.repeat_interleave(points)[:, None, None]
-        # These two are for directions, and those are settled.
+        # These two are for training directions, which are now fixed.
         loss = replace(self.loss, visibility=0.0, tail=0.0) if settling else self.loss
         terms = pair_loss(loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
         self.seconds = (middle - start, time.perf_counter() - middle)
@@ -43,6 +43,6 @@ class TrainingModel(torch.nn.Module):
 
 
 def repeated(values: torch.Tensor, batch: PairBatch, points: int) -> torch.Tensor:  # (clouds * N, 3, 3) -> (B, N, 3, 3)
-    """Each cloud's ellipsoids, once for each of its partners."""
+    """Repeat each cloud's ellipsoids for each of its partners."""
     clouds = values.reshape(-1, 1, points, 3, 3)
     return clouds.expand(-1, batch.partners, -1, -1, -1).reshape(-1, points, 3, 3)

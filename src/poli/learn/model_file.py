@@ -1,4 +1,4 @@
-"""From a trained network to the file that inference reads, and back."""
+"""Write a trained network to the file that inference reads, and read it back."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _ALIGNED = 8  # bytes: where the tensors begin
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file whose bytes depend on nothing but what it holds.
+    """Write a safetensors file whose bytes depend only on its content.
 
-    The library writes the metadata in an order that differs from process to process; here it is that of the names.
+    The library writes the metadata in an order that differs between processes; here it is sorted by name.
     """
     whole = save({name: t.detach().contiguous().clone() for name, t in tensors.items()}, dict(metadata))
     begin = _LENGTH.size + _LENGTH.unpack_from(whole)[0]
@@ -43,7 +43,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Map
 
 
 def calibrate(model: TrainingModel, held_out: Iterable[PairBatch]) -> float:
-    """The factor for L that makes the mean of d'(2C)^-1 d three on held-out pairs of equal density; one, if there are none."""
+    """Return the factor for L that makes the mean of d'(2C)^-1 d three on held-out pairs of equal density, or one without pairs."""
     result = validate(model, held_out)
     if result is None:
         return 1.0
@@ -54,7 +54,7 @@ def calibrate(model: TrainingModel, held_out: Iterable[PairBatch]) -> float:
 
 
 def export_model(path: Path, network: Network, config: TrainConfig, steps: int, calibration: float) -> None:
-    """Weights by the names of `Architecture.linear_shapes`; everything inference needs to know is in the metadata."""
+    """Write the weights under the names of `Architecture.linear_shapes`, and all other inputs of inference as metadata."""
     tensors = {}
     for name in config.architecture.linear_shapes():
         layer = network.maps[name.replace(".", "_")]
@@ -72,9 +72,9 @@ def export_model(path: Path, network: Network, config: TrainConfig, steps: int, 
 
 
 def import_model(model: Model, network: Network) -> None:
-    """Give a network the weights of a model of the same architecture."""
+    """Copy the weights of a model into a network of the same architecture."""
     if model.architecture != network.architecture:
-        raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; give it the same")
+        raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; make them equal")
     tensors = {}
     for name in model.architecture.linear_shapes():
         for kind in ("weight", "bias"):
@@ -83,7 +83,7 @@ def import_model(model: Model, network: Network) -> None:
 
 
 def network_of(model: Model) -> Network:
-    """On the CPU, for inference. The caller's random numbers are left alone: first weights are drawn, then overwritten."""
+    """Return the network of a model, on the CPU, for inference. The caller's random state is preserved."""
     with torch.random.fork_rng(devices=[]):
         network = Network(model.architecture)
     import_model(model, network)

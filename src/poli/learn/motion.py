@@ -1,10 +1,10 @@
-"""Rigid motions in torch, batched and differentiable: what `se3` is to numpy, for errors well below a half turn."""
+"""Rigid motions in torch, batched and differentiable, like `se3` in numpy; for rotations well below a half turn."""
 
 from __future__ import annotations
 
 import torch
 
-# B_n / n! of the Bernoulli numbers: the series of the inverse left Jacobian. At |xi| = 1 the terms left out sum to 3e-8.
+# B_n / n!, with Bernoulli numbers B_n: the series of the inverse left Jacobian. At |xi| = 1 the omitted terms sum to 3e-8.
 _BERNOULLI = {2: 1 / 12, 4: -1 / 720, 6: 1 / 30240, 8: -1 / 1209600}
 
 
@@ -21,14 +21,14 @@ def inverse(T: torch.Tensor) -> torch.Tensor:  # (..., 4, 4)
 
 
 def log(T: torch.Tensor) -> torch.Tensor:  # (..., 4, 4) -> (..., 6)
-    """xi with Exp(xi) = T, rotation first."""
+    """Return xi with Exp(xi) = T, rotation first."""
     R = T[..., :3, :3]
     skew = 0.5 * (R - R.transpose(-1, -2))
     sine_axis = torch.stack([skew[..., 2, 1], skew[..., 0, 2], skew[..., 1, 0]], dim=-1)
     squared = (sine_axis**2).sum(-1, keepdim=True)
     cosine = 0.5 * (R.diagonal(dim1=-2, dim2=-1).sum(-1, keepdim=True) - 1.0)
     small = squared < 1e-6
-    sine = torch.where(small, torch.ones_like(squared), squared).sqrt()  # the branch not taken stays finite, gradient too
+    sine = torch.where(small, torch.ones_like(squared), squared).sqrt()  # the branch not taken stays finite, as does its gradient
     ratio = torch.where(small & (cosine > 0), 1.0 + squared / 6.0, torch.atan2(sine, cosine) / sine)
     omega = ratio * sine_axis
     # The translation is V^-1 t: V^-1 = I - hat/2 + (1/12 ...) hat^2, the inverse Jacobian of the rotation alone.
@@ -40,6 +40,7 @@ def log(T: torch.Tensor) -> torch.Tensor:  # (..., 4, 4) -> (..., 6)
 
 
 def left_jacobian_inverse(xi: torch.Tensor) -> torch.Tensor:  # (..., 6) -> (..., 6, 6)
+    """Return the inverse left Jacobian of SE(3), by its series."""
     W, V = hat(xi[..., :3]), hat(xi[..., 3:])
     ad = torch.cat([torch.cat([W, torch.zeros_like(W)], -1), torch.cat([V, W], -1)], -2)
     square = ad @ ad

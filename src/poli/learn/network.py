@@ -1,16 +1,17 @@
-"""The reference network: a cloud, grouped (`estimation.grouping`), to one lower-triangular L a point.
+"""The reference network: from a grouped cloud (`estimation.grouping`) to one lower-triangular L per point.
 
-Each level encodes groups with a shared MLP and pools them; coarse levels are read back by distance-weighted interpolation with skip
-connections. A point's features are scalars, which do not turn with the cloud, and vectors, which do: vectors are kept in the common
-frame and every reader turns them into its own. So a group hears in which direction its neighbors think the surface runs.
+Each level encodes groups with a shared MLP and pools them; coarse levels are decoded by distance-weighted interpolation with skip
+connections. A point's features are scalars, which are invariant to rotations of the cloud, and vectors, which rotate with it.
+Vectors are stored in the common frame and rotated into the frame of the point that uses them, so neighbors can pass on directions
+of the surface.
 
-The head makes an ellipsoid in rounds. A round weighs the neighbors by attention, several times over, and sums their moments; six
-numbers more make a lower-triangular matrix with a positive diagonal, and L is the Cholesky factor of it all. The second round knows
-the ellipsoid of the first: how far each neighbor is out of it, in standard deviations. So whoever does not belong to the surface
-that the others agree on is heard less, as a robust estimator would.
+The head computes the ellipsoid in rounds. Each round weights the neighbors by attention, with several heads, and sums their
+moments; six more outputs form a lower-triangular matrix B with a positive diagonal, and L is the Cholesky factor of the moments
+plus B B'. The second round also uses each neighbor's distance from the first ellipsoid, in standard deviations. So neighbors that
+are not on the surface that the others agree on get less weight, as in a robust estimator.
 
-Directions are best learned from dense partners, sizes must be those of partners as dense as the cloud. So a last map stretches the
-axes of the ellipsoids and leaves their directions alone (`sized`); it is trained on its own, when all the rest is done.
+Directions are best trained on dense partners, whereas sizes must be those of partners as dense as the cloud. So a last map
+stretches the axes of the ellipsoids without changing their directions (`sized`); it is trained separately, after all the rest.
 """
 
 from __future__ import annotations
@@ -25,38 +26,42 @@ from poli.learn.groups import GroupBatch
 
 
 class Network(nn.Module):
+    """The reference network in torch."""
+
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
         self.architecture = architecture
         layers = {name.replace(".", "_"): nn.Linear(*shape) for name, shape in architecture.linear_shapes().items()}
         self.maps = nn.ModuleDict(layers)
         for layer in layers.values():
-            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")  # keeps the size of what passes through without any norm
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")  # keeps activations at scale without normalization layers
             nn.init.zeros_(layer.bias)
-        with torch.no_grad():  # attention starts nearly even, and ellipsoids nearly alike
+        with torch.no_grad():  # attention starts nearly uniform, and ellipsoids nearly equal
             for r in range(architecture.rounds):
                 layers[f"shape{r}_out"].weight.mul_(0.1)
                 layers[f"attend{r}_out"].weight.mul_(0.1)
-            layers["size_out"].weight.zero_()  # no stretch, until it is trained
+            layers["size_out"].weight.zero_()  # no stretch until trained
 
     def forward(self, batch: GroupBatch) -> torch.Tensor:  # (N, 3, 3)
-        """L in the frame of each point (`batch.frames[0]`) and in units of the cloud: C = (F L)(F L)'. Not stretched yet."""
+        """Return L in the frame of each point (`batch.frames[0]`) and in units of the cloud, not stretched: C = (F L)(F L)'."""
         return self.ellipsoids(batch, self.features(batch))[0] * batch.spacing[:, None, None]
 
     def sized(self, batch: GroupBatch) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N, 3, 3)
-        """L and frames of the stretched ellipsoids, C = (F L)(F L)': the frames are their axes, L is diagonal. A gradient flows
-        to the stretch alone. The thinnest axis stays the thinnest, so normals do not change."""
+        """Return L and frames F of the stretched ellipsoids, C = (F L)(F L)'.
+
+        The frames are the axes, and L is diagonal. Gradients flow to the stretch alone. The thinnest axis stays the thinnest, so
+        normals do not change."""
         with torch.no_grad():
             scalars = self.features(batch)
             L, hidden = self.ellipsoids(batch, scalars)
-            if not torch.isfinite(L).all():  # no axes to find; whoever reads L will see
+            if not torch.isfinite(L).all():  # there are no axes; the caller checks L
                 return L, batch.frames[0]
             variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
         scales = self.scales(batch, scalars, hidden, variances)
         return torch.diag_embed(scales) * batch.spacing[:, None, None], batch.frames[0] @ axes.to(batch.frames[0])
 
     def features(self, batch: GroupBatch) -> torch.Tensor:  # (N, scalars)
-        """What every point knows, after the way down and up."""
+        """Return the features of every point, after encoder and decoder."""
         scalars: list[torch.Tensor] = []  # by level: (M, scalars)
         vectors: list[torch.Tensor] = []  # (M, vectors, 3), in the common frame
         levels = self.architecture.levels
@@ -72,7 +77,7 @@ class Network(nn.Module):
         return coarse[0]
 
     def _encode(self, batch: GroupBatch, level: int, below: tuple[torch.Tensor, torch.Tensor] | None) -> torch.Tensor:
-        """A level's groups through the shared MLP, pooled, and what their centers knew: (M, scalars + 3 vectors)."""
+        """Encode a level's groups by the shared MLP, pool them, and add the features of their centers: (M, scalars + 3 vectors)."""
         name, frames, neighbors, place = f"down{level}", batch.frames[level], batch.neighbors[level], batch.offsets[level]
         own: list[torch.Tensor] = []
         if below is None:
@@ -83,7 +88,7 @@ class Network(nn.Module):
         else:
             scalars, vectors = below
             hidden = self._map(f"{name}_place", torch.cat([place, _turn(_gather(vectors, neighbors), frames)], dim=2))
-            # Mapped before they are gathered: k times cheaper.
+            # Mapped before gathering, which is k times cheaper.
             hidden = hidden + _gather(self._map(f"{name}_feature", scalars), neighbors)
             centers = batch.centers[level]
             own = [_gather(scalars, centers), _turn(_gather(vectors, centers)[:, None], frames)[:, 0]]
@@ -93,7 +98,7 @@ class Network(nn.Module):
     def _interpolate(
         self, batch: GroupBatch, level: int, coarse: tuple[torch.Tensor, torch.Tensor], own: tuple[torch.Tensor, torch.Tensor]
     ) -> torch.Tensor:
-        """What the coarser level knows, read by distance, beside what this level knew: (M, scalars + 3 vectors)."""
+        """Interpolate the coarser level's features and combine them with those of this level: (M, scalars + 3 vectors)."""
         name, frames, neighbors = f"up{level}", batch.frames[level], batch.up_neighbors[level]
         place = torch.cat([batch.up_offsets[level], _turn(_gather(coarse[1], neighbors), frames)], dim=2)
         hidden = functional.relu(self._map(f"{name}_place", place) + _gather(self._map(f"{name}_feature", coarse[0]), neighbors))
@@ -101,17 +106,17 @@ class Network(nn.Module):
         return self._map(f"{name}_node", torch.cat([read, own[0], _turn(own[1][:, None], frames)[:, 0]], dim=1))
 
     def _split(self, node: torch.Tensor, frames: torch.Tensor, level: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """A point's new scalars and vectors; vectors come out in its own frame and are kept in the common one."""
+        """Split the output into scalars and vectors; vectors are rotated from the point's frame into the common one."""
         width = self.architecture.scalars[level]
         vectors = node[:, width:].unflatten(1, ((node.shape[1] - width) // 3, 3))
         return functional.relu(node[:, :width]), vectors @ frames.transpose(1, 2)
 
     def ellipsoids(self, batch: GroupBatch, scalars: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N, head)
-        """L in the own frame and in local spacings, and the features that its size hangs on."""
+        """Return L in the point's frame and in local spacings, and the hidden features that sizes are predicted from."""
         a = self.architecture
         x, near = batch.offsets[0], batch.neighbors[0]
         squares = _squares(_drawn_in(x) if a.wide else x)
-        # Neighbors of the whole region start with the weight that their distance gives them in the frames (`grouping`).
+        # With wide neighbors, attention starts with weights that fall with the distance.
         prior = -DISTANCE_PRIOR * (x * x).sum(2, keepdim=True).log1p() if a.wide else 0.0
         hidden = functional.relu(self._map("head_hidden", scalars))
         known = self._map("attend0_place", squares) + self._map("attend0_reader", scalars)[:, None]
@@ -126,7 +131,7 @@ class Network(nn.Module):
             share = functional.softplus(out[:, 6:] - 4.0)  # (N, heads), of each head in the sum
             means = attention.transpose(1, 2) @ x  # (N, heads, 3)
             weights = (attention * share[:, None]).sum(2, keepdim=True)
-            # As in the frames (`grouping`), half of the mean is taken off: (x - m / 2)(x - m / 2)' on average.
+            # As in `estimation.frames`, half of the mean is subtracted: the mean of (x - m / 2)(x - m / 2)'.
             moments = (weights * x).transpose(1, 2) @ x - 0.75 * (share[:, :, None] * means).transpose(1, 2) @ means
             B = matrices3.lower(out[:, :6], a.floor)
             L = matrices3.cholesky(moments + B @ B.transpose(1, 2), a.floor)
@@ -135,7 +140,7 @@ class Network(nn.Module):
     def scales(  # (N, 3)
         self, batch: GroupBatch, scalars: torch.Tensor, hidden: torch.Tensor, variances: torch.Tensor
     ) -> torch.Tensor:
-        """Standard deviations along the axes, in local spacings, stretched; from the variances before that, ascending."""
+        """Return the stretched standard deviations along the axes, in local spacings, from the ascending variances before it."""
         variances = variances.clamp_min(self.architecture.floor**4).to(hidden)
         if self.architecture.size:
             hidden = functional.relu(self._map("size_hidden", torch.cat([scalars, batch.context, variances.log()], dim=1)))
@@ -148,28 +153,28 @@ class Network(nn.Module):
 
 
 def _gather(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:  # (M, ...), (N, k) -> (N, k, ...)
-    """table[rows], whose gradient is summed in the same order every time: that of indexing is not, with several threads."""
+    """Return table[rows] with a deterministic gradient; with several threads, that of indexing is not."""
     return functional.embedding(rows, table.flatten(1)).unflatten(-1, table.shape[1:])
 
 
 def _squares(x: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N, k, 9)
-    """Offsets, their squares and products: pooled, they are the moments of the group."""
+    """Return offsets, their squares and their products. Pooled, these are the moments of the group."""
     return torch.cat([x, x * x, x * x.roll(1, 2)], dim=2)
 
 
 def _drawn_in(x: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N, k, 3)
-    """The same directions with lengths that grow as a logarithm: points of coarse levels are many radii away."""
+    """Compress lengths by asinh, keeping directions: points of coarse levels are many radii away."""
     length = (x * x).sum(2, keepdim=True).sqrt() + 1e-6
     return x * (length.asinh() / length)
 
 
 def _turn(vectors: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (M, k, V, 3), (M, 3, 3) -> (M, k, 3 V)
-    """Vectors of the common frame as the readers see them."""
+    """Rotate vectors from the common frame into those of the points that use them."""
     m, k, v, _ = vectors.shape
     return (vectors.reshape(m, k * v, 3) @ frames).reshape(m, k, 3 * v)
 
 
 def _logarithm(L: torch.Tensor) -> torch.Tensor:  # (N, 3, 3) -> (N, 6)
-    """L as six numbers of moderate size."""
+    """Return L as six numbers, with the logarithm of its diagonal."""
     x, y, z = (L[:, i, i].log() for i in range(3))
     return torch.stack([x, L[:, 1, 0], y, L[:, 2, 0], L[:, 2, 1], z], dim=1)

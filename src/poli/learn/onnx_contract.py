@@ -1,4 +1,4 @@
-"""What an exported model asks of its caller and what it gives: names, shapes, meanings. The file carries it as JSON."""
+"""Inputs and outputs of an exported model: names, shapes and meanings, stored in the file as JSON."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from poli.estimation.model import Model
 from poli.kdtree.neighborhoods import CELL
 
 ONNX_FORMAT = "poli onnx 2"
-_MANY = 1 << 40  # points: a cloud so large that no level has too few to search
+_MANY = 1 << 40  # points: a cloud large enough that every level has enough points to search
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output of the file."""
+    """An input or output of the exported model."""
 
     name: str
-    shape: tuple[str | int, ...]  # letters are free: N points, M1 of the next level, and so on
+    shape: tuple[str | int, ...]  # letters are variable: N points, M1 of the next level, and so on
     type: str
     meaning: str
 
@@ -27,12 +27,12 @@ OUTPUT = Argument("covariances", ("N", 3, 3), "float32", "square meters, calibra
 
 
 def contract(model: Model) -> dict[str, Any]:
-    """All that a caller has to know."""
+    """Return everything that a caller needs to know, as a JSON-compatible dictionary."""
     counts = neighbor_counts(model.architecture)
     return {
         "format": ONNX_FORMAT,
         "model": model.name,
-        "calibration": model.calibration,  # for information: the covariances have it already
+        "calibration": model.calibration,  # for information: the covariances already include it
         "cell": CELL,
         "near": counts,
         "least_points": max(k * CELL**level for level, k in enumerate(counts)) + 1,
@@ -43,11 +43,12 @@ def contract(model: Model) -> dict[str, Any]:
 
 
 def neighbor_counts(architecture: Architecture) -> list[int]:
-    """By level, how many nearest others every point needs."""
+    """Return, by level, how many nearest others every point needs."""
     return [k for k, _ in architecture.searches(_MANY)]
 
 
 def inputs(architecture: Architecture) -> list[Argument]:
+    """Return the inputs of an exported model, in order."""
     counts = neighbor_counts(architecture)
     origin = "the sensor" if architecture.sensor else "their centroid"
     arguments = [Argument("points", ("N", 3), "float32", f"meters, relative to {origin}: subtract it in double precision")]

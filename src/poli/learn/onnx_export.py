@@ -1,7 +1,8 @@
-"""A trained model as one ONNX file: given points and who is near whom, calibrated covariances. For runtimes in other languages.
+"""Export a trained model as one ONNX file, for runtimes in other languages: from points and neighbor indices to covariances.
 
-The file is a trace of the reference network, which stays the only definition of it. Thinning and searching stay outside, since no
-graph holds a tree; all that is arithmetic is inside. docs/export.md describes the contract, and the file carries it.
+The file is traced from the reference network, which remains the only definition. Thinning and neighbor search are left to the
+caller, since a graph cannot contain a tree; all arithmetic is in the graph. docs/export.md describes the inputs and outputs, and
+the file contains the description.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from poli.learn.tensor_grouping import Hierarchy, group_tensors
 
 try:
     import onnx
-    import onnxscript  # noqa: F401  (torch.onnx needs it, and would say so in its own words)
+    import onnxscript  # noqa: F401  (torch.onnx needs it, and its own error is less clear)
     import torch
 except ImportError:
     raise MissingExtra("poli.learn.onnx_export", "export") from None
@@ -37,7 +38,7 @@ def export_onnx(model: Model, path: str | os.PathLike[str]) -> None:
     """Write the model for clouds of any size; the contract is in the file's metadata, as JSON under `contract`."""
     path = Path(path)
     if path.suffix.lower() != ".onnx":
-        raise FormatError(f"{path}: an ONNX file is written; let its name end in .onnx")
+        raise FormatError(f"{path}: the output is an ONNX file; its name must end in .onnx")
     with atomic_path(path) as temporary:
         proto = _traced(model)
         onnx.helper.set_model_props(proto, {"contract": json.dumps(contract(model))})
@@ -46,7 +47,7 @@ def export_onnx(model: Model, path: str | os.PathLike[str]) -> None:
 
 
 class _Graph(torch.nn.Module):
-    """All that stands between the inputs of the file and its output: what `Model.covariances` computes."""
+    """The exported graph, from the inputs of the file to its output: the computation of `Model.covariances`."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
@@ -71,7 +72,7 @@ class _Graph(torch.nn.Module):
 
 def _traced(model: Model) -> onnx.ModelProto:
     arguments = inputs(model.architecture)
-    # Any sizes do for a trace, as long as no two agree by chance.
+    # Any sizes work for a trace, as long as no two are equal by chance.
     sizes = {f"M{level}" if level else "N": 400 // CELL**level + level for level in range(model.architecture.levels)}
     free = {letter: torch.export.Dim(letter, min=2) for letter in sizes}
     examples, dynamic = [], []
@@ -81,20 +82,20 @@ def _traced(model: Model) -> onnx.ModelProto:
         dynamic.append({axis: free[n] for axis, n in enumerate(argument.shape) if isinstance(n, str)})
     shapes = {"tensors": tuple(dynamic)}
     with _quiet():
-        # Exported first: left to do it itself, torch.onnx writes a file for clouds of one size rather than say what is in the way.
+        # Exported first: otherwise, on a problem, torch.onnx silently writes a file for clouds of one size instead of raising.
         graph = torch.export.export(_Graph(model).eval(), tuple(examples), dynamic_shapes=shapes, strict=False)
         program = torch.onnx.export(
             graph,
             input_names=[argument.name for argument in arguments],
             output_names=[OUTPUT.name],
-            dynamic_shapes=shapes,  # once more, for their letters
+            dynamic_shapes=shapes,  # again, for the names of the dimensions
             opset_version=_OPSET,
             dynamo=True,
             verbose=False,
         )
     assert program is not None
     proto = program.model_proto
-    for node in proto.graph.node:  # no notes on where in the source a node comes from: they name folders of this machine
+    for node in proto.graph.node:  # remove source locations: they contain folders of this machine
         node.ClearField("metadata_props")
         node.ClearField("doc_string")
     return proto
@@ -102,7 +103,7 @@ def _traced(model: Model) -> onnx.ModelProto:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter speaks of its own affairs; what goes wrong, it raises."""
+    """Silence the exporter's messages; errors are raised."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,7 +1,7 @@
 """Training pairs of objects: two clouds drawn independently from one surface, a measured pose, and nearest-neighbor matches.
 
-The paper's protocol (SD): N points each, unit sphere, rotations up to 60 degrees. One cloud Q, which the network sees, may be
-paired with several partners P: its grouping and its forward pass are the dear part, and every partner is another draw of residuals.
+The paper's protocol (SD): N points each, unit sphere, rotations up to 60 degrees. One cloud Q, the input of the network, may be
+paired with several partners P: grouping and forward pass of Q are expensive, and every partner is another draw of residuals.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from poli.se3 import measured, so3_exp
 
 @dataclass(frozen=True)
 class PairConfig:
-    points: tuple[int, ...] = (500, 1000)  # N of a step is drawn from these
-    clouds: int = 1  # Q's a step, of the most points; of fewer points there are more, so that every step has about as many points
-    partners: int = 1  # P's a Q
-    # Points of P over points of Q, while shapes are learned. A dense partner, as if of several scans, lies nearer to the surface
-    # and teaches better where it runs; sizes are learned afterwards, from partners as dense as Q (`ScheduleConfig.settle`).
+    """How pairs of clouds are drawn from objects."""
+
+    points: tuple[int, ...] = (500, 1000)  # the N of a step is drawn from these
+    clouds: int = 1  # Q per step at the largest N; more at smaller N, so that every step has about the same number of points
+    partners: int = 1  # P per Q
+    # Points of P over points of Q while shapes are trained. A dense partner, like several merged scans, is closer to the surface
+    # and defines it better; sizes are trained afterwards, on partners as dense as Q (`ScheduleConfig.settle`).
     partner_density: float = 1.0
     max_rotation: float = 60.0  # degrees, between P and Q
-    translation_noise: float = 0.0  # standard deviation of the measured pose, an axis, in radii of the object
-    rotation_noise: float = 0.0  # degrees, an axis
-    max_distance: float | None = None  # matches farther than this under the measured pose do not count
+    translation_noise: float = 0.0  # standard deviation of the measured pose per axis, in radii of the object
+    rotation_noise: float = 0.0  # degrees per axis
+    max_distance: float | None = None  # matches farther apart than this under the measured pose are ignored
 
     def __post_init__(self) -> None:
         if not self.points or min(self.points) < LEAST_POINTS:
-            raise InputError(f"pairs.points is {self.points}; give numbers of at least {LEAST_POINTS}")
+            raise InputError(f"pairs.points is {self.points}; expected a list of numbers of at least {LEAST_POINTS}")
         if self.clouds < 1 or self.partners < 1:
             raise InputError("pairs.clouds and pairs.partners must be at least 1")
         if not self.partner_density >= 1.0:
@@ -50,15 +52,17 @@ class PairConfig:
 
 @dataclass(frozen=True)
 class PairBatch:
-    groups: GroupBatch  # of the clouds, one behind the other
+    """The training data of one step."""
+
+    groups: GroupBatch  # of the clouds, concatenated
     partners: int
-    matches: Matches  # clouds * partners rows, those of a cloud together
+    matches: Matches  # clouds * partners rows, those of a cloud adjacent
     T_true: np.ndarray  # (clouds * partners, 4, 4)
     normals: np.ndarray  # (clouds, N, 3), of the surface at Q: for validation, never for training
     coverage: float  # fraction of the points of Q that have a match
-    # By how much residuals are smaller than those of a partner as sparse as the cloud, of each row. L is divided by it before it is
-    # compared with them, so that it is always of the size that it has to be in the end.
-    shrink: np.ndarray | None = None  # (clouds * partners,); None: not at all
+    # Factor per row by which residuals are smaller than those of a partner as sparse as the cloud. L is divided by it before it is
+    # compared with the residuals, so that L always has its final size.
+    shrink: np.ndarray | None = None  # (clouds * partners,); None: one
 
 
 def draw_pairs(
@@ -67,7 +71,7 @@ def draw_pairs(
     architecture: Architecture,
     rng: np.random.Generator,
 ) -> PairBatch:
-    """A step's batch; the same generator state gives the same batch."""
+    """Draw the batch of a step; the same generator state gives the same batch."""
     count = int(rng.choice(config.points))
     groupings, normals, sources, targets, weights, noisy, true = [], [], [], [], [], [], []
     for _ in range(max(1, round(config.clouds * max(config.points) / count))):
@@ -78,7 +82,7 @@ def draw_pairs(
         for _ in range(config.partners):
             p, _ = mesh.sample(round(config.partner_density * count), rng)
             T_true, T_measured = _poses(config, rng)
-            p = (p - T_true[:3, 3]) @ T_true[:3, :3]  # into a frame of its own, so that T_true leads back
+            p = (p - T_true[:3, 3]) @ T_true[:3, :3]  # into its own frame, so that T_true maps it back
             seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
             distance, nearest = KDTree(seen).nearest(1, q)
             sources.append(p[nearest[:, 0]])
@@ -92,7 +96,7 @@ def draw_pairs(
 
 
 def _poses(config: PairConfig, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """The true pose T_q_p, and what was measured of it."""
+    """Draw the true pose T_q_p and the measured one."""
     axis = rng.standard_normal(3)
     T_true = np.eye(4)
     T_true[:3, :3] = so3_exp(np.deg2rad(config.max_rotation) * rng.random() * axis / np.linalg.norm(axis))

@@ -1,4 +1,4 @@
-"""What a LiDAR run is trained on: simulated worlds, recorded datasets, or both."""
+"""The training data of a LiDAR run: simulated worlds, recorded datasets, or both."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from poli.data.simulate.places import PLACES
 from poli.data.simulate.sensor import SENSORS
 from poli.errors import InputError
 
-WORLDS_A_SEED = 10_000  # a run's worlds are those from seed * 10,000 on
+WORLDS_A_SEED = 10_000  # a run's worlds start at seed * 10,000
 
 
 @dataclass(frozen=True)
 class ScanConfig:
-    """Simulated worlds to drive through, and how pairs are made of scans."""
+    """Simulated worlds to drive through, and how pairs are made from scans."""
 
     worlds: int = 80
     stations: int = 4  # spots in each world
-    sensors_each: int = 2  # sensors that take a pair at each spot
+    sensors_each: int = 2  # sensors that record a pair at each spot
     places: tuple[str, ...] = ()  # kinds of place; all if empty
     sensors: tuple[str, ...] = (*SENSORS, "any")  # `any`: a random table of beams
     validation_worlds: int = 10
-    datasets: tuple[str, ...] = ()  # recorded sequences with poses, of any kind that poli.dataset knows
-    voxels: tuple[float, ...] = (0.2, 2.0)  # meters: the least and the largest, drawn evenly in logarithm
-    raw_share: float = 0.1  # of the pairs are not voxelized
-    points: int = 4096  # of a cloud at most: a sector of the scan
-    clouds: int = 1  # a step
-    survey_voxel: float = 0.2  # meters, of the survey that is the partner while shapes are learned
-    rotation_noise: float = 0.1  # of the measured pose, degrees an axis
-    translation_noise: float = 0.02  # meters an axis
-    # One sigma of the faults that no simulated sensor has, when sizes are learned; each cloud draws its own share of them. Real
-    # beams are off by a constant each, and real ranges scatter more than data sheets say.
+    datasets: tuple[str, ...] = ()  # recorded sequences with poses, of any kind that poli.dataset supports
+    voxels: tuple[float, ...] = (0.2, 2.0)  # meters: the smallest and the largest; sizes are drawn log-uniformly
+    raw_share: float = 0.1  # fraction of the pairs that are not voxelized
+    points: int = 4096  # maximum per cloud: a sector of the scan
+    clouds: int = 1  # per step
+    survey_voxel: float = 0.2  # meters, of the survey that is the partner while shapes are trained
+    rotation_noise: float = 0.1  # of the measured pose, degrees per axis
+    translation_noise: float = 0.02  # meters per axis
+    # One sigma of errors that simulated sensors do not have, used while sizes are trained; each cloud draws its own magnitude. Real
+    # beams have a constant range error each, and real ranges scatter more than data sheets say.
     beam_bias: float = 0.0  # meters
     extra_noise: float = 0.0  # meters
-    max_distance: float = 2.0  # meters, or as many voxels if that is more: farther points are no match
-    blind: float = 0.06  # share of the clouds that are not told where the sensor is; as many not which way is up, nor either
+    max_distance: float = 2.0  # meters, or voxels if that is more: points farther apart do not match
+    blind: float = 0.06  # fraction of the clouds without sensor position; the same fraction without up, and without either
 
     def __post_init__(self) -> None:
         for kind in self.places:
             if kind not in PLACES:
-                raise InputError(f"scans.places: {kind!r}; known are {', '.join(PLACES)}")
+                raise InputError(f"scans.places: unknown {kind!r}; expected some of {', '.join(PLACES)}")
         for name in self.sensors:
             if name not in SENSORS and name != "any":
-                raise InputError(f"scans.sensors: {name!r}; known are {', '.join(SENSORS)} and any")
+                raise InputError(f"scans.sensors: unknown {name!r}; expected some of {', '.join(SENSORS)} and any")
         if not 0 <= self.worlds <= WORLDS_A_SEED or self.worlds + len(self.datasets) < 1:
-            raise InputError("scans: ask for worlds or name datasets; there is nothing to train on")
+            raise InputError("scans: nothing to train on; set scans.worlds or scans.datasets")
         if min(self.stations, self.sensors_each, self.clouds) < 1 or self.points < 64 or not self.sensors:
             raise InputError("scans: stations, sensors_each and clouds must be at least 1, points at least 64; name a sensor")
         if not self.voxels or not all(v > 0 for v in self.voxels) or min(self.survey_voxel, self.max_distance) <= 0:

@@ -1,8 +1,8 @@
 """Training pairs of scans: a voxelized sector of one scan, its partner, a measured pose, and nearest-neighbor matches.
 
-While shapes are learned, the partner of a simulated scan is a survey of the same spot, denser than the scan and without noise: it
-lies on the surface and says where it runs. When sizes are learned it is the sensor's next sweep, as sparse and noisy, with its
-occlusions, mixed returns and moving cars: that is what covariances are to predict. Recorded scans have the next sweep only.
+While shapes are trained, the partner of a simulated scan is a survey of the same spot, which is denser than the scan, free of noise
+and exactly on the surface. While sizes are trained, it is the sensor's next sweep, equally sparse and noisy, with its occlusions,
+mixed returns and moving cars: these are the residuals that covariances must predict. Recorded scans only have the next sweep.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from poli.data.simulate.places import PLACES
 from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Viewpoint, group
+from poli.estimation.arrangement import Viewpoint
+from poli.estimation.grouping import group
 from poli.kdtree.tree import KDTree
 from poli.learn.config import resolve
 from poli.learn.groups import GroupBatch
@@ -42,7 +43,7 @@ _ELEVATION_BINS = 512  # over all elevations: a third of a degree near the horiz
 
 
 class ScanSource:
-    """Batches of given pairs. `growth` as in `Source`."""
+    """Batches drawn from given pairs. `growth` as in `Source`."""
 
     def __init__(
         self,
@@ -50,12 +51,12 @@ class ScanSource:
         architecture: Architecture,
         pairs: Sequence[ScanPair],
         held_out: Sequence[ScanPair] = (),
-        growth: float | None = 0.0,  # `PairBatch.shrink` takes care of it
+        growth: float | None = 0.0,  # zero: `PairBatch.shrink` accounts for it
     ) -> None:
         self._config, self._architecture = config, architecture
         self._pairs, self._held_out, self._growth = pairs, held_out, growth
         if not self._pairs:
-            raise InputError("scans: no pair of scans was found to train on")
+            raise InputError("scans: no pair of scans to train on; check scans.worlds and scans.datasets")
 
     def draw(self, rng: np.random.Generator, settling: bool) -> PairBatch:
         chosen = [self._pairs[int(rng.integers(len(self._pairs)))] for _ in range(self._config.clouds)]
@@ -75,7 +76,7 @@ class ScanSource:
 def recorded_scans(
     config: ScanConfig, architecture: Architecture, seed: int, beside: Path, out: Path, made: Callable[[int, int], None]
 ) -> ScanSource:
-    """Of the worlds that the configuration asks for, recorded into `out`, and the datasets that it names."""
+    """Return the source for a configuration: its simulated worlds, recorded into `out`, and its datasets."""
     first, total = seed * WORLDS_A_SEED, config.worlds + config.validation_worlds
     seeds = [first + i for i in range(config.worlds)] + [VALIDATION_SEEDS + i for i in range(config.validation_worlds)]
     recorded = _record(config, seeds, out / "worlds", lambda n: made(n, total))
@@ -88,6 +89,7 @@ def recorded_scans(
 def draw_scans(
     pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, settling: bool
 ) -> PairBatch:
+    """Draw the batch of a step from pairs of scans; the same generator state gives the same batch."""
     if settling:
         pairs = [_with_faults(pair, config, rng) for pair in pairs]
     clouds = [_cloud(pair, config, rng, settling) for pair in pairs]
@@ -96,13 +98,13 @@ def draw_scans(
     for cloud in clouds:
         q = sector(cloud.scan, count, rng)
         points = q.points.astype(np.float64)
-        # While shapes are learned, a voxel is matched where one of its beams met the surface, without noise. The mean of a bent
-        # piece lies off the surface, and noise and mixed returns are wrong along the ray: poles and edges would seem thick where
-        # they are thinnest. How large all that is, sizes learn afterwards.
+        # While shapes are trained, the target of a voxel is a noise-free return on the surface. The mean of a curved patch is off
+        # the surface, and noise and mixed returns are errors along the ray: poles and edges would seem thick where they are
+        # thinnest. Sizes are trained afterwards and include all of this.
         targets = points if settling else cloud.returns[q.fields["row"]].astype(np.float64)
         p, T_true, shrink = _partner(cloud, config, settling)
         T_measured = T_true
-        if cloud.pair.covariance is None:  # nobody measured it, so that it is ours to err
+        if cloud.pair.covariance is None:  # an exact pose: add noise
             T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
         seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
         distance, nearest = KDTree(seen).nearest(1, targets)
@@ -114,7 +116,7 @@ def draw_scans(
     gammas = [pair.covariance for pair in pairs if pair.covariance is not None]
     if 0 < len(gammas) < len(pairs):
         raise InputError(
-            "pairs of scans: some have a covariance of their pose and some have none; give it to all of a source, or none"
+            "pairs of scans: some have a pose covariance and some have none; give it for all pairs of a source, or for none"
         )
     matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, noisy)))
     if gammas:
@@ -125,9 +127,9 @@ def draw_scans(
 @dataclass(frozen=True)
 class _Cloud:
     pair: ScanPair
-    scan: Scan  # Q, voxelized; fields: `row` of the return that stands for each point, `true` normals
-    returns: np.ndarray  # (R, 3) of the whole scan, exact if they are known
-    voxel: float  # meters; 0: none
+    scan: Scan  # Q, voxelized; fields: `row` of a return in each point's voxel, `true` normals
+    returns: np.ndarray  # (R, 3) of the whole scan, noise-free if known
+    voxel: float  # meters; 0: not voxelized
     pick: VoxelPick
 
 
@@ -144,7 +146,7 @@ def _cloud(pair: ScanPair, config: ScanConfig, rng: np.random.Generator, settlin
 
 
 def _with_faults(pair: ScanPair, config: ScanConfig, rng: np.random.Generator) -> ScanPair:
-    """Both scans as a worse copy of the sensor would have taken them: beams, told apart by elevation, with errors of their own."""
+    """Add sensor errors to both scans: range noise, and a constant range error per beam (distinguished by elevation)."""
     if not (config.beam_bias or config.extra_noise):
         return pair
     bias = abs(rng.normal(0.0, config.beam_bias)) * rng.standard_normal(_ELEVATION_BINS)
@@ -160,7 +162,7 @@ def _stretched(scan: Scan, bias: np.ndarray, noise: float, rng: np.random.Genera
 
 
 def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
-    """`count` points side by side in azimuth, from a random direction on: a narrower scan with its whole depth."""
+    """Return `count` points that are contiguous in azimuth, from a random direction on, at all ranges."""
     if len(scan) <= count:
         return scan
     around = np.arctan2(scan.points[:, 1], scan.points[:, 0])
@@ -169,7 +171,7 @@ def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
 
 
 def _partner(cloud: _Cloud, config: ScanConfig, settling: bool) -> tuple[np.ndarray, np.ndarray, float]:  # (P, 3), (4, 4)
-    """The partner's points, the pose from it to the cloud, and how much denser it is."""
+    """Return the partner's points, its pose T_cloud_partner, and how much denser it is."""
     pair = cloud.pair
     if settling or pair.survey is None:
         p = voxel_downsample(pair.p, cloud.voxel, cloud.pick) if cloud.voxel else pair.p
@@ -180,14 +182,14 @@ def _partner(cloud: _Cloud, config: ScanConfig, settling: bool) -> tuple[np.ndar
 
 
 def _sight(config: ScanConfig, rng: np.random.Generator) -> Viewpoint:
-    """Mostly all is known; some clouds are not told where the sensor is, or which way is up, or neither."""
+    """Draw the viewpoint: mostly complete, sometimes without sensor position, up direction, or both."""
     viewpoint, up = np.zeros(3), np.array([0.0, 0.0, 1.0])
     draw = rng.random() / max(config.blind, 1e-12)
     return Viewpoint(None if draw < 2.0 else viewpoint, None if 1.0 < draw < 3.0 else up)
 
 
 def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable[[int], None]) -> list[list[ScanPair]]:
-    """Drive through all worlds, one process a core. What was recorded is kept, for when the run goes on."""
+    """Record all worlds, one process per core. Recordings are kept on disk for resumed runs."""
     keep.mkdir(parents=True, exist_ok=True)
     kinds = config.places or PLACES
     jobs = [(keep, kinds[seed % len(kinds)], seed, config.stations, config.sensors, config.sensors_each) for seed in seeds]
@@ -212,7 +214,7 @@ def _record_world(job: tuple[Path, str, int, int, tuple[str, ...], int]) -> list
 
 
 def _dataset_pairs(path: str) -> list[ScanPair]:
-    """Consecutive scans of a recorded sequence."""
+    """Return pairs of consecutive scans of a recorded sequence."""
     sequence = dataset("auto", path)
     if sequence.poses is None:
         raise InputError(f"{path}: this sequence has no poses; training needs measured poses")

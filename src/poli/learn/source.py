@@ -1,4 +1,4 @@
-"""Where the batches of a run come from: objects, or scans."""
+"""The source of a run's batches: objects or scans."""
 
 from __future__ import annotations
 
@@ -21,26 +21,33 @@ _VALIDATION_SEED = 7
 
 
 class Source(Protocol):
+    """A source of training and validation batches."""
+
     def draw(self, rng: np.random.Generator, settling: bool) -> PairBatch:
-        """A step's batch; the same generator state gives the same batch. Settling: partners as dense as the clouds."""
+        """Draw a batch; the same generator state gives the same batch. If `settling`, partners are as dense as the clouds."""
 
     def held_out(self, draws: int) -> Iterator[PairBatch]:
-        """One cloud a batch with a partner as dense, of surfaces that are not trained on; the same every time."""
+        """Yield batches of one cloud with an equally dense partner, of held-out surfaces; always the same ones."""
 
     @property
     def growth(self) -> float | None:
-        """By how much squared distances between matches grow, about, when partners become as sparse as the clouds; None: sizes are
-        about right already, and go on from where they are."""
+        """Approximate log growth of squared match distances when partners become as sparse as the clouds.
+
+        None: sizes are about right already and are not reset."""
 
 
 def open_source(config: TrainConfig, beside: Path, out: Path, made: Callable[[int, int], None]) -> Source:
-    """File names in the configuration count from `beside`; what is worth keeping is kept in `out`; `made` hears how far it is."""
+    """Open the source of a configuration.
+
+    File names in the configuration are relative to `beside`; recordings are kept in `out`; `made` receives the progress."""
     if config.scans is not None:
         return recorded_scans(config.scans, config.architecture, config.seed, beside, out, made)
     return ObjectSource(config, beside, made)
 
 
 class ObjectSource:
+    """Batches of clouds drawn from meshes."""
+
     def __init__(self, config: TrainConfig, beside: Path, made: Callable[[int, int], None]) -> None:
         self._config = config
         self._surfaces = training_surfaces(config.data, config.seed, beside, lambda n: made(n, config.data.procedural))

@@ -1,4 +1,4 @@
-"""The meshes of a run: read from files, or made by the modeller in parallel."""
+"""The meshes of a run: read from files, or generated in parallel."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.learn.config import SHAPES_A_SEED, DataConfig, resolve
 from poli.threads import thread_count
 
-VALIDATION_SEEDS = 1_000_000  # shapes from here on are never trained on: seeds of runs are below 100
+VALIDATION_SEEDS = 1_000_000  # shapes from here on are never trained on: run seeds are below 100
 
 
 @dataclass(frozen=True)
 class Surfaces:
-    """What to draw from: `pick` chooses a mesh, from the files with probability `file_share`."""
+    """Meshes to draw from: `pick` chooses one, from the files with probability `file_share`."""
 
     procedural: tuple[Mesh, ...]
     files: tuple[Mesh, ...]
@@ -31,12 +31,13 @@ class Surfaces:
 
 
 def training_surfaces(config: DataConfig, seed: int, beside: Path, made: Callable[[int], None]) -> Surfaces:
-    """File names count from `beside`; `made` hears how many shapes there are."""
-    files = _read(config.meshes, beside)  # first: a wrong name should not wait for the shapes
+    """Return the training meshes. File names are relative to `beside`; `made` receives the number of shapes so far."""
+    files = _read(config.meshes, beside)  # first, so that a wrong name is reported before shapes are generated
     return Surfaces(_procedural(config.procedural, seed * SHAPES_A_SEED, config.resolution, made), files, config.mesh_share)
 
 
 def validation_surfaces(config: DataConfig, beside: Path) -> tuple[Mesh, ...]:
+    """Return the held-out meshes."""
     files = _read(config.validation_meshes, beside)
     return _procedural(config.validation_procedural, VALIDATION_SEEDS, config.resolution, lambda n: None) + files
 

@@ -1,6 +1,6 @@
-"""What `estimation.grouping` makes of a cloud, in torch operations that a graph can hold; who is kept and who is near, it is told.
+"""`estimation.grouping` in torch operations that can be exported as a graph; thinned levels and neighbors are inputs.
 
-Offsets are float32, as the points are; frames, whose axes a rounding may turn, are found in float64.
+Offsets are float32, like the points; frames, whose axes are sensitive to rounding, are computed in float64.
 """
 
 from __future__ import annotations
@@ -15,29 +15,30 @@ from poli.kdtree.neighborhoods import CANDIDATES
 from poli.learn.groups import GroupBatch
 from poli.learn.matrices3 import eigh3
 
-_SMALLEST_RADIUS = 1e-15  # groups of duplicates have less; squares of what is divided by it are float32
+_SMALLEST_RADIUS = 1e-15  # only groups of duplicates have less; squares of quotients by it stay finite in float32
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """The levels of a cloud: which points each keeps of the level below, and who is near whom."""
+    """The levels of a cloud: the points that each keeps of the level below, and the neighbors."""
 
-    near: tuple[torch.Tensor, ...]  # by level: (M, k) int64, the nearest others of the level itself, nearest first
+    near: tuple[torch.Tensor, ...]  # by level: (M, k) int64, the nearest others within the level, nearest first
     centers: tuple[torch.Tensor, ...]  # from level 1 on: (M,) int64, into the level below
-    leads: tuple[torch.Tensor, ...]  # from level 1 on: int64, for every point of the level below, who of this one leads its cell
+    leads: tuple[torch.Tensor, ...]  # from level 1 on: int64, for every point of the level below, its cell's lead in this level
 
 
 def group_tensors(
-    points: torch.Tensor,  # (N, 3) float32, seen from the sensor if the architecture is told of one
+    points: torch.Tensor,  # (N, 3) float32, relative to the sensor if the architecture uses it
     up: torch.Tensor | None,  # (3,) unit
     hierarchy: Hierarchy,
     architecture: Architecture,
 ) -> GroupBatch:
+    """Compute the network's input from points and their hierarchy."""
     near, centers = hierarchy.near, hierarchy.centers
     levels, sizes = range(architecture.levels), architecture.neighbors
     itself = torch.arange(points.shape[0], device=points.device)
-    origins, led = [itself], itself  # which points of the cloud a level keeps; who of the level leads a point of the cloud
-    wide = []  # points of the cloud that all points of a cell hear of through their lead: (N, count) by level
+    origins, led = [itself], itself  # the points of the cloud that a level keeps; the lead in the level of each point
+    wide = []  # neighbors of the lead, shared by all points of a cell: (N, count) by level
     for level in levels[1:]:
         origins.append(origins[-1][centers[level - 1]])
         led = hierarchy.leads[level - 1][led]
@@ -69,13 +70,15 @@ def group_tensors(
 
 
 def _seen(x: torch.Tensor, frames: torch.Tensor, radii: torch.Tensor) -> torch.Tensor:  # (M, k, 3), (M, 3, 3), (M,) -> (M, k, 3)
-    """Offsets in the frames and radii of those who see them, none beyond the horizon."""
+    """Return offsets in the frames and radii of the points, clipped to the horizon."""
     seen = x @ frames / radii[:, None, None]
     return seen * (HORIZON / seen.square().sum(2, keepdim=True).sqrt().clamp_min(1e-30)).clamp_max(1.0)
 
 
 def _sensor_frames(rays: torch.Tensor, up: torch.Tensor) -> torch.Tensor:  # (N, 3), (3,) -> (N, 3, 3)
-    """Away from the sensor in the horizontal, across, and up; straight above or below it, the first is any horizontal direction."""
+    """Return frames with axes horizontally away from the sensor, across, and up.
+
+    Straight above or below the sensor, the first is any horizontal direction."""
     flattest = torch.arange(3, device=up.device) == up.abs().argmin()  # the axis, as a vector
     spare = torch.linalg.cross(up, flattest.to(up))
     upright = up.expand_as(rays)
@@ -86,7 +89,7 @@ def _sensor_frames(rays: torch.Tensor, up: torch.Tensor) -> torch.Tensor:  # (N,
 
 
 def _principal_frames(offsets: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N, 3, 3)
-    """Principal axes of these neighbors, thinnest last; weights and moments as in `estimation.frames`."""
+    """Return the principal axes of these neighbors, thinnest last; weights and moments as in `estimation.frames`."""
     squared = offsets.square().sum(dim=2)  # (N, k)
     spread = squared.mean(dim=1, keepdim=True)
     weights = (squared / torch.where(spread > 0.0, spread, torch.ones_like(spread)) + 1e-3) ** -1.5
@@ -100,7 +103,7 @@ def _principal_frames(offsets: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N
 def _context(  # (N, c)
     radii: torch.Tensor, frames: torch.Tensor, rays: torch.Tensor, up: torch.Tensor | None, architecture: Architecture
 ) -> torch.Tensor:
-    """What a point is told beside its group, as in `estimation.frames`."""
+    """Return the additional inputs per point, as in `estimation.frames`."""
     told = [radii.log()[:, None].clamp(-TOLD, TOLD)] if architecture.log_scale else []
     if up is not None:
         length = rays.square().sum(dim=1, keepdim=True).sqrt().clamp_min(1e-3)
@@ -112,7 +115,7 @@ def _context(  # (N, c)
 def _interpolation(
     hierarchy: Hierarchy, positions: list[torch.Tensor], radii: list[torch.Tensor], level: int, count: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # (M, count), (M, count), (M, count, 3) meters
-    """The nearest of a point's lead and of that one's neighbors, their weights, by inverse distance, and their offsets."""
+    """Return the nearest among a point's lead and the lead's neighbors, their inverse-distance weights, and their offsets."""
     lead, near = hierarchy.leads[level], hierarchy.near[level + 1][:, :CANDIDATES]
     candidates = torch.cat([lead[:, None], near[lead]], dim=1)
     x = positions[level + 1][candidates] - positions[level][:, None]

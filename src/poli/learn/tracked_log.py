@@ -1,4 +1,4 @@
-"""A log without ground truth as pairs to learn from: odometry says where the scans were taken, and how surely."""
+"""Training pairs from a log without ground truth, with poses and covariances from odometry."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from poli.se3 import adjoint, inverse
 from poli.validation import real_array
 
 LEAST_PAIRS = 10
-_FARTHEST_ON = 5  # scans from one to its partner
-_LEAST_POINTS = 64  # of a scan that is learned from
-_STANDING = 0.02  # meters between scans: from one place, a sensor sees the same spots again, and all surfaces seem thin
-_HELD_OUT = 0.2  # of the pairs, the last
-# What the covariances of odometry do not know of (motion within a scan, the timing of beams): one sigma an axis.
+_FARTHEST_ON = 5  # maximum number of scans from one to its partner
+_LEAST_POINTS = 64  # of a scan used for training
+_STANDING = 0.02  # meters between scans: a standing sensor hits the same spots again, and all surfaces seem thin
+_HELD_OUT = 0.2  # the last fraction of the pairs
+# Errors that the covariances of odometry do not include (motion within a scan, beam timing): one sigma per axis.
 _ROTATION_FLOOR = math.radians(0.02)
 _TRANSLATION_FLOOR = 0.003  # meters
 
@@ -31,7 +31,7 @@ class _Uncertain(Protocol):
 
 
 class TrackedScan(Protocol):
-    """What odometry tells of a scan. `tasks.odometry.Step` is one."""
+    """Odometry's result for a scan, such as `tasks.odometry.Step`."""
 
     @property
     def T_world_scan(self) -> np.ndarray: ...  # (4, 4)
@@ -43,17 +43,17 @@ class TrackedScan(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TrackedLog:
-    """Scans in their own frames, and what odometry says of them."""
+    """Scans in their own frames, with the results of odometry."""
 
     name: str
-    scans: Sequence[Scan]  # M of them; read when they are needed
+    scans: Sequence[Scan]  # M scans, read on demand
     poses: np.ndarray  # (M, 4, 4) T_world_scan
     covariances: np.ndarray  # (M, 6, 6) of the tangents (rotation, translation) of T_world_scan Exp(xi)
     trusted: np.ndarray  # (M,) bool
 
     @staticmethod
     def of(name: str, scans: Sequence[Scan], steps: Sequence[TrackedScan]) -> TrackedLog:
-        # Where the first scan is, is the world, and that is no error of its own. What is not trusted is not asked.
+        # The first scan defines the world frame, so its covariance is zero. Covariances of untrusted scans are not used.
         covariances = [
             step.alignment.covariance if step.trusted and step.alignment is not None else np.zeros((6, 6)) for step in steps
         ]
@@ -74,12 +74,12 @@ class TrackedLog:
 
     @property
     def steps(self) -> np.ndarray:  # (K,)
-        """Rows of the scans that are trusted, as the next one is, and between which the sensor moved."""
+        """Rows of the trusted scans whose next scan is trusted, and between which the sensor moved."""
         return np.flatnonzero(self.trusted[:-1] & self.trusted[1:] & (self._moves >= _STANDING))
 
     @property
     def meters(self) -> float:
-        """Driven in those steps."""
+        """Distance driven in those steps."""
         return float(self._moves[self.steps].sum())
 
     @property
@@ -87,16 +87,16 @@ class TrackedLog:
         return np.linalg.norm(np.diff(self.poses[:, :3, 3], axis=0), axis=1)
 
     def pairs(self, max_scans: int, reach: float) -> tuple[list[ScanPair], list[ScanPair]]:
-        """Pairs to learn from, both ways round, and consecutive scans of the log's last fifth to judge by; no scan is in both.
+        """Return training pairs, in both directions, and held-out pairs of consecutive scans of the log's last fifth.
 
-        `max_scans` scans at most begin a pair, evenly spaced. Their partners are the next scan and, of the four after it, those no
-        farther than `reach` meters: what hardly moved learns too little of what it sees from elsewhere.
+        No scan is in both. At most `max_scans` scans, evenly spaced, start a pair. Their partners are the next scan and those of
+        the four after it within `reach` meters: pairs with little motion alone say too little about views from elsewhere.
         """
         steps = self.steps
         if len(steps) < LEAST_PAIRS:
             raise InputError(
-                f"{self.name}: odometry trusts {len(steps)} pairs of consecutive scans on the move, of {len(self.scans)} scans; "
-                f"{LEAST_PAIRS} are needed: give a longer log, drop the vehicle's own returns (--min-range), or try another --voxel"
+                f"{self.name}: odometry trusts {len(steps)} pairs of consecutive scans in motion, of {len(self.scans)} scans; "
+                f"{LEAST_PAIRS} are needed: use a longer log, drop returns of the vehicle (--min-range), or try another --voxel"
             )
         steps = steps[np.unique(np.linspace(0, len(steps) - 1, min(max_scans, len(steps))).round().astype(int))]
         count = round(_HELD_OUT * len(steps))
@@ -106,19 +106,19 @@ class TrackedLog:
         learned = read.pairs(both for q, p in chosen for both in ((q, p), (p, q)))
         held_out = read.pairs((int(q), int(q) + 1) for q in steps[-count:])
         if not learned or not held_out:
-            raise InputError(f"{self.name}: hardly any scan has {_LEAST_POINTS} points; see what is in the data, and --min-range")
+            raise InputError(f"{self.name}: too few scans have {_LEAST_POINTS} points; check the data and --min-range")
         return learned, held_out
 
     def _partners(self, q: int, reach: float) -> Iterator[int]:
         for p in range(q + 1, min(q + _FARTHEST_ON, len(self.scans) - 1) + 1):
-            if not self.trusted[p]:  # what comes after may be in a world of its own
+            if not self.trusted[p]:  # later scans may be in another world frame
                 return
             if p == q + 1 or np.linalg.norm(self.poses[p, :3, 3] - self.poses[q, :3, 3]) <= reach:
                 yield p
 
 
 class _Reader:
-    """A scan that is in several pairs is read once."""
+    """Reads pairs; a scan that is in several pairs is read once."""
 
     def __init__(self, log: TrackedLog) -> None:
         self._log = log
@@ -147,7 +147,7 @@ def relative_pose(
     covariance_q: np.ndarray,  # (6, 6)
     covariance_p: np.ndarray,  # (6, 6)
 ) -> tuple[np.ndarray, np.ndarray]:  # (4, 4), (6, 6)
-    """T_q_p and its Gamma: each scan errs by itself, and no pose is known better than to 0.02 degrees and 3 mm an axis."""
+    """Return T_q_p and its Gamma; errors of the scans are independent, and at least 0.02 degrees and 3 mm per axis."""
     T_q_p = inverse(T_world_q) @ T_world_p
     moved = adjoint(inverse(T_q_p))  # Exp(-a) T = T Exp(-Ad(T^-1) a)
     gamma = moved @ covariance_q @ moved.T + covariance_p

@@ -40,7 +40,7 @@ _PATIENCE = 20  # steps in a row without a usable gradient before the run gives 
 
 @dataclass(frozen=True)
 class StepReport:
-    """A row of `log.csv`: likelihood terms a match, and milliseconds of the step's parts; those of the first process."""
+    """A row of `log.csv`: likelihood terms per match, and milliseconds of the parts of the step, in the first process."""
 
     step: int
     loss: float
@@ -50,16 +50,16 @@ class StepReport:
     certified: float
     skipped: int  # problems without a certificate since the start
     coverage: float
-    gradient: float  # its norm before clipping
+    gradient: float  # norm before clipping
     learning_rate: float
-    grouping_ms: float  # sampling, grouping and matching; runs beside the rest
+    grouping_ms: float  # sampling, grouping and matching, in parallel to the rest
     network_ms: float
     layer_ms: float
     backward_ms: float
 
 
 class Listener:
-    """Hears how a run goes. The command line's draws a progress bar; this one keeps silent."""
+    """Receives the progress of a run. This one does nothing; the command line's draws a progress bar."""
 
     def shapes(self, made: int, total: int) -> None: ...
 
@@ -80,8 +80,8 @@ def train(
 ) -> Path:
     """Train to the end of the schedule, from the folder's checkpoint if it has one, and return the path of the model.
 
-    File names in the configuration count from the folder `beside`, the current one if not given. Batches come from `source`, or
-    from what the configuration names.
+    File names in the configuration are relative to the folder `beside`, by default the current one. Batches are drawn from
+    `source`, by default from the data in the configuration.
     """
     beside = beside or Path()
     if config.initial:
@@ -95,18 +95,20 @@ def train(
 
 @contextmanager
 def _alone_in(out: Path, rank: int) -> Iterator[None]:
-    """The first process of a run holds the folder for all of them."""
+    """Lock the folder; the first process of a run does so for all."""
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     if rank:
         yield
         return
-    with sole_user(out, f"{out}: another training is running in this folder; wait for it to end, or choose another folder"):
+    with sole_user(out, f"{out}: another training run is using this folder; wait for it to end, or choose another folder"):
         yield
 
 
 @dataclass(frozen=True)
 class Processes:
+    """This process's rank, the number of processes, and its device."""
+
     rank: int
     world: int
     device: torch.device
@@ -114,7 +116,7 @@ class Processes:
 
 @contextmanager
 def process_group() -> Iterator[Processes]:
-    """This process among its fellows. `torchrun` sets the environment that says how many there are."""
+    """Join the process group. `torchrun` sets the number of processes in the environment."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     cuda = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
@@ -129,6 +131,8 @@ def process_group() -> Iterator[Processes]:
 
 
 class Run:
+    """A training run in a folder."""
+
     def __init__(self, config: TrainConfig, out: Path, listener: Listener, fresh: bool, processes: Processes, beside: Path) -> None:
         self.config, self.out, self.listener, self.beside = config, out, listener, beside
         self.rank, self.world = rank, world = processes.rank, processes.world
@@ -147,7 +151,7 @@ class Run:
         self._wait()
         if self.model_path.exists() and not self.checkpoint_path.exists():
             raise FormatError(
-                f"{self.model_path}: exists already, without the checkpoint of its training; choose another folder, or replace it "
+                f"{self.model_path}: already exists, without the checkpoint of its training; choose another folder, or replace it "
                 "with --fresh"
             )
         if self.checkpoint_path.exists():
@@ -156,19 +160,20 @@ class Run:
             import_model(load_model(resolve(config.initial, beside)), self.model.network)
             self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
         self.finished = self.steps_done == config.schedule.steps and self.model_path.exists()
-        self._wait()  # nobody writes before all have looked
-        # Which parameters learn hangs on the phase, so DDP has to look which ones have a gradient.
+        self._wait()  # no process writes before all have checked
+        # The trained parameters depend on the phase, so DDP must find those with a gradient.
         self.parallel = DistributedDataParallel(self.model, find_unused_parameters=True) if world > 1 else self.model
         self.log = CsvLog(out / "log.csv", [f.name for f in fields(StepReport)], self.steps_done) if rank == 0 else None
         columns = ["step", *(f.name for f in fields(Validation))]
         self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
 
     def finish(self, source: Source | None = None) -> Path:
+        """Train to the end of the schedule and return the path of the model."""
         schedule = self.config.schedule
         if self.finished:
             return self.model_path
         source = source or open_source(self.config, self.beside, self.out, self.listener.shapes)
-        with ThreadPoolExecutor(1) as ahead:  # the next batch is made while this one is learned from
+        with ThreadPoolExecutor(1) as ahead:  # prepares the next batch during the step
             waiting = ahead.submit(self._batch, source, self.steps_done)
             while self.steps_done < schedule.steps:
                 batch, seconds = waiting.result()
@@ -188,7 +193,7 @@ class Run:
         return self.model_path
 
     def _wait(self) -> None:
-        """For all processes to come here."""
+        """Wait for all processes."""
         if self.world > 1:
             distributed.barrier()
 
@@ -210,7 +215,7 @@ class Run:
         self.optimizer.zero_grad()
         terms.total.backward()
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), schedule.clip))
-        # The norm is that of the gradient shared by all processes, so they all decide alike.
+        # The gradient is shared by all processes, so all of them take the same branch.
         if math.isfinite(norm):
             self.optimizer.step()
             self._follow()
@@ -229,14 +234,14 @@ class Run:
         self.listener.step(report, schedule.steps)
 
     def _begin_settling(self, growth: float) -> None:
-        """Distances between points, squared, go with one over the density; sizes start from there."""
+        """Initialize sizes for the sparser partners: squared distances between points are inversely proportional to the density."""
         bias = self.model.network.maps["size_out"].bias
         with torch.no_grad():
             bias.fill_(growth)  # type: ignore[operator]
             self.average["maps.size_out.bias"].copy_(bias)
 
     def _follow(self) -> None:
-        """Move the average towards the weights, faster at first in each phase, when they are far from anything worth keeping."""
+        """Update the moving average of the weights, faster at the start of each phase, when the weights are still poor."""
         first = self.config.schedule.shaping_steps
         done = self.steps_done if self.steps_done < first else self.steps_done - first
         decay = min(self.config.schedule.average, (1 + done) / (10 + done))
@@ -246,7 +251,7 @@ class Run:
 
     def _warn_unusable(self, norm: float) -> None:
         self.unusable += 1
-        self.listener.warning(f"step {self.steps_done + 1}: the gradient's norm is {norm}; this step changes nothing")
+        self.listener.warning(f"step {self.steps_done + 1}: the gradient's norm is {norm}; this step is skipped")
         if self.unusable >= _PATIENCE:
             raise PoliError(
                 f"training diverged: {_PATIENCE} steps in a row without a finite gradient; lower schedule.learning_rate "
@@ -277,12 +282,14 @@ class Run:
     def _restore(self, saved: checkpoints.Checkpoint) -> None:
         if saved.config != self.config:
             raise InputError(
-                f"{self.checkpoint_path} was made with another configuration; train into another folder, or start anew with --fresh"
+                f"{self.checkpoint_path} was made with another configuration; train into another folder, or start over with --fresh"
             )
         if saved.world != self.world:
-            raise InputError(f"{self.checkpoint_path} was made by {saved.world} processes, not {self.world}; go on with as many")
+            raise InputError(
+                f"{self.checkpoint_path} was made by {saved.world} processes, not {self.world}; resume with the same number"
+            )
         try:
-            # The average first, by the network itself: it knows which names and shapes are right.
+            # The average first, loaded into the network, which checks names and shapes.
             for part in ("average", "network"):
                 self.model.network.load_state_dict(checkpoints.part(saved.tensors, part))
                 if part == "average":
@@ -291,13 +298,13 @@ class Run:
             checkpoints.restore_optimizer(self.optimizer, saved.tensors)
         except (RuntimeError, ValueError) as error:
             raise FormatError(
-                f"{self.checkpoint_path}: a damaged checkpoint ({str(error)[:99]}); start anew with --fresh"
+                f"{self.checkpoint_path}: a damaged checkpoint ({str(error)[:99]}); start over with --fresh"
             ) from None
         self.steps_done, self.skipped = saved.step, saved.skipped
 
 
 def learning_rate(schedule: ScheduleConfig, step: int) -> float:
-    """A linear rise over the warm-up, then half a cosine down to the final fraction; for shapes first, then for sizes."""
+    """Return the learning rate of a step: linear warm-up, then cosine decay to the final fraction; for shapes, then for sizes."""
     first = schedule.shaping_steps
     done, length = (step, first) if step < first else (step - first, schedule.steps - first)
     rise = min(1.0, (done + 1) / max(1, schedule.warmup))

@@ -1,4 +1,4 @@
-"""How good the ellipsoids are on surfaces that were not trained on. Here, and only here, the true normals and poses are used."""
+"""Score ellipsoids on held-out surfaces. Only this module uses the true normals and poses."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from poli.learn.pairs import PairBatch
 
 @dataclass(frozen=True)
 class Validation:
-    loss: float  # T-Q-C at the true pose, a match: one yardstick for every loss
-    normal_rmse: float  # degrees, without regard to sign
+    """Scores on held-out surfaces."""
+
+    loss: float  # T-Q-C at the true pose, per match: the same measure for every loss
+    normal_rmse: float  # degrees, ignoring the sign
     normal_median: float
-    nees: float  # mean of d'(2C)^-1 d of believed matches at the true pose: 3 when calibrated
+    nees: float  # mean of d'(2C)^-1 d over likely inliers at the true pose: 3 when calibrated
 
 
 def validate(model: TrainingModel, held_out: Iterable[PairBatch]) -> Validation | None:
-    """Means over batches of one cloud each; None if there are none."""
+    """Return means over batches of one cloud each, or None without batches."""
     angles, losses, nees = [], [], []
     yardstick = LossConfig(kind="tqc", outliers=model.loss.outliers, outlier_sigma=model.loss.outlier_sigma)
     model.eval()
     with torch.no_grad():
         for batch in held_out:
             L, frames = (t.cpu() for t in model.network.sized(batch.groups.to(next(model.parameters()).device)))
-            if not torch.isfinite(L).all():  # the run has diverged, and says so itself
+            if not torch.isfinite(L).all():  # the run has diverged, which the trainer reports
                 return Validation(*[float("nan")] * len(fields(Validation)))
             m = batch.matches
             at_truth = Matches(m.source, m.target, m.weights, torch.from_numpy(batch.T_true))

@@ -1,6 +1,7 @@
-"""A file of compiled overloads: a header in JSON, then bytes. One of many overloads for the package, one of a single one for the
-user's cache. The header says for whom the code is and which sources it was made of; every piece has a digest, because LLVM trusts
-what it is given."""
+"""A file of compiled overloads: a JSON header, then bytes.
+
+The package has one file of many overloads per CPU level, the user's cache one file per overload. The header names the target
+(Python, numba, CPU) and the sources of the code; every piece has a digest, because LLVM does not check its input."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ class Overload:
 
     kernel: str  # "poli.voxels._means"
     types: str  # of its arguments
-    sources: dict[str, str]  # the files that decide its code, and their digests
+    sources: dict[str, str]  # the files that its code depends on, and their digests
     parts: Parts
 
 
 class Bundle:
-    """A file that was opened: `Bundle(lambda: open(...))`. Nothing stays open; pieces are read when they are asked for."""
+    """A file of compiled overloads: `Bundle(lambda: open(...))`. The file does not stay open; pieces are read on demand."""
 
     def __init__(self, open_file: Callable[[], Any]) -> None:
         self._open = open_file
@@ -40,7 +41,7 @@ class Bundle:
                 raise ValueError("not a file of compiled kernels")
             (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
             if length > _LONGEST_HEADER:
-                raise ValueError("a header of absurd length")
+                raise ValueError("not a file of compiled kernels: the header is too long")
             header = json.loads(file.read(length))
         self._start = len(_MAGIC) + _LENGTH.size + length
         self.made_for: dict[str, str] = header["made_for"]
@@ -51,7 +52,7 @@ class Bundle:
         return sum(len(found) for found in self._overloads.values())
 
     def overloads(self) -> list[tuple[str, str]]:
-        """Kernels, and the types that they are compiled for."""
+        """Return all pairs of a kernel and the types that it was compiled for."""
         return [(kernel, types) for kernel, found in self._overloads.items() for types in found]
 
     def holds(self, kernel: str, types: str) -> bool:
@@ -61,7 +62,7 @@ class Bundle:
         return dict(self._files[number] for number in self._overloads[kernel][types]["sources"])
 
     def read(self, kernel: str, types: str) -> tuple[bytes, bytes, Callable[[], bytes]]:
-        """State, code, and how to read the bitcode."""
+        """Return state, code, and a function that reads the bitcode."""
         found = self._overloads[kernel][types]
         with self._open() as file:
             state, code = self._piece(file, found["state"]), self._piece(file, found["code"])
@@ -80,12 +81,12 @@ class Bundle:
         file.seek(self._start + begin)
         content = file.read(length)
         if sha256(content).hexdigest() != digest:
-            raise ValueError("a file of compiled kernels is damaged")
+            raise ValueError("the file of compiled kernels is damaged")
         return content
 
 
 def bundled(made_for: dict[str, str], overloads: Iterable[Overload]) -> bytes:
-    """The content of a file."""
+    """Return the content of a file of these overloads."""
     overloads = sorted(overloads, key=lambda overload: (overload.kernel, overload.types))
     numbers: dict[tuple[str, str], int] = {}
     table: dict[str, dict[str, Any]] = {}
@@ -103,7 +104,7 @@ def bundled(made_for: dict[str, str], overloads: Iterable[Overload]) -> bytes:
             "state": put(overload.parts.state),
             "code": put(overload.parts.code),
         }
-    for overload in overloads:  # at the end: hardly ever read
+    for overload in overloads:  # at the end: rarely read
         table[overload.kernel][overload.types]["bitcode"] = put(zlib.compress(overload.parts.bitcode, 9))
     header = json.dumps({"made_for": made_for, "files": [list(source) for source in numbers], "overloads": table}).encode()
     return _MAGIC + _LENGTH.pack(len(header)) + header + body.getvalue()

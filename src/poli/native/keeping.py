@@ -1,4 +1,4 @@
-"""What a kernel's dispatcher asks: is there code for these types? Else numba compiles, and the code is kept."""
+"""Give kernels compiled code from the package or the user's cache; otherwise let numba compile, and keep the result."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _said = False
 
 
 def keep_compiled(dispatcher: Any) -> Any:
-    """The same dispatcher, which now finds what was compiled before."""
-    if isinstance(dispatcher, Dispatcher):  # no mere function, as under NUMBA_DISABLE_JIT
+    """Make a dispatcher look for compiled code before it compiles, and return it."""
+    if isinstance(dispatcher, Dispatcher):  # a plain function under NUMBA_DISABLE_JIT
         function = dispatcher.py_func
         path = Path(function.__code__.co_filename)
-        if path.is_relative_to(PACKAGE):  # a kernel that somebody wrote elsewhere is compiled as numba does it
-            digest(path.relative_to(PACKAGE).as_posix())  # of the text that was imported
+        if path.is_relative_to(PACKAGE):  # kernels outside the package are left to numba
+            digest(path.relative_to(PACKAGE).as_posix())  # cache the digest of the text that was imported
             name = f"{function.__module__}.{function.__qualname__}"
             use_cache(dispatcher, KernelCache(partial(_load, name), partial(_save, name, function.__module__)))
     return dispatcher
 
 
 def _load(kernel: str, types: tuple, context: Any) -> Any:
-    """Numba holds its lock meanwhile."""
+    """Load compiled code, or return None. Numba holds its lock during the call."""
     words = repr(types)
     bundle, reason = find(kernel, words)
     result = _rebuilt(bundle, kernel, words, types, context) or _rebuilt(_kept(kernel, words), kernel, words, types, context)
     if result is None and not _Compiling.depth:
-        say_compiling(reason or f"the code of {kernel} does not fit")
+        say_compiling(reason or f"the compiled code of {kernel} cannot be loaded")
     return result
 
 
@@ -50,12 +50,14 @@ def _save(kernel: str, module: str, types: tuple, result: Any) -> None:
 
 
 def _name(kernel: str, types: str) -> str:
-    """Of the file in the user's cache. Every installation has its own, or two that differ would take turns in replacing them."""
+    """Return the name of the file in the user's cache.
+
+    It includes the path of the installation, so that two different installations do not keep replacing each other's files."""
     return user_cache.name_of(str(PACKAGE), kernel, types, sorted(this_process().items()))
 
 
 def _kept(kernel: str, types: str) -> Bundle | None:
-    """From the user's cache, if it is of today's sources."""
+    """Return the file from the user's cache if it was compiled from the present sources, or None."""
     open_file = user_cache.opener(_name(kernel, types))
     if open_file is None:
         return None
@@ -72,13 +74,13 @@ def _rebuilt(bundle: Bundle | None, kernel: str, words: str, types: tuple, conte
         return None
     try:
         result = rebuild(context, *bundle.read(kernel, words))
-    except Exception:  # whatever is wrong with it, numba compiles
+    except Exception:  # on any error, numba compiles
         return None
     return result if result is not None and tuple(result.signature.args) == types else None
 
 
 class _Compiling(event.Listener):
-    """How deep numba is in compiling: a kernel that another calls is part of the same wait."""
+    """Track the nesting depth of compilation: kernels called by another are compiled as part of it."""
 
     depth = 0
 
@@ -93,11 +95,11 @@ event.register("numba:compile", _Compiling())
 
 
 def say_compiling(reason: str) -> None:
-    """Print one line on stderr, once a process: the user has to wait, and why. `POLI_NATIVE_NOTICE=0` keeps it back."""
+    """Print one line on stderr, once per process, that kernels are being compiled and why. `POLI_NATIVE_NOTICE=0` disables it."""
     global _said
     if _said or os.environ.get("POLI_NATIVE_NOTICE") == "0":
         return
     _said = True
     trouble = user_cache.trouble()
-    kept = f"not kept: {trouble}" if trouble else "kept for later"
-    print(f"poli: numba compiles kernels now, which takes up to a minute ({reason}; {kept})", file=sys.stderr, flush=True)
+    kept = f"not cached: {trouble}" if trouble else "cached for next time"
+    print(f"poli: numba is compiling kernels, which takes up to a minute ({reason}; {kept})", file=sys.stderr, flush=True)

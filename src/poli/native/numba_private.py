@@ -1,5 +1,4 @@
-"""All that this package asks of numba beyond its public interface: where a dispatcher keeps what it compiled, and how compiled code
-is taken out of one process and put into another.
+"""All uses of numba beyond its public interface: the cache of a dispatcher, and moving compiled code between processes.
 
 Tested with numba 0.60 to 0.68 (`make test-numba` runs the oldest and the newest that `pyproject.toml` allows). The names used are
 `Dispatcher._cache` with its methods, `CompileResult._reduce` and `compile_result`, `JITCodeLibrary` with `_set_compiled_object`,
@@ -31,13 +30,13 @@ TESTED = ("0.60.0", "0.68.1")  # the oldest and the newest
 class Parts:
     """A compiled overload as bytes."""
 
-    state: bytes  # what numba knows of it: a pickle, read by nobody but `rebuild`
+    state: bytes  # numba's description of it: a pickle, read only by `rebuild`
     code: bytes  # an object file
     bitcode: bytes  # for kernels that call this one and are compiled later
 
 
 class KernelCache(NullCache):
-    """What a dispatcher asks before it compiles, and gives what it compiled."""
+    """A dispatcher's cache: `load` is called before compiling, `save` afterwards."""
 
     def __init__(self, load: Callable[[tuple, Any], Any], save: Callable[[tuple, Any], None]) -> None:
         self._load, self._save = load, save
@@ -54,12 +53,12 @@ def use_cache(dispatcher: Any, cache: KernelCache) -> None:
 
 
 def _types(signature: Any) -> tuple:
-    """Of the arguments: numba gives them alone, or as a signature with a return type."""
+    """Return the argument types; numba passes them alone, or as a signature with a return type."""
     return tuple(getattr(signature, "args", signature))
 
 
 def reduce(result: Any) -> Parts | None:
-    """A compiled overload as bytes, or None if it holds addresses of this process."""
+    """Return a compiled overload as bytes, or None if it contains addresses of this process."""
     if result.objectmode or result.lifted or result.library.has_dynamic_globals:
         return None
     (name, _, (code, bitcode)), description, environment, signature, _, _, _, reload, environments = result._reduce()
@@ -68,20 +67,21 @@ def reduce(result: Any) -> Parts | None:
     imports = [name for name in names if not name.startswith("llvm.")]
     if any(name.startswith(".numba.unresolved") for name in imports):  # a function that calls itself
         return None
-    # Most environments are those of numba's own functions, compiled in and never asked for; to make them imports half of numba.
+    # Most environments belong to numba's own functions, which are inlined; they are never used, and loading them imports half of
+    # numba.
     text = str(module)
     used = [found for found in environments if text.count(found.env_name) > 1 and found is not environment]
     return Parts(dumps((name, description, environment, signature, reload, used, imports)), code, bitcode)
 
 
 def rebuild(context: Any, state: bytes, code: bytes, bitcode: Callable[[], bytes]) -> Any:
-    """The overload in this process, ready to be called, or None if numba does not offer what the code calls.
+    """Return the overload in this process, ready to be called, or None if numba lacks a symbol that the code calls.
 
-    Numba itself would first load all that its compiler knows (0.45 s) and parse the bitcode; neither is needed for a call.
+    Numba's own method would first initialize its compiler (0.45 s) and parse the bitcode; neither is needed for a call.
     """
     rtsys.initialize(context)
     name, description, environment, signature, reload, environments, imports = loads(state)
-    if any(llvm.address_of_symbol(symbol) is None for symbol in imports):  # LLVM would end the process
+    if any(llvm.address_of_symbol(symbol) is None for symbol in imports):  # LLVM would abort the process
         return None
     for prepare in reload:
         prepare()
@@ -98,12 +98,12 @@ def rebuild(context: Any, state: bytes, code: bytes, bitcode: Callable[[], bytes
 
 
 def types_of(state: bytes) -> tuple:
-    """Of the arguments."""
+    """Return the argument types of a stored overload."""
     return tuple(loads(state)[3].args)
 
 
 class _StoredLibrary(JITCodeLibrary):
-    """Object code that was compiled before. Its bitcode is read once another kernel is linked with it, which is seldom."""
+    """Object code compiled earlier. Its bitcode is read only if another kernel is linked with it, which is rare."""
 
     def __init__(self, codegen: Any, name: str, code: bytes, bitcode: Callable[[], bytes]) -> None:
         super().__init__(codegen, name)

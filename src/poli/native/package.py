@@ -1,4 +1,4 @@
-"""The compiled code that came with the package: one file a level in `compiled/`, of which the best that runs here is used."""
+"""The compiled code shipped with the package: one file per level in `compiled/`; the best one that runs here is used."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ REMEDY = "`python -m poli.building` compiles them all"
 
 @dataclass(frozen=True)
 class Chosen:
-    level: str | None  # the file that is used, if any
+    """The file of compiled code in use, or why there is none."""
+
+    level: str | None  # of the file in use, if any
     bundle: Bundle | None
-    why_not: str  # the reason for None
+    why_not: str  # why no file is used
 
     def __len__(self) -> int:
         return len(self.bundle) if self.bundle else 0
@@ -27,7 +29,7 @@ class Chosen:
 
 @cache
 def chosen() -> Chosen:
-    """Once a process."""
+    """Choose the file to use, once per process."""
     wanted = wanted_level()
     if wanted == OFF:
         return Chosen(None, None, "POLI_NATIVE is off")
@@ -49,31 +51,34 @@ def chosen() -> Chosen:
 
 
 def find(kernel: str, types: str) -> tuple[Bundle | None, str]:
-    """Where this overload is, or why it is nowhere."""
+    """Return the file with this overload, or None and the reason."""
     found = chosen()
     if found.bundle is None:
         return None, found.why_not
     if not found.bundle.holds(kernel, types):
-        return None, f"{kernel} was not compiled for the types that it is called with"
+        return None, f"{kernel} was not compiled for these argument types"
     edited = changed(found.bundle.sources(kernel, types))
     if edited:
         return None, f"{edited} has changed since the kernels were compiled"
     return found.bundle, ""
 
 
-# --- what a user may want to know
+# --- for `poli version`
 
 
 @dataclass(frozen=True)
 class CompiledCode:
+    """A summary of the compiled code for users."""
+
     words: str
     is_ready: bool  # all of it is used
 
 
 def compiled_code() -> CompiledCode:
+    """Summarize which kernels are compiled."""
     code = chosen()
     if code.bundle is None:
-        return CompiledCode(f"numba compiles each at its first call, since {code.why_not}; {REMEDY}", False)
+        return CompiledCode(f"numba compiles each at its first call, because {code.why_not}; {REMEDY}", False)
     edited = {
         path for path in (changed(code.bundle.sources(*overload)) for overload in code.bundle.overloads()) if path is not None
     }
@@ -82,5 +87,5 @@ def compiled_code() -> CompiledCode:
     if code.level == "host":
         words += f" ({code.bundle.made_for['cpu']})"
     if stale:
-        words += f"; {stale} by numba at their first call, since {', '.join(sorted(edited))} changed; {REMEDY}"
+        words += f"; {stale} by numba at their first call, because {', '.join(sorted(edited))} changed; {REMEDY}"
     return CompiledCode(words, not stale)

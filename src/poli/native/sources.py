@@ -1,4 +1,4 @@
-"""Which files decide what the code of a kernel is, and whether they are what they were: code made of others must never run."""
+"""The source files that a kernel's code depends on, and whether they have changed: outdated code must never run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from poli.native.numba_private import Dispatcher, Intrinsic
 
 PACKAGE = Path(__file__).parent.parent
 _COMPILED_IN = (Dispatcher, Intrinsic, bool, int, float, str, tuple, set, frozenset, np.ndarray, np.generic, np.dtype)
-_ALWAYS = "kernel.py"  # says how all of them are compiled
+_ALWAYS = "kernel.py"  # defines how all kernels are compiled
 
 
 def sources_of(module: str) -> dict[str, str]:
-    """The module of a kernel, and all from which it has other kernels or constants: paths within the package, and digests."""
+    """Return the module of a kernel and all modules whose kernels or constants it uses: paths within the package, and digests."""
     found: dict[str, ModuleType] = {}
     waiting = {module}
     while waiting:
@@ -33,18 +33,18 @@ def sources_of(module: str) -> dict[str, str]:
 
 
 def changed(sources: dict[str, str]) -> str | None:
-    """The first of these files that is not what it was, or None."""
+    """Return the first of these files that has changed, or None."""
     return next((path for path, was in sources.items() if digest(path) != was), None)
 
 
 @cache
 def digest(path: str) -> str:
-    """Of a file as this process found it when it first asked: modules are not read again either."""
+    """Return the digest of a file, read once per process, as modules are."""
     try:
         text = (PACKAGE / path).read_bytes()
     except OSError:
         return "missing"
-    return sha256(text.replace(b"\r\n", b"\n")).hexdigest()  # some checkouts change line ends
+    return sha256(text.replace(b"\r\n", b"\n")).hexdigest()  # some checkouts change line endings
 
 
 @cache
@@ -59,7 +59,7 @@ def _imported(module: ModuleType) -> Iterator[str]:
             origin = sys.modules.get(str(node.module))
             for name in node.names if origin else ():
                 value = vars(module).get(name.asname or name.name)
-                # Of a module that writes LLVM instructions, plain functions and classes decide as well.
+                # For a module that writes LLVM instructions, plain functions and classes matter as well.
                 if isinstance(value, _COMPILED_IN) or ("llvmlite" in _source(str(node.module)) and value is not None):
                     yield str(node.module)
 

@@ -1,7 +1,7 @@
-"""Compiled code that is kept for later processes of the same user.
+"""The user's cache of compiled code.
 
-Whoever can write there can have code run, so the folder is ours alone (0700, ours, no link) or is not used. It is opened once for
-every access, checked as opened, and files are reached through it: nobody can exchange it between the check and the use."""
+Anyone who can write to the folder can run code as this user, so it is used only if private (mode 0700, owned by the user, no link).
+Each access opens the folder, checks the open descriptor and reaches files through it, so it cannot be replaced in between."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typing import Any, BinaryIO
 
 _ENDING = ".poli"
 _LONGEST_UNUSED = 180 * 86400.0  # seconds
-_SAFE_PLATFORM = os.name == "posix"  # elsewhere a user's own folders are kept from others by the system
+_SAFE_PLATFORM = os.name == "posix"  # on other systems, user folders are private by default
 
 
 def folder() -> Path | None:
-    """Beside numba's own cache, if one was chosen for it, else in the user's; None for a user without a home."""
+    """Return the folder: in NUMBA_CACHE_DIR if set, else in the user's cache; None for a user without a home folder."""
     chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     try:
         return Path(chosen or Path.home() / ".cache") / "poli" / "kernels"
@@ -35,7 +35,7 @@ def name_of(*key: object) -> str:
 
 
 def opener(name: str) -> Callable[[], BinaryIO] | None:
-    """How to open a file of the cache, or None if it is not there or the folder is not ours alone."""
+    """Return a function that opens a file of the cache, or None if the file is missing or the folder is not private."""
     try:
         _open_file(name).close()
     except OSError:
@@ -44,7 +44,7 @@ def opener(name: str) -> Callable[[], BinaryIO] | None:
 
 
 def keep(name: str, content: bytes) -> bool:
-    """Whole or not at all: other processes may be reading. False if there is nowhere to keep it."""
+    """Write a file atomically, because other processes may be reading. Return False if it cannot be written."""
     try:
         with _opened(create=True) as at:
             temporary = f".{token_hex(8)}{_ENDING}"
@@ -64,7 +64,7 @@ def keep(name: str, content: bytes) -> bool:
 
 
 def trouble() -> str | None:
-    """Why the folder is not used, or None."""
+    """Return why the folder cannot be used, or None if it can."""
     place = folder()
     if place is None:
         return "this user has no home folder"
@@ -77,7 +77,7 @@ def trouble() -> str | None:
 
 @contextmanager
 def _opened(create: bool = False) -> Any:
-    """A function that says how to reach a file in the folder: a path, and the descriptor that it is relative to."""
+    """Yield a function from a file name to its path and, as keyword arguments, the descriptor that the path is relative to."""
     place = folder()
     if place is None:
         raise FileNotFoundError(2, "this user has no home folder")
@@ -109,7 +109,7 @@ def _open_file(name: str) -> BinaryIO:
     found = os.fstat(descriptor)
     if _SAFE_PLATFORM and (not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022):
         file.close()
-        raise PermissionError(1, "belongs to others, or is open to them")
+        raise PermissionError(1, "belongs to another user, or is writable by others")
     return file
 
 
@@ -122,7 +122,7 @@ def _rename(at: Callable[[str], tuple[str, dict]], old: str, new: str) -> None:
 
 
 def _forget_old() -> None:
-    """What nobody has made or asked for in half a year, and what a killed process left."""
+    """Remove files written more than half a year ago, and temporary files of killed processes."""
     now = time.time()
     with _opened() as at:
         directory = at("")[1].get("dir_fd", folder())

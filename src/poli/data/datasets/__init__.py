@@ -1,4 +1,4 @@
-"""Sequences of scans: public datasets, recordings, folders, and our own format. `dataset` opens any of them by name."""
+"""Sequences of scans: public datasets, ROS bags, folders, and the poli format. `dataset` opens any of them by name."""
 
 from poli.data.datasets.bags import BagDataset, open_bag
 from poli.data.datasets.file_dataset import FileDataset

@@ -1,4 +1,4 @@
-"""What a bag must be before its messages are read. What is wrong is a ValueError; `bags.damage` says of which bag."""
+"""Validate bags before their messages are read. The checks raise ValueError; `bags.damage` adds the name of the bag."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PLAIN = re.compile(r"[\w /.,:;@+=~()\[\]-]*", re.ASCII)
 
 @contextmanager
 def plain_name(path: Path) -> Iterator[Path]:
-    """The bag under a name that sqlite can open: rosbags makes an address of it, in which ? # % and odd bytes mean something else.
+    """Link the bag under a plain name: rosbags opens sqlite files by URI, in which ? # % and non-ASCII bytes have a meaning.
 
-    The link may go as soon as the bag is open.
+    The link is not needed once the bag is open.
     """
     if path.suffix != ".db3" or _PLAIN.fullmatch(str(path)):
         yield path
@@ -35,7 +35,7 @@ def plain_name(path: Path) -> Iterator[Path]:
 
 
 def check_database(path: Path) -> None:
-    """Its tables hold what is on the disk: columns and views that are computed can make gigabytes of nothing, or never end."""
+    """Check that the tables are plain: views and generated columns can produce gigabytes from nothing, or never end."""
     files = [path] if path.is_file() else sorted(path.glob("*.db3"))
     for file in files:
         if file.suffix != ".db3":
@@ -44,13 +44,13 @@ def check_database(path: Path) -> None:
             for table in _TABLES:
                 kinds = [row[2] for row in database.execute("SELECT * FROM pragma_table_list WHERE name = ?", (table,))]
                 if kinds != ["table"]:
-                    raise ValueError(f"'{table}' is no table of this database")
+                    raise ValueError(f"'{table}' is not a table of this database")
                 if any(row[6] for row in database.execute("SELECT * FROM pragma_table_xinfo(?)", (table,))):
-                    raise ValueError(f"table '{table}' has columns that are computed")
+                    raise ValueError(f"table '{table}' has generated columns")
 
 
 def check_chunks(path: Path, reader: Any) -> None:
-    """An index may name a chunk any number of times, and those of one time are inflated together."""
+    """Check the total size of the chunks: an index may list a chunk repeatedly, and overlapping ones are inflated together."""
     storages = (
         [storage for one in reader.readers for storage in getattr(one.storage, "storages", [one.storage])] if reader.is2 else []
     )
@@ -60,18 +60,18 @@ def check_chunks(path: Path, reader: Any) -> None:
 
 
 def check_connections(connections: Iterable[Any]) -> None:
-    """Names and counts come from wherever the bag has them, metadata.yaml for one."""
+    """Check the types of topic names and message counts, which may come from metadata.yaml."""
     for connection in connections:
         names, count = (connection.topic, connection.msgtype), connection.msgcount
         if not all(isinstance(name, str) for name in names) or not isinstance(count, int) or not 0 <= count < _MOST_MESSAGES:
-            raise ValueError(f"topic {names[0]!r} of type {names[1]!r} with {count!r} messages")
+            raise ValueError(f"invalid topic {names[0]!r} of type {names[1]!r} with {count!r} messages")
 
 
 def check_definition(store: Any) -> None:
-    """Bags define their messages themselves. A cloud that is defined otherwise than ROS does would be read as something else."""
+    """Check that the bag defines its cloud messages as ROS does; otherwise they would be misread."""
     for name, definitions in _known_definitions().items():
         if name in store.fielddefs and store.fielddefs[name][1] not in definitions:
-            raise ValueError(f"{name} is not defined as ROS defines it")
+            raise ValueError(f"the definition of {name} differs from that of ROS")
 
 
 @cache

@@ -1,7 +1,7 @@
-"""What is compressed in bags, inflated within bounds.
+"""Decompression of bags with bounded memory.
 
-rosbags inflates whatever it is given: a chunk of some kilobytes can become gigabytes. `guard_rosbags` puts the functions of this
-file in the place of those that rosbags calls; the names are those of rosbags 0.11, and a test holds them to the installed version.
+rosbags decompresses without limits: a chunk of a few kilobytes can become gigabytes. `guard_rosbags` replaces the functions that
+rosbags calls by those of this module. The patched names are those of rosbags 0.11; a test checks them in the installed version.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any, BinaryIO
 
 from poli.files.limits import Budget
 
-_LEAST_STEP, _LARGEST_STEP = 1 << 20, 1 << 26  # bytes that are inflated at a time
-_FRAMES = ("bz2", "zstd")  # may hold several, one behind the other
+_LEAST_STEP, _LARGEST_STEP = 1 << 20, 1 << 26  # bytes decompressed per step
+_FRAMES = ("bz2", "zstd")  # may consist of several concatenated frames
 
-_ODD_SIZE, _ODD_RATIO, _MOST_RECORDS = 1 << 24, 100, 100_000  # chunks beyond both hold next to nothing, and are looked into
+_ODD_SIZE, _ODD_RATIO, _MOST_RECORDS = 1 << 24, 100, 100_000  # chunks beyond both bounds are suspicious: count their records
 _RECORD = struct.Struct("<BQ")
 
 _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
@@ -31,7 +31,7 @@ _budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
 
 @contextmanager
 def inflating(budget: Budget) -> Iterator[None]:
-    """What is inflated inside is of one bag, and counted together."""
+    """Charge all decompression inside the `with` block to the budget of one bag."""
     token = _budget.set(budget)
     try:
         yield
@@ -40,7 +40,7 @@ def inflating(budget: Budget) -> Iterator[None]:
 
 
 def inflate(data: bytes, name: str, promised: int | None = None) -> bytes:
-    """The content of a block. One that holds more than it promised is cut there: whoever knows the promise finds it broken."""
+    """Decompress a block. Output stops one byte after the `promised` size, so the caller can detect the mismatch."""
     budget = _budget.get() or Budget("a bag")
     if promised is not None:
         budget.check(len(data), promised)
@@ -56,14 +56,14 @@ def inflate(data: bytes, name: str, promised: int | None = None) -> bytes:
 
 
 def inflate_file(source: Path, out: Path) -> None:
-    """A file that is compressed as a whole."""
+    """Decompress a file that is compressed as a whole."""
     with source.open("rb") as packed, opened(packed) as reading, out.open("wb") as writing:
         while piece := reading.read(_LEAST_STEP):
             writing.write(piece)
 
 
 class _CountedFile:
-    """A compressed file that is refused once more comes out of it than may."""
+    """A zstd file whose decompression raises once it exceeds the budget."""
 
     def __init__(self, packed: BinaryIO, budget: Budget) -> None:
         self._file, self._budget = zstd().open(packed, "rb"), budget
@@ -89,7 +89,7 @@ def opened(packed: BinaryIO, _mode: str = "rb") -> _CountedFile:
 
 @cache
 def guard_rosbags() -> None:
-    """From now on rosbags inflates within bounds, in this process."""
+    """Bound the decompression of rosbags, for the lifetime of this process."""
     from rosbags.rosbag1 import reader as rosbag1
     from rosbags.rosbag2 import reader as rosbag2
     from rosbags.rosbag2 import storage_mcap as mcap
@@ -102,14 +102,14 @@ def guard_rosbags() -> None:
 
 
 class _Zstd:
-    """As much of the module as rosbags' reader of folders uses."""
+    """The part of the zstd module that the rosbag2 reader uses."""
 
     decompress = staticmethod(partial(inflate, name="zstd"))
     open = staticmethod(opened)
 
 
 def _inflate_chunk(name: str, data: bytes, size: int) -> bytes:
-    """A chunk of mcap. Records that hold nothing pack well, and whoever walks over them takes a minute for a hundred megabytes."""
+    """Decompress an mcap chunk. The number of records is limited: iterating over 100 MB of empty records takes a minute."""
     inside = inflate(data, name, size)
     if len(inside) > max(_ODD_SIZE, _ODD_RATIO * len(data)):
         at = 0
@@ -117,7 +117,7 @@ def _inflate_chunk(name: str, data: bytes, size: int) -> bytes:
             if at + _RECORD.size > len(inside):
                 return inside
             at += _RECORD.size + _RECORD.unpack_from(inside, at)[1]
-        raise ValueError(f"a chunk of {len(data)} bytes holds more than {_MOST_RECORDS} records")
+        raise ValueError(f"a chunk of {len(data)} bytes has more than {_MOST_RECORDS} records")
     return inside
 
 
@@ -130,7 +130,7 @@ def zstd() -> Any:
 
 
 def _pieces(data: bytes, name: str, most: int) -> Iterator[bytes]:
-    """At most `most` bytes, and no larger step than was needed so far: nothing is allocated for what does not come."""
+    """Yield at most `most` decompressed bytes, in steps proportional to the input: no large buffer is allocated in advance."""
     step = min(max(_LEAST_STEP, 8 * len(data)), _LARGEST_STEP)
     while data:
         decompressor = _decompressor(name)
@@ -144,7 +144,7 @@ def _pieces(data: bytes, name: str, most: int) -> Iterator[bytes]:
             if most <= 0:
                 return
             if not piece and decompressor.needs_input:
-                raise EOFError("a compressed block is cut off")
+                raise EOFError("a compressed block is truncated")
         data = (decompressor.unused_data or b"") if name in _FRAMES else b""
 
 
@@ -156,11 +156,11 @@ def _decompressor(name: str) -> Any:
 
         return lz4.frame.LZ4FrameDecompressor()
     if name != "zstd":
-        raise ValueError(f"compression {name!r} is unknown; known are bz2, lz4 and zstd")
+        raise ValueError(f"unknown compression {name!r}; expected bz2, lz4 or zstd")
     return zstd().ZstdDecompressor()
 
 
-# --- the two compressions of ROS 2 bags, both ways
+# --- lz4 and zstd of ROS 2 bags, in both directions
 
 
 def compress(data: bytes, name: str) -> bytes:
@@ -171,13 +171,13 @@ def compress(data: bytes, name: str) -> bytes:
 
         return bytes(lz4.frame.compress(data))
     if name != "zstd":
-        raise ValueError(f"compression {name!r} is unknown; known are lz4 and zstd")
+        raise ValueError(f"unknown compression {name!r}; expected lz4 or zstd")
     return bytes(zstd().compress(data))
 
 
 def decompress(data: bytes, name: str, promised: int | None = None) -> bytes:
     if name not in ("", "lz4", "zstd"):
-        raise ValueError(f"compression {name!r} is unknown; known are lz4 and zstd")
+        raise ValueError(f"unknown compression {name!r}; expected lz4 or zstd")
     return inflate(data, name, promised) if name else data
 
 

@@ -1,6 +1,6 @@
-"""The texts in bags, YAML and definitions of messages, within what they take in bags that somebody recorded.
+"""Limits for the texts in bags: YAML and message definitions.
 
-Their parsers are Python: brackets in one another take quadratic time, and a definition of some megabytes takes minutes.
+Their parsers are written in Python: nested brackets take quadratic time, and a definition of a few megabytes takes minutes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
-_DEEPEST = 64  # brackets in one another; QoS profiles and metadata have three
+_DEEPEST = 64  # nested brackets; QoS profiles and metadata have three
 _LARGEST = 8 << 20  # bytes of YAML
-_MOST_LINES = 40_000  # of all definitions of a bag, but for comments; those of a whole robot have a tenth
+_MOST_LINES = 40_000  # of all definitions of a bag, without comments; a whole robot needs a tenth
 _FIELD = re.compile(r"^[ \t]*[^#\s/=]", re.MULTILINE)
 
 _lines: ContextVar[list[int]] = ContextVar("lines")
@@ -22,7 +22,7 @@ _lines: ContextVar[list[int]] = ContextVar("lines")
 
 @contextmanager
 def counting_definitions() -> Iterator[None]:
-    """Definitions that are parsed inside are of one bag."""
+    """Count the definitions parsed inside the `with` block as those of one bag."""
     token = _lines.set([0])
     try:
         yield
@@ -32,7 +32,7 @@ def counting_definitions() -> Iterator[None]:
 
 @cache
 def guard_rosbags_texts() -> None:
-    """From now on rosbags parses texts within bounds, in this process."""
+    """Limit the texts that rosbags parses, for the lifetime of this process."""
     from rosbags.highlevel import anyreader
     from rosbags.rosbag2 import metadata, reader
 
@@ -43,7 +43,7 @@ def guard_rosbags_texts() -> None:
 
 
 def shallow_yaml(**options: Any) -> Any:
-    """ruamel's YAML, whose `load` refuses what is nested too deep."""
+    """Return a ruamel YAML parser whose `load` rejects deeply nested or large text."""
     from ruamel.yaml import YAML
 
     parser: Any = YAML(**options)
@@ -54,12 +54,12 @@ def shallow_yaml(**options: Any) -> Any:
 
 def _checked(text: str) -> str:
     if len(text) > _LARGEST:
-        raise ValueError(f"YAML of {len(text)} characters; at most {_LARGEST} are read")
+        raise ValueError(f"YAML of {len(text)} characters; the limit is {_LARGEST}")
     depth = 0
     for bracket in re.findall(r"[\[{\]}]", text):
         depth = max(0, depth + (1 if bracket in "[{" else -1))
         if depth > _DEEPEST:
-            raise ValueError(f"YAML of more than {_DEEPEST} brackets in one another")
+            raise ValueError(f"YAML with more than {_DEEPEST} nested brackets")
     return text
 
 
@@ -68,7 +68,7 @@ def _counted(parse: Callable[..., Any]) -> Callable[..., Any]:
         lines = _lines.get([0])
         lines[0] += len(_FIELD.findall(text))
         if lines[0] > _MOST_LINES:
-            raise ValueError(f"definitions of messages have more than {_MOST_LINES} lines")
+            raise ValueError(f"the message definitions have more than {_MOST_LINES} lines")
         return parse(text, *rest)
 
     return counted

@@ -1,4 +1,4 @@
-"""ROS 1 and ROS 2 recordings (.bag, folders of sqlite3 or mcap, .mcap, .db3) through rosbags."""
+"""ROS 1 and ROS 2 bags (.bag, folders of sqlite3 or mcap, .mcap, .db3), read with rosbags."""
 
 import os
 import weakref
@@ -23,24 +23,24 @@ from poli.pointcloud2 import is_pointcloud2, stamp_of_cloud
 from poli.scan import Scan
 
 ENDINGS = (".bag", ".mcap", ".db3")
-_BEGINNINGS = {  # of such files, and what they are called
+_BEGINNINGS = {  # first bytes of such files, and their names
     ".bag": (b"#ROSBAG V", "ROS 1 bag"),
-    ".mcap": (b"\x89MCAP", "ROS 2 bag of MCAP"),
-    ".db3": (b"SQLite format 3", "ROS 2 bag of sqlite3"),
+    ".mcap": (b"\x89MCAP", "ROS 2 bag (mcap)"),
+    ".db3": (b"SQLite format 3", "ROS 2 bag (sqlite3)"),
 }
 CLOUD = "sensor_msgs/msg/PointCloud2"
 _REMEDY = {
-    ".bag": "`rosbag reindex` saves what is left",
-    ".mcap": "`mcap recover` saves what is left",
-    ".db3": "sqlite3's `.recover` saves what is left",
+    ".bag": "repair it with `rosbag reindex`",
+    ".mcap": "repair it with `mcap recover`",
+    ".db3": "repair it with `.recover` in sqlite3",
 }
 
 
 class BagDataset:
-    """The clouds of one topic in the order in which they were recorded. The bag stays open; `close()` or `with` closes it.
+    """The clouds of one topic in recording order. The bag stays open until `close()` or the end of a `with` block.
 
-    Reading on from scan to scan is one pass through the bag. Going back to a scan that was read starts there again; going
-    forward reads what lies between.
+    Reading the scans in order is a single pass through the bag. Going back to an earlier scan restarts the pass there; skipping
+    ahead reads the messages in between.
     """
 
     poses = None
@@ -64,15 +64,15 @@ class BagDataset:
             self._connections = [c for c in self._reader.connections if c.topic == self.topic]
             self._count = sum(c.msgcount for c in self._connections)
             if not self._count:
-                raise FormatError(f"{self.path}: topic {self.topic} holds no messages")
+                raise FormatError(f"{self.path}: topic {self.topic} has no messages")
         except BaseException:
             self.close()
             raise
         self.name = f"bag {self.path.name} {self.topic}"
         self._messages: Iterator[tuple[Any, int, bytes]] = iter(())
-        self._next = -1  # which message comes next; -1 before the first pass
-        self._times: list[int] = []  # recording times of the messages that were passed, from the first
-        self._stamps: dict[int, int] = {}  # of the scans that were read
+        self._next = -1  # number of the next message; -1 before the first pass
+        self._times: list[int] = []  # log times of the messages passed so far
+        self._stamps: dict[int, int] = {}  # of the scans read so far
 
     def __enter__(self) -> "BagDataset":
         return self
@@ -92,17 +92,17 @@ class BagDataset:
     def __getitem__(self, index: int, /) -> Scan:
         row = row_of(index, len(self))
         if not self.close.alive:
-            raise InputError(f"{self.path}: the bag was closed; open it again")
+            raise InputError(f"{self.path}: the bag is closed; open it again")
         where = f"{self.path}: {self.topic}, message {row}"
         with damage(self.path, f"cannot be read at message {row} of {self._count}", self._budget):
             try:
                 connection, log_time, raw = self._message(row)
             except Exception:
-                self._next = -1  # the pass is broken; another look starts a new one and meets the same damage
+                self._next = -1  # the next access starts a new pass and meets the same damage
                 raise
             cloud: Any = self._reader.deserialize(raw, connection.msgtype)
             if not is_pointcloud2(cloud):
-                raise ValueError("a message that is no PointCloud2")
+                raise ValueError("the message is not a PointCloud2")
         stamp = (stamp_of_cloud(cloud) if self._by_header else None) or log_time
         self._check_order(row, stamp, where)
         return beyond(scan_from_message(cloud, where, stamp, self._unit), self._min_range)
@@ -117,33 +117,33 @@ class BagDataset:
             if at == row:
                 if at == self._count - 1 and next(self._messages, None) is not None:
                     raise FormatError(
-                        f"{self.path}: {self.topic} holds more messages than the {self._count} promised; reindex the bag"
+                        f"{self.path}: {self.topic} has more messages than the {self._count} in the index; reindex the bag"
                     )
                 return message
         raise FormatError(
-            f"{self.path}: {self._count} messages of {self.topic} are promised, {self._next} are there; the bag is cut off"
+            f"{self.path}: the index lists {self._count} messages of {self.topic}, but the bag has {self._next}; it is truncated"
         )
 
     def _rewind(self, row: int) -> None:
-        """Place the pass at `row`, or at the start if `row` is new or recording times do not ascend (bags of several files)."""
+        """Restart the pass at `row`, or at the first message if `row` is new or log times do not ascend (bags of several files)."""
         first = row if row < len(self._times) and self._times == sorted(self._times) else 0
         start = self._times[first] if first else None
         self._messages = self._reader.messages(connections=self._connections, start=start)
-        if first:  # several messages may have the same recording time
+        if first:  # several messages may have the same log time
             same = first - bisect_left(self._times, self._times[first])
             next(islice(self._messages, same, same), None)
         self._next = first
 
     def _check_order(self, row: int, stamp: int, where: str) -> None:
         self._stamps[row] = stamp
-        if not self._by_header:  # recorded at the same time is possible, stamped at the same time is not
+        if not self._by_header:  # log times may be equal, header stamps may not
             return
         before, after = self._stamps.get(row - 1, stamp - 1), self._stamps.get(row + 1, stamp + 1)
         if not before < stamp < after:
             other = before if before >= stamp else after
             raise FormatError(
-                f"{where}: its stamp {stamp} and its neighbor's, {other}, do not ascend",
-                argument="stamps", value="log", remedy="pass {argument} for recording times",
+                f"{where}: its stamp {stamp} and that of its neighbor, {other}, do not ascend",
+                argument="stamps", value="log", remedy="pass {argument} to use the log times",
             )  # fmt: skip
 
 
@@ -154,10 +154,10 @@ def open_bag(
     time_unit: TimeUnit | None = None,
     min_range: float = 0.0,
 ) -> BagDataset:
-    """The PointCloud2 messages of a recording; `topic` is needed if several topics have them. There are no poses.
+    """Open the PointCloud2 messages of a bag; `topic` is required if several topics have such messages. There are no poses.
 
-    Stamps are those of the headers, or the times of recording with `stamps="log"`. `time_unit` (s, ms, us or ns) says what
-    per-point times count, where that is not plain.
+    Stamps are those of the headers, or the log times with `stamps="log"`. `time_unit` (s, ms, us or ns) is the unit of per-point
+    times, required only if it is ambiguous.
     """
     if stamps not in ("header", "log"):
         raise InputError(f"stamps is {stamps!r}; expected 'header' or 'log'")
@@ -176,7 +176,7 @@ def open_reader(path: Path) -> Any:
     if path.is_file() and path.suffix not in ENDINGS:
         raise FormatError(f"{path}: expected a {', '.join(ENDINGS)} file or a folder with metadata.yaml")
     if path.is_dir() and not (path / "metadata.yaml").is_file():
-        raise FormatError(f"{path}: no metadata.yaml in this folder; `ros2 bag reindex` makes it")
+        raise FormatError(f"{path}: the folder has no metadata.yaml; create it with `ros2 bag reindex`")
     _check_beginning(path)
     guard_rosbags()
     guard_rosbags_texts()
@@ -195,13 +195,13 @@ def open_reader(path: Path) -> Any:
 
 
 def _check_beginning(path: Path) -> None:
-    """What is of another kind is said to be, in our words and not in those of whatever trips over it."""
+    """Check the first bytes of the file, for a clear message if the file is of another type."""
     if path.is_dir():
         return
     beginning, kind = _BEGINNINGS[path.suffix]
     with path.open("rb") as file:
         if file.read(len(beginning)) != beginning:
-            raise FormatError(f"{path}: is no {kind}, it does not begin as one; give one, or rename it to what it is")
+            raise FormatError(f"{path}: not a {kind}: wrong first bytes; choose another file, or correct its extension")
 
 
 def _close(reader: Any) -> None:
@@ -217,16 +217,16 @@ def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
         return str(topic)
     listed = ", ".join(clouds) or f"none (the topics are {', '.join(sorted(types)) or 'none'})"
     if topic is None:
-        raise InputError(f"{path}: which topic? PointCloud2 topics: {listed}", argument="topic")
-    problem = f"is of type {types[topic]}" if topic in types else "is not in this bag"
-    raise InputError(f"{path}: topic {topic!r} {problem}. PointCloud2 topics: {listed}")
+        raise InputError(f"{path}: choose a topic; PointCloud2 topics: {listed}", argument="topic")
+    problem = f"has type {types[topic]}" if topic in types else "is not in this bag"
+    raise InputError(f"{path}: topic {topic!r} {problem}; PointCloud2 topics: {listed}")
 
 
 @contextmanager
 def damage(path: Path, problem: str, budget: Budget | None = None) -> Iterator[None]:
-    """What rosbags, sqlite3, lz4, zstd, struct and assertions raise on damaged bags, as one error that names the bag.
+    """Convert the errors of rosbags, sqlite3, lz4, zstd, struct and assertions on damaged bags to a FormatError that names the bag.
 
-    What is inflated inside counts against `budget`, one of its own if none is given.
+    Decompression inside the `with` block counts against `budget`, or a new budget if None.
     """
     try:
         with inflating(budget or Budget(path)):
@@ -234,11 +234,11 @@ def damage(path: Path, problem: str, budget: Budget | None = None) -> Iterator[N
     except PoliError:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and is_of_the_disk(error):  # a copy is being written meanwhile
+        if isinstance(error, OSError) and is_of_the_disk(error):  # raised while a copy is written
             raise
         if isinstance(error, UnicodeEncodeError):
-            raise FormatError(f"{path}: its name is not UTF-8, which SQLite needs; rename it, or a folder above it") from None
+            raise FormatError(f"{path}: the path is not UTF-8, as SQLite requires; rename the bag or its folders") from None
         remedy = _REMEDY.get(path.suffix, "`ros2 bag reindex` may help")
         raise FormatError(
-            f"{path}: {problem} ({type(error).__name__}: {str(error)[:200]}); if the bag is cut off, {remedy}"
+            f"{path}: {problem} ({type(error).__name__}: {str(error)[:200]}); if the bag is truncated, {remedy}"
         ) from None

@@ -1,4 +1,4 @@
-"""A dataset whose scans are files, one each."""
+"""A dataset with one file per scan."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from poli.scan import Scan
 
 @dataclass(frozen=True, eq=False)
 class FileDataset:
-    """See `Dataset`. Non-finite points and zero returns are dropped, and counted in `Scan.dropped`."""
+    """A `Dataset` with one file per scan. Non-finite points and zero returns are dropped and counted in `Scan.dropped`."""
 
     name: str
     files: tuple[Path, ...]
@@ -21,7 +21,7 @@ class FileDataset:
     stamps: tuple[int, ...] | None = None  # nanoseconds
     poses: np.ndarray | None = None  # (M, 4, 4) T_world_sensor
     skipped: tuple[Skipped, ...] = ()
-    min_range: float = 0.0  # meters; returns nearer than this are dropped (the vehicle that carries the sensor)
+    min_range: float = 0.0  # meters; closer returns are dropped (the vehicle itself)
 
     def __post_init__(self) -> None:
         if not self.min_range >= 0.0:
@@ -40,7 +40,7 @@ class FileDataset:
             scan = self.read(path)
         except OSError as error:
             raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
-        except InputError as error:  # well-formed, but no scan
+        except InputError as error:  # well-formed, but not a scan
             raise FormatError(f"{path}: {error}") from None
         scan = scan.clean()
         if self.stamps is not None:
@@ -55,7 +55,7 @@ class FileDataset:
 
 
 def beyond(scan: Scan, min_range: float) -> Scan:
-    """Without the returns nearer than `min_range` meters."""
+    """Return the scan without the returns closer than `min_range` meters."""
     if min_range == 0.0:
         return scan
     far = np.linalg.norm(scan.points.astype(np.float64), axis=1) >= min_range

@@ -11,15 +11,15 @@ from poli.data.formats import FORMATS, read
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
 
-# Text is taken only if asked for: beside scans, it is more likely to hold times or poses.
+# Text files are read only on request: next to scans, they usually contain times or poses.
 _ENDINGS = tuple(e for f in FORMATS if f.name != "text" for e in f.endings)
 _ALL_ENDINGS = tuple(e for f in FORMATS for e in f.endings)
 
 
 def open_folder(path: str | os.PathLike[str], ending: str | None = None, min_range: float = 0.0) -> FileDataset:
-    """The scan files of a folder in their natural order (scan2 before scan10). They must be of one kind, or of the `ending` given.
+    """Open the scan files of a folder in natural order (scan2 before scan10). `ending` selects one of several file types.
 
-    Stamps are those that the files themselves hold (.npz).
+    Stamps are those stored in the files (.npz).
     """
     place = Path(path)
     if not place.is_dir():
@@ -35,28 +35,28 @@ def open_folder(path: str | os.PathLike[str], ending: str | None = None, min_ran
             files.setdefault(kind, []).append(file)
     if len(files) != 1:
         if not files:
-            raise FormatError(f"{place}: no scan files in it")
+            raise FormatError(f"{place}: the folder has no scan files")
         found = ", ".join(f"{len(f)} {kind}" for kind, f in sorted(files.items()))
         most = max(files, key=lambda kind: len(files[kind]))
         raise FormatError(
-            f"{place}: scans of several kinds ({found})",
-            argument="ending", value=most.lstrip("."), remedy="pass {argument} for those, for example",
+            f"{place}: several types of scan files ({found})",
+            argument="ending", value=most.lstrip("."), remedy="pass {argument}, for example",
         )  # fmt: skip
     ((_, chosen),) = files.items()
     return FileDataset(f"folder {place.resolve().name}", tuple(sorted(chosen, key=natural_key)), read_or_empty, min_range=min_range)
 
 
 def scan_ending(path: Path, endings: tuple[str, ...] = _ENDINGS) -> str | None:
-    """Which of `endings` a file has; those of two parts (.pcd.bin) stand before those of one."""
+    """Return which of `endings` a file has; double ones (.pcd.bin) must precede single ones."""
     return next((e for e in endings if path.name.lower().endswith(e)), None)
 
 
 def natural_key(path: Path) -> tuple[list[tuple[int, int, str]], str]:
-    """Orders runs of digits as numbers."""
+    """Sort key that orders runs of digits as numbers."""
     parts = re.findall(r"[0-9]+|[^0-9]+", path.name)
     return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts], path.name
 
 
 def read_or_empty(path: Path) -> Scan:
-    """An empty file is an empty scan."""
+    """Read a scan; an empty file is an empty scan."""
     return read(path) if path.stat().st_size else Scan(np.zeros((0, 3), np.float32))

@@ -20,9 +20,9 @@ _OUSTER = np.dtype([*_XYZ, ("intensity", "<f4"), ("t", "<u4"), ("reflectivity", 
 _AEVA_EARLY = np.dtype([*_XYZ, ("reflectivity", "<f4"), ("velocity", "<f4"), ("time_offset_ns", "<i4"), ("line", "u1")])
 _AEVA = np.dtype([*_AEVA_EARLY.descr, ("intensity", "<f4")])
 _AVIA = np.dtype([*_XYZ, ("reflectivity", "u1"), ("tag", "u1"), ("line", "u1"), ("offset_time", "<u4")])
-_LAST_EARLY_AEVA = 1691936557946849179  # the last stamp of Aeva scans without intensity
+_LAST_EARLY_AEVA = 1691936557946849179  # stamp of the last Aeva scan without intensity
 _NANOSECONDS = ("t", "time_offset_ns", "offset_time")
-# Poses carry the stamps of the scans. At 20 m/s, a millisecond is 2 cm.
+# Poses have the stamps of the scans. A millisecond is 2 cm at 20 m/s.
 _TOLERANCE = 1e-3
 
 
@@ -34,19 +34,19 @@ def open_helipr(
     tolerance: float = _TOLERANCE,
     min_range: float = 0.0,
 ) -> FileDataset:
-    """One sensor (velodyne, ouster, aeva or avia) of the sequence at `path` (or at `path`/`sequence`).
+    """Open one sensor (velodyne, ouster, aeva or avia) of the sequence at `path` (or at `path`/`sequence`).
 
-    `line` is called ring, and every per-point time becomes `time` in seconds from the stamp. Poses are those of the file
-    `global_<Sensor>_gt.txt`, whose frame sequences of a place share, or else of `<Sensor>_gt.txt`; None where there is neither,
-    or with `poses=False`. Scans with no pose within `tolerance` seconds are left out and reported.
+    `line` is renamed to `ring`, and per-point times become `time` in seconds from the stamp. Poses are read from
+    `global_<Sensor>_gt.txt`, whose frame is shared by all sequences of a place, or else from `<Sensor>_gt.txt`; None if both are
+    missing or with `poses=False`. Scans without a pose within `tolerance` seconds are skipped and reported.
     """
     folder = Path(path) / sequence if sequence is not None else Path(path)
     if sensor.lower() not in SENSORS:
         raise InputError(f"sensor is {sensor!r}; HeLiPR has {', '.join(SENSORS)}")
     title = sensor.lower().capitalize()
     if not (folder / "LiDAR").is_dir():
-        remedy = "give the folder of one HeLiPR sequence, or {argument}"
-        raise FormatError(f"{folder}: no folder 'LiDAR' here", argument="sequence", remedy=remedy)
+        remedy = "pass the folder of one HeLiPR sequence, or {argument}"
+        raise FormatError(f"{folder}: contains no folder 'LiDAR'", argument="sequence", remedy=remedy)
     files = stamped_files(folder / "LiDAR" / title, ".bin")
     names = (f"global_{title}_gt.txt", f"{title}_gt.txt")
     pose_files = [folder / "LiDAR_GT" / name for name in names if (folder / "LiDAR_GT" / name).is_file()]
@@ -70,7 +70,7 @@ def _read(path: Path, sensor: str) -> Scan:
 
 
 def packed_layout(sensor: str, stamp: int) -> np.dtype:
-    """How the records of a scan of this sensor (one of `SENSORS`) are packed."""
+    """Return the record layout of a scan of this sensor (one of `SENSORS`)."""
     if sensor == "aeva":
         return _AEVA_EARLY if stamp <= _LAST_EARLY_AEVA else _AEVA
     return {"velodyne": _VELODYNE, "ouster": _OUSTER, "avia": _AVIA}[sensor]

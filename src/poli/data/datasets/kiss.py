@@ -1,4 +1,4 @@
-"""Datasets that kiss-icp has loaders for, through kiss-icp (extra `bench`)."""
+"""Datasets read by the loaders of kiss-icp (extra `bench`)."""
 
 import contextlib
 import io
@@ -16,19 +16,19 @@ from poli.scan import Scan
 from poli.validation import real_number
 
 LOADERS = ("apollo", "boreas", "generic", "kitti_raw", "ncd", "nclt", "nuscenes", "ouster", "tum")
-_PERIOD = 0.1  # seconds; what a spinning LiDAR at 10 Hz takes
-# Bytes a point of the files that loaders read headerless; left to themselves, they pass over the rest of a file that is cut off.
+_PERIOD = 0.1  # seconds; a spinning LiDAR at 10 Hz
+# Bytes per point of headerless files. The loaders silently ignore the incomplete last point of a truncated file.
 _RECORD = {"boreas": 24, "kitti_raw": 16, "nclt": 8}
 
 
 class KissDataset:
-    """Scans of a kiss-icp loader. Its times are shares of a scan; `period` seconds make them `time`. Stamps are not known."""
+    """Scans of a kiss-icp loader. Its times, fractions of a scan, are multiplied by `period` seconds. Stamps are not available."""
 
     skipped: tuple[Skipped, ...] = ()
 
     def __init__(self, name: str, loader: Any, poses: np.ndarray | None, period: float, record: int | None = None) -> None:
         self.name, self.poses = name, poses
-        self._loader, self._period, self._record = loader, period, record  # bytes a point
+        self._loader, self._period, self._record = loader, period, record  # bytes per point
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -50,7 +50,7 @@ class KissDataset:
         if not len(times):
             return Scan(points).clean()
         if len(times) != len(points) or not ((times >= 0.0) & (times <= 1.0)).all():
-            raise FormatError(f"{self.name}: scan {row}: expected a time of 0 to 1 for each of its {len(points)} points")
+            raise FormatError(f"{self.name}: scan {row}: expected a time between 0 and 1 for each of its {len(points)} points")
         return Scan(points, {"time": times * self._period}).clean()
 
 
@@ -62,14 +62,14 @@ def open_kiss(
     poses: bool = True,
     period: float = _PERIOD,
 ) -> KissDataset:
-    """What kiss-icp's loader of that name finds at `path`. `poses` are the loader's, where it has them."""
+    """Open `path` with the kiss-icp loader of that name. `poses=False` ignores the loader's poses, if it has any."""
     try:
         from kiss_icp.datasets import dataset_factory
     except ImportError:
         raise MissingExtra(f"dataset {loader!r}", "bench") from None
     if not Path(path).exists():
         raise FormatError(f"{path}: no such file or folder")
-    period = real_number(period, "period", "seconds that a scan takes", above=True)
+    period = real_number(period, "period", "the duration of a scan in seconds", above=True)
     name = f"{loader} {Path(path).resolve().name}" + (f" {sequence}" if sequence is not None else "")
     options = {"sequence": sequence, "meta": meta}
     with _loader_errors(name, "opening"):
@@ -84,8 +84,8 @@ def open_kiss(
         known = np.asarray(known, np.float64)
         if known.shape != (count, 4, 4):
             raise FormatError(
-                f"{name}: {len(known)} poses for {count} scans, and nothing says which belongs to which",
-                argument="poses", value=False, remedy="pass {argument} to read the scans alone",
+                f"{name}: {len(known)} poses for {count} scans; they cannot be matched",
+                argument="poses", value=False, remedy="pass {argument} to read the scans without poses",
             )  # fmt: skip
         known = rigid_poses(known[:, :3].reshape(-1, 12), name, range(count))
     return KissDataset(name, found, known, period, _RECORD.get(loader))
@@ -94,12 +94,12 @@ def open_kiss(
 def _check_size(path: Path, record: int) -> None:
     size = path.stat().st_size
     if size % record:
-        raise FormatError(f"{path}: {size} bytes are not a multiple of {record}; the file is cut off")
+        raise FormatError(f"{path}: {size} bytes are not a multiple of {record}; the file is truncated")
 
 
 @contextlib.contextmanager
 def _loader_errors(name: str, doing: str) -> Iterator[None]:
-    """Loaders print and leave the interpreter when a package is missing, and raise anything on damaged files."""
+    """Convert failures to FormatError: loaders print and exit if a package is missing, and raise any type on damaged files."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said):
@@ -108,4 +108,4 @@ def _loader_errors(name: str, doing: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         text = " ".join(said.getvalue().split()) or f"{type(error).__name__}: {error}"
-        raise FormatError(f"{name}: {doing}: kiss-icp's loader gave up: {text[:300]}") from None
+        raise FormatError(f"{name}: {doing}: the kiss-icp loader failed: {text[:300]}") from None

@@ -1,7 +1,7 @@
 """The KITTI odometry layout: `sequences/XX/{velodyne/NNNNNN.bin, calib.txt, times.txt}` and `poses/XX.txt`.
 
-Poses are those of the left camera, row i for scan i; `Tr` of calib.txt is T_camera_velodyne. Scans are deskewed and carry neither
-ring nor time.
+Poses are those of the left camera, row i for scan i; `Tr` of calib.txt is T_camera_velodyne. Scans are deskewed and have no ring
+or time.
 """
 
 import os
@@ -20,16 +20,16 @@ from poli.files.atomic import atomic_folder, atomic_path
 from poli.scan import Scan
 from poli.se3 import check_pose, inverse
 
-_WITHOUT = "pass {argument} to read the scans alone"
+_WITHOUT = "pass {argument} to read the scans without poses"
 
 
 def open_kitti(
     path: str | os.PathLike[str], sequence: str | int | None = None, poses: bool = True, min_range: float = 0.0
 ) -> FileDataset:
-    """Sequence `sequence` under `path`, the folder that holds `sequences` and `poses` (or the folder of one sequence).
+    """Open `sequence` under `path`, the folder that contains `sequences` and `poses` (or the folder of one sequence).
 
-    Poses are None where there is no file of them (KITTI's sequences 11 to 21), or with `poses=False`. Returns nearer than
-    `min_range` meters are dropped.
+    Poses are None if the pose file is missing (KITTI sequences 11 to 21) or with `poses=False`. Returns closer than `min_range`
+    meters are dropped.
     """
     root, name = _locate(Path(path), sequence)
     folder, pose_file = root / "sequences" / name, root / "poses" / f"{name}.txt"
@@ -51,11 +51,14 @@ def write_kitti(
     scans: Iterable[Scan],
     poses: np.ndarray,  # (M, 4, 4)
 ) -> None:
-    """Write a sequence under the folder `out`, which may hold others: intensity is kept, other fields are not, coordinates are
-    float32, and times count from the first stamp. `Tr` is the identity, so that poses are the sensor's own."""
+    """Write a sequence under the folder `out`, which may contain other sequences.
+
+    Only intensity is written; other fields are dropped. Coordinates are float32, and times are relative to the first stamp.
+    `Tr` is the identity, so the poses are those of the sensor.
+    """
     root, name = Path(out), sequence_name(sequence)
     if (root / "poses" / f"{name}.txt").exists():
-        raise FormatError(f"{root / 'poses' / f'{name}.txt'}: exists already; remove it first, or give another name")
+        raise FormatError(f"{root / 'poses' / f'{name}.txt'}: already exists; remove it first, or choose another name")
     for folder in (root / "sequences", root / "poses"):
         folder.mkdir(parents=True, exist_ok=True)
     stamps = []
@@ -71,49 +74,49 @@ def write_kitti(
         (temporary / "calib.txt").write_text("".join(f"{key}: {identity}\n" for key in ("P0", "P1", "P2", "P3", "Tr")))
         known = [stamp for stamp in stamps if stamp is not None]
         if len(known) not in (0, len(stamps)):
-            raise InputError(f"{len(stamps) - len(known)} of {len(stamps)} scans have no stamp; give all of them one, or none")
+            raise InputError(f"{len(stamps) - len(known)} of {len(stamps)} scans have no stamp; set a stamp for all or none")
         if known:
             seconds = (divmod(stamp - known[0], 10**9) for stamp in known)
             (temporary / "times.txt").write_text("".join(f"{whole}.{part:09d}\n" for whole, part in seconds))
-        # Before the folder takes its name: a sequence is never there without its poses.
+        # Written before the folder is renamed, so that a sequence never exists without its poses.
         with atomic_path(root / "poses" / f"{name}.txt") as file:
             file.write_text("".join(format_pose(check_pose(T, f"poses[{i}]")) + "\n" for i, T in enumerate(poses)))
 
 
 def _locate(path: Path, sequence: str | int | None) -> tuple[Path, str]:
-    """The root folder, and the name of the sequence."""
+    """Return the root folder and the name of the sequence."""
     if (path / "velodyne").is_dir():
         if sequence is not None and sequence_name(sequence) != path.resolve().name:
-            raise InputError(f"{path}: this is the folder of one sequence, not of {sequence!r}; name no sequence")
+            raise InputError(f"{path}: this is the folder of one sequence, not of {sequence!r}; omit the sequence")
         return path.resolve().parents[1], path.resolve().name
-    root = path / "dataset" if (path / "dataset" / "sequences").is_dir() else path  # as KITTI's archives unpack
+    root = path / "dataset" if (path / "dataset" / "sequences").is_dir() else path  # as in the KITTI archives
     if not (root / "sequences").is_dir():
-        raise FormatError(f"{path}: no folder 'sequences' here; give the folder that holds KITTI's sequences and poses")
+        raise FormatError(f"{path}: contains no folder 'sequences'; pass the KITTI folder with sequences and poses")
     there = sorted(p.name for p in (root / "sequences").iterdir() if (p / "velodyne").is_dir())
     if sequence is None and len(there) == 1:
         return root, there[0]
     if sequence is None or sequence_name(sequence) not in there:
-        problem = "which sequence?" if sequence is None else f"no sequence {sequence_name(sequence)!r} with a folder 'velodyne'."
-        raise InputError(f"{path}: {problem} There are: {', '.join(there) or 'none'}", argument="sequence")
+        problem = "choose a sequence;" if sequence is None else f"no sequence {sequence_name(sequence)!r} with a folder 'velodyne';"
+        raise InputError(f"{path}: {problem} available: {', '.join(there) or 'none'}", argument="sequence")
     return root, sequence_name(sequence)
 
 
 def sequence_name(sequence: str | int) -> str:
-    """As KITTI calls it: 7 is "07"."""
+    """Return the KITTI name of a sequence: "07" for 7."""
     name = str(sequence)
     return name.zfill(2) if name.isdigit() else name
 
 
 def _scan_files(folder: Path) -> tuple[Path, ...]:
-    """The scans by their numbers, which are the rows of the other files: a gap would shift every pose behind it."""
+    """Return the scan files by number. Numbers are row numbers of the other files, so a gap would shift all later poses."""
     paths = list(folder.glob("*.bin"))
     strange = [p for p in paths if not (p.stem.isascii() and p.stem.isdigit())]
     if strange or not paths:
-        raise FormatError(f"{folder}: " + (f"{strange[0].name} has no number for a name" if strange else "no .bin files here"))
+        raise FormatError(f"{folder}: " + (f"{strange[0].name} is not named by a number" if strange else "no .bin files"))
     paths.sort(key=lambda p: int(p.stem))
     for row, path in enumerate(paths):
         if int(path.stem) != row:
-            raise FormatError(f"{folder}: expected scan number {row}, found {path.name}; scans are missing or come twice")
+            raise FormatError(f"{folder}: expected scan number {row}, found {path.name}; scans are missing or duplicated")
     return tuple(paths)
 
 
@@ -121,7 +124,7 @@ def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
     camera = read_pose_rows(file)
     if len(camera) != scans:
         raise FormatError(
-            f"{file}: {len(camera)} poses for {scans} scans; rows are matched by number, so that one of the two is incomplete",
+            f"{file}: {len(camera)} poses for {scans} scans; poses are matched by row, so one of the two is incomplete",
             argument="poses", value=False, remedy=_WITHOUT,
         )  # fmt: skip
     T_camera_velodyne = _calibration(calib)
@@ -131,7 +134,7 @@ def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
 def _calibration(path: Path) -> np.ndarray:  # (4, 4)
     if not path.is_file():
         raise FormatError(
-            f"{path}: missing; poses are the camera's and need its Tr", argument="poses", value=False, remedy=_WITHOUT
+            f"{path}: missing; the poses are those of the camera and need its Tr", argument="poses", value=False, remedy=_WITHOUT
         )
     for number, line in enumerate(path.read_text("ascii", errors="replace").splitlines(), start=1):
         key, _, rest = line.partition(":")
@@ -145,14 +148,14 @@ def _calibration(path: Path) -> np.ndarray:  # (4, 4)
 
 
 def _stamps(path: Path, scans: int) -> tuple[int, ...] | None:
-    """Seconds in decimals as whole nanoseconds; None where there is no file."""
+    """Read decimal seconds as integer nanoseconds; None if there is no file."""
     if not path.is_file():
         return None
     words = path.read_text("ascii", errors="replace").split()
     try:
         stamps = tuple(_nanoseconds(word) for word in words)
     except (ArithmeticError, ValueError):
-        raise FormatError(f"{path}: expected one number of seconds a line") from None
+        raise FormatError(f"{path}: expected one number per line, in seconds") from None
     if len(stamps) != scans:
         raise FormatError(f"{path}: {len(stamps)} times for {scans} scans; one of the two is incomplete")
     for row in range(1, scans):
@@ -163,7 +166,7 @@ def _stamps(path: Path, scans: int) -> tuple[int, ...] | None:
 
 def _nanoseconds(word: str) -> int:
     stamp = Decimal(word).scaleb(9)
-    if not abs(stamp) < 1 << 63:  # before a whole number of a million digits is made of it
+    if not abs(stamp) < 1 << 63:  # before a number with a huge exponent is expanded
         raise ValueError
     return int(stamp.to_integral_value())
 

@@ -1,4 +1,4 @@
-"""MulRan: `<sequence>/Ouster/<stamp>.bin` (x y z intensity as float32) and `<sequence>/global_pose.csv` of the vehicle's base."""
+"""MulRan: `<sequence>/Ouster/<stamp>.bin` (x y z intensity as float32) and `<sequence>/global_pose.csv` of the vehicle base."""
 
 import os
 from pathlib import Path
@@ -15,12 +15,12 @@ from poli.scan import Scan
 LAYOUT = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])
 _RINGS, _COLUMNS = 64, 1024
 _TURN = 0.1  # seconds
-# Poses come every 10 ms, so that the nearest one is at most half of it away; at 10 m/s that is 5 cm.
+# Poses come every 10 ms, so the nearest one is at most 5 ms away: 5 cm at 10 m/s.
 _TOLERANCE = 0.01
 
 
 def _extrinsic() -> np.ndarray:  # (4, 4)
-    """T_base_ouster as MulRan publishes it (calib_base2ouster.txt): meters, and roll, pitch, yaw in degrees about x, y, z."""
+    """Return T_base_ouster as published (calib_base2ouster.txt): meters, and roll, pitch, yaw in degrees about x, y, z."""
     roll, pitch, yaw = np.deg2rad([0.0001, 0.0003, 179.6654])
     Rx = np.array([[1, 0, 0], [0, np.cos(roll), -np.sin(roll)], [0, np.sin(roll), np.cos(roll)]])
     Ry = np.array([[np.cos(pitch), 0, np.sin(pitch)], [0, 1, 0], [-np.sin(pitch), 0, np.cos(pitch)]])
@@ -41,17 +41,17 @@ def open_mulran(
     tolerance: float = _TOLERANCE,
     min_range: float = 0.0,
 ) -> FileDataset:
-    """The Ouster OS1-64 scans of the sequence at `path` (or at `path`/`sequence`).
+    """Open the Ouster OS1-64 scans of the sequence at `path` (or at `path`/`sequence`).
 
-    A whole turn of 65536 returns is stored column by column: it gets `ring` and `time` from that. Scans of another size (MulRan
-    has a few) come without. Poses are None where there is no global_pose.csv, or with `poses=False`; scans with no pose within
-    `tolerance` seconds are left out and reported.
+    A full revolution of 65536 returns is stored column by column, which gives `ring` and `time`. Scans of another size (MulRan
+    has a few) lack these fields. Poses are None if global_pose.csv is missing or with `poses=False`; scans without a pose within
+    `tolerance` seconds are skipped and reported.
     """
     folder = Path(path) / sequence if sequence is not None else Path(path)
     scans = next((f for f in (folder / "Ouster", folder / "sensor_data" / "Ouster") if f.is_dir()), None)
     if scans is None:
-        remedy = "give the folder of one MulRan sequence, or {argument}"
-        raise FormatError(f"{folder}: no folder 'Ouster' here", argument="sequence", remedy=remedy)
+        remedy = "pass the folder of one MulRan sequence, or {argument}"
+        raise FormatError(f"{folder}: contains no folder 'Ouster'", argument="sequence", remedy=remedy)
     file = folder / "global_pose.csv"
     trajectory = None
     if poses and file.is_file():

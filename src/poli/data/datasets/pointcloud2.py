@@ -1,4 +1,4 @@
-"""ROS's PointCloud2 messages as scans, with the times of their points in seconds."""
+"""Convert ROS PointCloud2 messages to scans, with per-point times in seconds."""
 
 from dataclasses import replace
 
@@ -11,14 +11,14 @@ __all__ = ["records_of_cloud", "scan_from_cloud", "scan_from_message"]
 
 
 def scan_from_cloud(cloud: PointCloud2, where: str) -> Scan:
-    """All returns with all fields, in native byte order; `where` names the message in errors."""
+    """Convert a cloud with all points and fields, in native byte order; `where` names the message in errors."""
     return Scan.from_columns(columns_of_cloud(cloud, where), where)
 
 
 def scan_from_message(
     cloud: PointCloud2, where: str = "the PointCloud2 message", stamp: int | None = None, time_unit: TimeUnit | None = None
 ) -> Scan:
-    """The returns with all fields, and times of points as `time` in seconds from the stamp, which is the header's if not given."""
+    """Convert a cloud to a cleaned scan with per-point `time` in seconds from `stamp`, by default that of the header."""
     scan = replace(scan_from_cloud(cloud, where), stamp=stamp or stamp_of_cloud(cloud))
     try:
         return with_point_times(scan, time_unit, where).clean()

@@ -1,11 +1,11 @@
-"""This project's own dataset on disk.
+"""The poli dataset format.
 
-    dataset.json        format, version, name, number of scans, and `about`: whatever the maker has to say (sensor, seed, ...)
+    dataset.json        format, version, name, number of scans, and `about`: free-form metadata (sensor, seed, ...)
     scans/<stamp>.npz   compressed; points, fields of any shape (`normal` (N, 3), `label` (N,)), and the stamp
-    poses.txt           a row a scan: stamp and 12 numbers, T_world_sensor by rows
-    measured_poses.txt  optional, the same rows: poses as a sensor would have measured them, with errors
+    poses.txt           one row per scan: stamp and 12 numbers, T_world_sensor, row-major
+    measured_poses.txt  optional, in the same format: poses with measurement errors
 
-The folder appears whole or not at all.
+The folder is written atomically.
 """
 
 import os
@@ -34,19 +34,19 @@ _POSES, _MEASURED = "poses.txt", "measured_poses.txt"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FolderDataset(FileDataset):
-    """A `FileDataset` with measured poses and what its maker says of it."""
+    """A `FileDataset` with measured poses and metadata."""
 
     measured: np.ndarray | None = None  # (M, 4, 4) T_world_sensor
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
 def open_poli_folder(path: str | os.PathLike[str], min_range: float = 0.0) -> FolderDataset:
-    """The dataset that `write_folder` wrote to `path`. Anything missing from it is an error."""
+    """Open a dataset written by `write_folder`. Missing parts are an error."""
     folder = Path(path)
     manifest = _read_manifest(folder / MANIFEST)
     files = stamped_files(folder / "scans", ".npz") if manifest["scans"] else []
     if len(files) != manifest["scans"]:
-        raise FormatError(f"{folder}: {MANIFEST} promises {manifest['scans']} scans, there are {len(files)}; it is incomplete")
+        raise FormatError(f"{folder}: {MANIFEST} lists {manifest['scans']} scans, found {len(files)}; the dataset is incomplete")
     stamps = tuple(int(file.stem) for file in files)
     measured = _read_poses(folder / _MEASURED, stamps) if (folder / _MEASURED).is_file() else None
     return FolderDataset(
@@ -69,15 +69,15 @@ def write_folder(
     measured: np.ndarray | None = None,  # (M, 4, 4)
     about: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write scans, which need a stamp each, as they come; `about` is anything that JSON can hold."""
+    """Write stamped scans one by one; `about` must be serializable as JSON."""
     with atomic_folder(out) as temporary:
         (temporary / "scans").mkdir()
         stamps: list[int] = []
         for scan in scans:
             if scan.stamp is None or scan.stamp < 0:
-                raise InputError(f"scan {len(stamps)} has the stamp {scan.stamp}; each needs one in nanoseconds, Scan(stamp=...)")
+                raise InputError(f"scan {len(stamps)} has stamp {scan.stamp}; expected nanoseconds, set it with Scan(stamp=...)")
             if (temporary / "scans" / f"{scan.stamp}.npz").exists():
-                raise InputError(f"scan {len(stamps)} has a stamp that an earlier one has, {scan.stamp}")
+                raise InputError(f"scan {len(stamps)} has the same stamp as an earlier scan, {scan.stamp}")
             write_npz(temporary / "scans" / f"{scan.stamp}.npz", scan, compressed=True)
             stamps.append(scan.stamp)
         _write_poses(temporary / _POSES, "poses", stamps, poses)
@@ -87,7 +87,7 @@ def write_folder(
         try:
             write_json(temporary / MANIFEST, manifest)
         except (TypeError, ValueError) as error:
-            raise InputError(f"about: JSON cannot hold it: {error}") from None
+            raise InputError(f"about: not serializable as JSON: {error}") from None
 
 
 def _write_poses(path: Path, argument: str, stamps: list[int], poses: np.ndarray) -> None:
@@ -103,7 +103,7 @@ def _read_poses(path: Path, stamps: tuple[int, ...]) -> np.ndarray:  # (M, 4, 4)
         raise FormatError(f"{path}: {len(trajectory.stamps)} poses for {len(stamps)} scans; one of the two is incomplete")
     differs = np.flatnonzero(trajectory.stamps != np.array(stamps, np.int64))
     if len(differs):
-        raise FormatError(f"{path}: no pose with the stamp {stamps[differs[0]]}, which a scan has")
+        raise FormatError(f"{path}: no pose for the scan with stamp {stamps[differs[0]]}")
     return trajectory.poses
 
 
@@ -111,13 +111,13 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = read_json(path)
     except FileNotFoundError:
-        raise FormatError(f"{path}: missing; this folder is no dataset of poli's") from None
+        raise FormatError(f"{path}: missing; the folder is not a poli dataset") from None
     if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise FormatError(f"{path}: its 'format' is not '{_FORMAT}'; this folder is no dataset of poli's")
+        raise FormatError(f"{path}: 'format' is not '{_FORMAT}'; the folder is not a poli dataset")
     if manifest.get("version") != _VERSION:
         raise FormatError(f"{path}: version {str(manifest.get('version'))[:40]!r}; this release reads version {_VERSION}")
     kinds = {"name": str, "scans": int, "about": dict}
     for key, kind in kinds.items():
         if not isinstance(manifest.get(key), kind) or isinstance(manifest.get(key), bool):
-            raise FormatError(f"{path}: '{key}' is missing or of the wrong type")
+            raise FormatError(f"{path}: '{key}' is missing or has the wrong type")
     return manifest

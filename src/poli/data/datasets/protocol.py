@@ -1,7 +1,7 @@
-"""What a dataset is: scans in order, their poses where these are known, and a list of what was left out.
+"""The dataset protocol: scans in order, their poses if known, and a list of what was skipped.
 
-Stamps are whole nanoseconds throughout: a float64 of seconds since 1970 is wrong by a tenth of a microsecond and more, and two
-stamps that should be equal are then not.
+Stamps are integer nanoseconds throughout: seconds since 1970 in float64 are off by a tenth of a microsecond or more, so equal
+stamps would compare unequal.
 """
 
 import operator
@@ -17,12 +17,12 @@ from poli.scan import Scan
 
 
 class SkippedWarning(UserWarning):
-    """Something of a dataset was left out; the message counts it."""
+    """Part of a dataset was skipped; the message says how much."""
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """One thing that a dataset leaves out."""
+    """A part of a dataset that was skipped."""
 
     what: str  # the file
     why: str
@@ -30,10 +30,10 @@ class Skipped:
 
 @runtime_checkable
 class Dataset(Protocol):
-    """A sequence of scans. A scan's field `time` counts seconds from its stamp.
+    """A sequence of scans. The field `time` of a scan is in seconds from its stamp.
 
-    `dataset[i]` reads scan i and nothing else. A scan without a single return (an empty file) is a `Scan` of 0 points, so that
-    indices keep their meaning; `occupied` passes over such scans and counts them.
+    `dataset[i]` reads only scan i. A scan without returns (an empty file) is a `Scan` of 0 points, which preserves the indices;
+    `occupied` skips and counts such scans.
     """
 
     @property
@@ -41,11 +41,11 @@ class Dataset(Protocol):
 
     @property
     def poses(self) -> np.ndarray | None:  # (M, 4, 4) float64
-        """T_world_sensor of each of the scans, or None where they are not known."""
+        """T_world_sensor of each scan, or None if unknown."""
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
-        """What was left out of the sequence when it was opened, and why."""
+        """What was skipped when the dataset was opened, and why."""
 
     def __len__(self) -> int: ...
 
@@ -55,16 +55,16 @@ class Dataset(Protocol):
 
 
 def row_of(index: int, count: int) -> int:
-    """A Python index as a row number from 0; negative ones count from the end."""
+    """Convert a Python index, which may be negative, to a row number from 0."""
     row = operator.index(index)
     row += count if row < 0 else 0
     if not 0 <= row < count:
-        raise IndexError(f"scan {index} of a dataset of {count}")
+        raise IndexError(f"scan {index} is out of range for a dataset of {count} scans")
     return row
 
 
 def occupied(dataset: Dataset, least: int = 1) -> Iterator[tuple[int, Scan]]:
-    """Index and scan of every scan with `least` points or more; the others are counted and named in one warning at the end."""
+    """Yield index and scan of every scan with at least `least` points; one warning at the end counts the others."""
     left_out = []
     try:
         for index, scan in enumerate(dataset):
@@ -77,10 +77,10 @@ def occupied(dataset: Dataset, least: int = 1) -> Iterator[tuple[int, Scan]]:
 
 
 def warn_skipped(name: str, skipped: Sequence[Skipped]) -> None:
-    """One warning that counts what was left out by its reason and names the first of each."""
+    """Emit one warning that counts the skipped parts per reason and names the first of each."""
     if not skipped:
         return
     first = {skip.why: skip.what for skip in reversed(skipped)}
     counts = Counter(skip.why for skip in skipped)
     listed = "; ".join(f"{count} ({why}; the first is {first[why]})" for why, count in counts.items())
-    warnings.warn(f"{name}: scans left out: {listed}", SkippedWarning, stacklevel=3)
+    warnings.warn(f"{name}: skipped scans: {listed}", SkippedWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""Datasets by name."""
+"""Open datasets by name."""
 
 import inspect
 import os
@@ -31,23 +31,23 @@ _FACTORIES: dict[str, Callable[..., Dataset]] = {
 def dataset(name: str | None, path: str | os.PathLike[str], **options: Any) -> Dataset:
     """Open the dataset at `path`: `poli.dataset("kitti", path, sequence="07")`.
 
-    Names: kitti, helipr, mulran, poli (our own folders), bag (ROS), folder (of scan files), and kiss-icp's apollo, boreas, generic,
-    kitti_raw, ncd, nclt, nuscenes, ouster and tum; "auto" or None goes by what is there. Each takes options of its own, which
-    its function in `poli.data.datasets` describes.
+    Names: kitti, helipr, mulran, poli (our own format), bag (ROS), folder (of scan files), and the kiss-icp loaders apollo, boreas,
+    generic, kitti_raw, ncd, nclt, nuscenes, ouster and tum; "auto" or None detects the name. The options of each are documented
+    in its `open_*` function in `poli.data.datasets`.
     """
     if name is None or name == "auto":
         name = guess(path, options.get("sequence"))
     if name not in _FACTORIES:
-        raise InputError(f"unknown dataset {name!r}; known are {', '.join(_FACTORIES)}{did_you_mean(name, _FACTORIES)}")
+        raise InputError(f"unknown dataset {name!r}; choose from {', '.join(_FACTORIES)}{did_you_mean(name, _FACTORIES)}")
     factory = _FACTORIES[name]
     _check_options(name, factory, options)
     return factory(path, **options)
 
 
 def register_dataset(name: str, factory: Callable[..., Dataset], replace: bool = False) -> None:
-    """Make `factory(path, **options)` known to `dataset` as `name`."""
+    """Register `factory(path, **options)` for `dataset` under `name`."""
     if not name or name == "auto" or (name in _FACTORIES and not replace):
-        raise InputError(f"a dataset cannot be registered as {name!r}: the name is taken; pass replace=True to change it")
+        raise InputError(f"cannot register dataset {name!r}: the name is taken; pass replace=True to replace it")
     _FACTORIES[name] = factory
 
 
@@ -56,7 +56,7 @@ def dataset_names() -> tuple[str, ...]:
 
 
 def guess(path: str | os.PathLike[str], sequence: str | int | None = None) -> str:
-    """Which dataset lies at `path`, by the names of its files and folders."""
+    """Detect which dataset is at `path`, from the names of its files and folders."""
     place = Path(path)
     if not place.exists():
         raise FormatError(f"{place}: no such file or folder")
@@ -78,11 +78,11 @@ def guess(path: str | os.PathLike[str], sequence: str | int | None = None) -> st
         if any(scan_ending(file) for file in place.iterdir()):
             return "folder"
         if not any(place.iterdir()):
-            raise FormatError(f"{place}: no scans in it, the folder is empty; give one that has some")
+            raise FormatError(f"{place}: the folder is empty; choose a folder with scans")
     elif scan_ending(place):
-        what = f"{place}: this is one scan, not a dataset; give the folder of all its scans"
-        raise FormatError(what, argument="poli.read(path)", remedy="read one with {argument}")
-    raise FormatError(f"{place}: cannot tell which dataset this is; name it: {', '.join(_FACTORIES)}")
+        what = f"{place}: is a single scan, not a dataset; pass the folder with the scans"
+        raise FormatError(what, argument="poli.read(path)", remedy="read a single scan with {argument}")
+    raise FormatError(f"{place}: dataset type not recognized; specify one of {', '.join(_FACTORIES)}")
 
 
 def _check_options(name: str, factory: Callable[..., Dataset], options: dict[str, Any]) -> None:

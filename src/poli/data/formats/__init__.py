@@ -1,4 +1,4 @@
-"""Point cloud files. `read` and `write` choose the format by the file's ending."""
+"""Point cloud files. `read` and `write` choose the format by file extension."""
 
 import codecs
 import os
@@ -25,7 +25,7 @@ class Format:
     endings: tuple[str, ...]
     read: Callable[[Path], Scan]
     write: Callable[[Path, Scan], None]
-    magic: bytes = b""  # how such a file begins
+    magic: bytes = b""  # the first bytes of such a file
 
 
 FORMATS = (
@@ -41,20 +41,20 @@ FORMATS = (
 
 
 def read(path: str | os.PathLike[str] | PointCloud2, format: str | None = None) -> Scan:
-    """Read a point cloud file with all its fields, or a PointCloud2 message of ROS, its points' times as `time` in seconds.
+    """Read a point cloud file with all its fields, or convert a ROS PointCloud2 message (point times as `time`, in seconds).
 
-    Non-finite points and zero returns are dropped, and counted in `Scan.dropped`. `format` overrules the file's ending:
-    nuscenes, kitti, pcd, ply, text, npy, npz or las. Whether a .bin file is KITTI's or nuScenes' is seen from its values.
+    Non-finite points and zero returns are dropped and counted in `Scan.dropped`. `format` overrides the file extension:
+    nuscenes, kitti, pcd, ply, text, npy, npz or las. KITTI and nuScenes .bin files are distinguished by their values.
     """
     if is_pointcloud2(path):
         from poli.data.datasets.pointcloud2 import scan_from_message
 
         if format is not None:
-            raise FormatError(f"format={format!r} is for files; this is a PointCloud2 message")
+            raise FormatError(f"format={format!r} applies to files, but the input is a PointCloud2 message")
         return scan_from_message(path)
-    path = Path(cast("str | os.PathLike[str]", path))  # a TypeGuard tells mypy only what a thing is, not what it is not
+    path = Path(cast("str | os.PathLike[str]", path))  # a TypeGuard does not narrow the negative case for mypy
     if not path.is_file():
-        raise FormatError(f"{path}: {'this is a folder, not a file' if path.is_dir() else 'no such file'}")
+        raise FormatError(f"{path}: {'is a folder; expected a file' if path.is_dir() else 'no such file'}")
     chosen = _choose(path, format)
     with path.open("rb") as file:
         start = file.read(16)
@@ -63,45 +63,45 @@ def read(path: str | os.PathLike[str] | PointCloud2, format: str | None = None) 
     for other in FORMATS:
         if other.magic and start.startswith(other.magic) and other is not chosen:
             raise FormatError(
-                f"{path}: read as {chosen.name}, but it begins like a {other.name} file",
+                f"{path}: read as {chosen.name}, but its first bytes are those of a {other.name} file",
                 argument="format", value=other.name, remedy="rename it or pass {argument}",
             )  # fmt: skip
     if format is None and chosen.name == "kitti":
         chosen = _choose(path, bin_layout(path))
     try:
         return chosen.read(path).clean()
-    except InputError as error:  # well-formed, but no scan: columns of different length, names that clash
+    except InputError as error:  # well-formed but not a scan: columns of different lengths, duplicate names
         raise FormatError(f"{path}: {error}") from None
 
 
 def write(scan: ScanLike, path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Write a scan. A format that cannot hold one of its fields raises instead of losing it; nothing is left half-written.
+    """Write a scan atomically. Raises FormatError if the format cannot store one of its fields.
 
-    The stamp is kept by .npz alone.
+    Only .npz stores the stamp.
     """
     path = Path(path)
     _choose(path, format).write(path, Scan.of(scan))
 
 
 def check_ending(path: str | os.PathLike[str], format: str | None = None) -> None:
-    """An error that `write` would raise, for those who have much to do before they write."""
+    """Raise the error that `write` would raise for this name, before a long computation."""
     _choose(Path(path), format)
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """The format that `read` takes a file for."""
+    """Return the format that `read` would choose for a file."""
     name = _choose(Path(path), None).name
     return bin_layout(Path(path)) if name == "kitti" else name
 
 
 def sniff(path: str | os.PathLike[str]) -> str:
-    """The format of a file whose name does not tell, by its content. What says nothing of itself is a .bin file."""
+    """Detect the format of a file from its content. A file without a recognizable header is treated as .bin."""
     with Path(path).open("rb") as file:
         start = file.read(4096)
     for known in FORMATS:
         if known.magic and start.startswith(known.magic):
             return known.name
-    if b"FIELDS" in start and b"VERSION" in start:  # the first line of a PCD file is a comment, which some leave out
+    if b"FIELDS" in start and b"VERSION" in start:  # some PCD files lack the usual comment in the first line
         return "pcd"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(start)
@@ -118,4 +118,4 @@ def _choose(path: Path, name: str | None) -> Format:
         known = [f.name for f in FORMATS]
         raise FormatError(f"unknown format {name!r}; choose from {', '.join(known)}{did_you_mean(name, known)}")
     endings = " ".join(e for f in FORMATS for e in f.endings)
-    raise FormatError(f"{path}: unknown ending; expected one of {endings}", argument="format")
+    raise FormatError(f"{path}: unknown file extension; expected one of {endings}", argument="format")

@@ -1,8 +1,8 @@
-"""How many columns a headerless file of float32 has, by its values.
+"""Infer the number of columns of a headerless float32 file from its values.
 
-With a wrong number of columns, every column is the same mixture of all: x, y, z and intensity in turn. With the right one, columns
-differ: heights spread less than distances, intensities are not negative, rings are whole numbers. So that number is right
-under which the columns differ most from all values together, whatever their units and the order of the points.
+With the wrong number of columns, every column contains the same mixture of x, y, z and intensity. With the right number, the
+columns differ: heights spread less than distances, intensities are non-negative, rings are integers. The right number is the one
+for which the columns differ most from the pooled values. This does not depend on units or on the order of the points.
 """
 
 from pathlib import Path
@@ -11,20 +11,20 @@ import numpy as np
 
 from poli.errors import FormatError
 
-_COLUMNS = (4, 3, 5, 6, 7)  # the likely ones first; 6 of a kind are as different as their 3, and 3 is what they are
-_BLOCK = 840  # values: a multiple of every number of columns, so that in each block every mixture is even
-_BLOCKS = 12  # spread over the file
-_LEAST = 960  # values: fewer say little
-_PLAIN = 0.2  # of the values: scans have 0.4 and more with the right number of columns, and below 0.1 by chance
-_CLEARLY = 2.0  # times more than as KITTI's
+_COLUMNS = (4, 3, 5, 6, 7)  # the likely ones first; data with 3 columns scores as high with 6, so 3 precedes 6
+_BLOCK = 840  # values; a multiple of each of _COLUMNS, so that blocks contain whole rows
+_BLOCKS = 12  # blocks, spread over the file
+_LEAST = 960  # values; fewer are not conclusive
+_PLAIN = 0.2  # least difference: scans reach 0.4 or more with the right number of columns, and less than 0.1 by chance
+_CLEARLY = 2.0  # times the difference under four columns (KITTI)
 _TIE = 0.8
 _MOST_RINGS = 255
 
 
 def bin_layout(path: Path) -> str:
-    """ "kitti" (x y z intensity) or "nuscenes" (x y z intensity ring), whichever the values fit.
+    """Return "kitti" (x y z intensity) or "nuscenes" (x y z intensity ring), depending on the values.
 
-    A file that may be KITTI's is: only what clearly has another number of columns is anything else.
+    In doubt the answer is "kitti": another layout is reported only if the file clearly has a different number of columns.
     """
     size = path.stat().st_size
     columns = _column_count(path, size // 4) if size % 4 == 0 else 4
@@ -32,12 +32,12 @@ def bin_layout(path: Path) -> str:
         return "kitti"
     if columns == 5 and _has_rings(path):
         return "nuscenes"
-    others = "x y z alone" if columns == 3 else f"{columns} columns of float32"
+    others = "x y z only" if columns == 3 else f"{columns} columns of float32"
     nearest = "nuscenes" if columns == 5 else "kitti"
     raise FormatError(
         f"{path}: does not look like x y z intensity (KITTI) but like {others}",
         argument="format", value=nearest,
-        remedy="make a .npy or .pcd file of it, or pass {argument} if it is that all the same",
+        remedy="convert it to .npy or .pcd, or pass {argument} to read it that way",
     )  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def _column_count(path: Path, values: int) -> int:
     sample = _sample(path, values)
     differ = {count: _difference(sample, count) for count in _COLUMNS if values % count == 0}
     if not differ:
-        return 4  # whose reader says what is wrong with the size
+        return 4  # read_packed reports the wrong size
     most = max(differ.values())
     if most < max(_PLAIN, _CLEARLY * differ.get(4, 0.0)):
         return 4
@@ -55,7 +55,7 @@ def _column_count(path: Path, values: int) -> int:
 
 
 def _sample(path: Path, values: int) -> np.ndarray:  # -> (S,)
-    """Blocks from all over the file; every one begins with a row, however many columns there are."""
+    """Return blocks of values from all over the file; each starts at a row boundary for any number of columns."""
     if values <= _BLOCK * _BLOCKS:
         return np.fromfile(path, "<f4")
     starts = np.linspace(0, values // _BLOCK - 1, _BLOCKS).astype(int) * _BLOCK
@@ -63,7 +63,7 @@ def _sample(path: Path, values: int) -> np.ndarray:  # -> (S,)
 
 
 def _difference(sample: np.ndarray, columns: int) -> float:
-    """The largest share by which a column's distribution is off that of all values: the distance of Kolmogorov and Smirnov."""
+    """Return the largest Kolmogorov-Smirnov distance between the values of a column and all values."""
     values = np.where(np.isfinite(sample), sample, np.inf)
     table = np.sort(values[: len(values) // columns * columns].reshape(-1, columns), axis=0)
     together = np.sort(values)

@@ -1,7 +1,7 @@
-"""Headerless files of records: KITTI's velodyne scans (x y z intensity), nuScenes' (x y z intensity ring), and those of any layout.
+"""Headerless record files: KITTI Velodyne scans (x y z intensity), nuScenes scans (x y z intensity ring), and custom layouts.
 
-Nothing in a .bin file says which of the first two it is; `bin_layouts` looks at the values. Fields that are missing on writing
-become zeros; coordinates are rounded to float32, by less than a millimeter or not at all.
+A .bin file does not identify its layout; `bin_layouts` infers it from the values. On writing, missing fields become zeros, and
+coordinates are rounded to float32; rounding by more than a millimeter is an error.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from poli.files.atomic import atomic_path
 from poli.files.records import write_array
 from poli.scan import Scan
 
-LAYOUT = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])  # KITTI's records
-_TOLERANCE = 1e-3  # meters that float32 may move a coordinate
-_FARTHEST = 1e7  # meters: beyond it the bytes are not coordinates
+LAYOUT = np.dtype([(name, "<f4") for name in ("x", "y", "z", "intensity")])  # records of KITTI
+_TOLERANCE = 1e-3  # meters; largest rounding error of a coordinate in float32
+_FARTHEST = 1e7  # meters; larger values are not coordinates
 
 
 def read_kitti_bin(path: Path) -> Scan:
@@ -47,14 +47,14 @@ def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
     for name, column in scan.fields.items():
         if name not in names or column.ndim != 1:
             raise FormatError(
-                f"{path}: this format holds {held} only, so '{name}' would be lost; .pcd and .npz hold all fields",
-                argument="scan.keep(...)", remedy="use one of them, or leave the field out with {argument}",
+                f"{path}: this format stores {held} only, not '{name}'; .pcd and .npz store all fields",
+                argument="scan.keep(...)", remedy="use one of those, or drop the field with {argument}",
             )  # fmt: skip
         wide = column.astype(np.float64)
         if not np.array_equal(wide.astype(np.float32).astype(np.float64), wide, equal_nan=True):
-            raise FormatError(f"{path}: float32 cannot hold field '{name}' ({column.dtype}) exactly; round it, or use .pcd or .npz")
+            raise FormatError(f"{path}: field '{name}' ({column.dtype}) is not exact in float32; round it, or use .pcd or .npz")
     if not len(scan):
-        raise FormatError(f"{path}: a scan without points would be an empty file, which nothing can tell from a lost one; use .npz")
+        raise FormatError(f"{path}: a scan without points would be an empty file, indistinguishable from a truncated one; use .npz")
     values = np.zeros((len(scan), 3 + len(names)), "<f4")
     values[:, :3] = scan.points
     for i, name in enumerate(names):
@@ -68,27 +68,27 @@ def _write(path: Path, scan: Scan, names: tuple[str, ...]) -> None:
 
 
 def read_packed(path: Path, layout: np.dtype) -> np.ndarray:  # (N,) records
-    """All records of the file, which must be a whole number of them. No bytes are no records: an empty scan."""
+    """Read a file that consists of whole records. An empty file yields no records."""
     size = path.stat().st_size
     if size % layout.itemsize:
         raise FormatError(
             f"{path}: {size} bytes are not a multiple of {layout.itemsize} ({describe(layout)}); "
-            "the file is cut off or of another layout"
+            "the file is truncated or has another layout"
         )
     records = np.fromfile(path, layout)
     if len(records):
-        # Nothing in such a file says what it holds. Bytes of another layout, read as floats, soon exceed any coordinate.
+        # The file has no header to check. Bytes of another layout, read as floats, soon exceed any plausible coordinate.
         points = np.stack([records[axis] for axis in "xyz"], axis=1)
         strange = (np.abs(np.nan_to_num(points, nan=0.0)) > _FARTHEST).any(axis=1).mean()
         if strange > 0.01:
             raise FormatError(
-                f"{path}: {strange:.0%} of the points lie beyond {_FARTHEST:.0e} m; these bytes are not {describe(layout)}"
+                f"{path}: {strange:.0%} of the points are farther than {_FARTHEST:.0e} m; the data is not {describe(layout)}"
             )
     return records
 
 
 def describe(layout: np.dtype) -> str:
-    """`x y z intensity as float32`; where types differ, each behind its name."""
+    """Describe a layout: `x y z intensity as float32`, or `name:type` for each column if the types differ."""
     names = layout.names or ()
     types = {layout[name].name for name in names}
     return f"{' '.join(names)} as {types.pop()}" if len(types) == 1 else " ".join(f"{n}:{layout[n].str[1:]}" for n in names)

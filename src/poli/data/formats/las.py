@@ -1,4 +1,4 @@
-"""LAS and LAZ: headers and fields by laspy, compressed points by lazrs (the extra `las`)."""
+"""LAS and LAZ files: laspy reads headers and fields, lazrs the compressed points (extra `las`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from poli.files.atomic import atomic_path
 from poli.files.limits import check_inflated
 from poli.scan import Scan
 
-_HEAD, _HEAD_4 = 227, 375  # bytes of the header, up to version 1.2 and of 1.4
-_RECORD, _EXTENDED = 54, 60  # bytes that a variable length record takes at least, and an extended one
+_HEAD, _HEAD_4 = 227, 375  # bytes of the header up to version 1.2, and of version 1.4
+_RECORD, _EXTENDED = 54, 60  # least bytes of a variable length record, and of an extended one
 _COMPRESSED = 0x80  # a bit of the point format
-_STEP = 1e-4  # meters: LAS stores whole multiples of this
+_STEP = 1e-4  # meters; LAS stores coordinates as multiples of this
 
 
 def check_header(path: Path) -> None:
@@ -26,16 +26,16 @@ def check_header(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(_HEAD_4)
     if len(head) < _HEAD or head[:4] != b"LASF":
-        raise FormatError(f"{path}: not a LAS file, or cut off in its header")
+        raise FormatError(f"{path}: not a LAS file, or its header is truncated")
     minor = head[25]
     header_size, points_at, records, kind, width, points = struct.unpack_from("<HIIBHI", head, 94)
     if minor >= 4:
         if len(head) < _HEAD_4:
-            raise FormatError(f"{path}: cut off in its header")
+            raise FormatError(f"{path}: the header is truncated")
         extended_at, extended, points = struct.unpack_from("<QIQ", head, 235)
         _check_room(path, "extended records", extended, _EXTENDED, size - min(extended_at, size))
     if size < points_at or points_at < header_size:
-        raise FormatError(f"{path}: the points begin at byte {points_at} of {size}; the file is cut off or damaged")
+        raise FormatError(f"{path}: the points begin at byte {points_at} of {size}; the file is truncated or damaged")
     _check_room(path, "records", records, _RECORD, points_at - header_size)
     if kind & _COMPRESSED:
         check_inflated(path, size, points * width)
@@ -46,17 +46,17 @@ def check_header(path: Path) -> None:
 def _check_room(path: Path, what: str, count: int, width: int, left: int) -> None:
     if count * width > left:
         raise FormatError(
-            f"{path}: the header promises {count} {what}, at least {count * width} bytes, and {left} are there; "
-            "it is cut off or damaged"
+            f"{path}: the header declares {count} {what} (at least {count * width} bytes), but only {left} bytes are left; "
+            "the file is truncated or damaged"
         )
 
 
 def read_las(path: Path) -> Scan:
-    """Coordinates in float64; every dimension of the file that is not all zero is a field."""
+    """Read a LAS or LAZ file. Coordinates are float64; every dimension that is not all zero becomes a field."""
     laspy = _laspy()
     check_header(path)
     try:
-        with path.open("rb") as file, np.errstate(over="ignore", invalid="ignore"):  # what is not finite is dropped, and counted
+        with path.open("rb") as file, np.errstate(over="ignore", invalid="ignore"):  # non-finite points are dropped and counted
             header = laspy.LasHeader.read_from(file)
             file.seek(header.offset_to_point_data)
             las = laspy.LasData(header, _read_points(laspy, file, path, header))
@@ -64,16 +64,16 @@ def read_las(path: Path) -> Scan:
             fields = {name: np.array(las[name]) for name in las.point_format.dimension_names if name not in ("X", "Y", "Z")}
     except (PoliError, MemoryError):
         raise
-    except Exception as error:  # laspy raises many kinds, some of them straight from Exception
+    except Exception as error:  # laspy raises many types, some derived directly from Exception
         raise FormatError(f"{path}: not a readable LAS file: {str(error)[:200]}") from None
     return Scan(points, {name: values for name, values in fields.items() if values.any()})
 
 
 def write_las(path: Path, scan: Scan) -> None:
-    """Coordinates to a tenth of a millimeter. A field that LAS defines with a type too small for it is an error."""
+    """Write a LAS or LAZ file; coordinates are rounded to 0.1 mm. A field that does not fit its LAS type is an error."""
     laspy = _laspy()
     if not np.isfinite(scan.points).all():
-        raise FormatError(f"{path}: LAS cannot hold non-finite points; drop them with scan.clean()")
+        raise FormatError(f"{path}: LAS cannot store non-finite points; drop them with scan.clean()")
     header = laspy.LasHeader(point_format=6, version="1.4")
     header.scales = np.full(3, _STEP)
     header.offsets = np.floor(scan.points.min(axis=0)) if len(scan) else np.zeros(3)
@@ -84,16 +84,16 @@ def write_las(path: Path, scan: Scan) -> None:
                 kind = f"{values.shape[1]}{values.dtype.str[1:]}" if values.ndim == 2 else values.dtype
                 header.add_extra_dim(laspy.ExtraBytesParams(name=name, type=kind))
             except Exception as error:
-                raise FormatError(f"{path}: LAS cannot hold field '{name}' of type {values.dtype}: {error}") from None
+                raise FormatError(f"{path}: LAS cannot store field '{name}' of type {values.dtype}: {error}") from None
     las = laspy.LasData(header)
-    content = io.BytesIO()  # lazrs has its own errors for a disk that is full
+    content = io.BytesIO()  # written in memory first: lazrs reports a full disk in its own way
     try:
         las.x, las.y, las.z = scan.points.T.astype(np.float64)
         for name, values in scan.fields.items():
             las[name] = values
             if not np.array_equal(np.asarray(las[name]).astype(values.dtype), values):
                 raise FormatError(
-                    f"{path}: LAS cannot hold field '{name}' of type {values.dtype} without loss; use .pcd or .npz, or rename it"
+                    f"{path}: LAS cannot store field '{name}' of type {values.dtype} without loss; use .pcd or .npz, or rename it"
                 )
         las.write(content, do_compress=path.suffix.lower() == ".laz")
     except (PoliError, MemoryError):
@@ -105,18 +105,18 @@ def write_las(path: Path, scan: Scan) -> None:
 
 
 def _read_points(laspy: Any, file: Any, path: Path, header: Any) -> Any:
-    """The records, which `check_header` has counted."""
+    """Read the point records; `check_header` has validated their number."""
     record = header.point_format.dtype()
     if header.are_points_compressed:
         found = [vlr for vlr in header.vlrs if type(vlr).__name__ == "LasZipVlr"]
         if not found:
-            raise FormatError(f"{path}: the points are compressed, and nothing says how; the file is damaged")
+            raise FormatError(f"{path}: the points are compressed, but the LASzip record is missing; the file is damaged")
         data = read_laz_points(path, found[0].record_data, file.tell(), header.point_count, record.itemsize)
         points = np.frombuffer(data, record)
     else:
         points = np.fromfile(file, record, header.point_count)
     if len(points) != header.point_count:
-        raise FormatError(f"{path}: {header.point_count} points are promised, {len(points)} are there; the file is cut off")
+        raise FormatError(f"{path}: expected {header.point_count} points, found {len(points)}; the file is truncated")
     return laspy.ScaleAwarePointRecord(points, header.point_format, scales=header.scales, offsets=header.offsets)
 
 

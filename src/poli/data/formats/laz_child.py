@@ -1,13 +1,13 @@
 """Run as a script by `laz_points`: decompress the points of the LAZ file on standard input to standard output.
 
-Imports nothing of poli, so that it starts at once.
+It does not import poli, so it starts quickly.
 """
 
 import os
 import sys
 
-_AT_ONCE = 1 << 24  # bytes of points
-_ROOM = 2 << 30  # bytes of address space beside what the points themselves take
+_AT_ONCE = 1 << 24  # bytes of points per step
+_ROOM = 2 << 30  # bytes of address space on top of the points themselves
 
 
 def main() -> int:
@@ -16,7 +16,7 @@ def main() -> int:
 
     _limit_memory(_ROOM + 4 * count * width)
     if lazrs.LazVlr(how).item_size() != width:
-        print("points of another size than the header says", file=sys.stderr)
+        print("the point size differs from that in the header", file=sys.stderr)
         return 1
     source = os.fdopen(0, "rb")
     source.seek(start)
@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def _limit_memory(more: int) -> None:
-    """So that a damaged length ends in an error and not in a machine without memory."""
+    """Limit the address space, so that a damaged length raises an error instead of exhausting the memory."""
     try:
         import resource
     except ImportError:  # Windows
@@ -53,7 +53,7 @@ def _limit_memory(more: int) -> None:
 if __name__ == "__main__":
     try:
         code = main()
-    except BaseException as error:  # panics of Rust derive from it alone
+    except BaseException as error:  # Rust panics derive directly from BaseException
         print(f"{type(error).__name__}: {str(error)[:300]}".replace("\n", " "), file=sys.stderr)
         code = 1
     os._exit(code)

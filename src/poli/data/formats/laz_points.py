@@ -1,7 +1,7 @@
-"""The points of a LAZ file, decompressed in a process of its own.
+"""Decompress the points of a LAZ file in a child process.
 
-lazrs trusts what it reads: on damaged files it panics, asks for memory that nobody has and is aborted, or never comes back. None of
-it may happen to whoever calls `poli.read`. The process imports nothing but lazrs and is there within some 50 ms.
+lazrs trusts its input: on damaged files it panics, aborts on huge allocations, or never returns. The child process shields the
+caller of `poli.read` from that. It imports only lazrs and starts in about 50 ms.
 """
 
 import os
@@ -16,12 +16,12 @@ import numpy as np
 from poli.errors import FormatError, MissingExtra
 
 _CHILD = Path(__file__).with_name("laz_child.py")
-_PATIENCE, _SLOWEST = 10.0, 2e7  # seconds without a single byte, and bytes a second: a chunk comes only when all of it is done
+_PATIENCE, _SLOWEST = 10.0, 2e7  # s, bytes/s: timeout without output is _PATIENCE + size / _SLOWEST; chunks arrive whole
 _STEP = 1 << 20  # bytes
 
 
 def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) -> np.ndarray:  # -> (count * width,) uint8
-    """`how` is the record that says how they are compressed, `start` where they begin in the file, `width` the bytes of a point."""
+    """Decompress `count` points. `how` is the LASzip record, `start` the file offset of the points, `width` the bytes per point."""
     try:
         import lazrs  # noqa: F401
     except ImportError:
@@ -49,14 +49,14 @@ def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) 
             child.kill()
     if at < len(data) or child.returncode != 0:
         lines = [line for line in said.splitlines() if line.strip() and not line.startswith("note:")]
-        why = lines[-1] if lines else f"the decoder ended with {child.returncode}"
-        why = "it took too long" if watch.gave_up else why
-        raise FormatError(f"{path}: the compressed points cannot be read ({why[:200]}); the file is cut off or damaged")
+        why = lines[-1] if lines else f"the decoder exited with {child.returncode}"
+        why = "timed out" if watch.gave_up else why
+        raise FormatError(f"{path}: the compressed points cannot be read ({why[:200]}); the file is truncated or damaged")
     return data
 
 
 class _Watch:
-    """Ends a process that gives no sign of life."""
+    """Kills a process that has produced no output for `patience` seconds."""
 
     def __init__(self, child: subprocess.Popen, patience: float) -> None:
         self._child, self._patience, self.gave_up = child, patience, False

@@ -1,10 +1,10 @@
-"""LZF, the compression inside binary_compressed PCD files: literal runs, and copies of at most 264 bytes from 8 KiB back."""
+"""LZF compression, used by binary_compressed PCD files: literal runs, and copies of up to 264 bytes from the last 8 KiB."""
 
 import numpy as np
 
 from poli.kernel import kernel
 
-MAX_EXPANSION = 264 / 2  # the shortest copy takes two bytes for at least three, the longest three for 264
+MAX_EXPANSION = 264 / 2  # an upper bound: a copy takes at least two bytes and yields at most 264
 
 _HASH_BITS = 14
 _WINDOW = 1 << 13
@@ -53,7 +53,7 @@ def compress(data: np.ndarray) -> np.ndarray:  # (M,) uint8 -> (P,) uint8
     size = len(data)
     out = np.empty(size + size // _LONGEST_RUN + 2, np.uint8)  # the worst case: literal runs only
     last = np.full(1 << _HASH_BITS, -1, np.int64)
-    to, at, literals = 0, 0, 0  # `literals` bytes before `at` are not yet written
+    to, at, literals = 0, 0, 0  # the `literals` bytes before `at` are not written yet
     while at < size:
         length = 0
         source = -1

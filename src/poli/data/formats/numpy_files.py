@@ -1,4 +1,4 @@
-"""numpy's own files. Nothing is ever unpickled."""
+"""NumPy files (.npy, .npz). Pickled objects are never loaded."""
 
 from pathlib import Path
 
@@ -13,18 +13,18 @@ from poli.scan import Scan
 
 
 def read_npy(path: Path) -> Scan:
-    """An (N, 3) array, an (N, 4) array with intensity, or a record array with columns x, y, z."""
+    """Read an (N, 3) array, an (N, 4) array with intensity, or a record array with columns x, y, z."""
     with path.open("rb") as file:
         if file.read(6) != b"\x93NUMPY":
-            raise FormatError(f"{path}: not an array of numpy's; it is damaged, or of another format")
+            raise FormatError(f"{path}: not a .npy file; it is damaged or has another format")
     try:
-        # Mapped, so that a header which promises more than the file holds fails before anything is allocated.
+        # Memory-mapped: a header that declares more than the file contains fails before anything is allocated.
         with np.errstate(over="ignore"):
             array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy's header parser raises many kinds
+    except Exception as error:  # numpy's header parser raises many types
         raise FormatError(f"{path}: {str(error)[:200]}") from None
-    if array.dtype.itemsize == 0 and array.size:  # nothing of it is in the file, and a loop over it need not end
-        raise FormatError(f"{path}: array of shape {array.shape} whose entries take no bytes; it is damaged")
+    if array.dtype.itemsize == 0 and array.size:  # no data in the file, and a loop over the entries may never end
+        raise FormatError(f"{path}: array of shape {array.shape} has entries of zero bytes; the file is damaged")
     if array.dtype.names:
         return scan_from_records(np.array(array), path)
     if array.ndim != 2 or array.shape[1] not in (3, 4) or array.dtype.kind not in "fiu":
@@ -36,27 +36,27 @@ def read_npy(path: Path) -> Scan:
 
 
 def write_npy(path: Path, scan: Scan) -> None:
-    """A plain (N, 3) array if the scan has no fields, else records."""
-    with atomic_path(path) as temporary, temporary.open("wb") as file:  # given a name, numpy would add to it
+    """Write a plain (N, 3) array if the scan has no fields, otherwise a record array."""
+    with atomic_path(path) as temporary, temporary.open("wb") as file:  # given a path, numpy would append .npy
         np.save(Written(file), records_from_scan(scan, flat=False) if scan.fields else scan.points)
 
 
 def read_npz(path: Path) -> Scan:
-    """`points` (N, 3), an optional `stamp` in nanoseconds, and every other array a field."""
+    """Read `points` (N, 3) and an optional `stamp` in nanoseconds; every other array becomes a field."""
     arrays = read_npz_arrays(path)
     points = arrays.pop("points", None)
     if points is None:
-        raise FormatError(f"{path}: no array 'points' in this archive; it has {', '.join([*arrays][:20]) or 'none'}")
+        raise FormatError(f"{path}: the archive has no array 'points'; its arrays: {', '.join([*arrays][:20]) or 'none'}")
     stamp = arrays.pop("stamp", None)
     if stamp is not None and (stamp.shape != () or stamp.dtype.kind not in "iu"):
-        raise FormatError(f"{path}: 'stamp' must be one whole number of nanoseconds")
+        raise FormatError(f"{path}: 'stamp' must be a single integer, in nanoseconds")
     return Scan(points, arrays, stamp=None if stamp is None else int(stamp))
 
 
 def write_npz(path: Path, scan: Scan, compressed: bool = False) -> None:
     clash = [n for n in scan.fields if n in ("points", "stamp", "file")]
     if clash:
-        raise FormatError(f"{path}: a field cannot be called '{clash[0]}' in .npz; rename it")
+        raise FormatError(f"{path}: '{clash[0]}' is reserved in .npz; rename the field")
     arrays: dict[str, np.ndarray] = {"points": scan.points, **scan.fields}
     if scan.stamp is not None:
         arrays["stamp"] = np.array(scan.stamp, np.int64)

@@ -1,4 +1,4 @@
-"""PCD files of the Point Cloud Library: ascii, binary and binary_compressed."""
+"""PCD files (Point Cloud Library): ascii, binary and binary_compressed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,9 +50,9 @@ def write_pcd(path: Path, scan: Scan, encoding: Encoding = "binary") -> None:
     counts = [int(np.prod(records.dtype[n].shape)) for n in names]
     for name, base in zip(names, bases, strict=True):
         if name == "_":
-            raise FormatError(f"{path}: PCD takes a field called '_' for padding; rename it")
+            raise FormatError(f"{path}: PCD reserves the field name '_' for padding; rename the field")
         if base == np.float16:
-            raise FormatError(f"{path}: PCD cannot hold field '{name}' of type {base}; convert it or use .npz")
+            raise FormatError(f"{path}: PCD cannot store field '{name}' of type {base}; convert it or use .npz")
     header = (
         "# .PCD v0.7 - Point Cloud Data file format\nVERSION 0.7\n"
         f"FIELDS {' '.join(names)}\n"
@@ -78,10 +78,10 @@ def _read_header(file: BinaryIO, path: Path) -> _Header:
             break
         raw = file.readline(_LONGEST_LINE)
         if not raw.endswith(b"\n") or len(lines) > 20:
-            raise FormatError(f"{path}: the PCD header does not end with a DATA line; the file is cut off or is not PCD")
+            raise FormatError(f"{path}: the PCD header does not end with a DATA line; the file is truncated or not PCD")
         words = raw.decode("ascii", errors="replace").split()
         if words and not words[0].startswith("#"):
-            lines["FIELDS" if words[0] == "COLUMNS" else words[0]] = words[1:]  # COLUMNS is what old files say
+            lines["FIELDS" if words[0] == "COLUMNS" else words[0]] = words[1:]  # old files have COLUMNS instead
     try:
         names, sizes, kinds = lines["FIELDS"], lines["SIZE"], lines["TYPE"]
         counts = [int(c) for c in lines.get("COUNT", ["1"] * len(names))]
@@ -98,21 +98,21 @@ def _read_header(file: BinaryIO, path: Path) -> _Header:
         grid = int(lines["WIDTH"][0]) * int(lines["HEIGHT"][0]) if "WIDTH" in lines and "HEIGHT" in lines else None
         points = int(lines["POINTS"][0]) if "POINTS" in lines or grid is None else grid
         if grid is not None and points != grid:
-            raise ValueError(f"WIDTH x HEIGHT is {grid}, POINTS {points}")
+            raise ValueError(f"WIDTH x HEIGHT is {grid}, but POINTS is {points}")
         encoding = lines["DATA"][0]
         if points < 0 or encoding not in ("ascii", "binary", "binary_compressed"):
             raise ValueError(f"POINTS {points}, DATA {encoding}")
     except (KeyError, ValueError, TypeError, IndexError) as error:
-        raise FormatError(f"{path}: cannot understand the PCD header: {str(error)[:120]}") from None
+        raise FormatError(f"{path}: invalid PCD header: {str(error)[:120]}") from None
     return _Header(dtype, points, encoding)  # type: ignore[arg-type]
 
 
 def _check_room(path: Path, header: _Header, left: int, needed: int) -> None:
-    """Before anything is allocated: a header can promise any number of points."""
+    """Check the declared size before anything is allocated: a damaged header can declare any number of points."""
     if needed > left:
         raise FormatError(
-            f"{path}: the header promises {header.points} points, {needed} bytes, but {left} are left; "
-            "the file is cut off or its header is wrong"
+            f"{path}: the header declares {header.points} points ({needed} bytes), but only {left} bytes are left; "
+            "the file is truncated or its header is wrong"
         )
 
 
@@ -129,22 +129,22 @@ def _read_ascii(file: BinaryIO, path: Path, header: _Header, left: int) -> np.nd
     except ValueError as error:
         raise FormatError(f"{path}: {str(error)[:200]}") from None
     if len(records) != header.points:
-        raise FormatError(f"{path}: the header promises {header.points} points, the file holds {len(records)}")
+        raise FormatError(f"{path}: the header declares {header.points} points, but the file has {len(records)}")
     return records
 
 
 def _read_compressed(file: BinaryIO, path: Path, header: _Header, left: int) -> np.ndarray:
-    """Column by column, all values of a field together, as one LZF block."""
+    """Read one LZF block, in which the fields are stored one after the other."""
     from poli.data.formats import lzf
 
     needed = header.points * header.dtype.itemsize
     if left < 8:
-        raise FormatError(f"{path}: the compressed data is missing; the file is cut off")
+        raise FormatError(f"{path}: the compressed data is missing; the file is truncated")
     packed_size, size = (int(v) for v in np.fromfile(file, "<u4", 2))
     _check_room(path, header, left - 8, packed_size)
     if size != needed or size > packed_size * lzf.MAX_EXPANSION:
         raise FormatError(
-            f"{path}: the header promises {header.points} points, {needed} bytes, but the compressed block holds {size} "
+            f"{path}: the header declares {header.points} points ({needed} bytes), but the compressed block has {size} bytes "
             f"in {packed_size}; the file is damaged"
         )
     check_inflated(path, packed_size, size)

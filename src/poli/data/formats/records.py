@@ -1,4 +1,4 @@
-"""A scan as a record array with columns x, y, z and one per field, and back; and as a PLY file, whose vertices are such records."""
+"""Convert scans to and from record arrays with columns x, y, z and one per field, and PLY files of such records."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from poli.scan import Scan
 
 
 def scan_from_records(records: np.ndarray, path: str | os.PathLike[str]) -> Scan:
-    """Columns x, y, z become the points, in the widest of their types; the others become fields."""
+    """Convert records to a scan: x, y, z become the points, in the widest of their types, and the other columns fields."""
     return Scan.from_columns({name: records[name] for name in records.dtype.names or ()}, os.fspath(path))
 
 
 def records_from_scan(scan: Scan, flat: bool) -> np.ndarray:
-    """The scan as records. `flat` spreads a field of c columns over `name_0` ... `name_(c-1)`; booleans become bytes."""
+    """Convert a scan to records. `flat` splits a field of c columns into `name_0` ... `name_(c-1)`; booleans become uint8."""
     columns: list[tuple[str, np.ndarray]] = [(axis, scan.points[:, i]) for i, axis in enumerate("xyz")]
     for name, values in scan.fields.items():
         values = values.astype(np.uint8) if values.dtype == np.bool_ else values
@@ -36,10 +36,10 @@ def records_from_scan(scan: Scan, flat: bool) -> np.ndarray:
 
 
 def check_names(records: np.ndarray, path: str | os.PathLike[str], forbidden: str = " \t\r\n") -> None:
-    """Refuse column names that a text header would tear apart."""
+    """Raise FormatError for column names that a text header cannot represent."""
     for name in records.dtype.names or ():
         if any(c in name for c in forbidden) or not name.isascii():
-            raise FormatError(f"{path}: the field name {name!r} cannot stand in this format's header; rename the field")
+            raise FormatError(f"{path}: the field name {name!r} is not valid in the header of this format; rename the field")
 
 
 def read_ply_scan(path: Path) -> Scan:

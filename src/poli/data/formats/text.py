@@ -1,4 +1,4 @@
-"""Text point clouds: one point a line, columns divided by commas, semicolons or white space, with or without a line of names."""
+"""Text point clouds: one point per line, columns separated by commas, semicolons or whitespace, with or without a header line."""
 
 import warnings
 from pathlib import Path
@@ -13,13 +13,13 @@ from poli.files.records import write_text_records
 from poli.scan import Scan
 
 _LONGEST_LINE = 65536
-_LONGEST_PREAMBLE = 1000  # lines before the first numbers
+_LONGEST_PREAMBLE = 1000  # lines before the first row of numbers
 
 
 def read_text(path: Path) -> Scan:
-    """Columns of whole numbers come back as int64, all others as float64.
+    """Read a text file. Columns of integers become int64, all others float64.
 
-    A header must name x, y and z; comments (# or //) that do not are passed over. Without names the columns are x y z, then
+    A header line must name x, y and z; comments (# or //) that do not are skipped. Without names, the columns are x y z, and
     intensity if there are four.
     """
     try:
@@ -37,10 +37,10 @@ def read_text(path: Path) -> Scan:
             table = np.loadtxt(path, np.float64, ndmin=2, **options)
         table = table if table.size else np.zeros((0, len(names)))
         if table.shape[1] != len(names):
-            raise FormatError(f"{path}: {len(names)} column names and {table.shape[1]} columns")
+            raise FormatError(f"{path}: {len(names)} column names, but {table.shape[1]} columns")
         fields = {n: _whole_numbers(path, table[:, i], i, options) for i, n in enumerate(names) if n not in ("x", "y", "z")}
     except UnicodeDecodeError:
-        raise FormatError(f"{path}: this is not a text file") from None
+        raise FormatError(f"{path}: not a text file") from None
     except ValueError as error:
         raise FormatError(f"{path}: {str(error)[:200]}") from None
     return Scan(table[:, [names.index(axis) for axis in "xyz"]], fields)
@@ -57,7 +57,7 @@ def write_text(path: Path, scan: Scan) -> None:
 
 
 def _whole_numbers(path: Path, values: np.ndarray, column: int, options: dict) -> np.ndarray:
-    """A column of whole numbers as int64; those that float64 cannot tell apart (nanosecond stamps) are read once more."""
+    """Convert a column of integers to int64; integers too large for float64 (nanosecond stamps) are read again as integers."""
     if not np.isfinite(values).all() or (values != np.floor(values)).any():
         return values
     if np.abs(values).max(initial=0.0) < 2**53:
@@ -71,13 +71,13 @@ def _whole_numbers(path: Path, values: np.ndarray, column: int, options: dict) -
 
 
 def _look(file: TextIO, path: Path) -> tuple[list[str], int, str | None]:
-    """Column names, how many lines stand before the first row of numbers, and what divides the columns."""
+    """Return the column names, the number of lines before the first row of numbers, and the separator."""
     names: list[str] = []
-    header = ""  # a line of names that is not a comment, so that passing over it would be guessing
+    header = ""  # a line of names that is not a comment, and so must not be skipped
     separator = None
     for skip in range(_LONGEST_PREAMBLE):
         line = file.readline(_LONGEST_LINE)
-        if not line:  # names and no rows are a scan without points
+        if not line:  # names but no rows: a scan without points
             if names:
                 return _check_names(names, len(names), header, path), skip, separator
             break
@@ -90,8 +90,8 @@ def _look(file: TextIO, path: Path) -> tuple[list[str], int, str | None]:
         if not comment and _are_numbers(words):
             return _check_names(names, len(words), header, path), skip, separator
         if header:
-            raise FormatError(f"{path}: line {skip + 1} is no row of numbers: {text[:60]!r}; columns of text cannot be read")
-        words = [w or f"column_{i}" for i, w in enumerate(words)]  # pandas leaves its index without a name
+            raise FormatError(f"{path}: line {skip + 1} is not a row of numbers: {text[:60]!r}; text columns are not supported")
+        words = [w or f"column_{i}" for i, w in enumerate(words)]  # pandas writes its index without a name
         words = [w.lower() if w in ("X", "Y", "Z") and w.lower() not in words else w for w in words]
         if not comment:
             names, header = words, text
@@ -101,14 +101,14 @@ def _look(file: TextIO, path: Path) -> tuple[list[str], int, str | None]:
 
 
 def _check_names(names: list[str], count: int, header: str, path: Path) -> list[str]:
-    """The names of `count` columns: those found, if they fit, else the usual ones."""
-    if not header and len(names) != count:  # no names, or a comment that only looked like them
+    """Return the names of `count` columns: those found, if they fit, otherwise the default names."""
+    if not header and len(names) != count:  # no names, or a comment that only looked like names
         if count < 3:
-            raise FormatError(f"{path}: {count} columns; x, y and z are needed")
+            raise FormatError(f"{path}: {count} columns; x, y and z are required")
         return [*"xyz", "intensity"] if count == 4 else [*"xyz", *(f"column_{i}" for i in range(3, count))]
     if not {*"xyz"} <= {*names} or len({*names}) != len(names) or len(names) != count:
         told = header or " ".join(names)
-        raise FormatError(f"{path}: the header {told[:80]!r} must name each of the {count} columns once, among them x, y and z")
+        raise FormatError(f"{path}: the header {told[:80]!r} must name each of the {count} columns once, including x, y and z")
     return names
 
 

@@ -1,4 +1,4 @@
-"""Solid shapes: triangle meshes, read from files or made by our own random modeller, and points drawn from them."""
+"""Solid shapes: triangle meshes, read from files or generated at random, and points sampled from them."""
 
 from poli.data.shapes.mesh import Mesh
 from poli.data.shapes.mesh_files import read_mesh

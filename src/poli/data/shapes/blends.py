@@ -1,4 +1,4 @@
-"""Simple solids that flow together, cut each other, are hollowed, warped and given relief."""
+"""Simple solids that are blended, cut, hollowed, warped and given relief."""
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def _cluster(rng: np.random.Generator) -> Field:
 
 
 def _open_shell(rng: np.random.Generator) -> Field:
-    """Thin walls with both sides open to view: bowls, masks, broken pots."""
+    """Thin walls visible from both sides: bowls, masks, broken pots."""
     body = simple_solid(rng, 0.9)
     if chance(rng, 0.5):
         body = union([body, placed(simple_solid(rng, 0.6), 0.5 * direction(rng), rotation(rng))], 0.15)
@@ -94,7 +94,7 @@ def _tangle(rng: np.random.Generator) -> Field:
 
 
 def _sheets(rng: np.random.Generator) -> Field:
-    """Nearly parallel wavy sheets, close to each other, on a common root: petals, pages, cloth."""
+    """Nearly parallel wavy sheets, close together, on a common root: petals, pages, cloth."""
     gap = rng.uniform(0.1, 0.22)
     thickness = gap * rng.uniform(0.35, 0.55)
     wave = relief.fractal(rng, rng.uniform(0.5, 1.0), 2)

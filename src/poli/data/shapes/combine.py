@@ -1,4 +1,4 @@
-"""Fields made of fields: unions that flow together, cuts, shells, and space bent, twisted or folded."""
+"""Fields made of fields: blended unions, cuts, shells, and bent, twisted or folded space."""
 
 from functools import reduce
 
@@ -9,7 +9,7 @@ from poli.kernel import kernel
 
 
 def union(fields: list[Field], blend: float = 0.0) -> Field:
-    """All of them; over a length of about `blend` they flow into each other."""
+    """Union of the fields, blended over a length of about `blend`."""
     return lambda points: reduce(lambda a, b: _smooth_minimum(a, b, blend), (field(points) for field in fields))
 
 
@@ -23,7 +23,7 @@ def difference(first: Field, second: Field, blend: float = 0.0) -> Field:
 
 
 def shell(field: Field, thickness: float) -> Field:
-    """The surface of `field` with a thickness, half of it on either side. Closed: cut it open to show its inside."""
+    """The surface of `field` with a thickness, half of it on each side. Closed: cut it open to show its inside."""
     return lambda points: np.abs(field(points)) - 0.5 * thickness
 
 
@@ -33,7 +33,7 @@ def placed(field: Field, position: np.ndarray, rotation: np.ndarray, scale: floa
 
 
 def twisted(field: Field, turn: float) -> Field:
-    """Turned around z by `turn` radians for each unit of height."""
+    """Twist about z by `turn` radians per unit of height."""
 
     def twist(points: np.ndarray) -> np.ndarray:
         cosine, sine = np.cos(turn * points[:, 2]), np.sin(turn * points[:, 2])
@@ -44,14 +44,14 @@ def twisted(field: Field, turn: float) -> Field:
 
 
 def bent(field: Field, curvature: float) -> Field:
-    """The z axis bent towards x into an arc."""
+    """Bend the z axis towards x into an arc."""
     if abs(curvature) < 1e-3:
         return field
 
     def straighten(points: np.ndarray) -> np.ndarray:
         x, y, z = points.T
         towards = 1.0 - curvature * x
-        # Behind the center of the arc the angle would jump; no shape reaches there with the curvatures in use.
+        # Behind the center of the arc the angle would jump; with the curvatures in use no shape reaches that far.
         angle = np.arctan2(curvature * z, towards)
         return np.stack([(1.0 - np.hypot(towards, curvature * z)) / curvature, y, angle / curvature], axis=1)
 
@@ -59,7 +59,7 @@ def bent(field: Field, curvature: float) -> Field:
 
 
 def tapered(field: Field, slope: float) -> Field:
-    """Wider below and narrower above (slope > 0), linearly in z."""
+    """Wider at the bottom and narrower at the top (slope > 0), linearly in z."""
 
     def field_of_tapered(points: np.ndarray) -> np.ndarray:
         width = np.clip(1.0 - slope * points[:, 2], 0.35, 1.8)
@@ -69,12 +69,12 @@ def tapered(field: Field, slope: float) -> Field:
 
 
 def warped(field: Field, displacement: list[Field]) -> Field:
-    """Each point is looked up where the three fields of `displacement` move it."""
+    """Evaluate `field` at points displaced by the three fields of `displacement`."""
     return lambda points: field(points + np.stack([shift(points) for shift in displacement], axis=1))
 
 
 def repeated_around(field: Field, count: int) -> Field:
-    """`field`, as it is around the x axis, `count` times around z."""
+    """Repeat the part of `field` around the x axis `count` times about z."""
 
     def fold(points: np.ndarray) -> np.ndarray:
         sector = 2.0 * np.pi / count
@@ -87,13 +87,13 @@ def repeated_around(field: Field, count: int) -> Field:
 
 
 def embossed(field: Field, pattern: Field, height: float) -> Field:
-    """The surface raised by `height` where `pattern` is 1 and lowered where it is -1."""
+    """Raise the surface by `height` where `pattern` is 1 and lower it where it is -1."""
     return lambda points: field(points) - height * pattern(points)
 
 
 @kernel
 def _into_frame(points, position, axes):
-    """(points - position) @ axes; several times faster than BLAS, which is slow to start on three columns."""
+    """(points - position) @ axes; several times faster than BLAS, which has a high overhead for three columns."""
     moved = np.empty_like(points)
     for n in range(len(points)):
         x, y, z = points[n, 0] - position[0], points[n, 1] - position[1], points[n, 2] - position[2]

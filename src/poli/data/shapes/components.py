@@ -1,4 +1,4 @@
-"""Which vertices of a mesh hang together."""
+"""Connected components of a mesh."""
 
 import numpy as np
 
@@ -6,7 +6,8 @@ from poli.kernel import kernel
 
 
 def components(faces: np.ndarray, vertices: int) -> tuple[int, np.ndarray]:  # (F, 3) -> (vertices,)
-    """How many components there are, and each vertex's, by the order of their first vertices. One that no face has is its own."""
+    """Return the number of components and the component of each vertex, ordered by first vertex. A vertex without faces is a
+    component."""
     roots = _roots(np.ascontiguousarray(faces, np.int64), vertices)
     first, component = np.unique(roots, return_inverse=True)
     return len(first), component
@@ -14,7 +15,7 @@ def components(faces: np.ndarray, vertices: int) -> tuple[int, np.ndarray]:  # (
 
 @kernel
 def _roots(faces, vertices):  # (F, 3) -> (vertices,)
-    """The lowest vertex that each hangs together with: union and find."""
+    """The lowest vertex of each vertex's component, by union-find."""
     parent = np.arange(vertices)
     for f in range(len(faces)):
         for corner in range(1, 3):
@@ -28,6 +29,6 @@ def _roots(faces, vertices):  # (F, 3) -> (vertices,)
 @kernel
 def _root(parent, vertex):
     while parent[vertex] != vertex:
-        parent[vertex] = parent[parent[vertex]]  # halves the way for whoever asks next
+        parent[vertex] = parent[parent[vertex]]  # halves the path for later calls
         vertex = parent[vertex]
     return vertex

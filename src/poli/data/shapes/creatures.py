@@ -1,4 +1,4 @@
-"""Animals and figures: bipeds, quadrupeds, serpents and branching things, each drawn around a random skeleton."""
+"""Animals and figures: bipeds, quadrupeds, serpents and branching shapes, each built around a random skeleton."""
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def _add_quadruped(skeleton: Skeleton, rng: np.random.Generator) -> None:
 
 
 def _add_serpent(skeleton: Skeleton, rng: np.random.Generator) -> None:
-    """A long winding body, as the Chinese dragon has, in coils that come close to each other."""
+    """A long winding body, like the Chinese dragon's, in coils that come close to each other."""
     turns, girth = rng.uniform(0.8, 2.2), rng.uniform(0.09, 0.17)
     progress = np.linspace(0.0, 1.0, 9)
     wave, lift = rng.uniform(0.15, 0.4), rng.uniform(0.05, 0.3)
@@ -90,7 +90,7 @@ def _add_serpent(skeleton: Skeleton, rng: np.random.Generator) -> None:
 
 
 def _add_tree(skeleton: Skeleton, rng: np.random.Generator) -> None:
-    """Branches upon branches: corals, antlers, roots."""
+    """Repeatedly branching limbs: corals, antlers, roots."""
     tips = [(np.array([0.0, 0.0, -0.7]), np.array([0.0, 0.0, 1.0]), 0.5, rng.uniform(0.1, 0.2))]
     for _ in range(int(rng.integers(3, 5))):
         grown = []

@@ -1,4 +1,4 @@
-"""Random directions, rotations, curves and outlines, which the shapes are drawn from."""
+"""Random directions, rotations, curves and outlines for generating shapes."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ def chance(rng: np.random.Generator, probability: float) -> bool:
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
-    """Every ratio equally likely: for lengths that span scales."""
+    """Log-uniform draw: every ratio is equally likely, for lengths that span several scales."""
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
 
@@ -29,7 +29,7 @@ def rotation(rng: np.random.Generator) -> np.ndarray:  # (3, 3)
 
 
 def smooth_curve(control: np.ndarray, count: int) -> np.ndarray:  # (K, D) -> (count, D)
-    """A Catmull-Rom curve through the control points."""
+    """Return a Catmull-Rom curve through the control points."""
     padded = np.concatenate([2 * control[:1] - control[1:2], control, 2 * control[-1:] - control[-2:-1]])
     position = np.linspace(0.0, len(control) - 1.0, count)
     piece = np.minimum(position.astype(int), len(control) - 2)
@@ -40,7 +40,7 @@ def smooth_curve(control: np.ndarray, count: int) -> np.ndarray:  # (K, D) -> (c
 
 
 def outline(rng: np.random.Generator, radius: float) -> np.ndarray:  # (K, 2)
-    """A closed outline around the origin: a polygon, a star or gear, or a smooth blob."""
+    """Return a closed outline around the origin: a polygon, a star or gear, or a smooth blob."""
     kind = rng.choice(["polygon", "star", "gear", "blob", "cross"])
     if kind == "polygon":
         angles = np.sort(rng.uniform(0.0, 2 * np.pi, rng.integers(3, 9)))
@@ -71,12 +71,12 @@ def outline(rng: np.random.Generator, radius: float) -> np.ndarray:  # (K, 2)
         ]
         corners += [(-arm, width), (-arm, -width), (-width, -width), (-width, -arm), (width, -arm), (width, -width)]
         is_cross = chance(rng, 0.5)
-        return radius * np.array(corners if is_cross else corners[:5] + [(-width, -width)])  # or an angle section
+        return radius * np.array(corners if is_cross else corners[:5] + [(-width, -width)])  # otherwise an angle section
     return radius * radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
 def turned_profile(rng: np.random.Generator, half_height: float, widest: float) -> np.ndarray:  # (K, 2) of radius and height
-    """The half section of a vase, baluster or spindle; half of them with sharp steps."""
+    """Half section of a vase, baluster or spindle; half of all draws have sharp steps."""
     rings = int(rng.integers(4, 9))
     heights = np.sort(rng.uniform(-1.0, 1.0, rings))
     heights[[0, -1]] = -1.0, 1.0
@@ -85,6 +85,6 @@ def turned_profile(rng: np.random.Generator, half_height: float, widest: float) 
         side = smooth_curve(knots, 60)
     else:
         side = np.repeat(knots, 2, axis=0)
-        side[1:-1:2, 1] = knots[1:, 1] if chance(rng, 0.5) else side[1:-1:2, 1]  # square steps, or slopes
+        side[1:-1:2, 1] = knots[1:, 1] if chance(rng, 0.5) else side[1:-1:2, 1]  # square steps or slopes
     side[:, 0] = np.clip(side[:, 0], 0.05 * widest, 1.2 * widest)
     return np.concatenate([[[0.0, side[0, 1]]], side, [[0.0, side[-1, 1]]]])

@@ -1,4 +1,4 @@
-"""Solids as fields: a field gives for each point about its distance to the surface, negative inside."""
+"""Solids as fields: a field returns the approximate signed distance of each point to the surface, negative inside."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def ellipsoid(radii: np.ndarray) -> Field:  # (3,)
 
 
 def superquadric(radii: np.ndarray, upright: float, around: float) -> Field:
-    """Exponents: 1 is an ellipsoid, towards 0 a box, 2 an octahedron."""
+    """Exponents: 1 is an ellipsoid, near 0 a box, 2 an octahedron."""
 
     def field(points: np.ndarray) -> np.ndarray:
         x, y, z = (np.abs(points / radii) + 1e-9).T
@@ -55,12 +55,12 @@ def extrusion(outline: np.ndarray, half_height: float, rounding: float = 0.0) ->
 
 
 def revolution(profile: np.ndarray) -> Field:  # (K, 2) of radius and height
-    """The polygon `profile` turned around the z axis."""
+    """The polygon `profile` revolved about the z axis."""
     return lambda points: polygon_distance(np.stack([np.hypot(points[:, 0], points[:, 1]), points[:, 2]], axis=1), profile)
 
 
 def limbs(ends: np.ndarray, radii: np.ndarray, blend: float) -> Field:  # (K, 2, 3), (K, 2)
-    """Tapered capsules, from one end to the other, that flow into each other over a length of about `blend`."""
+    """Tapered capsules between pairs of ends, blended over a length of about `blend`."""
     return lambda points: limb_distance(points, ends, radii, blend)
 
 
@@ -70,12 +70,12 @@ def membranes(triangles: np.ndarray, thickness: float) -> Field:  # (K, 3, 3)
 
 
 def _length(vectors: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.einsum("nd,nd->n", vectors, vectors))  # a third of the time of np.linalg.norm along an axis
+    return np.sqrt(np.einsum("nd,nd->n", vectors, vectors))  # takes a third of the time of np.linalg.norm along an axis
 
 
 @kernel
 def polygon_distance(points, polygon):
-    """(N, 2) and the corners (K, 2) of a closed polygon: the distance to its sides, negative inside."""
+    """Signed distance of points (N, 2) to a closed polygon with corners (K, 2), negative inside."""
     distance = np.empty(len(points))
     for n in range(len(points)):
         px, py = points[n, 0], points[n, 1]
@@ -89,7 +89,7 @@ def polygon_distance(points, polygon):
             along = min(max(along, 0.0), 1.0)
             dx, dy = px - ax - along * ux, py - ay - along * uy
             nearest = min(nearest, dx * dx + dy * dy)
-            if (ay > py) != (by > py) and px < ax + (py - ay) * ux / uy:  # a ray to +x crosses this side
+            if (ay > py) != (by > py) and px < ax + (py - ay) * ux / uy:  # a ray towards +x crosses this side
                 is_inside = not is_inside
             ax, ay = bx, by
         distance[n] = -np.sqrt(nearest) if is_inside else np.sqrt(nearest)
@@ -112,7 +112,7 @@ def limb_distance(points, ends, radii, blend):
             radius = radii[k, 0] + along * (radii[k, 1] - radii[k, 0])
             one = np.sqrt(dx * dx + dy * dy + dz * dz) - radius
             gap = abs(one - total)
-            # Thin limbs get a smaller blend, or they would swell where they meet.
+            # Thin limbs get a smaller blend; otherwise they would swell where they meet.
             reach = min(blend, 1.5 * radius)
             total = min(one, total)
             if gap < reach:
@@ -123,7 +123,7 @@ def limb_distance(points, ends, radii, blend):
 
 @kernel
 def triangle_distance(points, triangles):
-    """The unsigned distance of (N, 3) points to the nearest of (K, 3, 3) triangles."""
+    """Unsigned distance of (N, 3) points to the nearest of (K, 3, 3) triangles."""
     distance = np.full(len(points), np.inf)
     for k in range(len(triangles)):
         a, b, c = triangles[k, 0], triangles[k, 1], triangles[k, 2]
@@ -131,7 +131,7 @@ def triangle_distance(points, triangles):
         square = normal[0] * normal[0] + normal[1] * normal[1] + normal[2] * normal[2] + 1e-18
         for n in range(len(points)):
             p = points[n]
-            is_above = True  # the triangle, so that its plane is nearest
+            is_above = True  # the point projects into the triangle, so the plane is nearest
             nearest = np.inf
             for side in range(3):
                 start, end = (a, b) if side == 0 else ((b, c) if side == 1 else (c, a))

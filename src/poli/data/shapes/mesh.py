@@ -1,4 +1,4 @@
-"""A triangle mesh, and points drawn from its surface."""
+"""A triangle mesh, and sampling of points on its surface."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,7 @@ from poli.validation import real_array, whole_number
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """Triangles over shared vertices; seen from outside, the corners of a face run counter-clockwise."""
+    """Triangles over shared vertices. Seen from outside, the corners of a face are in counterclockwise order."""
 
     vertices: np.ndarray  # (V, 3) float64
     faces: np.ndarray  # (F, 3) int32
@@ -19,20 +19,20 @@ class Mesh:
     def __post_init__(self) -> None:
         vertices = np.ascontiguousarray(real_array(self.vertices, "vertices"))
         if vertices.ndim != 2 or vertices.shape[1] != 3:
-            raise InputError(f"vertices: expected shape (V, 3), got {vertices.shape}")
+            raise InputError(f"vertices have shape {vertices.shape}; expected (V, 3)")
         if not np.isfinite(vertices).all():
-            raise InputError("vertices: not all of them are finite")
+            raise InputError("vertices: some coordinates are not finite")
         faces = np.asarray(self.faces)
         if faces.ndim != 2 or faces.shape[1] != 3 or faces.dtype.kind not in "iu":
-            raise InputError(f"faces: expected whole numbers of shape (F, 3), got {faces.dtype} of shape {faces.shape}")
+            raise InputError(f"faces are {faces.dtype} of shape {faces.shape}; expected integers of shape (F, 3)")
         if len(faces) and (faces.min() < 0 or faces.max() >= len(vertices)):
-            raise InputError(f"faces: an index is outside of 0..{len(vertices) - 1}, the {len(vertices)} vertices")
+            raise InputError(f"faces: an index is outside 0..{len(vertices) - 1}; there are {len(vertices)} vertices")
         object.__setattr__(self, "vertices", vertices)
         object.__setattr__(self, "faces", np.ascontiguousarray(faces, dtype=np.int32))
 
     @cached_property
     def area_vectors(self) -> np.ndarray:  # (F, 3)
-        """The normal of each face, as long as its area."""
+        """The normal of each face, with its area as length."""
         first, second, third = self.vertices[self.faces.T]
         ux, uy, uz = (second - first).T
         vx, vy, vz = (third - first).T
@@ -45,36 +45,36 @@ class Mesh:
 
     @cached_property
     def volume(self) -> float:
-        """The volume inside a closed mesh; negative if its faces look inwards."""
-        middle = self.vertices.mean(axis=0) if len(self.vertices) else 0.0  # near the faces, so that less is canceled
+        """The volume inside a closed mesh; negative if its faces look inward."""
+        middle = self.vertices.mean(axis=0) if len(self.vertices) else 0.0  # close to the faces, to reduce cancellation
         return float(np.einsum("fi,fi->", self.vertices[self.faces[:, 0]] - middle, self.area_vectors) / 3.0)
 
     @cached_property
     def _cumulative_areas(self) -> np.ndarray:  # (F,)
         cumulative = np.cumsum(self.areas)
         if len(cumulative) == 0 or not 0.0 < cumulative[-1] < np.inf:
-            raise DegenerateError("the mesh has no surface: it has no faces, or their area is zero or overflows")
+            raise DegenerateError("mesh has no surface: there are no faces, or their total area is zero or overflows")
         return cumulative
 
     def normalized(self) -> "Mesh":
-        """Moved and scaled: the centroid of the surface at the origin, the vertex farthest from it at distance 1."""
+        """Return the mesh with the centroid of its surface at the origin and the farthest vertex at distance 1."""
         total = self._cumulative_areas[-1]
         weight = self.areas / (3.0 * total)  # each corner carries a third of its face
         centroid = sum((weight @ self.vertices[self.faces[:, corner]] for corner in range(3)), np.zeros(3))
         centered = self.vertices - centroid
-        used = np.zeros(len(centered), bool)  # a stray vertex of a scanned file is no part of the surface
+        used = np.zeros(len(centered), bool)  # stray vertices of scanned files are not part of the surface
         used[self.faces] = True
         return Mesh(centered / np.linalg.norm(centered[used], axis=1).max(), self.faces)
 
     def sample(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """`count` points drawn uniformly by area, (count, 3), and the unit normals of their faces, (count, 3)."""
+        """Sample `count` points uniformly by area, (count, 3), and the unit normals of their faces, (count, 3)."""
         count = whole_number(count, "count", 0)
         cumulative = self._cumulative_areas
-        # side="right" passes over faces without area; the minimum guards the one draw that rounds up to the total.
+        # side="right" skips faces without area; the minimum guards against a draw that rounds up to the total.
         chosen = np.searchsorted(cumulative, rng.random(count) * cumulative[-1], side="right")
         chosen = np.minimum(chosen, np.searchsorted(cumulative, cumulative[-1]))
         first, second, third = self.vertices[self.faces[chosen].T]
-        # The square root spreads points evenly over a triangle.
+        # The square root makes the distribution uniform over a triangle.
         along, across = np.sqrt(rng.random((count, 1))), rng.random((count, 1))
         points = (1.0 - along) * first + along * ((1.0 - across) * second + across * third)
         return points, self.area_vectors[chosen] / self.areas[chosen, None]

@@ -1,4 +1,4 @@
-"""Meshes from files: `.ply` and `.obj`. What a file may promise, hide or break ends in a FormatError that names it."""
+"""Read meshes from `.ply` and `.obj` files. Invalid files raise a FormatError that names the file."""
 
 import os
 from collections.abc import Iterable
@@ -16,35 +16,35 @@ _ENDINGS = (".ply", ".obj")
 
 
 def read_mesh(path: str | os.PathLike[str]) -> Mesh:
-    """The triangles of a `.ply` or `.obj` file. Polygons are cut into fans of triangles; all but positions is left out."""
+    """Read the triangles of a `.ply` or `.obj` file. Polygons are split into triangle fans; everything but positions is ignored."""
     path = Path(path)
     if not path.is_file():
         raise FormatError(f"{path}: {'this is a folder, not a file' if path.is_dir() else 'no such file'}")
     if path.suffix.lower() not in _ENDINGS:
-        raise FormatError(f"{path}: no mesh format ends in '{path.suffix}'; known are {', '.join(_ENDINGS)}")
+        raise FormatError(f"{path}: unknown mesh format '{path.suffix}'; expected one of {', '.join(_ENDINGS)}")
     try:
         vertices, polygons = _read_ply(path) if path.suffix.lower() == ".ply" else _read_obj(path)
         faces = _fans(polygons)
         if len(faces) == 0:
             raise InputError("no faces")
-        # Before Mesh stores them in 32 bits, where a large index would wrap around to a legal one.
+        # Check before Mesh stores them in 32 bits, where a large index would wrap around to a valid one.
         if faces.min() < 0 or faces.max() >= len(vertices):
-            raise InputError(f"a face refers to a vertex that is not among the {len(vertices)} vertices")
+            raise InputError(f"a face has an index outside the {len(vertices)} vertices")
         return Mesh(vertices, faces)
     except InputError as error:
         raise FormatError(f"{path}: {error}") from None
 
 
 def _fans(polygons: np.ndarray | list[list[int]]) -> np.ndarray:  # (F, 3) int64
-    """Polygons, either (F, 3) already or lists of corners, as triangles around the first corner of each."""
+    """Triangulate polygons, given as (F, 3) or as lists of corners, into fans around the first corner."""
     if isinstance(polygons, np.ndarray):
         return polygons
     counts = np.array([len(corners) for corners in polygons], np.int64)
     try:
         corners = np.fromiter(chain.from_iterable(polygons), np.int64, int(counts.sum()))
     except OverflowError:
-        raise InputError("the index of a vertex has more than 64 bits") from None
-    # Every corner but the first and the last of its polygon makes a triangle with the first and the one behind it.
+        raise InputError("a vertex index exceeds 64 bits") from None
+    # Each corner but the first and the last of its polygon forms a triangle with the first corner and the next one.
     polygon = np.repeat(np.arange(len(counts)), counts - 2)
     first = (np.cumsum(counts) - counts)[polygon]
     middle = np.arange(len(polygon)) - (np.cumsum(counts - 2) - (counts - 2))[polygon] + first + 1
@@ -75,12 +75,12 @@ def _read_obj(path: Path) -> tuple[np.ndarray, list[list[int]]]:
                     polygons.append([_obj_index(word, len(vertices)) for word in words[1:]])
             except ValueError:
                 shown = line.decode("ascii", errors="replace").strip()[:80]
-                raise FormatError(f"{path}: line {number}: cannot understand {shown!r}") from None
+                raise FormatError(f"{path}: line {number}: cannot parse {shown!r}") from None
     return np.array(vertices, np.float64).reshape(-1, 3), polygons
 
 
 def _whole_lines(file: Iterable[bytes]) -> Iterable[bytes]:
-    """Lines, put together where a backslash continues them."""
+    """Lines, with backslash continuations joined."""
     begun: list[bytes] = []
     for line in file:
         if line.rstrip().endswith(b"\\"):
@@ -93,7 +93,7 @@ def _whole_lines(file: Iterable[bytes]) -> Iterable[bytes]:
 
 
 def _obj_index(word: bytes, vertices_so_far: int) -> int:
-    """The position in `v`, `v/vt`, `v//vn` or `v/vt/vn`: from 1, or from the last vertex backwards if negative."""
+    """The vertex index of `v`, `v/vt`, `v//vn` or `v/vt/vn`: counted from 1, or backwards from the last vertex if negative."""
     index = int(word.split(b"/", 1)[0])
     if index == 0:
         raise ValueError

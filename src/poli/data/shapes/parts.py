@@ -1,4 +1,4 @@
-"""Machine parts: turned, extruded, drilled, ribbed; mostly flat faces, sharp edges and thin walls."""
+"""Machine parts: turned, extruded, drilled or ribbed, with mostly flat faces, sharp edges and thin walls."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def part(rng: np.random.Generator) -> Field:
 
 
 def _edge(rng: np.random.Generator) -> float:
-    """The rounding of an edge: none in half of the parts."""
+    """The rounding radius of an edge; zero for half of the parts."""
     return 0.0 if chance(rng, 0.5) else rng.uniform(0.01, 0.06)
 
 
@@ -53,7 +53,7 @@ def _turned(rng: np.random.Generator) -> Field:
 
 
 def _bolted(solid: Field, rng: np.random.Generator) -> Field:
-    """With holes in a circle."""
+    """Add holes in a circle."""
     bolt = placed(_cylinder(rng.uniform(0.04, 0.1), rng.uniform(0.2, 2.0)), np.array([rng.uniform(0.4, 0.75), 0.0, 0.0]), np.eye(3))
     circle = repeated_around(bolt, int(rng.integers(3, 9)))
     return difference(solid, circle)
@@ -77,7 +77,7 @@ def _bracket(rng: np.random.Generator) -> Field:
 
 
 def _housing(rng: np.random.Generator) -> Field:
-    """A box with thin walls, open on one side, with posts within and holes in the walls."""
+    """A box with thin walls, open on one side, with posts inside and holes in the walls."""
     sides, wall = rng.uniform(0.3, 0.85, 3), rng.uniform(0.05, 0.1)
     edge = _edge(rng)
     inner = placed(rounded_box(sides - wall, 0.5 * edge), np.array([0.0, 0.0, 2.0 * wall]), np.eye(3))
@@ -94,7 +94,7 @@ def _housing(rng: np.random.Generator) -> Field:
 
 
 def _fins(rng: np.random.Generator) -> Field:
-    """A heat sink: parallel plates on a foot or around a core."""
+    """A heat sink: parallel plates on a base or around a core."""
     thick, gap = rng.uniform(0.045, 0.08), rng.uniform(0.14, 0.3)
     count = int(rng.integers(3, 8))
     if chance(rng, 0.4):
@@ -112,7 +112,7 @@ def _fins(rng: np.random.Generator) -> Field:
 
 
 def _built(rng: np.random.Generator) -> Field:
-    """Solids joined and cut along the axes, without blends."""
+    """Axis-aligned solids, joined and cut without blending."""
     solid = simple_solid(rng, 0.8)
     for _ in range(int(rng.integers(2, 6))):
         turn = _QUARTER_TURNS[rng.integers(3)]

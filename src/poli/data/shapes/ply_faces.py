@@ -1,4 +1,4 @@
-"""The faces of a PLY file. `poli.files.ply` reads elements without lists; this reads the one list that a mesh needs."""
+"""The faces of a PLY file. `poli.files.ply` reads elements without lists; this module reads the one list that a mesh needs."""
 
 import struct
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import numpy as np
 
 from poli.errors import FormatError
 
-# The struct letter of each type of PLY.
+# The struct format character of each PLY type.
 _LETTERS = {
     "char": "b", "uchar": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "float": "f", "double": "d",
     "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "float32": "f", "float64": "d",
@@ -20,7 +20,7 @@ _INDEX_NAMES = ("vertex_indices", "vertex_index")
 class _Property:
     name: str
     letter: str
-    count_letter: str = ""  # of a list: the type of its length
+    count_letter: str = ""  # for a list: the type of its length
 
 
 @dataclass
@@ -31,7 +31,7 @@ class _Element:
 
 
 def read_ply_polygons(path: Path) -> np.ndarray | list[list[int]]:
-    """(F, 3) int64 if the file is binary and all faces are triangles, else the corners of each face."""
+    """Return (F, 3) int64 if the file is binary and all faces are triangles, otherwise the corners of each face."""
     data = path.read_bytes()
     try:
         order, elements, start = _parse_header(data)
@@ -40,11 +40,11 @@ def read_ply_polygons(path: Path) -> np.ndarray | list[list[int]]:
         if not any(p.name in _INDEX_NAMES and p.count_letter in ("b", "B", "h", "H", "i", "I") for p in face.properties):
             raise FormatError(f"{path}: the faces have no list 'vertex_indices'")
     except (StopIteration, ValueError, KeyError, IndexError):
-        raise FormatError(f"{path}: no element 'face' that can be understood in this PLY file") from None
+        raise FormatError(f"{path}: no readable element 'face' in this PLY file") from None
     if any(p.count_letter for element in before for p in element.properties):
-        raise FormatError(f"{path}: an element before the faces has a list")
-    if face.count > len(data):  # each face takes a byte at least
-        raise FormatError(f"{path}: the header promises {face.count} faces in {len(data)} bytes; the file is cut off")
+        raise FormatError(f"{path}: an element before the faces has a list, which is not supported")
+    if face.count > len(data):  # each face takes at least one byte
+        raise FormatError(f"{path}: the header promises {face.count} faces in {len(data)} bytes; the file is truncated")
     try:
         if order == "ascii":
             lines = data[start:].split(b"\n")
@@ -54,11 +54,12 @@ def read_ply_polygons(path: Path) -> np.ndarray | list[list[int]]:
         triangles = _only_triangles(data, start, order, face)
         return _polygons_of_bytes(data, start, order, face) if triangles is None else triangles
     except (struct.error, ValueError, IndexError, OverflowError):
-        raise FormatError(f"{path}: the {face.count} faces cannot be read; the file is cut off or its header is wrong") from None
+        raise FormatError(f"{path}: the {face.count} faces cannot be read; the file is truncated or its header is wrong") from None
 
 
 def _parse_header(data: bytes) -> tuple[str, list[_Element], int]:
-    """'ascii', '<' or '>', the elements, and where the data begin. `read_ply_element` has been over it: it ends."""
+    """Return 'ascii', '<' or '>', the elements, and the offset of the data. `read_ply_element` has already validated that the
+    header ends."""
     position, order = 0, ""
     elements: list[_Element] = []
     while True:
@@ -79,7 +80,7 @@ def _parse_header(data: bytes) -> tuple[str, list[_Element], int]:
 
 
 def _only_triangles(data: bytes, start: int, order: str, face: _Element) -> np.ndarray | None:
-    """Almost every file: all faces alike, so that they are one numpy array."""
+    """Fast path for files that have only triangles, the vast majority: one numpy array, or None for other files."""
     fields: list[tuple[str, str] | tuple[str, str, tuple[int]]] = []
     for k, p in enumerate(face.properties):
         if p.count_letter and p.name not in _INDEX_NAMES:
@@ -104,7 +105,7 @@ def _polygons_of_bytes(data: bytes, position: int, order: str, face: _Element) -
             if p.count_letter:
                 (count,) = struct.unpack_from(order + p.count_letter, data, position)
                 position += struct.calcsize("=" + p.count_letter)
-            if count < 0 or position + count > len(data):  # before unpack_from is asked for that many
+            if count < 0 or position + count > len(data):  # check before calling unpack_from with this count
                 raise ValueError
             if p.name in _INDEX_NAMES and p.count_letter:
                 polygons.append(_checked(struct.unpack_from(f"{order}{count}{p.letter}", data, position)))

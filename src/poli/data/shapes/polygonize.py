@@ -1,4 +1,4 @@
-"""The zero level of a field as a closed mesh: a grid refined near the surface, and marching tetrahedra on it."""
+"""Polygonize the zero level of a field as a closed mesh: marching tetrahedra on a grid refined near the surface."""
 
 import numpy as np
 
@@ -8,34 +8,35 @@ from poli.data.shapes.mesh import Mesh
 from poli.errors import DegenerateError
 from poli.kernel import kernel
 
-_BLOCK = 4  # grid points along the side of a block; only blocks near the surface are evaluated at every point
-_SURVEY = 40  # grid points along the side of the first look, which finds where the shape is
-# Fields are distances only roughly (blends, warps): blocks are opened this much farther away than a true distance needs.
+_BLOCK = 4  # grid points along the side of a block; only blocks near the surface are fully evaluated
+_SURVEY = 40  # grid points along the side of the coarse grid that locates the shape
+# Fields are only approximate distances (blends, warps), so blocks are opened this much farther away than a true distance requires.
 _CAUTION = 1.5
 
-# The six tetrahedra of a cube around its main diagonal, one for each order of the axes: from corner 0 to corner 7 along
-# the edges of the cube. Corners are bit masks of axes, so that along any edge of a tetrahedron bits are only added.
+# The six tetrahedra of a cube around its main diagonal, one for each order of the axes: from corner 0 to corner 7 along the edges
+# of the cube. Corners are bit masks of axes, so along any edge of a tetrahedron bits are only added.
 _TETRAHEDRA = np.array([(0, 1 << a, (1 << a) | (1 << b), 7) for a in range(3) for b in range(3) if a != b])
 _IS_EVEN = np.array([(b - a) % 3 == 1 for a in range(3) for b in range(3) if a != b])
 
 
 def polygonize(field: Field, resolution: int, reach: float = 1.7) -> Mesh:
-    """The zero level of `field` within the cube of half side `reach`, closed; about `resolution` cells along its longest side."""
+    """Return the closed zero level of `field` within the cube of half side `reach`, with about `resolution` cells along its longest
+    side."""
     low, high = _bounds(field, reach)
     spacing = float((high - low).max()) / resolution
     values = _narrow_band(field, low, high, spacing)
-    for axis in range(3):  # what reaches out of the cube is closed with a lid
+    for axis in range(3):  # parts outside the cube are cut off and capped
         side = np.moveaxis(values, axis, 0)
         side[0] = np.maximum(side[0], 0.1 * spacing)
         side[-1] = np.maximum(side[-1], 0.1 * spacing)
     vertices, faces = march(values)
     if len(faces) == 0:
-        raise DegenerateError("the field has no zero level in the cube")
+        raise DegenerateError("field has no zero level in the cube")
     return Mesh(low + vertices * spacing, faces)
 
 
 def outer_components(mesh: Mesh, least_share: float = 0.02) -> Mesh:
-    """Without the crumbs (components with less than `least_share` of the area) and the cavities that no scanner sees."""
+    """Remove fragments (components with less than `least_share` of the area) and inner cavities, which no scanner sees."""
     corners = mesh.faces.astype(np.int64)
     count, component_of_vertex = components(corners, len(mesh.vertices))
     component = component_of_vertex[corners[:, 0]]  # (F,)
@@ -55,12 +56,12 @@ def _bounds(field: Field, reach: float) -> tuple[np.ndarray, np.ndarray]:
     points = np.stack(np.meshgrid(ticks, ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 3)
     near = points[field(points) < step]
     if len(near) == 0:
-        raise DegenerateError("the field has no inside in the cube")
+        raise DegenerateError("field has no inside in the cube")
     return near.min(axis=0) - 0.5 * step, near.max(axis=0) + 0.5 * step
 
 
 def _narrow_band(field: Field, low: np.ndarray, high: np.ndarray, spacing: float) -> np.ndarray:
-    """The field on a grid of (nx, ny, nz) points; far from the surface, only its sign is right."""
+    """Evaluate the field on a grid of (nx, ny, nz) points; far from the surface only its sign is correct."""
     blocks = np.ceil((high - low) / (spacing * _BLOCK)).astype(int) + 1  # (3,)
     size = spacing * _BLOCK
     centers = low + (np.moveaxis(np.indices(blocks), 0, -1).reshape(-1, 3) + 0.5) * size - 0.5 * spacing
@@ -75,7 +76,7 @@ def _narrow_band(field: Field, low: np.ndarray, high: np.ndarray, spacing: float
         points = low + (corner[:, None] * _BLOCK + inside_block) * spacing
         tiles[tuple(corner.T)] = field(points.reshape(-1, 3)).reshape(-1, _BLOCK, _BLOCK, _BLOCK)
         is_open |= to_open
-        # Where the sign changes at a closed block, the surface enters it after all.
+        # Where the sign changes at a closed block, the surface enters the block after all.
         to_open = _blocks_with_sign_change(values) & ~is_open
     return values
 
@@ -94,7 +95,8 @@ def _blocks_with_sign_change(values: np.ndarray) -> np.ndarray:
 
 @kernel
 def march(values):
-    """Marching tetrahedra on a grid with spacing 1, (nx, ny, nz): vertices (V, 3) and faces (F, 3) that look to positive values."""
+    """Marching tetrahedra on a grid (nx, ny, nz) with spacing 1: vertices (V, 3), and faces (F, 3) that look towards positive
+    values."""
     nx, ny, nz = values.shape
     # The vertex on the edge from a grid point in direction 1..7 (a bit mask of axes).
     vertex_on_edge = np.full((nx, ny, nz, 8), -1, np.int32)
@@ -118,7 +120,7 @@ def march(values):
                         continue
                     dx, dy, dz = direction & 1, direction >> 1 & 1, direction >> 2
                     here, there = values[x, y, z], values[x + dx, y + dy, z + dz]
-                    # Kept off the grid points, where the triangles of different edges would shrink to nothing.
+                    # Kept off the grid points, where the triangles of different edges would degenerate.
                     share = min(max(here / (here - there), 0.01), 0.99)
                     vertices[vertex] = x + share * dx, y + share * dy, z + share * dz
     # An edge belongs to at most six tetrahedra; cutting three edges gives one face, cutting four gives two.
@@ -141,7 +143,7 @@ def march(values):
                     for c in range(4):
                         mask = _TETRAHEDRA[t, c]
                         if values[x + (mask & 1), y + (mask >> 1 & 1), z + (mask >> 2)] < 0.0:
-                            if outside_count % 2:  # moving it before the outside ones is this many swaps
+                            if outside_count % 2:  # the number of swaps that move it before the outside ones
                                 is_even = not is_even
                             inside[inside_count] = mask
                             inside_count += 1
@@ -150,7 +152,7 @@ def march(values):
                             outside_count += 1
                     if inside_count == 0 or outside_count == 0:
                         continue
-                    # The cut is a triangle or a quadrilateral; its corners in the order that looks outside if `is_even`.
+                    # The cut is a triangle or a quadrilateral; its corners are in the order that looks outward if `is_even`.
                     n = 3
                     if inside_count == 1:
                         for c in range(3):

@@ -1,4 +1,4 @@
-"""One random shape for each seed: figures and animals, blends of solids, and machine parts."""
+"""One random shape per seed: figures and animals, blends of solids, and machine parts."""
 
 import numpy as np
 
@@ -13,12 +13,13 @@ from poli.errors import DegenerateError
 from poli.validation import whole_number
 
 _KINDS = {creature: 0.25, statue: 0.15, blend_of_solids: 0.3, part: 0.3}
-_LEAST_VOLUME = 1e-3  # of a normalized mesh, whose ball holds 4.2: less is a splinter
+_LEAST_VOLUME = 1e-3  # of a normalized mesh, whose bounding ball has volume 4.2; smaller shapes are splinters
 _MOST_DRAWS = 50
 
 
 def procedural_mesh(seed: int, resolution: int = 96) -> Mesh:
-    """The shape of this seed, always the same: closed, faces outwards, normalized; `resolution` grid cells along its length."""
+    """Return the shape of this seed, always the same: closed, facing outward, normalized, with `resolution` grid cells along its
+    length."""
     rng = np.random.default_rng(whole_number(seed, "seed", 0))
     resolution = whole_number(resolution, "resolution", 8)
     for _ in range(_MOST_DRAWS):

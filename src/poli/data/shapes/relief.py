@@ -1,4 +1,4 @@
-"""Patterns for surfaces, about -1 to 1: fractal noise, ridges, scales, folds of cloth; and skins made of them."""
+"""Surface patterns in about -1 to 1 (fractal noise, ridges, scales, folds of cloth), and skins made of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def scales(rng: np.random.Generator, wavelength: float) -> Field:
 
 
 def folds(rng: np.random.Generator, wavelength: float, direction: np.ndarray, wander: float = 0.6, sharpness: float = 1.0) -> Field:
-    """Nearly parallel waves across `direction`, which wander by `wander` wavelengths, crests narrower with `sharpness`."""
+    """Nearly parallel waves across `direction` that wander by `wander` wavelengths; `sharpness` narrows the crests."""
     drift = fractal(rng, 4.0 * wavelength, 2)
     phase = rng.uniform(0.0, 2.0 * np.pi)
 
@@ -40,13 +40,13 @@ def folds(rng: np.random.Generator, wavelength: float, direction: np.ndarray, wa
 
 
 def pleats(rng: np.random.Generator, count: int, wander: float = 0.4) -> Field:
-    """Folds that hang down around the z axis, as in a skirt."""
+    """Folds that hang around the z axis, as in a skirt."""
     drift = fractal(rng, 0.6, 2)
     phase, lean = rng.uniform(0.0, 2.0 * np.pi), rng.normal(0.0, 0.5)
 
     def pattern(points: np.ndarray) -> np.ndarray:
         angle = np.arctan2(points[:, 1], points[:, 0])
-        # Whole waves around the axis, or a seam would open; the second wave breaks their regularity.
+        # An integer number of waves around the axis avoids a seam; the second wave breaks the regularity.
         first = np.sin(count * angle + phase + lean * points[:, 2] + 4.0 * wander * drift(points))
         second = np.sin((count // 2 + 1) * angle + 2.0 * phase - lean * points[:, 2])
         return 0.65 * first + 0.35 * second
@@ -63,7 +63,7 @@ def in_patches(rng: np.random.Generator, pattern: Field) -> Field:
 
 @kernel(inline="always")
 def _hash(i, j, k, seed):
-    """A well mixed 32-bit number for a cell of the grid."""
+    """A well-mixed 32-bit hash of a grid cell."""
     h = (i * 73856093) ^ (j * 19349663) ^ (k * 83492791) ^ (seed * 2654435761)
     h &= 0xFFFFFFFF
     h = ((h ^ (h >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
@@ -100,14 +100,14 @@ def fractal_noise(points, frequency, octaves, gain, is_ridged, seed):
             total += weight * (1.0 - 4.0 * abs(one) if is_ridged else one)
             weights += weight
             weight *= gain
-            scale *= 2.03  # not 2: the grids of the octaves would meet at the origin
+            scale *= 2.03  # not 2: the grids of the octaves would coincide at the origin
         noise[n] = total / weights
     return noise
 
 
 @kernel
 def cell_noise(points, frequency, seed):
-    """From 1 at the middle of a cell to -1 at the border to its neighbor: by the distances to the two nearest seeds."""
+    """From 1 at the center of a cell to -1 at the border to its neighbor, computed from the distances to the two nearest seeds."""
     noise = np.empty(len(points))
     for n in range(len(points)):
         x, y, z = points[n, 0] * frequency, points[n, 1] * frequency, points[n, 2] * frequency
@@ -130,13 +130,13 @@ def cell_noise(points, frequency, seed):
     return noise
 
 
-# --- what makes a plain solid look carved, grown or worn: gentle warps, and relief at several scales, in patches
+# --- skins that make a plain solid look carved, grown or worn: gentle warps, and relief at several scales, in patches
 
 
 def with_skin(solid: Field, rng: np.random.Generator, highest: float = 0.04) -> Field:
-    """`solid` out of true, with muscles (wavelengths 0.2 to 0.45) and up to two finer reliefs (0.05 to 0.3).
+    """Warp `solid` slightly and add muscles (wavelengths 0.2 to 0.45) and up to two finer reliefs (0.05 to 0.3).
 
-    No relief is higher than `highest`, which keeps thin walls from being pierced.
+    No relief is higher than `highest`, so thin walls are not pierced.
     """
     if chance(rng, 0.6):
         bulge = rng.uniform(0.02, 0.07)

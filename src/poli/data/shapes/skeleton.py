@@ -1,4 +1,4 @@
-"""The bones of a figure: limbs of tapered capsules with skin between them, and heads, hands, tails, wings to put on them."""
+"""The skeleton of a figure: tapered capsules with skin between them, plus heads, hands, tails and wings."""
 
 from dataclasses import dataclass, field
 
@@ -13,20 +13,20 @@ from poli.data.shapes.relief import with_skin
 
 @dataclass
 class Skeleton:
-    """Limbs (tapered capsules) and skin between them; x is to the left of the figure, y behind it, z up."""
+    """Limbs (tapered capsules) and skin between them. x points to the left of the figure, y behind it, z up."""
 
     ends: list[np.ndarray] = field(default_factory=list)  # (2, 3) each
     radii: list[tuple[float, float]] = field(default_factory=list)
     skins: list[np.ndarray] = field(default_factory=list)  # (3, 3) triangles
 
     def limb(self, path: np.ndarray, radii: np.ndarray) -> None:  # (K, 3), (K,)
-        """A chain of capsules along `path`."""
+        """Add a chain of capsules along `path`."""
         for k in range(len(path) - 1):
             self.ends.append(path[k : k + 2])
             self.radii.append((float(radii[k]), float(radii[k + 1])))
 
     def figure(self, rng: np.random.Generator, blend: float) -> Field:
-        """The solid around the bones, with relief: strong on the flesh, and on the thin skins too little to pierce them."""
+        """Return the solid around the bones, with strong relief on the flesh and too little on the thin skins to pierce them."""
         flesh = with_skin(limbs(np.array(self.ends), np.array(self.radii), blend), rng)
         if not self.skins:
             return flesh
@@ -36,7 +36,7 @@ class Skeleton:
 
 
 def bone(rng: np.random.Generator, towards: np.ndarray, length: float, spread: float) -> np.ndarray:
-    """A vector of this length, about `towards`."""
+    """A random vector of this length, roughly along `towards`."""
     turned = towards / np.linalg.norm(towards) + spread * rng.normal(size=3) / np.sqrt(3.0)
     return length * turned / np.linalg.norm(turned)
 
@@ -89,7 +89,7 @@ def add_tail(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, headi
 
 
 def add_wings(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray) -> None:
-    """A bony arm with fingers and skin between them, mirrored."""
+    """Add a bony arm with fingers and skin between them, and its mirror image."""
     span, rise, sweep = rng.uniform(0.35, 0.7), rng.uniform(-0.1, 0.6), rng.uniform(0.1, 0.5)
     wrist = np.array([0.55 * span, 0.3 * sweep, rise])
     tips = [
@@ -109,7 +109,7 @@ def add_wings(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray) -> N
 
 
 def add_spikes(skeleton: Skeleton, rng: np.random.Generator, spine: np.ndarray, up: np.ndarray, girth: float) -> None:
-    """A row of spikes or of fin plates along the spine, (K, 3)."""
+    """Add a row of spikes or fin plates along the spine, (K, 3)."""
     path = smooth_curve(spine, int(rng.integers(6, 14)))
     is_fin = chance(rng, 0.6)
     up = up / np.linalg.norm(up)

@@ -31,13 +31,13 @@ def statue(rng: np.random.Generator) -> Field:
 
 
 def _robe(rng: np.random.Generator) -> Field:
-    """From the shoulders or hips to the ground, wider below, in pleats that deepen downwards."""
+    """A robe from the shoulders or hips to the ground, wider at the bottom, with pleats that deepen downwards."""
     top, bottom, wide = rng.uniform(0.0, 0.5), -0.82, rng.uniform(0.25, 0.5)
     heights = np.linspace(top, bottom, 5)
     widths = np.linspace(0.14, wide, 5) * rng.uniform(0.85, 1.15, 5)
     side = smooth_curve(np.stack([widths, heights], axis=1), 24)
     cloth = revolution(np.concatenate([[[0.0, top]], side, [[0.0, bottom]]]))
-    if chance(rng, 0.5):  # hollow below: the hem is a thin sheet beside the legs
+    if chance(rng, 0.5):  # hollow at the bottom: the hem is a thin sheet around the legs
         thickness = rng.uniform(0.05, 0.09)
         solid = cloth
         hem = bottom + 0.04

@@ -1,4 +1,4 @@
-"""A drive through a world: its sweeps, the true poses, and what an odometer or a GNSS would have measured of them."""
+"""A drive through a world: its sweeps, the true poses, and noisy poses as an odometer or GNSS would measure them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from poli.se3 import measured
 
 @dataclass(frozen=True)
 class Drive:
-    """Consecutive turns of a sensor on a ride. Scans are made when asked for; the same one is the same every time."""
+    """Consecutive turns of a sensor on a ride. Scans are simulated on demand and are reproducible."""
 
     world: World
     sensor: Sensor
@@ -27,13 +27,13 @@ class Drive:
     seed: int = 0
     deskewed: bool = True
     movers: bool = True
-    rotation_noise: float = 0.1  # of the measured poses, degrees an axis
-    translation_noise: float = 0.02  # meters an axis
+    rotation_noise: float = 0.1  # of the measured poses, degrees per axis
+    translation_noise: float = 0.02  # meters per axis
 
     def __post_init__(self) -> None:
         most = int(self.trajectory.duration * self.sensor.rate)
         if not 1 <= self.count <= most:
-            raise InputError(f"{self.count} scans; this ride through {self.world.place.kind} has room for 1 to {most}")
+            raise InputError(f"count is {self.count} scans; this ride through {self.world.place.kind} allows 1 to {most}")
 
     @property
     def trajectory(self) -> Trajectory:
@@ -46,7 +46,7 @@ class Drive:
 
     @property
     def measured(self) -> np.ndarray:  # (count, 4, 4)
-        """The poses with noise, independent from scan to scan."""
+        """The poses with noise that is independent between scans."""
         rng = np.random.default_rng([self.seed, 3])
         return np.stack([measured(T, self.rotation_noise, self.translation_noise, rng) for T in self.poses])
 

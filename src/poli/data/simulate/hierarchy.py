@@ -1,4 +1,4 @@
-"""A bounding volume hierarchy over boxes, by the surface area heuristic."""
+"""A bounding volume hierarchy over boxes, built with the surface area heuristic."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import numpy as np
 
 from poli.kernel import kernel
 
-LEAF = 4  # boxes
-_BINS = 12  # candidates for a split, an axis
+LEAF = 4  # boxes per leaf
+_BINS = 12  # candidate splits per axis
 STACK = 96
 
 
 @kernel
 def build_hierarchy(lows, highs, order, boxes, links):
-    """Binned surface area heuristic; returns the number of nodes. The two children of a node stand side by side."""
+    """Build the tree with the binned surface area heuristic and return the number of nodes. Siblings are stored next to each
+    other."""
     begins, ends, nodes = np.empty(STACK, np.int32), np.empty(STACK, np.int32), np.empty(STACK, np.int32)
     counts = np.empty(_BINS, np.int64)
     bin_boxes = np.empty((_BINS, 6), np.float32)
@@ -70,7 +71,7 @@ def build_hierarchy(lows, highs, order, boxes, links):
         if (best_axis < 0 and size <= 4 * LEAF) or top + 2 > STACK:
             links[node, 0], links[node, 1] = begin, size
             continue
-        if best_axis < 0:  # all in one place: by halves
+        if best_axis < 0:  # all centers coincide: split in halves
             mid = (begin + end) >> 1
         else:
             scale = _BINS / (middle[3 + best_axis] - middle[best_axis])

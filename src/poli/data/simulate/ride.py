@@ -1,4 +1,4 @@
-"""How a vehicle drives along a route: smooth in all six degrees of freedom, and known at every instant."""
+"""The motion of a vehicle along a route: smooth in all six degrees of freedom and known at every instant."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ import numpy as np
 from poli.data.simulate.spline import Spline, gaussian_smoothed
 from poli.errors import InputError
 
-_SPACING = 0.5  # meters between the points that the path is made of
-_SMOOTHING = 3.0  # meters: the route's corners are rounded by this much
+_SPACING = 0.5  # meters between the points of the path
+_SMOOTHING = 3.0  # meters: smoothing radius of the route's corners
 _WAVES = 5
 
 
 @dataclass(frozen=True)
 class Ride:
-    """How the vehicle moves, and where on it the sensor sits."""
+    """The motion of the vehicle and the mounting of the sensor."""
 
     speed: float = 8.0  # m/s
     height: float = 1.8  # of the sensor above the ground, meters
-    sway: float = 0.6  # degrees, one sigma of roll and pitch about the ground's own
+    sway: float = 0.6  # degrees, one sigma of roll and pitch relative to the ground's slope
     heave: float = 0.02  # meters, one sigma
     mount: tuple[float, float] = (0.0, 0.0)  # roll and pitch of the sensor on the vehicle, degrees
     start: float = 0.0  # meters along the route
 
 
 class Trajectory:
-    """`poses(times)`: T_world_sensor at any instant of the ride, until the route's end (`duration`)."""
+    """The sensor's pose over time: `poses(times)` returns T_world_sensor at any instant until the end of the route (`duration`)."""
 
     def __init__(self, route: np.ndarray, ride: Ride = Ride(), seed: int = 0) -> None:  # (K, 3)  # noqa: B008
         route = np.asarray(route, dtype=np.float64)
         along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(route, axis=0), axis=1))])
         if not along[-1] > 3.0 * _SPACING:
-            raise InputError(f"route: it is {along[-1]:.2f} m long; a ride needs more than {3.0 * _SPACING} m")
+            raise InputError(f"route is {along[-1]:.2f} m long; expected more than {3.0 * _SPACING} m")
         if not 0.0 <= ride.start < along[-1] or not ride.speed > 0.0:
-            raise InputError(f"ride: start must be between 0 and {along[-1]:.0f} m, speed positive")
+            raise InputError(f"ride: start must be between 0 and {along[-1]:.0f} m, and speed positive")
         even = np.arange(0.0, along[-1], _SPACING)
         resampled = np.stack([np.interp(even, along, route[:, a]) for a in range(3)], axis=1)
         self._path = Spline(_smoothed(resampled, _SMOOTHING / _SPACING), _SPACING)
@@ -50,7 +50,7 @@ class Trajectory:
     def poses(self, times: np.ndarray) -> np.ndarray:  # (M,) -> (M, 4, 4)
         times = np.asarray(times, dtype=np.float64)
         if times.min(initial=0.0) < 0.0 or times.max(initial=0.0) > self.duration + 1e-9:
-            raise InputError(f"the ride lasts {self.duration:.1f} s, but its pose at {times.max():.1f} s was asked for")
+            raise InputError(f"times: no pose at {times.max():.1f} s; the ride lasts {self.duration:.1f} s")
         s = self._ride.start + self._ride.speed * times
         at, ahead = self._path(s)
         turns = 2.0 * np.pi * self._frequency[:, None] * times[:, None] + self._phase[:, None]  # (3, M, waves)
@@ -65,14 +65,14 @@ class Trajectory:
 
 
 def _smoothed(points: np.ndarray, sigma: float) -> np.ndarray:  # (M, 3) -> (M, 3)
-    """The route goes on at its ends as it came, so that the vehicle does not slow down there."""
+    """Gaussian smoothing of a route that is extended at its ends by point reflection, so the vehicle does not slow down there."""
     beyond = min(int(4.0 * sigma), len(points) - 1)
     longer = np.pad(points, ((beyond, beyond), (0, 0)), mode="reflect", reflect_type="odd")
     return gaussian_smoothed(longer, sigma)[beyond : beyond + len(points)]
 
 
 def _rotation(yaw: np.ndarray, pitch: np.ndarray, roll: np.ndarray) -> np.ndarray:  # (M,) each -> (M, 3, 3)
-    """About z, then y, then x of the vehicle."""
+    """Rotation about z, then y, then x of the vehicle."""
     cy, sy, cp, sp, cr, sr = np.cos(yaw), np.sin(yaw), np.cos(pitch), np.sin(pitch), np.cos(roll), np.sin(roll)
     rows = [
         [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],

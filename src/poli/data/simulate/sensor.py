@@ -12,16 +12,16 @@ from poli.errors import FormatError, InputError, did_you_mean
 
 @dataclass(frozen=True)
 class Sensor:
-    """What a turn of it measures. Beams fire together, column after column."""
+    """A spinning LiDAR. All beams fire together, column by column."""
 
     elevations: tuple[float, ...]  # degrees, from the lowest beam up
-    steps: int  # columns a turn
+    steps: int  # columns per turn
     max_range: float  # meters
-    noise: float  # of a range, meters, one sigma
+    noise: float  # of the range, meters, one sigma
     min_range: float = 0.5  # meters
-    divergence: float = 0.003  # full width of a beam, radians: at edges it sees two surfaces
-    rate: float = 10.0  # turns a second
-    dropout: float = 0.01  # share of the returns lost for no reason
+    divergence: float = 0.003  # full width of a beam, radians: at edges a beam sees two surfaces
+    rate: float = 10.0  # turns per second
+    dropout: float = 0.01  # share of the returns lost at random
 
     def __post_init__(self) -> None:
         if not self.elevations or not all(-90.0 < e < 90.0 for e in self.elevations):
@@ -40,7 +40,7 @@ class Sensor:
 
     @property
     def times(self) -> np.ndarray:  # (steps,)
-        """Of each column, in seconds from the start of the turn."""
+        """Time of each column, in seconds from the start of the turn."""
         return np.arange(self.steps) / (self.steps * self.rate)
 
 
@@ -48,7 +48,8 @@ def _evenly(low: float, high: float, beams: int) -> tuple[float, ...]:
     return tuple(float(e) for e in np.linspace(low, high, beams))
 
 
-# From the data sheets. The HDL-64E has two blocks of lasers; the OS1 is the first generation, as in MulRan; the OS2 as in HeLiPR.
+# From the data sheets. The HDL-64E has two blocks of lasers. The OS1 is the first generation, as in MulRan; the OS2 is as in
+# HeLiPR.
 SENSORS = {
     "vlp16": Sensor(_evenly(-15.0, 15.0, 16), 1800, max_range=100.0, noise=0.02),
     "hdl32e": Sensor(_evenly(-30.67, 10.67, 32), 1084, max_range=100.0, noise=0.02, rate=20.0),
@@ -58,11 +59,12 @@ SENSORS = {
 }
 
 
-_RENAMED = {"farthest": "max_range", "nearest": "min_range"}  # a table that still says so would silently lose its ranges
+_RENAMED = {"farthest": "max_range", "nearest": "min_range"}  # with the old names a table would silently lose its ranges
 
 
 def find_sensor(name: str) -> Sensor:
-    """By name, or from a table of beams: a text file of elevations in degrees, one a line, with settings such as `# steps 1024`."""
+    """Return the sensor of this name, or read a beam table: a text file with one elevation in degrees per line and settings such as
+    `# steps 1024`."""
     if name in SENSORS:
         return SENSORS[name]
     path = Path(name)
@@ -82,6 +84,6 @@ def find_sensor(name: str) -> Sensor:
             elif words and not line.startswith("#"):
                 elevations.append(float(words[0]))
         except ValueError:
-            raise FormatError(f"{path}, line {number}: {line.strip()!r} is no number; expected one elevation in degrees") from None
+            raise FormatError(f"{path}, line {number}: {line.strip()!r} is not a number; expected elevations in degrees") from None
     steps = int(settings.pop("steps"))
     return Sensor(tuple(sorted(elevations)), steps, **settings)

@@ -1,4 +1,4 @@
-"""A cubic spline through evenly spaced points, and the smoothing that comes before it."""
+"""A cubic spline through evenly spaced points, and Gaussian smoothing of its points."""
 
 import numpy as np
 
@@ -6,19 +6,21 @@ from poli.kernel import kernel
 
 
 class Spline:
-    """Twice continuously differentiable, through `points` at 0, `spacing`, 2 `spacing` and so on. The first two pieces are one cubic, and
-    so are the last two ("not a knot")."""
+    """A twice continuously differentiable curve through `points` at 0, `spacing`, 2 `spacing` and so on.
 
-    def __init__(self, points: np.ndarray, spacing: float) -> None:  # (K, D), four points at least
+    The end conditions are "not a knot": the first two pieces are one cubic, and so are the last two.
+    """
+
+    def __init__(self, points: np.ndarray, spacing: float) -> None:  # (K, D), at least four points
         self._spacing = spacing
         slopes = _slopes(np.ascontiguousarray(points, np.float64), spacing)
-        # The cubic of each piece by its ends and its slopes there (Hermite's), the highest power first.
+        # The cubic of each piece from its ends and slopes (Hermite form), the highest power first.
         chord = np.diff(points, axis=0) / spacing
         bend = (slopes[:-1] + slopes[1:] - 2.0 * chord) / spacing
         self._pieces = bend / spacing, (chord - slopes[:-1]) / spacing - bend, slopes[:-1], points[:-1]  # (K - 1, D) each
 
     def __call__(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (M,) -> (M, D), (M, D)
-        """Points and derivatives. Beyond the ends the outermost cubics go on."""
+        """Return points and derivatives. Beyond the ends the outermost cubics continue."""
         piece = np.clip((at / self._spacing).astype(np.int64), 0, len(self._pieces[0]) - 1)
         s = (at - piece * self._spacing)[:, None]
         a, b, c, d = (coefficient[piece] for coefficient in self._pieces)
@@ -26,7 +28,7 @@ class Spline:
 
 
 def gaussian_smoothed(points: np.ndarray, sigma: float) -> np.ndarray:  # (K, D) -> (K, D)
-    """Means of the neighbors by Gaussian weights, up to 4 sigma away; the ends count for what lies beyond them."""
+    """Smooth with Gaussian weights up to 4 sigma away; beyond the ends the end points are repeated."""
     reach = int(4.0 * sigma + 0.5)
     weights = np.exp(-0.5 / sigma**2 * np.arange(-reach, reach + 1) ** 2)
     weights /= weights.sum()
@@ -39,15 +41,15 @@ def gaussian_smoothed(points: np.ndarray, sigma: float) -> np.ndarray:  # (K, D)
 
 @kernel
 def _slopes(points, h):  # (K, D) -> (K, D)
-    """The derivatives m at the points, for which neighboring cubics have the same second derivative where they meet,
+    """Return the derivatives m at the points. Neighboring cubics have the same second derivative where they meet,
 
         h m[i-1] + 4 h m[i] + h m[i+1] = 3 (y[i+1] - y[i-1]),
 
-    and, at the first two and the last two pieces, the same third:
+    and the first two and the last two pieces have the same third derivative:
 
         h m[0] + 2 h m[1] = (5 h (y[1] - y[0]) + h (y[2] - y[1])) / 2.
 
-    Tridiagonal, so solved by elimination from front to back.
+    The system is tridiagonal and solved by forward elimination.
     """
     n = len(points)
     diagonal, above, m = np.full(n, 4.0 * h), np.full(n, h), np.empty_like(points)

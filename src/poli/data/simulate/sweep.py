@@ -1,4 +1,4 @@
-"""One turn of a sensor through a world: what real scans suffer from is in it, and the truth is kept beside it."""
+"""One turn of a sensor through a world, with the effects that real scans suffer from and the ground truth."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from poli.data.simulate.world import Hits, World
 from poli.scan import Scan
 from poli.se3 import check_pose, inverse
 
-# What comes back from a surface that is met head on, by label; a guess good enough to lose the right returns first.
+# Reflectivity at normal incidence by label; rough values, good enough to lose the right returns first.
 _REFLECTIVITY = np.full(256, 0.35)
 for _label, _value in {Label.ROAD: 0.15, Label.GROUND: 0.3, Label.LEAVES: 0.5, Label.VEHICLE: 0.3, Label.BUILDING: 0.4}.items():
     _REFLECTIVITY[_label] = _value
-_MIXING = 1.5  # meters: two surfaces nearer to each other than a pulse is long give one return in between
+_MIXING = 1.5  # meters: two surfaces closer than the pulse length give one return in between
 
 
 def sweep(
@@ -30,11 +30,13 @@ def sweep(
     deskewed: bool = True,
     movers: bool = True,
 ) -> Scan:
-    """Fields: `ring`, `time` (s from the start), `intensity`, and the truth: `normal` (N, 3), `exact` (N, 3), where the middle of
-    the beam met a surface, `label`, `moving`, and `mixed` for returns between two surfaces, which lie on neither.
+    """Simulate one turn of a sensor.
 
-    Points are in the sensor's frame at the start of the turn or, not `deskewed`, each in the frame at its own time, as a sensor
-    gives them. Normals are in the same frame as the points.
+    The fields are `ring`, `time` (s from the start), `intensity`, and the ground truth: `normal` (N, 3); `exact` (N, 3), where the
+    center of the beam met a surface; `label`; `moving`; and `mixed` for returns between two surfaces, which are on neither.
+
+    Points are in the sensor's frame at the start of the turn or, if not `deskewed`, each in the frame at its own time, as a sensor
+    delivers them. Normals are in the same frame as the points.
     """
     rng = np.random.default_rng([seed, 1])
     shape = (sensor.steps, len(sensor.elevations))
@@ -49,8 +51,8 @@ def sweep(
     distance = hits.distance
     seen = np.isfinite(distance) & (distance > sensor.min_range)
     intensity = _REFLECTIVITY[hits.labels] * np.abs(np.einsum("mi,mi->m", hits.normals, directions))
-    # Power falls with the square of the range and the incidence; rough surfaces keep some of it at grazing angles, so the reach
-    # falls with the fourth root only.
+    # Power falls with the square of the range and with the incidence angle. Rough surfaces return some of it at grazing angles, so
+    # the reach falls only with the fourth root.
     reach = 1.2 * sensor.max_range * intensity**0.25
     seen &= distance < reach * rng.uniform(0.85, 1.0, len(reach))
     seen &= rng.random(len(reach)) >= sensor.dropout
@@ -77,13 +79,13 @@ def sweep(
 
 
 def simulate_scan(world: World, sensor: Sensor, T_world_sensor: np.ndarray, seed: int = 0) -> Scan:  # (4, 4)
-    """One turn of a sensor that stands still."""
+    """Simulate one turn of a stationary sensor."""
     T = check_pose(T_world_sensor, "T_world_sensor")
     return sweep(world, sensor, lambda times: np.tile(T, (len(times), 1, 1)), seed=seed, movers=False)
 
 
 def scan_of(kind: str, sensor: Sensor, seed: int = 0, along: float = 0.3) -> Scan:
-    """One scan from a sensor 1.8 m above the route of a place, at a share of its length: for examples and measurements."""
+    """Simulate one scan 1.8 m above the route of a place, at the share `along` of its length. For examples and measurements."""
     world = World(make_place(kind, seed))
     trajectory = Trajectory(world.place.route)
     return simulate_scan(world, sensor, trajectory.poses(np.array([along * trajectory.duration]))[0], seed)
@@ -98,20 +100,23 @@ def _with_beam_width(
     times: np.ndarray | None,
     rng: np.random.Generator,
 ) -> tuple[Hits, np.ndarray]:
-    """What beams with a width return, and which returns are of no surface: a second ray within the beam may meet something else.
-    Then the return is one or the other, or, if they are near each other, anything in between; on one surface, their mean."""
+    """Return the hits of beams with a finite width, and which returns are on no surface.
+
+    A second ray within the beam may meet another surface. Then the return is one of the two or, if they are close together,
+    anything in between. On a single surface it is their mean.
+    """
     if sensor.divergence == 0.0:
         return hits, np.zeros(len(at), bool)
     aside = directions + rng.normal(0.0, 0.25 * sensor.divergence, directions.shape)
     other = world.cast(at, aside / np.linalg.norm(aside, axis=1, keepdims=True), sensor.max_range, times)
     first, second = hits.distance, other.distance
-    with np.errstate(invalid="ignore"):  # two misses
+    with np.errstate(invalid="ignore"):  # both rays miss
         step = second - first
     both = np.isfinite(step)
     gap = np.where(both, np.abs(step), np.inf)
     cosine = np.maximum(np.abs(np.einsum("mi,mi->m", hits.normals, directions)), 0.01)
     slant = np.where(both, first, 0.0) * sensor.divergence * np.sqrt(1.0 - np.minimum(cosine, 1.0) ** 2) / cosine
-    edge = gap > 0.03 + 2.0 * slant  # more than a slanted surface explains
+    edge = gap > 0.03 + 2.0 * slant  # more than the slant of one surface explains
     mixed = edge & (gap < _MIXING) & (rng.random(len(gap)) < 0.5)
     swap = edge & ~mixed & (rng.random(len(gap)) < 0.5)
     distance = np.where(swap, second, first)

@@ -11,14 +11,14 @@ from poli.threads import run_chunks
 
 
 class TriangleIndex:
-    """Built once; asked from as many threads as you like."""
+    """An index over triangles. Built once; safe to query from several threads."""
 
     def __init__(self, triangles: np.ndarray) -> None:  # (F, 3, 3)
         triangles = np.ascontiguousarray(triangles, dtype=np.float32)
         if triangles.ndim != 3 or triangles.shape[1:] != (3, 3) or not len(triangles):
-            raise InputError(f"triangles have shape {triangles.shape}; expected (F, 3, 3) with at least one")
+            raise InputError(f"triangles have shape {triangles.shape}; expected (F, 3, 3) with F >= 1")
         if not np.isfinite(triangles).all():
-            raise InputError("triangles hold a corner that is not finite; drop it")
+            raise InputError("triangles have a corner that is not finite; drop that triangle")
         lows, highs = triangles.min(axis=1), triangles.max(axis=1)
         self._order = np.arange(len(triangles), dtype=np.int32)
         most = 2 * len(triangles) + 1
@@ -35,7 +35,8 @@ class TriangleIndex:
         self.normals = edges / np.maximum(2.0 * self.areas, 1e-30)[:, None]  # (F, 3)
 
     def cast(self, origins: np.ndarray, directions: np.ndarray, max_range: float) -> tuple[np.ndarray, np.ndarray]:  # (M,), (M,)
-        """Distance along each unit ray to the first triangle, infinite beyond `max_range`, and which triangle it is (-1: none)."""
+        """Return the distance along each unit ray to the first triangle, infinite beyond `max_range`, and the triangle's index (-1:
+        none)."""
         origins = np.ascontiguousarray(origins, dtype=np.float32)
         directions = np.ascontiguousarray(directions, dtype=np.float32)
         distance, hit = np.empty(len(origins), np.float32), np.empty(len(origins), np.int32)
@@ -44,7 +45,7 @@ class TriangleIndex:
         return distance, hit
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (M, 3) -> (M,), (M,)
-        """Distance to the nearest surface, and which triangle it is."""
+        """Return the distance to the nearest surface and the triangle's index."""
         points = np.ascontiguousarray(points, dtype=np.float64)
         distance, which = np.empty(len(points)), np.empty(len(points), np.int32)
         tree = (self._boxes, self._links, self._corners, self._order)
@@ -52,7 +53,8 @@ class TriangleIndex:
         return distance, which
 
     def sample(self, count: int, rng: np.random.Generator, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """`count` points evenly by area on the triangles (those of `rows` only): points (count, 3) and their triangles (count,)."""
+        """Sample `count` points uniformly by area on the triangles, or on those of `rows`: points (count, 3) and their triangles
+        (count,)."""
         rows = np.arange(len(self.triangles)) if rows is None else rows
         sums = np.cumsum(self.areas[rows])
         chosen = rows[np.minimum(np.searchsorted(sums, rng.random(count) * sums[-1]), len(rows) - 1)]
@@ -64,7 +66,7 @@ class TriangleIndex:
 
 @kernel(inline="always")
 def _enter(boxes, node, ox, oy, oz, ix, iy, iz, limit):
-    """Distance at which a ray enters a box, infinite where it does not before `limit`."""
+    """Distance at which a ray enters a box, or infinity if it does not before `limit`."""
     x1, x2 = (boxes[node, 0] - ox) * ix, (boxes[node, 3] - ox) * ix
     y1, y2 = (boxes[node, 1] - oy) * iy, (boxes[node, 4] - oy) * iy
     z1, z2 = (boxes[node, 2] - oz) * iz, (boxes[node, 5] - oz) * iz
@@ -179,7 +181,7 @@ def _closest(boxes, links, corners, order, points, begin, end, distance, which):
 
 @kernel
 def _to_triangle(corners, x, y, z):
-    """Squared distance from a point to a triangle: by the region of the plane that it projects to."""
+    """Squared distance from a point to a triangle, by the region of the plane that contains the projection."""
     ax, ay, az = corners[0, 0] - x, corners[0, 1] - y, corners[0, 2] - z
     ux, uy, uz = float(corners[1, 0] - corners[0, 0]), float(corners[1, 1] - corners[0, 1]), float(corners[1, 2] - corners[0, 2])
     vx, vy, vz = float(corners[2, 0] - corners[0, 0]), float(corners[2, 1] - corners[0, 1]), float(corners[2, 2] - corners[0, 2])

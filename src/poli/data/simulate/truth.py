@@ -1,4 +1,4 @@
-"""The true normals of a simulated scan, also after it was voxelized."""
+"""The true normals of a simulated scan, before or after voxelization."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from poli.voxels import voxel_numbers
 
 
 def true_normals(scan: Scan, voxel: float = 0.0) -> np.ndarray:  # -> (N, 3), row by row as in voxel_downsample(scan, voxel)
-    """Unit normals towards the sensor. A voxel's point stands for all of its returns, and its normal is their mean's direction.
+    """Unit normals towards the sensor. The normal of a voxel is the direction of the mean normal of its returns.
 
-    NaN where there is none: leaves point everywhere, and returns between two surfaces lie on neither. A voxel has one if half
-    of its returns have.
+    NaN where undefined: leaves have no common normal, and returns between two surfaces are on neither. A voxel has a normal if half
+    of its returns have one.
     """
     sound = (scan.fields["mixed"] == 0) & (scan.fields["label"] != Label.LEAVES)
     normals = np.where(sound[:, None], scan.fields["normal"].astype(np.float64), 0.0)

@@ -1,4 +1,4 @@
-"""A place that can be looked at: rays meet its surfaces and its moving cars; the distance to the true surface is exact."""
+"""A place indexed for queries: rays meet its surfaces and moving cars, and distances to the true surface are exact."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 from poli.data.simulate.places.place import Label, Mover, Place
 from poli.data.simulate.triangles import TriangleIndex
 
-_ROOM = 7.0  # meters: moving cars do not see the sensor, so those that come too near are not there
+_ROOM = 7.0  # meters: moving cars do not react to the sensor, so cars that come closer are removed
 
 
 @dataclass(frozen=True)
 class Hits:
-    """Where rays ended, in the frame of the world."""
+    """Where rays ended, in the world's frame."""
 
-    distance: np.ndarray  # (M,) infinite: nowhere
+    distance: np.ndarray  # (M,) infinite: no hit
     normals: np.ndarray  # (M, 3) unit, towards the ray's origin
     labels: np.ndarray  # (M,) uint8
-    moving: np.ndarray  # (M,) did it hit a moving car?
+    moving: np.ndarray  # (M,) whether the ray hit a moving car
 
 
 class World:
-    """The triangles of a place, indexed. Surfaces that stand still are what `distance` and `nearest` know of."""
+    """The indexed triangles of a place. `surface` and `distance` cover static surfaces only."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -31,7 +31,8 @@ class World:
         self._movers = tuple((mover, TriangleIndex(mover.triangles)) for mover in place.movers)
 
     def cast(self, origins: np.ndarray, directions: np.ndarray, max_range: float, times: np.ndarray | None = None) -> Hits:
-        """The first surface along each unit ray (M, 3). Moving cars are where they are at `times` (M,) seconds; none without."""
+        """Return the first surface along each unit ray (M, 3). Moving cars are at their positions at `times` (M,) seconds; without
+        `times` there are none."""
         distance, hit = self.surface.cast(origins, directions, max_range)
         found = hit >= 0
         normals = np.where(found[:, None], self.surface.normals[hit], 0.0)
@@ -55,12 +56,12 @@ class World:
         return Hits(distance.astype(np.float64), normals, labels, moving)
 
     def distance(self, points: np.ndarray) -> np.ndarray:  # (M, 3) -> (M,)
-        """From points of the world's frame to the nearest surface."""
+        """Distance from points in the world's frame to the nearest static surface."""
         return self.surface.nearest(points)[0]
 
 
 def _aimed(mover: Mover, origins: np.ndarray, directions: np.ndarray, times: np.ndarray) -> np.ndarray:  # -> (A,)
-    """Rays that may hit the car: those that pass its middle within its reach. None if it is too near to be there."""
+    """Rays that may hit the car, because they pass its center within its reach; none if the car is too close to the sensor."""
     ends = _mover_poses(mover, np.array([times.min(), times.max()]))[1]
     middle, moved = ends.mean(axis=0), float(np.linalg.norm(ends[1] - ends[0]))
     if np.linalg.norm(middle - origins[0]) < _ROOM:
@@ -73,7 +74,7 @@ def _aimed(mover: Mover, origins: np.ndarray, directions: np.ndarray, times: np.
 
 
 def _mover_poses(mover: Mover, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (M, 3, 3), (M, 3)
-    """Along its route and back to its start, level, looking ahead."""
+    """Poses along the route, looping back to its start, level and looking ahead."""
     steps = np.linalg.norm(np.diff(mover.route, axis=0), axis=1)
     along = np.concatenate([[0.0], np.cumsum(steps)])
     s = (mover.start + mover.speed * times) % along[-1]

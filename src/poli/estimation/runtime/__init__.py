@@ -1,8 +1,8 @@
-"""The trained network on a CPU, torch-free: points to covariances.
+"""Run the trained network on a CPU, torch-free: points to covariances.
 
-Everything runs in the order of the k-d tree's leaves, where the neighbors of a point stand close to it in memory, and in tiles
-that lie in the cache: gathered, multiplied, pooled, and nothing large written. It computes what `learn.network` computes; a test
-holds the two together."""
+Points are processed in the order of the k-d tree's leaves, where the neighbors of a point are close to it in memory, and in tiles
+that fit the cache: each tile is gathered, multiplied and pooled, and no large intermediate array is written. The result is that of
+`learn.network`; a test compares the two."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.estimation.architecture import HORIZON, Architecture
+from poli.estimation.arrangement import Viewpoint, arrange
 from poli.estimation.distinct import distinct
-from poli.estimation.frames import group_radii, point_context, principal_frames, sensor_frames, spacing_per_radius
-from poli.estimation.grouping import Viewpoint, check_places, index_of, seen_from
+from poli.estimation.frames import group_radii
+from poli.estimation.grouping import check_places, seen_from
 from poli.estimation.runtime.arithmetic import TILE
 from poli.estimation.runtime.attention import attend
 from poli.estimation.runtime.decode import read_level
 from poli.estimation.runtime.encode import encode_level, encode_points
 from poli.estimation.runtime.scale import size
 from poli.estimation.runtime.scratch import scratch
-from poli.kdtree.neighborhoods import CELL, binary_scale
-from poli.kdtree.tree import NARROWEST, check_range, diagonal
+from poli.kdtree.neighborhoods import CELL
+from poli.kdtree.tree import NARROWEST, check_range
 from poli.kernel import over_range
 from poli.threads import run_chunks
 
@@ -42,7 +43,7 @@ class _Level:
 class _Features:
     scalars: np.ndarray  # (M, s) float32
     vectors: np.ndarray  # (M, v, 3) float32, in the common frame
-    mapped: np.ndarray  # (M, m) float32: the scalars through the map that their readers want
+    mapped: np.ndarray  # (M, m) float32: the scalars after the linear map of the next stage
 
 
 def covariances(  # (N, 3) -> (N, 3, 3), (M,)
@@ -53,10 +54,11 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     view: Viewpoint,
     watch: Callable[[str], None] = lambda stage: None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Calibrated covariances, and the spacing of the points around each of the M distinct places. `watch` is called when a stage
-    ends: sampling, neighbors, network, interpolation or network again.
+    """Return calibrated covariances, and the point spacing around each of the M distinct places.
 
-    Points that coincide have one ellipsoid, and neither their number nor the order of the points changes any."""
+    `watch` is called with the name of each stage when it ends: sampling, neighbors, network, interpolation, and network again.
+
+    Coincident points share one ellipsoid. Neither their number nor the order of the points changes the result."""
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not architecture.sensor)
     check_places(points, places, architecture)
@@ -67,34 +69,14 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
 def _of_places(
     points, architecture: Architecture, weights: Weights, calibration: float, view: Viewpoint, watch
 ) -> tuple[np.ndarray, np.ndarray]:
-    index = index_of(points, architecture)
-    order = index.leaf_order
-    watch("sampling")
-    near = [index.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points)))]
-    watch("neighbors")
-    extent = diagonal(index)
-    scale = binary_scale(extent)  # lengths are in units of the extent where they are float32
-    positions = points[order]
-    rays = None if view.position is None else positions - _in_order(view.position, order)
-    positions *= scale
-    first = min(architecture.neighbors[0], near[0].shape[1])
-    wide = [min(count, near[level].shape[1]) for level, count in enumerate(architecture.wide, 1)]
-    if architecture.frames == "sensor" and rays is not None and view.up is not None:
-        frames = sensor_frames(rays, view.up)
-    else:
-        far = [np.repeat(near[n][:, :count] * CELL**n, CELL**n, axis=0)[: len(points)] for n, count in enumerate(wide, 1)]
-        frames = principal_frames(positions, np.concatenate([near[0][:, :first], *far], axis=1))
-    radius = group_radii(positions, positions, near[0], first)
-    meters = radius / scale
-    context = point_context(meters, frames, rays, view.up, architecture.log_scale, architecture.sensor)
-    frames = frames.astype(np.float32)
-    steps = [CELL**level for level in range(architecture.levels)]
+    cloud = arrange(points, architecture, view, watch)
+    radius, context, frames = cloud.radius, cloud.context, cloud.frames.astype(np.float32)
     levels = [
-        _Level(np.ascontiguousarray(positions[::s]), n, np.ascontiguousarray(frames[::s])) for s, n in zip(steps, near, strict=True)
+        _Level(np.ascontiguousarray(cloud.positions[:: CELL**n]), near, np.ascontiguousarray(frames[:: CELL**n]))
+        for n, near in enumerate(cloud.near)
     ]
-
     radii = [radius]
-    features = [_encode_points(levels[0], first, radius, context, architecture, weights)]
+    features = [_encode_points(levels[0], cloud.size, radius, context, architecture, weights)]
     for number in range(1, architecture.levels):
         below = levels[number - 1]
         k = min(architecture.neighbors[number], below.near.shape[1])
@@ -105,16 +87,13 @@ def _of_places(
     for number in reversed(range(architecture.levels - 1)):
         known = _read_level(number, levels, radii[number], features[number], known, architecture, weights)
     watch("interpolation")
-    moments = _attend(levels, wide, radius, known, architecture, weights)
-    lengths = calibration * spacing_per_radius(first) * meters
-    most = np.minimum(HORIZON * meters, extent) ** 2  # nobody has seen farther
-    result = _size(moments, levels[0].frames, lengths, most, known.scalars, context, order, architecture, weights)
+    moments = _attend(levels, cloud.wide, radius, known, architecture, weights)
+    spacing = cloud.spacing
+    most = np.minimum(HORIZON / cloud.scale * radius, cloud.extent) ** 2  # nothing farther away was seen
+    lengths = calibration * spacing
+    result = _size(moments, levels[0].frames, lengths, most, known.scalars, context, cloud.order, architecture, weights)
     watch("network")
-    return result, spacing_per_radius(first) * meters
-
-
-def _in_order(viewpoint: np.ndarray, order: np.ndarray) -> np.ndarray:  # (3,) or (N, 3)
-    return viewpoint if viewpoint.ndim == 1 else viewpoint[order]
+    return result, spacing
 
 
 def _encode_points(level: _Level, k, radius, context, architecture: Architecture, weights: Weights) -> _Features:
@@ -147,7 +126,7 @@ def _read_level(
     following = _following(architecture, weights, number, going_up=True)
     level, above = levels[number], levels[number + 1]
     features = _feature_arrays(len(level.points), architecture, number, following, "up")
-    if number == 0:  # nobody reads vectors from here on
+    if number == 0:  # vectors are not used after this level
         features.vectors = features.vectors[:, :0]
     read = min(architecture.interpolated, 1 + above.near.shape[1])
     args = (
@@ -189,7 +168,7 @@ def _size(moments, frames, lengths, most, scalars, context, order, architecture:
 
 
 def _following(architecture: Architecture, weights: Weights, number: int, going_up: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The map that the readers of a level's scalars want: those of the next level down, of the next level up, or of the head."""
+    """Return the linear map that the next stage applies to a level's scalars: the coarser level, the finer level, or the head."""
     if not going_up and number + 1 < architecture.levels:
         return _map(weights, f"down{number + 1}.feature")
     if number > 0:

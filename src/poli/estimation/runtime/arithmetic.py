@@ -1,8 +1,8 @@
-"""Arithmetic on tiles of TILE points, in float32, small enough to lie in the cache.
+"""Arithmetic on tiles of TILE points, in float32, small enough to fit the cache.
 
-What every neighbor of every point has is (neighbors, channels, TILE): points stand side by side, so frames, attention, and sums
-and maxima over neighbors all run over points in vector registers. What every point has is (channels, TILE). Inner loops run over a
-whole row of an array from its first element on: those are the loops that LLVM turns into vector instructions."""
+Values per neighbor have shape (neighbors, channels, TILE): points are contiguous, so frames, attention, and sums and maxima over
+neighbors all run over points in vector registers. Values per point have shape (channels, TILE). Inner loops run over a whole row of
+an array from its first element on: these are the loops that LLVM vectorizes."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ FAST: dict[str, Any] = {"fastmath": {"contract", "reassoc", "nsz", "nnan", "arcp
 
 @kernel
 def bias_tile(bias):  # (channels,) -> (channels, TILE)
-    """The same for all points: where a sum begins."""
+    """Return a tile with the bias of every point: the initial value of a sum."""
     tile = np.empty((len(bias), TILE), np.float32)
     for o in range(len(bias)):
         row, value = tile[o], bias[o]
@@ -29,8 +29,9 @@ def bias_tile(bias):  # (channels,) -> (channels, TILE)
 
 @kernel
 def linear(weight, x, first, before, out, rectified):
-    """out = before + weight x, of every point or of every neighbor of every point, rectified if asked for. x are the channels from
-    `first` on; `before` is of the shape of out, or the same for all neighbors."""
+    """Compute out = before + weight x, for every point or for every neighbor of every point; with a ReLU if `rectified`.
+
+    x are the channels from `first` on; `before` has the shape of out, or is the same for all neighbors."""
     outputs, inputs = weight.shape
     weights, xs, starts, ys = weight.reshape(-1), x.reshape(-1), before.reshape(-1), out.reshape(-1)
     whole, into, channels = outputs - outputs % OUTPUTS, out.shape[-2], x.shape[-2]
@@ -54,7 +55,7 @@ def linear(weight, x, first, before, out, rectified):
 
 @kernel(**FAST)
 def exponential(row):
-    """exp in place, to two units in the last place, of numbers above -87 (which stands for all below) and below 88."""
+    """Compute exp in place, to two units in the last place. Arguments must be below 88; those below -87 are clipped to it."""
     for c in range(len(row)):
         x = larger(row[c], np.float32(-87.0))
         n = np.float32(np.floor(x * np.float32(1.4426950408889634) + np.float32(0.5)))
@@ -70,7 +71,7 @@ def exponential(row):
 
 @kernel(**FAST)
 def logarithm(row):
-    """log in place, to two units in the last place, of positive normal numbers."""
+    """Compute log in place, to two units in the last place, for positive normal numbers."""
     for c in range(len(row)):
         bits = np.float32(row[c]).view(np.int32)
         # x = 2^n m with m between 0.7 and 1.4, for which the series in m - 1 converges fast.

@@ -1,4 +1,4 @@
-"""The head: neighbors weighed by attention, and the moments of what they weigh."""
+"""The head: attention weights for the neighbors, and their weighted moments."""
 
 import numpy as np
 
@@ -22,9 +22,11 @@ from poli.simd import LANES, larger
 
 @kernel(**FAST)
 def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, table, first_maps, maps, floor, begin, end, moments):
-    """Each point weighs its nearest neighbors (`near`), the first `wide1` neighbors of its cell's lead and the first `wide2` of
-    its leaf's. `table` has everybody's scalars mapped for their readers; `maps` are those of every round, stacked. The covariance,
-    in the own frame and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. `begin` and `end` count tiles."""
+    """Compute the covariance of each point from the attention-weighted moments of its neighbors.
+
+    The neighbors are the nearest (`near`), the first `wide1` neighbors of the lead of the point's cell, and the first `wide2` of
+    the lead of its leaf. `table` has the mapped scalars of all points; `maps` are those of every round, stacked. The covariance, in
+    the point's frame and in local spacings, is written to `moments` as xx, yx, yy, zx, zy, zz. `begin` and `end` count tiles."""
     place_weight, place_bias, reader_weight, reader_bias, hidden_weight, hidden_bias = first_maps
     out_weight, out_bias, shape_weight, shape_bias, again_weight, log_weight, again_bias = maps
     count, width, heads, k = len(points), len(place_bias), out_bias.shape[1], near.shape[1]
@@ -73,7 +75,7 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
 
 @kernel
 def _list_shared(near, wide, step, start, first, who):
-    """The neighbors of those who lead these points: `step` points have the same."""
+    """List the neighbors of the leads of these points: `step` consecutive points share a lead."""
     for j in range(wide):
         names = who[first + j]
         for cell in range(0, TILE, step):
@@ -84,8 +86,9 @@ def _list_shared(near, wide, step, start, first, who):
 
 @kernel(**FAST)
 def _draw_in(x, wide, place, prior, scratch):
-    """Channels 0 to 2: the same directions with lengths that grow as a logarithm, asinh, and the weights (1 + squared distance)^-1
-    that neighbors of the whole region start with. If nobody is far, all as it is and one."""
+    """Compress offsets to lengths asinh(length) (channels 0 to 2 of `place`), and set the prior weights (1 + squared distance)^-1.
+
+    Without wide neighbors, offsets are copied and the weights are one."""
     length, ratio = scratch[0], scratch[1]
     for j in range(len(x)):
         X, Y, Z, start = x[j, 0], x[j, 1], x[j, 2], prior[j]
@@ -112,8 +115,9 @@ def _draw_in(x, wide, place, prior, scratch):
 
 @kernel(**FAST)
 def _ask(known, r, deviation, weights, reader, edge):
-    """The hidden layer of a round: what the first asked, and, of the ellipsoid of the round before, how far out of it a neighbor
-    is and what it looks like."""
+    """Compute the hidden layer of a round.
+
+    From the second round on, inputs include the neighbor's distance from the ellipsoid of the previous round, and its shape."""
     zero = np.float32(0.0)
     if r == 0:
         values, out = known.reshape(-1), edge.reshape(-1)
@@ -130,7 +134,7 @@ def _ask(known, r, deviation, weights, reader, edge):
 
 @kernel(**FAST)
 def _positive(shape, heads, floor, scratch):
-    """In place: the diagonal of B (rows 0, 2, 5), half the softplus above the floor; the share of every head, its softplus."""
+    """Map in place: the diagonal of B (rows 0, 2, 5) to half its softplus plus the floor, the heads' shares to their softplus."""
     for row in range(6 + heads):
         if row in (1, 3, 4):
             continue
@@ -150,8 +154,9 @@ def _positive(shape, heads, floor, scratch):
 
 @kernel(**FAST)
 def _weigh(attention, prior, x, shape, sums, weighed, scratch):
-    """The sum of two matrices, as xx, yx, yy, zx, zy, zz: B B', and the moments of the neighbors, the mean of
-    (x - m / 2)(x - m / 2)', weighted by the softmax of each head's attention and by their prior."""
+    """Compute the sum of two matrices, as xx, yx, yy, zx, zy, zz: B B' and the moments of the neighbors.
+
+    The moments are the mean of (x - m / 2)(x - m / 2)', weighted by the softmax of each head's attention and by the prior."""
     a, b, c, d, e, f = shape[0], shape[1], shape[2], shape[3], shape[4], shape[5]
     xx, yx, yy, zx, zy, zz = sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]
     for p in range(TILE):
@@ -168,7 +173,7 @@ def _weigh(attention, prior, x, shape, sums, weighed, scratch):
             share[p] = of_head[p] / total[p]
         for p in range(TILE):
             of_mean[p] = np.float32(-0.75) / total[p]
-        # One array is written at a time: LLVM gives up on loops in which too many could overlap.
+        # One array is written at a time: LLVM does not vectorize loops in which too many arrays could overlap.
         m = 0
         for a in range(3):
             for b in range(a + 1):
@@ -180,7 +185,7 @@ def _weigh(attention, prior, x, shape, sums, weighed, scratch):
 
 @kernel(**FAST)
 def _factor(sums, floor, factor, logs):
-    """L^-1 of C = L L', and L as six numbers of moderate size (both xx, yx, yy, zx, zy, zz)."""
+    """Compute L^-1 of C = L L', and L with the logarithm of its diagonal (both xx, yx, yy, zx, zy, zz)."""
     for p in range(TILE):
         a = larger(np.sqrt(sums[0, p]), floor)
         b, d = sums[1, p] / a, sums[3, p] / a
@@ -196,7 +201,7 @@ def _factor(sums, floor, factor, logs):
 
 @kernel(**FAST)
 def _deviate(x, factor, deviation):
-    """The logarithm of one and squared distances in standard deviations, |L^-1 x|^2."""
+    """Compute log(1 + |L^-1 x|^2), where |L^-1 x| is the distance in standard deviations."""
     for j in range(len(x)):
         X, Y, Z, out = x[j, 0], x[j, 1], x[j, 2], deviation[j]
         A, B, C, D, E, F = factor[0], factor[1], factor[2], factor[3], factor[4], factor[5]

@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of eight symmetric 3x3 matrices at once, in LLVM's own terms."""
+"""Eigenvalues and eigenvectors of eight symmetric 3x3 matrices at once, written in LLVM IR."""
 
 from llvmlite import ir
 from numba import types
@@ -7,13 +7,14 @@ from poli.estimation.runtime.arithmetic import TILE
 from poli.kernel import intrinsic, kernel
 from poli.simd import LANES, Vector, data_of, load, offset, spread, store
 
-_SWEEPS = 4  # of Jacobi rotations, which converge quadratically: a fifth changes nothing that float32 could tell
+_SWEEPS = 4  # of Jacobi rotations, which converge quadratically: a fifth changes nothing in float32
 
 
 @kernel
 def diagonalize(matrices, axes):  # (6, TILE), (9, TILE) float32
-    """Matrices are given as xx, yx, yy, zx, zy, zz. Rows 0 to 2 become their eigenvalues, ascending, and rows 3 i to 3 i + 2 of
-    `axes` the i-th eigenvectors."""
+    """Diagonalize matrices given as xx, yx, yy, zx, zy, zz, in place.
+
+    Rows 0 to 2 of `matrices` become the eigenvalues, ascending, and rows 3 i to 3 i + 2 of `axes` the i-th eigenvectors."""
     flat, into = matrices.reshape(-1), axes.reshape(-1)
     for p in range(0, TILE, LANES):
         _diagonalize_eight(flat, into, p, TILE)

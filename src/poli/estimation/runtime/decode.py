@@ -1,4 +1,4 @@
-"""The way up: what the coarser level knows, read by distance, beside what this level knew."""
+"""The decoder: interpolate the features of the coarser level and combine them with those of this level."""
 
 import numpy as np
 
@@ -23,8 +23,10 @@ def read_level(
     points, coarse, near, read, frames, radius, known, own, gathered, heard_vectors, weights, next_map, begin, end,
     scalars, vectors, mapped,
 ):  # fmt: skip
-    """`known` and `own` are the scalars and vectors of this level, `gathered` the mapped scalars of the coarser one and
-    `heard_vectors` its vectors; each point reads the `read` nearest of its cell's lead and the lead's neighbors."""
+    """Decode one level.
+
+    `known` and `own` are the scalars and vectors of this level, `gathered` the mapped scalars of the coarser one and
+    `heard_vectors` its vectors. Each point interpolates the `read` nearest among the lead of its cell and the lead's neighbors."""
     place_weight, place_bias, node_weight, node_bias = weights
     count, width, turned = len(points), known.shape[1], 3 * heard_vectors.shape[1]
     rows, at, frame = np.empty(TILE, np.int32), np.empty((3, TILE)), np.empty((9, TILE), np.float32)

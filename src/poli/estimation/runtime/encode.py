@@ -1,4 +1,4 @@
-"""The way down: groups through the shared MLP, pooled, and what their centers knew."""
+"""The encoder: groups pass through the shared MLP, are pooled, and are combined with the features of their centers."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from poli.simd import larger
 
 @kernel(**FAST)
 def encode_points(points, near, k, frames, radius, context, weights, next_map, begin, end, scalars, vectors, mapped):
-    """Level 0. `begin` and `end` count tiles. `scalars`, `vectors` and `mapped`, the scalars through `next_map`, are written."""
+    """Encode level 0. Writes `scalars`, `vectors` and `mapped`, the scalars after `next_map`. `begin` and `end` count tiles."""
     place_weight, place_bias, context_weight, context_bias, edge_weight, edge_bias, node_weight, node_bias = weights
     count, width, told = len(points), len(edge_bias), context.shape[1]
     rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
@@ -53,8 +53,9 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
 def encode_level(
     below, near, k, step, frames, radius, known, gathered, heard_vectors, weights, next_map, begin, end, scalars, vectors, mapped
 ):
-    """A coarser level, whose points are every `step`-th of those below. Of these, `known` are the scalars and `gathered` the same
-    mapped, `heard_vectors` the vectors."""
+    """Encode a coarser level, whose points are every `step`-th of the level below.
+
+    `known`, `gathered` and `heard_vectors` are the scalars, mapped scalars and vectors of the level below."""
     place_weight, place_bias, edge_weight, edge_bias, node_weight, node_bias = weights
     count, width, own = len(frames), len(edge_bias), known.shape[1]
     turned = 3 * heard_vectors.shape[1]
@@ -86,7 +87,7 @@ def encode_level(
 
 @kernel(**FAST)
 def _pool(values, width, k, pooled):
-    """Maximum and mean over the neighbors, of the rectified values."""
+    """Compute the maximum and mean of the rectified values over the neighbors."""
     zero, share = np.float32(0.0), np.float32(1.0) / np.float32(k)
     for o in range(width):
         most, mean = pooled[o], pooled[width + o]
@@ -102,7 +103,7 @@ def _pool(values, width, k, pooled):
 
 @kernel(**FAST)
 def finish(inputs, weight, begin, next_weight, next_begin, tile, count, frames, node, following, scalars, vectors, mapped):
-    """A tile's features from its inputs: scalars, rectified; vectors, into the common frame; scalars through the next map."""
+    """Write a tile's features from its inputs: rectified scalars, vectors in the common frame, and scalars after the next map."""
     start, width = tile * TILE, scalars.shape[1]
     filled = min(TILE, count - start)
     linear(weight, inputs, 0, begin, node, False)

@@ -1,4 +1,4 @@
-"""Where the neighbors of a tile's points are: gathered, turned into their frames and divided by their radii."""
+"""Gather the neighbors of a tile's points: offsets in the points' frames, divided by their radii, and features."""
 
 import numpy as np
 
@@ -7,13 +7,14 @@ from poli.estimation.runtime.arithmetic import FAST, TILE
 from poli.kernel import kernel
 from poli.simd import LANES, gather_eight, larger, transpose_eight
 
-_BEYOND = 1e15  # radii: squares of more are no float32
+_BEYOND = 1e15  # radii: larger squares overflow in float32
 
 
 @kernel
 def load_points(tile, count, step, points, frames, radius, rows, at, frame, inverse):
-    """Which rows of the level below a tile's points are (beyond the last: the last once more), where they stand, their frames and
-    one over their radii."""
+    """Load the rows of a tile's points in the level below, their positions, their frames and one over their radii.
+
+    Beyond the last point, the last is repeated."""
     for p in range(TILE):
         i = min(tile * TILE + p, count - 1)
         rows[p] = i * step
@@ -26,7 +27,7 @@ def load_points(tile, count, step, points, frames, radius, rows, at, frame, inve
 
 @kernel
 def list_near(near, rows, k, who):
-    """Who the first k neighbors are."""
+    """List the first k neighbors of each point."""
     for p in range(TILE):
         row = near[rows[p]]
         for j in range(k):
@@ -35,8 +36,9 @@ def list_near(near, rows, k, who):
 
 @kernel(**FAST)
 def gather_offsets(below, who, at, inverse, offsets):
-    """Neighbors less points, in the common frame and in radii. In float64 until they are: clouds may be far off, and the parts of
-    one cloud may be of very different size."""
+    """Compute neighbors minus points, in the common frame and in radii.
+
+    Differences and scaling are in float64: clouds may be far from the origin, and spacing may vary widely within one cloud."""
     for j in range(len(who)):
         X, Y, Z, names = offsets[j, 0], offsets[j, 1], offsets[j, 2], who[j]
         for p in range(TILE):
@@ -48,7 +50,7 @@ def gather_offsets(below, who, at, inverse, offsets):
 
 @kernel(**FAST)
 def draw_near(offsets, squared):
-    """Whoever is beyond the horizon is seen there."""
+    """Clip offsets beyond the horizon to it."""
     farthest, beyond = np.float32(HORIZON * HORIZON), np.float32(_BEYOND)
     for j in range(len(offsets)):
         X, Y, Z = offsets[j, 0], offsets[j, 1], offsets[j, 2]
@@ -69,7 +71,7 @@ def draw_near(offsets, squared):
 
 @kernel(**FAST)
 def turn_offsets(offsets, frame, place):
-    """F' d: channels 0 to 2."""
+    """Rotate offsets into the points' frames: F' d, in channels 0 to 2."""
     for j in range(len(offsets)):
         X, Y, Z = offsets[j, 0], offsets[j, 1], offsets[j, 2]
         for a in range(3):
@@ -80,11 +82,11 @@ def turn_offsets(offsets, frame, place):
 
 @kernel(**FAST)
 def squares(place):
-    """Channels 3 to 8 from 0 to 2: squares and products. Pooled, they are the moments of the group."""
+    """Fill channels 3 to 8 with squares and products of 0 to 2. Pooled, these are the moments of the group."""
     for j in range(len(place)):
         for a in range(3):
             x, y, square, product = place[j, a], place[j, (a + 2) % 3], place[j, 3 + a], place[j, 6 + a]
-            for p in range(TILE):  # one array written at a time: LLVM gives up on loops in which too many could overlap
+            for p in range(TILE):  # one array written at a time: LLVM does not vectorize if too many could overlap
                 square[p] = x[p] * x[p]
             for p in range(TILE):
                 product[p] = x[p] * y[p]
@@ -92,7 +94,7 @@ def squares(place):
 
 @kernel(**FAST)
 def gather_vectors(vectors, who, frame, place, first):
-    """The neighbors' vectors, from the common frame into those of their readers: channels `first` and on."""
+    """Rotate the neighbors' vectors from the common frame into those of the points, in the channels from `first` on."""
     for v in range(vectors.shape[1]):
         for j in range(len(who)):
             U, V, W, names = place[j, first + 3 * v], place[j, first + 3 * v + 1], place[j, first + 3 * v + 2], who[j]
@@ -106,7 +108,7 @@ def gather_vectors(vectors, who, frame, place, first):
 
 @kernel(**FAST)
 def own_vectors(vectors, rows, frame, tile, first):
-    """The points' own vectors, from the common frame into theirs: rows `first` and on."""
+    """Rotate the points' vectors from the common frame into their own, in the rows from `first` on."""
     for v in range(vectors.shape[1]):
         for a in range(3):
             out = tile[first + 3 * v + a]
@@ -117,7 +119,7 @@ def own_vectors(vectors, rows, frame, tile, first):
 
 @kernel
 def own_features(table, rows, tile, first):
-    """Columns of a table, as rows `first` and on."""
+    """Copy the points' rows of a table into the tile, transposed, in the rows from `first` on."""
     width = table.shape[1]
     flat, into, nothing, starts = table.reshape(-1), tile.reshape(-1), np.zeros(LANES * LANES, np.float32), np.empty(TILE, np.int64)
     whole = width - width % LANES
@@ -133,7 +135,7 @@ def own_features(table, rows, tile, first):
 
 @kernel
 def gather_features(table, who, own, out):
-    """The neighbors' features and the readers' own."""
+    """Compute the neighbors' features plus those of the points themselves."""
     width = len(own)
     flat, mine, into, starts = table.reshape(-1), own.reshape(-1), out.reshape(-1), np.empty(TILE, np.int64)
     whole = width - width % LANES
@@ -151,7 +153,7 @@ def gather_features(table, who, own, out):
 
 @kernel
 def keep_features(tile, count, table, first):
-    """The first rows of a tile, as rows `first` and on of a table; the tile's first `count` points."""
+    """Copy the first `count` points of a tile into the rows of a table from `first` on, transposed."""
     width = table.shape[1]
     whole, values, into = (width - width % LANES if count == TILE else 0), tile.reshape(-1), table.reshape(-1)
     for p in range(0, TILE, LANES):

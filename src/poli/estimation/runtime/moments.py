@@ -1,4 +1,4 @@
-"""Softmax over neighbors and the moments of what it weighs, for eight points at once: every sum stays in a register."""
+"""Softmax over neighbors and the weighted moments, for eight points at once: every sum stays in a register."""
 
 from llvmlite import ir
 from numba import types
@@ -6,15 +6,16 @@ from numba import types
 from poli.kernel import intrinsic
 from poli.simd import LANES, Vector, data_of, load, loop, offset, store
 
-_LEAST = -60.0  # what exp makes of less is nothing beside one, and times a square would be a slow, denormal number
+_LEAST = -60.0  # exp of less is negligible compared with one, and its product with a square would be a slow denormal number
 SUMS = 10  # the weights, x, y, z, and xx, yx, yy, zx, zy, zz
 
 
 @intrinsic
 def weighted_sums(_context, attention, first, step, prior, x, place, count, stride, out):
-    """Sums over `count` neighbors of w, w x and the lower triangle of w x x', where w = exp(attention - its largest) prior, for the
-    eight points from `place` on. They go to the ten rows of `out`. Arrays are flat and rows are a stride apart; attention starts
-    at `first` and is `step` from one neighbor to the next."""
+    """Sum w, w x and the lower triangle of w x x' over `count` neighbors, where w = exp(attention - its largest) prior.
+
+    Processes the eight points from `place` on and writes the ten rows of `out`. Arrays are flat and rows are `stride` apart;
+    attention starts at `first` and advances by `step` from one neighbor to the next."""
 
     def generate(context, builder, signature, arguments):
         scores, weights, places, sums = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3, 4, 8))

@@ -1,7 +1,7 @@
-"""The inner loop of every linear map, in LLVM's own terms.
+"""The inner loop of every linear map, written in LLVM IR.
 
-Loops over arrays store and load every partial sum; a compiler does not keep them in registers across the loop over inputs. Here a
-panel of four outputs by two vectors of points stays in eight vector registers while all inputs pass: two loads of points and four
+In plain loops the compiler stores and loads every partial sum instead of keeping it in a register across the loop over inputs. Here
+a panel of four outputs by two vectors of points stays in eight vector registers during the whole loop: two loads of points and four
 of weights for eight fused multiply-adds. A vector has eight floats, or sixteen on a CPU with AVX-512."""
 
 from llvmlite import ir
@@ -16,21 +16,23 @@ OUTPUTS = 4
 
 
 def _lanes() -> int:
-    """Asked when code is made, not when this is imported: a wheel is compiled for several CPUs."""
+    """Return the floats per vector. Called at code generation, not at import: a wheel is compiled for several CPUs."""
     return min(widest_vector(), 16)
 
 
 @intrinsic
 def panel_points(_context):
-    """How many points a panel has: two vectors."""
+    """Return the number of points per panel: two vectors."""
     return types.intp(), lambda context, builder, signature, arguments: ir.Constant(
         context.get_value_type(types.intp), 2 * _lanes()
     )
 
 
 def _panel(outputs: int, rectified: bool):
-    """An intrinsic: out = before + weight x on one panel, rectified or not. Arrays are flat float32, each with the index that it
-    starts at; weights of an output stand together, and `stride` is from one row of x, of before and of out to the next."""
+    """Return an intrinsic that computes out = before + weight x on one panel, with a ReLU if `rectified`.
+
+    Arrays are flat float32, each with its start index; the weights of an output are contiguous, and `stride` is the distance
+    between rows of x, of before and of out."""
 
     @intrinsic
     def panel(_context, weight, weight_start, inputs, x, x_start, before, before_start, out, out_start, stride):

@@ -9,13 +9,15 @@ from poli.estimation.runtime.gather import own_features
 from poli.kernel import kernel
 from poli.simd import larger, smaller
 
-_MOST_STRETCHED = np.float32(80.0)  # logarithm: float32 ends at 88, and no ellipsoid is stretched so far
+_MOST_STRETCHED = np.float32(80.0)  # logarithm: float32 overflows at 88, and no ellipsoid is stretched this far
 
 
 @kernel(**FAST)
 def size(moments, frames, lengths, most, scalars, context, weights, own_width, floor, order, begin, end, covariances):
-    """Axes from the moments; their variances stretched by what the size map says, in units of `lengths`. If `own_width`, the map
-    hangs on all that is known of a point, else on its scalars alone. No variance is above `most`, none below FLATTEST of it."""
+    """Compute covariances: axes from the moments, variances stretched by the size map, in units of `lengths`.
+
+    If `own_width`, the inputs of the map are all features of a point, else its scalars alone. Variances are at most `most` and at
+    least FLATTEST times the largest."""
     hidden_weight, hidden_bias, out_weight, out_bias = weights
     count, known, told = len(moments), scalars.shape[1], context.shape[1]
     inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
@@ -34,7 +36,7 @@ def size(moments, frames, lengths, most, scalars, context, weights, own_width, f
         for a in range(3):
             row = matrix[a]
             for p in range(TILE):
-                row[p] = larger(row[p], least)  # rounding may take away what is far smaller than the rest
+                row[p] = larger(row[p], least)  # rounding may cancel a variance far smaller than the others
         if own_width:
             own_features(context, rows, inputs, known)
             for a in range(3):
@@ -57,7 +59,7 @@ def size(moments, frames, lengths, most, scalars, context, weights, own_width, f
                 scale * matrix[1, p] * stretch[1, p],
                 scale * matrix[2, p] * stretch[2, p],
             )
-            # An ellipsoid is no larger than what its point has seen, whatever the network says, and never flat.
+            # An ellipsoid is never larger than the point's neighborhood, whatever the network predicts, and never flat.
             largest = min(max(v, w), most[i])
             v, w = max(min(v, largest), 2.0 * FLATTEST * largest), max(min(w, largest), 2.0 * FLATTEST * largest)
             u = max(min(u, THINNEST * min(v, w)), FLATTEST * largest)

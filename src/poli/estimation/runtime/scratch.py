@@ -1,4 +1,4 @@
-"""Memory that stays between calls: fresh memory is faulted in page by page, which costs a fifth of an estimate."""
+"""Memory reused between calls: fresh memory is faulted in page by page, which takes a fifth of the time of an estimate."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 
 import numpy as np
 
-_LARGEST = 8 << 20  # bytes of an array that is kept; a map of millions of points shall not stay behind it
+_LARGEST = 8 << 20  # bytes: larger arrays are not kept, so a map of millions of points does not occupy memory afterwards
 
 
 class _Workspace(threading.local):
-    """A thread's own, so that callers do not meet."""
+    """One workspace per thread, so that concurrent callers do not share memory."""
 
     def __init__(self) -> None:
         self.kept: dict[str, np.ndarray] = {}  # bytes
@@ -21,7 +21,7 @@ _workspace = _Workspace()
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
-    """An array of anything, which is this thread's until it asks for the same name again. Not for what a caller is given."""
+    """Return an uninitialized array, valid until this thread requests the same name again. Never return it to a user."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     kept = _workspace.kept.get(name)
     if kept is None or len(kept) < size:

@@ -1,4 +1,4 @@
-"""A bag like another, with other clouds: file by file, each with its own name, and everything else as it is."""
+"""Copy a bag and replace its clouds: same file names, all other content unchanged."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from poli.data.datasets.bag_texts import shallow_yaml
 __all__ = ["Item", "copy_of"]
 
 _METADATA = "metadata.yaml"
-_ZSTD = "zstd"  # the only compression of whole files and of single messages
+_ZSTD = "zstd"  # the only compression used for whole files and single messages
 
 
 class _FileCopy(Protocol):
-    """The last of its items completes the file; `close` without it leaves one that is not whole."""
+    """A copy of one file. Writing the last item completes it; closing earlier leaves it incomplete."""
 
     def items(self) -> Iterator[Item]: ...
 
@@ -33,7 +33,7 @@ _COPIES: dict[str, Callable[[Path, Path, str], _FileCopy]] = {".bag": Rosbag1Cop
 
 @contextmanager
 def copy_of(path: Path, out: Path, topic: str) -> Iterator[Iterator[Item]]:
-    """Everything in the bag `path`, to be written one after the other to a new bag `out`; `topic` is that of the clouds."""
+    """Iterate over the items of the bag `path`, to be written in order to the new bag `out`; `topic` is the topic of the clouds."""
     with ExitStack() as opened:
         yield _file_items(path, out, topic, opened) if path.is_file() else _folder_items(path, out, topic, opened)
 
@@ -45,7 +45,7 @@ def _file_items(path: Path, out: Path, topic: str, opened: ExitStack) -> Iterato
 
 
 def _folder_items(path: Path, out: Path, topic: str, opened: ExitStack) -> Iterator[Item]:
-    """Nothing that metadata.yaml says of a bag changes with its clouds: names, times, and how many messages there are."""
+    """Yield the items of all files. metadata.yaml is copied: names, times and message counts do not depend on the clouds."""
     names, compressed = _read_metadata(path / _METADATA)
     out.mkdir()
     for name in names:
@@ -58,7 +58,7 @@ def _folder_items(path: Path, out: Path, topic: str, opened: ExitStack) -> Itera
 
 
 def _compressed_file_items(path: Path, out: Path, topic: str, opened: ExitStack) -> Iterator[Item]:
-    """The plain files lie beside `out` for as long as they are needed."""
+    """Yield the items of a compressed file, with temporary uncompressed files next to `out`."""
     before, after = (out.with_name(f".{which}.{out.stem}") for which in ("before", "after"))
     inflate_file(path, before)
 
@@ -78,7 +78,7 @@ def _decompressed(item: Item) -> Item:
 
 
 def _read_metadata(path: Path) -> tuple[list[str], str]:
-    """The names of the files, and what of them is compressed by itself: "file", "message" or "" for nothing."""
+    """Return the file names and the compression mode: "file", "message" or "" for none."""
     told = shallow_yaml(typ="safe").load(path.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
     mode = str(told.get("compression_mode") or "").lower()
     return [PurePath(name).name for name in told["relative_file_paths"]], "" if mode == "none" else mode

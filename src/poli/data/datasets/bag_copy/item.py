@@ -1,4 +1,4 @@
-"""What a bag is made of, on its way into a copy."""
+"""The unit of a bag copy."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 
 class Item(NamedTuple):
-    """A message, or whatever else lies in the file. `write` puts it, or what has become of it, where it stood; items are written
-    in the order in which they come, each of them once."""
+    """A message or another record of the file. `write` writes it, or its replacement, to the copy.
+
+    Items must be written in order, each exactly once.
+    """
 
     raw: bytes
-    cloud: bool  # a message of the topic that was asked for
+    cloud: bool  # whether it is a message of the chosen topic
     write: Callable[[bytes], None]

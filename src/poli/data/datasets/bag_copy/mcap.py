@@ -1,7 +1,7 @@
-"""An mcap file like another: the same records in the same chunks, byte for byte but for the clouds.
+"""Copy an mcap file: the same records in the same chunks, byte for byte except for the clouds.
 
-Times of publishing, sequence numbers, attachments, metadata and records that nobody here knows stay as they are. What tells where
-things lie (indexes, statistics, check sums) is made anew.
+Publish times, sequence numbers, attachments, metadata and unknown records are preserved. Indexes, statistics and checksums are
+recomputed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from poli.data.datasets.bag_copy.mcap_records import (
 
 @dataclass
 class _Times:
-    """From when to when messages were recorded."""
+    """First and last log time of messages."""
 
     first: int = 2**64 - 1
     last: int = 0
@@ -54,7 +54,7 @@ class _OpenChunk:
 
 @dataclass
 class _Summary:
-    """Contents of the records behind the data."""
+    """Contents of the summary section."""
 
     schemas: dict[int, bytes] = field(default_factory=dict)
     channels: dict[int, bytes] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class _Summary:
         return struct.pack("<QHIIII", sum(self.counts.values()), *sizes) + self.times.packed() + string(counts)
 
     def packed(self, begin: int) -> bytes:
-        """All of it and the footer, for a place `begin` bytes into the file."""
+        """Serialize the summary and the footer, to be written at offset `begin` of the file."""
         groups = {
             Op.SCHEMA: [*self.schemas.values()],
             Op.CHANNEL: [*self.channels.values()],
@@ -126,7 +126,7 @@ class McapCopy:
     # --- writing
 
     def _write(self, op: int, head: bytes, raw: bytes) -> None:
-        """A record whose content is `head` and `raw`."""
+        """Write a record with the content `head` + `raw`."""
         summary, place = self._summary, self._chunk.data if self._chunk else self._out
         offset = place.tell()
         length = place.write(packed(op, head, raw))
@@ -169,18 +169,18 @@ class McapCopy:
         )  # fmt: skip
 
     def _finish(self, _: bytes) -> None:
-        self._out.write(packed(Op.DATA_END, bytes(4)))  # no check sum of the whole
+        self._out.write(packed(Op.DATA_END, bytes(4)))  # no checksum of the data section
         self._out.write(self._summary.packed(self._out.tell()) + MAGIC)
         self.close()
 
 
 def _number(content: bytes) -> int:
-    """That schemas and channels begin with, and messages, with their channel's."""
+    """Return the id at the start of a schema, a channel, or a message (that of its channel)."""
     return struct.unpack_from("<H", content)[0]
 
 
 def _attachment(content: bytes) -> bytes:
-    """What the index says of it, but for its place: times, size, name and type of media."""
+    """Return the index entry of an attachment without its offset and length: times, size, name and media type."""
     name, at = read_string(content, 16)
     media, at = read_string(content, at)
     return content[:16] + content[at : at + 8] + string(name) + string(media)

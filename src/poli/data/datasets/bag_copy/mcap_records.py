@@ -1,6 +1,6 @@
-"""The records of mcap files (mcap.dev/spec): an opcode, a length, and the content.
+"""Records of mcap files (mcap.dev/spec): opcode, length and content.
 
-What is wrong with one is a ValueError; whoever reads a bag says which it is (`bags.damage`).
+Invalid records raise ValueError; `bags.damage` adds the name of the bag.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from zlib import crc32
 from poli.data.datasets.bag_codecs import decompress
 
 MAGIC = b"\x89MCAP0\r\n"
-MESSAGE_HEAD = struct.Struct("<HIQQ")  # channel, sequence, time of recording, time of publishing
+MESSAGE_HEAD = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
 _HEAD = struct.Struct("<BQ")
-_CHUNK_HEAD = struct.Struct("<QQQI")  # first and last time, size and check sum of what is inside
+_CHUNK_HEAD = struct.Struct("<QQQI")  # first and last time, uncompressed size and checksum
 
 
 class Op(IntEnum):
@@ -38,7 +38,7 @@ class Op(IntEnum):
 
 
 class Record(NamedTuple):
-    op: int  # an `Op`, or a number that is new or somebody's own
+    op: int  # an `Op`, or an unknown or private opcode
     content: bytes
 
 
@@ -51,18 +51,18 @@ def string(text: bytes) -> bytes:
 
 
 def read_string(content: bytes, at: int) -> tuple[bytes, int]:
-    """It, and where the rest begins."""
+    """Return the string at offset `at` and the offset of its end."""
     (size,) = struct.unpack_from("<I", content, at)
     end = at + 4 + size
     if end > len(content):
-        raise ValueError(f"a text of {size} bytes in a record of {len(content)}")
+        raise ValueError(f"a string of {size} bytes in a record of {len(content)}")
     return content[at + 4 : end], end
 
 
 def data_records(file: BinaryIO) -> Iterator[Record]:
-    """All that lies before the summary."""
+    """Yield the records of the data section."""
     if file.read(len(MAGIC)) != MAGIC:
-        raise ValueError("not an mcap file: it does not begin like one")
+        raise ValueError("not an mcap file: wrong first bytes")
     end = file.seek(0, 2)
     file.seek(len(MAGIC))
     while True:
@@ -86,7 +86,7 @@ class Chunk(NamedTuple):
         (stored,) = struct.unpack_from("<Q", content, at)
         inside = decompress(content[at + 8 : at + 8 + stored], name.decode(), size)
         if len(inside) != size or (check and crc32(inside) != check):
-            raise ValueError(f"a chunk of {size} bytes does not hold what it held when it was written")
+            raise ValueError(f"a chunk of {size} bytes does not match its size or checksum")
         return Chunk(name.decode(), inside)
 
     def records(self) -> Iterator[Record]:

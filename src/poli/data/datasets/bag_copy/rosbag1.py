@@ -1,4 +1,4 @@
-"""A ROS 1 bag like another: topics, types, publishers, times and compression; its chunks are those of rosbags' writer."""
+"""Copy a ROS 1 bag: topics, types, publishers, times and compression are preserved; the rosbags writer forms new chunks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Rosbag1Copy:
         self.close()
 
     def _add(self, connection: Any) -> Any:
-        for known in self._writer.connections:  # a recorder that was restarted may have noted the same publisher twice
+        for known in self._writer.connections:  # a restarted recorder may list a publisher twice
             if (known.topic, known.msgtype, known.ext) == (connection.topic, connection.msgtype, connection.ext):
                 return known
         return self._writer.add_connection(

@@ -1,4 +1,4 @@
-"""A ROS 2 database like another: every table, row and index as it is, but for the data of the clouds."""
+"""Copy a ROS 2 sqlite3 database: tables, rows and indexes are preserved, except for the data of the clouds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poli.data.datasets.bag_copy.item import Item
 
 class SqliteCopy:
     def __init__(self, path: Path, out: Path, topic: str) -> None:
-        # As rosbags opens it: nothing is written beside a bag, not even a lock.
+        # Immutable, as rosbags opens it: no files are written next to the bag, not even a lock.
         self._path = path
         self._in = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
         self._out, self._topic = sqlite3.connect(out), topic
@@ -57,14 +57,14 @@ class SqliteCopy:
         self.close()
 
     def _do(self, statement: str, values: Iterable[object] = ()) -> None:
-        """Write; reading is not told apart by sqlite's errors."""
+        """Write to the copy. sqlite errors do not distinguish reading from writing."""
         with _on_disk():
             self._out.execute(statement, tuple(values))
 
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Report a full disk as every other writer does."""
+    """Report a full disk as OSError, like the other writers."""
     try:
         yield
     except sqlite3.OperationalError as error:

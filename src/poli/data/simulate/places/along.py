@@ -1,4 +1,4 @@
-"""Coordinates along a line: how far along it a point of the plane is, and how far to its left."""
+"""Coordinates relative to a line in the plane: distance along it, and offset to its left."""
 
 from __future__ import annotations
 

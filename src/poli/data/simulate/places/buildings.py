@@ -1,4 +1,4 @@
-"""Buildings: walls in relief around a rectangle, a roof, and what hangs on the walls. The front faces +y; the floor is z = 0."""
+"""Buildings: relief walls around a rectangle, a roof, and wall attachments. The front faces +y; the floor is z = 0."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from poli.data.simulate.places.facades import Style, facade
 from poli.data.simulate.places.roofs import roof
 from poli.data.simulate.places.solids import beams, boxes, joined, surface, tube, turned
 
-_BELOW = 4.0  # how far walls go under the floor, so that slopes show no gap
+_BELOW = 4.0  # how far walls extend below the floor, which avoids gaps on slopes
 
 
 def building(
@@ -24,7 +24,7 @@ def building(
     balconies: float = 0.2,
     plain: bool = False,
 ) -> np.ndarray:
-    """`plain` leaves out what is too small to be seen from far."""
+    """Return the triangles of a building. `plain` omits details too small to be seen from far away."""
     style = Style.drawn(rng, grand)
     if plain:
         style, balconies = replace(style, mullion=False, pilaster=0.0), 0.0
@@ -48,7 +48,7 @@ def building(
 
 
 def _balconies(rng: np.random.Generator, style: Style, bays: np.ndarray, bay: float, storeys: int) -> np.ndarray:
-    """Slabs with railings of bars or panels, in some columns of bays, from the second storey up."""
+    """Slabs with railings of bars or panels, in some columns of bays, from the second story up."""
     chosen = bays[rng.random(len(bays)) < rng.uniform(0.25, 0.9)]
     if not len(chosen) or storeys < 2:
         return joined([])
@@ -91,7 +91,7 @@ def _entrance(rng: np.random.Generator, front: float) -> np.ndarray:
 
 
 def _bay_window(rng: np.random.Generator, width: float, depth: float, top: float) -> np.ndarray:
-    """A curved or polygonal bay on the front."""
+    """A curved or polygonal bay window on the front."""
     radius, flat, sides = rng.uniform(1.0, 1.8), rng.uniform(0.4, 0.9), int(rng.choice([3, 4, 10]))
     angle = np.linspace(0, np.pi, sides + 1)
     x = rng.uniform(-0.3, 0.3) * width

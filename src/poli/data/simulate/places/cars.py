@@ -1,4 +1,4 @@
-"""Vehicles: bodies lofted through cross-sections, wheels in arches. x forward, z up, the origin on the ground below the center."""
+"""Vehicles: bodies lofted through cross-sections, wheels in arches. x forward, z up, origin on the ground below the center."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from poli.data.simulate.places.solids import boxes, ellipsoid, fan, joined, surface, turned
 
-# Outlines of the roof line from rear to front: (share of length, share of height).
+# Roof outlines from rear to front: (share of length, share of height).
 _SHAPES = {
     "saloon": [
         (0.0, 0.5),
@@ -37,7 +37,7 @@ _SHAPES = {
     "bus": [(0.0, 0.5), (0.005, 0.95), (0.02, 1.0), (0.96, 1.0), (0.985, 0.9), (1.0, 0.4)],
     "cab": [(0.0, 0.5), (0.02, 0.97), (0.2, 1.0), (0.75, 0.98), (0.93, 0.5), (1.0, 0.3)],
 }
-_SIZES = {  # length, width, height, ranges
+_SIZES = {  # ranges of length, width and height
     "saloon": ((4.2, 5.0), (1.7, 1.9), (1.38, 1.5)),
     "hatch": ((3.5, 4.3), (1.62, 1.82), (1.42, 1.62)),
     "estate": ((4.3, 4.9), (1.72, 1.95), (1.45, 1.8)),
@@ -64,7 +64,7 @@ def _body(
     count = 26 if length < 8 else 48
     t = np.unique(np.concatenate([0.5 - 0.5 * np.cos(np.linspace(0, np.pi, count)), control[:, 0].clip(0, 1)]))
     top = height * np.interp(t, np.sort(control[:, 0]), control[:, 1])
-    top[1:-1] = 0.25 * top[:-2] + 0.5 * top[1:-1] + 0.25 * top[2:]  # creases become curves
+    top[1:-1] = 0.25 * top[:-2] + 0.5 * top[1:-1] + 0.25 * top[2:]  # round the creases
     x = (t - 0.5) * length
     end = np.abs(2 * t - 1) ** 7
     belt = np.minimum(top - 0.05 * height * (1 - 0.5 * end), rng.uniform(0.58, 0.64) * height)
@@ -87,7 +87,7 @@ def _body(
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:  # (S, 9) -> (S, 13)
-    """Corners from the belt line to the roof cut twice, as by a plane: flanks and roof pass into each other."""
+    """Cut the corners from the belt line to the roof twice, which blends the flanks into the roof."""
     edges = 0.25 * values[:, 3:-1] + 0.75 * values[:, 4:], 0.75 * values[:, 3:-1] + 0.25 * values[:, 4:]
     cut = np.stack([edges[1], edges[0]], axis=2).reshape(len(values), -1)  # (S, 10)
     return np.concatenate([values[:, :3], cut[:, 1:], values[:, -1:]], axis=1)
@@ -103,7 +103,7 @@ def _wheels(x: np.ndarray, width: float, radius: float) -> np.ndarray:
 
 
 def vehicle(rng: np.random.Generator, kind: str) -> Vehicle:
-    """One of saloon, hatch, estate, van, bus, truck."""
+    """Return a random vehicle of kind saloon, hatch, estate, van, bus or truck."""
     if kind == "truck":
         return _truck(rng)
     length, width, height = (rng.uniform(*r) for r in _SIZES[kind])
@@ -113,14 +113,14 @@ def vehicle(rng: np.random.Generator, kind: str) -> Vehicle:
     at = [0.2 * length if kind != "bus" else 0.47 * length, width / 2 + 0.08, 0.63 * height]
     parts = [_body(rng, kind, length, width, height, wheels, radius), _wheels(wheels, width, radius)]
     parts += [mirrors + at, mirrors * [1, -1, 1] + np.multiply(at, [1, -1, 1])]
-    if kind in ("estate", "van") and rng.random() < 0.4:  # a rack
+    if kind in ("estate", "van") and rng.random() < 0.4:  # a roof rack
         bars = np.linspace(-0.3, 0.1, 3)[:, None] * [length, 0, 0] + [0, 0, height + 0.06]
         parts.append(boxes(bars, [0.06, 0.75 * width, 0.06]))
     return Vehicle(joined(parts), length, width)
 
 
 def _truck(rng: np.random.Generator) -> Vehicle:
-    """A cab before a box, a tank or an open bed."""
+    """A cab in front of a box, a tank or an open bed."""
     cab_length, width, height = (rng.uniform(*r) for r in _SIZES["cab"])
     load, radius = rng.uniform(3.5, 7.5), 0.48
     length = cab_length + load + 0.3
@@ -157,6 +157,6 @@ def _truck(rng: np.random.Generator) -> Vehicle:
 
 
 def fleet(rng: np.random.Generator, count: int, heavy: float = 0.15) -> list[Vehicle]:
-    """Different vehicles; a share of them vans, buses and trucks."""
+    """`count` random vehicles; a share of `heavy` are vans, buses and trucks."""
     light, large = ["saloon", "hatch", "estate"], ["van", "van", "truck", "bus"]
     return [vehicle(rng, str(rng.choice(large if rng.random() < heavy else light))) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""A mesh of square cells that are small near the route and double in size with distance, without cracks between the sizes."""
+"""A mesh of square cells that are small near the route and double in size with distance, without cracks between sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Cells:
     hanging: tuple[tuple[np.ndarray, np.ndarray], ...]  # (vertex (H,), its two parents (H, 2)), largest cells first
 
     def settled(self, values: np.ndarray) -> np.ndarray:  # (V, A)
-        """Values at vertices that lie in the middle of a larger cell's edge are set to what that edge has there."""
+        """Set the values of vertices on the middle of a larger cell's edge to the edge's values there."""
         values = values.copy()
         for vertex, parents in self.hanging:
             values[vertex] = values[parents].mean(axis=1)
@@ -29,7 +29,7 @@ class Cells:
 def graded_cells(
     low: np.ndarray, high: np.ndarray, finest: float, reach: tuple[float, ...], distance: Callable[[np.ndarray], np.ndarray]
 ) -> Cells:
-    """Cells of size finest * 2^k where `distance` (N, 2) -> (N,) is below reach[k]; one size more beyond the last."""
+    """Return cells of size finest * 2^k where `distance` (N, 2) -> (N,) is below reach[k], and the next size beyond the last."""
     coarsest = len(reach)
     size = finest * 2**coarsest
     counts = np.ceil((high - low) / size).astype(int)
@@ -57,7 +57,7 @@ def graded_cells(
             met = keys[found] == middle
             hanging.append((found[met], parents[met]))
     grid = np.stack([keys // _WIDE, keys % _WIDE], axis=1)
-    odd = (quads.sum(axis=1) % 2 == 0)[:, None, None]  # diagonals run both ways, as no direction of the ground is special
+    odd = (quads.sum(axis=1) % 2 == 0)[:, None, None]  # alternate the diagonals: the ground has no preferred direction
     faces = np.where(odd, quads[:, [[0, 1, 2], [0, 2, 3]]], quads[:, [[0, 1, 3], [1, 2, 3]]]).reshape(-1, 3)
     return Cells(low + grid * finest, faces, tuple(hanging))
 

@@ -1,4 +1,4 @@
-"""A corridor with turns: walls with doors, niches and side rooms, a ceiling with beams, panels or a vault, pipes, furniture."""
+"""A corridor with turns: walls with doors, niches and side rooms; a ceiling with beams, panels or a vault; pipes and furniture."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def corridor(rng: np.random.Generator, kind: str, seed: int) -> Place:
         for height, r in zip(rng.uniform(tall - 0.12, tall - 0.04, 3), rng.uniform(0.02, 0.09, 3), strict=True):
             line = _offset(corners, side * (half - 0.12 - 0.25 * rng.random()))
             site.add(tube(np.column_stack([line, np.full(len(line), height - r)]), r, 8), Label.THIN)
-    for end, facing in ((0, 1), (-1, -1)):  # the ends are closed by walls with doors
+    for end, facing in ((0, 1), (-1, -1)):  # close the ends with walls and doors
         site.add(_upright(rng, rims[1][end], rims[-1][end], facing, tall), Label.STRUCTURE)
     return site.finished(kind, seed, indoors=True)
 
 
 def _plan(rng: np.random.Generator, half: float) -> np.ndarray:
-    """Corners (K, 2) of the middle line: straight parts at right angles, never folding back on themselves."""
+    """Corners (K, 2) of the center line: straight parts at right angles that never fold back on themselves."""
     points, heading, turn = [np.zeros(2)], rng.uniform(0, 2 * np.pi), rng.choice([-1, 1])
     for _ in range(int(rng.integers(4, 7))):
         length = rng.uniform(16.0, 34.0) + 2 * half
@@ -46,17 +46,17 @@ def _plan(rng: np.random.Generator, half: float) -> np.ndarray:
 
 
 def _offset(corners: np.ndarray, offset: float) -> np.ndarray:  # (K, 2), positive to the left
-    """The parallel line with sharp corners."""
+    """The parallel line at `offset`, with sharp corners."""
     way = np.diff(corners, axis=0)
     way /= np.linalg.norm(way, axis=1, keepdims=True)
     left = np.stack([-way[:, 1], way[:, 0]], axis=1)
     first, last = left[:1], left[-1:]
-    inner = left[:-1] + left[1:]  # for right angles the corner moves along both
+    inner = left[:-1] + left[1:]  # at right angles the corner moves along both normals
     return corners + offset * np.concatenate([first, inner, last])
 
 
 def _upright(rng: np.random.Generator, a: np.ndarray, b: np.ndarray, facing: int, tall: float) -> np.ndarray:
-    """A wall from a to b (2,) in relief, facing its left (+1) or right: doors, niches, panels, side rooms and plain parts."""
+    """A relief wall from a to b (2,), facing left (+1) or right (-1): doors, niches, panels, side rooms and plain parts."""
     length = float(np.linalg.norm(b - a))
     edges, depth_low, depth_high, door_top = [0.0], [], [], min(2.1, tall - 0.6)
     limit = max(length - 0.8, 0.5)
@@ -89,7 +89,7 @@ def _upright(rng: np.random.Generator, a: np.ndarray, b: np.ndarray, facing: int
         depth_low.append(0.0)
         depth_high.append(0.0)
     skirting = np.where(np.array(depth_low) == 0.0, 0.02, depth_low)
-    rows = np.array([-0.15, -0.01, 0.12, door_top, door_top + 0.08, tall])  # the lowest row lies under the floor and closes niches
+    rows = np.array([-0.15, -0.01, 0.12, door_top, door_top + 0.08, tall])  # the lowest row is below the floor and closes niches
     over = np.where(np.array(depth_low) < 0, 0.04, depth_low)
     depth = np.stack([np.full(len(skirting), 0.03), skirting, depth_low, over, depth_high], axis=1)
     wall = relief_wall(np.array(edges), rows, depth)
@@ -100,7 +100,7 @@ def _upright(rng: np.random.Generator, a: np.ndarray, b: np.ndarray, facing: int
 
 
 def _section(site: Site, a: np.ndarray, b: np.ndarray, p: np.ndarray, q: np.ndarray, tall: float, style: str) -> None:
-    """Walls, floor and ceiling between the left rim a-b and the right rim p-q."""
+    """Add walls, floor and ceiling between the left rim a-b and the right rim p-q."""
     rng = site.rng
     site.add(joined([_upright(rng, a, b, -1, tall), _upright(rng, p, q, 1, tall)]), Label.STRUCTURE)
     t = np.linspace(0, 1, 20)[:, None]
@@ -134,7 +134,7 @@ def _section(site: Site, a: np.ndarray, b: np.ndarray, p: np.ndarray, q: np.ndar
 
 
 def _dress_wall(site: Site, a: np.ndarray, b: np.ndarray, inward: int, half: float, tall: float) -> None:
-    """Things along a wall, within the strip that the route leaves free, and frames, boards and lamps on it."""
+    """Add objects along a wall, within the strip that the route leaves free, and frames, boards and lamps on the wall."""
     rng, length = site.rng, float(np.linalg.norm(b - a))
     way = (b - a) / length
     normal = inward * np.array([-way[1], way[0]])
@@ -152,7 +152,7 @@ def _dress_wall(site: Site, a: np.ndarray, b: np.ndarray, inward: int, half: flo
             and site.claim(spot + normal * deep / 2, yaw, (max(deep - 0.5, 0.05), wide - 0.4), off="nothing")
         ):
             site.add(turned(part, yaw) + np.array([*(spot + off * normal), 0.0]), Label.STRUCTURE)
-            if wide < 0.9 and rng.random() < 0.3:  # a plant beside it
+            if wide < 0.9 and rng.random() < 0.3:  # a plant next to it
                 leaves = bush(rng, 160).leaves * 0.4 + np.array([0.0, 0.0, rng.uniform(0.2, 1.0)])
                 keep = np.abs(leaves[..., 0]).max(axis=1) < 0.4
                 site.add(turned(leaves[keep], yaw) + np.array([*(spot + 0.42 * normal + 0.8 * way), 0.0]), Label.LEAVES)
@@ -164,7 +164,7 @@ def _dress_wall(site: Site, a: np.ndarray, b: np.ndarray, inward: int, half: flo
 
 
 def _thing(rng: np.random.Generator, tall: float, room: float) -> tuple[np.ndarray, float]:
-    """A thing that stands at a wall, and how far its middle is from it."""
+    """An object that stands against a wall, and the distance of its center from the wall."""
     pick = int(rng.integers(9))
     if pick < 4:
         return (fittings.radiator, fittings.cabinet, fittings.extinguisher, fittings.cabinet)[pick](rng), 0.02

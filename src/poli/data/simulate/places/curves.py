@@ -6,12 +6,12 @@ import numpy as np
 
 
 def lengths(path: np.ndarray) -> np.ndarray:  # (K, D) -> (K,)
-    """Meters along the path to each of its points."""
+    """Distance in meters along the path to each of its points."""
     return np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
 
 
 def resampled(path: np.ndarray, spacing: float = 1.0) -> np.ndarray:  # (K, D)
-    """The same polyline by points at equal steps of about `spacing`."""
+    """Resample the polyline at equal steps of about `spacing`."""
     along = lengths(path)
     wanted = np.linspace(0.0, along[-1], max(2, round(along[-1] / spacing) + 1))
     return np.stack([np.interp(wanted, along, column) for column in path.T], axis=1)
@@ -38,7 +38,7 @@ def shifted(path: np.ndarray, offset: np.ndarray | float) -> np.ndarray:  # (K, 
 
 
 def smoothed(path: np.ndarray, reach: int) -> np.ndarray:  # (K, D)
-    """Rounded by a moving average twice over; the ends stay."""
+    """Smooth a path with two passes of a moving average; the ends stay fixed."""
     for _ in range(2):
         padded = np.concatenate([2 * path[:1] - path[reach:0:-1], path, 2 * path[-1:] - path[-2 : -reach - 2 : -1]])
         sums = np.cumsum(np.concatenate([np.zeros((1, path.shape[1])), padded]), axis=0)
@@ -47,7 +47,7 @@ def smoothed(path: np.ndarray, reach: int) -> np.ndarray:  # (K, D)
 
 
 def by_heading(heading: np.ndarray, spacing: float = 1.0) -> np.ndarray:  # (K,) -> (K, 2)
-    """The path that heads so at each of its points."""
+    """Integrate headings into a path."""
     steps = spacing * np.stack([np.cos(heading), np.sin(heading)], axis=1)
     return np.concatenate([np.zeros((1, 2)), np.cumsum(steps[:-1], axis=0)])
 
@@ -55,7 +55,8 @@ def by_heading(heading: np.ndarray, spacing: float = 1.0) -> np.ndarray:  # (K,)
 def winding(
     rng: np.random.Generator, length: float, swing: float, corners: tuple[tuple[float, float, float], ...] = ()
 ) -> np.ndarray:
-    """A path (K, 2) that swings to both sides by up to `swing` radians; each corner is (meters along, turn in radians, radius)."""
+    """Return a path (K, 2) that swings to both sides by up to `swing` radians; each corner is (meters along, turn in radians,
+    radius)."""
     s = np.arange(0.0, length)
     waves = rng.uniform(90.0, 260.0, 2)
     heading = rng.uniform(-np.pi, np.pi) + 0.5 * swing * sum(np.sin(2 * np.pi * (s / w + rng.random())) for w in waves)
@@ -66,12 +67,12 @@ def winding(
 
 
 def lengthened(path: np.ndarray, extra: float) -> np.ndarray:  # (K, 2)
-    """Straight on at both ends."""
+    """Extend a path straight at both ends."""
     steps = np.arange(1.0, extra)[:, None]
     d = directions(path)
     return np.concatenate([(path[0] - steps * d[0])[::-1], path, path[-1] + steps * d[-1]])
 
 
 def line(start: np.ndarray, heading: float, length: float) -> np.ndarray:
-    """A straight path (K, 2)."""
+    """Return a straight path (K, 2)."""
     return start + np.arange(0.0, length)[:, None] * np.array([np.cos(heading), np.sin(heading)])

@@ -1,4 +1,4 @@
-"""Districts of large buildings in green: a campus and blocks of apartments."""
+"""Districts of large buildings in green areas: a campus and apartment blocks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from poli.data.simulate.places.trees import Tree
 
 
 def campus(rng: np.random.Generator, kind: str, seed: int) -> Place:
-    """Halls and offices set back behind lawns, paths, alleys of trees, benches, bicycles."""
+    """Halls and offices set back behind lawns, with paths, tree-lined walks, benches and bicycles."""
     path = winding(rng, rng.uniform(270, 330), rng.uniform(0.3, 0.9))
     road = drawn_road(rng, path, parking=bool(rng.random() < 0.35))
     sides = side_roads(rng, road, int(rng.integers(0, 3)), 0.3)
@@ -51,7 +51,7 @@ def campus(rng: np.random.Generator, kind: str, seed: int) -> Place:
 
 
 def apartments(rng: np.random.Generator, kind: str, seed: int) -> Place:
-    """Tall slabs with balconies, car parks between them, hedges, sheds and bins."""
+    """Tall slabs with balconies, parking lots between them, hedges, sheds and bins."""
     corners = ((rng.uniform(100, 180), rng.choice([-1, 1]) * rng.uniform(0.6, 1.5), rng.uniform(12, 30)),)
     path = winding(rng, rng.uniform(270, 320), rng.uniform(0.1, 0.6), corners if rng.random() < 0.5 else ())
     road = drawn_road(rng, path, parking=bool(rng.random() < 0.6))
@@ -85,7 +85,7 @@ def _footpaths(rng: np.random.Generator, road: Road, count: int) -> list[Strip]:
 
 
 def _lots(rng: np.random.Generator, road: Road, count: int) -> list[Lot]:
-    """Car parks that open to the road."""
+    """Parking lots that open to the road."""
     heading, left = headings(road.line), lefts(road.line)[:, :2]
     lots = []
     for k in (np.linspace(0.2, 0.8, count) * len(road.line)).astype(int):
@@ -96,7 +96,7 @@ def _lots(rng: np.random.Generator, road: Road, count: int) -> list[Lot]:
 
 
 def _green(site: Site, road: Road, near: list[Tree], far: list[Tree], share: float) -> None:
-    """Trees in rows and at random, hedges and fences, bushes, things on the pavement."""
+    """Add trees in rows and at random, hedges and fences, bushes, and sidewalk furniture."""
     rng = site.rng
     street_things(site, road.line, road.half, road.pavement)
     steps = np.arange(5, len(road.line) - 5, int(rng.integers(8, 15)))

@@ -1,4 +1,4 @@
-"""Walls in relief: a grid of rectangles, each before or behind the wall's plane, with the faces between them."""
+"""Relief walls: a grid of rectangles, each in front of or behind the wall's plane, with the faces that connect them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLAIN, SILL, PANE, COURSE, CORNICE, PLINTH = 0, 1, 2, 3, 4, 5  # kinds of rows
 
 
 def relief_wall(across: np.ndarray, up: np.ndarray, depth: np.ndarray) -> np.ndarray:  # (A + 1,), (B + 1,), (A, B)
-    """The wall in the plane y = 0 facing +y, rectangle (i, j) moved outwards by depth[i, j]."""
+    """Return a wall in the plane y = 0 facing +y, with rectangle (i, j) moved outwards by depth[i, j]."""
 
     x0, x1, z0, z1 = across[:-1], across[1:], up[:-1], up[1:]
     first, last, row = _runs(depth[..., None], np.ones(depth.shape, bool))
@@ -34,7 +34,7 @@ def _quads(corners: list[tuple[np.ndarray, np.ndarray]], depth: np.ndarray) -> n
 
 
 def _runs(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (A, B, C), (A, B)
-    """Neighboring columns of equal values as one: the first and last column of each run, and its row."""
+    """Merge neighboring columns of equal values: the first and last column of each run, and its row."""
     same = (values[1:] == values[:-1]).all(axis=-1) & wanted[1:] & wanted[:-1]
     gap = np.zeros((1, values.shape[1]), bool)
     starts, ends = wanted & ~np.concatenate([gap, same]), wanted & ~np.concatenate([same, gap])
@@ -44,7 +44,7 @@ def _runs(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 @dataclass(frozen=True)
 class Style:
-    """What the walls of one building have in common (meters)."""
+    """Style shared by the walls of one building (meters)."""
 
     storey: float
     bay: float
@@ -83,7 +83,7 @@ class Style:
 def facade(
     rng: np.random.Generator, style: Style, width: float, storeys: int, door: bool, below: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A wall facing +y, centered on x = 0, from `below` meters under the floor; and the middles of its bays (n,)."""
+    """Return a wall facing +y, centered on x = 0, starting `below` meters under the floor, and the centers of its bays (n,)."""
     bays = max(1, round(width / style.bay))
     bay = width / bays
     pane = min(style.window[0], bay - 0.5)

@@ -1,4 +1,4 @@
-"""Long thin things along a path on the ground: fences, railings, crash barriers, garden walls."""
+"""Fences, railings, crash barriers and garden walls along a path on the ground."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fence(rng: np.random.Generator, path: np.ndarray, kind: str) -> np.ndarray: 
         )
         piers = _at(path, rng.uniform(2.5, 5.0))
         return joined([swept(path, lefts(path), profile), boxes(piers + up * (tall / 2 - 0.2), [0.42, 0.42, tall + 0.7])])
-    if kind == "barrier":  # the bent sheet of a crash barrier
+    if kind == "barrier":  # the corrugated sheet of a crash barrier
         profile = np.array([[0.0, 0.42], [0.09, 0.47], [0.09, 0.54], [0.02, 0.59], [0.09, 0.64], [0.09, 0.71], [0.0, 0.76]])
         posts = _at(path, 2.0)
         return joined([swept(path, lefts(path), profile), beams(posts - 0.4 * up, posts + 0.72 * up, 0.1)])

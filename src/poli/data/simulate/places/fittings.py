@@ -1,4 +1,4 @@
-"""What stands and hangs indoors: radiators, cabinets, shelves and racks, machines, ducts, columns, stairs. On z = 0, facing +x."""
+"""Indoor equipment: radiators, cabinets, shelves and racks, machines, ducts, columns, stairs. Placed on z = 0, facing +x."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def radiator(rng: np.random.Generator) -> np.ndarray:
 
 
 def cabinet(rng: np.random.Generator) -> np.ndarray:
-    """A cupboard or locker with doors a little before the body."""
+    """A cabinet or locker with doors slightly in front of the body."""
     wide, deep, tall = rng.uniform(0.6, 2.4), rng.uniform(0.25, 0.5), rng.uniform(0.8, 2.1)
     n = max(1, int(wide / 0.45))
     y = (np.arange(n) + 0.5) * (wide / n) - wide / 2
@@ -35,7 +35,7 @@ def extinguisher(rng: np.random.Generator) -> np.ndarray:
 
 
 def column(rng: np.random.Generator, tall: float) -> np.ndarray:
-    """Round with base and capital, square, or of H section."""
+    """A column: round with base and capital, square, or an H section."""
     r, kind = rng.uniform(0.14, 0.35), rng.choice(["round", "square", "steel"])
     if kind == "round":
         stem = [
@@ -60,7 +60,7 @@ def column(rng: np.random.Generator, tall: float) -> np.ndarray:
 
 
 def goods(rng: np.random.Generator, wide: float, deep: float, tall: float) -> np.ndarray:
-    """What lies on one shelf: boxes, barrels, rolls and balls of different sizes, with gaps."""
+    """The goods on one shelf: boxes, barrels, rolls and balls of different sizes, with gaps."""
     parts, y = [], -wide / 2
     while y < wide / 2 - 0.3:
         w, h = rng.uniform(0.25, min(1.2, wide / 2)), tall * rng.uniform(0.4, 0.9)
@@ -81,7 +81,7 @@ def goods(rng: np.random.Generator, wide: float, deep: float, tall: float) -> np
 
 
 def rack(rng: np.random.Generator, wide: float, deep: float, tall: float) -> np.ndarray:
-    """A pallet rack along y: uprights, braces, beams, goods on every level."""
+    """A pallet rack along y: uprights, braces, beams, and goods on every level."""
     bays = max(1, round(wide / rng.uniform(1.8, 2.9)))
     levels = np.arange(0.15, tall - 0.4, rng.uniform(0.7, 1.7))
     y = np.linspace(-wide / 2, wide / 2, bays + 1)
@@ -101,7 +101,7 @@ def rack(rng: np.random.Generator, wide: float, deep: float, tall: float) -> np.
 
 
 def machine(rng: np.random.Generator) -> np.ndarray:
-    """A body with tanks, pipes, a hood, a panel on an arm."""
+    """A body with tanks, pipes, a hood, and a panel on an arm."""
     size = rng.uniform([1.0, 1.2, 0.9], [2.2, 3.5, 2.2])
     parts = [box((0, 0, size[2] / 2), tuple(size))]
     for _ in range(int(rng.integers(2, 6))):
@@ -128,7 +128,7 @@ def machine(rng: np.random.Generator) -> np.ndarray:
     return joined(parts)
 
 
-def duct(rng: np.random.Generator, path: np.ndarray, radius: float) -> np.ndarray:  # (K, 3), its corners
+def duct(rng: np.random.Generator, path: np.ndarray, radius: float) -> np.ndarray:  # (K, 3): the corners
     """A round pipe with bent corners and flanges."""
     corners = [path[0]]
     for a, b, c in zip(path[:-2], path[1:-1], path[2:], strict=True):

@@ -1,4 +1,4 @@
-"""What stands in streets: lamps, signs, bins, benches, shelters, bicycles, people. Each stands on z = 0, facing +x."""
+"""Street furniture: lamps, signs, bins, benches, shelters, bicycles, people. Each stands on z = 0, facing +x."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lamp(rng: np.random.Generator) -> np.ndarray:
 
 
 def sign(rng: np.random.Generator) -> np.ndarray:
-    """Round, triangular, square or a large board on one or two posts."""
+    """A round, triangular or square sign, or a large board, on one or two posts."""
     tall, size = rng.uniform(2.1, 2.9), rng.uniform(0.3, 0.45)
     shape = rng.choice(["round", "triangle", "square", "board"])
     if shape == "board":
@@ -52,7 +52,7 @@ def bollard(rng: np.random.Generator) -> np.ndarray:
 
 
 def bin_(rng: np.random.Generator) -> np.ndarray:
-    if rng.random() < 0.5:  # a wheeled one
+    if rng.random() < 0.5:  # a wheeled bin
         wide, tall = rng.uniform(0.45, 1.2), rng.uniform(0.9, 1.2)
         rings = [
             np.array([[-a, -b, z], [a, -b, z], [a, b, z], [-a, b, z]])
@@ -78,7 +78,7 @@ def bench(rng: np.random.Generator) -> np.ndarray:
 
 
 def shelter(rng: np.random.Generator) -> np.ndarray:
-    """A bus stop's: a curved roof on posts, a back wall of panels, a seat."""
+    """A bus shelter: a curved roof on posts, a back wall of panels, a seat."""
     wide, deep, tall = rng.uniform(2.5, 5.0), rng.uniform(1.2, 1.7), rng.uniform(2.2, 2.6)
     x = np.linspace(-0.6, 0.6, 8) * deep
     arch = np.stack([np.column_stack([x, np.full(8, y), tall + 0.25 * np.cos(x / deep * 2.2)]) for y in (-wide / 2, wide / 2)])

@@ -1,4 +1,4 @@
-"""The ground of a place: one height field cut into carriageway, pavement and grass, with the steps between them."""
+"""The ground of a place: one height field divided into roadway, sidewalk and grass, with the steps between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poli.data.simulate.places.solids import from_quads
 from poli.data.simulate.places.waves import Waves, ramp
 
 Heights = Callable[[np.ndarray], np.ndarray]  # (N, 2) -> (N,)
-_REACH = (7.0, 14.0, 32.0)  # the meters from the route within which cells have one, two and four times the finest size
+_REACH = (7.0, 14.0, 32.0)  # meters from the route within which cells have one, two and four times the finest size
 
 
 def flat(xy: np.ndarray) -> np.ndarray:
@@ -23,27 +23,28 @@ def flat(xy: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Ground:
-    """Roads follow `base`, which is smooth; all else is added beside them, so nothing can poke through a road."""
+    """Height model of the ground. Roads follow the smooth `base`; everything else is added outside them, so nothing pokes through a
+    road."""
 
     paving: Paving
     base: Heights
-    beside: Heights  # added off the pavement at once: banks, walls, islands
-    relief: Waves  # added off the pavement gradually
+    beside: Heights  # added abruptly off the sidewalk: banks, walls, islands
+    relief: Waves  # added gradually off the sidewalk
     wear: Waves  # of the road's surface
     curb: float
-    camber: float  # how much higher the middle of the road is
+    camber: float  # height of the road's crown above its edges
     roughness: float  # of grass
-    gap: Heights | None = None  # negative where the ground is left without a road, because a bridge carries it
+    gap: Heights | None = None  # negative where a bridge carries the road and the ground has none
 
     def layers(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N, 5)
-        """Heights of road, pavement and grass, whichever is there, and the distances to the edges of road and pavement."""
+        """Heights of road, sidewalk and grass where each applies, and the distances to the edges of road and sidewalk."""
         to_road, to_paved = self.paving.distances(xy)
         base = self.base(xy)
         inward = np.clip(-to_road / 4.0, 0.0, 1.0)
         road = base + self.camber * inward * (2.0 - inward) + self.wear(xy)
         lowered = ramp(np.sin(0.23 * xy[:, 0] + 1.7 * np.sin(0.11 * xy[:, 1])), 0.75, 0.95)  # curbs dip at crossings and driveways
         pavement = base + self.curb * (1.0 - 0.75 * lowered) + 0.02 * np.clip(to_road, 0.0, 4.0)
-        if self.gap is not None:  # where the road ends before a bridge nothing stands higher than it
+        if self.gap is not None:  # where the road ends at a bridge, nothing may be higher than the road
             pavement = np.where((to_road < -0.05) & (np.abs(self.gap(xy)) < 3.0), road - 0.03, pavement)
         grass = pavement + 0.02 + self.beside(xy) + self.relief(xy) * ramp(to_paved, 0.0, 18.0)
         if self.gap is not None:
@@ -56,14 +57,14 @@ class Ground:
         return np.where(to_road < 0, road, np.where(to_paved < 0, pavement, grass))
 
     def road_height(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
-        """Of the carriageway, on bridges too."""
+        """Height of the roadway, including on bridges."""
         return self.layers(np.atleast_2d(xy))[:, 0]
 
 
 def ground_triangles(
     ground: Ground, rng: np.random.Generator, low: np.ndarray, high: np.ndarray, finest: float, distance: Heights
 ) -> list[tuple[np.ndarray, Label]]:
-    """Everything that is ground, with its labels; `distance` is how far from the route the mesh takes a point to be."""
+    """Return all ground triangles with their labels; `distance` is the distance to the route used to choose cell sizes."""
     cells = graded_cells(low, high, finest, _REACH, distance)
     values = np.column_stack([cells.xy, ground.layers(cells.xy)])  # columns x, y, road, pavement, grass, to road, to pavement
     grown = ramp(values[:, 6], 0.0, 1.0) * (
@@ -71,12 +72,12 @@ def ground_triangles(
     )
     values[:, 4] += rng.normal(0.0, ground.roughness, len(values)) * grown
     values[:, 2:4] += rng.normal(0.0, 0.003, (len(values), 1))
-    values[:, 5:] = np.where(np.abs(values[:, 5:]) < 1e-3, 1e-3, values[:, 5:])  # no vertex on an edge: its triangles would vanish
+    values[:, 5:] = np.where(np.abs(values[:, 5:]) < 1e-3, 1e-3, values[:, 5:])  # vertices on an edge give degenerate triangles
     corners = cells.settled(values)[cells.faces]
     paved, grass, outer_edge = split(corners, 6)
     road, pavement, inner_edge = split(paved, 5)
     outer, inner = _steps(outer_edge, 3, 4), _steps(inner_edge, 2, 3)
-    tall = np.ptp(outer[:, :, 2], axis=1) > 0.6  # a drop like that is a wall and not a curb
+    tall = np.ptp(outer[:, :, 2], axis=1) > 0.6  # a drop this large is a wall, not a curb
     return [
         (grass[..., [0, 1, 4]], Label.GROUND),
         (road[..., [0, 1, 2]], Label.ROAD),
@@ -88,17 +89,18 @@ def ground_triangles(
 
 
 def _steps(edge: np.ndarray, one: int, other: int) -> np.ndarray:  # (S, 2, A)
-    """Upright faces over the segments of a cut, between the two heights that meet there."""
+    """Vertical faces over the segments of a cut, between the two heights that meet there."""
     a, b = edge[:, 0], edge[:, 1]
     corners = [a[:, [0, 1, one]], b[:, [0, 1, one]], b[:, [0, 1, other]], a[:, [0, 1, other]]]
     return from_quads(np.stack(corners, axis=1))
 
 
-# --- cutting triangles along the zero line of a value that is linear in each of them
+# --- cutting triangles along the zero line of a value that is linear within each triangle
 
 
 def split(corners: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (F, 3, A), values at the corners
-    """Triangles where the column is negative, those where it is not, (., 3, A) each, and the cut's segments (S, 2, A)."""
+    """Return the triangles where the column is negative, those where it is not, (., 3, A) each, and the cut's segments (S, 2,
+    A)."""
     inside = corners[..., column] < 0
     count = inside.sum(axis=1)
     below, above = [corners[count == 3]], [corners[count == 0]]
@@ -107,7 +109,7 @@ def split(corners: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray, np.
         part, flags = corners[chosen], inside[chosen]
         if not len(part):
             continue
-        lonely = np.argmax(flags == alone_inside, axis=1)  # the corner that has a side of the cut to itself
+        lonely = np.argmax(flags == alone_inside, axis=1)  # the corner that is alone on its side of the cut
         rows = np.arange(len(part))
         a, b, c = (part[rows, (lonely + k) % 3] for k in range(3))
         ab, ac = _crossing(a, b, column), _crossing(a, c, column)

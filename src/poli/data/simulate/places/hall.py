@@ -1,4 +1,4 @@
-"""A hall: walls in relief, pillars, roof trusses, rows of racks, machines, ducts, a gallery; the route goes round the aisles."""
+"""A hall: relief walls, pillars, roof trusses, rows of racks, machines, ducts, a gallery. The route goes around the aisles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from poli.data.simulate.places.waves import Waves
 
 
 def indoor_site(rng: np.random.Generator, route: np.ndarray, margin: float, clear: float = 1.6) -> Site:  # (K, 2)
-    """A site on a level floor."""
+    """Return a site on a level floor."""
     level = Waves(rng, 0.0, 1.0, 2.0)
     paving = Paving((Lot((0.0, 0.0), 0.0, (2000.0, 2000.0), 0.0),))
     ground = Ground(paving, flat, flat, level, level, curb=0.0, camber=0.0, roughness=0.0)
@@ -46,7 +46,7 @@ def hall(rng: np.random.Generator, kind: str, seed: int) -> Place:
 
 
 def _shell(site: Site, size: np.ndarray, tall: float) -> None:
-    """Floor, walls and roof."""
+    """Add the floor, walls and roof."""
     rng = site.rng
     style = Style.drawn(rng, 0.9)
     storeys = max(1, round(tall / style.storey))
@@ -64,7 +64,7 @@ def _shell(site: Site, size: np.ndarray, tall: float) -> None:
     z = top + bow * (1 - rows[None] ** 2) + 0.06 * (np.arange(len(sheet)) % 4 > 1)[:, None]
     roof = np.stack([np.broadcast_to(sheet[:, None], z.shape), np.broadcast_to(rows[None] * size[1] / 2, z.shape), z], axis=-1)
     site.add(surface(roof), Label.STRUCTURE)
-    for end in (0, -1):  # what is open between the end walls and a bowed roof
+    for end in (0, -1):  # the openings between the end walls and a bowed roof
         site.add(surface(np.stack([roof[end], roof[end] * [1, 1, 0] + [0, 0, top - 0.3]])), Label.STRUCTURE)
     _trusses(site, size, top, bow)
 
@@ -95,7 +95,7 @@ def _pillars(site: Site, size: np.ndarray, tall: float) -> None:
 
 
 def _racks(site: Site, size: np.ndarray, tall: float) -> None:
-    """Rows along y, as many as there is room for; no two alike."""
+    """Add rows along y, as many as fit; no two are alike."""
     rng = site.rng
     share, step = rng.uniform(0.4, 1.0), rng.uniform(2.4, 4.8)
     for x in np.arange(-size[0] / 2 + 1.5, size[0] / 2 - 1.0, step):
@@ -114,7 +114,7 @@ def _racks(site: Site, size: np.ndarray, tall: float) -> None:
 
 
 def _machines(site: Site, size: np.ndarray) -> None:
-    """Machines, parked vans, pallets, railings, people, stairs to a gallery."""
+    """Add machines, parked vans, pallets, railings, people, and stairs to a gallery."""
     rng = site.rng
     spots = rng.uniform(-size / 2 + 2, size / 2 - 2, (160, 2))
     for k, spot in enumerate(spots):
@@ -140,7 +140,7 @@ def _machines(site: Site, size: np.ndarray) -> None:
 
 
 def _overhead(site: Site, size: np.ndarray, tall: float) -> None:
-    """Round ducts, lamps, a crane on its rails, all above the vehicles."""
+    """Add round ducts, lamps and a crane on its rails, all above the vehicles."""
     rng = site.rng
     for _ in range(int(rng.integers(2, 5))):
         z, r = rng.uniform(min(4.3, tall - 1.5), tall - 1.2), rng.uniform(0.15, 0.5)

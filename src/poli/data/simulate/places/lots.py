@@ -1,4 +1,5 @@
-"""Car parks: rows of cars across a paved rectangle, lamps and trees on islands between them; and a place that is one."""
+"""Parking lots: rows of cars on a paved rectangle, with lamps and trees on islands between them; and a place that is one large
+lot."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def _spots(lot: Lot, local: np.ndarray) -> np.ndarray:  # (N, 2) in the lot's fr
 
 
 def car_row(site: Site, lot: Lot, y: float, reach: float, cars: list[Vehicle], share: float, nose: float) -> None:
-    """Cars side by side along the lot's x, within `reach` of its middle, most of them with the nose towards `nose` (a sign) y."""
+    """Add cars side by side along the lot's x, within `reach` of its center, most with the nose towards `nose` (a sign) y."""
     rng, bay = site.rng, site.rng.uniform(2.4, 2.8)
     x = np.arange(-reach + bay / 2, reach - bay / 2, bay)
     local = np.column_stack([x, np.full(len(x), y)]) + rng.normal(0, 0.12, (len(x), 2))
@@ -44,13 +45,13 @@ def car_row(site: Site, lot: Lot, y: float, reach: float, cars: list[Vehicle], s
 
 
 def car_park(site: Site, lot: Lot, cars: list[Vehicle], share: float) -> None:
-    """A row along each long side."""
+    """Add a row of cars along each long side."""
     for side in (-1.0, 1.0):
         car_row(site, lot, side * (lot.size[1] / 2 - 2.8), lot.size[0] / 2, cars, share, side)
 
 
 def parking(rng: np.random.Generator, kind: str, seed: int) -> Place:
-    """A large car park: the route winds through its aisles; a store, a street and planting around it."""
+    """A large parking lot: the route winds through its aisles, surrounded by a store, a street and planting."""
     aisles, pitch = int(rng.integers(3, 6)), rng.uniform(16.5, 18.5)
     length = max(rng.uniform(55, 85), 265.0 / aisles)
     size = (length + 22.0, aisles * pitch + 4.0)
@@ -67,7 +68,7 @@ def parking(rng: np.random.Generator, kind: str, seed: int) -> Place:
         for start in rng.uniform(20, 220, int(rng.integers(1, 3))):
             drive(site, cars, path, float(rng.uniform(6, 13)), float(start))
     _islands(site, lot, rows, length, near)
-    share = min(rng.uniform(0.35, 0.95), 90.0 / (aisles * 2 * (length - 8.0) / 2.6))  # some 90 cars at most
+    share = min(rng.uniform(0.35, 0.95), 90.0 / (aisles * 2 * (length - 8.0) / 2.6))  # about 90 cars at most
     for y in rows:
         for side in (-1.0, 1.0):
             car_row(site, lot, y + side * (pitch / 2 - 2.75), length / 2 - 4.0, cars, share, side)
@@ -82,7 +83,7 @@ def parking(rng: np.random.Generator, kind: str, seed: int) -> Place:
 
 
 def _islands(site: Site, lot: Lot, rows: np.ndarray, length: float, trees: list[Tree]) -> None:
-    """Curbed islands between the rows with lamps, trees, trolley shelters, people beside cars."""
+    """Add curbed islands between the rows, with lamps, trees, cart shelters, and people next to cars."""
     rng = site.rng
     between = np.concatenate([[rows[0] - (rows[1] - rows[0])], rows]) + (rows[1] - rows[0]) / 2
     lamp, shelter, sign = furniture.lamp(rng), furniture.shelter(rng), furniture.sign(rng)
@@ -108,7 +109,7 @@ def _islands(site: Site, lot: Lot, rows: np.ndarray, length: float, trees: list[
 
 
 def _store(site: Site, lot: Lot, size: tuple[float, float]) -> None:
-    """One or two low wide buildings beside the lot."""
+    """Add one or two low, wide buildings next to the lot."""
     rng = site.rng
     make = make_house((1, 2), (30, 60), (15, 25), ("flat", "flat", "gabled"), rng.random(), 0.0)
     for _ in range(2):

@@ -1,5 +1,8 @@
-"""Which points of a line in the plane are nearest. Points that follow each other on a line lie together, so runs of them are boxed, and
-a run whose box is farther away than what is found already is passed over: all that a tree would do, without one."""
+"""Nearest points of a line in the plane.
+
+Consecutive points of a line are close together, so runs of points are boxed. A run is skipped if its box is farther away than the
+best point so far, which makes a tree unnecessary.
+"""
 
 import numpy as np
 
@@ -16,7 +19,7 @@ class NearestOnLine:
         self._boxes = np.hstack([np.minimum.reduceat(self._line, starts), np.maximum.reduceat(self._line, starts)])
 
     def __call__(self, xy: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:  # (N, 2) -> (N, k), (N, k)
-        """Distances of the `k` nearest points, ascending, and which they are."""
+        """Return the distances of the `k` nearest points, ascending, and their indices."""
         queries = np.ascontiguousarray(xy, np.float64)
         found, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
         run_chunks(over_range(_nearest, self._line, self._boxes, queries, found, distances), len(queries), smallest=2048)
@@ -26,7 +29,7 @@ class NearestOnLine:
 @kernel
 def _nearest(line, boxes, queries, begin, end, found, distances):  # (K, 2), (runs, 4), (N, 2), (N, k), (N, k)
     k = found.shape[1]
-    hint = 0  # the run where the query before found its nearest: to look there first saves most of the others
+    hint = 0  # the run with the previous query's nearest point: starting there skips most other runs
     for q in range(begin, end):
         x, y = queries[q, 0], queries[q, 1]
         best, which = distances[q], found[q]
@@ -43,7 +46,7 @@ def _nearest(line, boxes, queries, begin, end, found, distances):  # (K, 2), (ru
             for i in range(run * _RUN, min(run * _RUN + _RUN, len(line))):
                 dx, dy = line[i, 0] - x, line[i, 1] - y
                 squared = dx * dx + dy * dy
-                # Of equally near points the first on the line counts, whichever run was looked at first.
+                # Among equally near points the first on the line wins, regardless of the order in which runs are searched.
                 if squared > best[k - 1] or (squared == best[k - 1] and i > which[k - 1]):
                     continue
                 at = k - 1

@@ -1,4 +1,4 @@
-"""The beginning of every outdoor place: a road with its ground, the lanes on it, and those who drive there."""
+"""Common setup of outdoor places: a road with its ground, lanes and traffic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Road:
     line: np.ndarray  # (K, 2), 1 m apart, where the route runs
     half: float
     pavement: float
-    lane: float  # how far the lane's middle is from the line; traffic keeps to the right
+    lane: float  # offset of the lane's center from the line; traffic keeps to the right
 
     @property
     def edge(self) -> float:
@@ -33,7 +33,7 @@ class Road:
 
 
 def drawn_road(rng: np.random.Generator, path: np.ndarray, parking: bool) -> Road:  # (K, 2)
-    """Two lanes, with room for parked cars beside them if wanted."""
+    """A two-lane road, optionally with space for parked cars along it."""
     lane = rng.uniform(1.6, 2.1)
     half = lane + 1.7 + (rng.uniform(2.0, 2.4) if parking else rng.uniform(0.0, 0.5))
     return Road(resampled(smoothed(path, 3), 1.0), half, rng.uniform(1.3, 4.0), lane)
@@ -63,14 +63,14 @@ def drawn_ground(
 
 
 def opened(rng: np.random.Generator, ground: Ground, road: Road, margin: float | None = None) -> Site:
-    """A site whose route is the right lane of the road, with both lanes kept clear."""
+    """Return a site whose route is the right lane of the road, with both lanes kept clear."""
     site = Site(rng, ground, resampled(shifted(road.line, -road.lane), 1.0), rng.uniform(45.0, 75.0) if margin is None else margin)
     site.keep_clear(shifted(road.line, road.lane), 1.6)
     return site
 
 
 def traffic(site: Site, road: Road, cars: list[Vehicle], sides: list[np.ndarray] | None = None) -> None:
-    """Cars that come towards the route, one ahead on it, and some on side roads that end before they reach the main road."""
+    """Add oncoming cars, one car ahead on the route, and some on side roads that stop before the main road."""
     rng = site.rng
     oncoming = shifted(lengthened(road.line, 30.0), road.lane)[::-1]
     spaced = rng.uniform(0, 60) + np.cumsum(rng.uniform(30, 110, int(rng.integers(1, 4))))
@@ -86,7 +86,7 @@ def traffic(site: Site, road: Road, cars: list[Vehicle], sides: list[np.ndarray]
 
 
 def side_roads(rng: np.random.Generator, road: Road, count: int, both: float = 0.6) -> list[Strip]:
-    """Roads that start at the main road, some of them crossing it."""
+    """Roads that start at the main road; some cross it."""
     strips: list[Strip] = []
     heading = headings(road.line)
     spots = np.linspace(0.15, 0.85, count) * len(road.line) + rng.normal(0, 8, count)
@@ -100,5 +100,5 @@ def side_roads(rng: np.random.Generator, road: Road, count: int, both: float = 0
 
 
 def side_lane(strip: Strip, before: float) -> np.ndarray:  # -> (K, 2)
-    """The lane towards the main road, up to `before` meters from its line."""
+    """The lane towards the main road, ending `before` meters from its line."""
     return shifted(strip.line[::-1], -0.5 * strip.half)[: max(0, len(strip.line) - int(before))]

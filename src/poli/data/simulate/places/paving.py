@@ -1,4 +1,4 @@
-"""What is paved: roads as thick lines, lots as boxes, footpaths; asked for by signed distances (m, negative inside)."""
+"""Paved areas as signed distances (m, negative inside): roads as thick lines, lots as boxes, footpaths."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 from poli.data.simulate.places.curves import directions, resampled
 from poli.data.simulate.places.nearest import NearestOnLine
 
-FAR = 40.0  # distances are not followed farther than this
+FAR = 40.0  # distances are capped here
 
 
 @dataclass(frozen=True)
 class Strip:
-    """A road or footpath along a line; without a carriageway (`half` zero) it is a footpath of half width `pavement`."""
+    """A road or footpath along a line. If `half` is zero there is no roadway, only a footpath of half width `pavement`."""
 
     line: np.ndarray  # (K, 2)
-    half: float  # half the width of the carriageway
-    pavement: float  # width of the pavement beside it
+    half: float  # half the width of the roadway
+    pavement: float  # width of the sidewalk next to it
 
     @cached_property
     def _points(self) -> tuple[NearestOnLine, np.ndarray, np.ndarray]:
         dense = resampled(self.line, 0.5)
         return NearestOnLine(dense), dense, directions(dense)
 
-    def distance(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,), to the carriageway's edge
+    def distance(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,), to the roadway's edge
         nearest_on_line, dense, forwards = self._points
         distance, nearest = (column[:, 0] for column in nearest_on_line(xy))
         known = distance < FAR
@@ -34,7 +34,7 @@ class Strip:
         forward, away = forwards[nearest[known]], xy[known] - dense[nearest[known]]
         along = (away * forward).sum(axis=1)
         across = np.abs(away[:, 0] * forward[:, 1] - away[:, 1] * forward[:, 0])
-        result[known] = np.where(np.abs(along) < 0.6, across, distance[known])  # beyond an end the end point counts
+        result[known] = np.where(np.abs(along) < 0.6, across, distance[known])  # beyond an end, use the distance to the end point
         return result - self.half
 
 
@@ -55,7 +55,7 @@ class Lot:
 
 
 def _blended(a: np.ndarray, b: np.ndarray, radius: float) -> np.ndarray:
-    """The smaller one, rounded where both are alike: corners of junctions get a radius."""
+    """Smooth minimum: rounds the corners of junctions."""
     mix = np.maximum(radius - np.abs(a - b), 0.0)
     return np.minimum(a, b) - mix * mix / (4.0 * radius)
 
@@ -66,11 +66,11 @@ class Paving:
     corner: float = 5.0
 
     def distances(self, xy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 2)
-        """To the edge of the carriageway, and to the outer edge of the pavement: each (N,)."""
+        """Distances to the edge of the roadway and to the outer edge of the sidewalk: each (N,)."""
         road, paved = np.full(len(xy), FAR), np.full(len(xy), FAR)
         for part in self.parts:
             d = part.distance(xy)
             if isinstance(part, Lot) or part.half > 0:
                 road = _blended(road, d, self.corner)
             paved = _blended(paved, d - part.pavement, self.corner)
-        return road, np.minimum(paved, road - 0.3)  # a curb stone at least, so the two edges never meet
+        return road, np.minimum(paved, road - 0.3)  # at least one curbstone, so the two edges never meet

@@ -1,4 +1,4 @@
-"""A place: one world of triangles, what each of them belongs to, where a vehicle can drive through it, and who else drives."""
+"""A place: a world of triangles with labels, a drivable route through it, and other moving vehicles."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Label(IntEnum):
 
 @dataclass(frozen=True)
 class Mover:
-    """A vehicle on its way. Its route never crosses the place's route; it may share it (a car ahead), starting farther along."""
+    """A moving vehicle. Its route never crosses the place's route; it may share it (a car ahead), starting farther along."""
 
-    triangles: np.ndarray  # (F, 3, 3) float32 in its own frame: x forward, z up, the origin on the ground below its center
+    triangles: np.ndarray  # (F, 3, 3) float32 in the vehicle's frame: x forward, z up, origin on the ground below its center
     route: np.ndarray  # (K, 3) float64, points about 1 m apart
     speed: float  # m/s
     start: float  # m along the route at time zero
@@ -35,5 +35,5 @@ class Place:
     seed: int
     triangles: np.ndarray  # (F, 3, 3) float32, meters, z up
     labels: np.ndarray  # (F,) uint8, values of Label
-    route: np.ndarray  # (K, 3) float64 on the ground, points about 1 m apart, nothing in a vehicle's way
+    route: np.ndarray  # (K, 3) float64 on the ground, points about 1 m apart, free of obstacles
     movers: tuple[Mover, ...]

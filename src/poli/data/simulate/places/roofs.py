@@ -1,4 +1,5 @@
-"""Roofs over a rectangle centered on the origin, eaves at height zero: gabled, hipped and flat, with tiles, gutters, chimneys."""
+"""Roofs over a rectangle centered on the origin, eaves at height zero: gabled, hipped and flat, with tiles, gutters and
+chimneys."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from poli.data.simulate.places.solids import NOTHING, boxes, copies, fan, joined
 
 
 def _slope(eave: np.ndarray, ridge: np.ndarray, tile: float, period: float) -> np.ndarray:  # (2, 3), (2, 3)
-    """A sheet from an eave to a ridge; with `tile` its courses of round tiles run up the slope as waves of that height."""
+    """A sheet from an eave to a ridge. If `tile` is given, courses of round tiles run up the slope as waves of that height."""
     length = np.linalg.norm(eave[1] - eave[0])
     waves = max(2, int(length / period)) if tile > 0 else 1
     t = np.linspace(0.0, 1.0, 4 * waves + 1 if tile > 0 else 2)[:, None]

@@ -50,7 +50,7 @@ def roundabout(rng: np.random.Generator, kind: str, seed: int) -> Place:
     )
     cars, (near, far) = new_fleet(rng), groves(rng)
     before = int(ring_half + 7)
-    for k, road in enumerate(roads):  # others wait before the ring or leave it, so that nobody crosses the route
+    for k, road in enumerate(roads):  # other cars wait before the ring or leave it, so none crosses the route
         outwards = shifted(road.line, -lane)[before:-5]
         inwards = shifted(road.line, lane)[before:-5][::-1]
         for path, own in ((outwards, k == leave), (inwards, k == entry)):
@@ -79,7 +79,7 @@ def roundabout(rng: np.random.Generator, kind: str, seed: int) -> Place:
 
 
 def _through(entry: Strip, leave: Strip, a: float, b: float, radius: float, lane: float, half: float) -> np.ndarray:
-    """Into the ring on the right, round it anticlockwise, out at the other arm: (K, 2)."""
+    """Enter the ring on the right, follow it counterclockwise, and leave at the other arm: (K, 2)."""
     turn = (b - a) % (2 * np.pi)
     first, last = a + (half + 3.0) / radius, a + turn - (half + 3.0) / radius
     arc = np.linspace(first, max(last, first + 0.1), 60)
@@ -90,7 +90,7 @@ def _through(entry: Strip, leave: Strip, a: float, b: float, radius: float, lane
 
 
 def _decorate(site: Site, core: float, trees: list[Tree]) -> None:
-    """The island: trees, bushes, or a monument; chevron signs at its edge."""
+    """Fill the island with trees, bushes or a monument, and put chevron signs at its edge."""
     rng = site.rng
     if rng.random() < 0.5:
         stone = [lathe(np.array([[1.6, -0.5], [1.6, 0.4], [1.1, 0.5], [0.8, 2.0], [1.0, 2.1], [0.1, 2.2]]), 14)]

@@ -1,4 +1,4 @@
-"""Simple surfaces as triangle soups, (F, 3, 3); many copies are made in one call."""
+"""Simple surfaces as triangle soups, (F, 3, 3), with many copies per call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def from_quads(quads: np.ndarray) -> np.ndarray:  # (N, 4, 3), corners in order 
 
 
 def boxes(centers: ArrayLike, sizes: ArrayLike, yaws: ArrayLike = 0.0) -> np.ndarray:  # (N, 3), (N, 3) or (3,), (N,)
-    """Boxes of full extents `sizes`, turned about z."""
+    """Return boxes of full extents `sizes`, rotated about z."""
     centers = np.atleast_2d(np.asarray(centers, float))
     corners = _CUBE * np.broadcast_to(np.asarray(sizes, float), centers.shape)[:, None]  # (N, 8, 3)
     corners = turned(corners, np.broadcast_to(np.asarray(yaws, float), len(centers))[:, None]) + centers[:, None]
@@ -33,14 +33,14 @@ def box(center: ArrayLike, size: ArrayLike, yaw: float = 0.0) -> np.ndarray:
 
 
 def turned(points: np.ndarray, yaw: np.ndarray | float) -> np.ndarray:  # (..., 3), yaw broadcasts against (...)
-    """Turned about z."""
+    """Rotate points about z."""
     cos, sin = np.cos(yaw), np.sin(yaw)
     x, y = points[..., 0], points[..., 1]
     return np.stack([cos * x - sin * y, sin * x + cos * y, points[..., 2] + 0.0 * cos], axis=-1)
 
 
 def copies(part: np.ndarray, positions: np.ndarray, yaws: np.ndarray | float = 0.0, scales: np.ndarray | float = 1.0) -> np.ndarray:
-    """A part (F, 3, 3) at each of the positions (M, 3), turned and scaled: (M F, 3, 3)."""
+    """Return a part (F, 3, 3) at each of the positions (M, 3), rotated and scaled: (M F, 3, 3)."""
     positions = np.atleast_2d(np.asarray(positions, float))
     yaws, scales = (np.broadcast_to(np.asarray(v, float), len(positions)) for v in (yaws, scales))
     many = part[None] * scales[:, None, None, None]
@@ -48,7 +48,7 @@ def copies(part: np.ndarray, positions: np.ndarray, yaws: np.ndarray | float = 0
 
 
 def surface(points: np.ndarray, close: bool = False) -> np.ndarray:  # (A, B, 3)
-    """The sheet over a grid of points; `close` joins the last column to the first."""
+    """Return the sheet over a grid of points; `close` joins the last column to the first."""
     if close:
         points = np.concatenate([points, points[:, :1]], axis=1)
     a, b, c, d = points[:-1, :-1], points[1:, :-1], points[1:, 1:], points[:-1, 1:]
@@ -68,7 +68,7 @@ def tube(path: np.ndarray, radii: np.ndarray | float, sides: int = 8, caps: bool
     along = np.gradient(path, axis=0)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     mean = along.mean(axis=0)
-    helper = np.eye(3)[np.argmin(np.abs(mean))]  # one helper for all rings, so that they do not twist against each other
+    helper = np.eye(3)[np.argmin(np.abs(mean))]  # one helper for all rings, so they do not twist relative to each other
     first = np.cross(along, helper)
     first /= np.linalg.norm(first, axis=1, keepdims=True)
     second = np.cross(along, first)
@@ -80,7 +80,7 @@ def tube(path: np.ndarray, radii: np.ndarray | float, sides: int = 8, caps: bool
 
 
 def post(height: float, radius: float, top: float | None = None, sides: int = 8, buried: float = 0.4) -> np.ndarray:
-    """An upright tube from below the ground, closed above."""
+    """A vertical tube from below the ground, closed at the top."""
     return tube(np.array([[0, 0, -buried], [0, 0, height]]), np.array([radius, radius if top is None else top]), sides, caps=True)
 
 
@@ -94,7 +94,7 @@ def lathe(profile: np.ndarray, sides: int = 12) -> np.ndarray:  # (K, 2) of radi
 
 
 def prism(outline: np.ndarray, low: float, high: float) -> np.ndarray:  # (B, 2), convex
-    """An upright prism over a convex outline, closed above and below."""
+    """A vertical prism over a convex outline, closed above and below."""
     lower, upper = (np.column_stack([outline, np.full(len(outline), z)]) for z in (low, high))
     return joined([surface(np.stack([lower, upper]), close=True), fan(lower), fan(upper)])
 
@@ -106,13 +106,13 @@ def ellipsoid(radii: ArrayLike, sides: int = 10, rings: int = 6) -> np.ndarray:
 
 
 def swept(path: np.ndarray, left: np.ndarray, profile: np.ndarray, close: bool = False) -> np.ndarray:  # (K, 3), (K, 3), (B, 2)
-    """A cross-section of (offset to the left, height) carried along a path."""
+    """Sweep a cross-section of (offset to the left, height) along a path."""
     sections = path[:, None] + profile[None, :, :1] * left[:, None] + profile[None, :, 1:] * np.array([0.0, 0.0, 1.0])
     return surface(sections, close)
 
 
 def beams(starts: ArrayLike, ends: ArrayLike, thickness: ArrayLike, sides: int = 4) -> np.ndarray:  # (N, 3), (N, 3)
-    """Straight bars of a regular cross-section, open at their ends."""
+    """Straight bars with a regular cross-section, open at the ends."""
     starts, ends = np.atleast_2d(np.asarray(starts, float)), np.atleast_2d(np.asarray(ends, float))
     along = ends - starts
     along = along / np.linalg.norm(along, axis=1, keepdims=True)

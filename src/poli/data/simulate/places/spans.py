@@ -1,4 +1,4 @@
-"""Bridges: decks that carry a road over a gap of the ground, what holds them, and overpasses above a road."""
+"""Bridges: decks that carry a road over a gap in the ground, their supports, and overpasses above a road."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HANGERS = ("girder", "truss", "arch", "cables")
 _UP = np.array([0.0, 0.0, 1.0])
 
 
-def deck(site: Site, line: np.ndarray, half: float, edge: float) -> np.ndarray:  # (K, 2), where the ground has its gap
-    """The road, pavements, girders and railings over the gap; returns the deck's middle (K, 3)."""
+def deck(site: Site, line: np.ndarray, half: float, edge: float) -> np.ndarray:  # (K, 2), along the gap in the ground
+    """Add the road, sidewalks, girders and railings over the gap; return the deck's center line (K, 3)."""
     rng, left = site.rng, lefts(line)[:, :2]
 
     def strip(offsets: np.ndarray, layer: int) -> np.ndarray:
@@ -39,7 +39,7 @@ def deck(site: Site, line: np.ndarray, half: float, edge: float) -> np.ndarray: 
 
 
 def piers(site: Site, middle: np.ndarray, edge: float, every: float) -> None:  # (K, 3)
-    """Columns or walls from below the ground to the deck."""
+    """Add columns or walls from below the ground to the deck."""
     rng, wall = site.rng, site.rng.random() < 0.5
     left, heading = lefts(middle), headings(middle)
     for k in np.arange(every / 2, len(middle), every).astype(int):
@@ -60,7 +60,7 @@ def piers(site: Site, middle: np.ndarray, edge: float, every: float) -> None:  #
 
 
 def hangers(site: Site, middle: np.ndarray, edge: float, style: str) -> None:  # (K, 3)
-    """What rises above the deck at its two sides."""
+    """Add the structure above the deck on both sides."""
     rng, left, n = site.rng, lefts(middle), len(middle)
     step = int(rng.integers(3, 7))
     k = np.arange(0, n, step)
@@ -100,7 +100,7 @@ def hangers(site: Site, middle: np.ndarray, edge: float, style: str) -> None:  #
 
 
 def overpass(site: Site, line: np.ndarray, at: int, edge: float) -> None:  # (K, 2)
-    """A bridge across the road, between banks of steps and walls, high enough for lorries."""
+    """Add a bridge across the road, between banks of steps and walls, high enough for trucks."""
     rng = site.rng
     width, clear, reach = rng.uniform(3.0, 12.0), rng.uniform(4.6, 6.0), edge + rng.uniform(0.8, 3.0)
     yaw = headings(line)[at] + rng.normal(0, 0.15)

@@ -1,4 +1,4 @@
-"""Filling the land along roads: houses on plots, parked cars, trees, lamps and signs, gardens behind."""
+"""Objects along roads: houses on plots, parked cars, trees, lamps and signs, and gardens behind."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from poli.data.simulate.places.site import Site
 from poli.data.simulate.places.solids import turned
 from poli.data.simulate.places.trees import Tree, bush, grove, hedge
 
-_MOST_BUILT = 105_000  # triangles of buildings on a site; towards that number they get plainer
+_MOST_BUILT = 105_000  # triangles of buildings on a site; buildings get plainer as the total approaches it
 HouseMaker = Callable[[np.random.Generator], tuple[float, float, Callable[[bool], np.ndarray]]]  # width, depth, triangles if plain
 
 
 def put_building(site: Site, triangles: np.ndarray, center: np.ndarray, yaw: float, width: float, depth: float) -> None:
-    """On the ground's mean height under the footprint, sunk a little."""
+    """Place a building at the mean ground height under its footprint, sunk slightly."""
     corners = turned(np.array([[x * width, y * depth, 0] for x in (-0.5, 0, 0.5) for y in (-0.5, 0.5)]), yaw)[:, :2] + center
     level = np.quantile(site.ground.height(corners), 0.7)
     site.add(turned(triangles, yaw) + np.array([*center, level + 0.05]), Label.BUILDING)
@@ -37,7 +37,7 @@ def row_of_houses(
     make: HouseMaker,
     chance: float = 0.9,
 ) -> None:
-    """Houses on both sides of a road's line (K, 2), facing it, `setback` meters from the pavement's outer edge."""
+    """Add houses on both sides of a road's line (K, 2), facing it, `setback` meters from the sidewalk's outer edge."""
     rng = site.rng
     along, heading, left = lengths(line), headings(line), lefts(line)[:, :2]
     for side in (-1.0, 1.0):
@@ -62,7 +62,7 @@ def row_of_houses(
 
 
 def parked_cars(site: Site, line: np.ndarray, offset: float, cars: list[Vehicle], chance: float) -> None:
-    """Along a line (K, 2), `offset` meters to its left, where no one drives."""
+    """Park cars along a line (K, 2), `offset` meters to its left, off the lanes."""
     rng = site.rng
     s, along = rng.uniform(2, 6), lengths(line)
     heading, left = headings(line), lefts(line)[:, :2]
@@ -77,7 +77,7 @@ def parked_cars(site: Site, line: np.ndarray, offset: float, cars: list[Vehicle]
 
 
 def park(site: Site, car: Vehicle, center: np.ndarray, yaw: float) -> None:
-    """A car on the slope where it stands: its wheels touch the ground."""
+    """Park a car on the local slope, with its wheels on the ground."""
     ahead, aside = np.array([np.cos(yaw), np.sin(yaw)]), np.array([-np.sin(yaw), np.cos(yaw)])
     feet = center + np.array(
         [0.3 * car.length * ahead, -0.3 * car.length * ahead, 0.4 * car.width * aside, -0.4 * car.width * aside]
@@ -92,7 +92,7 @@ def park(site: Site, car: Vehicle, center: np.ndarray, yaw: float) -> None:
 def along_road(
     site: Site, line: np.ndarray, offset: float, every: float, parts: list[np.ndarray], label: Label, keep: float = 0.85
 ) -> None:
-    """Copies of the parts at near equal steps beside the road, facing it."""
+    """Add copies of the parts along the road at nearly equal steps, facing it."""
     rng, left, heading = site.rng, lefts(line)[:, :2], headings(line)
     for k in np.arange(rng.uniform(0, every), len(line) - 1, every):
         i = min(int(k + rng.normal(0, 0.06 * every)), len(line) - 1) if k > 1 else 0
@@ -103,7 +103,7 @@ def along_road(
 
 
 def plant(site: Site, spots: np.ndarray, near: list[Tree], far: list[Tree], off: str = "road", radius: float = 0.7) -> None:
-    """Trees at those of the spots (N, 2) that are free; the leafier ones near the route."""
+    """Plant trees at the free spots among (N, 2), the leafier ones near the route."""
     rng = site.rng
     spots = spots[site.claim_discs(spots, radius, off, 0.5)]
     if not len(spots):
@@ -119,13 +119,13 @@ def plant(site: Site, spots: np.ndarray, near: list[Tree], far: list[Tree], off:
 
 
 def groves(rng: np.random.Generator) -> tuple[list[Tree], list[Tree]]:
-    """Trees of this place for near and for far."""
+    """Draw the trees of a place: detailed ones for nearby spots, simpler ones for distant spots."""
     conifers, bare = rng.uniform(0, 0.5), rng.uniform(0, 0.25)
     return grove(rng, 6, int(rng.integers(550, 900)), conifers, bare), grove(rng, 4, 300, conifers, bare)
 
 
 def scatter(site: Site, count: int, within: float = np.inf) -> np.ndarray:
-    """Random spots on the site, (count, 2), more of them near the route; all within some meters of it."""
+    """Random spots (count, 2): uniform over the site, or within about `within` meters of the route if that is finite."""
     rng = site.rng
     if np.isfinite(within):
         start = site.route[rng.integers(len(site.route), size=count), :2]
@@ -134,7 +134,7 @@ def scatter(site: Site, count: int, within: float = np.inf) -> np.ndarray:
 
 
 def boundaries(site: Site, line: np.ndarray, edge: float, share: float) -> None:
-    """Fences, walls and hedges between gardens and pavement, in stretches."""
+    """Add stretches of fences, walls and hedges between gardens and sidewalk."""
     rng = site.rng
     for side in (-1.0, 1.0):
         s = rng.uniform(0, 10)
@@ -147,7 +147,7 @@ def boundaries(site: Site, line: np.ndarray, edge: float, share: float) -> None:
 
 
 def enclose(site: Site, path: np.ndarray) -> None:  # (K, 2), half a meter apart
-    """A fence, wall or hedge along the free parts of the path."""
+    """Add a fence, wall or hedge along the free parts of the path."""
     free = site.claim_path(path, "paved", 0.1)
     for stretch in np.split(np.arange(len(path)), np.flatnonzero(np.diff(free.astype(int))) + 1):
         if free[stretch[0]] and len(stretch) > 5:
@@ -171,7 +171,7 @@ def bushes(site: Site, count: int, within: float = 25.0) -> None:
 
 
 def street_things(site: Site, line: np.ndarray, half: float, pavement: float) -> None:
-    """Lamps, signs, bins, bollards, people and the like on the pavements of a road."""
+    """Add lamps, signs, bins, bollards, people and similar objects to the sidewalks of a road."""
     rng = site.rng
     curbside, back = half + 0.6, half + max(0.9, pavement - 0.5)
     lamps = [furniture.lamp(rng)]
@@ -206,10 +206,10 @@ def make_house(
 
 
 def drive(site: Site, cars: list[Vehicle], path: np.ndarray, speed: float, start: float) -> None:  # (K, 2)
-    """A moving car along a path."""
+    """Add a moving car along a path."""
     inside = ((path > site.low) & (path < site.high)).all(axis=1)
     first = int(np.argmax(inside))
-    path = path[first : first + int(np.argmin(np.append(inside[first:], False)))]  # no farther than there is ground
+    path = path[first : first + int(np.argmin(np.append(inside[first:], False)))]  # end where the ground ends
     if len(path) < 25:
         return
     path = resampled(path, 1.0)

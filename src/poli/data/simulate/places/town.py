@@ -1,4 +1,4 @@
-"""A town: streets of houses wall to wall or close to each other, parked cars, things on the pavements, gardens behind."""
+"""A town: streets of attached or closely spaced houses, parked cars, sidewalk furniture, and gardens behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Trees, conifers, bushes and hedges: wood as tapered tubes, foliage as small folded leaf clusters that rays pass between."""
+"""Trees, conifers, bushes and hedges: wood as tapered tubes, foliage as small folded leaf clusters with gaps that rays pass
+through."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ class Tree:
 
 
 def leaf_clusters(rng: np.random.Generator, centers: np.ndarray, sizes: np.ndarray) -> np.ndarray:  # (N, 3), (N,)
-    """A randomly turned square per center, folded along its diagonal."""
+    """One randomly rotated square per center, folded along its diagonal."""
     n = len(centers)
     first = rng.normal(size=(n, 3))
     first /= np.linalg.norm(first, axis=1, keepdims=True)
@@ -28,7 +29,7 @@ def leaf_clusters(rng: np.random.Generator, centers: np.ndarray, sizes: np.ndarr
 
 
 def _in_blobs(rng: np.random.Generator, centers: np.ndarray, radii: np.ndarray, count: int) -> np.ndarray:  # (B, 3), (B, 3)
-    """Points in ellipsoids, most of them near the skin, as leaves grow in the light."""
+    """Points in ellipsoids, concentrated near the surface as leaves are."""
     which = rng.choice(len(centers), count, p=radii.prod(axis=1) ** 0.7 / (radii.prod(axis=1) ** 0.7).sum())
     direction = rng.normal(size=(count, 3))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
@@ -64,7 +65,7 @@ def conifer(rng: np.random.Generator, leaves: int) -> Tree:
     height, spread = rng.uniform(5, 15), rng.uniform(0.14, 0.24)
     trunk = tube(np.array([[0, 0, -0.5], [0, 0, height]]), np.array([0.022, 0.004]) * height, 8)
     low = rng.uniform(0.05, 0.2) * height
-    t = 1 - np.sqrt(rng.random(leaves))  # the cone holds most of its needles below
+    t = 1 - np.sqrt(rng.random(leaves))  # most needles are low on the cone
     tier = 0.7 + 0.3 * np.cos(2 * np.pi * t * rng.integers(6, 14))
     r = spread * height * (1 - t) * tier * rng.random(leaves) ** 0.35
     angle = rng.uniform(0, 2 * np.pi, leaves)
@@ -73,7 +74,7 @@ def conifer(rng: np.random.Generator, leaves: int) -> Tree:
 
 
 def bare_tree(rng: np.random.Generator) -> Tree:
-    """Without leaves: boughs, branches and twigs."""
+    """A tree without leaves: boughs, branches and twigs."""
     height = rng.uniform(4, 9)
     ends, wood = [(np.array([0.0, 0, -0.4]), np.array([0.0, 0, 0.35 * height]), 0.02 * height)], []
     for _ in range(4):
@@ -94,7 +95,7 @@ def bush(rng: np.random.Generator, leaves: int = 160) -> Tree:
 
 
 def hedge(rng: np.random.Generator, path: np.ndarray) -> np.ndarray:  # (K, 3) on the ground, about half a meter apart
-    """A clipped hedge: a rough dense core with leaf clusters standing out of it."""
+    """A clipped hedge: a rough, dense core with protruding leaf clusters."""
     wide, tall = rng.uniform(0.25, 0.5), rng.uniform(0.7, 1.9)
     forward = np.gradient(path, axis=0)
     left = np.column_stack([-forward[:, 1], forward[:, 0], np.zeros(len(path))])
@@ -109,7 +110,7 @@ def hedge(rng: np.random.Generator, path: np.ndarray) -> np.ndarray:  # (K, 3) o
 
 
 def grove(rng: np.random.Generator, count: int, leaves: int, conifers: float = 0.2, bare: float = 0.1) -> list[Tree]:
-    """Different trees."""
+    """`count` different trees."""
     draws = rng.random(count)
     return [
         conifer(rng, leaves) if d < conifers else bare_tree(rng) if d < conifers + bare else broadleaf(rng, leaves) for d in draws

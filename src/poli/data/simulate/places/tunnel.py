@@ -56,7 +56,7 @@ def _vault(site: Site, line: np.ndarray, road: Road, crown: float, hill: float) 
     )
     profile = np.concatenate([[[half, -0.3]], arch, [[-half, -0.3]]])  # (27, 2), from left to right
 
-    rough = rng.uniform(0.03, 0.14) if rng.random() < 0.5 else rng.uniform(0.002, 0.01)  # bare rock, or lined
+    rough = rng.uniform(0.03, 0.14) if rng.random() < 0.5 else rng.uniform(0.002, 0.01)  # bare rock or lining
     inner = (base[:, None] + profile[None, :, :1] * left[:, None]) + profile[None, :, 1:] * np.array([0, 0, 1.0])
     middle = base[:, None] + np.array([0, 0, 0.5 * crown])
     outward = inner - middle
@@ -66,7 +66,7 @@ def _vault(site: Site, line: np.ndarray, road: Road, crown: float, hill: float) 
     site.add(surface(inner + shift[..., None] * outward), Label.STRUCTURE)
 
     every, deep = int(rng.integers(4, 13)), rng.uniform(0.08, 0.25)
-    for k in range(2, n - 2, every):  # ribs stand before the vault by `deep`
+    for k in range(2, n - 2, every):  # ribs protrude from the vault by `deep`
         ring = [inner[k] + 0.05 * outward[k], inner[k] - deep * outward[k], inner[k + 1] - deep * outward[k + 1], inner[k + 1]]
         keep = slice(2, 25) if rng.random() < 0.9 else slice(6, 21)
         site.add(surface(np.stack(ring)[:, keep]), Label.STRUCTURE)

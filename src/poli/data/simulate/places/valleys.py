@@ -1,4 +1,4 @@
-"""Roads and water: a bridge over a valley, and a road along a river."""
+"""Roads at water: a bridge over a valley, and a road along a river."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from poli.data.simulate.places.streets import (
 )
 from poli.data.simulate.places.waves import Waves, ramp
 
-_EXTRA = 90.0  # how far roads go on beyond the route
+_EXTRA = 90.0  # how far roads continue beyond the route
 
 
 def bridge(rng: np.random.Generator, kind: str, seed: int) -> Place:
-    """A road that crosses a valley on a bridge; houses and trees on both of its ends."""
+    """A road that crosses a valley on a bridge, with houses and trees at both ends."""
     path = winding(rng, rng.uniform(270, 330), rng.uniform(0.0, 0.35))
     road = drawn_road(rng, path, parking=False)
     along = Along(lengthened(road.line, _EXTRA))
@@ -41,7 +41,7 @@ def bridge(rng: np.random.Generator, kind: str, seed: int) -> Place:
         return np.abs(along(xy)[0] - middle) - span / 2
 
     def valley(xy: np.ndarray) -> np.ndarray:
-        inside = -beyond(xy)  # the bridge's ends stand on walls, below which the slope begins
+        inside = -beyond(xy)  # the bridge's ends rest on walls, and the slope begins below them
         return -1.6 * ramp(inside, -0.6, 0.0) - deep * ramp(inside, 0.5, 2.2 * deep) + 0.35 * wobble(xy) * ramp(inside, 2.0, 9.0)
 
     ground = drawn_ground(rng, (road.strip(_EXTRA),), rng.uniform(0.2, 0.8), valley, beyond)
@@ -102,7 +102,7 @@ def riverside(rng: np.random.Generator, kind: str, seed: int) -> Place:
         site.add(fence(rng, np.column_stack([rim, ground.height(rim)]), choice), label)
         site.keep_clear(rim, 0.4)
     water = shifted(road.line, side * (start + slope + 0.45 * wide))
-    site.keep_clear(water, 0.3 * wide)  # houses and trees do not stand in the water
+    site.keep_clear(water, 0.3 * wide)  # no houses or trees in the water
     boats = water[rng.integers(5, len(water) - 5, int(rng.integers(2, 7)))] + rng.normal(0, 0.12 * wide, (1, 2))
     for spot in boats:
         site.put(_boat(rng), Label.VEHICLE, spot, rng.uniform(0, 6.3))
@@ -124,7 +124,7 @@ def riverside(rng: np.random.Generator, kind: str, seed: int) -> Place:
 
 
 def _boat(rng: np.random.Generator) -> np.ndarray:
-    """A hull with a cabin, afloat above the river's bed."""
+    """A hull with a cabin, floating above the riverbed."""
     length, wide, tall = rng.uniform(5, 12), rng.uniform(1.8, 3.2), rng.uniform(0.8, 1.4)
     hull = ellipsoid((length / 2, wide / 2, tall), 22, 10)
     hull[..., 2] = np.minimum(hull[..., 2], 0.15 * tall)

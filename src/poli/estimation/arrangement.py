@@ -1,0 +1,97 @@
+"""A cloud as the network looks at it, in the order of the leaves of its k-d tree: neighbors, frames, radii and context.
+
+Training (`grouping`) and inference (`runtime`) both start here. In leaf order, point i // CELL of the next coarser level leads the
+cell of point i."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from poli.estimation.architecture import Architecture
+from poli.estimation.frames import group_radii, point_context, principal_frames, sensor_frames, spacing_per_radius
+from poli.kdtree.neighborhoods import CELL, binary_scale
+from poli.kdtree.tree import NARROWEST, KDTree, check_range, diagonal
+
+
+@dataclass(frozen=True)
+class Viewpoint:
+    """Where a scan was taken from and which way was up, in the frame of its points; None where unknown."""
+
+    position: np.ndarray | None = None  # (3,), or (N, 3) if every point has its own
+    up: np.ndarray | None = None  # (3,) unit
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    order: np.ndarray  # (N,) int32: which point of the cloud each is
+    positions: np.ndarray  # (N, 3), multiplied by `scale`
+    scale: float  # a power of two that brings the cloud's extent to about one
+    extent: float  # of the cloud, in its own unit
+    near: tuple[np.ndarray, ...]  # by level: (M, k) int32, the nearest others of the same level
+    wide: tuple[int, ...]  # how many neighbors of the leads of levels 1, 2, ... a point also sees
+    size: int  # how many of near[0] are a point's group
+    frames: np.ndarray  # (N, 3, 3), axes as columns
+    radius: np.ndarray  # (N,) root mean square distance of the group, multiplied by `scale`
+    context: np.ndarray  # (N, c) float32: what a point knows beside its group
+
+    @property
+    def spacing(self) -> np.ndarray:  # (N,)
+        """The distance between points around each point, in the cloud's unit."""
+        return spacing_per_radius(self.size) / self.scale * self.radius
+
+
+def arrange(
+    points: np.ndarray,  # (N, 3)
+    architecture: Architecture,
+    view: Viewpoint,
+    watch: Callable[[str], None] = lambda stage: None,
+) -> Arrangement:
+    """Search the neighbors of all points and derive their frames, radii and context. `watch` as in `runtime.covariances`."""
+    tree = tree_of(points, architecture)
+    order = tree.leaf_order
+    watch("sampling")
+    near = tuple(tree.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points))))
+    watch("neighbors")
+    extent = diagonal(tree)
+    scale = binary_scale(extent)  # lengths are in units of the extent where they are float32
+    positions = points[order]
+    rays = None
+    if view.position is not None:
+        rays = positions - (view.position if view.position.ndim == 1 else view.position[order])
+    positions *= scale
+    size = min(architecture.neighbors[0], near[0].shape[1])
+    wide = tuple(min(count, near[level].shape[1]) for level, count in enumerate(architecture.wide, 1))
+    if architecture.frames == "sensor" and rays is not None and view.up is not None:
+        frames = sensor_frames(rays, view.up)
+    else:
+        frames = principal_frames(positions, np.concatenate([near[0][:, :size], *_of_leads(near, wide)], axis=1))
+    radius = group_radii(positions, positions, near[0], size)
+    context = point_context(radius / scale, frames, rays, view.up, architecture.log_scale, architecture.sensor)
+    return Arrangement(order, positions, scale, extent, near, wide, size, frames, radius, context)
+
+
+def all_neighbors(cloud: Arrangement) -> np.ndarray:  # (N, k + wide) int32, in leaf order
+    """The nearest neighbors of each point, then those of its leads."""
+    return np.concatenate([cloud.near[0], *_of_leads(cloud.near, cloud.wide)], axis=1)
+
+
+def _of_leads(near: tuple[np.ndarray, ...], wide: tuple[int, ...]) -> list[np.ndarray]:
+    steps = [(CELL**level, near[level][:, :count]) for level, count in enumerate(wide, 1)]
+    return [np.repeat(neighbors * step, step, axis=0)[: len(near[0])] for step, neighbors in steps]
+
+
+def tree_of(positions: np.ndarray, architecture: Architecture) -> KDTree:  # (N, 3)
+    """The tree that a cloud is thinned by. Without a sensor it is built in the cloud's principal axes, each pointing to where
+    points are farther out, so that a rotation of the cloud does not change which points are kept."""
+    if architecture.sensor:
+        return KDTree(positions)
+    check_range(positions, narrowest=NARROWEST)
+    seen = positions - positions[len(positions) // 2]  # from one of them: an outlier, however far, costs the others no digits
+    scale = binary_scale(float(np.abs(seen).max()) or 1.0)
+    centered = scale * (seen - seen.mean(axis=0))
+    axes = np.linalg.eigh(centered.T @ centered)[1]
+    farther = np.where(((centered @ axes) ** 3).sum(axis=0) < 0.0, -1.0, 1.0)
+    return KDTree(seen @ (axes * farther))
