@@ -1,10 +1,10 @@
-# Everything from a clean machine with Python 3.11: each target makes the virtual environment and installs what it needs.
+# Needs only Python 3.11: each target creates the virtual environment and installs its requirements.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 TEST_PROCESSES ?= 2
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-# Kernels are compiled by the numba of pip's build environment, and run by the one that is installed: the same, by these.
+# Pin numba to the same version in pip's build environment, which compiles the kernels, and in the installation, which runs them.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 
@@ -13,38 +13,38 @@ export PIP_BUILD_CONSTRAINT := $(CURDIR)/constraints.txt
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /: /'
 
-demo: $(VENV)/.core  ## ellipsoids, a denser scan, a pose and odometry in a simulated town: a page and pictures in demo_output
+demo: $(VENV)/.core  ## run the demo in a simulated town; writes a page and pictures to demo_output
 	$(BIN)/poli demo --out demo_output
 
-test: lint  ## lint, then every test, in two processes
+test: lint  ## lint, then run all tests in two processes
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile
 
-kills: $(VENV)/.dev  ## kill densify, odometry and train 200 times at random moments; nothing may be lost or left behind
+kills: $(VENV)/.dev  ## kill densify, odometry and train 200 times at random; checks that nothing is lost or left behind
 	$(BIN)/python tests/kills.py --count 200
 
-lint: $(VENV)/.dev  ## style, types, and the direction of imports
+lint: $(VENV)/.dev  ## check style, types, and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 FUZZ ?= --cases 100000 --seed 1
-fuzz: $(VENV)/.dev  ## damaged inputs for everything that is read: make fuzz FUZZ='--hours 8 --cases 100000000 --seed 2'
+fuzz: $(VENV)/.dev  ## fuzz all readers with damaged inputs: make fuzz FUZZ='--hours 8 --cases 100000000 --seed 2'
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
-kernels: $(VENV)/.core  ## compile the kernels again, after one has changed; until then numba compiles those at their first call
+kernels: $(VENV)/.core  ## recompile the kernels after a change; until then numba compiles changed kernels on first use
 	$(BIN)/python -m poli.building
 
-wheel: $(VENV)/.python constraints.txt  ## a wheel for this platform, to dist/: code for x86-64-v3 and v4, elsewhere for every CPU of the platform
+wheel: $(VENV)/.python constraints.txt  ## build a wheel for this platform into dist/: code for x86-64-v3 and v4, on other platforms for every CPU
 	POLI_NATIVE_BUILD=wheel $(BIN)/python -m pip wheel --disable-pip-version-check --no-deps --wheel-dir dist .
 
-test-machines: $(VENV)/.dev  ## the numerical tests as other CPUs, BLAS libraries and numbers of threads would run them, and how far results differ
+test-machines: $(VENV)/.dev  ## run the numerical tests as on other CPUs, BLAS libraries and thread counts, and compare the results
 	cd tests && PYTHONPATH=.. ../$(BIN)/python -m machines $(MACHINES)
 
-test-numba: $(VENV)/.python  ## compiled code with the oldest and the newest numba that pyproject.toml allows, each in a new environment
+test-numba: $(VENV)/.python  ## test compiled code with the oldest and newest numba allowed by pyproject.toml, each in a new environment
 	$(BIN)/python tests/try_numba.py
 
-bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/results
+bench: $(VENV)/.bench  ## run the benchmarks; writes tables and plots to docs/results
 	$(BIN)/python -m benchmarks layer --out docs/results
 	$(BIN)/python -m benchmarks pca --out docs/results
 	$(BIN)/python -m benchmarks step --out docs/results
@@ -54,10 +54,10 @@ bench: $(VENV)/.bench  ## measure against rivals; tables and plots to docs/resul
 	$(BIN)/python -m benchmarks engines --out docs/results
 	$(BIN)/python -m benchmarks odometry --out docs/results
 
-docs: $(VENV)/.docs  ## the documentation site, to site/; a dead link or a page that no menu has is an error
+docs: $(VENV)/.docs  ## build the documentation site into site/; dead links and pages missing from the menu are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-clean:  ## remove the environment and everything made
+clean:  ## remove the environment and all generated files
 	rm -rf $(VENV) demo_output runs results site build dist src/poli/native/compiled .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

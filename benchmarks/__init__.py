@@ -1,1 +1,1 @@
-"""One file per table or figure. Rivals are the real ones, installed by the extra `bench`."""
+"""Benchmarks: one file per experiment. Rivals are the original packages, installed by the extra `bench`."""

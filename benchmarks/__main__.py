@@ -1,4 +1,4 @@
-"""Measure against rivals in the same run: `python -m benchmarks NAME [--json FILE] [options]`, from a clone.
+"""Compare POLI with other methods in the same run: `python -m benchmarks NAME [--json FILE] [options]`, from a clone.
 
 Each experiment prints a table and writes it as Markdown, JSON and plots. Rivals are installed by `pip install -e '.[bench]'`.
 """
@@ -19,7 +19,7 @@ NAMES = sorted(module.name for module in pkgutil.iter_modules(experiments.__path
 
 
 def main() -> None:
-    """Run the command line of this process; a mistake in it is one line on stderr and exit code 2."""
+    """Run the command line of this process; a usage error is one line on stderr and exit code 2."""
     try:
         run(sys.argv[1:])
     except PoliError as error:
@@ -42,7 +42,7 @@ def run(words: list[str]) -> None:
 
 
 def _first_line(name: str) -> str:
-    """What an experiment is about, without importing it, which takes seconds."""
+    """First docstring line of an experiment, without the slow import."""
     spec = find_spec(f"benchmarks.experiments.{name}")
     assert spec is not None
     assert spec.origin is not None

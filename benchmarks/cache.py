@@ -1,7 +1,7 @@
-"""Outcomes kept in a folder: an interrupted benchmark resumes, and nothing is run twice.
+"""Cache of outcomes: an interrupted benchmark resumes, and nothing is run twice.
 
-An outcome is a JSON file named by the hash of its key, which holds everything that decides it: the drive, the setting, the weights'
-digest, and the state of the code. For our own methods that is a digest of poli's sources, committed or not; for rivals, their
+An outcome is a JSON file named by the hash of its key, which holds everything it depends on: the drive, the setting, a digest of
+the weights, and the state of the code. For our methods, this is a digest of poli's sources, committed or not; for rivals, their
 versions and a digest of the adapters.
 """
 
@@ -28,7 +28,7 @@ from poli.estimation.inference import load_model
 from poli.files.atomic import atomic_path
 
 FORGETTABLE = ("poli", "times", "all")
-TIMED = ", timed"  # ends the name of a drive that is run again for its time
+TIMED = ", timed"  # suffix of the name of a drive that is run again for timing
 
 
 class Cache:
@@ -36,7 +36,7 @@ class Cache:
         self.folder = folder
 
     def get(self, names: Sequence[str], key: dict[str, Any], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The kept value of this key, or else what `make` returns now. `names` are the folders it is kept in, for people."""
+        """Return the cached value of this key, or the result of `make`. `names` are the folders in the cache, for readability."""
         digest = hashlib.sha256(json.dumps(plain(key), sort_keys=True).encode()).hexdigest()[:20]
         path = self.folder.joinpath(*map(_plain_name, names)) / f"{digest}.json"
         kept = _read(path)
@@ -48,7 +48,7 @@ class Cache:
         return kept["value"]
 
     def forget(self, which: str = "all") -> None:
-        """`which`, of `FORGETTABLE`: our own outcomes, those that carry a published time, or everything."""
+        """Delete outcomes. `which`, of `FORGETTABLE`: our own, those with a published time, or all."""
         for path in self.folder.rglob("*.json"):
             key = _read(path).get("key", {})
             timed = key.get("voxel") == CHOSEN or key.get("drive", {}).get("name", "").endswith(TIMED)
@@ -56,7 +56,7 @@ class Cache:
                 path.unlink()
 
     def outcome(self, drive: RecordedDrive, contestant: Contestant, thinned: ThinnedScans | None = None) -> Outcome:
-        """What an odometry makes of a drive; rivals whose time does not count may be given `thinned` scans."""
+        """The outcome of an odometry on a drive; rivals that are not timed may use `thinned` scans."""
 
         def run() -> dict[str, Any]:
             thin = thinned is not None and contestant.ours is None and not contestant.timed
@@ -66,7 +66,7 @@ class Cache:
         return _outcome(self.get((drive.name, contestant.method), key, run))
 
     def reference(self, source: RealDrive) -> np.ndarray:  # (M, 4, 4)
-        """The sequence's own poses, each motion from scan to scan refined by GICP on the full scans."""
+        """The given poses of a sequence, with each motion between scans refined by GICP on the full scans."""
         real = source.sequence
         drive = RealDrive(source.root, replace(real, beams=None)).open()
 
@@ -89,13 +89,13 @@ def drive_identity(drive: RecordedDrive) -> dict[str, Any]:
 
 @lru_cache
 def our_state() -> dict[str, str]:
-    """The state of our code."""
+    """State of our code, for cache keys."""
     return {"code": _digest_of_sources(Path(poli.__file__).parent)}
 
 
 @lru_cache
 def rivals_state() -> dict[str, Any]:
-    """The state of the rivals: their versions, and the code that calls them."""
+    """State of the rivals, for cache keys: their versions and a digest of the adapters."""
     versions = {}
     for package in ("small_gicp", "kiss-icp", "genz-icp", "kiss-matcher"):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -105,7 +105,7 @@ def rivals_state() -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def weights_digest(model: str) -> str:
-    """A digest of a model's numbers, whatever its file is called."""
+    """Digest of a model's weights, independent of its file name."""
     network = load_model(model)
     digest = hashlib.sha256(repr(network.calibration).encode())
     for name, array in sorted(network.weights.items()):
@@ -131,7 +131,7 @@ def _plain_name(name: str) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Empty if the file is missing or damaged; it is then written again."""
+    """Read a JSON file; an empty dict if it is missing or damaged."""
     try:
         kept = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""What only a fresh process can measure: how much memory an estimate takes at its peak, and how long the first one takes."""
+"""Measurements that need a fresh process: peak memory of an estimate, and time of the first call."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import numpy as np
 import poli
 from poli.errors import PoliError
 
-FIRST_POINTS = 5_000  # of which a first call is timed
-_WARM_POINTS = 512  # enough that every level of the network has points, few enough that they take no memory to speak of
+FIRST_POINTS = 5_000  # size of the cloud for the first call
+_WARM_POINTS = 512  # enough for every level of the network, with negligible memory
 _STATUS = Path("/proc/self/status")
 
-# Not a function of this module: importing it would import what is to be timed.
+# Source code instead of a function: importing this module would import the code to be timed.
 _FIRST_CALL = """
 import sys, time
 start = time.perf_counter()
@@ -35,52 +35,52 @@ _PEAK = "import sys; from benchmarks.fresh_process import print_peak; print_peak
 
 
 def peak_mb(points: np.ndarray, model: str) -> float | None:
-    """MB (10^6 bytes) that `poli.estimate` takes at its peak, above a process that has loaded and warmed up the model and holds the
-    points: the input does not count, the ellipsoids that come back do. None where the system does not report it."""
+    """Peak memory of `poli.estimate` in MB (10^6 bytes), above a process that has warmed up the model and holds the points. The
+    input does not count, the returned ellipsoids do. None if the system does not report it."""
     with tempfile.TemporaryDirectory() as folder:
         return json.loads(_in_a_process(_PEAK, points, model, Path(folder)))
 
 
 def first_call_seconds(points: np.ndarray, model: str) -> tuple[float, float]:
-    """Of `import poli` and one `poli.estimate`: in a first process, whose cache of kernels is empty, and in a second one, which
-    finds what the first has kept. The start of Python itself does not count."""
+    """Seconds of `import poli` and one `poli.estimate`: in a process with an empty kernel cache, and in a second process that
+    uses the cache of the first. The start of Python does not count."""
     with tempfile.TemporaryDirectory() as folder:
         cold, warm = (float(_in_a_process(_FIRST_CALL, points, model, Path(folder), cache=True)) for _ in range(2))
     return cold, warm
 
 
 def _in_a_process(code: str, points: np.ndarray, model: str, folder: Path, cache: bool = False) -> str:
-    """What it prints. With `cache`, compiled kernels are kept in `folder` and found nowhere else."""
+    """Run code in a fresh process and return its output. With `cache`, `folder` is the only kernel cache."""
     np.save(folder / "points.npy", points)
-    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))  # so that it finds `benchmarks`
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))  # to find `benchmarks`
     environment = {**os.environ, "PYTHONPATH": path} | ({"NUMBA_CACHE_DIR": str(folder / "kernels")} if cache else {})
     command = [sys.executable, "-c", code, str(folder / "points.npy"), model]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+        reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise PoliError(f"a fresh process could not estimate with model {model!r}: {reason}")
     return done.stdout
 
 
 def print_peak(points_file: str, model: str) -> None:
-    """Runs in the fresh process."""
+    """Print the peak memory; runs in the fresh process."""
     points = np.load(points_file)
     poli.estimate(points[:_WARM_POINTS], model=model, warn=False)  # loads model and kernels
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # what is free already would hide what the estimate takes; glibc only
+    with contextlib.suppress(OSError, AttributeError):  # free memory would hide what the estimate takes; glibc only
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading; if that fails, ours is too high
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak; if that fails, the result is too high
     before = _resident_mb("VmRSS")
     field = poli.estimate(points, model=model, warn=False)
     after = _resident_mb("VmHWM")
-    assert len(field) == len(points)  # it is still held
+    assert len(field) == len(points)  # keeps the field alive
     print(json.dumps(None if before is None or after is None else after - before))
 
 
 def _resident_mb(row: str) -> float | None:
-    """Now (VmRSS) or at the peak so far (VmHWM). Outside Linux only peaks are known, so that the difference of two is what
-    the estimate takes above all that was needed before: not more than the truth, and perhaps less."""
+    """Resident memory in MB, now (VmRSS) or at the peak so far (VmHWM). Outside Linux only peaks are known; their difference is a
+    lower bound of what the estimate takes."""
     if _STATUS.is_file():
         for line in _STATUS.read_text().splitlines():
             if line.startswith(f"{row}:"):

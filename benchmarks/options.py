@@ -19,7 +19,7 @@ MODEL = "name of a shipped model, or path of a .safetensors file"
 
 
 def option(default: Any, text: str, *, least: int | None = None, argument: bool = False) -> Any:
-    """A field with its help. `least`: the smallest number allowed. `argument`: given by its place, without a name."""
+    """A dataclass field with a help text. `least`: the smallest value allowed. `argument`: a positional argument."""
     return field(default=default, metadata={"help": text, "least": least, "argument": argument})
 
 
@@ -29,10 +29,10 @@ class _Parser(ArgumentParser):
 
 
 def parse(experiment: ModuleType, prog: str, words: Sequence[str]) -> tuple[Any, Path, Path | None]:
-    """The experiment's `Options`, the folder for its reports, and the file for a copy of the JSON."""
+    """Parse the command line of an experiment. Returns its `Options`, the output folder, and the file for a copy of the JSON."""
     parser = _Parser(prog=prog, description=experiment.__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for tables and plots (default: results)")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file", metavar="FILE")
+    parser.add_argument("--json", type=Path, help="also write the results to this file", metavar="FILE")
     kinds = get_type_hints(experiment.Options)
     for one in fields(experiment.Options):
         if one.metadata:
@@ -78,7 +78,7 @@ def _list_of(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
     def read(text: str) -> tuple[Any, ...]:
         words = [word.strip() for word in text.split(",")]
         if kind is int and not all(word.isdecimal() for word in words):
-            raise ArgumentTypeError(f"expected whole numbers separated by commas, as 5000,10000, got {text!r}")
+            raise ArgumentTypeError(f"expected integers separated by commas, such as 5000,10000, got {text!r}")
         return tuple(kind(word) for word in words)
 
     return read

@@ -1,4 +1,4 @@
-"""One job after another on every core, each with one thread."""
+"""Run jobs in single-threaded processes."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -14,7 +14,7 @@ _Answer = TypeVar("_Answer")
 
 
 def in_processes(work: Callable[[_Item], _Answer], items: Sequence[_Item], processes: int, what: str) -> list[_Answer]:
-    """`work` of every item, in their order. After an error the jobs that wait are dropped, for the next run to take up."""
+    """Apply `work` to each item, in order. After an error, waiting jobs are dropped; the next run resumes them."""
     with ProcessPoolExecutor(min(processes, len(items)), get_context("spawn"), use_one_thread) as pool:
         jobs = [pool.submit(work, item) for item in items]
         try:

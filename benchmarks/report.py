@@ -46,17 +46,17 @@ class Table:
 
     index: Sequence[Column]
     cells: Sequence[Column] = ()
-    across: str = ""  # the field whose values become columns of their own, after `cells`
+    across: str = ""  # the field whose values become separate columns, after `cells`
     cell: Cell = ""  # what those columns show
     lowest: str = ""  # the field whose lowest value is bold among those columns
     highest: str = ""  # or whose highest value is
-    order: Sequence[Any] = ()  # the values that become columns; all of them, as they come, if not given
-    then: Sequence[tuple[str, Callable[[dict[Any, Record]], str]]] = ()  # columns made from all of a row: value -> record
+    order: Sequence[Any] = ()  # the values that become columns; default: all, in order of appearance
+    then: Sequence[tuple[str, Callable[[dict[Any, Record]], str]]] = ()  # columns computed from a whole row: value -> record
     among: Cell = ""
-    digits: int = 12  # to which values are compared
+    digits: int = 12  # for comparing values
 
     def render(self, records: Iterable[Record]) -> tuple[list[str], list[list[str]]]:
-        """The titles of the columns, and the rows."""
+        """Return the column titles and the rows."""
         groups: dict[tuple[str, ...], list[Record]] = {}
         for record in records:
             groups.setdefault(tuple(show(column.cell, record) for column in self.index), []).append(record)
@@ -93,12 +93,12 @@ class Table:
 
 
 def column_list(**cells: Cell) -> list[Column]:
-    """Columns by name; an underscore stands for a space."""
+    """Columns by name; underscores become spaces."""
     return [Column(name.replace("_", " "), cell) for name, cell in cells.items()]
 
 
 def mean_record(records: Sequence[Record]) -> Record:
-    """The means of all numbers that are not NaN; of everything else, the first."""
+    """Means of all numeric fields, ignoring NaN; the first value of other fields."""
     if len(records) == 1:
         return records[0]
     return {name: _mean([record[name] for record in records]) for name in records[0]}
@@ -111,7 +111,7 @@ def _mean(values: Sequence[Any]) -> Any:
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean of the values that are not NaN; NaN if there are none."""
+    """Mean of the values, ignoring NaN; NaN if there are none."""
     finite = [value for value in values if not math.isnan(value)]
     return float(np.mean(finite)) if finite else math.nan
 
@@ -134,7 +134,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
 
 
 class _Formatter(string.Formatter):
-    """Templates of cells: the units above are format specifications, and a missing number is a dash."""
+    """Cell templates: the units above are format specifications, and missing numbers become a dash."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -151,7 +151,7 @@ def show(cell: Cell, record: Record) -> str:
 
 @dataclass(frozen=True)
 class Plot:
-    """Records as lines or bars: one for each value of `by`, in one panel for each value of `panel`."""
+    """A plot of records as lines or bars: one per value of `by`, in one panel per value of `panel`."""
 
     x: str
     y: str
@@ -165,8 +165,8 @@ class Plot:
     dashed: Callable[[str], bool] = lambda name: False
     colors: Mapping[str, str] = field(default_factory=dict)
     ylim: tuple[float, float] | None = None
-    level: tuple[str, float] | None = None  # a horizontal line: its name, and where it lies
-    stacked: bool = False  # panels below each other
+    level: tuple[str, float] | None = None  # a horizontal line: its name and its value
+    stacked: bool = False  # stack panels vertically
 
     def draw(self, records: Sequence[Record], path: Path) -> None:
         panels = dict.fromkeys(record[self.panel] if self.panel else "" for record in records)
@@ -180,7 +180,7 @@ class Plot:
             drawn.set_title(self.title.format(panel=panel))
         figure.tight_layout()
         legends = [drawn.get_legend_handles_labels() for drawn in axes.ravel()]
-        if all(names == legends[0][1] for _, names in legends):  # one for all, below them, where it hides nothing
+        if all(names == legends[0][1] for _, names in legends):  # one legend for all, below the panels
             place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": 4 if len(panels) > 1 else 2}
             figure.legend(*legends[0], fontsize=8, frameon=False, **place)
         else:
@@ -221,18 +221,18 @@ class Plot:
 
 @dataclass(frozen=True)
 class Report:
-    name: str  # of its files: NAME.md, NAME.json, NAME.png
+    name: str  # base name of its files: NAME.md, NAME.json, NAME.png
     title: str
-    records: Sequence[Record]  # long form: one for each measurement
+    records: Sequence[Record]  # long form: one per measurement
     table: Table
     notes: Sequence[str] = ()
-    summary: Mapping[str, Any] = field(default_factory=dict)  # in the JSON file, beside the records
-    plots: Mapping[str, Plot | Callable[[Path], None]] = field(default_factory=dict)  # by the name of their file, without .png
-    shown: Sequence[Record] | None = None  # the records that are in the table, if not all are or some are means
+    summary: Mapping[str, Any] = field(default_factory=dict)  # in the JSON file, in addition to the records
+    plots: Mapping[str, Plot | Callable[[Path], None]] = field(default_factory=dict)  # by file name, without .png
+    shown: Sequence[Record] | None = None  # the records in the table, if they differ from `records`
 
     @property
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """The titles of the columns, and the rows."""
+        """Return the column titles and the rows."""
         return self.table.render(self.records if self.shown is None else self.shown)
 
 
@@ -265,7 +265,7 @@ def publish(report: Report, out: Path, json_path: Path | None = None) -> None:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: no NaN or infinity, which become null."""
+    """Convert to JSON types; NaN and infinity become null."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, Mapping):
@@ -278,12 +278,12 @@ def plain(value: Any) -> Any:
 
 
 def command_line() -> str:
-    """As it was typed."""
+    """The command line as typed."""
     return shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
 
 
 def environment() -> str:
-    """The machine and the versions that the figures depend on."""
+    """The machine and the package versions that the results depend on."""
     packages = ("numpy", "numba", "clarabel", "torch", "cvxpylayers", "open3d", "small_gicp")
     versions = []
     for package in packages:

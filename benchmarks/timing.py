@@ -1,4 +1,4 @@
-"""How contestants are timed: in turns, in one process, with the same number of threads."""
+"""Time contestants in turns, in one process, with the same number of threads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from poli.estimation.runtime import covariances
 from poli.threads import thread_count
 
 _TURNS = 3
-_UNCOUNTED = 2  # runs at the start of a turn
+_UNCOUNTED = 2  # untimed runs at the start of a turn
 
 
 @contextmanager
 def same_threads() -> Iterator[int]:
-    """Everyone gets as many threads as the library. Enter it before rivals are imported: they count cores when they are loaded.
+    """Give all contestants the library's number of threads. Enter it before importing rivals, which count cores on import.
 
-    OpenMP reads a variable. Open3D has used TBB since 0.20, which has no such setting: the process is restricted to as many cores.
+    OpenMP reads an environment variable. Open3D has used TBB since 0.20, which has no such setting: the process is restricted to
+    that many cores.
     """
     threads, variable = thread_count(), os.environ.get("OMP_NUM_THREADS")
     cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
@@ -45,7 +46,7 @@ def same_threads() -> Iterator[int]:
 
 
 def stopwatch(work: Callable[[], object]) -> Callable[[], dict[str, float]]:
-    """The whole of `work` as a measurement of one part, `total`, in milliseconds."""
+    """Wrap `work` into a measurement with one part, `total`, in milliseconds."""
 
     def measure() -> dict[str, float]:
         start = time.perf_counter()
@@ -56,10 +57,10 @@ def stopwatch(work: Callable[[], object]) -> Callable[[], dict[str, float]]:
 
 
 def medians(contestants: Mapping[str, Callable[[], dict[str, float]]], repeats: int) -> dict[str, dict[str, float]]:
-    """Milliseconds by contestant and part.
+    """Median milliseconds by contestant and part.
 
-    The contestants take turns, so that a slow moment of the machine hits them all; a turn is a burst of runs after two that do not
-    count, because the threads of the one before go on spinning for some milliseconds.
+    The contestants take turns, so that slow phases of the machine affect all; a turn is a burst of runs after two uncounted runs,
+    because the threads of the previous contestant keep spinning for a few milliseconds.
     """
     samples: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
     turns = min(_TURNS, repeats)
@@ -77,7 +78,7 @@ UPRIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))  # a sensor at the o
 
 
 def stage_times(points: np.ndarray, model: str) -> dict[str, float]:
-    """Milliseconds of each stage."""
+    """Median milliseconds of each stage."""
     network = load_model(model)
     spent = dict.fromkeys(STAGES, 0.0)
     last = time.perf_counter()

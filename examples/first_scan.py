@@ -1,12 +1,12 @@
-"""A first scan: ellipsoids by the network and by PCA, both against the truth, a denser scan, and pictures of all of it.
+"""A first scan: ellipsoids by the network and by PCA compared with the ground truth, a denser scan, and pictures.
 
     python examples/first_scan.py [FOLDER]
 
-The scan is simulated, so that nothing has to be downloaded and the truth is known. Cells begin with `# %%`: editors that know such
-cells run them one by one. Pictures go to FOLDER, `example_output` if not given.
+The scan is simulated: nothing has to be downloaded, and the ground truth is known. Cells begin with `# %%` and run one by one
+in editors that support them. Pictures are written to FOLDER (default: `example_output`).
 """
 
-# %% A 16-beam scan of a town that the network never saw. With a file of yours: scan = poli.read("scan.pcd")
+# %% A 16-beam scan of a town not used for training. For your own file: scan = poli.read("scan.pcd")
 import sys
 from pathlib import Path
 
@@ -25,32 +25,32 @@ raw = scan_of("town", SENSORS["vlp16"], seed=2_000_003)
 scan = poli.voxel_downsample(raw, VOXEL)
 print(f"{len(raw)} returns, {len(scan)} points at voxels of {VOXEL} m, fields: {', '.join(scan.fields)}")
 
-# %% One ellipsoid a point: by the network, and by the neighbors' spread
+# %% One ellipsoid per point: by the network, and by PCA of the neighbors
 fields = {"POLI": poli.estimate(scan), "PCA": poli.pca(scan, k=16)}
 
-# %% Against the truth: angles between normals, without regard to sign. Leaves and returns between two surfaces have no normal.
+# %% Compare with the truth: angles between normals, ignoring sign. Leaves and returns between two surfaces have no true normal.
 truth = true_normals(raw, VOXEL)  # (N, 3), row by row as in `scan`
 known = np.isfinite(truth[:, 0])
 for name, field in fields.items():
     cosine = np.abs(np.einsum("ij,ij->i", field.normals[known], truth[known]))
     angle = np.degrees(np.arccos(np.minimum(cosine, 1.0)))
-    print(f"{name}: normals off by {np.median(angle):.1f} degrees (median), {np.mean(angle < 10):.0%} within 10 degrees")
+    print(f"{name}: median normal error {np.median(angle):.1f} degrees, {np.mean(angle < 10):.0%} within 10 degrees")
 
-# %% How thick and how wide the surfaces seem, in meters: standard deviations along the three axes
+# %% Thickness and width of the ellipsoids, in meters: standard deviations along the three axes
 thin, _, wide = np.median(fields["POLI"].scales, axis=0)
-print(f"POLI: a median ellipsoid is {100 * thin:.1f} cm thick and {100 * wide:.0f} cm wide (one sigma)")
+print(f"POLI: the median ellipsoid is {100 * thin:.1f} cm thick and {100 * wide:.0f} cm wide (one sigma)")
 
-# %% A denser scan for programs that know nothing of ellipsoids: originals first, then samples with their parents' fields
+# %% A denser scan for programs that do not use ellipsoids: originals first, then samples with their parents' fields
 dense = poli.densify(scan.keep("ring", "time", "intensity"), per_point=7, max_sigma=2.0, voxel=0.0)
 print(f"densified: {len(scan)} points in, {len(dense)} out")
 
-# %% Pictures: colors are normals
+# %% Pictures, colored by normals
 camera = Camera(eye=(-16.0, -3.0, 9.0), target=(10.0, 1.0, -1.0), width=960, height=540, field_of_view=60.0)
 colors = normal_colors(np.nan_to_num(truth))
 pictures = {
     "points": render_points(scan.points, camera, colors, pixels=3),
     "poli": render_ellipsoids(fields["POLI"], camera, radius=2.0),
-    "pca": render_ellipsoids(fields["PCA"], camera, radius=0.5),  # as wide as its neighborhood; drawn at about the same size
+    "pca": render_ellipsoids(fields["PCA"], camera, radius=0.5),  # as wide as the neighborhoods; drawn smaller to match
     "dense": render_points(dense.points, camera, np.tile([0.3, 0.35, 0.4], (len(dense), 1)), pixels=1),
 }
 for name, picture in pictures.items():

@@ -1,9 +1,9 @@
-"""Covariances of points by a file that `poli export` wrote: the recipe to port to C++. Needs numpy, scipy and onnxruntime only.
+"""Estimate covariances with a model from `poli export`: a recipe to port to C++. Needs only numpy, scipy and onnxruntime.
 
     python examples/onnx_inference.py model.onnx points.npy out.npy
 
-points.npy is (N, 3), in meters. For a model of scans the sensor stands at the origin and z is up; if yours does not, subtract where
-it stands, in double precision, and give another `up` below. out.npy is (N, 3, 3).
+points.npy is (N, 3), in meters. Models of scans expect the sensor at the origin and z up; otherwise subtract the sensor's position,
+in double precision, and change `up` below. out.npy is (N, 3, 3).
 """
 
 import json
@@ -15,11 +15,11 @@ from scipy.spatial import cKDTree
 
 
 def leaf_order(points: np.ndarray, cell: int) -> np.ndarray:  # (N, 3) -> (N,)
-    """The points in an order in which `cell` points that follow each other are a cell, led by the one nearest to its mean.
+    """Order the points so that each `cell` consecutive points form a cell; the first of a cell is the one nearest to its mean.
 
     Points are halved along the longest side of their box (std::nth_element in C++), whole leaves of cell * cell points to the left,
-    then whole cells. So only the last cell may be smaller; every cell-th point is a thinned cloud, in dense regions and in sparse
-    ones, which a voxel grid would not give; and every cell-th of those is one again.
+    then whole cells. So only the last cell may be smaller. Every cell-th point gives a downsampled cloud that, unlike a voxel grid,
+    thins dense and sparse regions alike; every cell-th point of that is the next level.
     """
     order: list[np.ndarray] = []
     waiting = [np.arange(len(points))]
@@ -31,7 +31,7 @@ def leaf_order(points: np.ndarray, cell: int) -> np.ndarray:  # (N, 3) -> (N,)
             middle = unit * ((units + 1) // 2)
             along = points[rows, np.ptp(points[rows], axis=0).argmax()]
             halves = np.argpartition(along, middle)
-            waiting += [rows[halves[middle:]], rows[halves[:middle]]]  # the left one is taken first
+            waiting += [rows[halves[middle:]], rows[halves[:middle]]]  # the left one is processed first
         else:
             away = ((points[rows] - points[rows].mean(axis=0)) ** 2).sum(axis=1)
             order.append(np.roll(rows, -away.argmin()))
@@ -39,21 +39,21 @@ def leaf_order(points: np.ndarray, cell: int) -> np.ndarray:  # (N, 3) -> (N,)
 
 
 def in_own_axes(points: np.ndarray) -> np.ndarray:  # (N, 3), seen from their centroid -> (N, 3)
-    """Turned into the principal axes of the cloud, pointing to where points are farther out: so a turned cloud is thinned alike."""
+    """Rotate into the principal axes, oriented towards the farther points: makes the downsampling rotation invariant."""
     turned = points @ np.linalg.eigh(points.T @ points)[1]
     return turned * np.where((turned**3).sum(axis=0) < 0.0, -1.0, 1.0)
 
 
 def nearest_others(points: np.ndarray, k: int) -> np.ndarray:  # (N, 3) -> (N, k)
-    """The k nearest of every point but itself, nearest first; nanoflann or any other k-d tree does it in C++."""
+    """The k nearest neighbors of each point, excluding itself, nearest first; in C++, use nanoflann or any other k-d tree."""
     _, found = cKDTree(points).query(points, k + 1)
     others = found != np.arange(len(points))[:, None]
-    others[others.all(axis=1), -1] = False  # a point of many duplicates may not be among its own nearest
+    others[others.all(axis=1), -1] = False  # a point with many duplicates may not be among its k nearest
     return found[others].reshape(len(points), k).astype(np.int64)
 
 
 def inputs(points: np.ndarray, up: np.ndarray, contract: dict) -> dict[str, np.ndarray]:  # (N, 3), (3,)
-    """What the file asks for. Level 0 is every point, in the caller's order; each further level keeps one in `cell` of them."""
+    """The inputs of the model. Level 0 has all points in the caller's order; each further level keeps one in `cell`."""
     if len(points) < contract["least_points"]:
         sys.exit(f"{len(points)} points; this model needs at least {contract['least_points']}")
     if contract["origin"] == "sensor":
@@ -69,13 +69,13 @@ def inputs(points: np.ndarray, up: np.ndarray, contract: dict) -> dict[str, np.n
             feeds[f"lead{level}"] = np.empty(len(order), np.int64)
             feeds[f"lead{level}"][order] = np.arange(len(order)) // contract["cell"]
             points = points[feeds[f"centers{level}"]]
-            order = np.arange(len(points))  # from here on, points stand in leaf order
+            order = np.arange(len(points))  # from here on, points are in leaf order
         feeds[f"near{level}"] = nearest_others(points, k)
     return feeds
 
 
 def main(model: str, source: str, out: str) -> None:
-    # The first of these that this onnxruntime has: with onnxruntime-gpu, CUDA.
+    # Use the first provider that this onnxruntime has: CUDA with onnxruntime-gpu.
     known = onnxruntime.get_available_providers()
     session = onnxruntime.InferenceSession(
         model, providers=[p for p in ("CUDAExecutionProvider", "CPUExecutionProvider") if p in known]

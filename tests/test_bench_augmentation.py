@@ -141,7 +141,7 @@ def test_thinning_keeps_every_so_manieth_ring(sensor, count):
 def test_what_cannot_be_is_refused(bench):
     with pytest.raises(InputError, match="divisor"):
         thin_rings(np.ones((3, 3)), "hdl32e", 7)
-    with pytest.raises(InputError, match="rings are known of"):
+    with pytest.raises(InputError, match="rings are known for"):
         ring_elevations("vlp16")
     with pytest.raises(InputError, match="choose from KISS-ICP"):
         replace(bench, systems=("LOAM",))

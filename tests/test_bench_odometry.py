@@ -219,7 +219,7 @@ def test_losses_under_pose_noise_are_judged_by_odometry_and_normals(bench, tmp_p
 
     config = TrainConfig(scans=ScanConfig())
     assert pose_noise.configured(config, "tqc").loss.kind == "tqc"
-    with pytest.raises(InputError, match=r"noise\.toml: not a configuration of scans"):
+    with pytest.raises(InputError, match=r"noise\.toml: not a configuration for scans"):
         next(pose_noise.run(pose_noise.Options(config=ROOT / "configs" / "noise.toml")))
     monkeypatch.setattr(pose_noise, "_SENSOR", bench.sensors[0])
     monkeypatch.setattr(pose_noise, "held_out_pairs", lambda _sensors, _spots: [])

@@ -90,7 +90,7 @@ def test_real_clouds_are_merged_where_one_scan_is_too_small(real, tmp_path):
     assert "large, 2 scans merged by their poses (600 returns)" in two.source
     assert one.points[:, 0].mean() == pytest.approx(10.0, abs=0.3)
     assert two.points[:, 0].mean() == pytest.approx(11.5, abs=0.3)  # the second scan stands where the first has it
-    with pytest.raises(InputError, match="601 points wanted of sequence large, 600 found"):
+    with pytest.raises(InputError, match=r"601 points .*sequence large.* 600"):
         real_cloud(real, 601)
     with pytest.raises(FormatError, match="no scans"):
         real_cloud(tmp_path, 10)

@@ -53,7 +53,7 @@ def test_every_experiment_explains_its_options(name, capsys):
         (["certificate", "--problem"], "argument --problems: expected one argument"),
         (["certificate", "--milk", "2"], "unrecognized arguments: --milk 2; `python -m benchmarks certificate --help`"),
         (["adapt"], "required: --real"),
-        (["runtime", "--sizes", "few"], "argument --sizes: expected whole numbers separated by commas"),
+        (["runtime", "--sizes", "few"], "argument --sizes: expected integers separated by commas"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(words, said, monkeypatch, capsys):

@@ -277,7 +277,7 @@ def test_ctrl_c_leaves_only_whole_scans_of_a_dense_tree(tmp_path):
     code, said = interrupt(["densify", "kitti", "dense", "--workers", "2"], tmp_path, begun)
     assert code == 130
     assert said[-1].startswith("poli: interrupted after ")
-    assert said[-1].endswith("of 400 scans; start it again to go on")
+    assert said[-1].endswith("of 400 scans; run it again to resume")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dense", "kitti"]
     sizes = [len(poli.read(path)) for path in dense.glob("sequences/00/velodyne/*")]
     assert 2 < len(sizes) < 400

@@ -156,7 +156,7 @@ def test_an_interrupted_run_leaves_whole_files_only(tmp_path):
 def test_a_folder_that_cannot_be_written_is_found_out_at_once(tmp_path):
     (tmp_path / "taken").write_text("")
     for out in (tmp_path / "taken", tmp_path / "taken" / "below"):
-        with pytest.raises(FormatError, match=r"cannot be made: .*give another folder"):
+        with pytest.raises(FormatError, match=r"cannot be created: .*give another folder"):
             run_demo(out, lambda *_: pytest.fail("it began to work"))
     (tmp_path / "blocked" / "scan.ply").mkdir(parents=True)
     with pytest.raises(FormatError, match=r"scan\.ply: this is a folder"):

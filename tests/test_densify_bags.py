@@ -172,10 +172,10 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, kind):
     assert len(list((unfinished / "parts").glob("*.part"))) == 5
     (unfinished / "parts" / "00000002.part").write_bytes(b"damaged by a power cut")
     said = run(path, out, "--voxel", 0)
-    assert "12 of 12 scans, 4 of them done before" in said
+    assert "12 of 12 scans, 4 already done" in said
     assert bytes_of(out) == bytes_of(whole)
     assert not unfinished.exists()
-    assert "is there already, and left as it is" in run(path, out, "--voxel", 0)
+    assert "already exists and was left unchanged; use --overwrite" in run(path, out, "--voxel", 0)
     run(path, out, "--voxel", 0, "--per-point", 1, "--overwrite")
     assert len(poli.dataset("bag", out)[0]) == 120
 

@@ -73,7 +73,7 @@ def test_kitti(tmp_path):
     source, out = kitti(tmp_path / "kitti"), tmp_path / "dense"
     said = run(source, out, "--voxel", 0)
     assert "3 of 3 scans" in said
-    assert "points: 180 in, 1440 out, 8.00 times as many" in said
+    assert "points: 180 in, 1440 out, 8.00 times" in said
     check_scans(poli.dataset("kitti", source), poli.dataset("kitti", out))
     before, after = tree_bytes(source), tree_bytes(out)
     assert before.keys() == after.keys()
@@ -226,10 +226,10 @@ def test_a_bin_folder_keeps_the_layout_that_its_values_have(tmp_path):
 
 def test_scans_that_got_nothing_are_told_once(tmp_path):
     source = kitti(tmp_path / "kitti")
-    with pytest.warns(UserWarning, match=r"^3 of 3 scans are as they were\. The first: no points were added: ") as caught:
+    with pytest.warns(UserWarning, match=r"^3 of 3 scans are unchanged\. The first: ") as caught:
         said = run(source, tmp_path / "dense", "--voxel", 100)
     assert len(caught) == 1
-    assert "points: 180 in, 180 out, 1.00 times as many" in said
+    assert "points: 180 in, 180 out, 1.00 times" in said
 
 
 def test_a_run_that_was_stopped_goes_on_and_says_so(tmp_path):
@@ -242,10 +242,10 @@ def test_a_run_that_was_stopped_goes_on_and_says_so(tmp_path):
         steps.close()  # what Ctrl-C does
     first = next((out / "sequences/07/velodyne").iterdir())
     made = first.stat().st_mtime_ns
-    assert "3 of 3 scans, 1 of them done before" in run(source, out, "--voxel", 0)
+    assert "3 of 3 scans, 1 already done" in run(source, out, "--voxel", 0)
     assert first.stat().st_mtime_ns == made
     assert tree_bytes(out) == tree_bytes(whole)
-    assert "3 of them done before" in run(source, out, "--voxel", 0)
+    assert "3 already done" in run(source, out, "--voxel", 0)
     with pytest.raises(FormatError, match=r"was written with other settings \(per_point, voxel\); .* pass --overwrite to"):
         run(source, out, "--per-point", 3)
     run(source, out, "--per-point", 3, "--voxel", 0, "--overwrite")
@@ -258,7 +258,7 @@ def test_interrupts_end_between_scans(tmp_path, monkeypatch):
     source, out = kitti(tmp_path / "kitti"), tmp_path / "dense"
     work = trees.densify_file
     monkeypatch.setattr(trees, "densify_file", lambda *a, **k: os.kill(os.getpid(), signal.SIGTERM) or work(*a, **k))
-    assert "interrupted after 1 of 3 scans; start it again to go on" in run(source, out, "--workers", 1, code=128 + signal.SIGTERM)
+    assert "interrupted after 1 of 3 scans; run it again to resume" in run(source, out, "--workers", 1, code=128 + signal.SIGTERM)
 
 
 def test_two_processes_write_the_same_bytes_and_name_the_same_troubles(tmp_path, two_processes):
@@ -292,12 +292,12 @@ def test_bad_input(tmp_path):
         ((source, tmp_path / "b", "--dataset", "tum"), InputError, "--dataset tum: expected auto"),
         ((source, tmp_path / "b", "--dataset", "poli"), FormatError, r"no dataset\.json"),
         ((source, tmp_path / "b", "--dataset", "mulran"), FormatError, "no scans found in this mulran tree"),
-        ((source, tmp_path / "b", "--topic", "/p"), InputError, "--topic /p: .* leave it out"),
-        ((source, tmp_path / "b", "--sensor", "avia"), InputError, "--sensor avia: .* leave it out"),
+        ((source, tmp_path / "b", "--topic", "/p"), InputError, "--topic /p: .* remove it"),
+        ((source, tmp_path / "b", "--sensor", "avia"), InputError, "--sensor avia: .* remove it"),
         (
             (scan.parent / "full", tmp_path / "b", "--dataset", "folder", "--sequence", "07"),
             InputError,
-            "--sequence 07: .* leave it out",
+            "--sequence 07: .* remove it",
         ),
         ((source, tmp_path / "b", "--model", "teapot"), InputError, "model is 'teapot'"),
     ]:

@@ -21,7 +21,7 @@ def run(name: str, out: Path) -> str:
 
 def test_first_scan(tmp_path):
     text = run("first_scan", tmp_path / "out")
-    errors = {line.split(":")[0]: float(line.split()[4]) for line in text.splitlines() if "normals off by" in line}
+    errors = {line.split(":")[0]: float(line.split()[4]) for line in text.splitlines() if "normal error" in line}
     assert errors["POLI"] < errors["PCA"]
     pictures = {name: read_picture(tmp_path / "out" / f"first_scan_{name}.png") for name in ("points", "poli", "pca", "dense")}
     assert min(map(drawn_share, pictures.values())) > 0.01

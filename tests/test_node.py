@@ -82,7 +82,7 @@ def test_what_cannot_be_densified_passes(node):
     damaged.data = damaged.data[:100]
     node.heard(damaged)
     assert node.published[-1] is damaged
-    assert "passed on" in node.said[-1]
+    assert "published unchanged" in node.said[-1]
 
 
 def test_without_ros_it_says_what_to_do(monkeypatch):

@@ -85,12 +85,12 @@ def test_a_route_too_short_gives_as_many_scans_as_it_has_room_for(tmp_path):
     slow = tmp_path / "slow.txt"
     slow.write_text("# steps 8\n# rate 0.1\n-10\n")
     drives = simulated_sequences((str(slow),), ("bridge",), 9, keep=tmp_path)
-    with pytest.warns(UserWarning, match="bridge slow: the route has room for 3 of 9 scans"):
+    with pytest.warns(UserWarning, match=r"bridge slow: .* 3 of 9 scans"):
         assert len(next(drives)) == 3
 
 
 def test_wrong_questions_are_answered_with_the_remedy(tmp_path):
-    with pytest.raises(InputError, match="two scans or more"):
+    with pytest.raises(InputError, match="at least two scans"):
         simulated_sequences(count=1, keep=tmp_path)
     with pytest.raises(InputError, match="'atlantis' is not held out; choose from bridge"):
         simulated_sequences(places=("atlantis",), keep=tmp_path)

@@ -26,8 +26,8 @@ def test_an_empty_scan_is_predicted_and_reported(tmp_path, drive, sweeps, open_a
     assert "warning: scan 4 predicted: only 0 points remain of 0 returns" in result.output
     assert read_steps(tmp_path / "run")[4]["fit"] == ""
     assert summary["evaluation"]["ape_origin"]["count"] == COUNT
-    assert "left out of the data: 0.bin: no pose within 0.001 s" in result.output
-    assert "and 2 more (7 in all" in result.output
+    assert "skipped in the data: 0.bin: no pose within 0.001 s" in result.output
+    assert "and 2 more (7 in total" in result.output
     assert len(json.loads((tmp_path / "run" / "config.json").read_text())["data"]["skipped"]) == 7
 
 
@@ -41,10 +41,10 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
         (["--sequence", "00", "--option", "sequence=1"], InputError, "given twice"),
         ([], InputError, "00, 01; pass --sequence"),
         (["--dataset", "moon"], InputError, "unknown dataset 'moon'"),
-        (["--sequence", "00", "--first", 2], InputError, "has 2 scans, the last is number 1"),
+        (["--sequence", "00", "--first", 2], InputError, "has 2 scans; the last index is 1"),
         (["--sequence", "00", "--model", "no"], InputError, "expected one of lidar"),
         (["--sequence", "00", "--model", "no.safetensors"], FormatError, "no such model file"),
-        (["--sequence", "00", "--against", "scan", "--save-map"], InputError, "leave one of the two out"),
+        (["--sequence", "00", "--against", "scan", "--save-map"], InputError, "remove one of the two"),
         (["--sequence", "00", "--min-range", 130], InputError, "min_range is 130"),
     ]:
         result = run("data", *arguments, code=1)
@@ -123,5 +123,5 @@ def test_without_matplotlib_the_run_is_whole_and_the_extra_is_named(tmp_path, sw
     open_as_memory(Scans(sweeps[:2]))
     result, summary = in_memory(tmp_path, "--model", "pca")
     assert "pip install matplotlib" in result.output
-    assert result.output.rstrip().splitlines()[-1].startswith("look at it: poli view ")
+    assert result.output.rstrip().splitlines()[-1].startswith("view it: poli view ")
     assert summary["scans_done"] == 2

@@ -39,7 +39,7 @@ def test_normal_errors():
     assert errors.median == pytest.approx(7.0)
     assert errors.close == 0.75
     assert errors.count == 4
-    with pytest.raises(InputError, match="row by row"):
+    with pytest.raises(InputError, match=r"shape \(N, 3\)"):
         normal_errors(up(3), up(4))
 
 
@@ -59,7 +59,7 @@ def test_an_empty_band_has_no_errors_but_no_figures_either():
     assert far.count == 0
     assert np.isnan([far.rmse, far.median, far.close]).all()
     assert AngleErrors.of(np.empty(0)).count == 0
-    with pytest.raises(InputError, match="one for each normal"):
+    with pytest.raises(InputError, match="one per normal"):
         normal_errors_by_band(up(3), up(3), np.zeros(2))
 
 

@@ -88,7 +88,7 @@ def test_a_simulated_scan_beside_pca_and_the_truth(tmp_path, drive):
     data = data_of(tmp_path / "a.html")
     assert [panel["name"] for panel in data["panels"]] == ["Scan", "PCA", "POLI", "Truth"]
     assert (data["color"], data["theme"], data["sigma"]) == ("height", "light", 1.0)
-    off = [float(re.search(r"off by ([\d.]+)°", data["panels"][i]["caption"])[1]) for i in (1, 2)]
+    off = [float(re.search(r"normal error ([\d.]+)°", data["panels"][i]["caption"])[1]) for i in (1, 2)]
     assert 0.0 < min(off) < 45.0
     assert data["panels"][1]["sigmaScale"] < 1.0
     assert data["panels"][3]["ellipsoids"]["directionsOnly"]
@@ -147,10 +147,10 @@ def test_odometry_without_a_map_or_without_its_scans(tmp_path, folder):
     config["data"]["path"] = str(tmp_path / "gone")
     (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     text = view(tmp_path / "run", "--out", tmp_path / "a.html")
-    assert "only the way is shown" in text
+    assert "showing only the path" in text
     assert "gone" in text
     (panel,) = data_of(tmp_path / "a.html")["panels"]
-    assert panel["name"] == "Way"
+    assert panel["name"] == "Path"
     assert panel["ellipsoids"] is None
 
 
@@ -163,7 +163,7 @@ def test_the_browser_is_opened_if_asked_for(tmp_path, monkeypatch, field):
     view(tmp_path / "f.npz", "--out", tmp_path / "a.html", "--open")
     assert asked == [(tmp_path / "a.html").as_uri()]
     monkeypatch.setattr(webbrowser, "open", lambda url: False)
-    assert "by hand" in view(tmp_path / "f.npz", "--out", tmp_path / "a.html", "--open")
+    assert "manually" in view(tmp_path / "f.npz", "--out", tmp_path / "a.html", "--open")
 
 
 # --- pictures and recordings
@@ -273,13 +273,13 @@ def test_wrong_inputs_are_named(tmp_path, monkeypatch, folder, field):
     scan = folder / "scans" / "0.pcd"
     for arguments, message in (
         (["gone.pcd"], "gone.pcd: no such file or folder"),
-        (["notes.md"], "neither a scan nor an ellipsoid file"),
+        (["notes.md"], "notes.md: not a known ending"),
         (["empty"], "the folder is empty"),
-        (["f.npz"], "f.html: exists already and is no page of poli's"),
+        (["f.npz"], "f.html: already exists.*--out"),
         ([scan, "--out", "a.txt"], "--out a.txt: write a page as .html"),
         ([scan, "--png", "a.jpg"], "--png a.jpg"),
-        ([scan, "--png", "a.png", "--open"], "--open: it opens a page"),
-        ([scan, "--compare", "--model", "pca"], "--compare adds PCA beside a network"),
+        ([scan, "--png", "a.png", "--open"], "--open: no page is written"),
+        ([scan, "--compare", "--model", "pca"], "--compare: .*PCA.*--model"),
         ([scan, "--model", "nothing"], "expected one of lidar, objects"),
         (["f.npz", "--compare", "--out", "a.html"], "holds ellipsoids, not a scan"),
         ([folder / "drive", "--compare"], "only one scan can be compared"),

@@ -1,1 +1,1 @@
-"""What the experiments run on."""
+"""Input data of the experiments."""

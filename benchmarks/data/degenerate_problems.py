@@ -1,7 +1,7 @@
-"""Pose problems whose data leave the pose open, by kind, and sound ones beside them.
+"""Degenerate pose problems by kind, whose data do not determine the pose, and sound ones for comparison.
 
-Each kind is a function of a generator and makes one random problem (source, target, weights), turned and shifted at random.
-`nudged` moves a degenerate problem a little way off, to where a pose is determined in principle.
+Each kind is a function of a random generator that returns one problem (source, target, weights), rotated and shifted at random.
+`nudged` perturbs a degenerate problem slightly, so that the pose is determined in principle.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GOLDEN = (1 + np.sqrt(5)) / 2
 
 
 def _signs(*patterns: tuple[float, float, float]) -> np.ndarray:
-    """All vertices that the patterns make with every choice of signs and every cyclic order."""
+    """All vertices given by the patterns, with every choice of signs and every cyclic order."""
     found = {
         tuple(np.roll(np.array(p) * s, turn))
         for p in patterns
@@ -39,7 +39,7 @@ _SOLIDS = (
 
 
 def _moved(rng: np.random.Generator, source: np.ndarray, target: np.ndarray, weights: np.ndarray, far: float = 0.0) -> Problem:
-    """In other units, turned as often as not (rounding likes axes), shifted by up to `far` times its size."""
+    """Scale the problem, rotate it half of the time (rounding favors axes), and shift it by up to `far` times its size."""
     scale = 10.0 ** rng.uniform(-3, 3)
     A, B = random_rotations(rng, 2) if rng.random() < 0.5 else (_EYE, _EYE)
     shift = scale * 10.0 ** rng.uniform(0, np.log10(far), 2) if far else np.zeros(2)
@@ -66,7 +66,7 @@ def solids(rng: np.random.Generator, far: float = 0.0) -> Problem:
 
 
 def prisms(rng: np.random.Generator) -> Problem:
-    """Tall ones: their two equal spreads are the smallest, so a mirror image leaves the turn in their plane open."""
+    """Tall prisms: their two equal spreads are the smallest, so a mirror image leaves the rotation in their plane undetermined."""
     corners = int(rng.integers(3, 12))
     angles = 2 * np.pi * np.arange(corners) / corners
     base = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -113,7 +113,7 @@ def sphere_planes(rng: np.random.Generator) -> Problem:
 
 
 def revolution_planes(rng: np.random.Generator) -> Problem:
-    """Points of a surface of revolution and its normals: nothing holds the turn about its axis."""
+    """Points and normals of a surface of revolution: the rotation about its axis is unconstrained."""
     count = int(rng.integers(10, 80))
     height, angle = rng.uniform(-1, 1, count), rng.uniform(0, 2 * np.pi, count)
     bend, width = rng.uniform(-0.8, 0.8), rng.uniform(0.5, 1.0)
@@ -133,7 +133,7 @@ def cylinder_planes(rng: np.random.Generator) -> Problem:
 
 
 def corridor(rng: np.random.Generator) -> Problem:
-    """Two pairs of parallel walls: nothing holds the way along them."""
+    """Two pairs of parallel walls: translation along them is unconstrained."""
     count = int(rng.integers(12, 100))
     normals = np.array([[0.0, 1, 0], [0, 0, 1]])[rng.integers(0, 2, count)]
     points = rng.uniform(-1, 1, (count, 3)) * [10, 1, 1]
@@ -147,7 +147,7 @@ def one_plane(rng: np.random.Generator) -> Problem:
 
 
 def screw_planes(rng: np.random.Generator) -> Problem:
-    """Normals across the field of a screw, w x p + h w: a surface that slides along itself as a bolt does in its nut."""
+    """Normals orthogonal to a screw motion, w x p + h w: a surface that slides along itself like a bolt in its nut."""
     count, pitch = int(rng.integers(10, 80)), rng.uniform(0.1, 2.0)
     points = rng.standard_normal((count, 3))
     way = np.cross([0.0, 0, 1], points) + [0, 0, pitch]
@@ -167,21 +167,21 @@ def targets_on_a_line(rng: np.random.Generator) -> Problem:
 
 
 def two_places(rng: np.random.Generator) -> Problem:
-    """Many matches, but all of two points."""
+    """Many matches, but only of two distinct points."""
     count = int(rng.integers(4, 60))
     which = np.arange(count) % 2
     return _moved(rng, rng.standard_normal((2, 3))[which], rng.standard_normal((2, 3))[which], _identity(count))
 
 
 def unrelated(rng: np.random.Generator) -> Problem:
-    """Targets that have nothing to do with the source: the sum of q p' is zero, and every rotation is as good."""
+    """Targets unrelated to the source: the sum of q p' is zero, and all rotations are equally good."""
     count = int(rng.integers(8, 60))
     basis = np.linalg.qr(np.column_stack([np.ones(count), rng.standard_normal((count, 6))]))[0][:, 1:] * np.sqrt(count)
     return _moved(rng, basis[:, :3], basis[:, 3:] * rng.uniform(0.1, 1.0), _identity(count))
 
 
 def mirrored_twins(rng: np.random.Generator) -> Problem:
-    """A mirror image with equal smallest spreads under general position: only one turn is open."""
+    """A mirror image with equal smallest spreads in general position: only one rotation is undetermined."""
     cloud = _whitened(rng, int(rng.integers(6, 60))) * [1.0, 1.0, rng.uniform(1.1, 3.0)]
     return _moved(rng, cloud, cloud * [1.0, -1.0, 1.0], _identity(len(cloud)))
 
@@ -193,13 +193,13 @@ def half_turns(rng: np.random.Generator) -> Problem:
 
 
 def one_line_each(rng: np.random.Generator) -> Problem:
-    """Point-to-line weights whose lines are parallel: nothing holds the way along them."""
+    """Point-to-line weights with parallel lines: translation along them is unconstrained."""
     cloud = rng.standard_normal((int(rng.integers(5, 60)), 3))
     return _moved(rng, cloud, cloud, np.tile(np.diag([1.0, 1.0, 0.0]), (len(cloud), 1, 1)))
 
 
 def hinge(rng: np.random.Generator) -> Problem:
-    """Full weights on points of one axis, weights along the axis alone elsewhere: a door on its hinge."""
+    """Full weights for points on one axis, weights only along the axis elsewhere: a door on its hinge."""
     count = int(rng.integers(6, 60))
     points = rng.standard_normal((count, 3)) * [1, 1, 1]
     on_axis = np.arange(count) < 3
@@ -236,7 +236,7 @@ DEGENERATE: dict[str, Callable[[np.random.Generator], Problem]] = {
 
 
 def nudged(rng: np.random.Generator, problem: Problem, by: float) -> Problem:
-    """Every point and every weight off by `by`, relative to the size of the cloud and of the weight."""
+    """Perturb each point and weight by `by`, relative to the size of the cloud and of the weight."""
     source, target, weights = problem
     size = np.sqrt(((source - source.mean(axis=0)) ** 2).sum(axis=1).mean()) or 1.0
     factor = np.eye(3) + by * rng.standard_normal((len(weights), 3, 3))
@@ -249,7 +249,7 @@ def nudged(rng: np.random.Generator, problem: Problem, by: float) -> Problem:
 
 
 def sound(rng: np.random.Generator) -> Problem:
-    """From a few matches to many, weights of condition 1 to 1e4, noise of 0.1 to 10 sigma; some by planes, some far away."""
+    """A sound problem: few to many matches, weights of condition 1 to 1e4, noise of 0.1 to 10 sigma; some planar, some far away."""
     kind = rng.integers(4)
     if kind == 0:
         made = hostile_problem(rng)

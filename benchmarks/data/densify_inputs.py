@@ -1,4 +1,4 @@
-"""A drive as what `poli densify` takes: a folder of .bin files, and an mcap bag."""
+"""Write a drive as input of `poli densify`: a folder of .bin files, and an mcap bag."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from poli.scan import Scan
 
 _CLOUD = "sensor_msgs/msg/PointCloud2"
 _FLOAT32 = 7  # a type of PointField
-_PERIOD = 100_000_000  # nanoseconds from scan to scan
+_PERIOD = 100_000_000  # nanoseconds between scans
 
 
 @dataclass(frozen=True)
 class Scans:
-    """What is densified."""
+    """The scans to densify."""
 
     name: str
     clouds: list[np.ndarray]  # each (N, 3), float32
@@ -34,7 +34,7 @@ def simulated(sensor: str, place: str, count: int, keep: Path) -> Scans:
 
 
 def recorded(path: Path, count: int) -> Scans:
-    """The first `count` scans of whatever dataset lies there."""
+    """The first `count` scans of the dataset at `path`."""
     found = dataset("auto", path)
     return Scans(found.name, [scan.points.astype(np.float32) for scan in islice(found, count)])
 
@@ -47,7 +47,7 @@ def write_bins(clouds: Sequence[np.ndarray], folder: Path) -> Path:
 
 
 def write_mcap(clouds: Sequence[np.ndarray], folder: Path) -> Path:
-    """A ROS 2 bag with the same records: x, y, z and intensity as float32."""
+    """Write a ROS 2 bag with the same records: x, y, z and intensity as float32."""
     try:
         from rosbags.rosbag2 import StoragePlugin, Writer
         from rosbags.typesys import Stores, get_typestore

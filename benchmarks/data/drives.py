@@ -1,4 +1,4 @@
-"""Raw scans with true poses to judge odometry on: drives through worlds that no model was trained on, and real sequences."""
+"""Raw scans with true poses to evaluate odometry: drives through held-out worlds, and real sequences."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from poli.threads import thread_count, use_one_thread
 from poli.voxels import voxel_downsample
 
 _SIMULATED_VOXELS = (0.5, 1.0)  # meters
-# The sizes at which the paper judges these sensors; drives of other sensors, and real ones, name their own.
+# Voxel sizes used in the paper for these sensors; other sensors and real sequences define their own.
 VOXELS = {"vlp16": (0.2, 0.5, 1.0), "os2_128": (1.0, 1.5, 2.0)}  # meters
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedDrive:
-    """Consecutive scans of one sensor, deskewed, and where it was at each of them."""
+    """Consecutive deskewed scans of one sensor, and their poses."""
 
     name: str  # "town vlp16", "kitti_raw_0013, 16 beams"
     place: str
     sensor: str
-    scans: list[np.ndarray]  # each (N, 3), in the sensor's frame; float32, as sensors and files have them
+    scans: list[np.ndarray]  # each (N, 3), float32, in the sensor frame
     poses: np.ndarray  # (M, 4, 4) T_world_sensor
-    rate: float  # scans a second
-    voxels: tuple[float, ...]  # meters: the sizes that it is judged at
+    rate: float  # scans per second
+    voxels: tuple[float, ...]  # meters: voxel sizes to evaluate
 
     def __len__(self) -> int:
         return len(self.scans)
@@ -49,14 +49,14 @@ class RecordedDrive:
 
 @dataclass(frozen=True)
 class RealSequence:
-    """A folder of KITTI's layout, and how it is judged."""
+    """A sequence in KITTI layout, and how to evaluate it."""
 
     sequence: str
     sensor: str
-    rate: float  # hertz: the sensor's own, since the times of cut-out sequences are not always those of the sensor
+    rate: float  # hertz, of the sensor: the times of extracted sequences are not always those of the sensor
     voxels: tuple[float, ...]  # meters
-    beams: int | None = None  # that the sensor is thinned to; None: all that there are
-    nearest: float = 0.0  # meters; returns within are the car itself
+    beams: int | None = None  # thin the sensor to this many; None: keep all
+    nearest: float = 0.0  # meters; nearer returns are the car itself
 
     @property
     def name(self) -> str:
@@ -73,25 +73,25 @@ REAL_SEQUENCES = (
 
 
 def real_sequences(root: Path, chosen: Sequence[RealSequence] = REAL_SEQUENCES) -> Iterator[RecordedDrive]:
-    """Those of `chosen` under `root`, which is laid out as KITTI odometry; scans are read when their drive's turn comes."""
+    """Yield those of `chosen` found under `root`, in KITTI odometry layout; the scans of a drive are read when it is reached."""
     opened = [(real, _open_real(root, real)) for real in chosen]
     return (_read_real(real, sequence) for real, sequence in opened)
 
 
 def simulated_sequences(
-    sensors: Sequence[str] = ("vlp16", "os2_128"),  # names, or files of beams as `find_sensor` reads them
+    sensors: Sequence[str] = ("vlp16", "os2_128"),  # names, or beam files for `find_sensor`
     places: Sequence[str] = PLACES,
     count: int = 121,
     *,
     keep: Path,
 ) -> Iterator[RecordedDrive]:
-    """`count` scans at 8 m/s through the middle of each place's route, or as many as there is room for, with a warning.
+    """Record `count` scans at 8 m/s in the middle of each place's route; fewer, with a warning, if the route is too short.
 
-    They are recorded into the folder `keep`, one process per core, and read from there the next time; a recording of another
-    length, sensor or ride is made again. Changes to the simulator are not noticed: delete the recordings after one.
+    Recordings are written to the folder `keep`, with one process per core, and read from there the next time; those of another
+    length, sensor or ride are replaced. Changes of the simulator are not detected: delete the recordings after one.
     """
     if count < 2:
-        raise InputError(f"count is {count}; odometry needs two scans or more")
+        raise InputError(f"count is {count}; odometry needs at least two scans")
     strange = [place for place in places if place not in PLACES]
     if strange:
         raise InputError(f"places: {strange[0]!r} is not held out; choose from {', '.join(PLACES)}")
@@ -111,7 +111,7 @@ class _Recording:
     keep: Path
     place: str
     sensor: str
-    count: int  # of scans that were asked for; a short route has fewer
+    count: int  # requested scans; a short route has fewer
 
     @property
     def name(self) -> str:
@@ -123,11 +123,11 @@ class _Recording:
 
     @property
     def number(self) -> int:
-        return PLACES.index(self.place)  # whichever places are asked for, so that a recording serves all who ask for its place
+        return PLACES.index(self.place)  # independent of the requested places, so that recordings are reusable
 
     @property
     def about(self) -> dict[str, Any]:
-        """All that decides what is recorded, as JSON gives it back."""
+        """Everything the recording depends on, in JSON types."""
         seed, sensor = HELD_OUT_SEEDS + self.number, asdict(find_sensor(self.sensor))
         ride = {"ride": asdict(Ride()), "starts": "so that the drive is in the middle of the route", "deskewed": True}
         return json.loads(json.dumps({"place": self.place, "seed": seed, "sensor": sensor, "count": self.count, **ride}))
@@ -143,25 +143,25 @@ class _Recording:
         duration = Trajectory(world.place.route, ride, self.number).duration
         count = min(self.count, int(duration * sensor.rate))
         start = 0.5 * ride.speed * (duration - count / sensor.rate)
-        # A millimeter less, or rounding could leave no room for the last scan.
+        # A millimeter less, or rounding could drop the last scan.
         drive = Drive(world, sensor, replace(ride, start=max(0.0, start - 1e-3)), count, seed=self.number)
-        if (self.folder / MANIFEST).is_file():  # of other scans; what is no recording is left for `write_folder` to refuse
+        if (self.folder / MANIFEST).is_file():  # an outdated recording; `write_folder` rejects any other folder
             shutil.rmtree(self.folder)
         write_folder(self.folder, self.name, (scan.keep() for scan in drive), drive.poses, about=self.about)
 
     def read(self) -> RecordedDrive:
         recorded = self.found()
         if recorded is None or recorded.poses is None:
-            raise InputError(f"{self.folder}: the recording was changed while it was in use; ask for the sequences again")
+            raise InputError(f"{self.folder}: the recording was changed while in use; run the benchmark again")
         if len(recorded) < self.count:
-            warnings.warn(f"{self.name}: the route has room for {len(recorded)} of {self.count} scans", stacklevel=2)
+            warnings.warn(f"{self.name}: the route is long enough for only {len(recorded)} of {self.count} scans", stacklevel=2)
         scans = [scan.points for scan in recorded]
         sensor = Path(self.sensor).stem
         return RecordedDrive(self.name, self.place, sensor, scans, recorded.poses, find_sensor(self.sensor).rate, _SIMULATED_VOXELS)
 
 
 def _record(recordings: Sequence[_Recording]) -> None:
-    """All of one place, which is built once."""
+    """Record all drives of one place, building its world once."""
     world = World(make_place(recordings[0].place, HELD_OUT_SEEDS + recordings[0].number))
     for recording in recordings:
         recording.make(world)
@@ -170,7 +170,7 @@ def _record(recordings: Sequence[_Recording]) -> None:
 def _open_real(root: Path, real: RealSequence) -> Dataset:
     sequence = dataset("kitti", root, sequence=real.sequence, min_range=real.nearest)
     if sequence.poses is None or len(sequence) < 2:
-        raise InputError(f"{root}: {real.sequence} has {len(sequence)} scans and needs two, and a file poses/{real.sequence}.txt")
+        raise InputError(f"{root}: {real.sequence} has {len(sequence)} scans; it needs two and a file poses/{real.sequence}.txt")
     return sequence
 
 
@@ -207,8 +207,8 @@ DriveSource = SimulatedDrive | RealDrive
 
 
 class ThinnedScans(dict[float, list[np.ndarray]]):
-    """A drive's scans by voxel size, made when asked for. Voxels of voxels are the same voxels, so that a rival does the same with
-    these as with the raw scans, only sooner."""
+    """A drive's scans by voxel size, computed on demand. Downsampling twice with the same voxels changes nothing, so rivals give
+    the same results on these as on the raw scans, only faster."""
 
     def __init__(self, drive: RecordedDrive) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Pairs of scans in worlds that no model was trained on, with the truth beside them."""
+"""Pairs of scans in held-out worlds, with ground truth."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from poli.voxels import voxel_downsample
 
 PLACES = ("bridge", "riverside", "roundabout", "town", "campus", "apartments")
 _KEPT = ("normal", "label", "mixed")
-# What can be seen from a spot: dense and exact.
+# A dense, noise-free sensor that samples the surface visible from a spot.
 _SURVEY = Sensor(
     tuple(float(e) for e in np.linspace(-30.0, 18.0, 120)), 1200, max_range=60.0, noise=0.0, divergence=0.0, dropout=0.0
 )
-_SURVEY_VOXEL = 0.25  # meters, so that near surfaces do not count for more than far ones
+_SURVEY_VOXEL = 0.25  # meters, so that near and far surfaces count equally
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Two consecutive scans of a sensor in a world, and the surface that could be seen from the first."""
+    """Two consecutive scans of a sensor in a world, and the surface visible from the first."""
 
     place: str
     sensor: str
@@ -41,7 +41,7 @@ class HeldOut:
     def cloud(self, voxel: float) -> Scan:
         return voxel_downsample(self.q, voxel)
 
-    def normals(self, voxel: float) -> np.ndarray:  # (N, 3), NaN where there is none
+    def normals(self, voxel: float) -> np.ndarray:  # (N, 3), NaN if there is none
         return true_normals(self.q, voxel)
 
     def matches(self, voxel: float) -> Matches:
@@ -54,7 +54,7 @@ class HeldOut:
 def held_out_pairs(
     sensors: Sequence[str], spots: int = 2, places: Sequence[str] = PLACES, first: int = HELD_OUT_SEEDS
 ) -> Iterator[HeldOut]:
-    """At `spots` along a drive at 8 m/s through each place, two consecutive turns of each sensor."""
+    """Two consecutive scans of each sensor at `spots` positions along a drive at 8 m/s through each place."""
     for number, kind in enumerate(places):
         world = World(make_place(kind, first + number))
         trajectory = Trajectory(world.place.route, Ride(), seed=number)

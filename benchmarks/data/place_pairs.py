@@ -1,4 +1,4 @@
-"""Pairs of scans of one place, a few meters apart and turned at random: what global registration is judged on."""
+"""Pairs of scans of one place, a few meters apart and rotated at random, to evaluate global registration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from poli.se3 import inverse
 
 @dataclass(frozen=True)
 class ThinnedDrive(SimulatedDrive):
-    """A simulated drive with every second, fourth, ... ring of its sensor."""
+    """A simulated drive with only every second, fourth, ... ring of its sensor."""
 
     beams: int = 16
 
@@ -24,7 +24,7 @@ class ThinnedDrive(SimulatedDrive):
         drive = super().open()
         rings = np.array(find_sensor(self.sensor).elevations)
         if len(rings) % self.beams:
-            raise InputError(f"beams is {self.beams}; the {len(rings)} rings of {self.sensor} can be thinned to a divisor of that")
+            raise InputError(f"beams is {self.beams}; expected a divisor of the {len(rings)} rings of {self.sensor}")
         step = len(rings) // self.beams
         scans = [points[nearest_ring(points, rings) % step == 0] for points in drive.scans]
         return replace(drive, name=f"{drive.name}, {self.beams} beams", scans=scans)
@@ -32,16 +32,16 @@ class ThinnedDrive(SimulatedDrive):
 
 @dataclass(frozen=True, eq=False)
 class PlacePair:
-    """Rows of two scans of a drive. The source is turned by `T_turned_source` before anyone sees it."""
+    """Indices of two scans of a drive. The source is rotated by `T_turned_source` before registration."""
 
     source: int
     target: int
     T_turned_source: np.ndarray  # (4, 4)
-    T_target_turned: np.ndarray  # (4, 4): what is looked for
+    T_target_turned: np.ndarray  # (4, 4): the pose to estimate
 
 
 def place_pairs(poses: np.ndarray, count: int, most: float, seed: int) -> list[PlacePair]:  # (M, 4, 4)
-    """`count` pairs of different scans, evenly among all that are at most `most` meters apart; headings differ by any angle."""
+    """Draw `count` pairs of different scans, uniformly among all at most `most` meters apart; headings differ by any angle."""
     where = poses[:, :3, 3]
     apart = np.linalg.norm(where[:, None] - where[None], axis=2)
     every = np.argwhere((apart <= most) & ~np.eye(len(poses), dtype=bool))
@@ -53,7 +53,7 @@ def place_pairs(poses: np.ndarray, count: int, most: float, seed: int) -> list[P
 
 
 def success(rotations: Sequence[float], translations: Sequence[float], degrees: float, meters: float) -> float:
-    """The share of poses within both limits."""
+    """Share of poses within both limits."""
     return float(((np.asarray(rotations) <= degrees) & (np.asarray(translations) <= meters)).mean())
 
 

@@ -1,6 +1,6 @@
-"""Pairs of real scans to judge covariances on: consecutive scans of a sequence, thinned and voxelized, with refined poses.
+"""Pairs of real scans to evaluate covariances: consecutive scans of a sequence, thinned and voxelized, with refined poses.
 
-The folder is laid out as KITTI odometry (`sequences/NAME/velodyne/*.bin`, `poses/NAME.txt`) with poses of the LiDAR itself.
+The folder has the layout of KITTI odometry (`sequences/NAME/velodyne/*.bin`, `poses/NAME.txt`), with poses of the LiDAR itself.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from poli.kdtree.tree import KDTree
 from poli.se3 import inverse, so3_log
 from poli.voxels import voxel_downsample
 
-# The HDL-64E's files carry no ring: 64 rows between these elevations, evenly spaced, are near enough to thin by.
+# The HDL-64E's files have no ring numbers: 64 evenly spaced rows between these elevations are accurate enough for thinning.
 _LOWEST, _SPREAD, _BEAMS = -24.8, 26.8, 64  # degrees, degrees, rows
 
-# 5 cm of pose error hide what covariances are worth, so given poses are refined; a refinement that goes far is a failed one.
+# Pose errors of 5 cm would hide the quality of covariances, so given poses are refined; a refinement that moves far has failed.
 _REFINE_VOXEL = 0.4  # meters
 _REFINE_REACH = 1.0  # meters
 _FARTHEST_SHIFT = 0.3  # meters
@@ -32,12 +32,12 @@ _FARTHEST_TURN = 1.0  # degrees
 
 @dataclass(frozen=True)
 class RealConfiguration:
-    """A real sequence as a sensor of so many beams would have it, at one voxel size."""
+    """A real sequence thinned to a number of beams, at one voxel size."""
 
     sequence: str
     voxel: float  # meters
-    beams: int | None = None  # of an HDL-64E; None: all that there are
-    nearest: float = 0.0  # meters; returns within are the car itself
+    beams: int | None = None  # of an HDL-64E; None: all
+    nearest: float = 0.0  # meters; nearer returns are the car itself
 
     @property
     def label(self) -> str:
@@ -50,25 +50,25 @@ class RealPair:
     p: np.ndarray  # (M, 3)
     T_q_p: np.ndarray  # (4, 4)
     row: int  # of q's scan in the sequence; p is the next one
-    refined: bool  # by GICP; otherwise the pose is the given one
+    refined: bool  # by GICP; otherwise the given pose
 
     def matches(self, voxel: float) -> Matches:
-        """Nearest points under the pose; those farther apart than `gate_for(voxel)` are left out."""
+        """Matches of nearest points under the pose, at most `gate_for(voxel)` apart."""
         return Matches.of(self.q, self.p, self.T_q_p, gate_for(voxel))
 
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    T_q_p: np.ndarray  # (4, 4): the refined pose, or the given one if GICP made it worse or went far
+    T_q_p: np.ndarray  # (4, 4): the refined pose, or the given one if GICP made it worse or moved it far
     refined: bool
     before: float  # meters: median distance of matched points along the normals, under the given pose
-    after: float  # meters: the same under GICP's pose, whether or not it was taken
+    after: float  # meters: the same under GICP's pose, accepted or not
     shift: float  # meters that GICP moved the pose
     turn: float  # degrees
 
 
 def real_configurations(voxels: Iterable[float] = (0.2, 0.5, 1.0)) -> tuple[RealConfiguration, ...]:
-    """The sequences that the project is judged on, at each voxel size."""
+    """The real sequences of the benchmarks, at each voxel size."""
     voxels = tuple(voxels)
     kitti = [RealConfiguration("kitti_raw_0013", voxel, beams) for beams in (16, 32, None) for voxel in voxels]
     nuscenes = [RealConfiguration("nuscenes_0001", voxel, nearest=2.5) for voxel in voxels]
@@ -78,7 +78,7 @@ def real_configurations(voxels: Iterable[float] = (0.2, 0.5, 1.0)) -> tuple[Real
 
 def real_pairs(root: Path, configuration: RealConfiguration, count: int = 8, first: int = 0) -> list[RealPair]:
     """`count` pairs of consecutive scans, evenly spaced over the sequence from scan `first` on. Poses are refined on the full
-    scans, so that every thinning and voxel size of a sequence is judged under the same ones."""
+    scans, so that all beam counts and voxel sizes of a sequence use the same poses."""
     scans = len(_sequence(root, configuration.sequence, configuration.nearest))
     pairs = []
     for row in (first + step for step in evenly_spaced(scans - 1 - first, count)):
@@ -89,14 +89,14 @@ def real_pairs(root: Path, configuration: RealConfiguration, count: int = 8, fir
 
 
 def evenly_spaced(available: int, count: int) -> list[int]:
-    """`count` of the rows 0 to `available` - 1, the first and the last among them; all rows if there are fewer."""
+    """`count` evenly spaced rows from 0 to `available` - 1, including the first and the last; all rows if there are fewer."""
     return [int(row) for row in np.unique(np.linspace(0, available - 1, min(count, available)).round())]
 
 
 def thin_beams(points: np.ndarray, beams: int) -> np.ndarray:  # (N, 3) -> (M, 3)
     """The returns of every second, fourth, ... row of an HDL-64E, distinguished by elevation."""
     if beams not in (8, 16, 32):
-        raise InputError(f"beams is {beams}; an HDL-64E can be thinned to 8, 16 or 32 (None leaves it whole)")
+        raise InputError(f"beams is {beams}; an HDL-64E can be thinned to 8, 16 or 32 (None keeps all)")
     elevation = np.degrees(np.arctan2(points[:, 2], np.hypot(points[:, 0], points[:, 1])))
     row = np.round((elevation - _LOWEST) * (_BEAMS - 1) / _SPREAD).astype(int)
     return points[(row >= 0) & (row < _BEAMS) & (row % (_BEAMS // beams) == 0)]
@@ -104,7 +104,7 @@ def thin_beams(points: np.ndarray, beams: int) -> np.ndarray:  # (N, 3) -> (M, 3
 
 @lru_cache(maxsize=256)
 def refined_pose(root: Path, sequence: str, row: int, nearest: float = 0.0) -> Refinement:
-    """The pose of scan `row` + 1 in the frame of scan `row`: the sequence's own, refined by GICP on the full scans."""
+    """The given pose of scan `row` + 1 in the frame of scan `row`, refined by GICP on the full scans."""
     poses = _sequence(root, sequence, nearest).poses
     assert poses is not None
     T_given = inverse(poses[row]) @ poses[row + 1]
@@ -113,7 +113,7 @@ def refined_pose(root: Path, sequence: str, row: int, nearest: float = 0.0) -> R
 
 
 def refine(q: np.ndarray, p: np.ndarray, T_given: np.ndarray) -> Refinement:  # (N, 3), (M, 3), (4, 4)
-    """GICP from the given pose, and whether it is to be believed: it must lower the residuals and stay near."""
+    """Run GICP from the given pose. The result is accepted only if it lowers the residuals and stays near."""
     try:
         import small_gicp
     except ImportError:
@@ -138,9 +138,9 @@ def refine(q: np.ndarray, p: np.ndarray, T_given: np.ndarray) -> Refinement:  # 
 
 
 def _median_residuals(q: np.ndarray, p: np.ndarray, *poses: np.ndarray) -> list[float]:
-    """Of matched points, along the normals: across a surface, points lie as far apart as the beams, whatever the pose."""
+    """Median residuals of matched points along the normals: within a surface, their distances depend on the beams, not the pose."""
     q, p = (voxel_downsample(points, _REFINE_VOXEL).points for points in (q, p))
-    normals = pca(p, k=16).axes[:, :, 0]  # p's, so that one index serves every pose
+    normals = pca(p, k=16).axes[:, :, 0]  # normals of p, so that one index works for all poses
     index = KDTree(p)
     medians = []
     for T_q_p in poses:
@@ -156,7 +156,7 @@ def _median_residuals(q: np.ndarray, p: np.ndarray, *poses: np.ndarray) -> list[
 def _sequence(root: Path, name: str, nearest: float) -> Dataset:
     sequence = dataset("kitti", root, sequence=name, min_range=nearest)
     if sequence.poses is None or len(sequence) < 2:
-        raise InputError(f"{root}: sequence {name} has {len(sequence)} scans and needs two, and a file poses/{name}.txt")
+        raise InputError(f"{root}: sequence {name} has {len(sequence)} scans; it needs at least two, and a file poses/{name}.txt")
     return sequence
 
 

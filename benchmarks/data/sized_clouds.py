@@ -1,4 +1,4 @@
-"""Clouds of as many points as a measurement wants, drawn at random from scans: simulated ones, or real ones of a sequence."""
+"""Clouds of a given number of points, drawn at random from simulated or real scans."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from poli.scan import Scan
 from poli.se3 import inverse
 
 _SENSOR = SENSORS["os2_128"]
-# A VLP-16 measures 18,000 columns a second. At 8.3 turns a second that makes some 30,000 returns a turn in the town.
+# A VLP-16 measures 18,000 columns per second. At 8.3 revolutions per second, that is about 30,000 returns per scan in the town.
 _VLP16 = replace(SENSORS["vlp16"], steps=2160, rate=18_000 / 2160)
 
 
 @dataclass(frozen=True, eq=False)
 class SizedCloud:
     points: np.ndarray  # (N, 3) float64, in the sensor's frame
-    source: str  # what they were drawn from
+    source: str  # description of the scans they were drawn from
 
 
 def simulated_cloud(count: int) -> SizedCloud:
-    """From one sweep of an OS2-128 in a town; if that has too few returns, from one of twice the columns, and so on."""
+    """Draw from one scan of an OS2-128 in a town, doubling its columns until it has enough returns."""
     steps = _SENSOR.steps
     while len(_sweep(steps)) < count:
         steps *= 2
@@ -35,13 +35,13 @@ def simulated_cloud(count: int) -> SizedCloud:
 
 
 def vlp16_sweep() -> Scan:
-    """Some 30,000 returns, with the fields that a driver gives."""
+    """A scan of about 30,000 returns, with the fields of a typical driver."""
     return scan_of("town", _VLP16).keep("ring", "time", "intensity")
 
 
 def real_cloud(root: Path, count: int) -> SizedCloud:
-    """From the first scan of the largest sequence; if that has too few points, from as many consecutive ones as it takes, moved
-    into the frame of the first by their poses. The folder is laid out as `real_sequences` says."""
+    """Draw from the first scan of the largest sequence, merged with as many following scans as needed in the frame of the first.
+    The folder has the layout described in `real_sequences`."""
     name = _largest_sequence(root)
     sequence = dataset("kitti", root, sequence=name)
     scans = [sequence[0].clean().points.astype(np.float64)]
@@ -49,7 +49,7 @@ def real_cloud(root: Path, count: int) -> SizedCloud:
         row = len(scans)
         if sequence.poses is None or row == len(sequence):
             trouble = f"there is no poses/{name}.txt to merge scans by" if sequence.poses is None else "there are no more scans"
-            raise InputError(f"{root}: {count} points wanted of sequence {name}, {sum(map(len, scans))} found and {trouble}")
+            raise InputError(f"{root}: {count} points requested of sequence {name}, it has {sum(map(len, scans))} and {trouble}")
         T = inverse(sequence.poses[0]) @ sequence.poses[row]
         scans.append(sequence[row].clean().points.astype(np.float64) @ T[:3, :3].T + T[:3, 3])
     merged = f"{len(scans)} scans merged by their poses" if len(scans) > 1 else "one scan"
@@ -58,7 +58,7 @@ def real_cloud(root: Path, count: int) -> SizedCloud:
 
 
 def _drawn(points: np.ndarray, count: int) -> np.ndarray:
-    """Without replacement, and in no order: nobody profits from that of the sensor."""
+    """Draw without replacement, in random order, so that no method profits from the order of the sensor."""
     return np.ascontiguousarray(points[np.random.default_rng(0).permutation(len(points))[:count]])
 
 
@@ -68,8 +68,8 @@ def _sweep(steps: int) -> np.ndarray:  # (N, 3)
 
 
 def _largest_sequence(root: Path) -> str:
-    """By the bytes of its scans, that is, by their points."""
+    """The sequence with the most points, judged by file size."""
     sizes = {p.parent.name: sum(f.stat().st_size for f in p.glob("*.bin")) for p in sorted(root.glob("sequences/*/velodyne"))}
     if not any(sizes.values()):
-        raise FormatError(f"{root}: no scans sequences/NAME/velodyne/*.bin here; give a folder in the layout of KITTI odometry")
+        raise FormatError(f"{root}: no scans sequences/NAME/velodyne/*.bin found; give a folder in the layout of KITTI odometry")
     return max(sizes, key=lambda name: sizes[name])

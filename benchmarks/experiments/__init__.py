@@ -1,1 +1,1 @@
-"""One file for each experiment; `python -m benchmarks NAME` runs it."""
+"""One file per experiment; run it with `python -m benchmarks NAME`."""

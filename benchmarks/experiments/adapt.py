@@ -1,4 +1,4 @@
-"""Tune a model to the first half of real sequences without ground truth, and judge it on the second half.
+"""Tune a model to the first half of real sequences without ground truth, and evaluate it on the second half.
 
 Example: python -m benchmarks adapt --real sequences
 """
@@ -33,27 +33,27 @@ SEQUENCES = (
     RealSequence("nuscenes_0001", "hdl32e", 20.0, (0.5,), nearest=2.5),
     RealSequence("mulran_kaist03", "os1_64", 10.0, (0.5,)),
 )
-VOXELS = (0.2, 0.5, 1.0)  # meters, at which the likelihood is judged
-_PAIRS = 8  # of scans, judged at each voxel size
+VOXELS = (0.2, 0.5, 1.0)  # meters, voxel sizes of the likelihood
+_PAIRS = 8  # pairs of scans per voxel size
 
 
 @dataclass(frozen=True)
 class Options:
     real: Path = option(MISSING, "folder of real sequences in the layout of KITTI odometry")
-    model: str = option("lidar", f"the model to begin from: {MODEL}")
-    steps: int = option(1500, "steps of training for each sequence", least=1)
-    runs: Path = option(Path("runs/bench_adapt"), "folder for the adapted models; written again each time")
+    model: str = option("lidar", f"model to start from: {MODEL}")
+    steps: int = option(1500, "training steps per sequence", least=1)
+    runs: Path = option(Path("runs/bench_adapt"), "folder for the adapted models; overwritten each time")
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    nll: float  # nats a match
+    nll: float  # nats per match
     median: float  # of d'(2C)^-1 d
 
 
 @dataclass(frozen=True)
 class Travelled:
-    """Scan to scan, against the sequence's own poses, from each scan to the next: RMSE."""
+    """RMSE per step of scan-to-scan odometry, against the given poses of the sequence."""
 
     translation: float  # meters
     rotation: float  # degrees
@@ -65,21 +65,21 @@ def run(options: Options) -> Iterator[Report]:
         folder = options.runs / real.name.replace(", ", "_").replace(" ", "_")
         records += _sequence(options, real, drive, folder)
     notes = [
-        "adapted on the first half of each sequence by odometry's poses, without ground truth; all else is of the second half",
-        "NLL in nats a match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I); median of d'(2C)^-1 d (2.37 when calibrated); as in "
-        f"`python -m benchmarks geometry`, of {_PAIRS} pairs of consecutive scans whose poses are refined by small_gicp's GICP",
-        f"RPE: scan to scan at voxels of {SEQUENCES[0].voxels[0]:g} m against the sequence's own poses, RMSE from each scan "
-        "to the next, centimeters / degrees",
-        "held out: what `poli adapt` itself judges by, before and after: the last fifth of the first half under odometry's poses; "
+        "adapted on the first half of each sequence with odometry poses, without ground truth; evaluated on the second half",
+        "NLL in nats per match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I); median of d'(2C)^-1 d (2.37 when calibrated); as in "
+        f"`python -m benchmarks geometry`, on {_PAIRS} pairs of consecutive scans with poses refined by small_gicp's GICP",
+        f"RPE: scan to scan at voxels of {SEQUENCES[0].voxels[0]:g} m against the given poses, RMSE per step, "
+        "centimeters / degrees",
+        "held out: the criterion of `poli adapt`, before and after, on the last fifth of the first half with odometry poses; "
         "NEES is the mean of d'(2C)^-1 d of believed matches (3 when calibrated); kept if the NLL is lower and NEES no farther "
         "from 3, or within 10 % of it",
-        "steps, learning rate and how far partners may be were chosen with the figures of these second halves in view",
+        "steps, learning rate and the maximum distance of partners were chosen knowing the results on these second halves",
     ]
-    yield Report("adapt", "Models adapted to a sensor by a log of it", records, _TABLE, notes, {"steps": options.steps})
+    yield Report("adapt", "Models adapted to a sensor from a log", records, _TABLE, notes, {"steps": options.steps})
 
 
 def _sequence(options: Options, real: RealSequence, drive: RecordedDrive, folder: Path) -> list[dict[str, Any]]:
-    """A record for each voxel size; the first also has what is known once for the sequence."""
+    """One record per voxel size; the first also holds the values of the whole sequence."""
     half = (len(drive) + 1) // 2
     adaptation = adapted(drive, half, folder, options)
     models = {"before": options.model, "after": str(adaptation.model)}
@@ -122,7 +122,7 @@ _TABLE = Table(
 
 
 def adapted(drive: RecordedDrive, half: int, folder: Path, options: Options) -> Adaptation:
-    """By the first `half` scans alone, without their poses. Written in any case, so that what is not kept can be judged as well."""
+    """Adapt to the first `half` scans, without their poses. Always writes the model, so that rejected ones are evaluated too."""
     odometer = Odometer(OdometryConfig(model=options.model, on_loss="restart"))
     scans = [Scan(points) for points in drive.scans[:half]]
     for scan in track(scans, f"odometry of {drive.name}"):
@@ -143,7 +143,7 @@ def _likelihood(matches: list[Matches], model: str) -> Likelihood:
 
 
 def _traveled(drive: RecordedDrive, first: int, voxel: float, model: str) -> dict[str, float] | None:
-    """None where tracking was lost."""
+    """Odometry errors; None if tracking was lost."""
     odometer = Odometer(OdometryConfig(against="scan", voxel=voxel, model=model))
     try:
         for points in drive.scans[first:]:

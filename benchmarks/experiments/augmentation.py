@@ -1,4 +1,4 @@
-"""KISS-ICP and GenZ-ICP, as they are, on raw scans and on scans made denser by PCA, interpolated range images and ellipsoids.
+"""Unmodified KISS-ICP and GenZ-ICP on raw scans and on scans densified by PCA, range image interpolation and POLI.
 
 Example: python -m benchmarks augmentation --real sequences --json augmentation.json
 """
@@ -47,7 +47,7 @@ THINNED_SEQUENCES = (
 COLORS = {RAW: "#9e9e9e", PCA: "#546e7a", INTERPOLATION: "#fb8c00", POLI: "#e53935"}
 _MEASURES = {"long": "RPE over many scans, cm", "step": "RPE from scan to scan, cm", "refined": ""}
 _LONG, _LONG_REAL = 100, 50  # frames
-_FEWEST_PAIRS = 10  # of a long error; on shorter drives it is over four fifths of the scans
+_FEWEST_PAIRS = 10  # for a long error; on shorter drives it spans four fifths of the scans
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,18 @@ class Options:
     model: str = option("lidar", MODEL)
     real: Path | None = option(None, REAL)
     drives: Path = option(Path("runs/odometry_drives"), DRIVES)
-    scans: int = option(121, "scans of each simulated drive", least=2)
+    scans: int = option(121, "scans per simulated drive", least=2)
     places: tuple[str, ...] = option(PLACES, "held-out places, separated by commas")
     sensor: str = option("vlp16", "name of a sensor, or a file of beams")
     systems: tuple[str, ...] = option(tuple(SYSTEMS), "systems to run, separated by commas")
-    per_point: int | None = option(None, "samples of each ellipsoid; those of `poli densify` if not given", least=1)
-    max_sigma: float | None = option(None, "reach in standard deviations; that of `poli densify` if not given", least=0)
+    per_point: int | None = option(None, "samples per ellipsoid; default: as `poli densify`", least=1)
+    max_sigma: float | None = option(None, "reach of samples in standard deviations; default: as `poli densify`", least=0)
     runs: Path = option(Path("runs/augmentation_bench"), RUNS)
-    fresh: bool = option(False, "forget kept outcomes first")
+    fresh: bool = option(False, "delete cached outcomes first")
     processes: int = option(0, PROCESSES, least=0)
     interpolation: RangeInterpolation = field(default_factory=RangeInterpolation)
     sequences: tuple[RealSequence, ...] = THINNED_SEQUENCES
-    seeds: int = 3  # of samples on real sequences, which are so short that one seed or another decides
+    seeds: int = 3  # seeds on real sequences, which are short enough for the seed to matter
 
     def __post_init__(self) -> None:
         if self.processes < 0:
@@ -77,12 +77,12 @@ class Options:
 
     @property
     def config(self) -> DensifyConfig:
-        """POLI's; PCA is sampled the same way."""
+        """Configuration of POLI; PCA is sampled the same way."""
         given = {"per_point": self.per_point, "max_sigma": self.max_sigma}
         return DensifyConfig(model=self.model, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
     def sources(self) -> list[DriveSource]:
-        """Simulated drives first; missing ones are recorded now."""
+        """Simulated drives first, recording missing ones, then real ones."""
         simulated_sequences((self.sensor,), self.places, self.scans, keep=self.drives)
         simulated = [SimulatedDrive(self.sensor, place, self.scans, self.drives) for place in self.places]
         return [*simulated, *(RealDrive(self.real, sequence) for sequence in self.sequences if self.real is not None)]
@@ -101,18 +101,16 @@ _TABLE = Table(
 def run(options: Options) -> Iterator[Report]:
     records = run_sources(options, options.sources(), _all_augmentations)
     config = options.config
-    kinds = (
-        f"{config.per_point} samples of each ellipsoid within {config.max_sigma:g} sigma, ellipsoids at {config.voxel:g} m voxels"
-    )
+    kinds = f"{config.per_point} samples per ellipsoid within {config.max_sigma:g} sigma, ellipsoids at {config.voxel:g} m voxels"
     notes = [
-        "Relative pose errors in centimeters (root mean square of all pairs of scans so far apart); the lowest of a row is bold. "
-        f"The last column is {POLI} against {RAW}: below zero is better.",
+        "Relative pose errors in centimeters (root mean square over all pairs that many scans apart); the lowest in a row is bold. "
+        f"The last column is {POLI} against {RAW}: negative is better.",
         f"{POLI} and {PCA}: {kinds}{_chosen(config)}; {PCA} has 24 neighbors and the same sampling.",
-        f"{INTERPOLATION}: three new rows between neighboring rings where both returns are of one surface, by inverse "
-        "range: a stand-in for learned upsampling, of which no network is at hand that fits all sensors here.",
-        "KISS-ICP runs with its defaults, GenZ-ICP with its authors' outdoor tuning; neither knows what was done to the scans.",
-        f"Real sequences are thinned to 16 rings; they are short, and {POLI} and {PCA} are means over three seeds. "
-        "Their poses are good to some centimeters, so that errors from scan to scan are also given against poses "
+        f"{INTERPOLATION}: three new rows between neighboring rings where both returns belong to one surface, by inverse "
+        "range: a stand-in for learned upsampling, since no available network fits all sensors here.",
+        "KISS-ICP runs with its defaults, GenZ-ICP with its authors' outdoor tuning; neither is modified for the augmented scans.",
+        f"Real sequences are thinned to 16 rings; they are short, so {POLI} and {PCA} are means over three seeds. "
+        "Their poses are accurate to a few centimeters, so errors from scan to scan are also given against poses "
         "refined by GICP on all rings.",
     ]
     shown = []
@@ -128,11 +126,11 @@ def run(options: Options) -> Iterator[Report]:
     ]  # fmt: skip
     plot = Plot("drive", "meters", "augmentation", "", "cm", "panel", "bars", scale=100, colors=COLORS, stacked=True)
     plots = {"augmentation": partial(plot.draw, panels)}
-    yield Report("augmentation", "Odometry of others on denser scans", records, _TABLE, notes, plots=plots, shown=shown)
+    yield Report("augmentation", "KISS-ICP and GenZ-ICP on denser scans", records, _TABLE, notes, plots=plots, shown=shown)
 
 
 def _by_measure(records: Sequence[Record], name: str) -> list[dict[str, Any]]:
-    """Each record once for each measure that there is, under the name of a drive or of a mean over drives."""
+    """Repeat each record for each available measure, under the name of a drive or of a mean over drives."""
     frames = {"long": "/".join(str(f) for f in sorted({r["frames"] for r in records})), "step": "1", "refined": "1, refined poses"}
     return [
         {**r, "shown_as": name, "shown_frames": frames[measure], "meters": r[measure]}
@@ -141,12 +139,12 @@ def _by_measure(records: Sequence[Record], name: str) -> list[dict[str, Any]]:
 
 
 def _chosen(config: DensifyConfig) -> str:
-    chosen = f", of those within {config.max_range:g} m" if config.max_range is not None else ""
+    chosen = f", within {config.max_range:g} m" if config.max_range is not None else ""
     chosen += f", planarity of {config.planarity:g} or more" if config.planarity else ""
     return chosen + (f", no thicker than {config.max_thickness:g} m" if config.max_thickness is not None else "")
 
 
-# The ways in which a drive's scans are made denser. Found by name in other processes, so it must be a function of a module.
+# The augmentations of a drive's scans. Pickled by name for other processes, so it must be a module-level function.
 Ways = Callable[[Options, DriveSource], list[Augmentation]]
 
 
@@ -155,7 +153,7 @@ def _all_augmentations(options: Options, source: DriveSource) -> list[Augmentati
 
 
 def run_sources(options: Options, sources: Sequence[DriveSource], ways: Ways) -> list[dict[str, Any]]:
-    """Every system on every drive in all `ways`. What was kept is not run again; the rest is, in single-threaded processes."""
+    """Run each system on each drive in all `ways`, in single-threaded processes. Cached outcomes are not run again."""
     if options.fresh:
         Cache(options.runs).forget()
     processes = min(options.processes or thread_count(), len(sources))
@@ -180,7 +178,7 @@ def _run_source(options: Options, source: DriveSource, ways: Ways) -> list[dict[
 
 
 def judge(drive: RecordedDrive, outcome: Outcome, reference: np.ndarray | None = None) -> dict[str, Any]:  # (M, 4, 4)
-    """RPE in meters: over `frames`, from scan to scan, and the same against the refined poses of a real sequence."""
+    """RPE in meters: over `frames`, from scan to scan, and from scan to scan against the refined poses of a real sequence."""
     frames = long_frames(len(drive), reference is not None)
     return {
         "real": reference is not None,
@@ -197,7 +195,7 @@ def long_frames(scans: int, real: bool) -> int:
 
 
 def change(value: float, before: float) -> float:
-    """Percent; below 0 is better."""
+    """Relative change in percent; negative is better."""
     return 100.0 * (value / before - 1.0) if before > 0.0 else math.nan
 
 

@@ -1,7 +1,7 @@
-"""Does the solver refuse pose problems that the data leave open, and is what it certifies right?
+"""Check that the solver rejects degenerate pose problems, and that certified poses are optimal.
 
-Degenerate problems of many kinds must all be refused. The same problems a little off, by 1e-12 to 1e-1, may be accepted, but then
-the pose has to be the best one: a judge that shares no code with the solver looks for a better pose, or one as good elsewhere.
+Degenerate problems of many kinds must all be rejected. The same problems perturbed by 1e-12 to 1e-1 may be accepted, but then
+the pose must be optimal: a judge that shares no code with the solver searches for a better pose, or an equally good one elsewhere.
 
 Example: python -m benchmarks certificate --problems 1000
 """
@@ -24,10 +24,10 @@ from poli.threads import thread_count
 
 _SOUND = "sound problems"
 _STARTS = 30
-_SOUND_JUDGED = 20  # of each thousand sound problems: some have 2,000 matches, and judging takes a second
-_BETTER = 1e-6  # of the cost: what a certificate promises
-_EQUAL = 1e-10  # of the cost: two costs that close are equal
-_ROUNDING = 1e-15  # of the cost of pulling everything to one point
+_SOUND_JUDGED = 20  # per thousand sound problems: some have 2,000 matches, and judging takes a second
+_BETTER = 1e-6  # relative to the cost: the accuracy of a certificate
+_EQUAL = 1e-10  # relative to the cost: costs this close are equal
+_ROUNDING = 1e-15  # relative to the cost of collapsing all points into one
 _APART = np.deg2rad(1.0)
 
 
@@ -36,13 +36,13 @@ class Outcome:
     problems: int = 0
     accepted: int = 0
     certified: int = 0
-    wrong: int = 0  # accepted, and another pose is better
-    certified_wrong: int = 0  # certified, and another pose is better, or as good and more than a degree away
+    wrong: int = 0  # accepted, but another pose is better
+    certified_wrong: int = 0  # certified, but another pose is better, or equally good and more than a degree away
 
 
 @dataclass(frozen=True)
 class Options:
-    problems: int = option(1000, "random problems of each kind; ten times as many sound ones", least=1)
+    problems: int = option(1000, "random problems per kind; ten times as many sound ones", least=1)
     seed: int = option(0, "seed of the random problems", least=0)
 
 
@@ -71,13 +71,13 @@ def run(options: Options) -> Iterator[Report]:
         found[name, near] = {key: so_far[key] + value for key, value in asdict(outcome).items()}
     records = [{"kind": name, "exact": found[name, False], "nudged": found.get((name, True))} for name in [*DEGENERATE, _SOUND]]
     notes = [
-        "A degenerate problem leaves the pose open, and must not be accepted. A sound one must be.",
-        "Nudged: the same problems with all points and weights off by 1e-12 to 1e-1 of their size, even over the logarithm.",
-        f"Wrong: one of {_STARTS} runs of Levenberg-Marquardt, which share no code with the solver, ends lower by more than 1e-6.",
-        "Certified and wrong: the same, or a pose more than a degree away has an equal cost, to 1e-10.",
-        f"Of the sound problems {_SOUND_JUDGED} in each thousand were judged.",
+        "A degenerate problem does not determine the pose and must be rejected. A sound one must be accepted.",
+        "Nudged: the same problems with all points and weights perturbed by 1e-12 to 1e-1 of their size, log-uniformly.",
+        f"Wrong: one of {_STARTS} runs of Levenberg-Marquardt, which share no code with the solver, ends more than 1e-6 lower.",
+        "Certified and wrong: the same, or a pose more than a degree away has the same cost to within 1e-10.",
+        f"{_SOUND_JUDGED} in each thousand of the sound problems were judged.",
     ]
-    yield Report("certificate", "What the certificate is worth", records, _TABLE, notes)
+    yield Report("certificate", "Reliability of the certificate", records, _TABLE, notes)
 
 
 def _count(job: tuple[str, bool, int, int]) -> Outcome:
@@ -94,7 +94,7 @@ def _nudge(rng: np.random.Generator, problem: Problem) -> Problem:
 
 
 def verdict(rng: np.random.Generator, problem: Problem, judged: bool = True) -> tuple[bool, bool, bool, bool]:
-    """Is it accepted, certified, beaten by another pose, and certified although beaten or equalled?"""
+    """Whether it is accepted, certified, beaten by another pose, and certified although beaten or equaled."""
     try:
         pose = solve(*problem)
     except DegenerateError:
@@ -106,14 +106,14 @@ def verdict(rng: np.random.Generator, problem: Problem, judged: bool = True) -> 
 
 
 def judge(rng: np.random.Generator, problem: Problem, pose: CertifiedPose) -> tuple[bool, bool]:
-    """Whether a better pose exists, and whether one as good does somewhere else, as far as many starts find out."""
+    """Whether a better pose exists, and whether an equally good one exists elsewhere, as found from many starts."""
     source, target, weights = problem
     centers = source.mean(axis=0), target.mean(axis=0)
     size = np.sqrt(((source - centers[0]) ** 2).sum(axis=1).mean())
     p, q = (source - centers[0]) / size, (target - centers[1]) / size
     R = pose.T_target_source[:3, :3]
     t = (R @ centers[0] + pose.T_target_source[:3, 3] - centers[1]) / size
-    total = np.einsum("nij,ni,nj->", weights, q, q) + np.einsum("nii->", weights)  # of everything in one place: the scale of costs
+    total = np.einsum("nij,ni,nj->", weights, q, q) + np.einsum("nii->", weights)  # cost of a collapsed cloud: the scale of costs
     mine = float(_costs(p, q, weights, R[None], t[None])[0])
     starts = np.concatenate([R[None], random_rotations(rng, _STARTS)])
     costs, rotations = _descend(p, q, weights / total, starts, np.concatenate([t[None], np.zeros((_STARTS, 3))]))
@@ -132,13 +132,13 @@ def _costs(
 def _descend(
     p: np.ndarray, q: np.ndarray, W: np.ndarray, R: np.ndarray, t: np.ndarray, steps: int = 40
 ) -> tuple[np.ndarray, np.ndarray]:  # (S,), (S, 3, 3)
-    """Levenberg-Marquardt from all starts at once: the costs it ends at, and the rotations."""
+    """Run Levenberg-Marquardt from all starts at once. Returns the final costs and rotations."""
     cost = _costs(p, q, W, R, t)
     damping = np.full(len(R), 1e-3)
     for _ in range(steps):
         moved = np.einsum("sij,nj->sni", R, p)
         d = q[None] - moved - t[:, None]
-        J = np.zeros((len(R), len(p), 3, 6))  # of the moved point by a left turn about the origin, and by a shift
+        J = np.zeros((len(R), len(p), 3, 6))  # of the moved point by a left rotation about the origin, and by a translation
         x, y, z = np.moveaxis(moved, 2, 0)
         J[..., 0, 1], J[..., 0, 2], J[..., 1, 0], J[..., 1, 2], J[..., 2, 0], J[..., 2, 1] = z, -y, -z, x, y, -x
         J[..., range(3), range(3, 6)] = 1.0

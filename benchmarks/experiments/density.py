@@ -1,4 +1,4 @@
-"""How a system's errors on denser scans change with the number of samples, their reach, and which ellipsoids are sampled.
+"""Errors of a system on denser scans by number of samples, their reach, and the ellipsoids that are sampled.
 
 Example: python -m benchmarks density --places town,campus
 """
@@ -20,10 +20,10 @@ from benchmarks.rivals.augmentations import PCA, POLI, RAW, Augmentation, densif
 from poli.show.figure import pyplot, save_figure
 from poli.tasks.densify import DensifyConfig
 
-COUNTS = (1, 3, 7)  # samples of each ellipsoid
+COUNTS = (1, 3, 7)  # samples per ellipsoid
 REACHES = (1.0, 2.0, 4.0, 8.0, 12.0)  # calibrated standard deviations
-THICKEST = (0.02, 0.03, 0.04, 0.06, None)  # meters: ellipsoids above are not sampled
-_PCA_REACHES = (1.0, 2.0)  # so that nobody need ask whether PCA was only sampled too far or too near
+THICKEST = (0.02, 0.03, 0.04, 0.06, None)  # meters: thicker ellipsoids are not sampled
+_PCA_REACHES = (1.0, 2.0)  # two reaches, to show that the reach is not why PCA is worse
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ def run(options: Options) -> Iterator[Report]:
     ]
     table = Table([Column("system", "{system}"), Column("scans", "{way}")], cells)
     notes = [
-        f"Means over {', '.join(dict.fromkeys(r['drive'] for r in found))}, in centimeters; below zero is better than raw scans.",
-        "`1 at 12` is one sample of each ellipsoid within twelve calibrated standard deviations; if nothing else is said, flat, "
-        "and of ellipsoids no thicker than 5 cm. The paper's way is neither, and PCA's ellipsoids have 24 neighbors.",
+        f"Means over {', '.join(dict.fromkeys(r['drive'] for r in found))}, in centimeters; negative is better than raw scans.",
+        "`1 at 12` is one sample per ellipsoid within twelve calibrated standard deviations; unless noted otherwise, flat, and "
+        "only from ellipsoids no thicker than 5 cm. The paper's way is neither, and PCA's ellipsoids have 24 neighbors.",
     ]
     plots = {"density": partial(_plot, records)}
-    yield Report("density", "How dense, how far, and where", records, table, notes, {"drives": found}, plots)
+    yield Report("density", "Number, reach and selection of samples", records, table, notes, {"drives": found}, plots)
 
 
 def _against_raw(records: Sequence[Record], system: str, way: str) -> dict[str, Any]:
-    """The means over the drives, and how far they and the worst drive are from raw scans."""
+    """Means over the drives, and the changes of the means and of the worst drive against raw scans."""
     found: dict[str, Any] = {"system": system, "way": way}
     for measure in ("long", "step"):
         mine, before = (
@@ -70,13 +70,13 @@ def _against_raw(records: Sequence[Record], system: str, way: str) -> dict[str, 
 
 
 def density_ways(options: augmentation.Options, source: DriveSource) -> list[Augmentation]:
-    """The same for every drive."""
+    """The augmentations, the same for every drive."""
     grid = [densified(name, config) for name, config in density_grid(options.config).items()]
     return [raw(), *(way for way in grid if way.name != RAW)]
 
 
 def density_grid(config: DensifyConfig) -> dict[str, DensifyConfig]:
-    """By name: `config` with every number of samples and reach; then with its own of both, elsewhere and otherwise; and PCA."""
+    """Configurations by name: `config` with each number of samples and reach, then with other selections, and PCA."""
     grid = {f"{count} at {reach:g}": replace(config, per_point=count, max_sigma=reach) for reach in REACHES for count in COUNTS}
     own = f"{config.per_point} at {config.max_sigma:g}"
     for limit in THICKEST:
@@ -91,7 +91,7 @@ def density_grid(config: DensifyConfig) -> dict[str, DensifyConfig]:
 
 
 def _plot(records: Sequence[Record], path: Path) -> None:
-    """Every way of sampling as a point: what it changes from scan to scan, and what over many scans."""
+    """Plot each way of sampling as a point: change from scan to scan, and over many scans."""
     systems = list(dict.fromkeys(r["system"] for r in records))
     plt = pyplot()
     figure, axes = plt.subplots(1, len(systems), figsize=(0.5 + 6.0 * len(systems), 5.0), squeeze=False)

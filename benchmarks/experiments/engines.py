@@ -1,6 +1,6 @@
-"""The same trained network on the same clouds by our kernels, eager torch, ONNX Runtime and OpenVINO.
+"""Compare our kernels, eager torch, ONNX Runtime and OpenVINO on the same network and clouds.
 
-The measurement that chose the runtime. Trees and searches are made beforehand and not timed: no graph holds them.
+The runtime was chosen by this measurement. Trees and searches are computed beforehand and not timed: no graph contains them.
 
 Example: python -m benchmarks engines --repeats 21
 """
@@ -30,10 +30,10 @@ from poli.kdtree.neighborhoods import CELL
 from poli.learn.groups import GroupBatch
 from poli.learn.model_file import network_of
 
-import torch  # isort: skip  (after poli.learn, which says which extra is missing)
+import torch  # isort: skip  (after poli.learn, which reports a missing extra)
 
-_LEAST_SIZE = 500  # points: the ONNX file wants as many neighbors at every level as a large cloud has
-# What has to be installed for each, beside numpy.
+_LEAST_SIZE = 500  # points: the ONNX file needs the full number of neighbors at every level
+# Packages required by each, in addition to numpy.
 _PACKAGES = {
     "our kernels": ("numba", "llvmlite"),
     "torch": ("torch",),
@@ -44,7 +44,7 @@ _PACKAGES = {
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """In leaf order, so that nobody gathers from all over the memory, with what each engine needs to begin."""
+    """A cloud in leaf order, for local memory access, with the inputs of each engine."""
 
     points: np.ndarray  # (N, 3)
     batch: GroupBatch  # for the reference network
@@ -60,7 +60,7 @@ class Cloud:
         inputs = {"points": (points - origin).astype(np.float32)}
         if architecture.sensor:
             inputs["up"] = np.array([0.0, 0.0, 1.0], np.float32)
-        rows = index.leaf_order.astype(np.int64)  # where the points of a level, in leaf order, stand in its arrays
+        rows = index.leaf_order.astype(np.int64)  # positions of a level's points, in leaf order, in its arrays
         for level, (k, _) in enumerate(architecture.searches(len(points))):
             near = index.neighborhoods(k, level, True)
             if level:
@@ -77,7 +77,7 @@ class Cloud:
 class Options:
     model: str = option("lidar", MODEL)
     sizes: tuple[int, ...] = option((10_000, 30_000), "numbers of points, separated by commas")
-    repeats: int = option(11, "runs of each; the median counts", least=1)
+    repeats: int = option(11, "runs of each; the median is reported", least=1)
 
     def __post_init__(self) -> None:
         if min(self.sizes) < _LEAST_SIZE:
@@ -105,23 +105,23 @@ def run(options: Options) -> Iterator[Report]:
         finally:
             torch.set_num_threads(before)
     notes = [
-        f"milliseconds, medians of {options.repeats} runs, {threads} threads for everyone, engines in turns; model "
+        f"milliseconds, medians of {options.repeats} runs, {threads} threads for all, engines in turns; model "
         f"{Path(options.model).name}; points drawn from {simulated_cloud(max(options.sizes)).source}",
-        "trees and searches are made beforehand. Our kernels are timed by the stages `network` and `interpolation` of an estimate: "
-        "they find frames, radii and offsets too, and so does the ONNX file. Eager torch, the reference network, is given them",
-        "deviation: of a covariance from eager torch's, relative to its largest entry: the largest, and the 99.9th percentile",
-        "MB: the files of the engine's own package, for our kernels numba and llvmlite; OpenVINO computes in float32",
+        "trees and searches are computed beforehand. Our kernels are timed by the stages `network` and `interpolation` of an "
+        "estimate, which also compute frames, radii and offsets, as the ONNX file does. Eager torch receives them as input",
+        "deviation from the covariances of eager torch, relative to their largest entries: maximum and 99.9th percentile",
+        "MB: size of the engine's package, for our kernels numba and llvmlite; OpenVINO computes in float32",
         *missing,
     ]
     engines = dict.fromkeys(r["engine"] for r in records)
     versions = {package: importlib.metadata.version(package) for name in engines for package in _PACKAGES[name]}
     notes.append("versions: " + ", ".join(f"{package} {version}" for package, version in versions.items()))
     summary = {"versions": versions, "threads": threads}
-    yield Report("engines", "The trained network by four engines", records, _TABLE, notes, summary)
+    yield Report("engines", "The trained network on four engines", records, _TABLE, notes, summary)
 
 
 def _measure(options: Options, threads: int, folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """By size and engine: milliseconds, their ratio to our kernels', deviations from torch. And which engines are missing."""
+    """Records by size and engine (milliseconds, ratio to our kernels, deviations from torch), and notes on missing engines."""
     model = load_model(options.model)
     engines, missing = _onnx_engines(model, threads, folder)
     reference = _by_torch(model)
@@ -161,19 +161,19 @@ def _by_torch(model: Model) -> Callable[[Cloud], np.ndarray]:
 def _onnx_engines(
     model: Model, threads: int, folder: Path
 ) -> tuple[dict[str, Callable[[dict[str, np.ndarray]], np.ndarray]], list[str]]:
-    """Those that are installed, and a note on each that is not."""
+    """The installed engines, and a note on each missing one."""
     file = folder / "model.onnx"
     try:
         from poli.learn.onnx_export import export_onnx
     except MissingExtra as error:
-        return {}, [f"ONNX Runtime and OpenVINO are left out: {error}"]
+        return {}, [f"ONNX Runtime and OpenVINO are skipped: {error}"]
     export_onnx(model, file)
     engines, missing = {}, []
     for name, start in (("ONNX Runtime", _onnx_runtime), ("OpenVINO", _openvino)):
         try:
             engines[name] = start(file, threads)
         except ModuleNotFoundError:
-            missing.append(f"{name} is left out: it is not installed; pip install 'poli[bench]'")
+            missing.append(f"{name} is skipped: it is not installed; pip install 'poli[bench]'")
     return engines, missing
 
 
@@ -190,7 +190,7 @@ def _openvino(file: Path, threads: int) -> Callable[[dict[str, np.ndarray]], np.
     import openvino
 
     settings: dict[str, Any] = {
-        "INFERENCE_PRECISION_HINT": "f32",  # or it computes in bfloat16 where the processor can, and says nothing
+        "INFERENCE_PRECISION_HINT": "f32",  # otherwise it silently uses bfloat16 if the CPU supports it
         "INFERENCE_NUM_THREADS": threads,
         "PERFORMANCE_HINT": "LATENCY",
     }
@@ -199,7 +199,7 @@ def _openvino(file: Path, threads: int) -> Callable[[dict[str, np.ndarray]], np.
 
 
 def _deviation(answer: np.ndarray, reference: np.ndarray) -> tuple[float, float]:  # (N, 3, 3) twice
-    """The largest over the covariances, each relative to its largest entry, and the 99.9th percentile."""
+    """Maximum and 99.9th percentile of the deviations of the covariances, each relative to its largest entry."""
     errors = np.abs(answer - reference).max(axis=(1, 2)) / np.abs(reference).max(axis=(1, 2))
     return float(errors.max()), float(np.quantile(errors, 0.999))
 

@@ -1,4 +1,4 @@
-"""The one LiDAR model against models trained for one sensor and voxel size only, in and out of their domain.
+"""The general LiDAR model against models trained for a single sensor and voxel size, in and out of their domain.
 
 Example: python -m benchmarks generalization configs/lidar.toml
 """
@@ -34,12 +34,12 @@ _SPOTS = 2
 class Options:
     config: Path = option(
         Path("configs/lidar.toml"),
-        "configuration of the one model; specialists have its architecture, loss and schedule",
+        "configuration of the general model; specialists share its architecture, loss and schedule",
         argument=True,
     )
-    model: str = option("lidar", f"the one model: {MODEL}")
-    steps: int = option(2500, "steps of each specialist's training", least=1)
-    worlds: int = option(30, "worlds that each specialist is trained in", least=1)
+    model: str = option("lidar", f"the general model: {MODEL}")
+    steps: int = option(2500, "training steps per specialist", least=1)
+    worlds: int = option(30, "training worlds per specialist", least=1)
     runs: Path = option(Path("runs/generalization"), "folder for the training runs; they resume")
 
 
@@ -49,7 +49,7 @@ _TABLE = Table(column_list(**{"sensor, voxel": "{domain}"}), across="model", cel
 def run(options: Options) -> Iterator[Report]:
     config = read_config(options.config)
     if config.scans is None:
-        raise InputError(f"{options.config}: not a configuration of scans; give that of the LiDAR model, configs/lidar.toml")
+        raise InputError(f"{options.config}: not a configuration for scans; give that of the LiDAR model, configs/lidar.toml")
     models = {"one model": options.model}
     for domain in SPECIALISTS:
         name = _name(domain)
@@ -64,11 +64,11 @@ def run(options: Options) -> Iterator[Report]:
             home = " (home)" if name == f"only {domain_name}" else ""
             records.append({"domain": domain_name, "model": name, "home": home, **_judge(here, voxel, model)})
     notes = [
-        "normal RMSE / median in degrees / NLL in nats a match (one in ten an outlier), in six held-out places",
-        f"specialists: trained from nothing for {options.steps} steps on {options.worlds} worlds, one sensor and one voxel size, "
+        "normal RMSE / median in degrees / NLL in nats per match (one in ten an outlier), in six held-out places",
+        f"specialists: trained from scratch for {options.steps} steps on {options.worlds} worlds, one sensor and one voxel size, "
         "with the architecture and loss of the one model",
     ]
-    yield Report("generalization", "One model against models for one configuration", records, _TABLE, notes)
+    yield Report("generalization", "One general model against specialists", records, _TABLE, notes)
 
 
 def _specialist(config: TrainConfig, options: Options, domain: Domain) -> TrainConfig:

@@ -34,29 +34,29 @@ CONFIGURATIONS = (
     *(("os1_64", v) for v in (0.5, 1.0)),
     *(("os2_128", v) for v in (1.0, 1.5, 2.0)),
 )
-RADII = (1.5, 2.5, 4.0, 6.0)  # of radius PCA, in voxels
+RADII = (1.5, 2.5, 4.0, 6.0)  # of PCA with a radius, in voxels
 FAR = 25.0  # meters
 _SIGMAS = (0.5, 1.0)
-_REACH = 0.2  # meters within which a sample covers the surface
+_REACH = 0.2  # meters: a sample covers the surface within this distance
 _PER_POINT = 8
 _PICTURED, _PICTURE_VOXEL = "town", 0.5  # place, meters
 _CAMERA = Camera(eye=(-16.0, -3.0, 9.0), target=(10.0, 1.0, -1.0), field_of_view=60.0, width=960, height=600)
 
 
-_REAL_PAIRS = 8  # of each sequence
+_REAL_PAIRS = 8  # per sequence
 
 
 @dataclass(frozen=True)
 class Options:
     model: str = option("lidar", MODEL)
     real: Path | None = option(None, REAL)
-    spots: int = option(2, "spots in each of the six held-out places", least=1)
-    pictures: bool = option(True, "draw raw scan, PCA, POLI and truth side by side, and every sensor")
+    spots: int = option(2, "spots per held-out place (there are six)", least=1)
+    pictures: bool = option(True, "draw raw scan, PCA, POLI and ground truth side by side, and all sensors")
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What one method is worth in one configuration."""
+    """Results of one method in one configuration."""
 
     all: AngleErrors
     far: AngleErrors
@@ -64,7 +64,7 @@ class Judged:
     nll: float
     median: float  # of d'(2C)^-1 d
     mean: float
-    believed_mean: float  # of the matches as far as they are believed to be right, under the mixture
+    believed_mean: float  # weighted by the probability that a match is right, under the mixture
     sample_distance: dict[str, float]  # by sigma: mean, meters
     covered: dict[str, float]  # by sigma
 
@@ -87,7 +87,7 @@ def run(options: Options) -> Iterator[Report]:
 
 
 def judge(scans: Sequence[HeldOut], voxel: float, model: str) -> dict[str, Any]:
-    """POLI, PCA with the k that has the least normal RMSE here, radius PCA with the best radius, and PCA tuned for likelihood."""
+    """Evaluate POLI, PCA with the k of lowest normal RMSE, radius PCA with the best radius, and PCA tuned for likelihood."""
     if not scans:
         raise InputError("no scans of this sensor")
     clouds = [(s.cloud(voxel), s.normals(voxel)) for s in scans]
@@ -134,7 +134,7 @@ def judge_real(root: Path, configuration: RealConfiguration, count: int, model: 
 
 
 def normal_angles(clouds: Sequence[tuple[Scan, np.ndarray]], fields: Sequence[Ellipsoids]) -> tuple[np.ndarray, np.ndarray]:
-    """Degrees between estimated and true normals where there are any, and the points' ranges."""
+    """Angles between estimated and known true normals in degrees, and the ranges of the points."""
     degrees, ranges = [], []
     for (cloud, normals), field in zip(clouds, fields, strict=True):
         valid = np.isfinite(normals[:, 0])
@@ -177,12 +177,12 @@ def likelihoods(matches: Sequence[Matches], fields: Sequence[Ellipsoids]) -> tup
 
 
 def _trust(matches: Sequence[Matches], fields: Sequence[Ellipsoids]) -> np.ndarray:
-    """How probable each match is right, under the mixture that the likelihood is of."""
+    """Probability that each match is right, under the mixture of the likelihood."""
     return np.concatenate([right(m.d, f.covariances[m.rows]) for m, f in zip(matches, fields, strict=True)])
 
 
 def _lower(mine: str, theirs: str) -> Cell:
-    """By how many percent one value is below another, both given by templates."""
+    """Percent by which one value is below another, both given by templates."""
     return lambda r: f"{100 * (1 - _value(mine, r) / _value(theirs, r)):.1f} %"
 
 
@@ -193,7 +193,7 @@ def _value(path: str, record: Any) -> float:
 
 
 def _pairs(name: str) -> Cell:
-    """POLI's and PCA's, at each sigma."""
+    """Values of POLI and PCA at each sigma."""
     return lambda r: "; ".join(f"{100 * r['poli'][name][s]:.1f}, {100 * r['pca'][name][s]:.1f}" for s in r["poli"][name])
 
 
@@ -220,14 +220,14 @@ _HELD_OUT = Table(
 
 def _held_out_report(records: list[dict[str, Any]], options: Options) -> Report:
     notes = [
-        f"six held-out places, {options.spots} spots each; RMSE / median of normals in degrees, without regard to sign; a voxel's "
-        "true normal is the mean of its returns'; leaves and mixed returns have none and are left out",
-        f"PCA has the best k of {', '.join(map(str, NEIGHBORS))} for each figure of each row: for RMSE, for the median, for the "
+        f"six held-out places, {options.spots} spots each; RMSE / median of normal errors in degrees, ignoring sign; the true "
+        "normal of a voxel is the mean over its returns; leaves and mixed returns have none and are skipped",
+        f"PCA uses the best k of {', '.join(map(str, NEIGHBORS))} for each value in each row: for RMSE, for the median, for the "
         f"far band ({FAR:g} m and beyond); radius PCA the best of {', '.join(f'{r:g}' for r in RADII)} voxels",
-        "NLL, samples and coverage of PCA: k, scale and floor tuned for the likelihood on these scans; of two, POLI's is first",
-        "NLL in nats a match, one match in ten an outlier; NEES: d'(2C)^-1 d, its mean over all matches, its mean weighted by the "
-        "probability that a match is right, and its median (3, 3 and 2.37 when calibrated)",
-        "off: mean distance of samples from the true surface; covered: share of the visible surface that has a sample within "
+        "NLL, samples and coverage of PCA: k, scale and floor tuned for the likelihood on these scans; POLI comes first",
+        "NLL in nats per match, one match in ten an outlier; NEES: d'(2C)^-1 d, its mean over all matches, its mean weighted by "
+        "the probability that a match is right, and its median (3, 3 and 2.37 when calibrated)",
+        "off: mean distance of samples from the true surface; covered: share of the visible surface with a sample within "
         f"{100 * _REACH:.0f} cm",
     ]
     plots = {"geometry_sides": partial(draw_sides, options.model), "geometry_sensors": partial(draw_sensors, options.model)}
@@ -253,7 +253,7 @@ def _bands_report(held_out: list[dict[str, Any]]) -> Report:
         {"name": r["name"], "range": band, "poli": mine, "pca": r["pca"]["bands"][band]}
         for r in held_out for band, mine in r["poli"]["bands"].items() if mine["count"]
     ]  # fmt: skip
-    notes = ["RMSE / median in degrees / share within 10 degrees; PCA with the k that is best for the whole configuration"]
+    notes = ["RMSE / median in degrees / share within 10 degrees; PCA with the best k for the whole configuration"]
     return Report("geometry_bands", "Normals of scans by range", records, _BANDS, notes)
 
 
@@ -273,9 +273,9 @@ _REAL = Table(
 
 def _real_report(records: list[dict[str, Any]]) -> Report:
     notes = [
-        "NLL in nats a match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I); median of d'(2C)^-1 d (2.37 when calibrated)",
-        "PCA has its k, global scale and floor tuned on these very scans; POLI has seen none of them, nor any real scan",
-        "poses refined by small_gicp's GICP from the given ones where that lowers the residuals",
+        "NLL in nats per match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I); median of d'(2C)^-1 d (2.37 when calibrated)",
+        "PCA has its k, global scale and floor tuned on these scans; POLI was trained on neither these nor any other real scans",
+        "poses refined by small_gicp's GICP, starting from the given ones, if that lowers the residuals",
     ]
     return Report("geometry_real", "Likelihood of real scans", records, _REAL, notes)
 
@@ -284,14 +284,14 @@ def _real_report(records: list[dict[str, Any]]) -> Report:
 
 
 def draw_sides(model: str, path: Path) -> None:
-    """Points, PCA, POLI and truth of a 16-beam scan."""
+    """Draw points, PCA, POLI and ground truth of a 16-beam scan."""
     (scan,) = held_out_pairs(["vlp16"], spots=1, places=(_PICTURED,))
     cloud, truth = scan.cloud(_PICTURE_VOXEL), scan.normals(_PICTURE_VOXEL)
     known = np.isfinite(truth[:, 0])
     flat = Ellipsoids.trusted(cloud.points[known].astype(np.float64), _discs(truth[known], 0.12))
     panels = [
         render_points(cloud.points, _CAMERA, np.full((len(cloud), 3), 0.35), pixels=3),
-        # PCA's ellipsoids are as wide as the neighborhood they come from; drawn at about the size of POLI's.
+        # PCA's ellipsoids are as wide as their neighborhoods; draw them at about the size of POLI's.
         _ellipsoids(pca(cloud, k=16), 0.5),
         _ellipsoids(estimate(cloud, model), 2.0),
         _ellipsoids(flat, 2.0),
@@ -300,7 +300,7 @@ def draw_sides(model: str, path: Path) -> None:
 
 
 def draw_sensors(model: str, path: Path) -> None:
-    """POLI's ellipsoids, one panel for each sensor."""
+    """Draw POLI's ellipsoids, one panel per sensor."""
     scans = held_out_pairs(list(SENSORS), spots=1, places=(_PICTURED,))
     panels = [_ellipsoids(estimate(scan.cloud(_PICTURE_VOXEL), model), 2.0) for scan in scans]
     _write_grid(path, [*panels, np.full_like(panels[0], 250)])
@@ -311,7 +311,7 @@ def _ellipsoids(field: Ellipsoids, radius: float) -> np.ndarray:
 
 
 def _discs(normals: np.ndarray, sigma: float) -> np.ndarray:  # (N, 3) -> (N, 3, 3)
-    """Flat ones that show a direction and claim nothing else."""
+    """Covariances of flat discs that only show a direction."""
     return sigma**2 * (np.eye(3) - 0.99 * normals[:, :, None] * normals[:, None, :])
 
 

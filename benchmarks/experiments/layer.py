@@ -20,7 +20,7 @@ from benchmarks.rivals.cvxpy_layer import CvxpyPose
 from poli import certify, se3
 from poli.learn.layer import certified_pose
 
-import torch  # isort: skip  (after poli.learn, which says which extra is missing)
+import torch  # isort: skip  (after poli.learn, which reports a missing extra)
 
 _SIZES = (100, 1_000, 16_000, 100_000)
 _GRADIENT_PROBLEMS = 60
@@ -32,7 +32,7 @@ _TURNS = 3
 @dataclass(frozen=True)
 class Options:
     problems: int = option(1000, "random problems for the certified fraction")
-    repeats: int = option(15, "problems timed for each size and method")
+    repeats: int = option(15, "problems timed per size and method")
     largest: int = option(100_000, "largest number of matches timed")
     seed: int = option(0, "seed of the random problems")
 
@@ -67,11 +67,11 @@ def run(options: Options) -> Iterator[Report]:
     notes = [
         f"certified: {tightness['certified_fraction']:.4f} of {options.problems} random problems (4 to 2,000 matches, weights of "
         f"condition up to 1e4, noise up to 10 sigma, any rotation); worst gap {tightness['worst_gap']:.1e}",
-        f"{tightness['proven_without_sdp']:.3f} of them proven by the multipliers of least norm, without the semidefinite solver",
-        f"worst gradient error against central differences: {worst:.1e} ({_GRADIENT_PROBLEMS} problems; by weights, points, and "
-        "the prior's pose and covariance)",
+        f"{tightness['proven_without_sdp']:.3f} are proven by the multipliers of least norm, without the semidefinite solver",
+        f"worst gradient error against central differences: {worst:.1e} ({_GRADIENT_PROBLEMS} problems; with respect to weights, "
+        "points, and the prior's pose and covariance)",
         f"speedup over the fastest cvxpylayers variant at 1,000 matches: {speedup:.1f}",
-        "one problem at a time, gradients for all weights; medians; 'always SDP' is our layer with the shortcut switched off",
+        "one problem at a time, gradients for all weights; medians; 'always SDP' is our layer without the shortcut",
     ]
     plot = Plot(
         "matches", "total_ms", "layer", "matches", "forward + backward (ms)", kind="loglog",
@@ -81,7 +81,7 @@ def run(options: Options) -> Iterator[Report]:
 
 
 def measure_tightness(options: Options) -> dict[str, float]:
-    """How often the answer is proven optimal."""
+    """Measure how often the solution is proven optimal."""
     rng = np.random.default_rng(options.seed)
     answers = []
     for _ in track(range(options.problems), "certifying"):
@@ -95,17 +95,17 @@ def measure_tightness(options: Options) -> dict[str, float]:
 
 
 def measure_gradients(options: Options) -> float:
-    """The worst relative error of directional derivatives by each input, against central differences."""
+    """Worst relative error of directional derivatives with respect to each input, against central differences."""
     rng = np.random.default_rng(options.seed + 1)
     return max(gradient_error(rng, with_prior=i % 2 == 1) for i in track(range(_GRADIENT_PROBLEMS), "differentiating"))
 
 
 def gradient_error(rng: np.random.Generator, with_prior: bool) -> float:
-    """For one random problem and loss: over the inputs, the worst of |analytic - numeric| / |numeric|, norms over directions."""
+    """Worst |analytic - numeric| / |numeric| over the inputs of one random problem and loss; norms are over directions."""
     problem = random_problem(rng, int(rng.integers(4, 40)), condition=10 ** rng.uniform(0, 4), noise=10 ** rng.uniform(-0.5, 1))
     inputs = [torch.from_numpy(a.copy()) for a in (problem.source, problem.target, problem.information)]
     if with_prior:
-        # Off the truth and about as certain as the matches, so that it pulls.
+        # Different from the truth and about as certain as the matches, so that it has an effect.
         prior = problem.T_target_source @ se3.exp(0.2 * rng.standard_normal(6))
         factor = 0.03 * rng.standard_normal((6, 6))
         inputs += [torch.from_numpy(prior), torch.from_numpy(factor @ factor.T + 1e-4 * np.eye(6))]
@@ -124,7 +124,7 @@ def gradient_error(rng: np.random.Generator, with_prior: bool) -> float:
         directions = [_direction(rng, i, inputs[i]) for _ in range(_DIRECTIONS)]
         analytic = np.array([float((gradient * d).sum()) for d, _ in directions])
         errors = []
-        # Central differences err too, by truncation for long steps and by rounding for short ones: the best step counts.
+        # Central differences have errors too: truncation for long steps, rounding for short ones. Use the best step.
         for step in _STEPS:
             numeric = np.array([float(at(i, move(step)) - at(i, move(-step))) for _, move in directions]) / (2 * step)
             errors.append(float(np.linalg.norm(analytic - numeric) / np.linalg.norm(numeric)))
@@ -133,21 +133,21 @@ def gradient_error(rng: np.random.Generator, with_prior: bool) -> float:
 
 
 def _direction(rng: np.random.Generator, index: int, value: torch.Tensor) -> tuple[torch.Tensor, Callable[[float], torch.Tensor]]:
-    """A random direction that keeps the input what it is (symmetric weights, a rigid pose), and how to step along it."""
+    """A random direction that keeps the input valid (symmetric weights, a rigid pose), and a function to step along it."""
     if index == 3:
         xi, T = rng.standard_normal(6), value.numpy()
         twist = np.zeros((4, 4))
         twist[:3, :3], twist[:3, 3] = se3.hat(xi[:3]), xi[3:]
         return torch.from_numpy(T @ twist), lambda step: torch.from_numpy(T @ se3.exp(step * xi))
     direction = torch.from_numpy(rng.standard_normal(value.shape))
-    if index in (2, 4):  # relative to the size of each matrix, and symmetric
+    if index in (2, 4):  # symmetric, relative to the size of each matrix
         direction = direction @ value
         direction = 0.5 * (direction + direction.transpose(-1, -2))
     return direction, lambda step: value + step * direction
 
 
 def measure_times(options: Options) -> list[dict[str, Any]]:
-    """Forward and backward, one problem at a time, every method on the same problems: in turns of a burst each, as in training."""
+    """Time forward and backward passes, one problem at a time, on the same problems; methods take turns in bursts."""
     methods: dict[str, Callable[..., torch.Tensor]] = {
         "poli": lambda p, q, W: certified_pose(p, q, W).T_target_source[:3, :3],
         "poli, always SDP": lambda p, q, W: certified_pose(p, q, W, shortcut=False).T_target_source[:3, :3],

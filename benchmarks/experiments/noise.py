@@ -1,7 +1,7 @@
-"""Which loss survives measured poses that are wrong: training with pose noise 0 to 0.03, judged by normals (supplement SE).
+"""Robustness of the losses to wrong measured poses: training with pose noise 0 to 0.03, evaluated by normals (supplement SE).
 
-Equal networks learn from equal clouds with T-Q-C (the measured pose is taken as true), T-T-Q-C (the paper's) and T-T-Q-C-map (the
-chordal prior inside the certified problem), at several levels of noise on the translation. What counts are the normals.
+Identical networks are trained on identical clouds with T-Q-C (the measured pose is taken as true), T-T-Q-C (the paper's) and
+T-T-Q-C-map (the chordal prior inside the certified problem), at several levels of translation noise, and compared by normals.
 
 Example: python -m benchmarks noise configs/noise.toml --mesh dragon.ply
 """
@@ -27,13 +27,13 @@ from poli.learn.trainer import train
 
 KINDS: dict[str, LossKind] = {"T-Q-C": "tqc", "T-T-Q-C": "ttqc", "T-T-Q-C-map": "ttqc-map"}
 LEVELS = (0.0, 0.01, 0.02, 0.03)
-_LEAST_SIGMA = 0.005  # of Gamma's translation: without noise the measured pose is still not known to be exact
+_LEAST_SIGMA = 0.005  # minimum sigma of Gamma's translation, also without noise
 
 
 @dataclass(frozen=True)
 class Options:
     config: Path = option(Path("configs/noise.toml"), "training configuration; its loss and noise are replaced", argument=True)
-    mesh: tuple[Path, ...] = option((), ".ply or .obj meshes, separated by commas; our own shapes if not given")
+    mesh: tuple[Path, ...] = option((), ".ply or .obj meshes, separated by commas; default: our procedural shapes")
     runs: Path = option(Path("runs/noise"), "folder for the twelve training runs; they resume")
     points: int = 1000
     clouds: int = 10
@@ -58,14 +58,14 @@ def run(options: Options) -> Iterator[Report]:
     rivals = [_errors(objects, options, lambda points, k=k: pca(points, k=k).normals) for k in NEIGHBORS]  # type: ignore[misc]
     best_rmse, best_median = min(e.rmse for e in rivals), min(e.median for e in rivals)
     notes = [
-        f"normals' RMSE / median in degrees (and the RMSE against the same loss without noise), N = {options.points}, "
-        f"{options.clouds} clouds each of {', '.join(objects)}; the best PCA has {best_rmse:.1f} / {best_median:.1f}",
-        f"{config.schedule.steps} steps each of {config.pairs.clouds} clouds with {config.pairs.partners} partners; "
+        f"normal RMSE / median in degrees (and change of the RMSE against the same loss without noise), N = {options.points}, "
+        f"{options.clouds} clouds per object ({', '.join(objects)}); the best PCA has {best_rmse:.1f} / {best_median:.1f}",
+        f"{config.schedule.steps} steps of {config.pairs.clouds} clouds with {config.pairs.partners} partners each; "
         "matches are nearest neighbors under the measured pose",
-        "noise: standard deviation of each axis of the measured translation, in radii of the object; Gamma is given that value",
+        "noise: standard deviation of each axis of the measured translation, in radii of the object; Gamma uses that value",
     ]
     plot = Plot(
-        "noise", "rmse", "loss", "noise of the measured translations, in radii", "normals' RMSE, degrees",
+        "noise", "rmse", "loss", "noise of the measured translations, in radii", "normal RMSE, degrees",
         title="", level=("the best PCA", best_rmse),
     )  # fmt: skip
     summary = {"best_pca": {"rmse": best_rmse, "median": best_median}}

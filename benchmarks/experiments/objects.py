@@ -1,7 +1,7 @@
-"""Normals, registration and calibration on objects, against PCA, KISS-Matcher and the surface's own normals.
+"""Normals, registration and calibration on objects, against PCA, KISS-Matcher and true normals.
 
-The protocol is the paper's (Section "Object Pose Estimation", SD): N points drawn twice from a mesh in the unit sphere, turned by
-up to 60 degrees; success is a rotation error of at most 10 degrees.
+The protocol follows the paper (Section "Object Pose Estimation", SD): N points drawn twice from a mesh in the unit sphere, rotated
+by up to 60 degrees; success is a rotation error of at most 10 degrees.
 
 Example: python -m benchmarks objects --mesh dragon.ply,happy_buddha.ply
 """
@@ -28,15 +28,15 @@ from poli.se3 import so3_exp
 from poli.show.figure import pyplot, save_figure
 from poli.threads import thread_count
 
-_CLOUDS = 20  # of each object and N, for normals and calibration
+_CLOUDS = 20  # per object and N, for normals and calibration
 
 
 @dataclass(frozen=True)
 class Options:
-    mesh: tuple[Path, ...] = option((), ".ply or .obj meshes, separated by commas; our own shapes if not given")
+    mesh: tuple[Path, ...] = option((), ".ply or .obj meshes, separated by commas; default: our procedural shapes")
     model: str = option("objects", MODEL)
-    pairs: int = option(100, "pairs for each object and number of points", least=1)
-    seed: int = option(0, "seed of the pairs that are drawn", least=0)
+    pairs: int = option(100, "pairs per object and number of points", least=1)
+    seed: int = option(0, "random seed of the pairs", least=0)
     normal_sizes: tuple[int, ...] = (300, 500, 1000)
     sizes: tuple[int, ...] = (300, 400, 500, 600, 700, 800, 900, 1000)
     max_rotation: float = 60.0  # degrees
@@ -45,7 +45,7 @@ class Options:
 
 @dataclass(frozen=True)
 class NormalErrors:
-    """Degrees, without regard to sign."""
+    """Errors of normals in degrees, ignoring sign."""
 
     rmse: float
     median: float
@@ -74,7 +74,7 @@ def run(options: Options) -> Iterator[Report]:
         mine = [r for r in records if r["object"] == name]
         shown += mine
         shown += [{**mean_record([r for r in mine if r["method"] == method]), "N": "mean"} for method in CONTESTANTS]
-    notes = [f"success: rotation error of at most {options.tolerance:.0f} degrees, {options.pairs} pairs each, in per cent"]
+    notes = [f"success: rotation error of at most {options.tolerance:.0f} degrees, {options.pairs} pairs each, in percent"]
     notes += [f"{name}: {how.about}" for name, how in CONTESTANTS.items()]
     for name in objects:
         for n, e in normals[name].items():
@@ -99,16 +99,16 @@ def run(options: Options) -> Iterator[Report]:
 
 
 def load_objects(paths: Sequence[Path]) -> dict[str, Mesh]:
-    """By file name; without files, four shapes of our own that no shipped model was trained on."""
+    """Load meshes by file name; without files, return four procedural shapes not used for training."""
     if len({path.stem for path in paths}) < len(paths):
-        raise InputError(f"two of the meshes have the same name: {', '.join(path.name for path in paths)}; rename one")
+        raise InputError(f"two meshes have the same name: {', '.join(path.name for path in paths)}; rename one")
     if paths:
         return {path.stem: read_mesh(path).normalized() for path in paths}
     return {f"shape {seed}": procedural_mesh(seed) for seed in range(2_000_000, 2_000_004)}
 
 
 def normal_errors(mesh: Mesh, count: int, config: Options) -> dict[str, float]:
-    """POLI, and the best PCA over the k's, chosen for each measure on its own."""
+    """Normal errors of POLI, and of PCA with the best k for each measure."""
     rng = np.random.default_rng([config.seed, count])
     clouds = [mesh.sample(count, rng) for _ in range(_CLOUDS)]
     truth = [normals for _, normals in clouds]
@@ -128,7 +128,7 @@ def normal_errors(mesh: Mesh, count: int, config: Options) -> dict[str, float]:
 
 def squared_distances(mesh: Mesh, config: Options) -> np.ndarray:
     """d'(2C)^-1 d of nearest points between independent clouds of one surface at the true pose: chi-square with 3 degrees of
-    freedom, were the residuals Gaussian."""
+    freedom if the residuals are Gaussian."""
     rng = np.random.default_rng([config.seed, 1])
     found = []
     for count in config.normal_sizes:
@@ -140,7 +140,7 @@ def squared_distances(mesh: Mesh, config: Options) -> np.ndarray:
 
 
 def _success_rates(objects: dict[str, Mesh], options: Options) -> list[dict[str, Any]]:
-    """By object, contestant and N. Every process takes one object and N at a time, with one thread."""
+    """Success rates by object, contestant and N. Each process handles one object and N at a time, with one thread."""
     jobs = [(name, n) for name in objects for n in options.sizes]
     answers = in_processes(partial(_rates, options), [(objects[name], n) for name, n in jobs], thread_count(), "registering")
     found = zip(jobs, answers, strict=True)
@@ -148,7 +148,7 @@ def _success_rates(objects: dict[str, Mesh], options: Options) -> list[dict[str,
 
 
 def _rates(config: Options, job: tuple[Mesh, int]) -> dict[str, float]:
-    """The share of the pairs that each contestant registers, in the best of its ways."""
+    """Share of pairs that each contestant registers, with the best of its settings."""
     mesh, count = job
     won = {contestant: np.zeros(len(how.ways)) for contestant, how in CONTESTANTS.items()}
     for pair in range(config.pairs):
@@ -162,7 +162,7 @@ def _rates(config: Options, job: tuple[Mesh, int]) -> dict[str, float]:
 
 
 def draw_pair(mesh: Mesh, count: int, config: Options, pair: int) -> tuple[Cloud, Cloud, np.ndarray]:
-    """Source and target with their true normals, and the rotation from one to the other."""
+    """Draw source and target with their true normals, and the rotation between them."""
     rng = np.random.default_rng([config.seed, count, pair])
     axis = rng.standard_normal(3)
     R = so3_exp(np.deg2rad(config.max_rotation) * rng.random() * axis / np.linalg.norm(axis))

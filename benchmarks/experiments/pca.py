@@ -27,8 +27,8 @@ _SIZES = (1_000, 10_000, 30_000, 100_000)
 
 @dataclass(frozen=True)
 class Options:
-    scan: Path | None = option(None, "scan file to thin to each size; a simulated town if not given")
-    repeats: int = option(21, "runs of each; the median counts", least=1)
+    scan: Path | None = option(None, "scan file to downsample to each size; default: a simulated town")
+    repeats: int = option(21, "runs of each; the median is reported", least=1)
 
 
 _TABLE = Table(

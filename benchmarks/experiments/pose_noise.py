@@ -1,7 +1,7 @@
-"""What it costs odometry to take measured poses for true when learning from scans (supplement SE).
+"""Cost for odometry of trusting wrong measured poses in training (supplement SE).
 
-Two equal networks learn from equal scans whose measured poses are wrong: with T-Q-C, which believes them, and with T-T-Q-C, which
-knows that they err. What counts is odometry from scan to scan with their covariances, and their normals.
+Two identical networks are trained on identical scans with wrong measured poses: with T-Q-C, which trusts them, and with T-T-Q-C,
+which models their error. They are compared by scan-to-scan odometry with their covariances, and by their normals.
 
 Example: python -m benchmarks pose_noise configs/lidar_noise.toml
 """
@@ -31,17 +31,17 @@ from poli.learn.losses import LossKind
 from poli.learn.trainer import train
 
 KINDS: dict[str, LossKind] = {"T-Q-C": "tqc", "T-T-Q-C": "ttqc"}
-WAYS = {"directions": SCAN, "raw covariances": RAW}  # how covariances enter GICP: ours, and the paper's
+WAYS = {"directions": SCAN, "raw covariances": RAW}  # how covariances enter GICP: our way, and the paper's
 _SENSOR, _VOXEL = "vlp16", 0.5  # meters
 
 
 @dataclass(frozen=True)
 class Options:
-    config: Path = option(Path("configs/lidar_noise.toml"), "training configuration of scans; its loss is replaced", argument=True)
+    config: Path = option(Path("configs/lidar_noise.toml"), "training configuration for scans; its loss is replaced", argument=True)
     drives: Path = option(Path("runs/odometry_drives"), DRIVES)
-    scans: int = option(121, "scans of each simulated drive", least=2)
+    scans: int = option(121, "scans per simulated drive", least=2)
     places: tuple[str, ...] = option(PLACES, "held-out places, separated by commas")
-    spots: int = option(2, "spots in each of the six held-out places where normals are judged", least=1)
+    spots: int = option(2, "spots per held-out place (of six) for evaluating normals", least=1)
     runs: Path = option(Path("runs/pose_noise"), "folder for the two training runs; they resume")
 
 
@@ -59,9 +59,9 @@ _TABLE = Table(
 def run(options: Options) -> Iterator[Report]:
     config, models = read_config(options.config), {}
     if config.scans is None:
-        raise InputError(f"{options.config}: not a configuration of scans; give one like configs/lidar_noise.toml")
+        raise InputError(f"{options.config}: not a configuration for scans; give one like configs/lidar_noise.toml")
     for name, kind in KINDS.items():
-        Console().print(f"training with {name}, or what there is of it in {options.runs / kind}")
+        Console().print(f"training with {name}, or resuming in {options.runs / kind}")
         models[name] = str(train(configured(config, kind), options.runs / kind, beside=options.config.parent))
     yield report(options, config, models)
 
@@ -71,7 +71,7 @@ def configured(config: TrainConfig, kind: LossKind) -> TrainConfig:
 
 
 def report(options: Options, config: TrainConfig, models: dict[str, str]) -> Report:
-    """`models`: by the name of their loss, the path of what was learned."""
+    """Evaluate `models`: paths of trained models by the name of their loss."""
     judged = _odometry(options, models)
     held_out = list(held_out_pairs((_SENSOR,), options.spots))
     normals = {name: _normals(held_out, model) for name, model in models.items()}
@@ -86,13 +86,13 @@ def report(options: Options, config: TrainConfig, models: dict[str, str]) -> Rep
     assert sources is not None
     notes = [
         f"odometry from scan to scan, {_SENSOR} at {_VOXEL:g} m, on drives of {options.scans} scans in held-out worlds "
-        f"({', '.join(options.places)}): the mean over them of the RPE's root mean square, in centimeters, by frames apart",
-        "directions: covariances enter GICP by their axes and as trust, as our odometry uses them; raw covariances: as they are, "
-        "thickened by 3 cm, as the paper does",
-        f"trained for {config.schedule.steps} steps with measured poses that are wrong by {sources.rotation_noise:g} degrees "
-        f"and {sources.translation_noise:g} m an axis; normals: RMSE / median in degrees, spots in every place: {options.spots}",
+        f"({', '.join(options.places)}): mean over the drives of the RMSE of the RPE, in centimeters, by number of frames",
+        "directions: covariances enter GICP by their axes and as weights, as in our odometry; raw covariances: unchanged but "
+        "thickened by 3 cm, as in the paper",
+        f"trained for {config.schedule.steps} steps with errors of the measured poses of {sources.rotation_noise:g} degrees "
+        f"and {sources.translation_noise:g} m per axis; normals: RMSE / median in degrees, spots per place: {options.spots}",
     ]
-    return Report("pose_noise", "Losses under wrong poses, judged by odometry", records, _TABLE, notes)
+    return Report("pose_noise", "Losses under wrong poses, evaluated by odometry", records, _TABLE, notes)
 
 
 def _odometry(options: Options, models: dict[str, str]) -> dict[tuple[str, str], list[Judged]]:

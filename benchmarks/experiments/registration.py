@@ -35,14 +35,14 @@ from poli.threads import thread_count, use_one_thread
 TABLES = ("places", "resolutions", "voxels")
 OTHERS = (KISS_MATCHER, TEASER)
 RESOLUTIONS = (16, 32, 64)  # beams
-_DENSE_SENSOR = "os2_128"  # thinned to those numbers of beams
+_DENSE_SENSOR = "os2_128"  # thinned to these numbers of beams
 
 
-# Features want surfaces without holes wherever there are some, and mind noise less than odometry does: five samples of every
-# ellipsoid. On drives of worlds for validation that was better than any limit on thickness.
+# Features need surfaces without holes and tolerate more noise than odometry: five samples per ellipsoid. In validation worlds,
+# this was better than any limit on thickness.
 FOR_FEATURES = DensifyConfig(per_point=5, max_sigma=8.0, max_thickness=None)
-# Meters. The first is what KISS-Matcher suggests for scans outdoors; the other pipeline does as well on raw scans at 0.5 m as at
-# 0.3, and is several times faster.
+# Meters. The first is what KISS-Matcher suggests for outdoor scans; the other pipeline is as good on raw scans at 0.5 m as at
+# 0.3 m, and several times faster.
 VOXELS = {KISS_MATCHER: 0.3, TEASER: 0.5, OURS: 0.0}
 
 
@@ -55,22 +55,22 @@ class Options:
     model: str = option("lidar", MODEL)
     real: Path | None = option(None, REAL)
     drives: Path = option(Path("runs/odometry_drives"), DRIVES)
-    scans: int = option(121, "scans of each simulated drive", least=2)
+    scans: int = option(121, "scans per simulated drive", least=2)
     places: tuple[str, ...] = option(PLACES, "held-out places, separated by commas")
-    pairs: int = option(50, "pairs of each place", least=1)
-    fewer: int = option(8, "pairs of each of the first two places, for other voxels and beams", least=1)
-    tables: tuple[str, ...] = option(TABLES, "what to measure; voxels are a part of the table of places")
+    pairs: int = option(50, "pairs per place", least=1)
+    fewer: int = option(8, "pairs per place in the first two places, for other voxels and beams", least=1)
+    tables: tuple[str, ...] = option(TABLES, "tables to compute; voxels are part of the table of places")
     runs: Path = option(Path("runs/registration_bench"), RUNS)
-    fresh: bool = option(False, "forget kept outcomes first")
+    fresh: bool = option(False, "delete cached outcomes first")
     processes: int = option(0, PROCESSES, least=0)
     fewer_places: int = 2
-    of_real: int = 15  # pairs of each real sequence
-    most: float = 12.0  # meters between the two scans
+    of_real: int = 15  # pairs per real sequence
+    most: float = 12.0  # maximum meters between the two scans
     other_voxels: tuple[float, ...] = (0.3, 0.5, 1.0)
 
     @property
     def config(self) -> DensifyConfig:
-        """POLI's; PCA is sampled the same way."""
+        """Configuration of POLI; PCA is sampled the same way."""
         return replace(FOR_FEATURES, model=self.model)
 
     def __post_init__(self) -> None:
@@ -81,14 +81,14 @@ class Options:
 
 @dataclass(frozen=True)
 class Job:
-    """One system on the pairs of one drive, made denser in one way."""
+    """One system on the pairs of one drive, with one augmentation."""
 
     source: DriveSource
     system: str
     way: str
     pairs: int
     voxel: float  # meters
-    sensor: str  # whose preset `poli.register` takes
+    sensor: str  # preset of `poli.register`
     table: str  # of `TABLES`
     beams: int
     real: bool
@@ -103,9 +103,7 @@ def run(options: Options) -> Iterator[Report]:
 
 
 def jobs_of(options: Options) -> list[Job]:
-    simulated_sequences(
-        ("vlp16", _DENSE_SENSOR), options.places, options.scans, keep=options.drives
-    )  # missing ones are recorded now
+    simulated_sequences(("vlp16", _DENSE_SENSOR), options.places, options.scans, keep=options.drives)  # records missing ones
     jobs = []
     for place in options.places:
         drive = SimulatedDrive("vlp16", place, options.scans, options.drives)
@@ -129,7 +127,7 @@ def jobs_of(options: Options) -> list[Job]:
 
 
 def run_jobs(options: Options, jobs: Sequence[Job]) -> list[dict[str, Any]]:
-    """What was kept is not run again; the rest is, in single-threaded processes."""
+    """Run the jobs in single-threaded processes. Cached ones are not run again."""
     if options.fresh:
         Cache(options.runs).forget()
     processes = min(options.processes or thread_count(), len(jobs))
@@ -150,7 +148,7 @@ def _thinned(sequence: RealSequence, beams: int) -> RealSequence:
 
 
 def _run_job(options: Options, job: Job) -> dict[str, Any]:
-    """The job, and for every pair: rotation errors in degrees, translation errors in meters, seconds of registering alone."""
+    """Run a job. For each pair: rotation error in degrees, translation error in meters, seconds of registration only."""
     drive = job.source.open()
     way = _way(options, job)
     key = {
@@ -166,11 +164,11 @@ def _run_job(options: Options, job: Job) -> dict[str, Any]:
 
 
 def register_pairs(drive: RecordedDrive, way: Augmentation, job: Job, most: float) -> dict[str, list[float]]:
-    """180 degrees and 1e9 meters where no pose was found."""
+    """Errors and times of each pair; 180 degrees and 1e9 meters if no pose was found."""
     register = registrar(job.system, job.voxel, job.sensor)
     rotations, translations, seconds = [], [], []
     for pair in place_pairs(drive.poses, job.pairs, most, seed=0):
-        # Denser in the sensor's own frame, then turned: interpolation goes by the rings.
+        # Densify in the sensor frame, then rotate: interpolation depends on the rings.
         source = way.apply(drive.scans[pair.source]).astype(np.float64) @ pair.T_turned_source[:3, :3].T
         target = way.apply(drive.scans[pair.target]).astype(np.float64)
         begin = perf_counter()
@@ -194,7 +192,7 @@ def _way(options: Options, job: Job) -> Augmentation:
 
 
 def _by_limit(records: Sequence[Record], limits: Sequence[str], **about: Any) -> list[dict[str, Any]]:
-    """Each record once for each limit, with its success in percent."""
+    """Repeat each record for each limit, with its success in percent."""
     found = []
     for limit in limits:
         for r in records:
@@ -224,13 +222,13 @@ _PLACES = Table(
     across="way",
     cell=_tenths,
     highest="success",
-    digits=1,  # as they are shown, so that what looks equal is
+    digits=1,  # as displayed, so that equal-looking values are equal
     order=AUGMENTATIONS,
 )
 
 
 def places_report(records: Sequence[Record], options: Options) -> Report:
-    """Means over the places by every limit, each place by the strict one, and other voxel sizes."""
+    """Means over the places for each limit, each place at the strict limit, and other voxel sizes."""
     main = [r for r in records if r["table"] == "places"]
     swept = [r for r in records if r["table"] == "voxels"]
     shown = []
@@ -245,13 +243,13 @@ def places_report(records: Sequence[Record], options: Options) -> Report:
             of_voxel = [r for r in swept if (r["system"], r["voxel"]) == (system, voxel)]
             shown += _by_limit(of_voxel, [_STRICT], shown_as=few)
     notes = [
-        f"Success in percent: {options.pairs} random pairs a place, at most {options.most:g} m apart, VLP-16, in simulated worlds "
-        "that no model was trained on; the source is turned about its vertical axis by any angle. The best of a row is bold.",
-        "KISS-Matcher runs with its defaults at the voxel size given. TEASER-like: PCA normals of 16 neighbors, FPFH of five "
-        "voxels' radius, mutual matches, maximum clique, GNC-TLS with one voxel as noise bound.",
+        f"Success in percent: {options.pairs} random pairs per place, at most {options.most:g} m apart, VLP-16, in simulated "
+        "held-out worlds; the source is rotated about its vertical axis by any angle. The best in a row is bold.",
+        "KISS-Matcher runs with its defaults at the given voxel size. TEASER-like: PCA normals of 16 neighbors, FPFH with a radius "
+        "of five voxels, mutual matches, maximum clique, GNC-TLS with one voxel as noise bound.",
         f"{AUGMENTATIONS[1]} and {POLI} are sampled alike (`poli densify --per-point 5 --max-sigma 8 --max-thickness 0`); "
         f"{AUGMENTATIONS[2]} is the stand-in for learned upsampling of `python -m benchmarks augmentation`.",
-        "`poli.register` gets raw scans and densifies them itself; it has no voxel size to choose.",
+        "`poli.register` receives raw scans and densifies them itself; it has no voxel size to choose.",
         *_times(main),
     ]
     plot = Plot(
@@ -291,16 +289,16 @@ def resolutions_report(records: Sequence[Record], options: Options) -> Report:
             shown += _by_limit(group, [_STRICT, "10°, 2 m"])
     notes = [
         "Success in percent, one model and one setting for all. Simulated: every eighth, fourth and second ring of an OS2-128; "
-        f"{options.fewer} pairs in {' and '.join(options.places[: options.fewer_places])} each. "
-        f"Real: {options.of_real} pairs a sequence, by its own poses. "
+        f"{options.fewer} pairs each in {' and '.join(options.places[: options.fewer_places])}. "
+        f"Real: {options.of_real} pairs per sequence, evaluated with the given poses. "
         f"At most {options.most:g} m apart.",
-        "`poli.register` gets raw scans, and the preset of a sensor with so many beams.",
+        "`poli.register` receives raw scans, and the preset of a sensor with that many beams.",
     ]
     return Report("registration_beams", "Global registration of scans by beams", of_table, _RESOLUTIONS, notes, shown=shown)
 
 
 def _times(records: Sequence[Record]) -> list[str]:
-    """Medians of one registration, on one thread; machines differ, so as ratios to KISS-Matcher on raw scans."""
+    """Median times of one registration on one thread, as ratios to KISS-Matcher on raw scans, since machines differ."""
     seconds: dict[tuple[str, str], list[float]] = {}
     for r in records:
         seconds.setdefault((r["system"], r["way"]), []).extend(r["seconds"])

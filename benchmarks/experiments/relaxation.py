@@ -1,7 +1,7 @@
-"""What leaving the pose prior out of the inner problem costs: two scenarios and two loss curves (supplement SC).
+"""Cost of omitting the pose prior from the inner problem: two scenarios and two loss curves (supplement SC).
 
-Scenario A and B are the paper's toys, f(x; z) with the covariances as x and the pose as z, and g(z) the prior. The third part is
-the real thing: a network trained with the relaxed inner problem, and the two likelihood terms as it learns.
+Scenarios A and B are the paper's toy problems: f(x; z) with the covariances as x and the pose as z, and g(z) the prior. The third
+part is real training: a network trained with the relaxed inner problem, and its two likelihood terms.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from poli.learn.trainer import train
 from poli.show.figure import pyplot, save_figure
 
 _UPDATES = 30
-_WINDOW = 10  # logged steps that the start and the end of a loss curve are averaged over
+_WINDOW = 10  # logged steps averaged at the start and the end of a loss curve
 
 
 @dataclass(frozen=True)
 class Options:
-    steps: int = option(600, "steps of the training that the loss curves come from", least=1)
+    steps: int = option(600, "training steps for the loss curves", least=1)
     runs: Path = option(Path("runs/relaxation"), "folder for the training run")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """f = x'A x-like quadratics, given by the minimizers of their updates."""
+    """Quadratic functions f and g, given by the minimizers of their updates."""
 
     name: str
     formula: str
@@ -96,10 +96,10 @@ def run(options: Options) -> Iterator[Report]:
             records.append({**case, "x": x, "z": z, "objective": total})
     for name in ("correspondence", "pose"):
         first, last = float(curves[name][:_WINDOW].mean()), float(curves[name][-_WINDOW:].mean())
-        case = {"case": f"training, {name} term, a match", "start": f"{first:.4f} at the start", "end": f"{last:.4f} at the end"}
+        case = {"case": f"training, {name} term per match", "start": f"{first:.4f} at the start", "end": f"{last:.4f} at the end"}
         records.append({**case, "first": first, "last": last})
     notes = [f"scenario {s.name}: {s.formula}; {_UPDATES} alternating updates from x = {s.start:g}" for s in SCENARIOS]
-    notes.append(f"training: T-T-Q-C with the relaxed inner problem, pose noise 0.02, {options.steps} steps on our own shapes")
+    notes.append(f"training: T-T-Q-C with the relaxed inner problem, pose noise 0.02, {options.steps} steps on procedural shapes")
     plots = {"relaxation": partial(_plot, paths, curves)}
     yield Report("relaxation", "The relaxation of the inner problem", records, _TABLE, notes, plots=plots)
 
@@ -129,7 +129,7 @@ def _plot(paths: dict[str, dict[str, np.ndarray]], curves: dict[str, np.ndarray]
         panel.legend(fontsize=8)
     for panel, name in zip(axes[1], ("correspondence", "pose"), strict=True):
         panel.plot(curves["step"], curves[name], lw=0.8)
-        panel.set(title=f"{name} loss while training relaxed", xlabel="step", ylabel="a match")
+        panel.set(title=f"{name} loss while training relaxed", xlabel="step", ylabel="per match")
     figure.tight_layout()
     save_figure(figure, path)
     plt.close(figure)

@@ -1,4 +1,4 @@
-"""Time and memory of an estimate by number of points, stage by stage, against our PCA, Open3D's and small_gicp's.
+"""Time and memory of an estimate by number of points and stage, against our PCA, Open3D and small_gicp.
 
 Example: python -m benchmarks runtime --real sequences --json runtime.json
 """
@@ -35,8 +35,8 @@ class Options:
     model: str = option("lidar", MODEL)
     sizes: tuple[int, ...] = option(SIZES, "numbers of points, separated by commas")
     real: Path | None = option(None, REAL)
-    repeats: int = option(11, "runs of each; the median counts", least=1)
-    first_call: bool = option(True, "also time a first call, with an empty cache of kernels")
+    repeats: int = option(11, "runs of each; the median is reported", least=1)
+    first_call: bool = option(True, "also time a first call with an empty kernel cache")
 
     def __post_init__(self) -> None:
         if len(set(self.sizes)) < 2 or min(self.sizes) < _LEAST_SIZE:
@@ -66,11 +66,11 @@ def run(options: Options) -> Iterator[Report]:
             first_call = first_call_seconds(simulated_cloud(FIRST_POINTS).points, options.model)
     summary = {"vlp16_ms": vlp16["total_ms"], "vlp16": vlp16, "threads": threads, "repeats": options.repeats}
     notes = [
-        f"milliseconds, medians of {options.repeats} runs, {threads} threads for everyone, contestants in turns; points are not "
+        f"milliseconds, medians of {options.repeats} runs, {threads} threads for all, contestants in turns; points are not "
         f"voxelized; model {Path(options.model).name}; PCA of {NEIGHBORS} neighbors",
-        "the stages are of a second series of runs, so that their sum is not quite POLI's time, which is that of `poli.estimate`",
-        "peak: resident memory of `poli.estimate` in a fresh process above what it held before, with model and kernels loaded; the "
-        "input points do not count, the ellipsoids that come back do",
+        "the stages come from a second series of runs, so their sum differs slightly from POLI's time, that of `poli.estimate`",
+        "peak: additional resident memory of `poli.estimate` in a fresh process with model and kernels loaded; the input points "
+        "do not count, the returned ellipsoids do",
     ]
     lines = []
     for kind, measured in clouds.items():
@@ -88,8 +88,8 @@ def run(options: Options) -> Iterator[Report]:
         grown = ", ".join(f"{_NAMES[name]} {exponent:.2f}" for name, exponent in exponents.items())
         notes.append(f"{kind}, exponents of N: {grown}")
     notes.append(
-        f"a sweep of a VLP-16 of {vlp16['returns']:.0f} returns: {vlp16['voxel_ms']:.1f} ms to voxelize at {_VOXEL} m, "
-        f"{vlp16['estimate_ms']:.1f} ms to estimate the {vlp16['points']:.0f} points left, {vlp16['total_ms']:.1f} ms together"
+        f"a VLP-16 scan of {vlp16['returns']:.0f} returns: {vlp16['voxel_ms']:.1f} ms to voxelize at {_VOXEL} m, "
+        f"{vlp16['estimate_ms']:.1f} ms to estimate the {vlp16['points']:.0f} remaining points, {vlp16['total_ms']:.1f} ms in total"
     )
     if first_call:
         cold, warm = first_call
@@ -101,7 +101,7 @@ def run(options: Options) -> Iterator[Report]:
 
 
 def _measure(options: Options, kind: str, cloud_of: Callable[[int], SizedCloud]) -> list[dict[str, Any]]:
-    """A record for each size; times are medians in milliseconds."""
+    """One record per size; times are medians in milliseconds."""
     records = []
     for n in sorted(set(options.sizes)):
         cloud = cloud_of(n)
@@ -116,7 +116,7 @@ def _measure(options: Options, kind: str, cloud_of: Callable[[int], SizedCloud])
 
 
 def _exponents(records: list[dict[str, Any]]) -> dict[str, float]:
-    """Of the number of points, by contestant: least squares through the logarithms of all sizes."""
+    """Exponents of the number of points, by contestant: a least-squares fit of the logarithms over all sizes."""
     sizes = np.log([r["points"] for r in records])
     return {name: float(np.polyfit(sizes, np.log([r["times_ms"][name] for r in records]), 1)[0]) for name in _NAMES}
 
@@ -126,7 +126,7 @@ def _contestants(points: np.ndarray, model: str) -> dict[str, Callable[[], objec
 
 
 def _vlp16(options: Options) -> dict[str, float]:
-    """Milliseconds of a sweep's way to ellipsoids, and how many points it has before and after."""
+    """Milliseconds from a scan to its ellipsoids, and its number of points before and after voxelization."""
     scan = vlp16_sweep()
 
     def once() -> dict[str, float]:

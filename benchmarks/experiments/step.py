@@ -1,4 +1,4 @@
-"""Where the time of a training step goes, against forward and backward passes of cvxpylayers.
+"""Time of a training step and its parts, against forward and backward passes of cvxpylayers.
 
 Examples: python -m benchmarks step --points 1000
           python -m benchmarks step --points 16000 --lidar configs/lidar.toml
@@ -29,7 +29,7 @@ from poli.learn.pairs import PairBatch, PairConfig, draw_pairs
 from poli.learn.scans import draw_scans
 from poli.show.figure import pyplot, save_figure
 
-import torch  # isort: skip  (after poli.learn, which says which extra is missing)
+import torch  # isort: skip  (after poli.learn, which reports a missing extra)
 
 _PARTS = ("grouping", "network", "layer", "backward", "update")
 _RIVALS = {
@@ -44,7 +44,7 @@ _TURNS = 3
 class Options:
     points: int = option(1000, "points of the cloud", least=16)
     repeats: int = option(15, "steps and passes in each of three turns", least=1)
-    lidar: Path | None = option(None, "configuration of scans: a step of that instead of one of objects")
+    lidar: Path | None = option(None, "configuration for scans: time a step of it instead of one on objects")
 
 
 _TABLE = Table([Column("", "{part}")], [Column("ms", "{ms:.2f}"), Column("of a step", "{share_percent:.0f} %")])
@@ -56,7 +56,7 @@ def run(options: Options) -> Iterator[Report]:
     rivals = {name: CvxpyPose(size, solver) for name, (size, solver) in _RIVALS.items()}  # type: ignore[arg-type]
     parts: list[tuple[float, ...]] = []
     passes: dict[str, list[float]] = {name: [] for name in rivals}
-    for turn in range(_TURNS):  # in turns, so that a slow moment of the machine hits them all
+    for turn in range(_TURNS):  # in turns, so that slow phases of the machine affect all
         parts += [step.once(turn * repeats + i) for i in range(repeats + 2)][2:]
         for name, layer in rivals.items():
             passes[name] += [_pass(layer, points, turn * repeats + i) for i in range(repeats + 2)][2:]
@@ -68,7 +68,7 @@ def run(options: Options) -> Iterator[Report]:
     records = [{"part": part, "ms": ms, "share_percent": 100 * ms / total} for part, ms in rows.items()]
     ratios = {name: total / ms for name, ms in passed.items()}
     notes = [
-        f"one cloud of {points} points, one partner, T-T-Q-C, {step.about}; in training, grouping runs beside the rest",
+        f"one cloud of {points} points, one partner, T-T-Q-C, {step.about}; in training, grouping runs in parallel",
         *(f"a step takes as long as {ratio:.1f} passes of {name}" for name, ratio in ratios.items()),
     ]
     summary, name = {"step_ms": total, "passes_a_step": ratios}, "step_lidar" if options.lidar else "step"
@@ -85,7 +85,7 @@ def _of_objects(points: int) -> _Step:
 
 def _of_scans(points: int, config: TrainConfig) -> _Step:
     if config.scans is None:
-        raise InputError(f"the configuration '{config.name}' is not one of scans; give configs/lidar.toml")
+        raise InputError(f"the configuration '{config.name}' is not for scans; give configs/lidar.toml")
     scans, architecture = replace(config.scans, points=points, raw_share=1.0, clouds=1), config.architecture
     pair = next(simulated_pairs("town", 0, 1, ("os2_128",), 1))
     about = "the network of the LiDAR model, OS2-128, not voxelized"

@@ -1,4 +1,4 @@
-"""Scans per second of `poli densify`, of files and of a bag: one worker, processes, and a local dask cluster.
+"""Scans per second of `poli densify` on files and on a bag: one worker, processes, and a local dask cluster.
 
 Needs the extras `ros` and `cluster`.
 Example: python -m benchmarks throughput --json throughput.json
@@ -38,13 +38,13 @@ _INPUTS = {"folder": ".bin files", "bag": "mcap bag"}
 @dataclass(frozen=True)
 class Options:
     model: str = option("lidar", MODEL)
-    scans: int = option(240, "scans of the drive; fewer if it has no more", least=1)
+    scans: int = option(240, "maximum number of scans", least=1)
     place: str = option("town", "held-out place to drive through")
     sensor: str = option("vlp16", "name of a sensor, or a file of beams")
     drives: Path = option(Path("runs/throughput_drives"), DRIVES)
-    data: Path | None = option(None, "scans to take instead: a folder of them, a sequence, a bag")
-    workers: int = option(2, "processes, and workers of the cluster, of one thread each", least=1)
-    repeats: int = option(3, "passes of each; the median counts", least=1)
+    data: Path | None = option(None, "scans to use instead: a folder, a sequence or a bag")
+    workers: int = option(2, "number of processes, and of cluster workers, with one thread each", least=1)
+    repeats: int = option(3, "passes of each; the median is reported", least=1)
 
     @property
     def config(self) -> DensifyConfig:
@@ -56,7 +56,7 @@ class Options:
         return simulated(self.sensor, self.place, self.scans, self.drives)
 
     def contestants(self) -> dict[str, tuple[int, Callable[[], AbstractContextManager[Engine]]]]:
-        """By name: how many workers, and what starts them."""
+        """By name: the number of workers, and a function that starts them."""
         return {
             ONE_THREAD: (1, _one_thread),
             ONE_WORKER: (1, engine),
@@ -67,10 +67,10 @@ class Options:
 
 @dataclass
 class _Measured:
-    """Of one contestant, a value a turn."""
+    """Measurements of one contestant, one value per turn."""
 
     start: list[float] = field(default_factory=list)  # seconds until every worker has densified a scan
-    rates: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in _INPUTS})  # scans a second
+    rates: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in _INPUTS})  # scans per second
 
     def rate(self, name: str) -> float:
         return statistics.median(self.rates[name])
@@ -98,10 +98,10 @@ def run(options: Options) -> Iterator[Report]:
     notes = [
         "{}: {} scans of {:.0f} points, {:.0f} when densified ".format(scans.name, tally.scans, *means)
         + f"(per_point {config.per_point}, max_sigma {config.max_sigma:g}, voxel {config.voxel:g} m); xyz and intensity as float32",
-        f"scans/s: medians of {options.repeats} passes in turns (least and most), from files to files, bags in the way that can be "
-        "resumed; what workers take to start does not count",
-        "start: until every worker has densified a scan. One worker is this process, which has loaded everything before; on the "
-        "command line, that is the start of any command",
+        f"scans/s: medians of {options.repeats} passes in turns (minimum to maximum), from files to files, with resume "
+        "enabled for bags; the start of workers does not count",
+        "start: time until each worker has densified a scan. One worker is this process, which is already loaded; on the command "
+        "line, this is the start of any command",
         f"one worker with all threads ({thread_count()}) is `--workers 1`; the others are `--workers {options.workers}` and "
         f"`--scheduler` with {options.workers} local workers of one thread, which share the cores with the process that reads and "
         "writes, and on the cluster with its scheduler",
@@ -111,11 +111,11 @@ def run(options: Options) -> Iterator[Report]:
     for r in records:
         key = f"ratio_{r['kind']}_{r['method'].replace(',', '').replace(' ', '_')}"
         summary |= {key: r["to_one_thread"], f"{key}_all_threads": r["to_all_threads"]}
-    yield Report("throughput", "Scans a second, densified", records, _TABLE, notes, summary)
+    yield Report("throughput", "Densified scans per second", records, _TABLE, notes, summary)
 
 
 def _measure(options: Options, scans: Scans, inputs: dict[str, Path], dense: Path) -> tuple[dict[str, _Measured], Tally]:
-    """In turns, so that a slow moment of the machine hits them all; workers run only while they are measured."""
+    """Measure in turns, so that slow phases of the machine affect all; workers run only while they are measured."""
     measured = {name: _Measured() for name in options.contestants()}
     densify(scans.clouds[0], options.config)  # loads the model and its kernels
     for _ in range(options.repeats):
@@ -141,7 +141,7 @@ def _densify(kind: str, source: Path, out: Path, config: DensifyConfig, doer: En
 
 
 def _warm_up(doer: Engine, workers: int, work: Callable[[np.ndarray], int], cloud: np.ndarray) -> None:
-    """Until every worker has had a scan: the first ones to be ready may take several."""
+    """Submit scans until each worker has processed one; the first workers may take several."""
     seen: set[int] = set()
     while len(seen) < workers:
         promises = [doer.submit(work, cloud) for _ in range(doer.window)]
@@ -149,7 +149,7 @@ def _warm_up(doer: Engine, workers: int, work: Callable[[np.ndarray], int], clou
 
 
 def densified_by(points: np.ndarray, config: DensifyConfig) -> int:
-    """Which process did it."""
+    """Densify, and return the id of the process."""
     densify(points, config)
     return os.getpid()
 

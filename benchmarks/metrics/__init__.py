@@ -1,1 +1,1 @@
-"""How answers are judged."""
+"""Metrics of the experiments."""

@@ -1,7 +1,7 @@
-"""How well covariances explain the matches of two scans: the likelihood of the residuals, and PCA tuned to do its best at it.
+"""How well covariances explain the matches of two scans: the likelihood of the residuals, and PCA tuned for it.
 
 A match is a point q_i of the scan Q and its nearest neighbor p_i of the scan P under a pose: d_i = q_i - (R p_i + t). The
-covariance C_i estimated at q_i says d_i ~ N(0, 2 C_i), once for the surface that q_i stands for and once for that of p_i.
+covariance C_i estimated at q_i implies d_i ~ N(0, 2 C_i): once for the surface at q_i and once for that at p_i.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from poli.scan import ScanLike, points_of
 from poli.se3 import check_pose
 from poli.validation import real_array, real_number, whole_number
 
-# Real matches have heavy tails (things that move, that only one scan sees), and under a Gaussian alone a handful of them would
-# decide: one match in ten is taken to be an outlier, a meter wide.
+# Real matches have heavy tails (moving objects, surfaces seen by only one scan), and a few of them would dominate a pure Gaussian.
+# So one match in ten is assumed to be an outlier, with a sigma of one meter.
 OUTLIERS = 0.1
 _OUTLIER_SIGMA = 1.0  # meters
 _LEAST_GATE = 2.0  # meters
 _LOG_2PI = np.log(2.0 * np.pi)
 
-# Where the tuning of PCA may go: (log scale, log floor in meters). A floor at its lower edge is none: the scale alone does best.
+# Search range for tuning PCA: (log scale, log floor in meters). A floor at its lower bound means none: the scale alone is best.
 _BOUNDS = ((np.log(1e-6), np.log(1e3)), (np.log(1e-4), np.log(1.0)))
 _GRID_SCALES = np.log([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0])
 _GRID_FLOORS = np.log([0.003, 0.01, 0.03, 0.1, 0.3])
-_GRID_MATCHES = 20_000  # are enough to choose where to start
+_GRID_MATCHES = 20_000  # enough to choose a starting point
 _STARTS = 3
 
-# On thinned scans at small voxels a few rings look like lines until k spans several of them: the best k is in the hundreds there.
+# In thinned scans with small voxels, rings look like lines until k spans several of them: there the best k is in the hundreds.
 NEIGHBORS = (6, 8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """The matches of one pair of scans: the scan that has covariances, and which of its points were matched how far off."""
+    """The matches of one pair of scans: all points of Q, the matched rows, and their residuals."""
 
-    points: np.ndarray  # (N, 3), all of Q
-    rows: np.ndarray  # (M,) of them
+    points: np.ndarray  # (N, 3), all points of Q
+    rows: np.ndarray  # (M,), matched rows of Q
     d: np.ndarray  # (M, 3)
 
     @staticmethod
@@ -54,7 +54,7 @@ class Matches:
 
 @dataclass(frozen=True)
 class TunedPca:
-    """PCA with C = scale * C_pca(k) + floor^2 I, and what that makes of the matches it was tuned on."""
+    """PCA with C = scale * C_pca(k) + floor^2 I, and its scores on the matches it was tuned on."""
 
     k: int
     scale: float
@@ -68,12 +68,12 @@ class TunedPca:
 
 
 def gate_for(voxel: float) -> float:
-    """Meters beyond which nearest points are no match: 2 m, or two voxels where that is more."""
+    """Maximum distance of a match in meters: 2 m or two voxels, whichever is larger."""
     return max(_LEAST_GATE, 2.0 * real_number(voxel, "voxel", "a positive number of meters", above=True))
 
 
 def match(q: ScanLike, p: ScanLike, T_q_p: np.ndarray, gate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of `q` (M,) whose nearest point of `p` under the pose is within `gate` meters, and d = q - (R p + t) there (M, 3)."""
+    """Return the rows of `q` (M,) with a point of `p` within `gate` meters under the pose, and their d = q - (R p + t) (M, 3)."""
     q, p, T = points_of(q, "q"), points_of(p, "p"), check_pose(T_q_p, "T_q_p")
     gate = real_number(gate, "gate", "a positive number of meters", above=True)
     moved = p @ T[:3, :3].T + T[:3, 3]
@@ -83,36 +83,36 @@ def match(q: ScanLike, p: ScanLike, T_q_p: np.ndarray, gate: float) -> tuple[np.
 
 
 def nll(d: np.ndarray, covariances: np.ndarray) -> np.ndarray:  # (M, 3), (M, 3, 3) -> (M,)
-    """-log(0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I)) in nats, match by match."""
+    """-log(0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I)) in nats, per match."""
     d, covariances = _checked(d, covariances)
     inlier = gaussian.log_likelihood(np.zeros_like(d), 2.0 * covariances, d)
     return -np.logaddexp(np.log(1.0 - OUTLIERS) + inlier, _log_outlier((d**2).sum(axis=1)))
 
 
 def right(d: np.ndarray, covariances: np.ndarray) -> np.ndarray:  # (M, 3), (M, 3, 3) -> (M,)
-    """How probable it is that each match is none of the outliers."""
+    """Probability that each match is an inlier."""
     d, covariances = _checked(d, covariances)
     inlier = np.log(1.0 - OUTLIERS) + gaussian.log_likelihood(np.zeros_like(d), 2.0 * covariances, d)
     return np.exp(inlier - np.logaddexp(inlier, _log_outlier((d**2).sum(axis=1))))
 
 
 def squared(d: np.ndarray, covariances: np.ndarray) -> np.ndarray:  # (M, 3), (M, 3, 3) -> (M,)
-    """d'(2C)^-1 d: chi-square with 3 degrees of freedom (mean 3, median 2.37) were the residuals Gaussian and C right."""
+    """d'(2C)^-1 d: chi-square with 3 degrees of freedom (mean 3, median 2.37) if the residuals are Gaussian and C is correct."""
     d, covariances = _checked(d, covariances)
     return gaussian.mahalanobis_squared(np.zeros_like(d), 2.0 * covariances, d)
 
 
 def tuned_pca(pairs: Sequence[Matches], ks: Sequence[int] = NEIGHBORS) -> TunedPca:
-    """The k, global scale and floor under which PCA's mean NLL over all matches of `pairs` is least."""
+    """PCA with the k, global scale and floor that minimize the mean NLL over all matches of `pairs`."""
     if not any(len(pair.rows) for pair in pairs):
         raise InputError("tuned_pca: no matches to tune on; check that the pose is T_q_p and that the gate is wide enough")
     if not ks:
-        raise InputError("tuned_pca: ks is empty; name at least one number of neighbors")
+        raise InputError("tuned_pca: ks is empty; give at least one number of neighbors")
     return min((_tuned(pairs, whole_number(k, "k", least=1)) for k in ks), key=lambda tuned: tuned.nll)
 
 
 def _tuned(pairs: Sequence[Matches], k: int) -> TunedPca:
-    """The best scale and floor for one k. Neither turns the axes, so in their frame all that is left are sums over the axes."""
+    """The best scale and floor for one k. Neither rotates the axes, so in their frame everything is a sum over the axes."""
     parts = [_in_axes(pair, k) for pair in pairs]
     variances = np.concatenate([part[0] for part in parts])  # (M, 3)
     components = np.concatenate([part[1] for part in parts])  # (M, 3), squared
@@ -135,8 +135,8 @@ def _in_axes(pair: Matches, k: int) -> tuple[np.ndarray, np.ndarray]:  # (M, 3),
 
 
 def _starts(variances: np.ndarray, components: np.ndarray) -> list[np.ndarray]:
-    """Grid points below all their neighbors. There can be two valleys: thin ellipsoids that let the bent surfaces be outliers, and
-    balls that swallow everything."""
+    """Local minima on the grid. There can be two: thin ellipsoids that treat curved surfaces as outliers, and balls that cover
+    everything."""
     few = slice(None, None, max(1, len(variances) // _GRID_MATCHES))
     grid = [[np.array((scale, floor)) for floor in _GRID_FLOORS] for scale in _GRID_SCALES]
     height = np.array([[_mean_nll(at, variances[few], components[few])[0] for at in line] for line in grid])

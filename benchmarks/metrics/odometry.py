@@ -1,4 +1,4 @@
-"""What a trajectory is worth: relative pose errors, drift, time; and which setting of a method is its best."""
+"""Evaluate trajectories: relative pose errors, drift, time; and choose the best setting of each method."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from poli.tasks.trajectory_errors.pose_errors import path_lengths
 
 DELTAS = (1, 50, 100)  # frames
 SEGMENTS = (20.0, 40.0, 60.0, 80.0)  # meters: the drives are too short for KITTI's 100 to 800
-_STANDING = 1.0  # meters: what moved less has no drift
+_STANDING = 1.0  # meters: shorter paths have no drift
 
 
 @dataclass(frozen=True)
 class Rpe:
-    """Relative pose errors of all pairs of scans so far apart; NaN where there is no pair."""
+    """Relative pose errors of all pairs of scans a given number of frames apart; NaN if there is no pair."""
 
     meters: float  # root mean square
     degrees: float  # root mean square
-    spread: float  # meters: standard deviation of the single errors
+    spread: float  # meters: standard deviation of the individual errors
     count: int
 
     @staticmethod
@@ -38,17 +38,17 @@ class Rpe:
 class Judged:
     drive: str
     place: str
-    group: str  # what one setting must serve: all drives of a simulated sensor, or one real sequence
+    group: str  # drives that share a setting: all of a simulated sensor, or one real sequence
     real: bool
     method: str
     setting: str
-    voxel: float  # meters; 0: the method's own
+    voxel: float  # meters; 0: chosen by the method
     rpe: dict[int, Rpe]  # by frames
     drift: float  # percent of the path, over `drift_frames`
     drift_frames: int
     segments: float  # percent: KITTI's measure on shorter segments
-    refined: float  # meters: RPE from scan to scan against refined poses; NaN where the poses are the truth
-    milliseconds: float  # median time of a scan; NaN where it was not measured with the machine to itself
+    refined: float  # meters: RPE per step against refined poses; NaN if the poses are exact
+    milliseconds: float  # median per scan; NaN if not measured on an idle machine
     restarts: int
     degenerate: int
     poses: np.ndarray  # (M, 4, 4)
@@ -73,7 +73,7 @@ def judge(
     outcome: Outcome,
     reference: np.ndarray | None = None,  # (M, 4, 4)
 ) -> Judged:
-    """`reference` has the refined poses of a real sequence."""
+    """Evaluate an outcome on a drive; `reference` holds the refined poses of a real sequence."""
     estimated, truth = outcome.poses, drive.poses
     rpe = {frames: Rpe.of(relative_errors(estimated, truth, frames, pairs="all")) for frames in DELTAS}
     frames = min(DELTAS[-1], len(drive) - 1)
@@ -99,7 +99,7 @@ def judge(
 
 
 def _drift(estimated: np.ndarray, truth: np.ndarray, frames: int) -> float:
-    """Percent: how far off the end of a stretch of so many frames is, of the stretch's path; the mean over all stretches."""
+    """Error at the end of a stretch of `frames` frames, in percent of its path; mean over all stretches."""
     errors = relative_errors(estimated, truth, frames, pairs="all")
     traveled = path_lengths(truth)
     path = traveled[errors.rows[:, 1]] - traveled[errors.rows[:, 0]]
@@ -108,9 +108,9 @@ def _drift(estimated: np.ndarray, truth: np.ndarray, frames: int) -> float:
 
 
 def at_best_settings(all_judged: Iterable[Judged], refined: bool = False) -> list[Judged]:
-    """Of each method, group and voxel size, the drives at the one setting whose mean RPE from scan to scan is least.
+    """For each method, group and voxel size, keep the drives at the setting with the lowest mean RPE per step.
 
-    `refined`: the RPE against refined poses, which real sequences have.
+    `refined`: use the RPE against refined poses, which real sequences have.
     """
     by_method: dict[tuple[str, float, str], dict[str, list[Judged]]] = {}
     for judged in all_judged:

@@ -1,4 +1,4 @@
-"""How well ellipsoids follow a surface that is known: their normals, where their samples fall, and how much of it they cover."""
+"""How well ellipsoids fit a known surface: errors of normals, distances of samples, and coverage."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from poli.kdtree.tree import KDTree
 from poli.scan import points_of
 from poli.validation import real_array, real_number
 
-# Meters from the sensor. Beams part with range, so a figure over a whole scan says mostly how much of it was near.
+# Meters from the sensor. Beams diverge with range, so a value over a whole scan mostly reflects how much of it was near.
 BANDS = ((0.0, 10.0), (10.0, 25.0), (25.0, 50.0), (50.0, np.inf))
-_CLOSE = 10.0  # degrees: a normal that is near enough to be of use
+_CLOSE = 10.0  # degrees: normals within this are useful
 
 
 @dataclass(frozen=True)
 class AngleErrors:
-    """Of normals, without regard to sign; NaN where there are none."""
+    """Errors of normals, ignoring sign; NaN if there are none."""
 
     count: int
     rmse: float  # degrees
@@ -38,7 +38,7 @@ class AngleErrors:
 
 @dataclass(frozen=True)
 class Distances:
-    """Of samples to the true surface, in meters."""
+    """Distances of samples to the true surface, in meters."""
 
     count: int
     mean: float
@@ -57,15 +57,15 @@ def band_label(band: tuple[float, float]) -> str:
 
 
 def by_band(ranges: np.ndarray) -> Mapping[str, np.ndarray]:  # (N,) -> by label: mask (N,)
-    """Which points lie in which range band. Every range is in exactly one."""
+    """Masks of the points in each range band. Each range is in exactly one band."""
     return {band_label((low, high)): (ranges >= low) & (ranges < high) for low, high in BANDS}
 
 
 def angles(normals: np.ndarray, truth: np.ndarray) -> np.ndarray:  # (N, 3), (N, 3) -> (N,)
-    """Degrees between unit vectors, without regard to sign; by sine and cosine, since small angles vanish in the cosine alone."""
+    """Angles between unit vectors in degrees, ignoring sign; by sine and cosine, since the cosine alone loses small angles."""
     normals, truth = real_array(normals, "normals"), real_array(truth, "truth")
     if normals.shape != truth.shape or normals.ndim != 2 or normals.shape[1] != 3:
-        raise InputError(f"normals have shape {normals.shape} and truth {truth.shape}; expected (N, 3) twice, row by row")
+        raise InputError(f"normals have shape {normals.shape} and truth {truth.shape}; expected the same shape (N, 3)")
     cosine = np.abs(np.einsum("ni,ni->n", normals, truth))
     return np.degrees(np.arctan2(np.linalg.norm(np.cross(normals, truth), axis=1), cosine))
 
@@ -75,10 +75,10 @@ def normal_errors(normals: np.ndarray, truth: np.ndarray) -> AngleErrors:  # (N,
 
 
 def normal_errors_by_band(normals: np.ndarray, truth: np.ndarray, ranges: np.ndarray) -> dict[str, AngleErrors]:
-    """The errors in each range band; `ranges` (N,) are the points' distances from the sensor in meters."""
+    """Errors of normals by range band; `ranges` (N,) are the points' distances from the sensor in meters."""
     degrees, ranges = angles(normals, truth), real_array(ranges, "ranges")
     if ranges.shape != degrees.shape:
-        raise InputError(f"ranges have shape {ranges.shape}; expected ({len(degrees)},), one for each normal")
+        raise InputError(f"ranges have shape {ranges.shape}; expected ({len(degrees)},), one per normal")
     return {label: AngleErrors.of(degrees[inside]) for label, inside in by_band(ranges).items()}
 
 
@@ -89,7 +89,7 @@ def sample_distances(
     rng: np.random.Generator,
     per_point: int = 4,
 ) -> Distances:
-    """How far from the true surface samples fall that fill the ellipsoids of `sigma` standard deviations evenly."""
+    """Distances to the true surface of samples drawn uniformly in the ellipsoids of `sigma` standard deviations."""
     samples = field.sample(per_point, max_sigma=sigma, seed=rng)
     meters = real_array(distance(samples), "distance")
     if meters.shape != (len(samples),):
@@ -98,9 +98,9 @@ def sample_distances(
 
 
 def coverage(surface_points: np.ndarray, samples: np.ndarray, reach: float) -> float:  # (S, 3), (M, 3)
-    """The share of points of the true surface, drawn by the caller where the scan sees, that have a sample within `reach` meters.
+    """Share of `surface_points`, drawn by the caller from the visible true surface, with a sample within `reach` meters.
 
-    Read it beside `sample_distances`: balls as large as houses cover everything, and lie far from it.
+    Read it together with `sample_distances`: huge balls cover everything, but their samples are far from the surface.
     """
     surface_points = points_of(surface_points, "surface_points")
     reach = real_number(reach, "reach", "a positive number of meters", above=True)

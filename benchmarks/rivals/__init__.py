@@ -1,1 +1,1 @@
-"""Adapters to the methods of others, installed by the extra `bench`, and ours beside them."""
+"""Adapters to third-party methods, installed by the extra `bench`, and to ours."""

@@ -1,4 +1,4 @@
-"""Scans made denser in several ways, and systems that know nothing of ellipsoids, which are run on them."""
+"""Augmentations that densify scans, and systems without ellipsoids that run on the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from poli.tasks.densify import DensifyConfig, densify
 
 RAW, PCA, INTERPOLATION, POLI = "raw", "+ PCA", "+ interpolation", "+ POLI"
 AUGMENTATIONS = (RAW, PCA, INTERPOLATION, POLI)
-SYSTEMS: dict[str, tuple[str, Run]] = {  # setting, and how it is run
+SYSTEMS: dict[str, tuple[str, Run]] = {  # setting, and function to run it
     "KISS-ICP": ("defaults", run_kiss),
     "GenZ-ICP": ("outdoor", partial(run_genz, tuning="outdoor")),
 }
@@ -30,12 +30,12 @@ SYSTEMS: dict[str, tuple[str, Run]] = {  # setting, and how it is run
 class Augmentation:
     name: str
     apply: Callable[[np.ndarray], np.ndarray]  # (N, 3) -> (M, 3), the originals first
-    about: dict[str, Any] = field(default_factory=dict)  # all that decides what it does
+    about: dict[str, Any] = field(default_factory=dict)  # everything its result depends on
 
 
 @dataclass(frozen=True)
 class Augmented(Contestant):
-    """A system on scans that were made denser."""
+    """A system on densified scans."""
 
     system: str = ""
     augmentation: str = RAW
@@ -49,7 +49,7 @@ class Augmented(Contestant):
 def augmentations(
     source: DriveSource, config: DensifyConfig, interpolation: RangeInterpolation, seeds: int = 1
 ) -> list[Augmentation]:
-    """All four, of a drive's scans; PCA is sampled as the ellipsoids of `config` are. What is random comes with so many seeds."""
+    """All four augmentations for a drive; PCA is sampled with `config` like POLI. Random ones are repeated for each seed."""
     seeded = [replace(config, seed=config.seed + number) for number in range(seeds)]
     return [
         raw(),
@@ -75,7 +75,7 @@ def interpolated(rings: np.ndarray, settings: RangeInterpolation) -> Augmentatio
 
 
 def elevations(source: DriveSource) -> np.ndarray:  # (K,) degrees, ascending
-    """Of the rings of a drive's sensor."""
+    """Elevations of the rings of a drive's sensor."""
     if isinstance(source, RealDrive):
         return ring_elevations(source.sequence.sensor, source.sequence.beams)
     return np.array(find_sensor(source.sensor).elevations)
@@ -95,7 +95,7 @@ def contestant(system: str, augmentation: Augmentation) -> Augmented:
 
 
 def _run_augmented(scans: Sequence[np.ndarray], augment: Callable[[np.ndarray], np.ndarray], way: Run) -> Outcome:
-    track = way(augment(points) for points in scans)  # one at a time: a drive of dense scans takes gigabytes
+    track = way(augment(points) for points in scans)  # lazily: a drive of dense scans takes gigabytes
     return Outcome(track.poses, track.seconds)
 
 

@@ -1,7 +1,7 @@
-"""The rival: the same semidefinite relaxation through cvxpylayers, as SDPRLayers and the paper do it.
+"""The rival: the same semidefinite relaxation with cvxpylayers, as in SDPRLayers and the paper.
 
-`full` is the paper's program over [h; vec(R); t] in 13 x 13; `reduced` gives the rival our elimination of the translation, 10 x 10.
-Both get our constraints (the paper's own are looser), centered points and a cost of size one, which the solvers need.
+`full` is the paper's program over [h; vec(R); t] in 13 x 13; `reduced` uses our elimination of the translation, 10 x 10.
+Both use our constraints (the paper's are looser), centered points and a cost of size one, which the solvers need.
 """
 
 from typing import Any, Literal
@@ -22,7 +22,7 @@ Solver = Literal["Clarabel", "SCS"]
 
 
 class CvxpyPose:
-    """Matched points and weights to a rotation, differentiable, by cvxpylayers."""
+    """Differentiable layer from matched points and weights to a rotation, by cvxpylayers."""
 
     def __init__(self, size: Literal[10, 13], solver: Solver) -> None:
         self.size, self.solver = size, solver
@@ -43,7 +43,7 @@ class CvxpyPose:
 
 
 def _quadratic_form(p: torch.Tensor, q: torch.Tensor, W: torch.Tensor) -> torch.Tensor:  # (N, 3), (N, 3), (N, 3, 3) -> (13, 13)
-    """By moments, as in `certify.quadratic`: five times faster than summing B' W B match by match."""
+    """The cost matrix by moments, as in `certify.quadratic`: five times faster than summing B' W B over the matches."""
     features = torch.cat([torch.ones_like(p[:, :1]), p], dim=1)  # (N, 4)
     products = (features[:, :, None] * features[:, None, :]).reshape(-1, 16)
     blocks = (products.T @ W.reshape(-1, 9)).reshape(4, 4, 3, 3).permute(0, 2, 1, 3)

@@ -1,7 +1,7 @@
-"""The rivals of LiDAR odometry: small_gicp from scan to scan, in four kinds, and KISS-ICP and GenZ-ICP, which keep a map.
+"""Rivals in LiDAR odometry: four scan-to-scan methods of small_gicp, and KISS-ICP and GenZ-ICP, which keep a map.
 
-Scan to scan, every kind is given the same voxelized points and the same first guess, and differs by what it makes of them. Each is
-given a few settings, and is to be judged by its best.
+The scan-to-scan methods receive the same voxelized points and the same initial guess. Each is run with a few settings and
+evaluated at its best.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from poli.se3 import inverse
 from poli.threads import thread_count
 from poli.voxels import voxel_downsample
 
-PAIRWISE = ("ICP", "PLANE_ICP", "GICP", "VGICP")  # as small_gicp calls them; of another name it makes the identity, without error
+PAIRWISE = ("ICP", "PLANE_ICP", "GICP", "VGICP")  # names in small_gicp, which silently returns the identity for any other name
 
-# small_gicp stops at 20 steps, 1.7 mrad and 1 mm by default: too early to say which cost is the better one.
+# small_gicp stops at 20 steps, 1.7 mrad and 1 mm by default: too early to compare the costs.
 _ITERATIONS, _SMALLEST_TURN, _SMALLEST_SHIFT = 50, 1e-4, 1e-4  # steps, radians, meters
-_FIRST_GATE = 2.0  # meters: the first motion is found from nothing, so it is looked for in a wide gate before the settings' own
-# Resolution and gate, meters. A point is matched with the voxel it is in, so that a gate only cuts corners off large ones.
+_FIRST_GATE = 2.0  # meters: the first motion has no initial guess, so it is searched with a wide gate first
+# Resolution and gate, meters. A point is matched with the voxel that contains it, so a gate only cuts the corners of large voxels.
 _VGICP_SIZES = ((0.5, 1.0), (1.0, 0.5), (2.0, 1.0))
 _FEWEST = 10  # points
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """What an odometry made of a drive."""
+    """Result of an odometry on a drive."""
 
-    poses: np.ndarray  # (M, 4, 4): of each scan in the frame of the first
+    poses: np.ndarray  # (M, 4, 4): each scan in the frame of the first
     seconds: np.ndarray  # (M,): wall time of each scan, from raw points to pose
 
 
 @dataclass(frozen=True)
 class PairwiseSettings:
-    """How small_gicp aligns a scan to the one before."""
+    """Settings of small_gicp for aligning a scan to the previous one."""
 
-    method: str  # of `PAIRWISE`
-    gate: float  # meters: points farther apart are no match
-    neighbors: int = 20  # of normals and covariances; "ICP" has neither
-    resolution: float = 1.0  # meters: of VGICP's voxels
+    method: str  # one of `PAIRWISE`
+    gate: float  # meters: maximum distance of a match
+    neighbors: int = 20  # for normals and covariances; "ICP" has neither
+    resolution: float = 1.0  # meters, of VGICP's voxels
 
     def __post_init__(self) -> None:
         if self.method not in PAIRWISE:
@@ -63,7 +63,7 @@ class PairwiseSettings:
 
 
 def settings_grid(method: str, voxel: float) -> tuple[PairwiseSettings, ...]:  # meters
-    """The settings that a method is tried with on points of this voxel size: six at most."""
+    """The settings to try for a method at this voxel size: at most six."""
     gates = sorted({0.5, 1.0, 3.0 * voxel})
     if method == "ICP":
         return tuple(PairwiseSettings(method, gate) for gate in sorted({*gates, 2.0}))
@@ -73,7 +73,7 @@ def settings_grid(method: str, voxel: float) -> tuple[PairwiseSettings, ...]:  #
 
 
 def run_pairwise(scans: Iterable[np.ndarray], voxel: float, settings: PairwiseSettings) -> Track:  # each (N, 3)
-    """Every scan is aligned to the one before, from the guess that the last motion goes on; before the first, there is none."""
+    """Align each scan to the previous one, starting from the last motion; the first motion has no initial guess."""
     try:
         import small_gicp
     except ImportError:
@@ -84,7 +84,7 @@ def run_pairwise(scans: Iterable[np.ndarray], voxel: float, settings: PairwiseSe
         start = time.perf_counter()
         points = voxel_downsample(raw, voxel).points
         if len(points) < _FEWEST:
-            raise InputError(f"scans[{number}] has {len(points)} voxels of {voxel} m; {_FEWEST} are needed, so take smaller ones")
+            raise InputError(f"scans[{number}] has {len(points)} voxels of {voxel} m; {_FEWEST} are needed, choose smaller voxels")
         here = _prepared(small_gicp, points, settings, threads)
         if before is not None:
             if number == 1:
@@ -97,22 +97,22 @@ def run_pairwise(scans: Iterable[np.ndarray], voxel: float, settings: PairwiseSe
 
 
 def run_kiss(scans: Iterable[np.ndarray]) -> Track:  # each (N, 3)
-    """KISS-ICP with its defaults on the raw scans."""
+    """Run KISS-ICP with its defaults on the raw scans."""
     try:
         from kiss_icp.config import load_config
         from kiss_icp.kiss_icp import KissICP
     except ImportError:
         raise MissingExtra("comparing with KISS-ICP", "bench") from None
-    config = load_config(None)  # which, unlike a bare KISSConfig, chooses the voxel size
+    config = load_config(None)  # unlike a bare KISSConfig, this chooses the voxel size
     config.data.deskew = False  # the scans are deskewed already
     config.registration.max_num_threads = thread_count()
     return _mapped(KissICP(config), scans)
 
 
 def run_genz(scans: Iterable[np.ndarray], tuning: str | None = None) -> Track:  # each (N, 3)
-    """GenZ-ICP on the raw scans with its defaults, or with one of its authors' tunings ("outdoor", "kitti", ...).
+    """Run GenZ-ICP on the raw scans with its defaults, or with one of its authors' tunings ("outdoor", "kitti", ...).
 
-    It takes all cores that the process may run on.
+    It uses all cores available to the process.
     """
     try:
         from genz_icp.config import load_config
@@ -125,7 +125,7 @@ def run_genz(scans: Iterable[np.ndarray], tuning: str | None = None) -> Track:  
         config = load_config(None if tuning is None else Path(f"{tuning}.yaml"))
     except FileNotFoundError:
         raise InputError(
-            f"tuning is {tuning!r}; GenZ-ICP has 'outdoor', 'kitti', 'indoor' and some more in its config/pretuned"
+            f"tuning is {tuning!r}; GenZ-ICP has 'outdoor', 'kitti', 'indoor' and others in its config/pretuned"
         ) from None
     config.data.deskew = False
     return _mapped(GenZICP(config), scans)
@@ -137,8 +137,8 @@ Run = Callable[[Iterable[np.ndarray]], Track]
 @dataclass(frozen=True)
 class Method:
     about: str
-    voxelized: bool  # whether the voxel size makes a difference; if not, one run serves them all
-    ways: Callable[[float], dict[str, Run]]  # voxel size in meters -> by setting; the best one counts
+    voxelized: bool  # whether the voxel size matters; if not, one run is used for all sizes
+    ways: Callable[[float], dict[str, Run]]  # voxel size in meters -> runs by setting; the best one counts
 
 
 def _pairwise_ways(method: str, voxel: float) -> dict[str, Run]:
@@ -160,7 +160,7 @@ METHODS: dict[str, Method] = {
 
 
 def _wide(settings: PairwiseSettings) -> PairwiseSettings:
-    """For the first motion. VGICP sees no farther than its voxels and is started by GICP, which has the same covariances."""
+    """Settings for the first motion. VGICP only searches within its voxels, so GICP, with the same covariances, starts it."""
     method = "GICP" if settings.method == "VGICP" else settings.method
     return replace(settings, method=method, gate=max(settings.gate, _FIRST_GATE))
 
@@ -173,7 +173,7 @@ class _Prepared:
 
 
 def _prepared(small_gicp: Any, points: np.ndarray, settings: PairwiseSettings, threads: int) -> _Prepared:
-    """All that a scan needs on either side, once; it is the target of the next."""
+    """Preprocess a scan once, for use as source and then as target of the next scan."""
     cloud = small_gicp.PointCloud(points)
     tree = small_gicp.KdTree(cloud, num_threads=threads)
     how = {"tree": tree, "num_neighbors": settings.neighbors, "num_threads": threads}
@@ -208,7 +208,7 @@ def _aligned(
 
 
 def _mapped(odometry: Any, scans: Iterable[np.ndarray]) -> Track:
-    """KISS-ICP and GenZ-ICP are called alike."""
+    """Run KISS-ICP or GenZ-ICP, which share an interface."""
     poses, seconds, no_times = [], [], np.array([])
     for points in _checked(scans):
         start = time.perf_counter()
@@ -219,11 +219,11 @@ def _mapped(odometry: Any, scans: Iterable[np.ndarray]) -> Track:
 
 
 def _checked(scans: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """In float64, which all of them want: whoever is timed need not convert. Dense scans are made one at a time."""
+    """Yield validated scans in float64, which all methods need, so that conversion is not timed. Dense scans stay lazy."""
     number = -1
     for number, points in enumerate(scans):
         if np.ndim(points) != 2 or np.shape(points)[1] != 3 or not len(points):
-            raise InputError(f"scans[{number}] has shape {np.shape(points)}; expected (N, 3), and N of at least 1")
+            raise InputError(f"scans[{number}] has shape {np.shape(points)}; expected (N, 3) with N of at least 1")
         yield np.ascontiguousarray(points, np.float64)
     if number < 0:
-        raise InputError("scans: there are none; odometry needs one or more")
+        raise InputError("scans: there are none; odometry needs at least one")

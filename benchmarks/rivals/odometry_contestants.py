@@ -1,4 +1,4 @@
-"""Who takes part in `python -m benchmarks odometry`: rivals with all settings they are given, and our odometry in several ways."""
+"""Contestants of `python -m benchmarks odometry`: rivals with all their settings, and variants of our odometry."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from poli.tasks.gicp import GicpConfig
 from poli.tasks.gicp_metric import Metric
 from poli.tasks.odometry import Odometer, OdometryConfig, Status
 
-CHOSEN = 0.0  # as a voxel size: the method chooses its own
+CHOSEN = 0.0  # voxel size: chosen by the method
 VARIANTS = tuple(name for name, method in METHODS.items() if method.voxelized)
 SYSTEMS = tuple(name for name, method in METHODS.items() if not method.voxelized)
 SCAN, MAP, PCA, RAW = "POLI scan to scan", "POLI scan to map", "PCA in our GICP", "POLI raw covariances"
 OURS = (SCAN, MAP, PCA, RAW)
 
-# Raw covariances of a few millimeters across a surface would leave GICP with nothing but the nearest walls.
+# Raw covariances, a few millimeters thick, would let the nearest walls dominate GICP.
 _RAW = GicpConfig(metric=Metric(kind="raw", thickness=0.03))
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a contestant made of a drive."""
+    """Result of a contestant on a drive."""
 
-    poses: np.ndarray  # (M, 4, 4): of each scan in the frame of the first
+    poses: np.ndarray  # (M, 4, 4): each scan in the frame of the first
     seconds: np.ndarray  # (M,): wall time of each scan, from raw points to pose
-    restarts: int = 0  # scans that fitted nowhere, where our odometry went on with a new map
-    degenerate: int = 0  # scans in which our odometry found a direction that nothing held
+    restarts: int = 0  # scans that could not be localized, where our odometry started a new map
+    degenerate: int = 0  # scans with an unconstrained direction, as detected by our odometry
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,18 @@ class Contestant:
 
     @property
     def timed(self) -> bool:
-        """Whole systems are; methods at a given voxel size have many settings, of which only the best are, later."""
+        """Whether it is timed: systems are; of methods with a given voxel size, only the best settings are, later."""
         return self.voxel == CHOSEN
 
     @property
     def about(self) -> dict[str, Any]:
-        """All that decides what it does, beside the model's weights."""
+        """Everything its result depends on, except the model's weights."""
         known = {"method": self.method, "setting": self.setting, "voxel": self.voxel}
         return known if self.ours is None else {**known, "ours": {**asdict(self.ours), "model": ""}}
 
 
 def contestants(voxels: Sequence[float], model: str, rivals: Sequence[str] = tuple(METHODS)) -> list[Contestant]:
-    """Each scan-to-scan rival with its settings at each voxel size, the systems as they are, and all of ours."""
+    """Each scan-to-scan rival with its settings at each voxel size, the systems, and all of our variants."""
     found = []
     for voxel in voxels:
         found += [_rival(name, setting, voxel, way) for name in VARIANTS if name in rivals for setting, way in _ways(name, voxel)]

@@ -1,4 +1,4 @@
-"""Covariances of neighbors as Open3D and small_gicp compute them."""
+"""Covariances of neighbors by Open3D and small_gicp."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pca_rivals(points: np.ndarray) -> dict[str, Callable[[], object]]:  # (N, 3)
     other = small_gicp.PointCloud(points)
 
     def by_open3d() -> None:
-        cloud.covariances = open3d.utility.Matrix3dVector()  # kept ones would be reused
+        cloud.covariances = open3d.utility.Matrix3dVector()  # otherwise existing ones are reused
         cloud.estimate_covariances(open3d.geometry.KDTreeSearchParamKNN(NEIGHBORS))
 
     def by_small_gicp() -> None:

@@ -1,4 +1,4 @@
-"""Rivals in registration: of objects, clouds with normals in and a rotation out; of scans, two scans in and a pose out; or None."""
+"""Rivals in registration. For objects: from clouds with normals to a rotation; for scans: from two scans to a pose; or None."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from poli.tasks.clique import maximum_clique
 from poli.tasks.graph import consistency_graph
 from poli.voxels import voxel_downsample
 
-_FEATURE_NEIGHBORS = 100  # Open3D's custom
+_FEATURE_NEIGHBORS = 100  # as in Open3D's examples
 
 
 def clique_pose(p: np.ndarray, q: np.ndarray, noise: float) -> np.ndarray | None:  # (M, 3), (M, 3) -> (4, 4)
-    """Matches to a pose by their maximum clique and GNC-TLS, as TEASER++ does."""
+    """Pose from matches by maximum clique and GNC-TLS, as in TEASER++."""
     clique, _ = maximum_clique(consistency_graph(p, q, noise))
     if len(clique) < 3:
         return None
@@ -42,12 +42,12 @@ def kiss_pose(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarra
 
 # --- objects
 
-_RADIUS = 0.3  # of the features: the paper's, for clouds in the unit sphere
+_RADIUS = 0.3  # feature radius of the paper, for clouds in the unit sphere
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points of a surface, and normals of several kinds, all turned outward from the centroid: the rule for every contestant."""
+    """Points of a surface, and several kinds of normals, all oriented away from the centroid, the same for every contestant."""
 
     points: np.ndarray  # (N, 3)
     normals: Mapping[str, np.ndarray]  # by kind: (N, 3)
@@ -65,7 +65,7 @@ class Contestant:
 
 
 def fpfh_clique(kind: str, noise: float, source: Cloud, target: Cloud) -> np.ndarray | None:
-    """One-scale FPFH, mutual matches, maximum clique, GNC-TLS: the paper's pipeline."""
+    """The paper's pipeline: single-scale FPFH, mutual matches, maximum clique, GNC-TLS."""
     features = [fpfh(cloud.points, cloud.normals[kind], _RADIUS, _FEATURE_NEIGHBORS) for cloud in (source, target)]
     matches = mutual_matches(features[0], features[1])
     T = clique_pose(source.points[matches[:, 0]], target.points[matches[:, 1]], noise)
@@ -73,7 +73,7 @@ def fpfh_clique(kind: str, noise: float, source: Cloud, target: Cloud) -> np.nda
 
 
 def search(kind: str, source: Cloud, target: Cloud) -> np.ndarray | None:
-    """`poli.register`: three scales, cliques through every match, verification by the whole clouds."""
+    """`poli.register`: three scales, a clique through each match, verification on the full clouds."""
     try:
         found = register_by_normals(source.points, source.normals[kind], target.points, target.normals[kind])
         return found.T_target_source[:3, :3]
@@ -89,34 +89,34 @@ def kiss_matcher(voxel: float, source: Cloud, target: Cloud) -> np.ndarray | Non
 NEIGHBORS = (6, 8, 10, 12, 16, 24)  # of PCA
 _VOXELS = (0.02, 0.03, 0.05, 0.08)  # of KISS-Matcher
 _PAPER = 0.1  # noise bound of the paper's pipeline
-_EXAMPLE = 0.05  # of TEASER++'s own example
+_EXAMPLE = 0.05  # as in TEASER++'s example
 
-# Kinds of normals: "poli", "pca6" to "pca24", and "true", the surface's own. A rival with a choice is run with each of them, and
-# the one that registers most pairs counts, separately for each object and N.
+# Kinds of normals: "poli", "pca6" to "pca24", and "true" (of the surface). A rival with several settings is run with each, and the
+# one that registers the most pairs counts, separately for each object and N.
 CONTESTANTS: dict[str, Contestant] = {
     "POLI + FPFH": Contestant(
-        "POLI's normals in the paper's pipeline (one-scale FPFH, mutual matches, maximum clique, GNC)",
+        "POLI normals in the paper's pipeline (single-scale FPFH, mutual matches, maximum clique, GNC)",
         (partial(fpfh_clique, "poli", _PAPER),),
     ),
     "PCA + FPFH": Contestant(
-        "PCA's normals in the same pipeline, with the k that registers most",
+        "PCA normals in the same pipeline, with the best k",
         tuple(partial(fpfh_clique, f"pca{k}", _PAPER) for k in NEIGHBORS),
     ),
     "true + FPFH": Contestant(
-        "the surface's own normals in the same pipeline, turned outward by the same rule: its ceiling",
+        "true normals in the same pipeline, with the same orientation: its upper bound",
         (partial(fpfh_clique, "true", _PAPER),),
     ),
-    "KISS-Matcher": Contestant("KISS-Matcher alone, voxel 0.03 as in the paper", (partial(kiss_matcher, 0.03),)),
+    "KISS-Matcher": Contestant("KISS-Matcher, voxel 0.03 as in the paper", (partial(kiss_matcher, 0.03),)),
     "KISS-Matcher, best": Contestant(
-        f"KISS-Matcher alone, the best voxel of {', '.join(map(str, _VOXELS))}", tuple(partial(kiss_matcher, v) for v in _VOXELS)
+        f"KISS-Matcher, the best voxel of {', '.join(map(str, _VOXELS))}", tuple(partial(kiss_matcher, v) for v in _VOXELS)
     ),
     "TEASER-like": Contestant(
         "PCA of 12 neighbors, FPFH, maximum clique and GNC-TLS at the noise bound of TEASER++'s example, 0.05",
         (partial(fpfh_clique, "pca12", _EXAMPLE),),
     ),
-    "poli.register": Contestant("POLI's normals in our own search", (partial(search, "poli"),)),
-    "PCA in search": Contestant("PCA's normals, of 12 neighbors, in our own search", (partial(search, "pca12"),)),
-    "true in search": Contestant("the surface's own normals in our own search: its ceiling", (partial(search, "true"),)),
+    "poli.register": Contestant("POLI normals in our search", (partial(search, "poli"),)),
+    "PCA in search": Contestant("PCA normals of 12 neighbors in our search", (partial(search, "pca12"),)),
+    "true in search": Contestant("true normals in our search: its upper bound", (partial(search, "true"),)),
 }
 
 
@@ -125,9 +125,9 @@ CONTESTANTS: dict[str, Contestant] = {
 Registrar = Callable[[np.ndarray, np.ndarray], np.ndarray | None]  # (N, 3), (M, 3) -> (4, 4)
 
 KISS_MATCHER, TEASER, OURS = "KISS-Matcher", "TEASER-like", "poli.register"
-_NEIGHBORS = 16  # of PCA's normals; fewer or a radius cost raw scans of 16 rings some success
+_NEIGHBORS = 16  # of PCA normals; with fewer, or with a radius, success on raw scans of 16 rings is lower
 _FARTHEST = 80.0  # meters
-_MATCHES = 6000  # more are thinned evenly, for the graph of them to fit into memory
+_MATCHES = 6000  # more are subsampled evenly, so that their graph fits into memory
 
 
 def registrar(system: str, voxel: float, sensor: str) -> Registrar:
@@ -141,7 +141,7 @@ def _kiss_scans(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndar
 
 
 def _teaser_like(voxel: float, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """FPFH of five voxels' radius, mutual matches, maximum clique, GNC-TLS: what TEASER++ does behind Open3D's features."""
+    """FPFH with a radius of five voxels, mutual matches, maximum clique, GNC-TLS: TEASER++ with Open3D's features."""
     clouds = []
     for scan in (source, target):
         points = voxel_downsample(scan.astype(np.float64), voxel).points

@@ -1,8 +1,8 @@
-"""Odometry from scan to scan against small_gicp's four, and on a map against KISS-ICP and GenZ-ICP: errors, drift and time.
+"""Odometry from scan to scan against small_gicp's four methods, and on a map against KISS-ICP and GenZ-ICP: errors, drift, time.
 
-Most of it is settings of scan-to-scan rivals, of which only the errors are published. Those run first, in one single-threaded
-process per core. What is timed runs afterwards in this process with every thread, one after another: the systems on every drive;
-the scan-to-scan methods, at the settings that turned out best, on one drive of each sensor.
+Most runs are settings of scan-to-scan rivals, of which only the errors are published. These run first, in one single-threaded
+process per core. Timed runs follow in this process with all threads, one after another: the systems on every drive; the
+scan-to-scan methods, at their best settings, on one drive per sensor.
 
 Example: python -m benchmarks odometry --real sequences --json odometry.json
 """
@@ -41,7 +41,7 @@ from benchmarks.timing import same_threads
 from poli.errors import InputError
 from poli.threads import thread_count
 
-TIMED_SCANS = 41  # of a drive, for scan-to-scan methods: their time does not grow with the drive
+TIMED_SCANS = 41  # per drive, for scan-to-scan methods: their time does not grow with the drive
 _TIMED_PLACE = "town"
 
 
@@ -50,12 +50,12 @@ class Options:
     model: str = option("lidar", MODEL)
     real: Path | None = option(None, REAL)
     drives: Path = option(Path("runs/odometry_drives"), DRIVES)
-    scans: int = option(121, "scans of each simulated drive", least=2)
+    scans: int = option(121, "scans per simulated drive", least=2)
     places: tuple[str, ...] = option(PLACES, "held-out places, separated by commas")
-    sensors: tuple[str, ...] = option(("vlp16", "os2_128"), "names of sensors or files of beams, separated by commas")
+    sensors: tuple[str, ...] = option(("vlp16", "os2_128"), "names of sensors or beam files, separated by commas")
     runs: Path = option(Path("runs/odometry_bench"), RUNS)
-    fresh: tuple[str, ...] = option((), "forget kept outcomes first: 'poli' our own, 'times' what is timed, or 'all'")
-    processes: int = option(0, f"{PROCESSES}; for all that is not timed", least=0)
+    fresh: tuple[str, ...] = option((), "delete cached outcomes first: 'poli' (our own), 'times' (timed ones) or 'all'")
+    processes: int = option(0, f"{PROCESSES}; for untimed runs", least=0)
     sequences: tuple[RealSequence, ...] = REAL_SEQUENCES
     rivals: tuple[str, ...] = tuple(METHODS)
 
@@ -69,7 +69,7 @@ class Options:
             raise InputError(f"rivals: {strange[0]!r} is unknown; choose from {', '.join(METHODS)}")
 
     def sources(self) -> list[DriveSource]:
-        """Simulated drives first; missing ones are recorded now."""
+        """Simulated drives first, recording missing ones, then real ones."""
         simulated_sequences(self.sensors, self.places, self.scans, keep=self.drives)
         simulated = [SimulatedDrive(s, p, self.scans, self.drives) for s in self.sensors for p in self.places]
         return [*simulated, *(RealDrive(self.real, sequence) for sequence in self.sequences if self.real is not None)]
@@ -94,7 +94,7 @@ def run(options: Options) -> Iterator[Report]:
 
 
 def _run_ahead(options: Options, sources: Sequence[DriveSource]) -> None:
-    """All that is not timed, into the folder of outcomes."""
+    """Run everything that is not timed, into the cache."""
     processes = options.processes or thread_count()
     if processes > 1:
         in_processes(partial(_run_untimed, options), sources, processes, "drives, not timed")
@@ -126,7 +126,7 @@ def _judge_all(
 
 
 def _time_all(options: Options, everything: Sequence[Judged], kept: Cache) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Milliseconds by case and method on one drive of each sensor, and KISS-ICP's on that drive by case."""
+    """Milliseconds by case and method on one drive per sensor, and those of KISS-ICP on that drive by case."""
     times: dict[str, dict[str, float]] = {}
     kiss: dict[str, float] = {}
     best = at_best_settings(everything)
@@ -146,7 +146,7 @@ def _time_all(options: Options, everything: Sequence[Judged], kept: Cache) -> tu
 
 
 def _beginning(drive: RecordedDrive) -> RecordedDrive:
-    """Under another name, so that its runs are kept apart from those of one thread."""
+    """The start of a drive, renamed so that its runs are cached separately from single-threaded ones."""
     return replace(drive, name=drive.name + TIMED, scans=drive.scans[:TIMED_SCANS], poses=drive.poses[:TIMED_SCANS])
 
 

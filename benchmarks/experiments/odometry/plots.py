@@ -1,4 +1,4 @@
-"""The pictures of `python -m benchmarks odometry`: errors by method, and trajectories from above."""
+"""Plots of `python -m benchmarks odometry`: errors by method, and trajectories from above."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Shown = tuple[str, float]  # method and voxel
 
 
 def plot_errors(best: Sequence[Judged], path: Path) -> None:
-    """The paper's figure: RPE by method for each sensor and voxel size, half a standard deviation of the errors up and down."""
+    """The paper's figure: RPE by method for each sensor and voxel size, with bars of half a standard deviation up and down."""
     simulated = [j for j in best if not j.real]
     sensors = list(dict.fromkeys(j.group for j in simulated))
     if not sensors:
@@ -58,7 +58,7 @@ def _draw_case(axes: Any, of_sensor: Sequence[Judged], sensor: str, voxel: float
     by_shown: dict[Shown, list[Judged]] = {}
     for judged in of_sensor:
         by_shown.setdefault((judged.method, judged.voxel), []).append(judged)
-    families = (  # each has its best marked
+    families = (  # the best of each is marked
         [(m, voxel) for m in (*VARIANTS, SCAN, PCA, RAW) if (m, voxel) in by_shown],
         [(m, v) for m, v in ((MAP, voxel), *((m, CHOSEN) for m in (*SYSTEMS, MAP))) if (m, v) in by_shown],
     )
@@ -87,7 +87,7 @@ def _draw_case(axes: Any, of_sensor: Sequence[Judged], sensor: str, voxel: float
 
 
 def plot_trajectories(best: Sequence[Judged], truths: Mapping[str, np.ndarray], path: Path) -> None:  # (M, 4, 4) by drive
-    """For each sensor the drive with the largest errors: from above, and how far from the truth every scan is put."""
+    """Plot the drive with the largest errors of each sensor: from above, and the distance of each scan from the truth."""
     simulated = [j for j in best if not j.real]
     sensors = list(dict.fromkeys(j.group for j in simulated))
     if not sensors:
@@ -117,13 +117,13 @@ def plot_trajectories(best: Sequence[Judged], truths: Mapping[str, np.ndarray], 
 
 
 def _along(end: np.ndarray) -> np.ndarray:  # (2,) -> (2, 2)
-    """Turns the drive's end onto the x axis, so that errors across it can be stretched."""
+    """Rotation of the drive's end onto the x axis, so that errors across it can be stretched."""
     forward = end / max(float(np.linalg.norm(end)), 1e-9)
     return np.array([forward, [-forward[1], forward[0]]])
 
 
 def _shown(of_sensor: Sequence[Judged]) -> tuple[str, dict[Shown, Judged]]:
-    """The drive with the largest errors, so that there is something to see, and those who are drawn on it."""
+    """The drive with the largest errors, where differences are visible, and the methods drawn on it."""
     voxels = sorted({j.voxel for j in of_sensor if j.voxel != CHOSEN})
     voxel = voxels[len(voxels) // 2]
     wanted = [(m, voxel) for m in (*VARIANTS, SCAN)] + [(m, CHOSEN) for m in (*SYSTEMS, MAP)]

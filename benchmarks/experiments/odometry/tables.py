@@ -15,8 +15,8 @@ from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, PCA, RAW, 
 from poli.tasks.odometry import OdometryConfig
 
 SETTINGS_NOTE = (
-    "small_gicp's methods: the setting (gate, neighbors, voxels) with the least mean RPE from scan to scan over the {drives}, one "
-    "for each method and voxel size; POLI: the defaults everywhere. All settings are in the JSON"
+    "small_gicp's methods: the setting (gate, neighbors, voxels) with the lowest mean RPE from scan to scan over the {drives}, one "
+    "per method and voxel size; POLI: always the defaults. All settings are in the JSON"
 )
 
 
@@ -24,7 +24,7 @@ _KISS = "KISS-ICP"
 
 
 def by_sensor_report(everything: Sequence[Judged]) -> Report:
-    """Each method's mean over the places of a sensor, by voxel size and distance in time."""
+    """Mean of each method over the places of a sensor, by voxel size and number of frames."""
     simulated = [judged for judged in everything if not judged.real]
     best = at_best_settings(simulated)
     records = [
@@ -40,14 +40,14 @@ def by_sensor_report(everything: Sequence[Judged]) -> Report:
     ]  # fmt: skip
     compared = compare_drives(best, simulated)
     notes = [
-        "RPE: root mean square of the relative translation errors over all pairs of scans so many frames apart, in centimeters: "
-        "the mean over the places ± the standard deviation over them (the mean of the rotation errors' RMSE, in degrees)",
+        "RPE: root mean square of the relative translation errors over all pairs that many frames apart, in centimeters: "
+        "mean ± standard deviation over the places (mean RMSE of the rotation errors, in degrees)",
         _drives_note(simulated),
         SETTINGS_NOTE.format(drives="places of a sensor"),
-        f"lower: {SCAN} against the best of small_gicp's four; bold: the lowest from scan to scan; {PCA} (the ellipsoids of PCA, "
-        f"all else as {SCAN}), {RAW} (the paper's way) and {MAP} at the same voxels are for information",
-        f"restarts: scans that {SCAN} could not place, over all drives",
-        f"small_gicp's are given all returns; ours leave out those beyond {OdometryConfig().max_range:g} m, as they do by default",
+        f"lower: {SCAN} against the best of small_gicp's four; bold: the lowest from scan to scan; {PCA} (ellipsoids of PCA, "
+        f"otherwise as {SCAN}), {RAW} (the paper's way) and {MAP} at the same voxels are for reference",
+        f"restarts: scans that {SCAN} could not localize, over all drives",
+        f"small_gicp's methods use all returns; ours drop those beyond {OdometryConfig().max_range:g} m, their default",
         *_worst_notes(compared),
     ]
     table = Table(
@@ -83,20 +83,20 @@ _BY_DRIVE = Table(
 
 
 def by_drive_report(everything: Sequence[Judged]) -> Report:
-    """Every drive on its own, real ones included, the worst for us first."""
+    """Each drive separately, including real ones, the worst for us first."""
     records = compare_drives(at_best_settings(everything), everything)
     notes = [
-        "RPE from scan to scan, in centimeters; POLI: how much larger its error is than that to the left, the worst for it first",
-        SETTINGS_NOTE.format(drives="drives of a sensor, or on the one real sequence"),
-        "best on this drive alone: the least error of any of small_gicp's methods with any setting, chosen with the answer known",
-        "real sequences: against the given poses; in the last column against refined ones, and the best on the drive alone there",
+        "RPE from scan to scan, in centimeters; POLI: its error relative to the column on the left (below 0 is better)",
+        SETTINGS_NOTE.format(drives="drives of a sensor, or the real sequence"),
+        "best on this drive alone: the lowest error of any small_gicp method with any setting, chosen in hindsight",
+        "real sequences: against the given poses; in the last column against refined ones, relative to the best on the drive alone",
         *_worst_notes(records),
     ]
     return Report("odometry_drives", "Odometry from scan to scan, drive by drive", records, _BY_DRIVE, notes)
 
 
 def times_report(times: Mapping[str, Mapping[str, float]], kiss: Mapping[str, float], scans: int) -> Report:
-    """Milliseconds of a scan by case and method, and KISS-ICP's on the same drive by case."""
+    """Milliseconds per scan by case and method, and those of KISS-ICP on the same drive by case."""
     records = [
         {"case": name, "method": method, "ms": ms, "kiss_icp_ms": kiss.get(name, math.nan)}
         for name, by_method in times.items() for method, ms in by_method.items()
@@ -110,15 +110,15 @@ def times_report(times: Mapping[str, Mapping[str, float]], kiss: Mapping[str, fl
         then=[(_KISS, lambda by: show("{kiss_icp_ms:.1f}", next(iter(by.values()))))],
     )
     notes = [
-        "median of a scan in milliseconds, from raw points to pose (times KISS-ICP's on the same drive), each method at the "
-        "setting that its error is published for",
-        f"the first {scans} scans of one drive of each sensor, one method after another with nothing beside it, the same threads",
+        "median milliseconds per scan, from raw points to pose (ratio to KISS-ICP on the same drive), each method at the "
+        "setting of its published error",
+        f"the first {scans} scans of one drive per sensor, one method after another on an idle machine, with the same threads",
     ]
     return Report("odometry_times", "Time of odometry from scan to scan", records, table, notes)
 
 
 def _milliseconds(r: Record) -> str:
-    """And, in brackets, how many times KISS-ICP's it is."""
+    """Milliseconds and, in parentheses, the ratio to KISS-ICP."""
     return show("{ms:.1f}", r) if math.isnan(r["kiss_icp_ms"]) else f"{r['ms']:.1f} ({r['ms'] / r['kiss_icp_ms']:.2f})"
 
 
@@ -128,7 +128,7 @@ _SYSTEMS = Table(
         *(Column(f"RPE {frames}", f"{{rpe_{frames}_m:cm}}", lowest=f"rpe_{frames}_m") for frames in DELTAS),
         Column("drift", "{drift_percent:%2}", lowest="drift_percent"),
         Column("segments", "{segments_percent:%2}", lowest="segments_percent"),
-        Column("ms a scan", _milliseconds, lowest="ms"),
+        Column("ms per scan", _milliseconds, lowest="ms"),
         Column("restarts", "{restarts}"),
     ],
     among="{shown_as}",
@@ -136,7 +136,7 @@ _SYSTEMS = Table(
 
 
 def systems_report(everything: Sequence[Judged]) -> Report:
-    """POLI with a map against KISS-ICP and GenZ-ICP, everyone with raw scans and a voxel size of its own choice."""
+    """POLI with a map against KISS-ICP and GenZ-ICP, all with raw scans and their own choice of voxel size."""
     best = [j for j in at_best_settings(everything) if j.voxel == CHOSEN]
     groups = {
         f"mean of {sensor}": [j for j in best if j.group == sensor] for sensor in dict.fromkeys(j.group for j in best if not j.real)
@@ -154,11 +154,11 @@ def systems_report(everything: Sequence[Judged]) -> Report:
     tunings = sorted({f"{j.group}: {j.setting}" for j in best if j.method == "GenZ-ICP"})
     notes = [
         "RPE in centimeters over all pairs of scans 1, 50 and 100 frames apart; -: the sequence is too short",
-        "drift: the end of 100 frames (or of all that there are) against the path, in percent, averaged over all starts; segments: "
+        "drift: error after 100 frames (or all, if fewer) relative to the path, in percent, averaged over all starts; segments: "
         f"KITTI's measure on {', '.join(f'{s:g}' for s in SEGMENTS)} m, since the drives are too short for its 100 to 800 m",
-        "time: median of a scan in milliseconds (times KISS-ICP's), one after another with nothing beside it, the same threads",
-        f"{_versions()}; of GenZ-ICP the better of its defaults and its outdoor tuning ({', '.join(tunings)}); POLI: the defaults",
-        "real sequences: against the given poses; restarts: scans that POLI could not place, where it went on with a new map",
+        "time: median milliseconds per scan (ratio to KISS-ICP), one after another on an idle machine, with the same threads",
+        f"{_versions()}; GenZ-ICP: the better of its defaults and its outdoor tuning ({', '.join(tunings)}); POLI: the defaults",
+        "real sequences: against the given poses; restarts: scans that POLI could not localize, where it continued with a new map",
     ]
     records = [r for r in shown if r["shown_as"] == r["drive"]]
     return Report("odometry_systems", "Odometry on a map against KISS-ICP and GenZ-ICP", records, _SYSTEMS, notes, shown=shown)
@@ -199,9 +199,9 @@ def real_report(everything: Sequence[Judged]) -> Report:
     )
     notes = [
         "RPE from scan to scan in centimeters, against the given poses / against refined ones",
-        "the given poses (GPS and inertial) err themselves: KITTI's by some 3 cm sideways a scan, a floor under everyone's error. "
-        "The refined ones are small_gicp's GICP on the full scans, from the given ones; they favor GICP, if anyone",
-        SETTINGS_NOTE.format(drives="one sequence at hand") + "; chosen again against the refined poses",
+        "the given poses (GPS and inertial) have errors: about 3 cm sideways per scan for KITTI, a lower bound for all methods. "
+        "The refined ones come from small_gicp's GICP on the full scans, starting from the given ones; they may favor GICP",
+        SETTINGS_NOTE.format(drives="sequence") + "; chosen again against the refined poses",
         f"lower: {SCAN} against the best of small_gicp's four; {', '.join(own.values())}: on a map, from raw scans",
     ]
     summary = {"grid": [judged.flat() for judged in real]}
@@ -209,7 +209,7 @@ def real_report(everything: Sequence[Judged]) -> Report:
 
 
 def _of_case(best: Sequence[Judged], name: str, own: Mapping[str, str]) -> dict[str, Judged]:
-    """By method; those that choose their own voxels by the names that `own` gives them."""
+    """Results by method; methods that choose their voxels are renamed by `own`."""
     here = {method: judged for method, (judged,) in by_case(best)[name].items()}
     drive = next(iter(here.values())).drive
     return here | {own[j.method]: j for j in best if j.voxel == CHOSEN and j.drive == drive}
@@ -226,7 +226,7 @@ def _versions() -> str:
 
 
 def compare_drives(best: Sequence[Judged], everything: Sequence[Judged]) -> list[dict[str, Any]]:
-    """POLI scan to scan against the best of small_gicp's on every drive and voxel size, the worst for POLI first."""
+    """Compare POLI scan to scan with the best small_gicp method on each drive and voxel size, the worst for POLI first."""
     compared = []
     for ours in (j for j in best if j.method == SCAN):
         at_best, grid = (
@@ -255,13 +255,13 @@ def compare_drives(best: Sequence[Judged], everything: Sequence[Judged]) -> list
 
 
 def below(by_method: Mapping[str, float]) -> float:
-    """Percent by which POLI scan to scan is below the best of small_gicp's."""
+    """Percent by which POLI scan to scan is below the best small_gicp method."""
     rivals = [by_method[m] for m in VARIANTS if m in by_method and math.isfinite(by_method[m])]
     return 100.0 * (1.0 - by_method[SCAN] / min(rivals)) if rivals and SCAN in by_method else math.nan
 
 
 def by_case(best: Iterable[Judged]) -> dict[str, dict[str, list[Judged]]]:
-    """By sensor (or real sequence) and voxel size, then by method."""
+    """Group by sensor (or real sequence) and voxel size, then by method."""
     found: dict[str, dict[str, list[Judged]]] = {}
     for judged in best:
         if judged.voxel != CHOSEN:
@@ -279,7 +279,7 @@ def _drives_note(simulated: Sequence[Judged]) -> str:
     scans = max((len(j.poses) for j in simulated), default=0)
     pairs = ", ".join(f"{rpe.count} at {frames}" for frames, rpe in simulated[0].rpe.items()) if simulated else "none"
     return (
-        f"for each sensor {len(places)} drives of {scans} scans at 8 m/s in worlds that no model was trained on "
+        f"for each sensor {len(places)} drives of {scans} scans at 8 m/s in held-out worlds "
         f"({', '.join(places)}); pairs in a drive by frames: {pairs}"
     )
 
@@ -291,5 +291,5 @@ def _worst_notes(compared: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"worst single drive for {SCAN} against the best of small_gicp's at these settings: "
         f"{worst['percent']:+.1f} % ({worst['drive']}, {worst['voxel_m']:g} m); with settings chosen for each drive "
-        f"alone: {tuned['tuned_percent']:+.1f} % ({tuned['drive']}, {tuned['voxel_m']:g} m)"
+        f"separately: {tuned['tuned_percent']:+.1f} % ({tuned['drive']}, {tuned['voxel_m']:g} m)"
     ]

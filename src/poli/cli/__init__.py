@@ -1,4 +1,4 @@
-"""The command line: one file a verb. Heavy modules load inside the verbs, so that `poli --help` answers at once."""
+"""The command line: one file per command. Heavy modules are imported inside the commands to keep `poli --help` fast."""
 
 import io
 import sys
@@ -27,7 +27,7 @@ from poli.cli.train import train
 from poli.cli.view import view
 from poli.printable import printable
 
-_EPILOG = "`poli COMMAND --help` has examples. Where a scan goes in or out, - is standard input or output."
+_EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standard input or output."
 
 app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.", epilog=f"{_EPILOG}\n\n{EXIT_CODES}")
 app.command()(adapt)
@@ -57,22 +57,22 @@ def _version(wanted: bool) -> None:
 def _main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version, and whether all of it works here."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version and check the installation."),
     ] = False,
 ) -> None:
     pass
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command line, that of this process if none is given. Trouble is one line on stderr."""
+    """Run a command line, by default that of this process. Errors are one line on stderr."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    debug = "--debug" in words  # even where the rest cannot be understood
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a letter is no reason to stop
+    debug = "--debug" in words  # even if the rest cannot be parsed
+    if isinstance(sys.stdout, io.TextIOWrapper):  # do not fail on characters the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(words, debug)
         let_go()
-    except OSError as error:  # of standard output, or of stderr itself
+    except OSError as error:  # writing to stdout or stderr failed
         with suppress(OSError):
             say(f"poli: {explain(error)[0]}", error=True)
         code = 2

@@ -1,4 +1,4 @@
-"""`poli adapt`: a log of one's own sensor in, a model tuned to it out."""
+"""`poli adapt`: tune a model to a sensor from a recorded log."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,23 +38,23 @@ def adapt(
     option: DatasetOptions = None,
     model: Annotated[
         str,
-        typer.Option(help="The model to begin from: lidar, or the path of a .safetensors file.", autocompletion=network_names),
+        typer.Option(help="Model to start from: lidar, or the path of a .safetensors file.", autocompletion=network_names),
     ] = "lidar",
-    out: Annotated[Path | None, typer.Option(help="Folder for the model and its card; runs/adapt/NAME if not given.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Of training; 400 take about a minute.")] = 1500,
-    min_range: Annotated[float, typer.Option(min=0.0, help="Meters; drop nearer returns (the vehicle itself).")] = 0.0,
-    max_range: Annotated[float, typer.Option(help="Meters; drop farther returns.")] = 120.0,
-    voxel: Annotated[float, typer.Option(min=0.0, help="Meters, of odometry; 0: chosen at the first scan.")] = 0.0,
-    scans: Annotated[int | None, typer.Option(min=1, help="At most so many scans, from the first.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=99, help="Of all that is drawn at random in training.")] = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start anew, even if the folder has a run or a model.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write the model even if it is no better on the scans held out.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Output folder for the model and its card; default: runs/adapt/NAME.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps; 400 take about a minute.")] = 1500,
+    min_range: Annotated[float, typer.Option(min=0.0, help="Drop returns nearer than this, in meters (the vehicle itself).")] = 0.0,
+    max_range: Annotated[float, typer.Option(help="Drop returns farther than this, in meters.")] = 120.0,
+    voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size for odometry, in meters; 0: chosen from the first scan.")] = 0.0,
+    scans: Annotated[int | None, typer.Option(min=1, help="Use only the first N scans.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=99, help="Random seed of training.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over even if the folder has a run or a model.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write the model even if it is not better on the held-out scans.")] = False,
 ) -> dict[str, Any]:
-    """Tune a model to a sensor by a log of it, without ground truth.
+    """Tune a model to a sensor from a recorded log, without ground truth.
 
-    Odometry gives the poses; the sizes of the ellipsoids then learn from pairs
-    of scans, and their directions stay. The last fifth of the log judges: a model
-    is written only if it explains those scans better. About five minutes.
+    Odometry provides the poses. Training on pairs of scans changes the sizes of
+    the ellipsoids, not their directions. The last fifth of the log is held out: the
+    model is written only if it explains those scans better. Takes about five minutes.
 
     Examples:
     poli adapt drive.bag --topic /points --min-range 2
@@ -70,7 +70,7 @@ def adapt(
     opened = open_data(data, dataset, dataset_options(option or [], sequence, topic, sensor))
     folder = out or Path("runs") / "adapt" / file_name(opened.name)
     check_free(folder, fresh, model)
-    load_model(model)  # before odometry takes its time
+    load_model(model)  # fail before the slow odometry
     settings = AdaptConfig(steps, seed=seed)
     log = track(
         opened, OdometryConfig(voxel=voxel, model=model, min_range=min_range, max_range=max_range, on_loss="restart"), scans
@@ -79,7 +79,7 @@ def adapt(
         result = tune(log, folder, model, settings, listener, fresh, force)
     before, after = result.before, result.after
     say(
-        f"{log.name}: {len(log.scans)} scans, {log.meters:.0f} m; {result.learned_pairs} pairs learned from, "
+        f"{log.name}: {len(log.scans)} scans, {log.meters:.0f} m; {result.learned_pairs} training pairs, "
         f"{result.held_out_pairs} held out; {result.minutes:.1f} minutes"
     )
     say(
@@ -87,17 +87,17 @@ def adapt(
         "(3 when calibrated)"
     )
     if not result.kept:
-        remedy = "a longer log may help" if result.model is None else "written all the same, as --force asks"
-        say(f"no better than {model} on the scans held out: {remedy}", warning=True)
+        remedy = "a longer log may help" if result.model is None else "written anyway (--force)"
+        say(f"not better than {model} on the held-out scans: {remedy}", warning=True)
     if result.model is not None:
         say(f"{result.model}: use it with poli.estimate(points, model={str(result.model)!r})")
     elif not result.kept:
-        say(f"no model was written; go on with --model {model}, or have it anyway with --force --fresh")
+        say(f"no model was written; keep using --model {model}, or write it anyway with --force --fresh")
     return {"name": log.name, "scans": len(log.scans), "meters": log.meters, **vars(result)}
 
 
 def track(opened: "Dataset", config: "OdometryConfig", max_scans: int | None = None) -> "TrackedLog":
-    """Odometry over a dataset, with a progress bar: what is known of the pose of each scan."""
+    """Run odometry over a dataset with a progress bar; return the scans and their estimated poses."""
     from poli.learn.tracked_log import TrackedLog
     from poli.tasks.odometry import Odometer
 
@@ -109,7 +109,7 @@ def track(opened: "Dataset", config: "OdometryConfig", max_scans: int | None = N
 
 
 class Returns(Sequence["Scan"]):
-    """The scans of a dataset, read when they are needed, with the returns that odometry takes."""
+    """The scans of a dataset, read on access and cropped to the ranges that odometry uses."""
 
     def __init__(self, opened: "Dataset", count: int, min_range: float, max_range: float) -> None:
         self._opened, self._count, self._min_range, self._max_range = opened, count, min_range, max_range

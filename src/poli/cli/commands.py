@@ -1,4 +1,4 @@
-"""Commands that all know `--quiet`, `--debug` and, if they return results, `--json`: no verb does anything for it."""
+"""A Typer app that adds `--quiet`, `--debug` and, for commands that return results, `--json` to every command."""
 
 import inspect
 import sys
@@ -13,9 +13,9 @@ from poli.cli.exit_codes import in_options
 from poli.cli.output import print_results, reader_left, speaking
 from poli.errors import PoliError
 
-_PANEL = "For every command"
+_PANEL = "Common options"
 _GLOBAL = {
-    "quiet": Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.", rich_help_panel=_PANEL)],
+    "quiet": Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.", rich_help_panel=_PANEL)],
     "debug": Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=_PANEL)],
 }
 _JSON = Annotated[bool, typer.Option("--json", help="Print the results as one JSON object.", rich_help_panel=_PANEL)]
@@ -23,7 +23,7 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print the results as one JS
 
 class Commands(typer.Typer):
     def __init__(self, **settings: Any) -> None:
-        # With this mode said, lines of examples stay lines in every version of typer.
+        # Set explicitly: keeps the line breaks of examples in every version of typer.
         super().__init__(rich_markup_mode="rich", pretty_exceptions_enable=False, no_args_is_help=True, **settings)
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Callable], Callable]:  # type: ignore[override]
@@ -36,12 +36,12 @@ class Commands(typer.Typer):
         return add
 
 
-# Of datasets: given by --option where a command has no option of that name.
+# Dataset arguments: passed by --option if a command has no option of that name.
 _DATASET_ARGUMENTS = ("ending", "min_range", "poses", "sensor", "sequence", "stamps", "time_unit", "tolerance", "topic")
 
 
 def _spelling(signature: inspect.Signature) -> dict[str, str | None]:
-    """How a command spells the arguments that errors of the library may name."""
+    """Map the argument names in the library's errors to the options of a command."""
     spelling: dict[str, str | None] = {}
     if "option" in signature.parameters:
         spelling = {name: f"--option {name}=" for name in _DATASET_ARGUMENTS}
@@ -60,7 +60,7 @@ def _with_global_options(verb: Callable) -> Callable:
 
     @wraps(verb)
     def run(**arguments: Any) -> None:
-        chosen = {name: arguments.pop(name) for name in added}  # `debug` is for `main`, which looks for the word itself
+        chosen = {name: arguments.pop(name) for name in added}  # `debug` is handled by `main`, which looks for it in argv
         wants_json = chosen.get("json", False)
         try:
             with speaking(chosen["quiet"], wants_json):
@@ -73,7 +73,7 @@ def _with_global_options(verb: Callable) -> Callable:
             raise
         except KeyboardInterrupt:
             raise typer.Abort from None
-        except BrokenPipeError as error:  # typer takes every one for a failure that needs no words
+        except BrokenPipeError as error:  # typer would exit silently on any of them
             if not reader_left():
                 raise RuntimeError("a pipe to another process broke") from error
 

@@ -1,4 +1,4 @@
-"""`poli convert`: a scan file in, the same scan in another format out."""
+"""`poli convert`: write a scan file in another format."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 def convert(
     scan: Annotated[Path, typer.Argument(metavar="IN", help=SCAN_FILES)],
-    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="The file to write; -: standard output.")] = None,
+    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="Output file; -: standard output.")] = None,
     out_option: OutOption = None,
     to: Annotated[
         str | None,
         typer.Option(
-            help="Of the output, where its name does not tell: pcd, ply, kitti, nuscenes, text, npy, npz or las; - is pcd without.",
+            help="Output format if OUT's name is ambiguous: pcd, ply, kitti, nuscenes, text, npy, npz or las; default for -: pcd.",
             autocompletion=format_names,
         ),
     ] = None,
-    drop: Annotated[bool, typer.Option("--drop", help="Leave out the fields that the output cannot hold.")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="Drop fields that the output format cannot store.")] = False,
     format: ScanFormat = None,
 ) -> dict[str, Any]:
     """Write a scan in another format, with all its fields.
 
-    Points that are not finite and zero returns are left out. A field that the
-    output cannot hold is an error, unless --drop leaves it out.
+    Non-finite points and zero returns are dropped. A field that the output
+    format cannot store is an error unless --drop is given.
 
     Examples:
     poli convert scan.bin scan.pcd
@@ -73,7 +73,7 @@ def convert(
 
 
 def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":
-    """With the fields that can be written under such a name, each tried by itself: what a format holds depends on the values."""
+    """The scan with only the fields the output can store. Each field is tried, since this depends on its values."""
     from poli.data import write
     from poli.errors import FormatError, WriteError
     from poli.files.temporary import temporary_folder
@@ -83,7 +83,7 @@ def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":
         for field in scan.fields:
             try:
                 write(scan.keep(field), folder / name, to)
-            except WriteError:  # not the field's fault
+            except WriteError:  # not caused by a field
                 raise
             except FormatError:
                 continue

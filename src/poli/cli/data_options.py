@@ -1,4 +1,4 @@
-"""Opening the data that a command names: which dataset, which of its options, and errors in the command line's words."""
+"""Dataset options shared by the commands, and opening the dataset they name."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,21 +17,21 @@ def dataset_kinds() -> list[str]:
 
 DatasetName = Annotated[
     str,
-    typer.Option(help="kitti, helipr, mulran, poli, bag, folder, ...; auto goes by what is there.", autocompletion=dataset_kinds),
+    typer.Option(help="Kind of data: kitti, helipr, mulran, poli, bag, folder, ...; auto: detect.", autocompletion=dataset_kinds),
 ]
-SequenceName = Annotated[str | None, typer.Option(help="The sequence, of a dataset that has several.")]
-TopicName = Annotated[str | None, typer.Option(help="Bags: the topic of the clouds, if several have some.")]
-SensorName = Annotated[str | None, typer.Option(help="HeLiPR: velodyne, ouster, aeva or avia.")]
+SequenceName = Annotated[str | None, typer.Option(help="Sequence, for datasets with several.")]
+TopicName = Annotated[str | None, typer.Option(help="Bags: point cloud topic, if there are several.")]
+SensorName = Annotated[str | None, typer.Option(help="HeLiPR: sensor (velodyne, ouster, aeva or avia).")]
 DatasetOptions = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="Another option of the dataset, such as poses=false; repeatable."),
+    typer.Option(metavar="KEY=VALUE", help="Any other dataset option, such as poses=false; repeatable."),
 ]
 
 
 def dataset_options(
     given: list[str], sequence: str | None = None, topic: str | None = None, sensor: str | None = None
 ) -> dict[str, Any]:
-    """The options of a dataset: those that have a name of their own on the command line, and KEY=VALUE for all others."""
+    """Merge the named dataset options and the KEY=VALUE ones into one dict."""
     from poli.errors import InputError
 
     named = {"sequence": sequence, "topic": topic, "sensor": sensor}
@@ -42,7 +42,7 @@ def dataset_options(
         if not equals or not key:
             raise InputError(f"--option {text}: expected KEY=VALUE, such as poses=false")
         if key in texts or key in values:
-            raise InputError(f"--option {text}: {key} is given twice; leave one out")
+            raise InputError(f"--option {text}: {key} is given twice; remove one")
         values[key] = value if key in named else _value(value)
     return {**texts, **values}
 
@@ -67,13 +67,13 @@ def open_data(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SkippedWarning)  # told at the end, with all else
+            warnings.simplefilter("ignore", SkippedWarning)  # reported at the end
             return open_dataset(name, data, **options)
-    except (TypeError, AttributeError) as error:  # a number where a text is expected, or the like
+    except (TypeError, AttributeError) as error:  # an option of the wrong type
         if not options:
             raise
         given = ", ".join(f"{key}={value!r}" for key, value in options.items())
-        raise InputError(f"{data}: cannot be opened with the options {given} ({error}); leave out or change one of them") from None
+        raise InputError(f"{data}: cannot be opened with the options {given} ({error}); change or remove one of them") from None
 
 
 def file_name(name: str) -> str:

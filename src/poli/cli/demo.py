@@ -1,4 +1,4 @@
-"""`poli demo`: see it work in a minute or two, with nothing but the package."""
+"""`poli demo`: show every step on a simulated scan, without any data."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,13 +9,13 @@ from poli.cli.output import say
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the page, pictures and files; made if needed.")] = Path("demo_output"),
+    out: Annotated[Path, typer.Option(help="Output folder; created if needed.")] = Path("demo_output"),
 ) -> dict[str, Any]:
-    """See what it does, on a scan of a simulated town: ellipsoids, a denser scan, a pose, and forty scans of odometry.
+    """Run the whole demo on a simulated town: ellipsoids, densification, registration, and forty scans of odometry.
 
-    All of it is compared with the truth and with PCA, and written as a page for
-    the browser, pictures, point clouds, poses and figures. The first run on a
-    machine compiles, and takes a minute or so; later ones a quarter of that.
+    Compares the results with the ground truth and with PCA, and writes an HTML page,
+    pictures, point clouds, poses and a summary. The first run on a machine
+    compiles kernels and takes about a minute; later runs take a quarter of that.
 
     Examples:
     poli demo
@@ -27,6 +27,6 @@ def demo(
         tell("loading", 0.0)
         from poli.show.demo import run_demo
 
-        summary = run_demo(out, tell, lambda page: say(f"Open {page} in a browser while the rest is done", to_stderr=True))
+        summary = run_demo(out, tell, lambda page: say(f"Open {page} in a browser while the rest is computed", to_stderr=True))
     print_summary(summary, out)
     return {"out": str(out), **summary.as_json()}

@@ -1,4 +1,4 @@
-"""What `poli demo` shows while it runs and at its end."""
+"""Terminal output of `poli demo`: progress and results."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watched() -> "Iterator[Callable[[str, float], None]]":
-    """A bar on stderr, where somebody watches: what is being done, and the share that lies behind."""
+    """Show a progress bar on stderr, if it is a terminal; yields a function of the current step and the share done."""
     import rich
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -36,18 +36,18 @@ def print_summary(summary: "Summary", out: Path) -> None:
 
     Console(highlight=False).print(_table(summary))
     lower = f"POLI's median error is {summary.normals.lower:.0%} below PCA's"
-    say(f"{lower}, of which each figure is the best of {len(NEIGHBORS)} numbers of neighbors.")
-    say(f"{summary.seconds:.0f} s in all.")
+    say(f"{lower}; each PCA value is the best over {len(NEIGHBORS)} choices of k.")
+    say(f"{summary.seconds:.0f} s in total.")
     say()
-    say(f"Open in a browser: {out / 'index.html'} (points, PCA, POLI and truth in 3D)")
+    say(f"Open in a browser: {out / 'index.html'} (points, PCA, POLI and ground truth in 3D)")
     say(f"Also in {out}:")
     for names, what in (
-        ("points.png pca.png poli.png truth.png", "the same as pictures"),
+        ("points.png pca.png poli.png truth.png", "the same, as pictures"),
         ("densified.png registered.png trajectory.png", "the other three steps"),
         ("scan.ply scan_turned.ply densified.ply", "point clouds"),
         ("splats.ply", "the ellipsoids, for splat viewers"),
-        ("poses_tum.txt truth_tum.txt", "of the drive"),
-        ("summary.json", "all figures"),
+        ("poses_tum.txt truth_tum.txt", "poses of the drive"),
+        ("summary.json", "all numbers"),
     ):
         say(f"  {names:<44}{what}")
     say()
@@ -66,12 +66,12 @@ def next_commands(out: Path) -> list[str]:
 
 
 def _table(summary: "Summary") -> "Table":
-    """Fits into 80 columns, so that nothing is cut off where nobody knows the width."""
+    """The table of results. Fits into 80 columns, the default if the width is unknown."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     normals, density, pair, drive = summary.normals, summary.density, summary.pair, summary.drive
-    title = "A VLP-16 in a town that no model was trained on, compared with the truth"
+    title = "Simulated VLP-16 in a town not used for training, against ground truth"
     table = Table("", box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for name in ("POLI", "PCA", "POLI took", "PCA took"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -84,21 +84,21 @@ def _table(summary: "Summary") -> "Table":
 
     both = normals.poli, normals.pca
     begin(f"Ellipsoids of {normals.points:,} points", *(_time(n.seconds) for n in both))
-    add("  median error of normals", *(f"{n.median:.1f}°" for n in both))
+    add("  median normal error", *(f"{n.median:.1f}°" for n in both))
     add("  normals within 10°", *(f"{n.within_10:.0%}" for n in both), last=True)
     begin(f"Densified to {density.returns + density.samples:,} points", _time(density.seconds))
-    add(f"  {density.samples:,} new, off the surface by", _cm(density.samples_median))
-    add(f"  {density.returns:,} measured, off by", _cm(density.returns_median), last=True)
+    add(f"  {density.samples:,} new, distance to surface", _cm(density.samples_median))
+    add(f"  {density.returns:,} measured, distance", _cm(density.returns_median), last=True)
     poses = pair.poli, pair.pca
     begin(f"Pose: {pair.apart:.0f} m apart, turned by {pair.turned:.0f}°", *(_time(p.seconds) for p in poses))
-    add("  error of rotation", *(f"{p.rotation:.2f}°" for p in poses))
-    add("  error of translation", *(_cm(p.translation) for p in poses))
-    add("  certified to be optimal", *("yes" if p.certified else "no" for p in poses), last=True)
+    add("  rotation error", *(f"{p.rotation:.2f}°" for p in poses))
+    add("  translation error", *(_cm(p.translation) for p in poses))
+    add("  certified optimal", *("yes" if p.certified else "no" for p in poses), last=True)
     drives = drive.poli, drive.pca
     begin(f"Odometry: {drive.scans} scans, {drive.path:.0f} m", *(f"{_time(d.seconds)}/scan" for d in drives))
-    add("  off at the end", *(_cm(d.end) for d in drives))
-    add("  which is a drift of", *(f"{100.0 * d.drift:.2f}%" for d in drives))
-    add("  off from scan to scan (RMSE)", *(_cm(d.step_translation) for d in drives))
+    add("  error at the end", *(_cm(d.end) for d in drives))
+    add("  drift", *(f"{100.0 * d.drift:.2f}%" for d in drives))
+    add("  error per step (RMSE)", *(_cm(d.step_translation) for d in drives))
     return table
 
 

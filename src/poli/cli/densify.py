@@ -1,4 +1,4 @@
-"""`poli densify`: scans in, the same scans with more points out, for systems that know nothing of ellipsoids."""
+"""`poli densify`: add points to scans, for systems that do not use ellipsoids."""
 
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from poli.tasks.densify.engines import Certificates, Engine
     from poli.tasks.densify.report import Tally
 
-    _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]]]  # how many scans, and what does them
+    _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]]]  # number of scans, and the function that processes them
 
-_A_WORKER = 8  # scans that are worth starting one
+_A_WORKER = 8  # scans per worker that justify starting one
 
 
 def _kinds() -> list[str]:
@@ -28,56 +28,56 @@ def _kinds() -> list[str]:
 
 
 def densify(
-    data: Annotated[Path, typer.Argument(metavar="IN", help="A scan file, a folder of them, a dataset, or a ROS bag; -: a scan.")],
+    data: Annotated[Path, typer.Argument(metavar="IN", help="A scan file, folder of scans, dataset or bag; -: standard input.")],
     out: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="The same kind of thing, to be made; -: a scan, as PCD.")
+        Path | None, typer.Argument(metavar="OUT", help="Output, of the same kind as IN; -: standard output, as PCD.")
     ] = None,
     out_option: OutOption = None,
     dataset: Annotated[
-        str, typer.Option(help="kitti, helipr, mulran, poli, folder or bag; auto goes by what is there.", autocompletion=_kinds)
+        str, typer.Option(help="Kind of IN: kitti, helipr, mulran, poli, folder or bag; auto: detect.", autocompletion=_kinds)
     ] = "auto",
     topic: TopicName = None,
-    sensor: Annotated[str | None, typer.Option(help="HeLiPR: densify this sensor alone; the others stay as they are.")] = None,
+    sensor: Annotated[str | None, typer.Option(help="HeLiPR: densify only this sensor; copy the others unchanged.")] = None,
     sequence: Annotated[
-        list[str] | None, typer.Option(help="KITTI, HeLiPR, MulRan: make this sequence alone; give it again for more.")
+        list[str] | None, typer.Option(help="KITTI, HeLiPR, MulRan: process only this sequence; repeatable.")
     ] = None,
-    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 1,
+    per_point: Annotated[int, typer.Option(min=0, help="Samples per ellipsoid.")] = 1,
     max_sigma: Annotated[
-        float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")
+        float, typer.Option(min=0.0, help="Maximum distance of a sample from its parent, in standard deviations.")
     ] = 12.0,
-    flat: Annotated[bool, typer.Option(help="Samples lie in the plane of their ellipsoid, across its normal.")] = True,
+    flat: Annotated[bool, typer.Option(help="Draw samples in the plane of the ellipsoid, perpendicular to its normal.")] = True,
     model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Meters: one ellipsoid a voxel; 0: one a point.")] = 0.2,
-    planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids at least so planar.")] = 0.0,
-    max_range: Annotated[float, typer.Option(min=0.0, help="Meters: sample nothing farther; 0: no limit.")] = 120.0,
-    max_thickness: Annotated[float, typer.Option(min=0.0, help="Meters: sample no thicker ellipsoids; 0: no limit.")] = 0.05,
-    max_points: Annotated[int, typer.Option(min=0, help="Points a scan, originals included; 0: no limit.")] = 0,
+    voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters, one ellipsoid per voxel; 0: one per point.")] = 0.2,
+    planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids with at least this planarity.")] = 0.0,
+    max_range: Annotated[float, typer.Option(min=0.0, help="Do not sample beyond this range, in meters; 0: no limit.")] = 120.0,
+    max_thickness: Annotated[float, typer.Option(min=0.0, help="Skip ellipsoids thicker than this (meters); 0: no limit.")] = 0.05,
+    max_points: Annotated[int, typer.Option(min=0, help="Maximum points per scan, originals included; 0: no limit.")] = 0,
     sample_voxel: Annotated[
-        float, typer.Option(min=0.0, help="Meters: one sample a voxel of this size at most, none at originals.")
+        float, typer.Option(min=0.0, help="Keep at most one sample per voxel of this size in meters, none in voxels of originals.")
     ] = 0.0,
     tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the samples; the same seed draws the same ones.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the same seed draws the same samples.")] = 0,
     workers: Annotated[
-        int, typer.Option(min=0, help="Processes; 1: this one with all its threads; 0: one a core if there is work for them.")
+        int, typer.Option(min=0, help="Worker processes; 1: this process, all threads; 0: one per core if there is enough work.")
     ] = 0,
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Work on the cluster of this dask scheduler, such as tcp://host:8786.")
+        str | None, typer.Option(metavar="ADDRESS", help="Run on the cluster of this dask scheduler, such as tcp://host:8786.")
     ] = None,
-    tls_ca: Annotated[Path | None, typer.Option(help="Cluster: a PEM file, the authority that signed its certificates.")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="Cluster: a PEM file with the certificate to show to it.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Cluster: a PEM file with the key of that certificate.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Make anew what is there already.")] = False,
+    tls_ca: Annotated[Path | None, typer.Option(help="Cluster: PEM file of the authority that signed its certificates.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Cluster: PEM file with the client certificate.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Cluster: PEM file with the private key of that certificate.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Recompute and replace existing output.")] = False,
     resume: Annotated[
-        bool, typer.Option(help="Bags: keep finished clouds beside OUT until it is done, for a run that is killed to go on.")
+        bool, typer.Option(help="Bags: keep finished clouds next to OUT until it is complete, so that a killed run can resume.")
     ] = True,
     format: ScanFormat = None,
 ) -> dict[str, Any]:
-    """Add points to scans, drawn from the ellipsoids of theirs.
+    """Add points to scans, sampled from their ellipsoids.
 
-    The originals come first, as they are; every sample has the time, ring and
-    whatever else of its parent. Datasets and bags keep their layout, fields and
-    all other files, topics and messages. A run that was stopped goes on when it
-    is started again; what is finished is not done twice.
+    The original points come first, unchanged; each sample copies the time, ring and
+    other fields of its parent point. Datasets and bags keep their layout, fields and
+    all other files, topics and messages. Start an interrupted run again to resume
+    it; finished scans are kept.
 
     Examples:
     poli densify scan.pcd dense.pcd --max-sigma 4
@@ -114,13 +114,13 @@ def densify(
     if kind == "scan":
         return _densify_scan(data, out, settings, format)
     if is_pipe(out):
-        raise InputError(f"-: standard output takes one scan, and {data} is of kind {kind!r}; give OUT a name")
+        raise InputError(f"-: standard output takes only a single scan, and {data} is of kind {kind!r}; give OUT a name")
     if kind == "bag" and out.exists() and not overwrite:
         check_apart(data, out)
         remove_finished(out)
-        say(f"{out}: is there already, and left as it is; --overwrite makes it anew", warning=True)
+        say(f"{out}: already exists and was left unchanged; use --overwrite to recompute it", warning=True)
         return {"out": out, "scans": 0}
-    # Before workers are started: what is wrong with the input is told at once.
+    # Check the input before starting workers, to fail early.
     if kind == "bag":
         total, run = _bag(data, out, topic, settings, overwrite, resume)
     else:
@@ -139,7 +139,7 @@ def densify(
     seconds = perf_counter() - begin
     print_summary(out, tally, total, seconds)
     if tally.scans < total:
-        remedy = "start it again to go on" if kind != "bag" or resume else "with --no-resume nothing of it is kept"
+        remedy = "run it again to resume" if kind != "bag" or resume else "nothing was kept (--no-resume)"
         say(f"poli: interrupted after {tally.scans} of {total} scans; {remedy}", warning=True, to_stderr=True)
         raise typer.Exit(128 + (stop.signal or 2))
     return {"out": out, **vars(tally), "seconds": seconds}
@@ -168,20 +168,20 @@ def _certificates(scheduler: str | None, ca: Path | None, cert: Path | None, key
     if ca is None and cert is None and key is None:
         return None
     if ca is None or cert is None or key is None:
-        raise InputError("--tls-ca, --tls-cert and --tls-key belong together; give all three, or none of them")
+        raise InputError("--tls-ca, --tls-cert and --tls-key belong together; give all three or none")
     if scheduler is None:
-        raise InputError(f"--tls-ca {ca}: certificates are for a cluster; add --scheduler tls://HOST:PORT, or leave them out")
+        raise InputError(f"--tls-ca {ca}: certificates need a cluster; add --scheduler tls://HOST:PORT, or remove them")
     return Certificates(ca, cert, key)
 
 
 def _check_options(kind: str, **options: tuple[str | None, Sequence[str]]) -> None:
-    """Each has the value it was given, and the kinds of input that it is for."""
+    """Reject options that do not apply to this kind of input; each is given as (value, kinds it applies to)."""
     from poli.errors import InputError
 
     for name, (value, owners) in options.items():
         if value is not None and kind not in owners:
             raise InputError(
-                f"--{name} {value}: the input is of kind {kind!r}, and this is an option of {', '.join(owners)} alone; leave it out"
+                f"--{name} {value}: the input is of kind {kind!r}, and this option is only for {', '.join(owners)}; remove it"
             )
 
 

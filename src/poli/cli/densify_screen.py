@@ -1,4 +1,4 @@
-"""What `poli densify` shows while it runs and at its end."""
+"""Terminal output of `poli densify`: progress and summary."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,14 +21,14 @@ def progress(name: str, total: int) -> "Iterator[Callable[[Tally], None]]":
 
 
 def print_summary(out: Path, tally: "Tally", total: int, seconds: float) -> None:
-    before = f", {tally.kept} of them done before" if tally.kept else ""
+    before = f", {tally.kept} already done" if tally.kept else ""
     say(f"{out}: {tally.scans} of {total} scans{before}")
     if tally.points_in:
         grown = tally.points_out / tally.points_in
-        say(f"points: {tally.points_in} in, {tally.points_out} out, {grown:.2f} times as many")
+        say(f"points: {tally.points_in} in, {tally.points_out} out, {grown:.2f} times the points")
     if tally.unchanged:
         import warnings
 
-        warnings.warn(f"{tally.unchanged} of {total} scans are as they were. The first: {tally.why}", stacklevel=2)
+        warnings.warn(f"{tally.unchanged} of {total} scans are unchanged. The first: {tally.why}", stacklevel=2)
     if tally.scans > tally.kept:
         say(f"time: {seconds:.1f} s, {(tally.scans - tally.kept) / max(seconds, 1e-9):.1f} scans/s")

@@ -1,4 +1,4 @@
-"""`poli estimate`: a scan file in, an ellipsoid file out."""
+"""`poli estimate`: write the ellipsoids of a scan."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -41,22 +41,22 @@ class Output(StrEnum):
 
 def estimate(
     scan: Annotated[Path, typer.Argument(metavar="SCAN", help=SCAN_FILES)],
-    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="The .npz or .ply file to write; -: standard output.")] = None,
+    out: Annotated[Path | None, typer.Argument(metavar="OUT", help="Output .npz or .ply file; -: standard output.")] = None,
     out_option: OutOption = None,
     model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Voxels of this many meters first, one point each; 0: every point.")] = 0.0,
-    merged: Annotated[bool, typer.Option("--merged", help="The points were not all seen from the origin.")] = False,
-    k: Annotated[int | None, typer.Option(help="PCA: neighbors of each point, itself included; 24 if not given.")] = None,
-    radius: Annotated[float | None, typer.Option(help="PCA: take all neighbors within this many meters instead of k.")] = None,
+    voxel: Annotated[float, typer.Option(min=0.0, help="Downsample first: voxel size in meters; 0: use every point.")] = 0.0,
+    merged: Annotated[bool, typer.Option("--merged", help="The points were not all seen from the origin (a map).")] = False,
+    k: Annotated[int | None, typer.Option(help="PCA: neighbors per point, including itself; default: 24.")] = None,
+    radius: Annotated[float | None, typer.Option(help="PCA: use all neighbors within this radius in meters instead of k.")] = None,
     regularize: Annotated[Regularize, typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = Regularize.none,
-    floor: Annotated[float, typer.Option(help="Thicken every ellipsoid by this many meters.")] = 0.0,
+    floor: Annotated[float, typer.Option(help="Thicken each ellipsoid by this many meters.")] = 0.0,
     device: Annotated[
-        str | None, typer.Option(help="Networks: run on this device of torch, such as cuda. Not given: a CPU, without torch.")
+        str | None, typer.Option(help="Networks: run on this torch device, such as cuda; default: CPU, without torch.")
     ] = None,
-    output: Annotated[Output, typer.Option(help="What to write; auto goes by the ending of OUT, and is npz for -.")] = Output.auto,
+    output: Annotated[Output, typer.Option(help="Output format; auto: from the ending of OUT, npz for -.")] = Output.auto,
     format: ScanFormat = None,
 ) -> dict[str, Any]:
-    """Estimate an ellipsoid for every point of a scan, by a trained network or by principal component analysis.
+    """Estimate an ellipsoid for each point of a scan, with a trained network or principal component analysis (PCA).
 
     Examples:
     poli estimate scan.pcd field.npz
@@ -74,12 +74,10 @@ def estimate(
     if kind not in ("npz", "ply", "splat") or (kind == "npz") != (ending == ".npz"):
         raise FormatError(f"{out}: write fields as .npz, or as .ply (--output splat for splat viewers)")
     if model == "pca" and device is not None:
-        raise InputError(f"--device {device}: PCA runs on the CPU; leave it out, or choose a network by --model")
+        raise InputError(f"--device {device}: PCA runs on the CPU; remove it, or choose a network with --model")
     for name, value in (("k", k), ("radius", radius)):
         if model != "pca" and value is not None:
-            raise InputError(
-                f"--{name} {value:g}: an option of --model pca alone, and the model is {model}; leave one of the two out"
-            )
+            raise InputError(f"--{name} {value:g}: only for --model pca, but the model is {model}; remove one of the two")
     check_place(out, scan, Path(model))
     with output_file(out, ending) as path:
         with busy(f"reading {scan}"):

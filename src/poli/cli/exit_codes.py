@@ -10,20 +10,20 @@ from poli.errors import PoliError
 from poli.files.failures import reason
 from poli.printable import printable
 
-# What typer raises for a wrong command line. Typer is built on click, or on a copy of it inside: this class is of whichever it is.
+# Base class of typer's usage errors. It belongs to click or to typer's bundled copy of click, depending on the version.
 _Refusal: type[Exception] = next(kind for kind in reversed(typer.BadParameter.__mro__) if hasattr(kind, "format_message"))
 
-EXIT_CODES = "Exit codes: 0 done; 2 a mistake in the input, the options, the disk or the installation; 130 Ctrl-C; 1 a bug of poli."
+EXIT_CODES = "Exit codes: 0 success; 1 a bug in poli; 2 an error in the input, options, disk or installation; 130 Ctrl-C."
 
 
-# Temporary files behind standard streams, and what messages call them instead.
+# Temporary files behind standard streams, and their names in messages.
 STAND_INS: dict[str, str] = {}
 
 
 def in_options(error: PoliError, options: Mapping[str, str | None]) -> None:
-    """Spell the argument that an error speaks of as an option of the command, by the names of `options`.
+    """Replace the argument named in an error by the option of the command, using the names in `options`.
 
-    A name ends in `=` where the value is part of it (`--option ending=`); None, or no name: the command has no such option.
+    A name ends in `=` if the value is part of it (`--option ending=`). None or a missing name: the command has no such option.
     """
     if error.argument is None:
         return
@@ -38,7 +38,7 @@ def in_options(error: PoliError, options: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def spelled(**options: str | None) -> Iterator[None]:
-    """Errors raised inside speak of these options instead of the arguments that they name."""
+    """Errors raised inside name these options instead of the library's arguments."""
     try:
         yield
     except PoliError as error:
@@ -48,7 +48,7 @@ def spelled(**options: str | None) -> Iterator[None]:
 
 
 def explain(error: BaseException) -> tuple[str, int]:
-    """The line to print, empty if there is nothing to say, and the exit code."""
+    """Return the line to print (may be empty) and the exit code."""
     text, code = _explain(error)
     return printable(" ".join(text.split())), code
 
@@ -65,18 +65,18 @@ def _explain(error: BaseException) -> tuple[str, int]:
             text = text.replace(path, name)
         return text, 2
     if isinstance(error, MemoryError):
-        return f"the memory is not enough ({error or 'nothing more is known'}); thin the scan first, as by --voxel 0.2", 2
+        return f"out of memory ({error or 'no details'}); downsample first (--voxel 0.2)", 2
     if isinstance(error, OSError):
         named = error.filename if isinstance(error.filename, str | bytes) else None
         return f"{f'{os.fsdecode(named)}: ' if named is not None else ''}{reason(error)}", 2
-    return f"a bug in poli, {type(error).__name__}: {error}; run it again with --debug and report what that prints", 1
+    return f"a bug in poli, {type(error).__name__}: {error}; run it again with --debug and report the output", 1
 
 
 def _usage(error: Exception) -> str:
     message = error.format_message().strip().rstrip(".")  # type: ignore[attr-defined]
-    if not message:  # a group of commands without one of them: typer has shown its help
+    if not message:  # no command given: typer has shown the help
         return ""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "poli COMMAND"
     message = f"{message[:1].lower()}{message[1:]}".replace("Value error, ", "")
-    return f"{message}{'' if message.endswith('?') else ';'} `{command} --help` tells more"
+    return f"{message}{'' if message.endswith('?') else ';'} see `{command} --help`"

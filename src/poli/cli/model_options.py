@@ -1,4 +1,4 @@
-"""Naming a model on the command line, and what Tab completes it to."""
+"""Model options shared by the commands, with tab completion."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 
 def network_names() -> list[str]:
-    """Of the shipped models. Not by `poli.estimation`, which takes a second to load."""
+    """Names of the shipped networks. Avoids importing `poli.estimation`, which takes a second."""
     import poli
 
     return sorted(file.stem for file in (Path(poli.__file__).parent / "estimation" / "models").glob("*.safetensors"))
@@ -26,7 +26,7 @@ def check_model(model: str) -> str:
 
 
 def _check(model: str, known: list[str]) -> str:
-    """Before anything heavy is loaded; whether a .safetensors file is a model is seen when it is read."""
+    """Validate a model name before any heavy import. A .safetensors file is validated when it is read."""
     from poli.errors import InputError, did_you_mean
 
     if model not in known and Path(model).suffix != ".safetensors":
@@ -38,7 +38,7 @@ def _check(model: str, known: list[str]) -> str:
 NetworkName = Annotated[
     str,
     typer.Option(
-        help="A shipped model (see `poli models`), or the path of a .safetensors file.",
+        help="Model: a shipped one (see `poli models`) or the path of a .safetensors file.",
         autocompletion=network_names,
         callback=check_network,
     ),
@@ -46,7 +46,7 @@ NetworkName = Annotated[
 ModelName = Annotated[
     str,
     typer.Option(
-        help="A shipped model (see `poli models`), pca, or the path of a .safetensors file.",
+        help="Model: a shipped one (see `poli models`), pca, or the path of a .safetensors file.",
         autocompletion=model_names,
         callback=check_model,
     ),

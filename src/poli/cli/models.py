@@ -1,4 +1,4 @@
-"""`poli models`: what is shipped, and the card of each."""
+"""`poli models`: list the shipped models and print their cards."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,7 @@ def models(
         str | None, typer.Argument(metavar="NAME", help="Print the card of this model.", autocompletion=network_names)
     ] = None,
 ) -> dict[str, Any]:
-    """Show the shipped models, or print the card of one: data, training, calibration, results, license.
+    """List the shipped models, or print the card of one: data, training, calibration, results, license.
 
     Examples:
     poli models
@@ -41,7 +41,7 @@ def models(
 
 
 def _table(shipped: list["ModelInfo"]) -> "Table":
-    """A column a model: what there is to say of each is longer than a terminal is wide."""
+    """One column per model, since the entries are long."""
     from rich.table import Table
     from rich.text import Text
 
@@ -54,23 +54,23 @@ def _table(shipped: list["ModelInfo"]) -> "Table":
         "license of data": [facts.data_license for facts in shipped],
         "sha256": [facts.sha256[:12] for facts in shipped],
         "size": [
-            f"{facts.bytes / 1e6:.2f} MB, {facts.weights:,} weights, {facts.multiply_adds / 1e3:.0f} thousand multiply-adds a point"
+            f"{facts.bytes / 1e6:.2f} MB, {facts.weights:,} weights, {facts.multiply_adds / 1e3:.0f}k multiply-adds per point"
             for facts in shipped
         ],
     }
     for label, cells in rows.items():
-        table.add_row(label, *map(Text, cells))  # no markup: names of sensors may have brackets
+        table.add_row(label, *map(Text, cells))  # no markup: sensor names may contain brackets
     return table
 
 
 def _sensors(facts: "ModelInfo") -> str:
     if not facts.sensors:
         return "none: objects of any size and in any pose"
-    return ", ".join("random tables of beams" if sensor == "any" else sensor for sensor in facts.sensors)
+    return ", ".join("random beam tables" if sensor == "any" else sensor for sensor in facts.sensors)
 
 
 def _voxels(facts: "ModelInfo") -> str:
     if facts.voxels is None or facts.spacing is None:
-        return f"any: only shape counts; {facts.least_points} points or more"
+        return f"any (scale invariant); at least {facts.least_points} points"
     (least, largest), (low, high) = facts.voxels, facts.spacing
-    return f"{least:g} to {largest:g} m{', and raw' if facts.raw else ''}; good for points {low:g} to {high:g} m apart"
+    return f"{least:g} to {largest:g} m{', and raw' if facts.raw else ''}; for point spacings of {low:g} to {high:g} m"

@@ -1,4 +1,4 @@
-"""`poli node`: a ROS 2 node that densifies clouds as they come. All it adds to `poli densify` is rclpy."""
+"""`poli node`: a ROS 2 node that densifies point clouds as they arrive. It adds only rclpy to `poli densify`."""
 
 from array import array
 from dataclasses import asdict, replace
@@ -20,26 +20,26 @@ _PARAMETERS = (
     "voxel",
     "planarity",
     "seed",
-)  # what may change while it runs
+)  # can change at runtime
 
 
 def node(
-    source: Annotated[str, typer.Option("--in", help="Topic of the clouds.")] = "/points",
-    target: Annotated[str, typer.Option("--out", help="Topic of the densified clouds.")] = "/points_dense",
-    per_point: Annotated[int, typer.Option(min=0, help="Samples of each ellipsoid.")] = 1,
+    source: Annotated[str, typer.Option("--in", help="Input topic.")] = "/points",
+    target: Annotated[str, typer.Option("--out", help="Output topic.")] = "/points_dense",
+    per_point: Annotated[int, typer.Option(min=0, help="Samples per ellipsoid.")] = 1,
     max_sigma: Annotated[
-        float, typer.Option(min=0.0, help="Standard deviations: how far from its parent a sample may lie.")
+        float, typer.Option(min=0.0, help="Maximum distance of a sample from its parent, in standard deviations.")
     ] = 12.0,
     model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Meters: one ellipsoid a voxel; 0: one a point.")] = 0.2,
-    name: Annotated[str, typer.Option(help="Of the node.")] = "poli_densify",
+    voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters, one ellipsoid per voxel; 0: one per point.")] = 0.2,
+    name: Annotated[str, typer.Option(help="Name of the node.")] = "poli_densify",
 ) -> None:
-    """Densify PointCloud2 messages live: a node for ROS 2.
+    """Densify PointCloud2 messages live, as a ROS 2 node.
 
     Needs rclpy, which comes with ROS 2 and not from pip: source its setup.bash, and
     run poli from an environment that sees it (python -m venv --system-site-packages).
-    per_point, max_sigma, flat, max_thickness, model, voxel, planarity and seed are its parameters.
-    Only the newest cloud waits: what comes while one is worked on is dropped.
+    ROS parameters: per_point, max_sigma, flat, max_thickness, model, voxel, planarity, seed.
+    The queue holds one cloud: older ones are dropped while a cloud is being processed.
 
     Examples:
     poli node --in /velodyne_points --out /velodyne_points_dense
@@ -53,8 +53,8 @@ def node(
         import rclpy
     except ImportError:
         raise PoliError(
-            "poli node needs rclpy, which is not to be imported here: source the setup.bash of your ROS 2, and run poli from an "
-            "environment made with python -m venv --system-site-packages"
+            "poli node needs rclpy, which could not be imported: source the setup.bash of your ROS 2, and run poli from an "
+            "environment created with python -m venv --system-site-packages"
         ) from None
     config = DensifyConfig(per_point=per_point, max_sigma=max_sigma, model=model, voxel=voxel)
     rclpy.init()
@@ -70,7 +70,7 @@ def node(
 
 
 def serve(densifier: Any, source: str, target: str, config: "DensifyConfig") -> None:
-    """Subscribe, densify, publish; parameters change the configuration of the next cloud."""
+    """Subscribe, densify and publish. Parameter changes apply from the next cloud on."""
     from rcl_interfaces.msg import SetParametersResult
     from rclpy.qos import QoSProfile, ReliabilityPolicy
     from sensor_msgs.msg import PointCloud2
@@ -91,7 +91,7 @@ def serve(densifier: Any, source: str, target: str, config: "DensifyConfig") -> 
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
-    # A reliable publisher serves subscribers of either kind; a best-effort subscriber hears publishers of either kind.
+    # A reliable publisher and a best-effort subscriber are compatible with peers of either reliability.
     publisher = densifier.create_publisher(PointCloud2, target, QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE))
 
     def heard(cloud: Any) -> None:
@@ -100,7 +100,7 @@ def serve(densifier: Any, source: str, target: str, config: "DensifyConfig") -> 
             if cloud.height * cloud.width:
                 densify_cloud(cloud, current[0], where, lambda data: array("B", data.tobytes()))
         except PoliError as error:
-            densifier.get_logger().warning(printable(f"passed on as it came: {error}"))
+            densifier.get_logger().warning(printable(f"published unchanged: {error}"))
         publisher.publish(cloud)
 
     densifier.add_on_set_parameters_callback(change)

@@ -1,4 +1,4 @@
-"""`poli odometry`: scans in, a folder with their poses, a summary and a picture out."""
+"""`poli odometry`: estimate the poses of scans; write poses, a summary and a plot."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -42,27 +42,27 @@ def odometry(
     sensor: SensorName = None,
     option: DatasetOptions = None,
     out: Annotated[
-        Path | None, typer.Option(help="A new folder; results/odometry/NAME/DATE_TIME if not given, with a link `latest` beside.")
+        Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME, linked as `latest`.")
     ] = None,
-    against: Annotated[Against, typer.Option(help="Align a scan to a map of those before, or to the one before.")] = Against.map,
-    voxel: Annotated[float, typer.Option(min=0.0, help="Meters; 0: chosen at the first scan.")] = 0.0,
+    against: Annotated[Against, typer.Option(help="Align each scan to a map, or only to the previous scan.")] = Against.map,
+    voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters; 0: chosen from the first scan.")] = 0.0,
     model: ModelName = "lidar",
-    deskew: Annotated[bool, typer.Option("--deskew", help="Take the motion out of each scan, by the times of its points.")] = False,
-    min_range: Annotated[float, typer.Option(min=0.0, help="Meters; drop nearer returns (the vehicle itself).")] = 0.0,
-    max_range: Annotated[float, typer.Option(help="Meters; drop farther returns.")] = 120.0,
-    radius: Annotated[float, typer.Option(help="Meters from the sensor within which the map is kept.")] = 120.0,
-    on_loss: Annotated[OnLoss, typer.Option(help="Where a scan fits nowhere: stop, or begin a new map.")] = OnLoss.stop,
-    patience: Annotated[int, typer.Option(min=0, help="Scans in a row without enough returns that are bridged.")] = 5,
+    deskew: Annotated[bool, typer.Option("--deskew", help="Undo the motion within each scan, using the point times.")] = False,
+    min_range: Annotated[float, typer.Option(min=0.0, help="Drop returns nearer than this, in meters (the vehicle itself).")] = 0.0,
+    max_range: Annotated[float, typer.Option(help="Drop returns farther than this, in meters.")] = 120.0,
+    radius: Annotated[float, typer.Option(help="Keep the map within this distance of the sensor, in meters.")] = 120.0,
+    on_loss: Annotated[OnLoss, typer.Option(help="If a scan cannot be localized: stop, or start a new map.")] = OnLoss.stop,
+    patience: Annotated[int, typer.Option(min=0, help="Bridge up to this many consecutive scans with too few returns.")] = 5,
     tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
-    first: Annotated[int, typer.Option(min=0, help="Number of the scan to begin with.")] = 0,
-    scans: Annotated[int | None, typer.Option(min=1, help="At most so many scans.")] = None,
-    save_map: Annotated[bool, typer.Option("--save-map", help="Write map.ply: the ellipsoids kept at the end.")] = False,
+    first: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0,
+    scans: Annotated[int | None, typer.Option(min=1, help="Maximum number of scans.")] = None,
+    save_map: Annotated[bool, typer.Option("--save-map", help="Write map.ply: the ellipsoids of the final map.")] = False,
 ) -> dict[str, Any]:
-    """Estimate where every scan of a recording was taken.
+    """Estimate the pose of each scan of a recording.
 
-    Poses are written scan by scan in the formats of TUM and KITTI, beside a
-    table of how each scan went, a summary and a picture. Ctrl-C ends a run early
-    and keeps all of it. Where the data have true poses, errors are told.
+    Writes the poses in TUM and KITTI format, scan by scan, a table with the status
+    of each scan, a summary and a plot. Ctrl-C ends a run early and keeps the
+    results so far. If the data have ground truth poses, errors are reported.
 
     Examples:
     poli odometry kitti --sequence 07
@@ -79,7 +79,7 @@ def odometry(
     from poli.tasks.odometry.summary import Ending, summarize
 
     if save_map and against is not Against.map:
-        raise InputError("--save-map: there is no map with --against scan; leave one of the two out")
+        raise InputError("--save-map: there is no map with --against scan; remove one of the two")
     settings = OdometryConfig(
         against=against.value, voxel=voxel, model=model, upright=not tilted, deskew=deskew,
         min_range=min_range, max_range=max_range, radius=radius, patience=patience, on_loss=on_loss.value,
@@ -87,7 +87,7 @@ def odometry(
     options = dataset_options(option or [], sequence, topic, sensor)
     opened = open_data(data, dataset, options)
     if first >= len(opened):
-        raise InputError(f"--first {first}: {opened.name} has {len(opened)} scans, the last is number {len(opened) - 1}")
+        raise InputError(f"--first {first}: {opened.name} has {len(opened)} scans; the last index is {len(opened) - 1}")
     asked = len(opened) - first if scans is None else min(len(opened) - first, scans)
     about = _about(settings, opened, {"path": str(data), "dataset": dataset, "options": options, "first": first, "scans": asked})
     truth = None if opened.poses is None else opened.poses[first : first + asked]  # (asked, 4, 4)
@@ -116,7 +116,7 @@ def odometry(
     print_summary(summary, opened)
     draw(folder, summary)
     if isinstance(trouble, TrackingLost):
-        trouble.about(f"tracking lost{f' (number {first + trouble.index} of the data)' if first else ''}")
+        trouble.about(f"tracking lost{f' (index {first + trouble.index} in the data)' if first else ''}")
     if trouble is not None:
         raise trouble
     if ending.interrupted:
@@ -125,11 +125,11 @@ def odometry(
     return {"folder": folder, **summary.as_json()}
 
 
-# --- what is asked for
+# --- configuration
 
 
 def _about(settings: "OdometryConfig", opened: "Dataset", data: dict[str, Any]) -> dict[str, Any]:
-    """For config.json. Loads the model: if that fails, nothing has been written."""
+    """Contents of config.json. Loads the model, so that a failure happens before anything is written."""
     from dataclasses import asdict
     from datetime import datetime
     from hashlib import sha256

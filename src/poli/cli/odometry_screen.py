@@ -1,4 +1,4 @@
-"""What `poli odometry` shows while it runs and at its end, and how it is asked to stop."""
+"""Terminal output of `poli odometry`, and handling of stop signals."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from poli.tasks.odometry import Step
     from poli.tasks.odometry.summary import Summary
 
-_LISTED = 5  # scans that are named on the screen; the files have all
+_LISTED = 5  # scans listed on the terminal; the files list all
 _ROW = "{:<29} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}"
 
 
@@ -22,7 +22,7 @@ class StopRequests:
 
 @contextmanager
 def stop_requests() -> "Iterator[StopRequests]":
-    """Ctrl-C and kill are obeyed between scans, so that no scan is written by half; a second time, at once."""
+    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once."""
     import os
     import signal
 
@@ -32,11 +32,11 @@ def stop_requests() -> "Iterator[StopRequests]":
         if stop.signal:
             raise KeyboardInterrupt
         stop.signal = number
-        os.write(2, b"\nstopping after this scan; again to stop at once\n")  # safe wherever the signal came
+        os.write(2, b"\nstopping after this scan; again to stop at once\n")  # async-signal-safe
 
     try:
         before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread, which alone gets signals
+    except ValueError:  # only the main thread can handle signals
         before = {}
     try:
         yield stop
@@ -69,7 +69,7 @@ def progress(name: str, total: int) -> "Iterator[Callable[[Step], None]]":
 
 def print_summary(summary: "Summary", opened: "Dataset") -> None:
     for skip in opened.skipped[:_LISTED]:
-        say(f"warning: left out of the data: {skip.what}: {skip.why}", warning=True)
+        say(f"warning: skipped in the data: {skip.what}: {skip.why}", warning=True)
     _more(len(opened.skipped), "config.json")
     for odd in summary.not_tracked[:_LISTED]:
         say(f"warning: scan {odd.scan} {odd.status}: {odd.note}", warning=True)
@@ -81,18 +81,18 @@ def print_summary(summary: "Summary", opened: "Dataset") -> None:
     counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
     say(f"{opened.name}: {summary.scans_done} of {summary.scans_asked} scans, path {summary.path_length:.1f} m")
     say(f"status: {counts}")
-    say(f"time: {rate} scans/s; median ms a scan: {stages}; voxel {summary.voxel:g} m")
+    say(f"time: {rate} scans/s; median ms per scan: {stages}; voxel {summary.voxel:g} m")
     if summary.evaluation is None:
         return
     say(f"{'translation':>53}{'rotation':>27}")  # above the columns of `_ROW`
-    say(_ROW.format("against the truth", "count", "RMSE", "mean", "max", "RMSE", "mean"))
+    say(_ROW.format("against ground truth", "count", "RMSE", "mean", "max", "RMSE", "mean"))
     for name, measure in summary.evaluation.items():
         if not measure.count:
             continue
         title = f"{measure.title} ({', '.join(measure.units)})"
         moves = [f"{s['translation']:.4f}" for s in (measure.rmse, measure.mean, measure.max)]
         turns = [f"{s['rotation']:.4f}" for s in (measure.rmse, measure.mean)]
-        if name == "ape_umeyama":  # it fits positions alone: along a straight way its rotation is any
+        if name == "ape_umeyama":  # fits only positions: the rotation is undefined on a straight path
             turns = ["-", "-"]
         say(_ROW.format(title, measure.count, *moves, *turns))
     for measure in summary.evaluation.values():
@@ -102,7 +102,7 @@ def print_summary(summary: "Summary", opened: "Dataset") -> None:
 
 def _more(count: int, file: str) -> None:
     if count > _LISTED:
-        say(f"warning: and {count - _LISTED} more ({count} in all; {file} has them)", warning=True)
+        say(f"warning: and {count - _LISTED} more ({count} in total; see {file})", warning=True)
 
 
 def draw(folder: Path, summary: "Summary") -> None:
@@ -116,7 +116,7 @@ def draw(folder: Path, summary: "Summary") -> None:
 
             draw_trajectory(folder)
         except MissingExtra:
-            say("no picture drawn, for want of matplotlib: pip install matplotlib")
+            say("no plot drawn, matplotlib is missing: pip install matplotlib")
     say(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
     if summary.scans_done:
-        say(f"look at it: poli view {shlex.quote(str(folder))}")
+        say(f"view it: poli view {shlex.quote(str(folder))}")

@@ -1,4 +1,4 @@
-"""`poli register`: two clouds of one object or place in, the pose between them out."""
+"""`poli register`: find the pose between two clouds of the same object or place."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,26 +17,26 @@ def _presets() -> list[str]:
 
 def register(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A point cloud file; -: standard input.")],
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Another, of the same object or place.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="Another point cloud file, of the same object or place.")],
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Scans of a place: their sensor, vlp16, hdl32e, hdl64e, os1_64 or os2_128. Without: an object.",
+            help="For scans of a place: the sensor (vlp16, hdl32e, hdl64e, os1_64 or os2_128). Default: objects.",
             autocompletion=_presets,
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the 4x4 matrix T_target_source to this text file.")] = None,
-    feature_radius: Annotated[float | None, typer.Option(help="Of the smallest features; objects: 0.3 of the radius.")] = None,
+    feature_radius: Annotated[float | None, typer.Option(help="Smallest feature radius; objects: 0.3 of their radius.")] = None,
     noise_bound: Annotated[
-        float | None, typer.Option(help="How far apart points of one surface may be; objects: 0.05 of the radius.")
+        float | None, typer.Option(help="Maximum distance between matching points; objects: 0.05 of their radius.")
     ] = None,
     format: ScanFormat = None,
 ) -> dict[str, Any]:
-    """The pose between two clouds of one object, or two scans of one place, however they are turned. No first guess.
+    """Find the pose between two clouds of one object, or two scans of one place, without an initial guess.
 
-    Objects have some hundred to a few thousand points. Scans are given as the
-    sensor made them, with itself at the origin, and need a preset.
-    The 4x4 matrix T_target_source goes to standard output, all else to stderr.
+    Objects should have a few hundred to a few thousand points. Scans must be in the
+    sensor frame, with the sensor at the origin, and need --preset.
+    The 4x4 matrix T_target_source is printed to standard output, messages to stderr.
 
     Examples:
     poli register part_a.ply part_b.ply > pose.txt
@@ -73,10 +73,8 @@ def register(
     answer(lines)
     turn, shift = np.degrees(np.linalg.norm(log(result.T_target_source)[:3])), np.linalg.norm(result.T_target_source[:3, 3])
     proven = "certified" if result.certified else "NOT certified"
-    say(f"T_target_source: {source} in the frame of {target}, turned by {turn:.1f} degrees, shifted by {shift:.3g}")
-    say(
-        f"overlap {result.overlap:.0%}, agreement {result.agreement:.0%}; {proven} to be best for its {len(result.inliers)} inliers"
-    )
+    say(f"T_target_source: {source} in the frame of {target}, rotation {turn:.1f} degrees, translation {shift:.3g}")
+    say(f"overlap {result.overlap:.0%}, agreement {result.agreement:.0%}; {proven} optimal for its {len(result.inliers)} inliers")
     return {
         "T_target_source": result.T_target_source,
         "inliers": len(result.inliers),

@@ -1,4 +1,4 @@
-"""Scan files that a command names: `-` is standard input or output, and what is wrong is told in the command line's words."""
+"""Read and write the scan files named on the command line; `-` is standard input or output."""
 
 import sys
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from poli.scan import Dropped, Scan
 
 SCAN_FILES = "A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file; -: standard input."
-_STDIN, _STDOUT = "standard input", "standard output"  # what the temporary files behind `-` are called, in errors too
+_STDIN, _STDOUT = "standard input", "standard output"  # names of the temporary files behind `-` in messages
 
 
 def format_names() -> list[str]:
@@ -28,11 +28,11 @@ ScanFormat = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="Of the input, where its name does not tell: pcd, ply, kitti, nuscenes, text, npy, npz or las.",
+        help="Input format if the file name is ambiguous: pcd, ply, kitti, nuscenes, text, npy, npz or las.",
         autocompletion=format_names,
     ),
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="The same as OUT.")]
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Same as OUT.")]
 
 
 def is_pipe(path: Path) -> bool:
@@ -40,19 +40,19 @@ def is_pipe(path: Path) -> bool:
 
 
 def one_output(argument: Path | None, option: Path | None) -> Path:
-    """OUT may be given in its place or by --out."""
+    """Return OUT, given either as an argument or by --out."""
     from poli.errors import InputError
 
     if argument is not None and option is not None:
-        raise InputError(f"OUT is given twice, as {argument} and as --out {option}; leave one of the two out")
+        raise InputError(f"OUT is given twice, as {argument} and as --out {option}; remove one of the two")
     out = argument if option is None else option
     if out is None:
-        raise InputError("there is no OUT; say which file to write, or - for standard output")
+        raise InputError("OUT is missing; give the file to write, or - for standard output")
     return out
 
 
 def read_scan(path: Path, format: str | None = None) -> "Scan":
-    """With its points; a file that holds none is refused. What was dropped is said."""
+    """Read a scan and report dropped points. Raises FormatError if no points are left."""
     from poli.data import read
     from poli.errors import FormatError
 
@@ -64,12 +64,12 @@ def read_scan(path: Path, format: str | None = None) -> "Scan":
         say(f"{name}: dropped {_listed(dropped)}")
     if not len(scan):
         why = f"all {dropped.total} are non-finite or zero returns" if dropped.total else "the file has none"
-        raise FormatError(f"{name}: no points are left: {why}; give a scan that has some")
+        raise FormatError(f"{name}: no points are left: {why}; give a scan with points")
     return scan
 
 
 def check_place(out: Path, *inputs: Path) -> None:
-    """Whether OUT can be written, and is none of the inputs, before there is something to write."""
+    """Check that OUT can be written and is not one of the inputs, before doing any work."""
     from poli.files.atomic import check_new_file, refuse_overwriting
 
     sources = [_behind(sys.stdin) if is_pipe(source) else source for source in inputs]
@@ -81,7 +81,7 @@ def check_place(out: Path, *inputs: Path) -> None:
 
 
 def _behind(stream: TextIO) -> int | None:
-    """The descriptor of a standard stream, which a shell may have tied to a file."""
+    """The file descriptor of a standard stream, which the shell may have redirected to a file."""
     try:
         return stream.fileno()
     except (OSError, ValueError, AttributeError):
@@ -89,13 +89,13 @@ def _behind(stream: TextIO) -> int | None:
 
 
 def check_count(scan: "Scan", path: Path, model: str) -> None:
-    """Before the network says so, which does not know the name of the file."""
+    """Check that a scan has enough points for a model, to name the file in the error."""
     from poli.errors import InputError
     from poli.estimation.inference import load_model
 
     least = load_model(model).architecture.least_points
     if len(scan) < least:
-        raise InputError(f"{path}: {counted(len(scan), 'point')}; model {model} needs at least {least}, give it more of them")
+        raise InputError(f"{path}: {counted(len(scan), 'point')}; model {model} needs at least {least}; give a larger scan")
 
 
 def _listed(dropped: "Dropped") -> str:
@@ -109,7 +109,7 @@ def counted(count: int, what: str) -> str:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """What is wrong with the points of a file is told with its name, which the library does not know."""
+    """Add the name of the file to errors about its points."""
     from poli.errors import InputError
 
     try:
@@ -128,7 +128,7 @@ def _read_stdin(format: str | None) -> "Scan":
     from poli.files.temporary import temporary_folder
 
     if sys.stdin.isatty():
-        raise InputError("-: standard input is a terminal; pipe a scan into it, as in `cat scan.pcd | poli ...`")
+        raise InputError("-: standard input is a terminal; pipe a scan into it: `cat scan.pcd | poli ...`")
     with temporary_folder() as folder:
         path = folder / _STDIN
         with path.open("wb") as file:
@@ -139,8 +139,8 @@ def _read_stdin(format: str | None) -> "Scan":
 
 @contextmanager
 def output_file(out: Path, ending: str) -> Iterator[Path]:
-    """Where to write what goes to `out`. For `-`, a temporary file with that ending, sent to standard output when it is whole."""
-    with spelled(format=None):  # of what is written; a --format is that of what is read
+    """Yield the path to write to. For `-`, a temporary file with that ending, copied to standard output when complete."""
+    with spelled(format=None):  # errors are about the output, but --format is that of the input
         if is_pipe(out):
             with _standard_output(ending) as path:
                 yield path

@@ -1,4 +1,4 @@
-"""`poli simulate`: a drive through a simulated world, written as a dataset."""
+"""`poli simulate`: simulate a drive and write it as a dataset."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -27,34 +27,34 @@ class Layout(StrEnum):
 
 
 def simulate(
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write; it must not exist yet.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output folder; must not exist yet.")],
     place: Annotated[
         str,
         typer.Option(
-            help="Kind of place: town, campus, apartments, bridge, ...; an unknown one lists all.", autocompletion=place_names
+            help="Kind of place: town, campus, apartments, bridge, ...; an unknown name lists all.", autocompletion=place_names
         ),
     ] = "town",
     seed: Annotated[
-        int, typer.Option(min=0, help="Which world of that kind. From 2,000,000 on: kept for evaluation, never trained on.")
+        int, typer.Option(min=0, help="Seed of the world; from 2,000,000 on: reserved for evaluation, never trained on.")
     ] = 0,
     sensor: Annotated[
         str,
         typer.Option(
-            help="vlp16, hdl32e, hdl64e, os1_64, os2_128, or a text file of beam elevations.", autocompletion=sensor_names
+            help="Sensor: vlp16, hdl32e, hdl64e, os1_64, os2_128, or a text file of beam elevations.", autocompletion=sensor_names
         ),
     ] = "vlp16",
-    scans: Annotated[int, typer.Option(min=1, help="Consecutive turns of the sensor.")] = 50,
-    speed: Annotated[float, typer.Option(help="Meters a second.")] = 8.0,
-    height: Annotated[float, typer.Option(help="Of the sensor above the ground, meters.")] = 1.8,
+    scans: Annotated[int, typer.Option(min=1, help="Number of scans (revolutions of the sensor).")] = 50,
+    speed: Annotated[float, typer.Option(help="Speed in meters per second.")] = 8.0,
+    height: Annotated[float, typer.Option(help="Height of the sensor above the ground, in meters.")] = 1.8,
     layout: Annotated[
-        Layout, typer.Option(help="poli: scans with true normals and labels; kitti: as KITTI odometry.")
+        Layout, typer.Option(help="Format: poli (scans with true normals and labels) or kitti (as KITTI odometry).")
     ] = Layout.poli,
-    skewed: Annotated[bool, typer.Option("--skewed", help="Leave the ego-motion of each turn in its points.")] = False,
-    movers: Annotated[bool, typer.Option(help="Other cars drive about.")] = True,
-    rotation_noise: Annotated[float, typer.Option(help="Of the measured poses, degrees an axis.")] = 0.1,
-    translation_noise: Annotated[float, typer.Option(help="Of the measured poses, meters an axis.")] = 0.02,
+    skewed: Annotated[bool, typer.Option("--skewed", help="Keep the motion within each scan in its points.")] = False,
+    movers: Annotated[bool, typer.Option(help="Add moving cars.")] = True,
+    rotation_noise: Annotated[float, typer.Option(help="Noise of the measured poses, in degrees per axis.")] = 0.1,
+    translation_noise: Annotated[float, typer.Option(help="Noise of the measured poses, in meters per axis.")] = 0.02,
 ) -> dict[str, Any]:
-    """Drive through a simulated world and write its scans, true poses, and measured poses.
+    """Simulate a drive and write its scans, true poses, and measured poses.
 
     Examples:
     poli simulate drive --place riverside --seed 7 --sensor os2_128
@@ -73,10 +73,10 @@ def simulate(
 
     if layout is Layout.poli:
         check_new_folder(out)
-    elif (out / "sequences").is_dir():  # of KITTI's, which may hold other sequences
+    elif (out / "sequences").is_dir():  # KITTI layout, may hold other sequences
         check_new_folder(out / "sequences" / "00")
     if (out / "poses" / "00.txt").exists():
-        raise FormatError(f"{out / 'poses' / '00.txt'}: exists already; remove it first, or give another name")
+        raise FormatError(f"{out / 'poses' / '00.txt'}: already exists; remove it first, or give another name")
     ride = Ride(speed=speed, height=height)
     table = find_sensor(sensor)
     world = World(make_place(place, seed))

@@ -1,4 +1,4 @@
-"""`poli train`: a configuration in, a folder with weights, logs and a learning curve out."""
+"""`poli train`: train a model from a configuration; write weights, logs and a learning curve."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 def train(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file; see configs/.")],
-    out: Annotated[Path | None, typer.Option(help="The run's folder; runs/NAME if not given.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start anew, even if the folder has a checkpoint.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; default: runs/NAME.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over even if the folder has a checkpoint.")] = False,
 ) -> dict[str, Any] | None:
-    """Train a network from pairs of clouds and measured poses. Started again, a run goes on from its last checkpoint.
+    """Train a network from pairs of clouds and measured poses. An interrupted run resumes from its last checkpoint.
 
     Examples:
     poli train configs/objects.toml

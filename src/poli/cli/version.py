@@ -1,8 +1,8 @@
-"""`poli --version`: the version, and a proof that what was installed works on this machine."""
+"""`poli --version`: print the version and check that the installation works."""
 
 from poli.cli.output import say
 
-_FARTHEST_OFF = 5.0  # degrees that the median normal of flat ground may be off
+_FARTHEST_OFF = 5.0  # degrees, maximum error of the median normal of flat ground
 
 
 def print_version() -> None:
@@ -21,19 +21,19 @@ def print_version() -> None:
     code = compiled_code()
     say(f"kernels: {code.words}")
     if not code.is_ready:
-        say(f"models: {', '.join(shipped_models())}; not tried, since numba would compile their kernels first")
+        say(f"models: {', '.join(shipped_models())}; not tested, since numba would have to compile their kernels first")
         return
     angles = {name: _degrees_off(name) for name in shipped_models()}
     wrong = [name for name, angle in angles.items() if not angle < _FARTHEST_OFF]
     if wrong or not angles:
-        what = f"model {wrong[0]} takes flat ground for something else" if wrong else "no models are shipped with it"
-        raise PoliError(f"this installation does not work: {what}; install poli anew")
-    told = (f"{name} (flat ground: normals off by {angle:.2f} degrees)" for name, angle in angles.items())
+        what = f"model {wrong[0]} estimates wrong normals on flat ground" if wrong else "its models are missing"
+        raise PoliError(f"this installation does not work: {what}; reinstall poli")
+    told = (f"{name} (flat ground: normal error {angle:.2f} degrees)" for name, angle in angles.items())
     say(f"models: {', '.join(told)}")
 
 
 def _degrees_off(model: str) -> float:
-    """Of the median normal of flat ground, as a sensor 1.8 m above it sees it."""
+    """Median normal error on flat ground, as seen by a sensor 1.8 m above it, in degrees."""
     import numpy as np
 
     from poli.estimation import estimate

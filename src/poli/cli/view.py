@@ -1,4 +1,4 @@
-"""`poli view`: scans, ellipsoids and odometry as a page to turn, a picture, or in rerun."""
+"""`poli view`: show scans, ellipsoids and odometry as an interactive page, a picture, or in rerun."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -32,25 +32,25 @@ def view(
     data: Annotated[
         Path,
         typer.Argument(
-            help="A scan, an ellipsoid file (.npz, .ply), a folder of scans, or one that `poli odometry` wrote; -: a scan."
+            help="A scan, an ellipsoid file (.npz, .ply), a folder of scans, or a `poli odometry` result; -: standard input."
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The .html page or .rrd recording to write; NAME.html here if not given.")
+        Path | None, typer.Option(help="Output .html page or .rrd recording; default: NAME.html in the current folder.")
     ] = None,
-    png: Annotated[Path | None, typer.Option(help="Draw a picture, without a browser.")] = None,
-    rerun: Annotated[bool, typer.Option("--rerun", help="Show it in rerun's viewer at once (extra `view`).")] = False,
-    browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    png: Annotated[Path | None, typer.Option(help="Render a picture to this .png file, without a browser.")] = None,
+    rerun: Annotated[bool, typer.Option("--rerun", help="Show it in the rerun viewer (extra `view`).")] = False,
+    browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     model: ModelName = "lidar",
     voxel: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Of scans: meters, one point each; 0: every point. Not given: 0.5, every point of objects."),
+        typer.Option(min=0.0, help="Scans: voxel size in meters; 0: use every point; default: 0.5, for objects 0."),
     ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="A scan: PCA beside it, and the truth if it was simulated.")] = False,
-    sigma: Annotated[float, typer.Option(min=0.0, max=3.0, help="Standard deviations that ellipsoids are drawn at.")] = 2.0,
-    color: Annotated[Color, typer.Option(help="What colors of the page tell at first.")] = Color.normal,
-    theme: Annotated[Theme, typer.Option(help="Of the page at first.")] = Theme.dark,
-    title: Annotated[str | None, typer.Option(help="Of the page; the name of the data if not given.")] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Single scan: also show PCA, and the truth if simulated.")] = False,
+    sigma: Annotated[float, typer.Option(min=0.0, max=3.0, help="Size of the drawn ellipsoids, in standard deviations.")] = 2.0,
+    color: Annotated[Color, typer.Option(help="Initial coloring of the page.")] = Color.normal,
+    theme: Annotated[Theme, typer.Option(help="Initial theme of the page.")] = Theme.dark,
+    title: Annotated[str | None, typer.Option(help="Title of the page; default: the name of the data.")] = None,
     dataset: DatasetName = "auto",
     sequence: SequenceName = None,
     topic: TopicName = None,
@@ -58,17 +58,15 @@ def view(
     option: DatasetOptions = None,
     scans: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Of folders: at most so many scans, evenly spaced. Not given: 4, 50 if poses are known, all in rerun."
-        ),
+        typer.Option(min=1, help="Folders: maximum number of scans, evenly spaced; default: 4, with known poses 50, in rerun all."),
     ] = None,
 ) -> dict[str, Any]:
-    """Look at scans, ellipsoids and odometry.
+    """View scans, ellipsoids and odometry.
 
-    Writes one HTML page with everything inside: open it in any browser, send it
-    to anyone. Scans get their ellipsoids on the way. Folders of scans are shown
-    side by side, or as one world where their poses are known; of odometry, the
-    map and the way through it.
+    Writes a self-contained HTML page that opens in any browser. The ellipsoids of
+    scans are estimated first. Folders of scans are shown side by side, or fused
+    into one world if their poses are known. For odometry, the page shows the map
+    and the trajectory.
 
     Examples:
     poli view scan.pcd --open
@@ -84,18 +82,18 @@ def view(
     from poli.show.estimated import Estimates
 
     if out is not None and out.suffix.lower() not in (".html", ".htm", ".rrd"):
-        raise FormatError(f"--out {out}: write a page as .html, or a recording for rerun as .rrd; pictures are --png")
+        raise FormatError(f"--out {out}: write a page as .html or a rerun recording as .rrd; use --png for pictures")
     if png is not None and png.suffix.lower() != ".png":
-        raise FormatError(f"--png {png}: pictures are written as .png")
+        raise FormatError(f"--png {png}: the name of a picture must end in .png")
     recorded = out if out is not None and out.suffix.lower() == ".rrd" else None
     page = None if recorded is not None else out
     to_rerun = rerun or recorded is not None
     if page is None and png is None and not to_rerun:
         page = _free_name(data)
     if browser and page is None:
-        raise InputError("--open: it opens a page, and none is written; leave it out, or give --out NAME.html")
+        raise InputError("--open: no page is written; remove it, or give --out NAME.html")
     if compare and model == "pca":
-        raise InputError("--compare adds PCA beside a network; choose one by --model, or leave --compare out")
+        raise InputError("--compare: compares a network with PCA; choose a network with --model, or remove --compare")
 
     for written in (page, png, recorded):
         if written is not None:
@@ -133,13 +131,13 @@ def _write_page(page: Path, subject: "Subject", title: str | None, sigma: float,
         page, title or subject.name, subject.panels(), note=subject.note, sigma=sigma, color=color.value, theme=theme.value
     )
     for line in left_out:
-        say(f"drawn are {line}", to_stderr=True)
+        say(f"shown: {line}", to_stderr=True)
     say(f"{page}: {_listed(subject)}, {page.stat().st_size / 1e6:.1f} MB; open it in a browser")
     if browser:
         import webbrowser
 
         if not webbrowser.open(page.resolve().as_uri()):
-            say("no browser is found here; open the page by hand", to_stderr=True)
+            say("no browser found; open the page manually", to_stderr=True)
 
 
 def _listed(subject: "Subject") -> str:
@@ -148,7 +146,7 @@ def _listed(subject: "Subject") -> str:
 
 
 def _free_name(data: Path) -> Path:
-    """NAME.html in this folder, if that is free or an earlier page of ours."""
+    """NAME.html in the current folder, if it does not exist or was written by poli."""
     from poli.cli.data_options import file_name
     from poli.errors import FormatError
 
@@ -158,5 +156,5 @@ def _free_name(data: Path) -> Path:
         with page.open("rb") as file:
             ours = b'name="generator" content="poli"' in file.read(2000)
         if not ours:
-            raise FormatError(f"{page}: exists already and is no page of poli's; name another with --out")
+            raise FormatError(f"{page}: already exists and was not written by poli view; choose another name with --out")
     return page

@@ -1,4 +1,4 @@
-"""What `poli view` is pointed at: which kind it is, what is shown of it, and what has to be said."""
+"""Detect the kind of data given to `poli view`, and prepare what to show."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from poli.show.panel import Panel, Track
     from poli.show.world import Moment
 
-_SIDE_BY_SIDE = 4  # scans whose poses are not known
-_TOGETHER = 50  # scans that make a world
+_SIDE_BY_SIDE = 4  # scans without known poses
+_TOGETHER = 50  # scans fused into a world
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
     name: str
     note: str
-    panels: Callable[[], list[Panel]]  # when they are asked for: a series does not need them
+    panels: Callable[[], list[Panel]]  # computed on demand: a series does not need them
     remarks: tuple[str, ...] = ()
     series: Callable[[], Iterator[Moment]] | None = None
     tracks: tuple[Track, ...] = ()
@@ -48,7 +48,7 @@ def subject_of(data: Path, dataset: str, options: dict[str, Any], how: Estimates
     if is_scan and dataset == "auto":
         return _file(data, how)
     if data.is_file() and dataset == "auto" and data.suffix not in (".bag", ".mcap", ".db3"):
-        raise FormatError(f"{data}: neither a scan nor an ellipsoid file by its ending; `poli view --help` lists what can be shown")
+        raise FormatError(f"{data}: not a known ending of a scan or ellipsoid file; see `poli view --help`")
     if how.compare:
         raise InputError("--compare: only one scan can be compared; give the path of a scan file")
     return _scans(open_data(data, dataset, options), how, scans, series)
@@ -76,7 +76,7 @@ def _file(path: Path, how: Estimates) -> Subject:
     if field is None:
         return _scan_file(path, how)
     if how.compare:
-        raise InputError(f"--compare: {path} holds ellipsoids, not a scan; give the scan that they are of")
+        raise InputError(f"--compare: {path} holds ellipsoids, not a scan; give the scan instead")
     if not len(field):
         raise FormatError(f"{path}: no ellipsoids in this file")
     shown = [Panel("Ellipsoids", field=field, colors=colors)]
@@ -102,11 +102,11 @@ def _scans(data: Dataset, how: Estimates, scans: int | None, series: bool) -> Su
     count = len(data)
     if not count:
         raise InputError(f"{data.name}: no scans to show")
-    remarks = (f"{data.name}: {len(data.skipped)} scans are left out by the dataset",) if data.skipped else ()
+    remarks = (f"{data.name}: {len(data.skipped)} scans are skipped by the dataset",) if data.skipped else ()
     poses = data.poses
     default = count if series else _SIDE_BY_SIDE if poses is None else _TOGETHER
     rows = spread(count, default if scans is None else scans)
-    tracks = () if poses is None else (Track(poses[:, :3, 3], "way of the sensor"),)
+    tracks = () if poses is None else (Track(poses[:, :3, 3], "sensor path"),)
 
     def recorded() -> Iterator[Moment]:
         return _watched(moments(data, rows, poses, how), len(rows))
@@ -116,7 +116,7 @@ def _scans(data: Dataset, how: Estimates, scans: int | None, series: bool) -> Su
         if poses is None:
             found = [_moment_panel(moment, how) for moment in recorded() if len(moment.scan)]
             if not found:
-                raise InputError(f"{data.name}: every scan that was looked at is empty")
+                raise InputError(f"{data.name}: all scans that were read are empty")
             return found
         world, fused = fused_world(recorded(), how)
         return [Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=tracks)]
@@ -161,9 +161,9 @@ def _run(folder: Path, how: Estimates, scans: int | None, series: bool) -> Subje
     @cache
     def panels() -> list[Panel]:
         if run.map is not None:
-            return [Panel("Map", field=run.map, caption="ellipsoids kept at the end of the run", tracks=run.tracks)]
+            return [Panel("Map", field=run.map, caption="ellipsoids of the final map", tracks=run.tracks)]
         if not available:
-            return [Panel("Way", caption="the scans are not there any more", tracks=run.tracks)]
+            return [Panel("Path", caption="the scans are no longer available", tracks=run.tracks)]
         world, fused = fused_world(recorded(), how)
         return [Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=run.tracks)]
 
@@ -171,11 +171,11 @@ def _run(folder: Path, how: Estimates, scans: int | None, series: bool) -> Subje
 
 
 def _data_of(run: OdometryRun) -> tuple[Any, str]:
-    """The scans of a run, if they are still where they were; else why not."""
+    """The scans of a run, or None and the reason if they cannot be opened."""
     where = Path(run.data["path"])
     try:
-        # Runs before 0.1 say `near`.
+        # Runs before 0.1 use `near`.
         options = {"min_range" if name == "near" else name: value for name, value in dict(run.data["options"]).items()}
         return open_data(where, run.data["dataset"], options), ""
-    except (PoliError, OSError, TypeError, ValueError) as error:  # config.json may hold options of any kind
-        return None, f"{run.folder}: only the way is shown; its scans cannot be opened ({error})"
+    except (PoliError, OSError, TypeError, ValueError) as error:  # config.json may hold arbitrary options
+        return None, f"{run.folder}: showing only the path; its scans cannot be opened ({error})"

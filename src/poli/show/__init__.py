@@ -1,4 +1,4 @@
-"""Pictures of ellipsoids and points, and a page that shows them in 3D."""
+"""Pictures of ellipsoids and points, and an HTML page that shows them in 3D."""
 
 from poli.show.figure import write_png
 from poli.show.page import write_page

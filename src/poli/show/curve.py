@@ -1,4 +1,4 @@
-"""The learning curve of a training run, drawn from its logs."""
+"""Plot the learning curve of a training run from its logs."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _PARTS = ("grouping", "network", "layer", "backward")
 
 
 def draw_curve(run: Path) -> Path:
-    """`curve.png` in the run's folder: both likelihood terms, calibration, certificates, normals, and where a step's time goes."""
+    """Write `curve.png` to the run's folder: likelihood terms, calibration, certificates, normals, and the time of each part."""
     plt = pyplot()
     log, validation = _columns(run / "log.csv"), _columns(run / "validation.csv")
     figure, axes = plt.subplots(2, 3, figsize=(14, 7))
@@ -19,7 +19,7 @@ def draw_curve(run: Path) -> Path:
     for panel, name, title in ((data, "correspondence", "correspondence likelihood"), (pose, "pose", "pose likelihood")):
         panel.plot(log["step"], log[name], color="0.8", lw=0.7)
         panel.plot(log["step"], _smooth(log[name]), lw=1.6)
-        panel.set(title=f"{title}, a match", xlabel="step")
+        panel.set(title=f"{title} per match", xlabel="step")
     for rows, label in ((log, "training"), (validation, "held out, true pose")):
         if "nees" in rows:
             nees.plot(rows["step"], _smooth(rows["nees"]), label=label)
@@ -35,7 +35,7 @@ def draw_curve(run: Path) -> Path:
     normals.set(title="normals, held-out shapes", xlabel="step", ylabel="degrees")
     medians = [float(np.median(log[f"{part}_ms"])) for part in _PARTS]
     times.bar(_PARTS, medians)
-    times.set(title="a step's parts, median", ylabel="ms")
+    times.set(title="median time of the parts of a step", ylabel="ms")
     figure.tight_layout()
     path = run / "curve.png"
     save_figure(figure, path)
@@ -49,5 +49,5 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
 
 
 def _smooth(values: np.ndarray, window: int = 15) -> np.ndarray:
-    """A running mean over the last values, shorter at the start."""
+    """Running mean over the last values, shorter at the start."""
     return np.array([np.nanmean(values[max(0, end - window) : end]) for end in range(1, len(values) + 1)])

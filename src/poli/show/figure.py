@@ -1,4 +1,4 @@
-"""Picture files: PNG by Pillow, words above pictures, and plots by matplotlib where it is installed."""
+"""Picture files: PNG by Pillow, headings above pictures, and plots by matplotlib if it is installed."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from poli.show.render import BACKGROUND
 Color = tuple[float, float, float]  # 0..1
 Key = tuple[str, Color]  # a name, and its color in the picture
 
-LINE = 22  # pixels: the height of a line of text
+LINE = 22  # pixels, height of a line of text
 _FONT_SIZE = 18  # pixels
 _BASELINE = 17  # pixels below the upper edge of a line
 _INK, _SOFT = (0.10, 0.12, 0.15), (0.36, 0.39, 0.43)
-_EDGE = 12  # pixels around the words
-_SWATCH = 18, 6  # pixels: how wide and how high the color of a key is
-_GAP = 8  # pixels between a key's color and its name; twice as many between keys
+_EDGE = 12  # pixels, margin around the text
+_SWATCH = 18, 6  # pixels, width and height of the color of a key
+_GAP = 8  # pixels between a key's color and its name; twice that between keys
 
 
 def write_png(path: str | os.PathLike[str], image: np.ndarray) -> None:  # (H, W, 3) uint8
-    """Write a PNG file; equal images make equal files."""
+    """Write a PNG file. Equal images give identical files."""
     image = np.asarray(image)
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
         raise InputError(f"image has shape {image.shape} and type {image.dtype}; expected (H, W, 3) of uint8, not empty")
@@ -38,7 +38,7 @@ def write_png(path: str | os.PathLike[str], image: np.ndarray) -> None:  # (H, W
 
 
 def heading(title: str, words: str, width: int, keys: Sequence[Key] = ()) -> np.ndarray:  # (h, width, 3) uint8
-    """Draw a title, a text in as many lines as it needs, and a line of names with their colors."""
+    """Draw a title, a wrapped text, and a line of color keys."""
     lines = wrapped(words, width - 2 * _EDGE)
     count = bool(title) + len(lines) + bool(keys)
     image = Image.new("RGB", (width, _EDGE + count * LINE + _EDGE // 2), BACKGROUND)
@@ -56,13 +56,13 @@ def heading(title: str, words: str, width: int, keys: Sequence[Key] = ()) -> np.
     return np.array(image)
 
 
-def headed(picture: np.ndarray, title: str, words: str = "") -> np.ndarray:  # (H, W, 3) uint8, higher than it was
-    """Put a heading above a picture, not over it."""
+def headed(picture: np.ndarray, title: str, words: str = "") -> np.ndarray:  # (H + h, W, 3) uint8
+    """Add a heading above a picture."""
     return np.concatenate([heading(title, words, picture.shape[1]), picture])
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Break a text at its spaces into lines of at most `width` pixels; a longer word gets a line of its own."""
+    """Break a text at its spaces into lines of at most `width` pixels; a longer word gets a separate line."""
     lines: list[str] = []
     for word in text.split():
         if lines and text_width(f"{lines[-1]} {word}") <= width:
@@ -78,7 +78,7 @@ def text_width(text: str) -> int:  # pixels
 
 @cache
 def _font() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(_FONT_SIZE)  # comes with Pillow, so that pictures look alike on every system
+    return ImageFont.load_default(_FONT_SIZE)  # bundled with Pillow: pictures look the same on every system
 
 
 def _bytes(color: Color) -> tuple[int, int, int]:
@@ -87,7 +87,7 @@ def _bytes(color: Color) -> tuple[int, int, int]:
 
 
 def pyplot() -> ModuleType:
-    """matplotlib without a screen."""
+    """Import matplotlib.pyplot with a backend that needs no screen."""
     try:
         import matplotlib
     except ImportError:

@@ -1,4 +1,4 @@
-"""How panels are laid out: their grid, the size of their points, and a camera that sees everything."""
+"""Layout of panels: their grid, point size, and a camera that sees all of them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from poli.show.render import Camera
 
 _BEHIND = -0.92, -0.39  # from the target to the eye, seen from above: behind, a little to the right
 _STEEPNESS = 30.0, 40.0, 50.0  # degrees above the horizon
-# Scans have few, far points, which a picture of all would be made for; an object has none. So the picture is made for points nearer
-# to the middle than some times the median: most of a scan, and all of an object.
+# A scan has a few far points that would dominate the view; an object has none. So the camera is fitted to the points within a
+# multiple of the median distance from the center: most of a scan, and all of an object.
 _REACH = 2.5
-_SEEN = 99.0  # percent of these, at every edge of the picture
+_SEEN = 99.0  # percent of these that are inside each edge of the picture
 _ROOM = 1.05
-_FEW = 20_000  # points that tell as much as all
+_FEW = 20_000  # points are enough to fit the camera
 
-# Of the grid; `viewer/layout.js` has the same numbers.
-_WIDEST, _NARROWEST = 2.2, 0.75  # width to height: what a panel has beyond is of no use to it
+# Constants of the grid; keep in sync with `viewer/layout.js`.
+_WIDEST, _NARROWEST = 2.2, 0.75  # width / height: a panel does not use space beyond these
 
-_LARGEST, _SMALLEST = 3.0, 1.0  # pixels of a point
-_MANY = 15_000  # points that are drawn at the largest
+_LARGEST, _SMALLEST = 3.0, 1.0  # pixels, size of a point
+_MANY = 15_000  # points drawn at the largest size
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Grid:
 
 
 def grid_of(count: int, width: int, height: int, gap: int) -> Grid:
-    """The grid of `count` panels on so many pixels that wastes least: places without a panel, and panels too wide or too narrow."""
+    """The grid of `count` panels that wastes the fewest pixels on empty cells and on panels that are too wide or too narrow."""
     return max((_grid(count, columns, width, height, gap) for columns in range(1, count + 1)), key=_useful)
 
 
@@ -46,20 +46,20 @@ def _grid(count: int, columns: int, width: int, height: int, gap: int) -> Grid:
 
 
 def _useful(grid: Grid) -> float:
-    """Pixels of a panel; there are as many panels in every grid."""
+    """Useful pixels per panel."""
     return min(grid.width, _WIDEST * grid.height) * min(grid.height, grid.width / _NARROWEST)
 
 
 def point_size(count: int) -> float:
-    """Pixels, in halves: the points of a larger cloud cover as much as those of one of `_MANY`, and do not run together."""
+    """Point size in half pixels. Clouds of more than `_MANY` points get smaller points, to cover the same area in total."""
     size = _LARGEST * sqrt(_MANY / max(count, _MANY))
     return max(round(2.0 * size) / 2.0, _SMALLEST)
 
 
 def camera_for(panels: Sequence[Panel], width: int = 1280, height: int = 720, sky: float = 0.0) -> Camera:
-    """A view of all panels from behind and above, z upwards, that they fill; `sky` is the share of the height left free above.
+    """A camera behind and above that fits all panels, z up; `sky` is the share of the height left free at the top.
 
-    Of several steepnesses it has the one that lets the eye come nearest: a scan lies flat, and fills a tall picture from above.
+    Tries several elevations and takes the one that gets the eye closest: a flat scan fills a tall picture best from above.
     """
     places = np.concatenate([_some(part) for panel in panels for part in _parts(panel)] or [np.zeros((1, 3))])
     middle = np.median(places, axis=0)
@@ -84,10 +84,10 @@ def _view(places: np.ndarray, middle: np.ndarray, steepness: float, width: int, 
 
 
 class _Between:
-    """One direction of the picture. From `distance` behind, and moved by `middle`, an eye sees what lies between two of its edges.
+    """One axis of the picture: the points seen between its two edges from `distance` behind, shifted by `middle`.
 
-    A point at x across and z ahead is inside if  -before (z + distance) <= x - middle <= after (z + distance).  For all points that
-    is a bound on the middle from either side, by one point each; from the least distance, both bounds are the same.
+    A point at x across and z ahead is inside if  -before (z + distance) <= x - middle <= after (z + distance).  Over all points,
+    this bounds the middle from both sides, each by one point; at the smallest distance both bounds are equal.
     """
 
     def __init__(self, x: np.ndarray, z: np.ndarray, before: float, after: float) -> None:  # (n,), (n,), slopes of the two edges

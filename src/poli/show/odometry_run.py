@@ -1,4 +1,4 @@
-"""The folder that `poli odometry` writes, read for viewers."""
+"""Read the output folder of `poli odometry`, for viewers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poli.errors import FormatError, InputError
 from poli.files.tables import read_json
 from poli.show.panel import Track
 
-_FARTHEST = 1e9  # meters, of poses
+_FARTHEST = 1e9  # meters, maximum coordinate of a pose
 _POSES, _TRUTH, _CONFIG, _MAP = "poses_kitti.txt", "truth_kitti.txt", "config.json", "map.ply"
 
 
@@ -23,12 +23,12 @@ class OdometryRun:
     folder: Path
     poses: np.ndarray  # (M, 4, 4) T_world_scan
     truth: np.ndarray | None  # (M, 4, 4)
-    map: Ellipsoids | None  # the ellipsoids kept at its end
+    map: Ellipsoids | None  # ellipsoids of the final map
     config: dict[str, Any]
 
     @property
     def data(self) -> dict[str, Any]:
-        """What it was run on: name, path, dataset, options, first."""
+        """The input data of the run: name, path, dataset, options, first."""
         return self.config["data"]
 
     @property
@@ -38,7 +38,7 @@ class OdometryRun:
 
     @property
     def length(self) -> float:
-        """Meters, of the estimate."""
+        """Length of the estimated path in meters."""
         return float(np.linalg.norm(np.diff(self.poses[:, :3, 3], axis=0), axis=1).sum())
 
 
@@ -49,7 +49,7 @@ def is_odometry_run(folder: Path) -> bool:
 def read_odometry_run(folder: Path) -> OdometryRun:
     poses = _read_poses(folder / _POSES)  # (M, 4, 4)
     if not len(poses):
-        raise InputError(f"{folder}: no poses to show; the run ended before its first scan was done")
+        raise InputError(f"{folder}: no poses to show; the run ended before its first scan was processed")
     truth = _read_poses(folder / _TRUTH) if (folder / _TRUTH).is_file() else None
     kept = Ellipsoids.load(folder / _MAP) if (folder / _MAP).is_file() else None
     return OdometryRun(folder, poses, truth, kept, _read_config(folder / _CONFIG))
@@ -59,7 +59,7 @@ def _read_poses(path: Path) -> np.ndarray:  # (M, 4, 4)
     poses = read_kitti(path, complete=False)
     far = np.flatnonzero(np.abs(poses[:, :3, 3]).max(axis=1, initial=0.0) > _FARTHEST)
     if len(far):
-        raise FormatError(f"{path}: pose {far[0]} lies {np.abs(poses[far[0], :3, 3]).max():.3g} m away; the file is damaged")
+        raise FormatError(f"{path}: pose {far[0]} is {np.abs(poses[far[0], :3, 3]).max():.3g} m away; the file is damaged")
     return poses
 
 
@@ -70,10 +70,10 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict) or not all(isinstance(data.get(key), kind) for key, kind in kinds.items()):
         raise FormatError(f"{path}: not written by `poli odometry`: 'data' is missing or incomplete")
     if isinstance(data["first"], bool) or not 0 <= data["first"] < 1 << 53:
-        raise FormatError(f"{path}: 'first' is {data['first']!r:.40}; expected the number of a scan")
+        raise FormatError(f"{path}: 'first' is {data['first']!r:.40}; expected the index of a scan")
     for key, value in data["options"].items():
         if not isinstance(value, bool | int | float | str):
-            raise FormatError(f"{path}: option {key!r} is {value!r:.40}; expected a text or a number")
+            raise FormatError(f"{path}: option {key!r} is {value!r:.40}; expected a string or a number")
     if "\0" in data["path"]:
-        raise FormatError(f"{path}: 'path' is {data['path']!r:.80}, which no file can be called")
+        raise FormatError(f"{path}: 'path' is {data['path']!r:.80}, which is not a valid path")
     return config

@@ -1,4 +1,4 @@
-"""One HTML file that shows panels of ellipsoids, points and tracks in 3D, with all that it needs inside: no server, no network.
+"""A self-contained HTML file that shows panels of ellipsoids, points and tracks in 3D: no server, no network.
 
 The page itself is in `viewer/`: plain HTML, CSS and WebGL2.
 """
@@ -27,9 +27,9 @@ from poli.validation import real_number, whole_number
 Color = Literal["normal", "planarity", "uncertainty", "height", "own"]
 Theme = Literal["dark", "light"]
 
-MOST_SIGMA = 3.0  # the end of the page's slider
-_WINDOW = 1584, 760  # pixels of the page that the panels of a window of 1600 by 900 have
-_WORDS = 90  # pixels of the page at the top of each panel
+MOST_SIGMA = 3.0  # maximum of the page's slider
+_WINDOW = 1584, 760  # CSS pixels available to the panels in a window of 1600 by 900
+_WORDS = 90  # CSS pixels for the text at the top of each panel
 _SCRIPTS = (
     "linear.js", "colors.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js", "layout.js",
     "controls.js", "main.js",
@@ -49,11 +49,11 @@ def write_page(
     most_ellipsoids: int = 50_000,
     most_points: int = 500_000,
 ) -> tuple[str, ...]:
-    """Write the page, whole or not at all. Returns what it leaves out, a sentence each; the page says the same.
+    """Write the page atomically. Returns a sentence for each panel that is subsampled; the page shows the same.
 
-    All panels are seen by one camera, so they must share one frame of coordinates; z is upwards. `sigma` is how many standard
-    deviations ellipsoids are drawn at first, `color` what their colors tell, `camera` where the view begins. A panel of more than
-    `most_ellipsoids` or `most_points` shows so many of them, evenly chosen.
+    All panels share one camera, so they must be in the same coordinate frame, z up. `sigma` is the initial size of the ellipsoids
+    in standard deviations, `color` the initial coloring, `camera` the initial view. A panel with more than `most_ellipsoids` or
+    `most_points` shows an evenly chosen subset.
     """
     if not panels:
         raise InputError("panels: none given; a page needs at least one")
@@ -63,32 +63,32 @@ def write_page(
     if real_number(sigma, "sigma", "a number of standard deviations of at least 0") > MOST_SIGMA:
         raise InputError(f"sigma is {sigma}; the page's slider ends at {MOST_SIGMA:g}")
     if color == "own" and all(panel.colors is None for panel in panels):
-        raise InputError("color is 'own', but no panel has colors; give one `colors`, or choose another")
+        raise InputError("color is 'own', but no panel has colors; pass `colors` to a panel, or choose another coloring")
     whole_number(most_ellipsoids, "most_ellipsoids", least=1)
     whole_number(most_points, "most_points", least=1)
     data, left_out = encode_panels(panels, most_ellipsoids, most_points)
-    title, note = printable(title), printable(note)  # no reversed writing, and no bytes that are not UTF-8
+    title, note = printable(title), printable(note)  # removes right-to-left overrides and invalid UTF-8
     data |= {"title": title, "note": note, "sigma": float(sigma), "mostSigma": MOST_SIGMA, "color": color, "theme": theme}
     data["pointSize"] = point_size(max(min(len(panel.places), most_points) for panel in panels))
     data["camera"] = _view(camera or _first_view(panels), np.array(data["origin"]))
     try:
         page = _fill(title, theme, data)
-    except ValueError:  # JSON has no word for what overflows
-        raise InputError("panels: coordinates are beyond what can be drawn; scale them, or leave out what is far off") from None
+    except ValueError:  # JSON cannot hold infinities
+        raise InputError("panels: coordinates are too large to draw; scale them, or remove far outliers") from None
     with atomic_path(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return tuple(left_out)
 
 
 def _first_view(panels: Sequence[Panel]) -> Camera:
-    """For a window of the usual size; in another, panels show more than that, and not less."""
+    """The initial camera, fitted to a typical window; in other windows, panels show at least as much."""
     grid = grid_of(len(panels), *_WINDOW, gap=0)
     return camera_for(panels, grid.width, grid.height, sky=min(_WORDS / grid.height, 0.25))
 
 
 def _view(camera: Camera, origin: np.ndarray) -> dict[str, Any]:
     if np.linalg.norm(np.cross(camera.up, (0.0, 0.0, 1.0))) > 1e-6 or camera.up[2] <= 0.0:
-        raise InputError(f"camera: its up is {camera.up}; the page turns about z, so up must be (0, 0, 1)")
+        raise InputError(f"camera: up is {camera.up}; the page rotates about z, so up must be (0, 0, 1)")
     upright = 2.0 * np.arctan(np.tan(np.deg2rad(camera.field_of_view) / 2) * camera.height / camera.width)
     eye, target = np.array(camera.eye) - origin, np.array(camera.target) - origin
     aspect = camera.width / camera.height
@@ -96,14 +96,14 @@ def _view(camera: Camera, origin: np.ndarray) -> dict[str, Any]:
 
 
 def _fill(title: str, theme: Theme, data: dict[str, Any]) -> str:
-    """The template with its parts, all put in at once, so that no part is searched for the marks of another."""
+    """Fill the template in one pass, so that placeholders inside a part are not replaced."""
     viewer = files("poli.show") / "viewer"
     scripts = [(viewer / name).read_text(encoding="utf-8") for name in _SCRIPTS]
     parts = {
         "title": html.escape(title),
         "theme": theme,
         "style": (viewer / "style.css").read_text(encoding="utf-8"),
-        "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),  # no text ends the script element
+        "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),  # text cannot end the script
         "script": "\n".join(scripts),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda mark: parts[mark[1]], (viewer / "page.html").read_text(encoding="utf-8"))

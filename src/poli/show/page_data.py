@@ -1,12 +1,12 @@
-"""Panels as numbers that a page can hold: rounded to what the eye can tell, and written as base64.
+"""Encode panels for the page: rounded below visible precision, as base64.
 
     place   uint16 steps of the panel's box, if a step is 5 mm or finer; float32 otherwise
-    turn    int16 quaternion (w, x, y, z) of the axes, from the thinnest to the longest; one direction in 30,000
-    size    float16 standard deviations along them; 0.05 %
-    normal  int8, for colors only; half a degree
+    turn    int16 quaternion (w, x, y, z) of the axes, from the thinnest to the longest; accurate to 1 / 30,000
+    size    float16 standard deviations along them; accurate to 0.05 %
+    normal  int8, for colors only; accurate to half a degree
     color   uint8
 
-Coordinates are relative to the page's origin: float32 on the graphics card then costs nothing, wherever the origin is.
+Coordinates are relative to the page's origin, so that float32 on the GPU is precise enough everywhere.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.files import quaternions
 from poli.show.panel import Panel
 
-_FINEST_STEP = 0.005  # meters: a coarser grid would be seen when one looks closely
+_FINEST_STEP = 0.005  # meters: a coarser grid would be visible up close
 _LARGEST_HALF = 65504.0
-_RANGE = 2.0, 98.0  # percentiles that a color scale spans
-_THINNEST = 1e-4  # meters: no scale begins below, whatever a flat ellipsoid claims
+_RANGE = 2.0, 98.0  # percentiles spanned by a color scale
+_THINNEST = 1e-4  # meters: lower bound of the uncertainty scale
 
 
 def encode_panels(panels: Sequence[Panel], most_ellipsoids: int, most_points: int) -> tuple[dict[str, Any], list[str]]:
-    """The panels for JSON, and what is left out of them, a sentence each."""
+    """Return the panels for JSON, and a sentence for each panel that is subsampled."""
     origin = _origin(panels)
     encoded, left_out = [], []
     for panel in panels:
@@ -100,7 +100,7 @@ def _encode_field(field: Ellipsoids, normals: np.ndarray, origin: np.ndarray) ->
 
 
 def _encode_places(places: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
-    """place = start + step * data, in meters from the page's origin, off by `rounding` at most."""
+    """Encode positions: place = start + step * data, in meters from the page's origin, with an error of at most `rounding`."""
     local = places - origin
     low = local.min(axis=0)
     step = np.maximum(local.max(axis=0) - low, 1e-9) / 65535.0
@@ -113,7 +113,7 @@ def _encode_places(places: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
     return {"type": kind, "start": low.tolist(), "step": step.tolist(), "rounding": rounding, "data": encode_array(data)}
 
 
-def _encode_normals(normals: np.ndarray) -> str:  # (N, 3); four bytes a row, as graphics cards like it
+def _encode_normals(normals: np.ndarray) -> str:  # (N, 3); four bytes per row, aligned for the GPU
     return encode_array(_four(np.rint(127.0 * normals).astype(np.int8)))
 
 
@@ -126,14 +126,14 @@ def _four(rows: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 4)
 
 
 def _evenly(count: int, most: int) -> np.ndarray:
-    """At most so many row numbers, spread by chance but the same for the same count: panels of one cloud keep the same rows."""
+    """At most `most` row indices, random but fixed for each `count`: panels of one cloud keep the same rows."""
     if count <= most:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).permutation(count)[:most])
 
 
 def _origin(panels: Sequence[Panel]) -> np.ndarray:  # (3,)
-    """The middle of everything, in whole meters; zero where that is near."""
+    """The center of all panels in whole meters, or zero if the center is near zero."""
     lows, highs = zip(*(_box(panel) for panel in panels), strict=True)
     middle = np.rint(0.5 * (np.min(lows, axis=0) + np.max(highs, axis=0)))
     return np.where(np.abs(middle) < 1000.0, 0.0, middle)
@@ -148,7 +148,7 @@ def _box(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
-    """Meters, of the standard deviation along the normal."""
+    """Range of the standard deviation along the normal, in meters."""
     thin = [panel.field.scales[:, 0] for panel in panels if panel.field is not None and not panel.directions_only]
     if not sum(map(len, thin)):
         return [0.01, 0.1]
@@ -158,7 +158,7 @@ def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
 
 
 def _height_range(panels: Sequence[Panel], origin: np.ndarray) -> list[float]:
-    """Meters from the page's origin."""
+    """Range of heights in meters, relative to the page's origin."""
     heights = [panel.places[:, 2] - origin[2] for panel in panels if len(panel.places)]
     heights += [panel.field.means[:, 2] - origin[2] for panel in panels if panel.field is not None and len(panel.field)]
     if not heights:

@@ -1,4 +1,4 @@
-"""What a viewer is given: named panels of points, ellipsoids and tracks, all in one frame of coordinates."""
+"""Input of the viewers: named panels of points, ellipsoids and tracks, in one coordinate frame."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from poli.errors import InputError
 from poli.scan import ScanLike, points_of
 from poli.validation import real_array, real_number
 
-_THIN = 0.1  # of a disc's radius
+_THIN = 0.1  # thickness relative to a disc's radius
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """The way of a sensor, or any other line through a panel."""
+    """A polyline in a panel, such as the path of a sensor."""
 
     positions: np.ndarray  # (M, 3)
     name: str = "trajectory"
-    color: tuple[float, float, float] | None = None  # in 0..1; chosen by the viewer if not given
+    color: tuple[float, float, float] | None = None  # in 0..1; default: chosen by the viewer
 
     def __post_init__(self) -> None:
         places = _finite_rows(self.positions, f"positions of track {self.name!r}")
@@ -31,10 +31,10 @@ class Track:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One picture among several that are seen by the same camera.
+    """One of several views that share a camera.
 
-    Give `points`, a `field`, or both. `normals` and `colors` are of the points, row by row, or of the field's means where there are
-    no points; a row of NaN in `normals` is a point whose normal is not known. Without `normals`, those of the field are taken.
+    Give `points`, a `field`, or both. `normals` and `colors` belong to the points, row by row, or to the field's means if there are
+    no points; a row of NaN in `normals` is an unknown normal. `normals` default to those of the field.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Panel:
     colors: np.ndarray | None = None  # (N, 3) in 0..1
     caption: str = ""
     tracks: tuple[Track, ...] = ()
-    sigma_scale: float = 1.0  # ellipsoids are drawn at so many times the viewer's sigma, and the viewer says so
-    directions_only: bool = False  # the field's sizes tell nothing (`flat_discs`): no color shows them
+    sigma_scale: float = 1.0  # factor on the viewer's sigma; the viewer displays it
+    directions_only: bool = False  # the field's sizes have no meaning (`flat_discs`): no color shows them
 
     def __post_init__(self) -> None:
         if self.points is None and self.field is None and not self.tracks:
-            raise InputError(f"panel {self.name!r} has nothing to show; give it points, a field or tracks")
+            raise InputError(f"panel {self.name!r} has nothing to show; pass points, a field or tracks")
         if self.points is not None:
             object.__setattr__(self, "points", points_of(self.points, f"points of panel {self.name!r}", least=0))
         real_number(self.sigma_scale, f"sigma_scale of panel {self.name!r}", "a positive number", above=True)
@@ -57,21 +57,21 @@ class Panel:
         if self.normals is not None:
             normals = real_array(self.normals, f"normals of panel {self.name!r}")
             if normals.shape != (rows, 3):
-                raise InputError(f"normals of panel {self.name!r} have shape {normals.shape}; expected ({rows}, 3), one a point")
+                raise InputError(f"normals of panel {self.name!r} have shape {normals.shape}; expected ({rows}, 3), one per point")
             object.__setattr__(self, "normals", normals)
         if self.colors is not None:
             object.__setattr__(self, "colors", _check_colors(self.colors, f"colors of panel {self.name!r}", rows))
 
     @property
     def places(self) -> np.ndarray:  # (N, 3)
-        """Where its points are: those given, or else the field's means."""
+        """The positions of its points; without points, the field's means."""
         if self.points is not None:
             return np.asarray(self.points)
         return np.empty((0, 3)) if self.field is None else self.field.means
 
     @property
     def place_normals(self) -> np.ndarray | None:  # (N, 3)
-        """Unit normals of `places`, zero where they are not known; None if nothing is known."""
+        """Unit normals of `places`, zero if unknown; None if all are unknown."""
         if self.normals is not None:
             length = np.linalg.norm(self.normals, axis=1, keepdims=True)
             known = np.isfinite(length) & (length > 0.0)
@@ -82,21 +82,21 @@ class Panel:
 
     @property
     def shows_means(self) -> bool:
-        """Its points are the means of its field, row by row."""
+        """Whether its points are the means of its field, row by row."""
         return self.field is not None and (self.points is None or np.array_equal(np.asarray(self.points), self.field.means))
 
 
 def flat_discs(points: ScanLike, normals: np.ndarray, sigma: float) -> Ellipsoids:  # (N, 3), (N, 3)
-    """Discs that show known normals and claim nothing else, `sigma` meters wide; rows without a normal (NaN) are left out."""
+    """Thin discs that visualize known normals, with a standard deviation of `sigma` meters; rows with NaN normals are dropped."""
     places, normals = points_of(points, least=0), real_array(normals, "normals")
     sigma = real_number(sigma, "sigma", "a positive number of meters", above=True)
     if normals.shape != places.shape:
-        raise InputError(f"normals have shape {normals.shape}; expected {places.shape}, one a point")
+        raise InputError(f"normals have shape {normals.shape}; expected {places.shape}, one per point")
     known = np.isfinite(normals).all(axis=1) & (np.abs(normals).max(axis=1, initial=0.0) > 0.0)
     places, normals = places[known], normals[known]
     normals = normals / np.linalg.norm(normals, axis=1, keepdims=True)
     covariances = sigma**2 * (np.eye(3) - (1.0 - _THIN**2) * normals[:, :, None] * normals[:, None, :])
-    return Ellipsoids.trusted(places, covariances, places + normals)  # a viewpoint that keeps the normals' signs
+    return Ellipsoids.trusted(places, covariances, places + normals)  # viewpoints that preserve the normals' signs
 
 
 def _finite_rows(values: np.ndarray, name: str) -> np.ndarray:  # (M, 3)

@@ -1,4 +1,4 @@
-"""Panels as one picture, drawn without a graphics card."""
+"""Render panels into one picture, without a GPU."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from poli.show.render import BACKGROUND, Camera, calm_normal_colors, render_elli
 _PLAIN = (0.33, 0.36, 0.40)
 _UNKNOWN = (0.68, 0.70, 0.72)
 _TRACKS = ((0.84, 0.37, 0.0), (0.34, 0.71, 0.91), (0.0, 0.62, 0.45), (0.80, 0.47, 0.65))
-_BEADS = 2.0  # pixels: how thick a track is drawn
+_BEADS = 2.0  # pixels, width of a track
 _GAP = 6  # pixels between panels
-_BETWEEN = 228  # the gray of them
-NORMAL_COLORS = "colors: direction of the normal; pale is up"
+_BETWEEN = 228  # gray value of the gaps
+NORMAL_COLORS = "colors: direction of the normal; pale: up"
 
 
 def draw_panels(
     panels: Sequence[Panel], sigma: float = 2.0, camera: Camera | None = None, width: int = 1600, height: int = 900
 ) -> np.ndarray:  # (H, W, 3) uint8
-    """Panels side by side, each below its name and caption: ellipsoids where it has any, else points; tracks over both."""
+    """Draw panels side by side, each below its name and caption: ellipsoids if it has any, otherwise points; tracks on top."""
     foot = heading("", NORMAL_COLORS, width) if any(map(_colored_by_normals, panels)) else np.empty((0, width, 3), np.uint8)
     grid = grid_of(len(panels), width, height - len(foot), _GAP)
     heads = [heading(panel.name, panel.caption, grid.width, _keys(panel)) for panel in panels]
-    above = max(map(len, heads))  # pixels; the same for all, so that one camera fits them
+    above = max(map(len, heads))  # pixels; equal for all panels, so that they share a camera
     below = max(grid.height - above, 1)
     camera = camera_for(panels, grid.width, below) if camera is None else replace(camera, width=grid.width, height=below)
     image = np.full((height, width, 3), _BETWEEN, np.uint8)
@@ -61,7 +61,7 @@ def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:
         colors = panel.colors if panel.colors is not None and panel.shows_means else calm_normal_colors(panel.field.normals)
         radius = sigma * panel.sigma_scale
         distance = np.linalg.norm(beads - np.array(camera.eye), axis=1)
-        across = (_BEADS * distance / camera.focal / radius)[:, None, None] ** 2  # as wide everywhere on the picture
+        across = (_BEADS * distance / camera.focal / radius)[:, None, None] ** 2  # constant width in the picture
         means = np.concatenate([panel.field.means, beads])
         covariances = np.concatenate([panel.field.covariances, across * np.eye(3)])
         return render_ellipsoids(Ellipsoids.trusted(means, covariances), camera, np.concatenate([colors, bead_colors]), radius)
@@ -79,12 +79,12 @@ def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)
 
 
 def _beads(tracks: Sequence[Track], camera: Camera) -> tuple[np.ndarray, np.ndarray]:  # (B, 3), (B, 3)
-    """Tracks as rows of beads, near enough to each other to look like a line."""
+    """Tracks as rows of beads, close enough to look like a line."""
     places, colors = [np.empty((0, 3))], [np.empty((0, 3))]
     reach = max(
         (float(np.linalg.norm(track.positions - np.array(camera.eye), axis=1).max(initial=1.0)) for track in tracks), default=1.0
     )
-    step = max(reach / camera.focal, 1e-6)  # a pixel at the far end
+    step = max(reach / camera.focal, 1e-6)  # one pixel at the far end
     for i, track in enumerate(tracks):
         for a, b in zip(track.positions[:-1], track.positions[1:], strict=True):
             share = np.linspace(0.0, 1.0, min(int(np.linalg.norm(b - a) / step) + 2, 1000))[:, None]

@@ -1,6 +1,6 @@
-"""A small renderer: shaded ellipsoids and points with a depth buffer, no graphics library needed.
+"""A small software renderer: shaded ellipsoids and points with a depth buffer.
 
-A pixel's ray meets an ellipsoid of radius r sigma where |L^-1 (o + s v - mu)| = r: a quadratic in s, exact for every pixel.
+A pixel's ray intersects an ellipsoid of r sigma where |L^-1 (o + s v - mu)| = r: a quadratic in s, solved exactly for each pixel.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from poli.errors import InputError
 from poli.kernel import kernel
 
 BACKGROUND = (250, 250, 248)
-_LIGHT = np.array([0.3, -0.5, 0.81])  # in the world, towards the light
-_THINNEST = 1e-3  # of the longest semi-axis: a flat ellipsoid still has two sides
+_LIGHT = np.array([0.3, -0.5, 0.81])  # direction to the light, in the world frame
+_THINNEST = 1e-3  # relative to the longest semi-axis: a flat ellipsoid still has two sides
 
-# Of `calm_normal_colors`; `viewer/colors.js` has the same numbers, and the reasons.
+# Constants of `calm_normal_colors`; keep in sync with `viewer/colors.js`, which explains them.
 _MIDDLE, _SPAN, _CHROMA, _TURN = 0.69, 0.085, 0.115, np.deg2rad(55.0)
 _TO_ROOTS = np.array([[1.0, 0.3963377774, 0.2158037573], [1.0, -0.1055613458, -0.0638541728], [1.0, -0.0894841775, -1.291485548]])
 _TO_RGB = np.array(
@@ -31,7 +31,7 @@ _TO_RGB = np.array(
 
 @dataclass(frozen=True)
 class Camera:
-    """A pinhole at `eye` that looks at `target`; `up` is upwards in the picture."""
+    """A pinhole camera at `eye` that looks at `target`; `up` points up in the picture."""
 
     eye: tuple[float, float, float]
     target: tuple[float, float, float]
@@ -47,7 +47,7 @@ class Camera:
         forward /= np.linalg.norm(forward)
         right = np.cross(forward, self.up)
         if np.linalg.norm(right) < 1e-9:
-            raise InputError("the camera looks along its own up direction; choose another `up`")
+            raise InputError("the camera looks along its up direction; choose another `up`")
         right /= np.linalg.norm(right)
         return np.stack([right, np.cross(forward, right), forward])
 
@@ -57,12 +57,12 @@ class Camera:
 
 
 def normal_colors(normals: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 3)
-    """Directions as colors: each axis a channel."""
+    """Map directions to colors, one channel per axis."""
     return 0.5 + 0.5 * normals
 
 
 def calm_normal_colors(normals: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 3) in 0..1
-    """Unit normals as colors of OKLab: pale is up, dark is down, and a wall has the hue of its direction."""
+    """Map unit normals to OKLab colors: up is pale, down is dark, and the hue of a wall is its direction."""
     x, y, z = normals.T
     c, s = _CHROMA * np.cos(_TURN), _CHROMA * np.sin(_TURN)
     lab = np.stack([_MIDDLE + _SPAN * z, c * x - s * y, s * x + c * y], axis=1)
@@ -73,10 +73,10 @@ def calm_normal_colors(normals: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 3) i
 def render_ellipsoids(
     field: Ellipsoids,
     camera: Camera,
-    colors: np.ndarray | None = None,  # (N, 3) in 0..1; the normals if not given
+    colors: np.ndarray | None = None,  # (N, 3) in 0..1; default: colors of the normals
     radius: float = 2.0,
 ) -> np.ndarray:  # (H, W, 3) uint8
-    """The ellipsoids of `radius` standard deviations, lit from above."""
+    """Render the ellipsoids at `radius` standard deviations, lit from above."""
     shades = normal_colors(field.normals) if colors is None else np.asarray(colors, dtype=float)
     scales = radius * field.scales
     scales = np.maximum(scales, _THINNEST * np.maximum(scales[:, 2:], 1e-6))
@@ -88,11 +88,11 @@ def render_ellipsoids(
 
 
 def render_points(points: np.ndarray, camera: Camera, colors: np.ndarray, pixels: int = 2) -> np.ndarray:  # (H, W, 3) uint8
-    """Points as squares of `pixels`; `colors` (N, 3) in 0..1."""
+    """Render points as squares of `pixels`; `colors` (N, 3) in 0..1."""
     local = (np.asarray(points, dtype=float) - np.array(camera.eye)) @ camera.axes.T
     ahead = local[:, 2] > 0.1
     local, shades = local[ahead], np.asarray(colors, dtype=float)[ahead]
-    order = np.argsort(-local[:, 2])  # the nearest last, so that it stays
+    order = np.argsort(-local[:, 2])  # far to near: the nearest is drawn last
     u = (camera.focal * local[order, 0] / local[order, 2] + camera.width / 2).astype(int)
     v = (camera.focal * local[order, 1] / local[order, 2] + camera.height / 2).astype(int)
     image, _ = _blank(camera)

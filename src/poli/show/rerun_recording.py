@@ -1,4 +1,4 @@
-"""The same for rerun, where it is installed: live, or as a recording (.rrd)."""
+"""Show panels in rerun, live or as a recording (.rrd). Needs the extra `view`."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _PLAIN = (0.62, 0.66, 0.70)
 
 @contextmanager
 def recording(path: Path | None) -> Iterator[Any]:
-    """A stream of rerun's: into a file, which appears whole or not at all, or without a path into a viewer that it starts."""
+    """A rerun stream: to a file, written atomically, or without a path to a viewer that it starts."""
     rr = _rerun()
     stream = rr.RecordingStream("poli view")
     if path is None:
         try:
             stream.spawn()
         except (RuntimeError, OSError) as error:
-            raise PoliError(f"rerun's viewer does not start: {error}; write a recording instead with --out NAME.rrd") from None
+            raise PoliError(f"the rerun viewer does not start: {error}; write a recording instead with --out NAME.rrd") from None
         yield stream
         stream.flush()
         return
@@ -43,7 +43,7 @@ def recording(path: Path | None) -> Iterator[Any]:
 
 
 def log_panels(stream: Any, panels: Sequence[Panel], sigma: float) -> None:
-    """Each panel in a view of its own, side by side."""
+    """Log each panel to a separate view, side by side."""
     rr = _rerun()
     import rerun.blueprint as rrb
 
@@ -62,7 +62,7 @@ def log_panels(stream: Any, panels: Sequence[Panel], sigma: float) -> None:
 
 
 def log_series(stream: Any, series: Iterable[Moment], tracks: Sequence[Track], sigma: float) -> int:
-    """Scan after scan along the time line `scan`, and `time` where they have stamps; how many."""
+    """Log scans along the timeline `scan`, and along `time` if they have stamps. Returns their number."""
     rr = _rerun()
     stream.log("/world", rr.ViewCoordinates.RIGHT_HAND_Z_UP, static=True)
     _log_tracks(rr, stream, "/world", tracks)

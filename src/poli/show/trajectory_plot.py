@@ -1,4 +1,4 @@
-"""A run of odometry as a picture, drawn from what it wrote to its folder."""
+"""Plot an odometry run from the files in its folder."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from poli.tasks.odometry.recording import read_steps
 from poli.tasks.odometry.step import STAGES
 from poli.tasks.trajectory_errors import relative_errors
 
-# Colors that stay apart for the color-blind (Okabe and Ito).
+# Colorblind-safe palette (Okabe and Ito).
 _ESTIMATE, _TRUTH = "#0072b2", "0.55"
 _MARKS = {
     "degenerate": ("#e69f00", "v"),
@@ -21,18 +21,18 @@ _MARKS = {
     "restarted": ("#cc79a7", "X"),
 }
 _STAGE_COLORS = ("#bbbbbb", "#0072b2", "#009e73", "#e69f00")
-_ROOM = 1.5  # times the 95th percentile of a scan's time that is shown: the first scans may wait for a compiler
+_ROOM = 1.5  # upper limit of the time axis relative to the 95th percentile: the first scans may include compilation
 
 
 def draw_trajectory(run: Path) -> Path:
-    """`trajectory.png` in the run's folder: the way from above, errors from scan to scan (or the fit, without truth), and times."""
+    """Write `trajectory.png` to the run's folder: path from above, errors per step (without truth, the fit), and times."""
     plt = pyplot()
     steps, poses = read_steps(run), read_kitti(run / "poses_kitti.txt", complete=False)  # (K, 4, 4)
     truth_file = run / "truth_kitti.txt"
     truth = read_kitti(truth_file, complete=False) if truth_file.is_file() else None  # (K, 4, 4)
-    count = min(len(steps), len(poses))  # a run that was killed may have a pose more
+    count = min(len(steps), len(poses))  # a killed run may have one more pose
     if not count:
-        raise InputError(f"{run}: no poses to draw; the run ended before its first scan was done")
+        raise InputError(f"{run}: no poses to draw; the run ended before its first scan was processed")
     steps, poses = steps[:count], poses[:count]
     truth = truth[:count] if truth is not None and len(truth) >= count else None
     figure = plt.figure(figsize=(14, 7), layout="constrained")
@@ -68,7 +68,7 @@ def _draw_way(panel: Any, poses: np.ndarray, truth: np.ndarray | None, steps: li
             panel.scatter(poses[rows, 0, 3], poses[rows, 1, 3], color=color, marker=marker, s=45, zorder=3, label=label)
     length = float(np.linalg.norm(np.diff(poses[:, :3, 3], axis=0), axis=1).sum())
     panel.set(title=f"from above: {len(poses)} scans, {length:.1f} m", xlabel="x, m (frame of the first scan)", ylabel="y, m")
-    # At least two meters, so that the noise of a sensor that stands is not drawn as a journey.
+    # At least two meters, so that noise of a stationary sensor does not fill the plot.
     center = 0.5 * (poses[:, :2, 3].min(axis=0) + poses[:, :2, 3].max(axis=0))
     panel.update_datalim([center - 1.0, center + 1.0])
     panel.autoscale_view()
@@ -82,15 +82,15 @@ def _draw_errors(panel: Any, poses: np.ndarray, truth: np.ndarray, numbers: np.n
     panel.plot(numbers[1:], 100.0 * errors.translation, color=_ESTIMATE, lw=1.0, marker="." if len(poses) < 100 else None)
     mark = f"RMSE {100.0 * errors.rmse.translation:.1f} cm"
     panel.axhline(100.0 * errors.rmse.translation, color="k", lw=0.8, ls=":", label=mark)
-    panel.set(title="error of the motion from the scan before", xlabel="scan", ylabel="cm")
-    panel.set_ylim(0.0, 125.0 * max(float(errors.translation.max()), 1e-5))  # room for the legend
+    panel.set(title="relative pose error per step", xlabel="scan", ylabel="cm")
+    panel.set_ylim(0.0, 125.0 * max(float(errors.translation.max()), 1e-5))  # space for the legend
     panel.legend(loc="upper right")
 
 
 def _draw_fit(panel: Any, steps: list[dict[str, str]], numbers: np.ndarray) -> None:
     fits = np.array([float(row["fit"]) if row["fit"] else np.nan for row in steps])
     panel.plot(numbers, 100.0 * fits, color=_ESTIMATE, lw=1.0, marker="." if len(steps) < 100 else None)
-    panel.set(title="points that lie on surfaces seen before", xlabel="scan", ylabel="%", ylim=(0.0, 105.0))
+    panel.set(title="points on surfaces of the map", xlabel="scan", ylabel="%", ylim=(0.0, 105.0))
 
 
 def _draw_times(panel: Any, steps: list[dict[str, str]], numbers: np.ndarray) -> None:
@@ -103,7 +103,7 @@ def _draw_times(panel: Any, steps: list[dict[str, str]], numbers: np.ndarray) ->
         bottom = tops[:, i - 1] if i else np.zeros(len(steps))
         panel.stairs(tops[:, i], edges, baseline=bottom, fill=True, color=_STAGE_COLORS[i], label=STAGES[i])
     shown = max(_ROOM * float(np.percentile(total, 95)), 1.0)
-    if float(np.percentile(total, 95)) > 3.0 * float(np.median(total)):  # few scans, of which the first ones compile
+    if float(np.percentile(total, 95)) > 3.0 * float(np.median(total)):  # short run, compilation dominates the first scans
         shown = 2.0 * _ROOM * float(np.median(total))
     shown = min(shown, 1.15 * float(total.max()) + 1e-3)
     cut = total > shown

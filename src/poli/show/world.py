@@ -1,4 +1,4 @@
-"""Scans whose poses are known, as one world: their ellipsoids fused, and the way of the sensor through them."""
+"""Fuse the ellipsoids of scans with known poses into one world."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from poli.se3 import check_pose
 from poli.show.estimated import Estimates
 from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
 
-_LEAST = 64  # points of a scan that is worth fusing
-_FARTHEST = 120.0  # meters: returns beyond tell little, and a world of them is mostly air
-_EVERYTHING = 1e9  # meters: nothing is forgotten
-_FINEST = 0.05  # meters, of the world's cells
+_LEAST = 64  # minimum points of a scan to fuse
+_FARTHEST = 120.0  # meters: farther returns are sparse and would mostly add empty space
+_EVERYTHING = 1e9  # meters: keep all cells
+_FINEST = 0.05  # meters, smallest cell size
 
 
 @dataclass(frozen=True, eq=False)
 class Moment:
     """One scan of a series."""
 
-    number: int  # in the data
+    number: int  # index in the dataset
     stamp: int | None  # nanoseconds
     scan: Scan
-    field: Ellipsoids | None  # None where the scan has too few points
-    T_world_scan: np.ndarray | None  # (4, 4); None where it is not known
+    field: Ellipsoids | None  # None if the scan has too few points
+    T_world_scan: np.ndarray | None  # (4, 4); None if unknown
 
 
 def spread(count: int, most: int) -> np.ndarray:
-    """At most so many of the numbers below `count`, evenly spaced, with the first and the last."""
+    """At most `most` evenly spaced indices below `count`, including the first and the last."""
     return np.arange(count) if count <= most else np.unique(np.linspace(0, count - 1, most).round().astype(int))
 
 
 def moments(scans: Dataset, rows: np.ndarray, poses: np.ndarray | None, how: Estimates, first: int = 0) -> Iterator[Moment]:
-    """The scans `first + rows` of a dataset, each with its ellipsoids; `poses` (M, 4, 4) are of the scans from `first` on."""
+    """Yield the scans `first + rows` of a dataset with their ellipsoids; `poses` (M, 4, 4) start at scan `first`."""
     for row in rows.tolist():
         scan = _within_reach(scans[first + row])
         cloud = how.cloud(scan) if len(scan) >= _LEAST else scan
@@ -47,7 +47,7 @@ def moments(scans: Dataset, rows: np.ndarray, poses: np.ndarray | None, how: Est
 
 
 def fused_world(series: Iterator[Moment], how: Estimates) -> tuple[Ellipsoids, int]:
-    """One ellipsoid in each cell that a scan saw, in the world's frame; and from how many scans."""
+    """Return one ellipsoid per observed cell, in the world frame, and the number of fused scans."""
     world = EllipsoidMap(max(how.size, _FINEST), _EVERYTHING)
     fused = 0
     for moment in series:

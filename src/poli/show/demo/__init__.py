@@ -1,4 +1,4 @@
-"""What `poli demo` does: ellipsoids of a scan, a denser scan, a pose and a drive in a simulated town; judged and drawn."""
+"""The demo behind `poli demo`: ellipsoids, densification, registration and odometry in a simulated town."""
 
 from poli.show.demo.run import Summary, run_demo
 

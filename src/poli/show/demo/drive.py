@@ -1,4 +1,4 @@
-"""The fourth step: a short drive, simulated as it goes, and where odometry thinks that it led."""
+"""The fourth step: odometry on a short simulated drive."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SCANS = 40
 
 @dataclass(frozen=True)
 class DriveErrors:
-    drift: float  # share of the path: how far the last position is off
-    end: float  # meters: the same
-    step_translation: float  # meters, RMSE of the motion from scan to scan
+    drift: float  # error of the last position as a share of the path
+    end: float  # error of the last position, in meters
+    step_translation: float  # meters, RMSE per step
     step_rotation: float  # degrees
-    seconds: float  # median of a scan
+    seconds: float  # median per scan
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class DriveFigures:
 
 @dataclass(frozen=True, eq=False)
 class Driven:
-    """In the frame of the first scan."""
+    """Poses in the frame of the first scan."""
 
     stamps: tuple[int, ...]  # nanoseconds
     truth: np.ndarray  # (M, 4, 4)
@@ -51,7 +51,7 @@ class Driven:
 
 
 def compare_drive(world: World, count: int = SCANS, step: Callable[[str], None] = lambda _: None) -> tuple[DriveFigures, Driven]:
-    """`step` is told what has been done after each scan, three times for each: it is simulated, and aligned by both."""
+    """Compare odometry with POLI and PCA. Calls `step` with a message three times per scan: simulated, and aligned by both."""
     drive = Drive(world, SENSOR, Ride(start=START), count)
     scans = []
     for scan in drive:

@@ -1,4 +1,4 @@
-"""The third step: the pose between two scans of the place, without a first guess."""
+"""The third step: registration of two scans without an initial guess."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from poli.tasks import register
 from poli.tasks.densify import DensifyConfig
 from poli.tasks.scan_registration import ScanPreset
 
-TURN = 140.0  # degrees about the vertical: the other scan's heading is not known
+TURN = 140.0  # degrees about the vertical: the other scan's heading is unknown
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class PairErrors:
     rotation: float  # degrees
     translation: float  # meters
     certified: bool
-    overlap: float  # share of the source that lies on the target
+    overlap: float  # share of the source on the target's surfaces
     inliers: int
     seconds: float
 
@@ -32,14 +32,14 @@ class PairFigures:
     apart: float  # meters
     turned: float  # degrees
     poli: PairErrors
-    pca: PairErrors  # the same search with PCA's normals, without samples
+    pca: PairErrors  # the same with PCA normals, without samples
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
     source: Scan  # turned
     target: Scan
-    T_target_source: np.ndarray  # (4, 4), found
+    T_target_source: np.ndarray  # (4, 4), estimated
 
 
 def compare_pair(scan: Scan, other: Scan, T_scan_other: np.ndarray) -> tuple[PairFigures, Pair]:  # (4, 4)

@@ -1,4 +1,4 @@
-"""The demo from its first step to its last: figures, pictures, and a folder of files."""
+"""Run the whole demo and write its files."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Summary:
     density: DensityFigures
     pair: PairFigures
     drive: DriveFigures
-    seconds: float  # of everything, compiling included
-    files: tuple[str, ...]  # in the folder, in the order they were written
+    seconds: float  # total, including compilation
+    files: tuple[str, ...]  # in the folder, in the order of writing
 
     def as_json(self) -> dict[str, Any]:
         about = {"poli": __version__, "place": PLACE, "seed": SEED, "sensor": SENSOR_NAME}
@@ -48,16 +48,16 @@ def run_demo(
     page_is_ready: Callable[[Path], None] = lambda _: None,
     scans: int = SCANS,
 ) -> Summary:
-    """Do it all and write it to `out`, every file whole or not at all; those of an earlier run are replaced.
+    """Run the demo and write its files to `out`, each atomically; files of an earlier run are replaced.
 
-    `tell` is called with what is being done, and the share of the work that lies behind, by the clock of a first run;
-    `page_is_ready` once, early: there is something to look at meanwhile.
+    `tell` is called with the current step and the share of the work done, measured by the time of a first run; `page_is_ready`
+    is called once, as soon as the page can be opened.
     """
     begin = time.perf_counter()
     files = _Files(out)
     embedded = embedded_scans()
     given = embedded.given
-    write(given, files.new("scan.ply"))  # first of all, so that a folder that cannot be written to is found out at once
+    write(given, files.new("scan.ply"))  # first, to fail early if the folder is not writable
 
     tell("ellipsoids by POLI and by PCA", 0.02)
     normals, fields = compare_normals(embedded.scan)
@@ -68,7 +68,7 @@ def run_demo(
     write_demo_page(page, fields, normals)
     page_is_ready(page)
 
-    tell("the town, to measure against", 0.12)
+    tell("the town, as ground truth", 0.12)
     world = town_world()
     tell("a denser scan", 0.25)
     density, dense = compare_density(given, embedded.T_world_scan, world)
@@ -102,7 +102,7 @@ def run_demo(
 
 
 class _Files:
-    """The folder, made if needed, and the names of what is written to it."""
+    """The output folder, created if needed, and the names of the files written to it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -110,8 +110,8 @@ class _Files:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            why = "it is no folder" if folder.exists() else error.strerror or error
-            raise FormatError(f"{folder}: cannot be made: {why}; give another folder") from None
+            why = "it is not a folder" if folder.exists() else error.strerror or error
+            raise FormatError(f"{folder}: cannot be created: {why}; give another folder") from None
 
     def new(self, name: str) -> Path:
         self.names.append(name)

@@ -1,4 +1,4 @@
-"""The first two steps: ellipsoids and a denser scan, compared with the true surfaces of the town."""
+"""The first two steps: ellipsoids and densification, compared with the true surfaces of the town."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from poli.voxels import voxel_downsample
 
 Result = TypeVar("Result")
 VOXEL = 0.5  # meters
-NEIGHBORS = (8, 12, 16, 24, 32)  # of PCA, which is given the best of them
+NEIGHBORS = (8, 12, 16, 24, 32)  # candidate k of PCA; the best one is reported
 _CLOSE = 10.0  # degrees
 
 
 def timed_again(work: Callable[[], Result]) -> tuple[Result, float]:
-    """The result and the seconds of the second of two calls: the first may wait for a compiler."""
+    """Return the result and the seconds of the second of two calls; the first may include compilation."""
     work()
     begin = time.perf_counter()
     result = work()
@@ -33,22 +33,22 @@ def timed_again(work: Callable[[], Result]) -> tuple[Result, float]:
 
 @dataclass(frozen=True)
 class NormalErrors:
-    """Without regard to sign."""
+    """Errors of normals, ignoring their sign."""
 
     median: float  # degrees
     within_10: float  # share
     rmse: float  # degrees
-    seconds: float  # of estimating
+    seconds: float  # for estimation
 
 
 @dataclass(frozen=True)
 class NormalFigures:
     voxel: float  # meters
-    points: int  # one a voxel
-    judged: int  # of them have a true normal: leaves and returns between two surfaces have none
+    points: int  # one per voxel
+    judged: int  # points with a true normal: leaves and returns between two surfaces have none
     poli: NormalErrors
-    pca: NormalErrors  # each figure with the k that is best for it on this very scan; the time is that of `pca_k`
-    pca_k: int  # of the lowest median error; this field is drawn
+    pca: NormalErrors  # each value with its best k on this scan; the time is that of `pca_k`
+    pca_k: int  # k with the lowest median error; this field is drawn
 
     @property
     def lower(self) -> float:
@@ -58,15 +58,15 @@ class NormalFigures:
 
 @dataclass(frozen=True, eq=False)
 class Fields:
-    cloud: Scan  # (N, 3), one point a voxel
+    cloud: Scan  # (N, 3), one point per voxel
     poli: Ellipsoids
     pca: Ellipsoids
-    truth: np.ndarray  # (N, 3) true normals, NaN where there is none
+    truth: np.ndarray  # (N, 3) true normals, NaN if there is none
 
     @property
     def pca_scale(self) -> float:
-        """PCA's ellipsoids are as wide as the neighborhood that they come from; drawn at this share of them, they have about the
-        size of POLI's, and directions can be compared."""
+        """Factor on PCA's ellipsoids, which are as wide as their neighborhoods, that draws them at about the size of POLI's for
+        comparing directions."""
         poli, rival = (float(np.median(np.sqrt(field.scales[:, 1] * field.scales[:, 2]))) for field in (self.poli, self.pca))
         return round(poli / rival, 2)
 
@@ -103,9 +103,9 @@ class DensityFigures:
 
     returns: int
     samples: int
-    returns_median: float  # what the sensor's own noise leaves
+    returns_median: float  # due to sensor noise
     samples_median: float
-    samples_90: float  # nine of ten samples are nearer than this
+    samples_90: float  # 90th percentile of the samples
     seconds: float
 
     @property
@@ -114,7 +114,7 @@ class DensityFigures:
 
 
 def compare_density(scan: Scan, T_world_scan: np.ndarray, world: World) -> tuple[DensityFigures, Scan]:  # (4, 4)
-    """`densify` with its defaults. The returns come first in the denser scan, then the samples."""
+    """Run `densify` with its defaults. The denser scan has the returns first, then the samples."""
     dense, seconds = timed_again(lambda: densify(scan))
     off = world.distance(dense.points @ T_world_scan[:3, :3].T + T_world_scan[:3, 3])
     own, new = off[: len(scan)], off[len(scan) :]

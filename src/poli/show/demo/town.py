@@ -1,8 +1,8 @@
-"""Where the demo takes place: a town that no model was trained on, and two scans of it that come with the package.
+"""The world of the demo: a town not used for training, and two scans of it that are shipped with the package.
 
-A scan is kept as the sensor sends it: a table with a row for each firing and a column for each beam, distances in steps of 2 mm
-(0: nothing came back) and intensities of one byte. The directions of the beams make points of it. The truth of the first scan is
-kept beside it. `python -m poli.show.demo.town` makes the file again.
+A scan is stored as the sensor sends it: a table with a row per firing and a column per beam, distances in steps of 2 mm
+(0: no return) and intensities of one byte. Points follow from the beam directions. The ground truth of the first scan is
+stored as well. `python -m poli.show.demo.town` regenerates the file.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from poli.files.npz import read_npz_arrays
 from poli.scan import Scan
 from poli.se3 import inverse
 
-PLACE, SEED = "town", 2_000_003  # worlds from two million on are kept for evaluation
+PLACE, SEED = "town", 2_000_003  # seeds from two million on are reserved for evaluation
 SENSOR_NAME = "vlp16"
 SENSOR = SENSORS[SENSOR_NAME]
-SPOTS = 180.0, 190.0  # meters along the route: where the two scans of the package were taken
-START = 177.0  # meters along the route: where the drive begins; it then turns left around a corner
+SPOTS = 180.0, 190.0  # meters along the route, positions of the two shipped scans
+START = 177.0  # meters along the route, start of the drive; it then turns left around a corner
 FILE = "town.npz"
 STEP = 0.002  # meters
-_UNIT = 32767  # of a normal's coordinate: 16 bits keep it to a hundredth of a degree
+_UNIT = 32767  # quantization of normals: 16 bits are accurate to a hundredth of a degree
 
 
 def town_world() -> World:
@@ -36,7 +36,7 @@ def town_world() -> World:
 
 
 def spot_poses(world: World) -> np.ndarray:  # (2, 4, 4) T_world_sensor
-    """Of the two scans: level with the road, at the height of a car's roof."""
+    """Poses of the two scans: level with the road, at the height of a car's roof."""
     ride = Ride()
     return Trajectory(world.place.route, ride).poses(np.array(SPOTS) / ride.speed)
 
@@ -46,8 +46,8 @@ def spot_poses(world: World) -> np.ndarray:  # (2, 4, 4) T_world_sensor
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedScans:
-    """`scan` and, from some meters further on, `other`. Both have fields `ring`, `time` and `intensity`, and `scan` has the truth
-    that `true_normals` asks for: `normal`, `label` and `mixed`."""
+    """`scan` and, from a few meters further on, `other`. Both have fields `ring`, `time` and `intensity`; `scan` also has the
+    ground truth that `true_normals` needs: `normal`, `label` and `mixed`."""
 
     scan: Scan
     other: Scan
@@ -60,7 +60,7 @@ class EmbeddedScans:
 
     @property
     def given(self) -> Scan:
-        """The scan without the truth."""
+        """The scan without ground truth."""
         return self.scan.keep("ring", "time", "intensity")
 
 
@@ -119,11 +119,11 @@ def _read(distances: np.ndarray, intensities: np.ndarray, sensor: Sensor) -> Sca
     return Scan(points.astype(np.float32), fields)
 
 
-# --- how it is made
+# --- simulation
 
 
 def simulated_scans() -> EmbeddedScans:
-    """From a sensor that stands still, with no car in motion: all that it sees is in the world's surfaces."""
+    """Scans from a stationary sensor without moving cars: all returns are on the world's surfaces."""
     world = town_world()
     poses = spot_poses(world)
     scan, other = (simulate_scan(world, SENSOR, T, seed) for seed, T in enumerate(poses))

@@ -1,7 +1,7 @@
-// --- One camera for all panels: it turns about z around a pivot.
+// --- One camera for all panels. It orbits a pivot, with z up.
 
 const STEEPEST = (89 / 180) * Math.PI;
-const TURN = 0.006;  // radians a pixel
+const TURN = 0.006;  // radians per pixel
 
 class Camera {
   constructor(start, box) {
@@ -28,7 +28,7 @@ class Camera {
     this.pitch = clamp(this.pitch + TURN * dy, -STEEPEST, STEEPEST);
   }
 
-  // What is under the pointer stays there, at the pivot's distance.
+  // At the pivot's distance, the point under the pointer stays under it.
   move(dx, dy, panelWidth, panelHeight) {
     const { right, up } = this.axes, across = (2 * this.distance) / (this.focal(panelWidth / panelHeight)[1] * panelHeight);
     this.target = add(this.target, add(times(-dx * across, right), times(dy * across, up)));
@@ -38,7 +38,7 @@ class Camera {
     this.distance = clamp(this.distance * factor, 1e-4 * this.box.radius, 20 * this.box.radius);
   }
 
-  // A panel shows at least what the camera is made for: its height where the panel is wider than the camera, else its width.
+  // A panel shows at least the camera's field of view: its height if the panel is wider than the camera, otherwise its width.
   focal(aspect) {
     const upright = Math.tan(this.start.fieldOfView / 2), across = upright * this.start.aspect;
     return aspect >= this.start.aspect ? [1 / (upright * aspect), 1 / upright] : [1 / across, aspect / across];
@@ -46,7 +46,7 @@ class Camera {
 
   get view() {
     const { right, up, back } = this.axes, eye = add(this.target, times(this.distance, back));
-    const light = [0.35, -0.25, 0.9];  // mostly from above, and a little from where one stands
+    const light = [0.35, -0.25, 0.9];  // mostly from above, partly from the viewer
     const seen = [dot(right, light) - 0.25, dot(up, light) + 0.15, dot(back, light) + 0.75];
     return {
       eye,
@@ -59,7 +59,7 @@ class Camera {
   }
 }
 
-// Mouse, pen and fingers. `changed` is called after every motion; `panelSize` tells how large a panel is.
+// Mouse, pen and touch input. `changed` is called after every motion; `panelSize` returns the size of a panel.
 function followPointers(element, camera, panelSize, changed, reset) {
   const down = new Map();
   const middle = () => {
@@ -98,7 +98,7 @@ function followPointers(element, camera, panelSize, changed, reset) {
   element.addEventListener("dblclick", reset);
   element.addEventListener("wheel", (event) => {
     event.preventDefault();
-    const lines = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;  // pixels a line, a page
+    const lines = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;  // pixels per line, per page
     camera.zoom(Math.exp(clamp(event.deltaY * lines, -300, 300) * 0.0014));
     changed();
   }, { passive: false });

@@ -1,9 +1,9 @@
-// --- Colors. All are made in OKLab, where equal distances look equal, and stay between dark and bright, so that they are seen on
-// both backgrounds.
+// --- Colors. All are defined in OKLab, where equal distances look equal, with medium lightness, to be visible on both
+// backgrounds.
 
-// A normal (x, y, z) is the lightness middle + span z, and the color of that lightness which lies from gray where (x, y) lies from
-// the middle, turned so that walls along the axes are orange, green, blue and pink: what points up is pale gray, what points down
-// is dark gray, and a wall has the hue of its direction. There is no seam, and equal angles look equally different.
+// A normal (x, y, z) maps to the lightness middle + span z, and to the chroma offset (x, y) from gray, rotated so that walls along
+// the axes are orange, green, blue and pink. Up is pale gray, down is dark gray, and the hue of a wall is its direction. There is
+// no seam, and equal angles look equally different.
 const NORMAL = { middle: 0.69, span: 0.085, chroma: 0.115, turn: (55 / 180) * Math.PI };
 const HUE = [NORMAL.chroma * Math.cos(NORMAL.turn), NORMAL.chroma * Math.sin(NORMAL.turn)];
 
@@ -15,7 +15,7 @@ const SCALES = {
 };
 const SCALE_STEPS = 256;
 
-// Tracks, apart from each other for the color-blind as well (Okabe and Ito).
+// Tracks: colorblind-safe palette (Okabe and Ito).
 const TRACKS = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7"];
 
 const THEMES = {
@@ -54,7 +54,7 @@ function rgbOfOklab([lightness, a, b]) {
 
 const rgbOfNormal = ([x, y, z]) => rgbOfOklab([NORMAL.middle + NORMAL.span * z, HUE[0] * x - HUE[1] * y, HUE[1] * x + HUE[0] * y]);
 
-// The color of a scale at a share between 0 and 1.
+// The color of a scale at a value between 0 and 1.
 function rgbOfScale(name, share) {
   const stops = SCALES[name].map((hex) => oklabOfRgb(rgbOfHex(hex)));
   const at = clamp(share, 0, 1) * (stops.length - 1);

@@ -1,4 +1,4 @@
-// --- What stands around the pictures: names, counts, the dock, the legend.
+// --- Text and controls around the panels: names, counts, the dock, the legend.
 
 const COLORS = [
   ["normal", "Normal"], ["planarity", "Planarity"], ["uncertainty", "Uncertainty"], ["height", "Height"], ["own", "As given"],
@@ -24,7 +24,7 @@ function length(meters) {
   return size >= 1e-4 ? `${+(1000 * meters).toPrecision(2)} mm` : `${+(1e6 * meters).toPrecision(2)} µm`;
 }
 
-// A frame for each panel: what it is called, what it holds, and what of that is not drawn.
+// A frame for each panel: its name, its counts, and how many items are not drawn.
 function makeFrames(scene, choose) {
   return scene.panels.map((panel, i) => {
     const frame = make("div", "frame", "", find("frames")), head = make("div", "head", "", frame);
@@ -48,8 +48,8 @@ function makeFrames(scene, choose) {
     if (scene.panels.length > 1) {
       const button = make("button", "alone", "", frame);
       button.type = "button";
-      button.title = `This panel alone, or all (${i + 1})`;
-      button.setAttribute("aria-label", `${panel.name} alone, or all`);
+      button.title = `Show only this panel, or all (${i + 1})`;
+      button.setAttribute("aria-label", `Show only ${panel.name}, or all`);
       button.innerHTML = '<svg viewBox="0 0 16 16" aria-hidden="true"><path d="M9.5 2.5h4v4M6.5 13.5h-4v-4M13.2 2.8 9.6 6.4M2.8 13.2l3.6-3.6"/></svg>';
       button.addEventListener("click", () => choose(i));
     }
@@ -57,7 +57,7 @@ function makeFrames(scene, choose) {
   });
 }
 
-// Each panel's counts, and the sigma that its own ellipsoids are drawn at.
+// Each panel's counts, and the sigma of its ellipsoids.
 function tellCounts(scene, frames, sigma) {
   scene.panels.forEach((panel, i) => {
     const parts = [];
@@ -88,7 +88,7 @@ const WHAT_SCALES_TELL = {
   planarity: "planarity", uncertainty: "thickness (1 σ along the normal)", height: "height (z)",
 };
 
-// The ball of normals turns with the camera; scales are bars with what they tell and their ends.
+// The ball of normals rotates with the camera; scales are bars with a title and their limits.
 function drawLegend(element, color, axes, scene) {
   if (element.dataset.color !== color) {
     element.dataset.color = color;
@@ -113,13 +113,13 @@ function drawLegend(element, color, axes, scene) {
       if (color === "uncertainty") make("span", "", texts[2], ends);
       make("span", "", (color === "planarity" ? `${texts[2]} ` : "") + texts[3], ends);
     } else {
-      make("span", "words", "colors that came with the data", element);
+      make("span", "words", "colors from the data", element);
     }
   }
   if (color === "normal") drawBall(element.querySelector("canvas"), axes);
 }
 
-const BALL = 26;  // pixels of the page
+const BALL = 26;  // CSS pixels
 
 function drawBall(canvas, { right, up, back }) {
   const context = canvas.getContext("2d"), side = canvas.width, radius = side / 2 - 1, image = context.createImageData(side, side);
@@ -136,7 +136,7 @@ function drawBall(canvas, { right, up, back }) {
   context.putImageData(image, 0, 0);
 }
 
-// A length that is round in meters and some 90 pixels long, at the pivot's distance.
+// A round length in meters that is about 90 pixels long, at the pivot's distance.
 function scaleBar(metersPerPixel) {
   const wanted = 90 * metersPerPixel, power = 10 ** Math.floor(Math.log10(wanted));
   const round = power * [1, 2, 5, 10].reduce((best, step) => (step * power <= wanted * 1.01 ? step : best), 1);
@@ -145,5 +145,5 @@ function scaleBar(metersPerPixel) {
 
 function describePrecision(scene) {
   find("precision").textContent = `To keep this file small, positions are rounded to ${length(scene.rounding)}, sizes to 0.05 %, and normals to
-    half a degree for their colors. Everything is inside this file; it asks for nothing from the network.`;
+    half a degree for their colors. The file is self-contained and makes no network requests.`;
 }

@@ -1,8 +1,8 @@
-// --- Drawing: all panels on one canvas. The scene goes to a texture, is finished, and added to a mean of several pictures whose
-// pixels are shifted by parts of a pixel; that mean is shown.
+// --- Drawing: all panels on one canvas. The scene is rendered to a texture, post-processed, and accumulated into the mean of
+// several pictures with subpixel shifts, which is shown.
 
-const SAMPLES = 12;  // pictures that a still view is the mean of
-const TRACK_WIDTH = 3;  // pixels of the page
+const SAMPLES = 12;  // pictures averaged for a still view
+const TRACK_WIDTH = 3;  // CSS pixels
 
 class Renderer extends Gpu {
   constructor(canvas, scene) {
@@ -10,7 +10,7 @@ class Renderer extends Gpu {
     const gl = this.gl;
     this.scene = scene;
     this.fine = Boolean(gl.getExtension("EXT_color_buffer_float") || gl.getExtension("EXT_color_buffer_half_float"));
-    this.samples = this.fine ? SAMPLES : 4;  // the mean of many pictures needs more than eight bits
+    this.samples = this.fine ? SAMPLES : 4;  // averaging many pictures needs more than eight bits
     this.programs = {
       ellipsoid: this.program(ELLIPSOID_VERTEX, ELLIPSOID_FRAGMENT),
       point: this.program(POINT_VERTEX, POINT_FRAGMENT),
@@ -19,7 +19,7 @@ class Renderer extends Gpu {
       finish: this.program(RECTANGLE_VERTEX, FINISH_FRAGMENT),
       copy: this.program(RECTANGLE_VERTEX, COPY_FRAGMENT),
     };
-    this.nothing = gl.createVertexArray();  // a rectangle over the whole panel needs no numbers
+    this.nothing = gl.createVertexArray();  // a rectangle over the whole panel needs no attributes
     this.scales = this.scaleTexture();
     this.panels = scene.panels.map((panel) => this.upload(panel));
     this.targets = null;
@@ -33,8 +33,8 @@ class Renderer extends Gpu {
     };
   }
 
-  // Rectangles are four vertices each, with the same numbers, and not instances of one: drivers that draw on a CPU take
-  // twenty microseconds for an instance, however small.
+  // Each rectangle has four vertices with the same attributes instead of being an instance: software drivers take twenty
+  // microseconds per instance, regardless of its size.
   uploadCloud(cloud) {
     const gl = this.gl;
     const parts = [{ name: "place", data: cloud.place.bytes, size: 3, type: cloud.place.float ? gl.FLOAT : gl.UNSIGNED_SHORT }];
@@ -44,7 +44,7 @@ class Renderer extends Gpu {
     if (cloud.color) parts.push({ name: "color", data: cloud.color, size: 4, type: gl.UNSIGNED_BYTE, unit: true });
     const copies = cloud.turn ? 4 : 1;
     for (const part of parts) {
-      const width = part.data.length / cloud.count;  // bytes a row
+      const width = part.data.length / cloud.count;  // bytes per row
       part.buffer = this.buffer(copies === 1 ? part.data : repeatRows(part.data, width, copies));
       part.stride = width * copies;
     }
@@ -162,7 +162,7 @@ class Renderer extends Gpu {
       gl.bindVertexArray(made.ellipsoids.asEllipsoids);
       gl.drawElements(gl.TRIANGLES, 6 * made.ellipsoids.count, gl.UNSIGNED_INT, 0);
     }
-    const cloud = made.points || made.ellipsoids;  // a panel without points of its own shows the means
+    const cloud = made.points || made.ellipsoids;  // a panel without points shows the means
     if (state.points && cloud) {
       const uYield = state.ellipsoids && sigma > 0 ? 1.005 : 1;
       this.use("point", { ...common, ...place(cloud), uYield, uPoint: state.size * state.pixelRatio * ratio });
@@ -172,8 +172,8 @@ class Renderer extends Gpu {
     if (state.tracks) made.tracks.forEach((track, i) => this.drawTrack(track, i, common, state, ratio));
   }
 
-  // Faint where it is hidden, full where it is seen. Each is wider than those before it and lies behind them, so that tracks that
-  // run together are all seen.
+  // Faint if hidden, opaque if visible. Each track is wider than the previous ones and behind them, so that overlapping tracks
+  // are all visible.
   drawTrack(track, number, common, state, ratio) {
     const gl = this.gl, width = TRACK_WIDTH * (1 + number) * state.pixelRatio * ratio;
     gl.bindVertexArray(track.arrays);

@@ -1,9 +1,9 @@
-// --- What runs on the graphics card for points, tracks, and whole pictures.
+// --- Shaders of points, tracks, and full-screen passes.
 
 const POINT_VERTEX = COMMON + COLORING + `
 uniform float uPoint;    // pixels, at the distance uPivot
 uniform float uPivot;
-uniform float uYield;    // how much farther than they are: points do not show through ellipsoids around them
+uniform float uYield;    // depth offset away from the eye: points do not show through their ellipsoids
 flat out vec3 vColor;
 void main() {
   vec3 world = uStart + uStep * place;
@@ -28,9 +28,9 @@ void main() {
 `;
 
 const TRACK_VERTEX = COMMON + `
-uniform vec2 uPixels;    // of the panel
+uniform vec2 uPixels;    // size of the panel
 uniform float uWidth;    // pixels
-uniform float uNearer;   // than it is, so that it lies on the ground, not in it
+uniform float uNearer;   // depth offset toward the eye: tracks lie on the ground, not in it
 in vec3 from;
 in vec3 to;
 out vec2 vAt;
@@ -85,7 +85,7 @@ out vec4 result;
 void main() { result = vec4(mix(uBottom, uTop, vAt.y), 1.0); }
 `;
 
-// Darkens what lies behind its neighbors on the screen (eye-dome lighting): edges and gaps of a cloud become readable.
+// Eye-dome lighting: darkens pixels behind their neighbors on the screen, which brings out edges and gaps of a cloud.
 const FINISH_FRAGMENT = `#version 300 es
 precision highp float;
 uniform sampler2D uColor;

@@ -1,6 +1,6 @@
-// --- WebGL2 in a few words: programs, arrays of numbers, textures.
+// --- Thin wrappers around WebGL2: programs, arrays, textures.
 
-// The same places in every program, so that an array object serves any.
+// The same locations in every program, so that a vertex array works with any of them.
 const ATTRIBUTES = ["place", "turn", "size", "normal", "color", "from", "to"];
 
 class NoWebGL extends Error {}
@@ -32,7 +32,7 @@ class Gpu {
     return { program, uniforms };
   }
 
-  // Use a program with these values; those that it does not know are passed over.
+  // Use a program with these uniform values; unknown names are ignored.
   use(name, values) {
     const gl = this.gl, { program, uniforms } = this.programs[name];
     gl.useProgram(program);
@@ -45,7 +45,7 @@ class Gpu {
         case gl.FLOAT_VEC3: gl.uniform3fv(uniform.at, value); break;
         case gl.FLOAT_VEC4: gl.uniform4fv(uniform.at, value); break;
         case gl.FLOAT_MAT3: gl.uniformMatrix3fv(uniform.at, false, value); break;
-        default: gl.uniform1i(uniform.at, value);  // whole numbers and textures
+        default: gl.uniform1i(uniform.at, value);  // integers and textures
       }
     }
   }
@@ -57,7 +57,7 @@ class Gpu {
     return buffer;
   }
 
-  // `rectangles`: how many rectangles of two triangles the vertices make, four each.
+  // `rectangles`: the number of rectangles, each of four vertices and two triangles.
   arrays(parts, rectangles = 0) {
     const gl = this.gl, arrays = gl.createVertexArray();
     gl.bindVertexArray(arrays);
@@ -99,7 +99,7 @@ class Gpu {
   }
 }
 
-// Each row of `width` bytes `times` over.
+// Repeat each row of `width` bytes `times` times.
 function repeatRows(bytes, width, times) {
   const repeated = new Uint8Array(bytes.length * times);
   for (let row = 0, at = 0; row < bytes.length; row += width) {

@@ -1,8 +1,8 @@
-// --- Where the panels are: the grid that wastes least, be it places without a panel, or panels too wide or too narrow. grid.py has
-// the same numbers.
+// --- Layout of the panels: the grid that wastes the least on empty cells and on panels that are too wide or too narrow. Keep the
+// constants in sync with framing.py.
 
-const GAP = 8;  // pixels of the page
-const WIDEST = 2.2, NARROWEST = 0.75;  // width to height: what a panel has beyond is of no use to it
+const GAP = 8;  // CSS pixels
+const WIDEST = 2.2, NARROWEST = 0.75;  // width / height: a panel does not use space beyond these
 
 function gridOf(count, width, height) {
   let best = null;
@@ -15,7 +15,7 @@ function gridOf(count, width, height) {
   return best;
 }
 
-// Boxes { panel, x, y, width, height } in pixels of the page; only one of them if `only` is the number of a panel.
+// Boxes { panel, x, y, width, height } in CSS pixels; a single box if `only` is the index of a panel.
 function boxesOf(count, only, width, height) {
   if (only !== null) return [{ panel: only, x: 0, y: 0, width, height }];
   const { columns, w, h } = gridOf(count, width, height);

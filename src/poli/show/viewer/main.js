@@ -1,7 +1,7 @@
-// --- The page comes alive.
+// --- State, drawing loop and event handlers of the page.
 
 const PIXEL_RATIO_LIMIT = 2;
-const SLOW = 70, QUICK = 25;  // milliseconds between pictures while the view moves: coarser above, finer below
+const SLOW = 70, QUICK = 25;  // milliseconds per frame while the view moves: reduce the resolution above, raise it below
 const COARSEST = 0.5, COARSER = 0.25;
 const STILL = 160;  // milliseconds without motion, at least
 
@@ -48,7 +48,7 @@ function show(now) {
   if (!moving && sample < samples()) ask();
 }
 
-// Where pictures come slowly, fewer pixels are drawn while the view moves; a still view is always drawn in full.
+// On slow machines, the resolution is reduced while the view moves; a still view is always drawn at full resolution.
 function adapt(now) {
   const took = now - last;
   last = now;
@@ -83,7 +83,7 @@ function arrange() {
   changed();
 }
 
-// --- choosing; every change of the state goes through here, whoever asks for it
+// --- state; every change goes through `set`
 
 function set(part) {
   Object.assign(state, part);
@@ -137,7 +137,7 @@ const KEYS = {
 };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target instanceof HTMLInputElement && event.key.startsWith("Arrow")) return;  // arrows move the slider that has the focus
+  if (event.target instanceof HTMLInputElement && event.key.startsWith("Arrow")) return;  // arrow keys move the focused slider
   const panel = Number(event.key) - 1;
   if (KEYS[event.key]) KEYS[event.key]();
   else if (panel >= 0 && panel < scene.panels.length && scene.panels.length > 1) alone(panel);
@@ -145,7 +145,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-// --- beginning
+// --- start
 
 function trouble(...lines) {
   find("trouble").replaceChildren(...lines.map((line) => make("p", "", line)));
@@ -158,10 +158,10 @@ function begin() {
   } catch (error) {
     renderer = null;
     if (error instanceof NoWebGL) {
-      trouble("This browser does not offer WebGL2, with which this page draws.",
-        "Turn on hardware acceleration in its settings, or open this file in a recent Firefox, Chrome, Edge or Safari.");
+      trouble("This page needs WebGL2, which this browser does not offer.",
+        "Enable hardware acceleration in its settings, or open this file in a recent Firefox, Chrome, Edge or Safari.");
     } else {
-      trouble("The graphics driver refuses to draw this page.", String(error.message || error));
+      trouble("The graphics driver failed to draw this page.", String(error.message || error));
     }
     return;
   }
@@ -171,12 +171,12 @@ function begin() {
 
 canvas.addEventListener("webglcontextlost", (event) => {
   event.preventDefault();
-  trouble("The graphics card was taken away from this page; it is drawn again as soon as it is back.");
+  trouble("The page lost access to the GPU; it will be redrawn once access is restored.");
 });
 canvas.addEventListener("webglcontextrestored", begin);
 new ResizeObserver(arrange).observe(stage);
 
-// For tests and for the curious: what is shown, and how to change it.
+// For tests and scripts: the current state, and functions to change it.
 window.poliView = {
   get state() { return { ...state, panels: scene.panels.length, works: renderer !== null }; },
   get camera() { return { target: [...camera.target], yaw: camera.yaw, pitch: camera.pitch, distance: camera.distance }; },

@@ -1,4 +1,4 @@
-// --- The numbers of the page, as the graphics card takes them. page_data.py says what they are.
+// --- Decode the page's data for the GPU. page_data.py describes the format.
 
 function bytesOf(text) {
   const packed = atob(text);
@@ -42,7 +42,7 @@ function decodeScene(data) {
   return { ...data, panels, box: boxOf(panels) };
 }
 
-// The middle and the radius of a ball around everything: how far the camera has to see.
+// Center and radius of a ball around everything: how far the camera has to see.
 function boxOf(panels) {
   const low = [Infinity, Infinity, Infinity], high = [-Infinity, -Infinity, -Infinity];
   const grow = (value, axis) => {

@@ -1,8 +1,8 @@
-// --- What runs on the graphics card.
+// --- Shaders of ellipsoids.
 //
-// An ellipsoid is a rectangle around its outline, and every pixel of it finds where its ray meets the ellipsoid: round at any
-// distance, and four corners instead of a sphere's hundreds of triangles, which matters where a CPU does the drawing.
-// Depth is near / distance as a float: 1 at the nearest, 0 infinitely far, and fine everywhere.
+// An ellipsoid is drawn as a rectangle around its outline; each pixel intersects its ray with the ellipsoid. The outline is smooth
+// at any distance, and four corners replace hundreds of triangles, which matters for software rendering.
+// Depth is near / distance as a float: 1 at the near plane, 0 at infinity, with even precision.
 
 const MODES = { normal: 0, planarity: 1, uncertainty: 2, height: 3, own: 4 };
 
@@ -11,19 +11,19 @@ precision highp float;
 precision highp int;
 uniform mat3 uTurn;      // world to view: right, up, backwards
 uniform vec3 uEye;
-uniform vec2 uFocal;     // of normalized coordinates
+uniform vec2 uFocal;     // in normalized device coordinates
 uniform float uNear;
-uniform vec2 uJitter;    // less than a pixel: the mean of several such pictures has smooth edges
+uniform vec2 uJitter;    // subpixel shift: averaging several pictures antialiases edges
 uniform float uPixel;    // width of a pixel at a distance of one
 #define CORNER vec2(gl_VertexID & 1, (gl_VertexID >> 1) & 1) * 2.0 - 1.0
 `;
 
-// Colors of ellipsoids and points, by vertex.
+// Colors of ellipsoids and points, per vertex.
 const COLORING = `
 uniform vec3 uStart;     // a place is uStart + uStep * place
 uniform vec3 uStep;
 uniform int uMode;
-uniform int uKnows;      // bits: 1 normals, 2 sizes, 4 own colors
+uniform int uKnows;      // available attributes, bits: 1 normals, 2 sizes, 4 own colors
 uniform vec3 uPlain;
 uniform vec3 uUnknown;
 uniform vec2 uUncertainty;  // logarithms
@@ -71,15 +71,16 @@ vec3 colorHere(vec3 world) {
 }
 `;
 
-// Rays from the eye touch an ellipsoid along an ellipse. Where the ellipsoid is the unit sphere and the eye is D away, that is a circle
-// of radius sqrt(1 - 1/D^2) in the plane 1/D before the center; the rectangle drawn is the square around it. A pixel at (u, v) of
-// that square, w^2 = 1 - u^2 - v^2, sees the point ((u, v) radius, 1/D + w) / (1 + w/D) of the sphere. Exact, however near.
+// Rays from the eye touch an ellipsoid along an ellipse. In coordinates where the ellipsoid is the unit sphere and the eye is at
+// distance D, this is a circle of radius sqrt(1 - 1/D^2) in the plane 1/D in front of the center; the rectangle drawn is the square
+// around it. A pixel at (u, v) of that square, w^2 = 1 - u^2 - v^2, sees the point ((u, v) radius, 1/D + w) / (1 + w/D) of the
+// sphere. Exact at any distance.
 const ELLIPSOID_VERTEX = COMMON + COLORING + `
 uniform float uSigma;
 in vec4 turn;            // quaternion w, x, y, z
 flat out vec3 vColor;
-flat out vec3 vNormalX, vNormalY, vNormalZ;  // from a point of the sphere to the direction of the surface, in view
-flat out vec4 vDepth;    // distance of the center, and what a point of the sphere adds
+flat out vec3 vNormalX, vNormalY, vNormalZ;  // maps a point of the sphere to the surface normal in view coordinates
+flat out vec4 vDepth;    // distance of the center, and the contribution of a point of the sphere
 flat out vec2 vCircle;   // 1/D and the radius
 out vec2 vAt;
 
@@ -100,7 +101,7 @@ void main() {
   vec3 eye = (-c * R) / s;
   float D = length(eye);
   gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
-  if (D <= 1.0 || -c.z < uNear) return;  // around the eye, or behind it
+  if (D <= 1.0 || -c.z < uNear) return;  // contains the eye, or is behind it
   vec3 e3 = eye / D;
   float sign = e3.z < 0.0 ? -1.0 : 1.0, h = -1.0 / (sign + e3.z), k = e3.x * e3.y * h;
   vec3 e1 = vec3(1.0 + sign * e3.x * e3.x * h, sign * k, -sign * e3.x), e2 = vec3(k, sign + e3.y * e3.y * h, -e3.y);
@@ -120,7 +121,7 @@ void main() {
 `;
 
 const ELLIPSOID_FRAGMENT = COMMON + `
-uniform vec3 uLight;     // in view, towards the light
+uniform vec3 uLight;     // direction to the light, in view coordinates
 flat in vec3 vColor;
 flat in vec3 vNormalX, vNormalY, vNormalZ;
 flat in vec4 vDepth;
