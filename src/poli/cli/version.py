@@ -28,8 +28,8 @@ def print_version() -> None:
     if wrong or not angles:
         what = f"model {wrong[0]} estimates wrong normals on flat ground" if wrong else "its models are missing"
         raise PoliError(f"this installation does not work: {what}; reinstall poli")
-    told = (f"{name} (flat ground: normal error {angle:.2f} degrees)" for name, angle in angles.items())
-    say(f"models: {', '.join(told)}")
+    checked = (f"{name} (flat ground: normal error {angle:.2f} degrees)" for name, angle in angles.items())
+    say(f"models: {', '.join(checked)}")
 
 
 def _degrees_off(model: str) -> float:

@@ -13,7 +13,7 @@ from poli.threads import run_chunks
 
 SMALLEST_RADIUS = 1e-150  # in any unit: only groups of duplicates have less, and quotients by it stay finite
 # Lengths enter the network as logarithms, clipped to this: from 6 micrometers to 160 kilometers.
-TOLD = 12.0
+CONTEXT_LIMIT = 12.0
 
 
 def group_radii(centers, below, neighbors, k: int, step: int = 1) -> np.ndarray:  # (M, 3), (N, 3), (L, >= k) -> (M,)
@@ -67,7 +67,7 @@ def point_context(  # -> (N, log_scale + 8 sensor) float32
     of the range; and the height above the sensor, compressed by asinh. Unknown values are zero, which no known direction is."""
     context = np.zeros((len(radii), int(log_scale) + 8 * int(sensor)), np.float32)
     if log_scale:
-        context[:, 0] = np.clip(np.log(radii), -TOLD, TOLD)
+        context[:, 0] = np.clip(np.log(radii), -CONTEXT_LIMIT, CONTEXT_LIMIT)
     if sensor:
         known = (
             frames,
@@ -118,11 +118,11 @@ def _sensor_context(frames, rays, seen, up, upright, first, begin, end, context)
             length = max(np.sqrt(x * x + y * y + z * z), 1e-3)
             for a in range(3):
                 context[i, first + a] = -(frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z) / length
-            context[i, first + 6] = min(np.log(length) - 2.5, TOLD)
+            context[i, first + 6] = min(np.log(length) - 2.5, CONTEXT_LIMIT)
         if upright:
             for a in range(3):
                 context[i, first + 3 + a] = frames[i, 0, a] * up[0] + frames[i, 1, a] * up[1] + frames[i, 2, a] * up[2]
-            context[i, first + 7] = max(min(np.arcsinh(x * up[0] + y * up[1] + z * up[2]), TOLD), -TOLD)
+            context[i, first + 7] = max(min(np.arcsinh(x * up[0] + y * up[1] + z * up[2]), CONTEXT_LIMIT), -CONTEXT_LIMIT)
 
 
 @kernel

@@ -14,7 +14,7 @@ from poli.errors import FormatError
 from poli.estimation.density import FEWEST, Seen
 from poli.estimation.inference import load_model, model_card, shipped_file
 
-_TOLD = ("results", "data_license")  # in the .toml
+_KEYS = ("results", "data_license")  # in the .toml
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def facts_of(name: str) -> ModelInfo:
     """Return the facts about a shipped model."""
     card, model = model_card(name), load_model(name)
     content = shipped_file(name, ".safetensors").read_bytes()
-    told = _told(name)
+    values = _stated(name)
     scans = model.training.get("scans") or {}
     seen = Seen.by(model)
     return ModelInfo(
@@ -53,8 +53,8 @@ def facts_of(name: str) -> ModelInfo:
         spacing=seen.spacing,
         least_points=FEWEST,
         calibration=model.calibration,
-        results=told["results"],
-        data_license=told["data_license"],
+        results=values["results"],
+        data_license=values["data_license"],
         weights=sum(tensor.size for tensor in model.weights.values()),
         multiply_adds=round(model.architecture.multiply_adds()),
         bytes=len(content),
@@ -62,12 +62,12 @@ def facts_of(name: str) -> ModelInfo:
     )
 
 
-def _told(name: str) -> dict[str, str]:
+def _stated(name: str) -> dict[str, str]:
     path = shipped_file(name, ".toml")
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise FormatError(f"{path}: {error}") from None
-    if sorted(told) != sorted(_TOLD) or not all(isinstance(value, str) and value for value in told.values()):
-        raise FormatError(f"{path}: expected {' and '.join(_TOLD)} as nonempty strings, and nothing else")
-    return told
+    if sorted(values) != sorted(_KEYS) or not all(isinstance(value, str) and value for value in values.values()):
+        raise FormatError(f"{path}: expected {' and '.join(_KEYS)} as nonempty strings, and nothing else")
+    return values

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from poli.estimation.architecture import HORIZON, Architecture
-from poli.estimation.frames import TOLD, spacing_per_radius
+from poli.estimation.frames import CONTEXT_LIMIT, spacing_per_radius
 from poli.kdtree.neighborhoods import CANDIDATES
 from poli.learn.groups import GroupBatch
 from poli.learn.matrices3 import eigh3
@@ -104,12 +104,12 @@ def _context(  # (N, c)
     radii: torch.Tensor, frames: torch.Tensor, rays: torch.Tensor, up: torch.Tensor | None, architecture: Architecture
 ) -> torch.Tensor:
     """Return the additional inputs per point, as in `estimation.frames`."""
-    told = [radii.log()[:, None].clamp(-TOLD, TOLD)] if architecture.log_scale else []
+    parts = [radii.log()[:, None].clamp(-CONTEXT_LIMIT, CONTEXT_LIMIT)] if architecture.log_scale else []
     if up is not None:
         length = rays.square().sum(dim=1, keepdim=True).sqrt().clamp_min(1e-3)
-        told += [-(rays[:, None] @ frames)[:, 0] / length, up @ frames, (length.log() - 2.5).clamp_max(TOLD)]
-        told.append((rays @ up)[:, None].asinh().clamp(-TOLD, TOLD))
-    return torch.cat(told, dim=1) if told else radii.new_zeros(radii.shape[0], 0)
+        parts += [-(rays[:, None] @ frames)[:, 0] / length, up @ frames, (length.log() - 2.5).clamp_max(CONTEXT_LIMIT)]
+        parts.append((rays @ up)[:, None].asinh().clamp(-CONTEXT_LIMIT, CONTEXT_LIMIT))
+    return torch.cat(parts, dim=1) if parts else radii.new_zeros(radii.shape[0], 0)
 
 
 def _interpolation(

@@ -84,7 +84,7 @@ def register_by_normals(
     feature_radius: float | None = None,
     noise_bound: float | None = None,
     search: SearchConfig = DEFAULT_SEARCH,
-    telling: np.ndarray | None = None,  # (N,) bool: source points that distinguish places; all if not given
+    deciding: np.ndarray | None = None,  # (N,) bool: source points that distinguish places; all if not given
 ) -> Registration:
     """Find the pose T_target_source between two clouds of one object or place, for any rotation and translation.
 
@@ -141,8 +141,10 @@ def register_by_normals(
     result = gnc(P[rows], Q[found[rows]], noise, surfaces.information(T[:3, :3], rows, found[rows]))
     inliers = np.stack([rows, found[rows]], axis=1)[result.inliers]
     there, agrees = surfaces.covered(result.T_target_source, reach)
-    told = agrees if telling is None else agrees[telling]
-    return Registration(result.pose, inliers, matches, clique, exact, float(there.mean()), float(told.sum() / max(len(told), 1)))
+    decisive = agrees if deciding is None else agrees[deciding]
+    return Registration(
+        result.pose, inliers, matches, clique, exact, float(there.mean()), float(decisive.sum() / max(len(decisive), 1))
+    )
 
 
 def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarray:  # -> (K, 2)

@@ -75,7 +75,7 @@ def register_scans(
         feature_radius=chosen.feature_radius if feature_radius is None else feature_radius,
         noise_bound=chosen.noise_bound if noise_bound is None else noise_bound,
         search=chosen.search if search is None else search,
-        telling=np.abs(n_P[:, 2]) <= _STANDING,
+        deciding=np.abs(n_P[:, 2]) <= _STANDING,
     )  # fmt: skip
     if found.agreement < DOUBTFUL_AGREEMENT:
         warnings.warn(

@@ -107,8 +107,10 @@ def _check_names(names: list[str], count: int, header: str, path: Path) -> list[
             raise FormatError(f"{path}: {count} columns; x, y and z are required")
         return [*"xyz", "intensity"] if count == 4 else [*"xyz", *(f"column_{i}" for i in range(3, count))]
     if not {*"xyz"} <= {*names} or len({*names}) != len(names) or len(names) != count:
-        told = header or " ".join(names)
-        raise FormatError(f"{path}: the header {told[:80]!r} must name each of the {count} columns once, including x, y and z")
+        header_line = header or " ".join(names)
+        raise FormatError(
+            f"{path}: the header {header_line[:80]!r} must name each of the {count} columns once, including x, y and z"
+        )
     return names
 
 

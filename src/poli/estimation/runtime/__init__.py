@@ -99,12 +99,12 @@ def _of_places(
 def _encode_points(level: _Level, k, radius, context, architecture: Architecture, weights: Weights) -> _Features:
     place, edge, node = (_map(weights, f"down0.{name}") for name in ("place", "edge", "node"))
     width = len(place[1])
-    told = (
+    context_map = (
         _map(weights, "down0.context") if architecture.context else (np.empty((width, 0), np.float32), np.zeros(width, np.float32))
     )
     following = _following(architecture, weights, 0, going_up=False)
     features = _feature_arrays(len(level.points), architecture, 0, following, "down")
-    args = (level.points, level.near, k, level.frames, radius, context, _flat([place, told, edge, node]), following)
+    args = (level.points, level.near, k, level.frames, radius, context, _flat([place, context_map, edge, node]), following)
     _run(encode_points, args, len(level.points), features)
     return features
 

@@ -23,12 +23,12 @@ from poli.simd import larger
 def encode_points(points, near, k, frames, radius, context, weights, next_map, begin, end, scalars, vectors, mapped):
     """Encode level 0. Writes `scalars`, `vectors` and `mapped`, the scalars after `next_map`. `begin` and `end` count tiles."""
     place_weight, place_bias, context_weight, context_bias, edge_weight, edge_bias, node_weight, node_bias = weights
-    count, width, told = len(points), len(edge_bias), context.shape[1]
+    count, width, extra = len(points), len(edge_bias), context.shape[1]
     rows, who = np.empty(TILE, np.int32), np.empty((k, TILE), np.int32)
     at, frame = np.empty((3, TILE)), np.empty((9, TILE), np.float32)
     inverse, offsets, place = np.empty(TILE), np.empty((k, 3, TILE), np.float32), np.empty((k, 9, TILE), np.float32)
     first, second = np.empty((k, width, TILE), np.float32), np.empty((k, width, TILE), np.float32)
-    pooled = np.empty((2 * width + told, TILE), np.float32)
+    pooled = np.empty((2 * width + extra, TILE), np.float32)
     place_begin, edge_begin, node_begin = bias_tile(place_bias + context_bias), bias_tile(edge_bias), bias_tile(node_bias)
     heard, next_begin = bias_tile(place_bias), bias_tile(next_map[1])
     node, following = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
@@ -39,7 +39,7 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
         turn_offsets(offsets, frame, place)
         squares(place)
         own_features(context, rows, pooled, 2 * width)
-        if told:
+        if extra:
             linear(context_weight, pooled, 2 * width, place_begin, heard, False)
         linear(place_weight, place, 0, heard, first, True)
         linear(edge_weight, first, 0, edge_begin, second, False)

@@ -19,7 +19,7 @@ def size(moments, frames, lengths, most, scalars, context, weights, own_width, f
     If `own_width`, the inputs of the map are all features of a point, else its scalars alone. Variances are at most `most` and at
     least FLATTEST times the largest."""
     hidden_weight, hidden_bias, out_weight, out_bias = weights
-    count, known, told = len(moments), scalars.shape[1], context.shape[1]
+    count, known, extra = len(moments), scalars.shape[1], context.shape[1]
     inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
     stretch = np.empty((3, TILE), np.float32)
     matrix, axes = np.empty((6, TILE), np.float32), np.empty((9, TILE), np.float32)
@@ -40,7 +40,7 @@ def size(moments, frames, lengths, most, scalars, context, weights, own_width, f
         if own_width:
             own_features(context, rows, inputs, known)
             for a in range(3):
-                row, variance = inputs[known + told + a], matrix[a]
+                row, variance = inputs[known + extra + a], matrix[a]
                 for p in range(TILE):
                     row[p] = variance[p] * np.float32(1.0)
                 logarithm(row)

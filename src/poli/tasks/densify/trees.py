@@ -90,8 +90,8 @@ def plan_tree(source: Path, out: Path, dataset: str = "auto", sensor: str | None
         raise FormatError(f"{out}: is a file, but the output of a folder is a folder; give another name")
     is_scan, scratch = _rule(kind, source, sensor), workspace_of(out) / TEMPORARY
     wanted = Chosen(kind, source, sequences)
-    told = {"sensor": sensor and sensor.lower(), "sequences": list(wanted.names)}
-    tree = Tree([], [], [], {name: value for name, value in told.items() if value})
+    choice = {"sensor": sensor and sensor.lower(), "sequences": list(wanted.names)}
+    tree = Tree([], [], [], {name: value for name, value in choice.items() if value})
     for path in _files(source):
         relative = path.relative_to(source)
         if not wanted.holds(relative):

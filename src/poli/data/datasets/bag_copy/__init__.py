@@ -79,9 +79,9 @@ def _decompressed(item: Item) -> Item:
 
 def _read_metadata(path: Path) -> tuple[list[str], str]:
     """Return the file names and the compression mode: "file", "message" or "" for none."""
-    told = shallow_yaml(typ="safe").load(path.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
-    mode = str(told.get("compression_mode") or "").lower()
-    return [PurePath(name).name for name in told["relative_file_paths"]], "" if mode == "none" else mode
+    information = shallow_yaml(typ="safe").load(path.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
+    mode = str(information.get("compression_mode") or "").lower()
+    return [PurePath(name).name for name in information["relative_file_paths"]], "" if mode == "none" else mode
 
 
 def _write_bytes(path: Path, raw: bytes) -> None:
