@@ -58,7 +58,7 @@ docs: $(VENV)/.docs  ## build the documentation site into site/; dead links and 
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove the environment and all generated files
-	rm -rf $(VENV) demo_output runs results site build dist src/poli/native/compiled .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) demo_output example_output fuzz_failures site build dist src/poli/native/compiled .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:

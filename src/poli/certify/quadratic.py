@@ -166,7 +166,8 @@ def _assemble(sums):
 
 @kernel
 def eliminate_translation(Q, values, vectors):  # (13, 13), (3,), (3, 3) -> (10, 10), (3, 10)
-    """Return the Schur complement M = min over t, and the map y -> t that attains it, from the eigensystem of the t block."""
+    """Return M, the cost minimized over the translation t as a form in y = [1; vec R] (the Schur complement of Q), and the map
+    y -> t that attains it. `values` and `vectors` are the eigensystem of the block of t."""
     coordinates = transposed_matmul(vectors, Q[10:, :10].copy())
     for i in range(3):
         coordinates[i] /= -values[i]

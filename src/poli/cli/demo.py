@@ -14,8 +14,8 @@ def demo(
     """Run the whole demo on a simulated town: ellipsoids, densification, registration, and forty scans of odometry.
 
     Compares the results with the ground truth and with PCA, and writes an HTML page,
-    pictures, point clouds, poses and a summary. The first run on a machine
-    compiles kernels and takes about a minute; later runs take a quarter of that.
+    pictures, point clouds, poses and a summary. Takes about 15
+    seconds, or a minute if the kernels were not compiled at installation.
 
     Examples:
     poli demo

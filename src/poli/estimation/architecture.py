@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from poli.errors import InputError
-from poli.kdtree.neighborhoods import CANDIDATES, CELL
+from poli.estimation.interpolation import CANDIDATES
+from poli.kdtree.neighborhoods import CELL
 
 # Upper bound of the variance across the surface, as a fraction of those along it, whatever sizes are learned. Where points are so
 # sparse that no direction is thin, the direction found is still the best estimate of the normal and must not be lost in a tie.

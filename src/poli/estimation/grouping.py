@@ -16,7 +16,8 @@ from poli.estimation.architecture import Architecture
 from poli.estimation.arrangement import Viewpoint, all_neighbors, arrange
 from poli.estimation.distinct import Distinct
 from poli.estimation.frames import drawn_near, group_radii
-from poli.kdtree.neighborhoods import CELL, choose
+from poli.estimation.interpolation import interpolation_weights
+from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
@@ -144,7 +145,7 @@ def _interpolate(fine, frames, radius, coarse, leads, near, begin, end, neighbor
     count = neighbors.shape[1]
     shares = np.empty(count)
     for i in range(begin, end):
-        choose(fine, i, leads[i], coarse, near, radius[i], neighbors[i], shares)
+        interpolation_weights(fine, i, leads[i], coarse, near, radius[i], neighbors[i], shares)
         for j in range(count):
             n = neighbors[i, j]
             weights[i, j] = shares[j]

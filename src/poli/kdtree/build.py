@@ -68,8 +68,8 @@ def _cells(xyz, order, lo, hi, axis):
         first, nearest = start, np.inf
         for s in range(start, end):
             d = (X[s] - x) ** 2 + (Y[s] - y) ** 2 + (Z[s] - z) ** 2
-            # Two points always tie, up to about 1e-16 of d where coordinates are as large as the cell. 1e-9 is far above that, and
-            # a difference this small does not matter. The first then leads.
+            # In a cell of two points both are equally far from the mean, up to rounding: about 1e-16 of d where coordinates are no
+            # larger than the cell. Differences below 1e-9 count as ties, and the first point leads.
             if d < nearest and not abs(d - nearest) <= 1e-9 * d:
                 first, nearest = s, d
         _exchange(X, Y, Z, order, start, first)

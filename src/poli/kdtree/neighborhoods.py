@@ -20,7 +20,6 @@ from poli.simd import LANES, count_bits, lowest_bit, not_above, squared_distance
 from poli.threads import run_chunks
 
 CELL = 4  # consecutive points of a leaf; a thinned cloud keeps the first
-CANDIDATES = 8  # neighbors of a lead on the coarse level; the points of a cell choose among these and the lead when interpolating
 _SECANTS = 6  # guesses that assume evenly spread distances, before bisection
 _NOWHERE = np.float32(np.inf)  # coordinates and squared distances of padding
 _BLOCK = 32  # consecutive leaves whose searches start from each other's bounds
@@ -79,6 +78,7 @@ def thinned(tree, times: int):
 
 @kernel
 def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, stack, bounds, distances, indices, nearest, found):
+    """Search blocks `begin` to `end` of leaves and write the neighbors of their points to `found`. `leaves` to `nearest` are scratch."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first, zero = (1 << depth) - 1, np.float32(0.0)
     guess = np.float32(-1.0)
@@ -159,8 +159,8 @@ def _threshold(distances, gathered, count, least, most, above, guess):
     """Find a threshold that `least` to `most` of these distances do not exceed, given that `count` do not exceed `above`.
 
     Return the threshold, the number of distances that do not exceed it, and the largest threshold tried that was too small. If ties
-    allow no such threshold, too many distances do not exceed it, and all of those above the third value tie. `guess` is tried
-    first if positive."""
+    make that impossible, the count is greater than `most`, and all distances between the third value and the threshold are equal.
+    `guess` is tried first if positive."""
     below, base, under, upto, tries = np.float32(-1.0), np.float32(0.0), 0, count, 0
     middle = guess
     while upto > most:
@@ -216,25 +216,3 @@ def _sort(distances, indices, count):
             distances[p], indices[p] = distances[p - 1], indices[p - 1]
             p -= 1
         distances[p], indices[p] = d, i
-
-
-@kernel
-def choose(fine, i, lead, coarse, near, radius, chosen, weights):
-    """Choose the nearest among a point's lead and the lead's neighbors, weighted by inverse distance."""
-    count, filled = len(chosen), 0
-    for j in range(-1, min(near.shape[1], CANDIDATES)):
-        n = lead if j < 0 else near[lead, j]
-        d = (coarse[n, 0] - fine[i, 0]) ** 2 + (coarse[n, 1] - fine[i, 1]) ** 2 + (coarse[n, 2] - fine[i, 2]) ** 2
-        if filled < count or d < weights[count - 1]:
-            p = min(filled, count - 1)
-            while p > 0 and weights[p - 1] > d:
-                weights[p], chosen[p] = weights[p - 1], chosen[p - 1]
-                p -= 1
-            weights[p], chosen[p] = d, n
-            filled = min(filled + 1, count)
-    total = 0.0
-    for j in range(count):
-        weights[j] = 1.0 / (np.sqrt(weights[j]) + 0.1 * radius)  # softened: a lead, at distance zero, also uses the others
-        total += weights[j]
-    for j in range(count):
-        weights[j] /= total

@@ -3,8 +3,9 @@
 Points are stored in the order of the leaves, so a leaf is contiguous in memory and the distances to all its points are one vector
 loop. Nodes have bounding boxes, which prune far better than splitting planes on scans, where points lie on surfaces.
 
-Every leaf but the last has exactly LEAF points, ordered into cells of CELL that are split like nodes. So every CELL-th point, the
-middle of its cell, forms a thinned cloud with the same tree, whose leaves are the nodes two levels up (`thinned`).
+A leaf has LEAF points in cells of CELL that are split like nodes; the last one that is not empty may have fewer. The first point of
+a cell, its lead, is the one nearest to the mean of the cell. The leads form a thinned cloud with the same tree, whose leaves are the
+nodes two levels up (`thinned`), because CELL is 4.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class KDTree:
         return distances, indices
 
     def within(self, radius: float, queries: ScanLike | None = None) -> tuple[np.ndarray, np.ndarray]:  # (M + 1,), (total,)
-        """Return all neighbors within `radius` as (starts, indices).
+        """Return all points at most `radius` from each query, a query that is a point of the tree included, as (starts, indices).
 
         Those of query i are indices[starts[i]:starts[i + 1]], in no particular order."""
         radius = real_number(radius, "radius", "a positive number", above=True)
@@ -97,8 +98,9 @@ class KDTree:
         return self._search(k, self._xyz)
 
     def neighborhoods(self, k: int, thinning: int = 0, ordered: bool = False) -> np.ndarray:  # (M, k) int32
-        """Return the k nearest others of every point, in leaf order, of the cloud thinned `thinning` times by CELL.
+        """Return the k nearest neighbors of every point, itself excluded, of the cloud thinned `thinning` times by CELL.
 
+        Rows and indices are positions in the leaf order of the thinned cloud, which must have more than k points.
         Neighbors are in no particular order, or nearest first if `ordered`. Much faster than `nearest`, which processes queries one
         by one."""
         ranges, boxes, xyz, depth = thinned(self.tree, thinning)

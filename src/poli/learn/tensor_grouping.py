@@ -11,7 +11,7 @@ import torch
 
 from poli.estimation.architecture import HORIZON, Architecture
 from poli.estimation.frames import CONTEXT_LIMIT, spacing_per_radius
-from poli.kdtree.neighborhoods import CANDIDATES
+from poli.estimation.interpolation import CANDIDATES
 from poli.learn.groups import GroupBatch
 from poli.learn.matrices3 import eigh3
 

@@ -39,6 +39,7 @@ def simple_solid(rng: np.random.Generator, size: float) -> Field:
 
 
 def deformed(solid: Field, rng: np.random.Generator) -> Field:
+    """The solid twisted, bent, tapered or warped, at random and by a random amount."""
     kind = rng.choice(["twist", "bend", "taper", "warp"])
     if kind == "twist":
         return twisted(solid, rng.uniform(-2.0, 2.0))

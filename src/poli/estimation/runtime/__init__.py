@@ -122,6 +122,7 @@ def _encode_level(number, levels, k, radius, below: _Features, architecture: Arc
 def _read_level(
     number, levels, radius, own: _Features, coarse: _Features, architecture: Architecture, weights: Weights
 ) -> _Features:
+    """The way up: features of a level from its own and from those interpolated from the coarser level."""
     maps = _flat([_map(weights, f"up{number}.{name}") for name in ("place", "node")])
     following = _following(architecture, weights, number, going_up=True)
     level, above = levels[number], levels[number + 1]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from poli.estimation.interpolation import interpolation_weights
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, linear
 from poli.estimation.runtime.encode import finish
 from poli.estimation.runtime.gather import (
@@ -14,7 +15,7 @@ from poli.estimation.runtime.gather import (
     own_vectors,
     turn_offsets,
 )
-from poli.kdtree.neighborhoods import CELL, choose
+from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 
 
@@ -42,7 +43,7 @@ def read_level(
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
         for p in range(TILE):
             i = rows[p]
-            choose(points, i, i // CELL, coarse, near, radius[i], chosen, distances)
+            interpolation_weights(points, i, i // CELL, coarse, near, radius[i], chosen, distances)
             for j in range(read):
                 who[j, p], shares[j, p] = chosen[j], distances[j]
         gather_offsets(coarse, who, at, inverse, offsets)

@@ -75,7 +75,7 @@ def run_demo(
     write(dense, files.new("densified.ply"))
     write_png(files.new("densified.png"), pictures.density_picture(dense, len(given)))
 
-    tell("the pose between two scans (compiles on first use)", 0.3)
+    tell("the pose between two scans", 0.3)
     pair_figures, pair = compare_pair(given, embedded.other, embedded.T_scan_other)
     write(pair.source, files.new("scan_turned.ply"))
     write_png(files.new("registered.png"), pictures.pair_picture(pair))
