@@ -78,7 +78,7 @@ def thinned(tree, times: int):
 
 @kernel
 def _neighborhoods(ranges, boxes, xyz, depth, k, ordered, begin, end, leaves, stack, bounds, distances, indices, nearest, found):
-    """Search blocks `begin` to `end` of leaves and write the neighbors of their points to `found`. `leaves` to `nearest` are scratch."""
+    """Search blocks `begin` to `end` of leaves and write the neighbors of their points to `found`. The rest is scratch."""
     X, Y, Z = xyz[0], xyz[1], xyz[2]
     first, zero = (1 << depth) - 1, np.float32(0.0)
     guess = np.float32(-1.0)

@@ -4,8 +4,8 @@ Points are stored in the order of the leaves, so a leaf is contiguous in memory 
 loop. Nodes have bounding boxes, which prune far better than splitting planes on scans, where points lie on surfaces.
 
 A leaf has LEAF points in cells of CELL that are split like nodes; the last one that is not empty may have fewer. The first point of
-a cell, its lead, is the one nearest to the mean of the cell. The leads form a thinned cloud with the same tree, whose leaves are the
-nodes two levels up (`thinned`), because CELL is 4.
+a cell, its lead, is the one nearest to the mean of the cell. The leads form a thinned cloud with the same tree, whose leaves are
+the nodes two levels up (`thinned`), because CELL is 4.
 """
 
 from __future__ import annotations
