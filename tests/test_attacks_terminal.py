@@ -1,4 +1,4 @@
-"""Attacks on the terminal: names and contents that are printed. Each row is one attack."""
+"""Attacks on the terminal by names and contents that are printed. Each row is one attack."""
 
 import io
 import json
@@ -94,7 +94,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize("attack", SPOKEN)
-def test_nothing_reaches_the_terminal_but_text(run_poli, attack):
+def test_only_plain_text_reaches_the_terminal(run_poli, attack):
     words = SPOKEN[attack]()
     code, said = run_poli(*words)
     assert harmless(said), attack
@@ -118,7 +118,7 @@ def test_warnings_are_one_harmless_line(run_poli, monkeypatch):
         assert "owned" in said
 
 
-def test_bars_show_names_as_they_are(monkeypatch):
+def test_progress_bars_show_names_verbatim(monkeypatch):
     import rich
     from rich.console import Console
 
@@ -142,13 +142,13 @@ def test_text_stays_text(text):
     assert printable(text) == text
 
 
-def test_all_that_a_terminal_would_act_on_is_escaped():
+def test_all_control_characters_are_escaped():
     for code in (*range(32), *range(127, 160), 0x200E, 0x202A, 0x202E, 0x2028, 0x2066, 0xFEFF, 0xD800, 0xDC80, 0xE0001):
         assert printable(f"a{chr(code)}b").isprintable(), hex(code)
     assert printable("a\nb\x1b", lines=True) == "a\nb\\x1b"
 
 
-def test_verbs_speak_through_one_place():
+def test_commands_print_through_one_module():
     for file in (Path(poli.__file__).parent / "cli").glob("*.py"):
         text = file.read_text(encoding="utf-8").replace("Console().print(", "").replace("Console(highlight=False).print(", "")
         for way in ("typer.echo", "typer.secho", "print(", "rich.progress import track"):
