@@ -1,4 +1,4 @@
-"""Folders of `poli odometry` with odd contents, in `poli view`: an answer, or an error that names the file."""
+"""`poli view` of odometry folders with odd contents: a page, or an error that names the file."""
 
 import json
 from pathlib import Path
