@@ -15,7 +15,7 @@ from tiny_scans import room
 # Sets the title, clears the screen, a C1 sequence, reverses the writing, ends the line, deletes, rich markup and a picture.
 NASTY = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r\n\x7f[red]:skull:"
 NOT_UTF8 = os.fsdecode(b"\xff\xfe")
-posix = pytest.mark.skipif(os.name == "nt", reason="POSIX names, owners and links")
+posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX names, owners and links")
 
 
 @pytest.fixture

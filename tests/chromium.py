@@ -74,7 +74,7 @@ class Tab:
 
     def _next(self):
         while b"\0" not in self._buffer:
-            assert select.select([self._read], [], [], PATIENCE)[0], f"no word from {PROGRAM} for {PATIENCE} seconds"
+            assert select.select([self._read], [], [], PATIENCE)[0], f"no answer from {PROGRAM} for {PATIENCE} seconds"
             part = os.read(self._read, 1 << 20)
             assert part, f"{PROGRAM} ended"
             self._buffer += part
@@ -106,7 +106,7 @@ class Tab:
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
-    def told(self, *methods):
+    def reported(self, *methods):
         return [event["params"] for event in self.events if event.get("method") in methods]
 
 

@@ -50,11 +50,11 @@ def log(drive):
 def test_only_sizes_learn_and_model_and_card_are_written(tmp_path, log):
     steps = []
 
-    class Ears(adapting.Listener):
+    class Recorder(adapting.Listener):
         def step(self, report, total):
             steps.append(report.step)
 
-    result = adapt(log, tmp_path / "out", config=FEW, listener=Ears(), force=True)
+    result = adapt(log, tmp_path / "out", config=FEW, listener=Recorder(), force=True)
     assert steps == list(range(1, 7))
     assert result.model == tmp_path / "out" / "model.safetensors"
     points = voxel_downsample(log.scans[3], 0.5)

@@ -59,7 +59,7 @@ PREPARED = {
     "temporary is a link": lambda: (_workspace() / "temporary").symlink_to(Path("home").resolve()),
     "run.json is a link": lambda: (_workspace() / "run.json").symlink_to(Path("home/letter").resolve()),
     "finished is a link": lambda: (_workspace() / "finished").symlink_to(Path("home/letter").resolve()),
-    "a file of nobody's": lambda: (_workspace() / "letter").write_text("x"),
+    "an unknown file": lambda: (_workspace() / "letter").write_text("x"),
     "a folder for run.json": lambda: (_workspace() / "run.json").mkdir(),
 }
 
@@ -130,7 +130,7 @@ def test_parts_of_others_are_not_used(victim, monkeypatch):
     monkeypatch.setattr(resume.Parts, "load", lambda self, n: (seen.append(load(self, n)), seen[-1])[1])
     raw = whole[48:]
     forged = {
-        "with a check sum": struct.pack("<IQQ", zlib.crc32(raw), 100, 100) + raw,
+        "with a checksum": struct.pack("<IQQ", zlib.crc32(raw), 100, 100) + raw,
         "with a digest without the key": bytes(32) + whole[32:],
         "with a bit changed": whole[:-1] + bytes([whole[-1] ^ 1]),
         "cut off": whole[:40],

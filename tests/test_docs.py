@@ -67,7 +67,7 @@ def test_pages_run(page, small_data, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     names = run(page, folder)
     if names["left_out"]:
-        pytest.skip(f"all but the blocks that need {', '.join(sorted(names['left_out']))}, which is not installed")
+        pytest.skip(f"blocks skipped; not installed: {', '.join(sorted(names['left_out']))}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

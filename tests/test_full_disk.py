@@ -88,7 +88,7 @@ def test_a_full_disk_is_one_line_and_code_2(tmp_path, monkeypatch, capsys, verb)
     assert sorted(Path().iterdir()) == before
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has /dev/full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
 @pytest.mark.parametrize(
     "words", [("convert", "a.ply", "-"), ("convert", "a.ply", "b.pcd"), ("models", "lidar"), ("models", "--json")]
 )

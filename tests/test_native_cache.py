@@ -7,7 +7,7 @@ import pytest
 
 from poli.native import user_cache
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="elsewhere the system keeps others out")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="other systems protect the folder themselves")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def _possible(tmp_path):
     try:
         (tmp_path / ODD).touch()
     except OSError:
-        pytest.skip("this file system has names of UTF-8 only")
+        pytest.skip("this file system only allows UTF-8 names")
 
 
 @pytest.mark.parametrize("ending", [".bin", ".pcd.bin", ".pcd", ".ply", ".xyz", ".csv", ".npy", ".npz", ".las", ".laz"])
@@ -71,7 +71,7 @@ def test_commands(tmp_path):
     assert (ran.returncode, b"no such file" in ran.stderr) == (2, True)
 
 
-def test_printable_text_can_be_encoded():
+def test_printable_escapes_text_that_cannot_be_encoded():
     assert printable("sound é") == "sound é"
     assert printable(f"{ODD}\ud800") == "caf\\xe9\\xff\\ud800"
 

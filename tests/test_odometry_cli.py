@@ -44,7 +44,7 @@ def test_files_exist_and_equal_what_the_library_returns(tmp_path, monkeypatch, d
     for row in steps[1:]:
         assert row["converged"] == "true"
         assert 0.5 < float(row["fit"]) <= float(row["overlap"]) <= 1.0
-        parts = sum(float(row[f"{stage}_seconds"]) for stage in STAGES)  # a stage that is not among them would be missing here
+        parts = sum(float(row[f"{stage}_seconds"]) for stage in STAGES)  # a stage missing from STAGES would change the sum
         assert float(row["total_seconds"]) == pytest.approx(parts, abs=1e-5)
 
     config = json.loads((folder / "config.json").read_text())

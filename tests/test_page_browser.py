@@ -72,9 +72,9 @@ def town(rng, count=400):
 
 def page_errors(tab):
     """Errors of scripts, of the console, and of the browser on this page."""
-    spoken = [p for p in tab.told("Runtime.consoleAPICalled") if p["type"] in ("error", "warning", "assert")]
-    logged = [p["entry"] for p in tab.told("Log.entryAdded") if p["entry"]["level"] == "error"]
-    return tab.told("Runtime.exceptionThrown") + spoken + logged
+    spoken = [p for p in tab.reported("Runtime.consoleAPICalled") if p["type"] in ("error", "warning", "assert")]
+    logged = [p["entry"] for p in tab.reported("Log.entryAdded") if p["entry"]["level"] == "error"]
+    return tab.reported("Runtime.exceptionThrown") + spoken + logged
 
 
 # --- what is drawn
@@ -251,7 +251,7 @@ def test_no_requests_leave_the_page_and_no_errors_occur(opened, rng):
     tab = opened(
         [Panel("a", field=town(rng)), Panel("b", points=rng.normal(size=(50, 3)), tracks=(Track(rng.normal(size=(9, 3))),))]
     )
-    requests = [params["request"]["url"] for params in tab.told("Network.requestWillBeSent")]
+    requests = [params["request"]["url"] for params in tab.reported("Network.requestWillBeSent")]
     assert requests
     assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
     listen = "document.addEventListener('securitypolicyviolation', event => done(event.effectiveDirective))"
@@ -302,4 +302,4 @@ def test_without_webgl_an_error_is_shown(tmp_path, rng):
         assert "WebGL2" in tab.run("document.getElementById('trouble').innerText")
         assert tab.run("poliView.state.works") is False
         tab.run("poliView.setSigma(1)")  # the controls still work
-        assert not tab.told("Runtime.exceptionThrown")
+        assert not tab.reported("Runtime.exceptionThrown")

@@ -40,7 +40,7 @@ def test_a_keyword_overrides_the_configuration(rng):
     assert len(poli.densify(points, model="pca", voxel=0.0, max_thickness=None, per_point=3)) == 1200
 
 
-def test_misspelled_options_are_named(rng):
+def test_bad_options_are_named(rng):
     points = rng.normal(size=(30, 3))
     with pytest.raises(InputError, match=r"densify has no option 'per_points'; it has per_point, .*; did you mean per_point"):
         poli.densify(points, per_points=2)

@@ -152,7 +152,7 @@ def test_the_number_of_threads_does_not_change_the_answer(rng, monkeypatch):
     np.testing.assert_array_equal(poli.estimate(points).covariances, many)
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="tells the resident memory only on Linux")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from /proc, which only Linux has")
 def test_memory_does_not_grow_with_the_number_of_calls(rng):
     points = rng.standard_normal((2000, 3)) * [20.0, 20.0, 1.0]
 

@@ -119,14 +119,14 @@ def test_two_processes_keep_equal_parameters(tmp_path):
 def test_training_lowers_the_loss_and_writes_its_files(tmp_path):
     steps: list[float] = []
 
-    class Ears(Listener):
+    class Recorder(Listener):
         def step(self, report, total):
             steps.append(report.loss)
             assert report.certified > 0.5
             assert min(report.grouping_ms, report.network_ms, report.layer_ms, report.backward_ms) > 0.0
 
     config = read_config(tiny(tmp_path, 80))
-    model = train(config, tmp_path / "run", Ears())
+    model = train(config, tmp_path / "run", Recorder())
     assert len(steps) == 80
     validation = read_log(tmp_path / "run" / "validation.csv")
     assert float(validation[-1]["loss"]) < float(validation[0]["loss"])
@@ -180,14 +180,14 @@ def test_a_run_can_start_from_a_model(tmp_path):
 def test_divergence_is_reported_and_ends_the_run(tmp_path):
     warnings: list[str] = []
 
-    class Ears(Listener):
+    class Recorder(Listener):
         def warning(self, text):
             warnings.append(text)
 
     config = read_config(tiny(tmp_path, 80))
     hot = replace(config, schedule=replace(config.schedule, learning_rate=1e20, warmup=0))
     with pytest.raises(PoliError, match=r"training diverged.*learning_rate"):
-        train(hot, tmp_path / "run", Ears())
+        train(hot, tmp_path / "run", Recorder())
     assert "gradient" in warnings[0]
 
 

@@ -84,7 +84,7 @@ def test_every_pose_is_written_at_once(tmp_path, rng):
     writer.close()
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_run_loses_nothing(tmp_path):
     program = """
 import os, signal, sys, numpy as np

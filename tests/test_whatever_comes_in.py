@@ -45,7 +45,7 @@ def rounded_scan() -> np.ndarray:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_coincident_points_are_like_their_neighborhood(model, rng):
+def test_duplicates_do_not_change_the_estimate(model, rng):
     places = rng.integers(0, 7, (60, 3)).astype(float)
     points = np.repeat(places, 25, axis=0)
     once = np.unique(places, axis=0)
@@ -80,7 +80,7 @@ def test_any_unit_is_estimated(model, scale, rng):
 
 
 @pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e140, 1e300])
-def test_units_in_which_squares_overflow_are_refused(scale, rng):
+def test_units_in_which_squares_are_not_representable_are_refused(scale, rng):
     for door in (poli.estimate, poli.pca, KDTree, lambda points: poli.densify(points, voxel=0.0)):
         with pytest.raises(PoliError):
             door(surface(rng, 100) * scale)
@@ -250,7 +250,7 @@ def test_fields_of_ordinary_size_are_never_refused(rng, scale):
             door()
 
 
-def test_distances_of_a_pair_do_not_depend_on_its_size(rng):
+def test_distances_scale_with_the_pair(rng):
     """Distances of fields whose squared variances are not representable in float64."""
     means, shapes = rng.standard_normal((6, 3)), random_covariances(rng, 6)
     plain = Ellipsoids(means, shapes)

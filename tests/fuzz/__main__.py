@@ -39,8 +39,8 @@ def main() -> int:
     tally = fuzz(options.cases, options.seed, options.targets, options.workers, options.first, options.out, options.hours, watch)
     print(tally.table())
     seconds, number, target = tally.slowest
-    print(f"{tally.cases} cases, {len(tally.bad)} bad, {tally.deaths} of them ended the process")
-    print(f"the slowest took {seconds:.1f} s: {number}, {target}")
+    print(f"{tally.cases} cases, {len(tally.bad)} bad, {tally.deaths} of these killed the process")
+    print(f"slowest: {seconds:.1f} s, case {number}, {target}")
     for number, target, why in tally.bad[:20]:
         print(f"\n--- {target}: python -m tests.fuzz --replay {options.out / f'{options.seed}-{number}'}\n{why[-1500:]}")
     return 1 if tally.bad else 0
