@@ -1,4 +1,4 @@
-"""What the tables of attacks are made with: nasty names, and small inputs that carry them."""
+"""Building blocks of the attack tests: nasty names, and small inputs that carry them."""
 
 import json
 import os
@@ -12,15 +12,15 @@ from poli.cli import main
 from poli.scan import Scan
 from tiny_scans import room
 
-# Sets the title, clears the screen, C1's sequence, reverses writing, ends the line, deletes, rich's markup and a picture.
+# Sets the title, clears the screen, a C1 sequence, reverses the writing, ends the line, deletes, rich markup and a picture.
 NASTY = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r\n\x7f[red]:skull:"
 NOT_UTF8 = os.fsdecode(b"\xff\xfe")
-posix = pytest.mark.skipif(os.name == "nt", reason="POSIX names, owners and links")
+posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX names, owners and links")
 
 
 @pytest.fixture
 def run_poli(tmp_path, monkeypatch, capfd):
-    """Run a command in a folder of its own: its exit code, and all that the terminal got."""
+    """Run a command in a separate folder; returns its exit code and everything that the terminal received."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words):

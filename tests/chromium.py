@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by the DevTools protocol over two pipes without any other package; and a reader of its pictures."""
+"""A headless Chromium, driven by the DevTools protocol over two pipes without other packages, and a reader of its screenshots."""
 
 import base64
 import fcntl
@@ -21,16 +21,16 @@ FLAGS = (
     "--remote-debugging-pipe", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-extensions", "--hide-scrollbars", "--mute-audio", "--force-color-profile=srgb",
 )  # fmt: skip
-PATIENCE = 300.0  # seconds for an answer, so that a browser that hangs fails a test instead of stopping all
+PATIENCE = 300.0  # seconds to wait for an answer: a browser that hangs fails one test instead of blocking all
 
 
 class Tab:
-    """One page. `events` are all that the browser told about it, in order."""
+    """One page. `events` holds all events that the browser reported about it, in order."""
 
     def __init__(self, width=1200, height=700, flags=()):
         self._folder = tempfile.mkdtemp(prefix="poli-chromium-")
         (to_read, self._write), (self._read, to_write) = os.pipe(), os.pipe()
-        # Above 9, so that neither is in the way of 3 and 4, where the browser looks for them.
+        # Above 9, so that neither occupies 3 and 4, which the browser uses.
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (to_read, to_write)]
         command = [PROGRAM, *FLAGS, *flags, f"--user-data-dir={self._folder}", f"--window-size={width},{height}", "about:blank"]
         actions = [(os.POSIX_SPAWN_DUP2, ends[0], 3), (os.POSIX_SPAWN_DUP2, ends[1], 4)]
@@ -74,7 +74,7 @@ class Tab:
 
     def _next(self):
         while b"\0" not in self._buffer:
-            assert select.select([self._read], [], [], PATIENCE)[0], f"no word from {PROGRAM} for {PATIENCE} seconds"
+            assert select.select([self._read], [], [], PATIENCE)[0], f"no answer from {PROGRAM} for {PATIENCE} seconds"
             part = os.read(self._read, 1 << 20)
             assert part, f"{PROGRAM} ended"
             self._buffer += part
@@ -88,13 +88,13 @@ class Tab:
             self.events.append(self._next())
 
     def run(self, expression):
-        """The value of a JavaScript expression; promises are waited for."""
+        """Return the value of a JavaScript expression, awaiting promises."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
     def settle(self):
-        """Wait until the page has nothing more to draw."""
+        """Wait until the page has finished drawing."""
         self.run("new Promise(done => { const look = () => poliView.settled ? done() : requestAnimationFrame(look); look(); })")
 
     def screenshot(self):  # (H, W, 3) uint8
@@ -106,12 +106,12 @@ class Tab:
     def mouse(self, kind, x, y, **more):
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
-    def told(self, *methods):
+    def reported(self, *methods):
         return [event["params"] for event in self.events if event.get("method") in methods]
 
 
 def read_png(data):  # -> (H, W, 3) uint8
-    """What browsers write: 8 bits, RGB or RGBA, not interlaced."""
+    """Read PNG files as browsers write them: 8 bits, RGB or RGBA, not interlaced."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     at, packed = 8, b""
     while at < len(data):
@@ -130,7 +130,7 @@ def read_png(data):  # -> (H, W, 3) uint8
 
 @numba.njit
 def _unfilter(rows, channels):
-    """Each byte is stored as what its neighbors to the left, above, and above left do not tell."""
+    """Undo the filters: each byte is stored as its difference from a prediction by its left, upper and upper left neighbors."""
     out = np.zeros((len(rows), rows.shape[1] - 1), np.uint8)
     for row in range(len(rows)):
         kind = rows[row, 0]

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["odometry_runs", "attack_tools"]  # fixtures that several files of tests share
+pytest_plugins = ["odometry_runs", "attack_tools"]  # fixtures shared by several test files
 
-# Compiling a kernel takes seconds the first time, so no deadline; the same examples on every run.
+# Compiling a kernel takes seconds the first time, so there is no deadline; every run uses the same examples.
 settings.register_profile("poli", deadline=None, derandomize=True, max_examples=30, print_blob=True)
-# HYPOTHESIS_PROFILE=thorough: ten times as many, new ones each time.
+# HYPOTHESIS_PROFILE=thorough: ten times as many examples, new ones each time.
 settings.register_profile("thorough", deadline=None, max_examples=300, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "poli"))
 
-# Whoever has changed a kernel is told of compiling by the command line, not in what tests compare.
+# After a change to a kernel, the note about compiling must not appear in output that tests compare.
 os.environ.setdefault("POLI_NATIVE_NOTICE", "0")
 
 
@@ -23,7 +23,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def two_processes():
-    """Workers for all tests that want some: to start them takes seconds."""
+    """Workers shared by all tests that need them, since starting them takes seconds."""
     from poli.tasks.densify.engines import engine
 
     with engine(workers=2) as processes:

@@ -1,4 +1,4 @@
-"""What the tests of the documents share: the code blocks of a page, and the commands in them."""
+"""Helpers for the tests of the documents: the code blocks of a page, and the commands in them."""
 
 import re
 import shlex
@@ -27,16 +27,16 @@ _TITLE = re.compile(r'title="([^"]+)"')
 
 @dataclass(frozen=True)
 class Block:
-    language: str  # as written behind the fence; empty if there is none
+    language: str  # as written after the fence; empty if missing
     text: str
-    line: int  # of the page, where the text begins
-    title: str  # the file that it shows, if it says so
-    needs: tuple[str, ...]  # packages without which it cannot run
+    line: int  # line of the page where the text begins
+    title: str  # the file that it shows, if named
+    needs: tuple[str, ...]  # packages that it needs
     parse_only: bool
 
 
 def blocks(page: Path) -> list[Block]:
-    """All fenced blocks. Comments right before one say what it needs, or that it takes too long to run."""
+    """All fenced blocks. Comments right before a block list its requirements, or say that it takes too long to run."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in _FENCE.finditer(text):
@@ -49,7 +49,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(text: str) -> list[list[str]]:
-    """The words behind `poli` of every line that begins with it, or that runs it as a module."""
+    """The words after `poli` of every line that begins with it or runs it as a module."""
     found = []
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True) if re.match(r"\s*(poli|torchrun|python -m poli) ", line) else []
@@ -60,12 +60,12 @@ def commands(text: str) -> list[list[str]]:
 
 
 def mentions(page: Path) -> list[list[str]]:
-    """The words of every `poli ...` in running text. They may leave arguments out."""
+    """The words of every `poli ...` in running text, which may omit arguments."""
     return [match[1].split() for match in _INLINE.finditer(_FENCE.sub("", page.read_text(encoding="utf-8")))]
 
 
 def find_command(words: list[str]) -> tuple[Any, list[str]]:
-    """The command that words lead to, and those of them that are left for it."""
+    """The command that the words select, and the remaining words."""
     command: Any = get_command(app)
     while hasattr(command, "commands") and words and not words[0].startswith("-"):
         assert words[0] in command.commands, f"`poli {' '.join(words)}`: there is no command {words[0]!r}"
@@ -74,7 +74,7 @@ def find_command(words: list[str]) -> tuple[Any, list[str]]:
 
 
 def check_options(words: list[str]) -> None:
-    """Every option exists."""
+    """Check that every option exists."""
     command, rest = find_command(words)
     known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | {"--help"}
     for word in rest:
@@ -83,7 +83,7 @@ def check_options(words: list[str]) -> None:
 
 
 def parse(words: list[str]) -> None:
-    """The command line takes these words: all arguments are there, and values are of their kinds."""
+    """Check that the command line accepts these words: all arguments are present and all values are valid."""
     check_options(words)
     command, rest = find_command(words)
     if not {"--help", "--version"} & set(rest):
@@ -96,7 +96,7 @@ def benchmark_commands(page: Path) -> list[list[str]]:
 
 
 def parse_benchmark(words: list[str]) -> None:
-    """The experiment exists and takes these options, as far as can be seen without the rivals that it imports."""
+    """Check that the experiment exists and accepts these options, as far as possible without importing its rivals."""
     name, *rest = words
     assert name in NAMES, f"`python -m benchmarks {' '.join(words)}`: there is no experiment {name!r}"
     if rest:

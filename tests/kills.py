@@ -1,11 +1,11 @@
-"""Kill commands at random moments and start them again: nothing lost, the same bytes in the end, nothing left behind.
+"""Kill commands at random moments and restart them: no results lost, the same bytes in the end, no files left behind.
 
-    python tests/kills.py --count 200        `make kills` does that; a table goes to standard output
+    python tests/kills.py --count 200        run by `make kills`; prints a table to standard output
 
-A kill is `kill -9`, which no process can prepare for. Half of them come by the clock, anywhere between the first file that a
-command writes and its end; the other half come at one of its file operations, just before it: there are moments between two of
-them, such as after a rename and before tidying up, that no clock would ever meet. Every other run is killed twice. Commands run
-in forks of this process, which has loaded everything, so that a trial takes no longer than the work.
+A kill is `kill -9`, which a process cannot handle. Half of the kills are timed, anywhere between a command's first write and its
+end; the other half happen just before one of its file operations, which covers moments that a timer would never hit, such as
+between a rename and the cleanup. Every other run is killed twice. Commands run in forks of this process, which has loaded
+everything, so that a trial takes no longer than the work itself.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.syml
 KINDS = ("folder", "folder by two", "ros1", "sqlite3", "mcap", "odometry", "train")
 
 
-# --- in the process that is to die
+# --- in the process to be killed
 
 
 def watch_changes(folder: Path, at: int, told: Path) -> None:
-    """Count how often this process changes a file below `folder`; before change number `at` it dies. The count goes to `told`."""
+    """Count the changes of this process to files below `folder`, write the count to `told`, and die before change number `at`."""
     seen, root = 0, str(folder)
     count = os.open(told, os.O_WRONLY | os.O_CREAT)
 
@@ -52,7 +52,7 @@ def watch_changes(folder: Path, at: int, told: Path) -> None:
 
 
 def run_here(words: list[str], place: Path, said: Path, at: int) -> NoReturn:
-    """A command in this process, which ends with it. It has a session of its own: whoever is left of that was left behind."""
+    """Run a command in this process and exit with it. It gets a new session, so that processes left behind can be detected."""
     code = 1
     try:
         os.setsid()
@@ -72,18 +72,18 @@ def run_here(words: list[str], place: Path, said: Path, at: int) -> NoReturn:
         os._exit(code)
 
 
-# --- what is killed
+# --- the commands that are killed
 
 
 @dataclass
 class Job:
-    """A command, run in a folder `place` of its own, and what has to be there afterwards."""
+    """A command, run in a separate folder `place`, and the results expected afterwards."""
 
     words: list[str]
-    results: Callable[[Path], dict[str, bytes]]  # of a place; the same after every way to the end
+    results: Callable[[Path], dict[str, bytes]]  # results in a place; the same however the command got there
     inputs: Path  # must not change
-    kept: Callable[[Path, dict[str, bytes]], str] = lambda place, whole: ""  # what a killed run has lost, if anything
-    first: float = 0.0  # seconds until it writes
+    kept: Callable[[Path, dict[str, bytes]], str] = lambda place, whole: ""  # what a killed run has lost, or ""
+    first: float = 0.0  # seconds until the first write
     last: float = 0.0
     changes: int = 0
     whole: dict[str, bytes] = field(default_factory=dict)
@@ -95,7 +95,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def leftovers(place: Path) -> list[str]:
-    """Whatever is hidden: temporary files, workspaces, locks."""
+    """Hidden files: temporary files, workspaces, locks."""
     return sorted(str(path.relative_to(place)) for path in place.rglob(".*"))
 
 
@@ -147,7 +147,7 @@ def _poses(place: Path) -> dict[str, bytes]:
 
 
 def _whole_lines(place: Path, whole: dict[str, bytes]) -> str:
-    """What a killed run of odometry has written is the beginning of what it would have written, in whole lines."""
+    """Check that a killed odometry run has written the beginning of the full output, in whole lines."""
     for run in _runs(place):
         for name in ("poses_tum.txt", "poses_kitti.txt"):
             text = (run / name).read_bytes() if (run / name).exists() else b""
@@ -160,7 +160,7 @@ def _whole_lines(place: Path, whole: dict[str, bytes]) -> str:
 
 
 def _start(job: Job, place: Path, at: int = 0) -> tuple[int, Path]:
-    """The process, and a file of what it says."""
+    """Start the command; returns its process id and the file of its output."""
     said = place.with_name(f"{place.name}.said")
     child = os.fork()
     if not child:
@@ -173,7 +173,7 @@ def _wait(child: int) -> int:
 
 
 def measure(job: Job, place: Path) -> None:
-    """Undisturbed: how long it takes, how many changes it makes, and what comes out."""
+    """Run undisturbed and record the time, the number of changes, and the results."""
     place.mkdir(parents=True)
     begin = time.perf_counter()
     child, said = _start(job, place)
@@ -187,13 +187,13 @@ def measure(job: Job, place: Path) -> None:
 
 
 def kill_once(job: Job, place: Path, draw: random.Random, by_clock: bool) -> bool:
-    """Whether it was still running."""
+    """Kill the command once; whether it was still running."""
     child, _ = _start(job, place, 0 if by_clock else draw.randint(1, job.changes))
     if by_clock:
         time.sleep(draw.uniform(0.9 * job.first, job.last))
         os.kill(child, signal.SIGKILL)
     code = _wait(child)
-    for _ in range(400):  # workers end with the process that started them, as soon as they notice
+    for _ in range(400):  # workers exit once they notice that their parent is gone
         try:
             os.killpg(child, 0)
         except ProcessLookupError:
@@ -204,7 +204,7 @@ def kill_once(job: Job, place: Path, draw: random.Random, by_clock: bool) -> boo
 
 
 def trial(job: Job, place: Path, draw: random.Random, number: int) -> tuple[int, str]:
-    """How many times it was killed, and what went wrong, if anything."""
+    """The number of kills, and the problem, if any."""
     place.mkdir(parents=True)
     killed = 0
     for _ in range(1 + number % 2):
@@ -216,7 +216,7 @@ def trial(job: Job, place: Path, draw: random.Random, number: int) -> tuple[int,
             return killed, lost
     child, said = _start(job, place)
     if _wait(child):
-        return killed, f"does not go on: {said.read_text().strip()[-300:]}"
+        return killed, f"does not resume: {said.read_text().strip()[-300:]}"
     if job.results(place) != job.whole:
         return killed, "the bytes differ from those of an undisturbed run"
     if left := leftovers(place):
@@ -225,7 +225,7 @@ def trial(job: Job, place: Path, draw: random.Random, number: int) -> tuple[int,
 
 
 def warm_up(job: Job, place: Path) -> None:
-    """Once in this process, for all that is compiled and loaded on the way."""
+    """Run the command once in this process, so that everything is compiled and loaded."""
     from poli.cli import main as poli
 
     place.mkdir()

@@ -1,4 +1,4 @@
-"""A copy of the package in a folder of its own, with kernels made for tests, compiled ahead: for tests of `poli.native`."""
+"""A copy of the package in a separate folder, with precompiled test kernels, for tests of `poli.native`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def taken_apart(values, place):
     return values[:place].copy(), values[place:].copy(), "rest"
 """
 
-# Calls what it is asked to, and prints the results, the number of kernels that numba compiled, and how many were loaded.
+# Calls the given functions and prints the results, the number of kernels that numba compiled, and the number that were loaded.
 CHILD = """
 import json, sys
 import numpy as np
@@ -94,7 +94,7 @@ class Tree:
         return self.package / "native" / "compiled" / "host.poli"
 
     def run(self, what: str, cache: Path, dtype: str = "float64", **settings: str) -> Answer:
-        """In a new process with this cache."""
+        """Run in a new process with this cache."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("POLI_", "NUMBA_"))}
         environment = clean | {"PYTHONPATH": str(self.root), "NUMBA_CACHE_DIR": str(cache)} | settings
         done = subprocess.run(
@@ -104,7 +104,7 @@ class Tree:
         return Answer(*json.loads(done.stdout), done.stderr)
 
     def compile(self, cache: Path) -> None:
-        """What a process has left in this cache becomes the package's own code."""
+        """Turn the contents of this cache into the package's precompiled code."""
         files = (cache / "poli" / "kernels").glob("*.poli")
         wanted = {key for path in files for key in Bundle(lambda path=path: path.open("rb")).overloads()}
         self.compiled.parent.mkdir(exist_ok=True)

@@ -18,7 +18,7 @@ SENSOR = Sensor(tuple(np.linspace(-15.0, 15.0, 16)), 360, max_range=80.0, noise=
 
 
 class Scans:
-    """A dataset in memory. `before` is called with the number of a scan that is about to be read."""
+    """A dataset in memory. `before` is called with the index of each scan before it is read."""
 
     def __init__(self, scans, poses=None, before=None, skipped=()):
         self.name, self.scans, self.poses, self.before, self.skipped = "memory", list(scans), poses, before, skipped
@@ -47,7 +47,7 @@ def sweeps(drive):
 
 @pytest.fixture
 def open_as_memory(monkeypatch):
-    """Make a dataset what `--dataset memory` opens."""
+    """Make `--dataset memory` open this dataset."""
 
     def provide(dataset):
         monkeypatch.setitem(registry._FACTORIES, "memory", lambda path: dataset)

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of what the package does fast, and generators of test data."""
+"""Slow, obvious reference implementations, and generators of test data."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -75,7 +75,7 @@ def lift(frame) -> np.ndarray:  # (13, 13)
 
 
 def local_minima(source: np.ndarray, target: np.ndarray, weights: np.ndarray, starts: np.ndarray, steps: int = 60) -> np.ndarray:
-    """Levenberg-Marquardt on SE(3) from many poses at once (S, 4, 4); the costs it ends at (S,). Shares no code with the solver."""
+    """Levenberg-Marquardt on SE(3) from many poses at once (S, 4, 4); final costs (S,). Shares no code with the solver."""
     factors = np.linalg.cholesky(weights)  # W = L L', so |L' d|^2 = d' W d
     R, t = starts[:, :3, :3].copy(), starts[:, :3, 3].copy()
 
@@ -109,15 +109,15 @@ def local_minima(source: np.ndarray, target: np.ndarray, weights: np.ndarray, st
 def kkt_weight_gradient(T: np.ndarray, source, target, weights, by_x: np.ndarray) -> np.ndarray:  # (N, 3, 3)
     """The gradient of a loss by the weights through the row-reduced KKT system of supplement SB, for its gradient by x (13,)."""
     x, Q = lifted_pose(T), quadratic_form(source, target, weights)
-    size = np.linalg.norm(Q)  # of size one, or the system's conditioning eats the answer
+    size = np.linalg.norm(Q)  # scaled to size one; otherwise the system is ill-conditioned
     Q /= size
     forms = np.zeros((len(FORMS), 13, 13))
     forms[:, :10, :10] = FORMS
     G = forms @ x  # (21, 13), each row half the gradient of a constraint
     multipliers = np.linalg.lstsq(G.T, -Q @ x, rcond=None)[0]
     H = Q + np.tensordot(multipliers, forms, axes=1)
-    # Rows that depend on others go (ACQ: the tangent space is what counts). An orthonormal basis of what is left, rather than a
-    # selection of rows, keeps the system's conditioning that of the problem.
+    # Dependent rows are removed (ACQ: only the tangent space matters). An orthonormal basis of the remaining space, rather than a
+    # selection of rows, keeps the conditioning of the problem.
     _, singular, basis = np.linalg.svd(G)
     Gr = basis[: int((singular > 1e-9 * singular[0]).sum())]
     M = 2 * np.block([[H, Gr.T], [Gr, np.zeros((len(Gr), len(Gr)))]])
@@ -134,7 +134,7 @@ SIDES = np.array([1.0, 2.0, 3.0])  # of `box`
 
 
 def box() -> Mesh:
-    """A box from the origin to SIDES, two triangles a side."""
+    """A box from the origin to SIDES, two triangles per side."""
     corners = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)]) * SIDES
     quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
     return Mesh(corners, np.array([t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]))

@@ -1,11 +1,11 @@
-"""A reader of ROS 1 bags that shares nothing with rosbags: one record after the other (wiki.ros.org/Bags/Format/2.0)."""
+"""A reader of ROS 1 bags that shares no code with rosbags: one record after the other (wiki.ros.org/Bags/Format/2.0)."""
 
 import bz2
 import struct
 
 
 def read_rosbag1(path):
-    """Connections by number, as the fields of their headers, and messages as (connection, time, bytes) in the file's order."""
+    """Connections by number, as the fields of their headers, and messages as (connection, time, bytes) in file order."""
     data = path.read_bytes()
     magic = b"#ROSBAG V2.0\n"
     assert data.startswith(magic)

@@ -1,4 +1,4 @@
-"""Adapting a model to a log without ground truth: pairs by odometry, only sizes learn, and a model is kept only if it is better."""
+"""Adapting a model to a log without ground truth: pairs from odometry, only sizes learn, and a model is kept only if better."""
 
 from dataclasses import replace
 
@@ -50,11 +50,11 @@ def log(drive):
 def test_only_sizes_learn_and_model_and_card_are_written(tmp_path, log):
     steps = []
 
-    class Ears(adapting.Listener):
+    class Recorder(adapting.Listener):
         def step(self, report, total):
             steps.append(report.step)
 
-    result = adapt(log, tmp_path / "out", config=FEW, listener=Ears(), force=True)
+    result = adapt(log, tmp_path / "out", config=FEW, listener=Recorder(), force=True)
     assert steps == list(range(1, 7))
     assert result.model == tmp_path / "out" / "model.safetensors"
     points = voxel_downsample(log.scans[3], 0.5)
@@ -99,7 +99,7 @@ def test_better_is_more_probable_and_no_worse_calibrated():
     assert not Judged(float("nan"), float("nan")).better_than(base)
 
 
-def test_it_goes_on_where_it_was_and_not_with_other_pairs(tmp_path, log):
+def test_it_resumes_but_not_with_other_pairs(tmp_path, log):
     whole = adapt(log, tmp_path / "whole", config=FEW, force=True)
 
     class Killed(adapting.Listener):
@@ -117,13 +117,13 @@ def test_it_goes_on_where_it_was_and_not_with_other_pairs(tmp_path, log):
         adapt(shorter, tmp_path / "whole", config=FEW)
 
 
-def test_pairs_hold_out_the_end_and_respect_what_is_not_trusted(log):
+def test_pairs_hold_out_the_end_and_skip_untrusted_poses(log):
     learned, held_out = log.pairs(200, reach=0.0)
     assert len(held_out) == 3
-    assert len(learned) == 2 * (COUNT - 1 - 3 - 1)  # both ways round; one pair less, because no scan is in both
+    assert len(learned) == 2 * (COUNT - 1 - 3 - 1)  # in both directions; one pair less, because no scan is in both parts
     assert not {id(p.q) for p in learned} & {id(s) for pair in held_out for s in (pair.q, pair.p)}
     np.testing.assert_allclose(learned[0].T_q_p @ learned[1].T_q_p, np.eye(4), atol=1e-12)
-    farther, _ = log.pairs(200, reach=1.3)  # 0.6 m a scan: the next two
+    farther, _ = log.pairs(200, reach=1.3)  # 0.6 m per scan: the next two
     assert len(farther) == 2 * (9 + 8)
     fewer, _ = log.pairs(10, reach=0.0)
     assert len(fewer) < len(learned)
@@ -135,7 +135,7 @@ def test_pairs_hold_out_the_end_and_respect_what_is_not_trusted(log):
     assert len(cut) < len(log.pairs(200, reach=100.0)[0])
 
 
-def test_measured_poses_are_taken_as_they_are_with_their_gamma(log, rng):
+def test_measured_poses_are_used_unchanged_with_their_gamma(log, rng):
     pairs = log.pairs(200, reach=0.0)[0][:2]
     architecture = load_model("lidar").architecture
     config = ScanConfig(worlds=0, validation_worlds=0, datasets=("a town",), points=256, clouds=2)
@@ -146,7 +146,7 @@ def test_measured_poses_are_taken_as_they_are_with_their_gamma(log, rng):
         draw_scans([pairs[0], replace(pairs[1], covariance=None)], config, architecture, rng, settling=True)
 
 
-def test_gamma_of_a_pair_is_that_of_both_scans(rng):
+def test_gamma_of_a_pair_combines_both_scans(rng):
     T_q, T_p = (se3.exp(rng.normal(size=6) * [0.3, 0.3, 0.3, 2, 2, 2]) for _ in range(2))
     roots = rng.normal(size=(2, 6, 6)) * 1e-3
     T, gamma = relative_pose(T_q, T_p, *(root @ root.T for root in roots))
@@ -166,7 +166,7 @@ def test_gamma_of_a_pair_is_that_of_both_scans(rng):
     np.testing.assert_allclose(relative_pose(T_q, T_p, *np.zeros((2, 6, 6)))[1], floor, atol=1e-18)
 
 
-def test_what_cannot_be_adapted_to_is_told(tmp_path, log):
+def test_unsuitable_logs_are_refused(tmp_path, log):
     few = TrackedLog("short", log.scans[:8], log.poses[:8], log.covariances[:8], log.trusted[:8])
     with pytest.raises(InputError, match=r"short: odometry trusts 7 pairs.*10 are needed.*--min-range"):
         adapt(few, tmp_path, config=FEW)

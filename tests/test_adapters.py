@@ -1,4 +1,4 @@
-"""Fields in other libraries' types, and other libraries' clouds where a scan is asked for."""
+"""Fields converted to other libraries' types, and other libraries' clouds as scans."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def library(name, extra):
     return pytest.importorskip(name, reason=f"{name} is not installed: pip install 'poli[{extra}]'", exc_type=ImportError)
 
 
-# --- fields out
+# --- exporting fields
 
 
 def test_open3d_gets_points_normals_and_covariances(rng):
@@ -35,7 +35,7 @@ def test_open3d_gets_points_normals_and_covariances(rng):
 
 
 def test_open3d_registers_by_the_covariances_of_the_field():
-    """A round trip: out as ellipsoids, aligned by Open3D's GICP, back as points that poli takes."""
+    """A round trip: export the ellipsoids, align by Open3D's GICP, and read the result back as points."""
     open3d = library("open3d", "adapters")
     points = room(1500, 0).points.astype(np.float64)
     T_true = poli.se3.exp(np.array([0.01, -0.02, 0.03, 0.05, -0.04, 0.03]))
@@ -48,18 +48,18 @@ def test_open3d_registers_by_the_covariances_of_the_field():
         registration.ICPConvergenceCriteria(max_iteration=50),
     )  # fmt: skip
     np.testing.assert_allclose(found.transformation, T_true, atol=1e-3)
-    np.testing.assert_array_equal(np.asarray(source.covariances), before)  # those of the field, not its own
+    np.testing.assert_array_equal(np.asarray(source.covariances), before)  # those of the field, not recomputed by Open3D
     np.testing.assert_allclose(points_of(source.transform(found.transformation)), points, atol=5e-3)
 
 
-def test_small_gicp_gets_the_means_and_covariances_of_its_own():
+def test_small_gicp_gets_its_own_means_and_covariances():
     small_gicp = library("small_gicp", "adapters")
     points = room(800, 0).points.astype(np.float64)
     field = poli.pca(points, k=16)
     cloud, tree = field.to_small_gicp(neighbors=12)
     np.testing.assert_array_equal(cloud.points()[:, :3], points)
     assert tree.nearest_neighbor_search(points[5] + 1e-6)[1] == 5
-    # What the docstring says: nothing that Python does reaches the cloud, and what is in it is small_gicp's.
+    # As the docstring says: changes in Python do not reach the cloud, and its content belongs to small_gicp.
     cloud.covs()[0][:] = 7.0
     cloud.normals()[:] = 7.0
     own = small_gicp.PointCloud(points)
@@ -85,7 +85,7 @@ def test_torch_shares_the_memory_of_a_field(rng):
     own, _ = field.to_torch(copy=True)
     own += 1.0
     np.testing.assert_array_equal(means.numpy(), field.means)
-    # An owner that locked its memory has not given it away: then it is a copy.
+    # Memory that its owner has locked is copied.
     locked = np.zeros((4, 3))
     locked.flags.writeable = False
     theirs, _ = Ellipsoids.trusted(locked, np.tile(np.eye(3), (4, 1, 1))).to_torch()
@@ -100,7 +100,7 @@ def test_rerun_draws_the_same_ellipsoids(rng):
     half_sizes, centers, turns = (
         np.array(column.as_arrow_array().to_pylist()) for column in (drawn.half_sizes, drawn.centers, drawn.quaternions)
     )
-    axes = Rotation.from_quat(turns).as_matrix()  # scalar last, as rerun has it; as_matrix is a rotation by construction
+    axes = Rotation.from_quat(turns).as_matrix()  # scalar last, as in rerun; as_matrix is a rotation by construction
     np.testing.assert_allclose(np.linalg.det(field.axes), 1.0)
     np.testing.assert_allclose(centers, field.means, rtol=1e-6)
     again = axes @ (np.eye(3) * (half_sizes[:, None, :] / 2.0) ** 2) @ np.swapaxes(axes, 1, 2)
@@ -125,13 +125,13 @@ def test_rerun_draws_the_same_ellipsoids(rng):
         ("rerun", "to_rerun", "view"),
     ],
 )
-def test_what_is_not_installed_is_named(rng, monkeypatch, module, method, extra):
+def test_a_missing_library_is_named(rng, monkeypatch, module, method, extra):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=rf"Ellipsoids.{method} .*poli\[{extra}\]"):
         getattr(random_field(rng, 3), method)()
 
 
-def test_fields_import_none_of_them():
+def test_fields_import_no_other_library():
     code = (
         "import sys, numpy as np, poli, poli.ellipsoids.adapters\n"
         "field = poli.pca(np.random.default_rng(0).normal(size=(50, 3))); field.normals\n"
@@ -140,7 +140,7 @@ def test_fields_import_none_of_them():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-# --- clouds in
+# --- importing clouds
 
 
 def test_open3d_clouds_are_scans(rng):
@@ -164,11 +164,11 @@ def test_trimesh_clouds_and_meshes_are_scans(rng):
     box = trimesh.creation.box()
     scan = Scan.of(box)
     np.testing.assert_array_equal(scan.points, np.asarray(box.vertices))
-    assert type(scan.points) is np.ndarray  # and not the array type of trimesh, which watches for changes
+    assert type(scan.points) is np.ndarray  # not trimesh's array type, which tracks changes
 
 
 def test_pyvista_clouds_are_scans(rng):
-    """By a stand-in: all that is asked of a PolyData is its `points`, an array of a subclass of numpy's."""
+    """With a stand-in: only `points` of a PolyData is read, an instance of a subclass of numpy's array."""
 
     class PyvistaArray(np.ndarray):
         pass
@@ -192,7 +192,7 @@ def test_torch_tensors_are_scans(rng):
 
 
 def message(data, big=False, height=1, stamp=None):
-    """A PointCloud2 of 5 points with a ring; `data` makes the message's type of bytes of them."""
+    """A PointCloud2 of 5 points with a ring; `data` converts the bytes to the message's type."""
     layout = np.dtype([("x", "f4"), ("y", "f4"), ("z", "f4"), ("t", "u4"), ("channel", "u2")]).newbyteorder(">" if big else "<")
     records = np.zeros(5, layout)
     for number, axis in enumerate("xyz"):
@@ -229,7 +229,7 @@ def test_pointcloud2_messages_are_scans(data, stamp, big):
     np.testing.assert_array_equal(voxel_downsample(message(data, big), 0.1, "first").fields["ring"], kept)
 
 
-def test_reading_a_message_makes_seconds_of_its_times():
+def test_reading_a_message_converts_its_times_to_seconds():
     scan = poli.read(message(bytes, stamp=SimpleNamespace(sec=7, nanosec=5)))
     np.testing.assert_allclose(scan.fields["time"], [0.0, 0.01, 0.02, 0.04])
     assert scan.stamp == 7_000_000_005
@@ -237,7 +237,7 @@ def test_reading_a_message_makes_seconds_of_its_times():
         poli.read(message(bytes), format="pcd")
 
 
-def test_damaged_messages_and_other_things_are_named(tmp_path):
+def test_damaged_messages_and_unsupported_objects_are_named(tmp_path):
     cut = message(lambda raw: raw[:20])
     with pytest.raises(FormatError, match="source: the PointCloud2 message: 1 rows of 5 points need 90 bytes"):
         points_of(cut, "source")
@@ -247,7 +247,7 @@ def test_damaged_messages_and_other_things_are_named(tmp_path):
         poli.pca(tmp_path / "scan.pcd")
     with pytest.raises(InputError, match=r"points is a types.SimpleNamespace; expected a Scan"):
         points_of(SimpleNamespace(xyz=np.zeros((3, 3))))
-    with pytest.raises(InputError, match=r"shape \(\)"):  # a method, as small_gicp has it
+    with pytest.raises(InputError, match=r"shape \(\)"):  # a method, as in small_gicp
         points_of(SimpleNamespace(points=lambda: np.zeros((3, 3))))
     with pytest.raises(InputError, match=r"shape \(4, 2\)"):
         points_of(SimpleNamespace(points=np.zeros((4, 2))))

@@ -21,7 +21,7 @@ pytestmark = posix
 STALE = ".poli-0123456789abcdef"
 
 
-def test_tidying_follows_no_links_and_touches_nothing_of_others(tmp_path, monkeypatch):
+def test_cleanup_follows_no_links_and_removes_only_our_files(tmp_path, monkeypatch):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letter").write_text("dear")
     (tmp_path / STALE).symlink_to(tmp_path / "home")
@@ -42,7 +42,7 @@ def test_tidying_follows_no_links_and_touches_nothing_of_others(tmp_path, monkey
     assert not (tmp_path / f"{STALE}.ply").exists()
 
 
-def test_what_is_used_is_not_stale(tmp_path):
+def test_files_in_use_are_not_stale(tmp_path):
     with temporary_file(tmp_path, ".ply") as file, temporary_folder(tmp_path) as folder:
         remove_stale(tmp_path)
         assert file.is_file()
@@ -51,7 +51,7 @@ def test_what_is_used_is_not_stale(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_stale_files_go_with_the_next_write(tmp_path):
+def test_stale_files_are_removed_by_the_next_write(tmp_path):
     (tmp_path / f"{STALE}.ply").write_text("of a process that was killed")
     (tmp_path / f"{STALE[:-1]}0").mkdir()
     (tmp_path / f"{STALE[:-1]}0" / "file").write_text("of another")
@@ -59,7 +59,7 @@ def test_stale_files_go_with_the_next_write(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.ply"]
 
 
-def test_outputs_replace_links_and_not_what_they_lead_to(tmp_path):
+def test_outputs_replace_links_and_not_their_targets(tmp_path):
     (tmp_path / "letter").write_text("dear")
     (tmp_path / "a.txt").symlink_to(tmp_path / "letter")
     with atomic_path(tmp_path / "a.txt") as temporary:
@@ -72,7 +72,7 @@ def test_outputs_replace_links_and_not_what_they_lead_to(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-def test_a_lock_file_is_no_link(tmp_path):
+def test_a_lock_file_must_not_be_a_link(tmp_path):
     (tmp_path / "letter").write_text("dear")
     (tmp_path / ".poli-lock").symlink_to(tmp_path / "letter")
     with pytest.raises(OSError, match="symbolic links"), locked_file(tmp_path / ".poli-lock", "taken"):
@@ -84,7 +84,7 @@ def test_a_lock_file_is_no_link(tmp_path):
     assert not (tmp_path / ".poli-lock").exists()
 
 
-def test_latest_replaces_a_link_and_leaves_what_it_led_to(tmp_path):
+def test_latest_replaces_a_link_and_keeps_its_target(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letter").write_text("dear")
     (tmp_path / "run").mkdir()
@@ -93,7 +93,7 @@ def test_latest_replaces_a_link_and_leaves_what_it_led_to(tmp_path):
     assert (tmp_path / "latest").resolve() == tmp_path / "run"
     assert (tmp_path / "home" / "letter").read_text() == "dear"
     (tmp_path / "latest").unlink()
-    (tmp_path / "latest").mkdir()  # somebody's own
+    (tmp_path / "latest").mkdir()  # a user's file
     link_latest(tmp_path / "run")
     assert (tmp_path / "latest").is_dir()
     assert not (tmp_path / "latest").is_symlink()
@@ -106,7 +106,7 @@ SCRIPTS = ["</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>",
 
 
 @pytest.mark.parametrize("text", SCRIPTS)
-def test_pages_run_nothing_of_the_data(tmp_path, text):
+def test_pages_run_no_code_from_the_data(tmp_path, text):
     write_page(tmp_path / "a.html", text, [Panel(text, points=room(), caption=text)], note=text)
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     write_page(tmp_path / "b.html", "plain", [Panel("plain", points=room(), caption="plain")], note="plain")

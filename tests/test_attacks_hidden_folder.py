@@ -1,4 +1,4 @@
-"""Attacks by somebody who can write where `poli densify` works: links, foreign folders, foreign parts. Each row is one."""
+"""Attacks by a user who can write where `poli densify` works: links, foreign folders, foreign parts. Each row is one attack."""
 
 import json
 import os
@@ -21,7 +21,7 @@ EVERY = ("--voxel", 0, "--topic", "/points", "--workers", 1)
 
 @pytest.fixture
 def victim(run_poli):
-    """A bag, and somebody's folder with a file in it."""
+    """A bag, and another user's folder with a file in it."""
     bag("a.bag")
     Path("home").mkdir()
     for name in ("lock", "run.json", "letter"):
@@ -59,7 +59,7 @@ PREPARED = {
     "temporary is a link": lambda: (_workspace() / "temporary").symlink_to(Path("home").resolve()),
     "run.json is a link": lambda: (_workspace() / "run.json").symlink_to(Path("home/letter").resolve()),
     "finished is a link": lambda: (_workspace() / "finished").symlink_to(Path("home/letter").resolve()),
-    "a file of nobody's": lambda: (_workspace() / "letter").write_text("x"),
+    "an unknown file": lambda: (_workspace() / "letter").write_text("x"),
     "a folder for run.json": lambda: (_workspace() / "run.json").mkdir(),
 }
 
@@ -91,7 +91,7 @@ def test_a_hidden_folder_of_another_user_is_refused(victim, monkeypatch):
     assert "belongs to another user" in said
 
 
-def test_a_hidden_folder_is_private_whatever_the_umask(victim, monkeypatch):
+def test_a_hidden_folder_is_private_under_any_umask(victim, monkeypatch):
     modes, copy_of = [], bags.copy_of
     monkeypatch.setattr(
         bags, "copy_of", lambda *a: (modes.append(stat.S_IMODE(os.stat(".dense.bag.densify").st_mode)), copy_of(*a))[1]
@@ -105,7 +105,7 @@ def test_a_hidden_folder_is_private_whatever_the_umask(victim, monkeypatch):
 
 
 def _stopped(monkeypatch, victim):
-    """A run that ended after its first part, which it keeps."""
+    """A run that stopped after its first part, which it keeps."""
 
     def full(self, items):
         for item in items:
@@ -130,7 +130,7 @@ def test_parts_of_others_are_not_used(victim, monkeypatch):
     monkeypatch.setattr(resume.Parts, "load", lambda self, n: (seen.append(load(self, n)), seen[-1])[1])
     raw = whole[48:]
     forged = {
-        "with a check sum": struct.pack("<IQQ", zlib.crc32(raw), 100, 100) + raw,
+        "with a checksum": struct.pack("<IQQ", zlib.crc32(raw), 100, 100) + raw,
         "with a digest without the key": bytes(32) + whole[32:],
         "with a bit changed": whole[:-1] + bytes([whole[-1] ^ 1]),
         "cut off": whole[:40],
@@ -172,7 +172,7 @@ def test_links_out_of_a_tree_are_not_written_through(run_poli):
     assert Path("home/notes.txt").read_text() == "mine"
 
 
-def test_a_tree_that_another_user_began_is_not_gone_on_with(run_poli, monkeypatch):
+def test_a_tree_begun_by_another_user_is_not_resumed(run_poli, monkeypatch):
     in_folder("in")
     assert run_poli("densify", "in", "out", *PCA, "--workers", 1)[0] == 0
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)

@@ -36,11 +36,11 @@ def test_names_that_are_not_utf8(run_poli, verb):
     assert not list(Path().glob(".*"))
 
 
-# --- overwriting what is read
+# --- overwriting inputs
 
 
 def _same(kind: str, name: str, ending: str = "") -> str:
-    """`name` under another name."""
+    """Make `name` available under another name."""
     other = {"itself": name, "another path": f"../{Path.cwd().name}/{name}"}.get(kind, f"link{ending or Path(name).suffix}")
     if kind == "symbolic link":
         Path(other).symlink_to(name)
@@ -62,7 +62,7 @@ OVERWRITES = {
 
 @pytest.mark.parametrize("kind", ["itself", "another path", "symbolic link", "hard link"])
 @pytest.mark.parametrize("verb", OVERWRITES)
-def test_no_input_is_written_over(run_poli, verb, kind):
+def test_no_input_is_overwritten(run_poli, verb, kind):
     words = OVERWRITES[verb](kind)
     before = {path: path.read_bytes() for path in Path().iterdir()}
     code, said = run_poli(*words)
@@ -71,19 +71,19 @@ def test_no_input_is_written_over(run_poli, verb, kind):
 
 
 @pytest.mark.parametrize("option", ["--out", "--png"])
-def test_no_view_is_written_over_its_scan(run_poli, option):
+def test_no_view_overwrites_its_scan(run_poli, option):
     ending = {"--out": ".html", "--png": ".png"}[option]
     scan()
     code, said = run_poli("view", "a.ply", *PCA, option, _same("hard link", "a.ply", ending))
     assert (code, "input and output are the same" in said) == (2, True)
 
 
-def test_no_export_is_written_over_its_model(run_poli):
+def test_no_export_overwrites_its_model(run_poli):
     code, said = run_poli("export", _same("symbolic link", model("m.safetensors"), ".onnx"), "--model", "m.safetensors")
     assert (code, "input and output are the same" in said) == (2, True)
 
 
-def test_standard_input_is_an_input(tmp_path):
+def test_standard_input_counts_as_an_input(tmp_path):
     poli.write(room(), tmp_path / "a.ply")
     before = (tmp_path / "a.ply").read_bytes()
     with (tmp_path / "a.ply").open("rb") as file:
@@ -95,7 +95,7 @@ def test_standard_input_is_an_input(tmp_path):
     assert (tmp_path / "a.ply").read_bytes() == before
 
 
-def test_poses_of_another_sequence_stay(run_poli):
+def test_poses_of_another_sequence_are_kept(run_poli):
     Path("k/poses").mkdir(parents=True)
     Path("k/poses/00.txt").write_text("mine")
     code, said = run_poli("simulate", "k", "--layout", "kitti", "--scans", 1)
@@ -104,7 +104,7 @@ def test_poses_of_another_sequence_stay(run_poli):
     assert Path("k/poses/00.txt").read_text() == "mine"
 
 
-def test_devices_stay_devices(run_poli):
+def test_devices_are_not_replaced(run_poli):
     os.mkfifo("pipe.txt")
     code, said = run_poli("register", scan(), scan("b.ply"), "--out", "pipe.txt")
     assert code == 2

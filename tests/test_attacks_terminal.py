@@ -1,4 +1,4 @@
-"""Attacks on the terminal: names and contents that are printed. Each row is one attack."""
+"""Attacks on the terminal by names and contents that are printed. Each row is one attack."""
 
 import io
 import json
@@ -30,11 +30,11 @@ pytestmark = posix
 
 SPOKEN = {
     "convert: name of an output": lambda: ("convert", scan(), f"{NASTY}.pcd"),
-    "convert: name of an input that is not there": lambda: ("convert", f"{NASTY}.ply", "b.pcd"),
+    "convert: name of a missing input": lambda: ("convert", f"{NASTY}.ply", "b.pcd"),
     "convert: name of an input of another format": lambda: ("convert", text(f"{NASTY}.ply", "x"), "b.pcd"),
     "convert: name of a field": lambda: ("convert", npz_field(NASTY), "b.npz"),
     "convert: name of a field that is dropped": lambda: ("convert", npz_field(NASTY), "b.bin", "--drop"),
-    "convert: name of a field that cannot be held": lambda: ("convert", npz_field(NASTY), "b.bin"),
+    "convert: name of an unsupported field": lambda: ("convert", npz_field(NASTY), "b.bin"),
     "convert: ending of an output": lambda: ("convert", scan(), f"b.{NASTY}"),
     "convert: header of a PLY file": lambda: ("convert", text("a.ply", f"ply\n{NASTY}\n"), "b.pcd"),
     "convert: property of a PLY file": lambda: (
@@ -58,8 +58,8 @@ SPOKEN = {
     "densify: --dataset": lambda: ("densify", in_folder("f"), "g", "--dataset", NASTY),
     "densify: --topic": lambda: ("densify", bag("a.bag"), "b.bag", "--topic", NASTY),
     "densify: topics of a bag": lambda: ("densify", bag("a.bag", f"/{NASTY}"), "b.bag"),
-    "densify: name of a bag that is there": lambda: ("densify", bag("a.bag"), bag(f"{NASTY}.bag")),
-    "densify: name of a bag that is none": lambda: ("densify", text(f"{NASTY}.bag", "x"), "b.bag"),
+    "densify: name of an existing bag": lambda: ("densify", bag("a.bag"), bag(f"{NASTY}.bag")),
+    "densify: name of an invalid bag": lambda: ("densify", text(f"{NASTY}.bag", "x"), "b.bag"),
     "densify: --scheduler": lambda: ("densify", in_folder("f"), "g", "--scheduler", NASTY, "--tls-ca", "a"),
     "odometry: name of a folder": lambda: ("odometry", in_folder(NASTY), *PCA, "--out", f"{NASTY}2"),
     "odometry: name of a dataset inside it": lambda: ("odometry", poli_folder(NASTY), *PCA, "--out", "o"),
@@ -67,7 +67,7 @@ SPOKEN = {
     "odometry: --option without a value": lambda: ("odometry", in_folder("f"), "--option", NASTY),
     "odometry: --sequence": lambda: ("odometry", in_folder("sequences"), "--dataset", "kitti", "--sequence", NASTY),
     "view: name of a scan": lambda: ("view", scan(f"{NASTY}.ply"), *PCA, "--out", f"{NASTY}.html"),
-    "view: the name that it chooses": lambda: ("view", scan(f"{NASTY}.ply"), *PCA),
+    "view: the default name": lambda: ("view", scan(f"{NASTY}.ply"), *PCA),
     "view: --out": lambda: ("view", scan(), "--out", f"a.{NASTY}"),
     "view: name of a run": lambda: ("view", odometry_run(NASTY), *PCA, "--out", "a.html"),
     "view: settings of a run": lambda: ("view", odometry_run("r", path=NASTY, name=NASTY), *PCA, "--out", "a.html"),
@@ -76,16 +76,16 @@ SPOKEN = {
     "simulate: --place": lambda: ("simulate", "s", "--place", NASTY),
     "simulate: --sensor": lambda: ("simulate", "s", "--sensor", NASTY),
     "simulate: words of a sensor": lambda: ("simulate", "s", "--sensor", text("beams.txt", NASTY)),
-    "simulate: name of a folder that is there": lambda: ("simulate", in_folder(NASTY)),
+    "simulate: name of an existing folder": lambda: ("simulate", in_folder(NASTY)),
     "train: name of a configuration": lambda: ("train", f"{NASTY}.toml"),
     "train: name of a setting": lambda: ("train", text("c.toml", '"\\u001b[2J" = 1\n')),
     "train: value of a setting": lambda: ("train", text("c.toml", 'name = 1\n[loss]\nkind = "\\u001b[2J"\n')),
-    "train: words that are no TOML": lambda: ("train", text("c.toml", NASTY)),
+    "train: invalid TOML": lambda: ("train", text("c.toml", NASTY)),
     "adapt: name of a log": lambda: ("adapt", NASTY),
     "models: name": lambda: ("models", NASTY),
     "export: name of an output": lambda: ("export", f"a.{NASTY}"),
-    "a command that is none": lambda: (NASTY,),
-    "an option that is none": lambda: ("convert", f"--{NASTY}"),
+    "an unknown command": lambda: (NASTY,),
+    "an unknown option": lambda: ("convert", f"--{NASTY}"),
     "too many words": lambda: ("convert", "a", "b", NASTY),
     "a traceback": lambda: ("convert", f"{NASTY}.ply", "b.pcd", "--debug"),
     "--json of a name": lambda: ("convert", scan(), f"{NASTY}.pcd", "--json"),
@@ -94,7 +94,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize("attack", SPOKEN)
-def test_nothing_reaches_the_terminal_but_text(run_poli, attack):
+def test_only_plain_text_reaches_the_terminal(run_poli, attack):
     words = SPOKEN[attack]()
     code, said = run_poli(*words)
     assert harmless(said), attack
@@ -103,7 +103,7 @@ def test_nothing_reaches_the_terminal_but_text(run_poli, attack):
     if "--json" in words:
         json.loads(said)
     elif "--debug" not in words:
-        assert all(len(line) for line in said.splitlines()), "a line feed of some name"
+        assert all(len(line) for line in said.splitlines()), "a line feed from a name"
 
 
 def test_warnings_are_one_harmless_line(run_poli, monkeypatch):
@@ -118,7 +118,7 @@ def test_warnings_are_one_harmless_line(run_poli, monkeypatch):
         assert "owned" in said
 
 
-def test_bars_show_names_as_they_are(monkeypatch):
+def test_progress_bars_show_names_verbatim(monkeypatch):
     import rich
     from rich.console import Console
 
@@ -142,13 +142,13 @@ def test_text_stays_text(text):
     assert printable(text) == text
 
 
-def test_all_that_a_terminal_would_act_on_is_escaped():
+def test_all_control_characters_are_escaped():
     for code in (*range(32), *range(127, 160), 0x200E, 0x202A, 0x202E, 0x2028, 0x2066, 0xFEFF, 0xD800, 0xDC80, 0xE0001):
         assert printable(f"a{chr(code)}b").isprintable(), hex(code)
     assert printable("a\nb\x1b", lines=True) == "a\nb\\x1b"
 
 
-def test_verbs_speak_through_one_place():
+def test_commands_print_through_one_module():
     for file in (Path(poli.__file__).parent / "cli").glob("*.py"):
         text = file.read_text(encoding="utf-8").replace("Console().print(", "").replace("Console(highlight=False).print(", "")
         for way in ("typer.echo", "typer.secho", "print(", "rich.progress import track"):

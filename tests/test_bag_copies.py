@@ -1,4 +1,4 @@
-"""What `poli densify` leaves of bags, read back by others than rosbags: everything but the clouds, byte by byte."""
+"""Bags written by `poli densify`, read without rosbags: everything except the clouds is kept, byte by byte."""
 
 import shutil
 import sqlite3
@@ -14,7 +14,7 @@ from tiny_bags import STORES, contents, write_bag
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_ros1_bags_by_a_plain_reader(tmp_path, compressed):
+def test_ros1_bags_read_by_a_plain_reader(tmp_path, compressed):
     path, _ = make(tmp_path, "ros1", compressed=compressed)
     out = tmp_path / "dense.bag"
     run(path, out, "--voxel", 0)
@@ -28,9 +28,9 @@ def test_ros1_bags_by_a_plain_reader(tmp_path, compressed):
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_databases_by_sqlite_itself(tmp_path, version):
+def test_databases_read_by_sqlite(tmp_path, version):
     path, data = make(tmp_path, "sqlite3", version=version)
-    with sqlite3.connect(data) as database:  # a table, an index and a column that no release of ROS 2 has
+    with sqlite3.connect(data) as database:  # a table, an index and a column that no ROS 2 release has
         database.execute("CREATE TABLE notes(id INTEGER PRIMARY KEY, text TEXT, raw BLOB)")
         database.execute("INSERT INTO notes VALUES (7, 'näh', x'00ff')")
         database.execute("CREATE INDEX notes_of ON notes (text)")
@@ -51,7 +51,7 @@ def test_databases_by_sqlite_itself(tmp_path, version):
 
 
 def _database(path):
-    """All rows by table, and what the tables and indexes are."""
+    """All rows by table, and the definitions of tables and indexes."""
     with sqlite3.connect(path) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         made = database.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name").fetchall()
@@ -59,8 +59,8 @@ def _database(path):
         return {"made": made, "version": database.execute("PRAGMA user_version").fetchall(), **rows}
 
 
-def test_times_of_publishing_stay(tmp_path):
-    """test_mcap_copies.py says more, where mcap is installed. In an mcap message the two times stand side by side."""
+def test_publish_times_are_kept(tmp_path):
+    """test_mcap_copies.py covers more if mcap is installed. In an mcap message the two times are adjacent."""
     path, data = make(tmp_path, "mcap")
     times = [time for time, _ in contents(path)[2]]
     raw = data.read_bytes()
@@ -92,7 +92,7 @@ def test_split_bags_stay_split(tmp_path, kind):
 
 
 def _split_bag(tmp_path, kind):
-    """Two bags as the two files of one."""
+    """Two bags as the two files of one bag."""
     from ruamel.yaml import YAML
 
     path, yaml = tmp_path / "split", YAML(typ="safe")
@@ -113,7 +113,7 @@ def _split_bag(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["sqlite3", "mcap"])
-def test_bags_whose_files_are_compressed_whole(tmp_path, kind):
+def test_bags_with_file_compression(tmp_path, kind):
     from rosbags.rosbag2 import CompressionMode
 
     path, data = make(tmp_path, kind, compressed=CompressionMode.FILE)

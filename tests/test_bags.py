@@ -1,4 +1,4 @@
-"""Recordings: bags of tiny clouds, written by rosbags, whole and damaged."""
+"""Recordings: bags of tiny clouds, written by rosbags, valid and damaged."""
 
 import sqlite3
 import struct
@@ -28,7 +28,7 @@ FIELDS = [("x", 0, 7, 1), ("y", 4, 7, 1), ("z", 8, 7, 1), ("intensity", 12, 7, 1
 
 
 def cloud(kind, number, stamp, points=3, height=1, padding=0, big=False, fields=FIELDS, layout="4fIH2x"):
-    """A message whose points are (number, row, column) with intensities and times that count on; rows end in `padding` bytes."""
+    """A message whose points are (number, row, column), with increasing intensities and times; rows end in `padding` bytes."""
     types = STORES[kind].types
     order = ">" if big else "<"
     rows = []
@@ -56,7 +56,7 @@ def cloud(kind, number, stamp, points=3, height=1, padding=0, big=False, fields=
 
 
 def write_bag(path, kind, clouds, topics=("/points",)):
-    """Every cloud on every topic, recorded 5 ms after its number times 100 ms; (path of the bag, path of its data)."""
+    """Write every cloud to every topic, recorded at 100 ms times its number plus 5 ms; (path of the bag, path of its data)."""
     store = STORES[kind]
     writer = Writer1(path) if kind == "ros1" else Writer2(path, version=9, storage_plugin=StoragePlugin[kind.upper()])
     with writer:
@@ -77,9 +77,9 @@ def simple_bag(tmp_path, kind, count=5):
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_bags_come_back(tmp_path, kind):
+def test_bags_round_trip(tmp_path, kind):
     path, data = simple_bag(tmp_path, kind)
-    for place in {path, data}:  # the folder, and the file inside of it
+    for place in {path, data}:  # the folder, and the file inside it
         assert guess(place) == "bag"
         with poli.dataset("auto", place) as scans:
             assert isinstance(scans, Dataset)
@@ -97,7 +97,7 @@ def test_bags_come_back(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", STORES)
 def test_any_order_of_reading_gives_the_same_scans(tmp_path, kind):
-    """Two clouds have the same time of recording."""
+    """Two clouds have the same recording time."""
     path = tmp_path / ("a.bag" if kind == "ros1" else "a")
     store = STORES[kind]
     writer = Writer1(path) if kind == "ros1" else Writer2(path, version=9, storage_plugin=StoragePlugin[kind.upper()])
@@ -111,7 +111,7 @@ def test_any_order_of_reading_gives_the_same_scans(tmp_path, kind):
         assert scans[row].points[0, 0] == row % 6 + 1, row
 
 
-def test_reading_on_is_one_pass(tmp_path, monkeypatch):
+def test_sequential_reading_is_one_pass(tmp_path, monkeypatch):
     path, _ = simple_bag(tmp_path, "ros1")
     scans = open_bag(path)
     passes = []
@@ -147,14 +147,14 @@ def test_a_bag_cut_in_the_middle_is_an_error_that_names_it(tmp_path, kind, share
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_an_empty_file_is_no_bag(tmp_path, kind):
+def test_an_empty_file_is_not_a_bag(tmp_path, kind):
     path, data = simple_bag(tmp_path, kind)
     data.write_bytes(b"")
     with pytest.raises(FormatError, match=str(path)):
         open_bag(path)
 
 
-def test_a_count_that_is_not_true_is_an_error(tmp_path):
+def test_a_wrong_message_count_is_an_error(tmp_path):
     path, data = simple_bag(tmp_path, "sqlite3")
     with sqlite3.connect(data) as database:
         database.execute("DELETE FROM messages WHERE id IN (SELECT max(id) - 1 FROM messages)")
@@ -169,7 +169,7 @@ def test_a_count_that_is_not_true_is_an_error(tmp_path):
         list(open_bag(path))
 
 
-def test_stamps_that_do_not_ascend_are_an_error(tmp_path):
+def test_stamps_that_do_not_increase_are_an_error(tmp_path):
     stamps = [STAMP, STAMP + 200_000_000, STAMP + 100_000_000]
     write_bag(tmp_path / "a.bag", "ros1", [cloud("ros1", i + 1, t) for i, t in enumerate(stamps)])
     with pytest.raises(FormatError, match=r"message 2: its stamp .* do not ascend; pass stamps='log'"):
@@ -180,7 +180,7 @@ def test_stamps_that_do_not_ascend_are_an_error(tmp_path):
         open_bag(tmp_path / "a.bag", stamps="both")
 
 
-def test_headers_without_a_stamp_give_the_time_of_recording(tmp_path):
+def test_headers_without_a_stamp_use_the_recording_time(tmp_path):
     write_bag(tmp_path / "a.bag", "ros1", [cloud("ros1", 1, 0)])
     assert open_bag(tmp_path / "a.bag")[0].stamp == STAMP + 5_000_000
 
@@ -260,13 +260,13 @@ def test_times_become_seconds_from_the_stamp(name, values, unit):
 @pytest.mark.parametrize(
     "values",
     [
-        (OFFSETS * 1e6).astype(np.uint32),  # microseconds pass for a tenth of a millisecond
+        (OFFSETS * 1e6).astype(np.uint32),  # microseconds interpreted as a tenth of a millisecond
         (OFFSETS * 1e6).astype(np.float32),
         (STAMP * 1e-9 + OFFSETS).astype(np.float32),
         STAMP * 1e-9 - 3600.0 + OFFSETS,  # of another clock
     ],
 )
-def test_times_that_fit_nothing_are_errors(values):
+def test_implausible_times_are_errors(values):
     with pytest.raises(FormatError, match=r"here: the times in field 't' .*pass time_unit="):
         with_point_times(Scan(np.ones((4, 3)), {"t": values}, stamp=STAMP), None, "here")
 

@@ -1,4 +1,4 @@
-"""The benchmarks' own arithmetic, on problems small enough for a test."""
+"""The arithmetic of the benchmarks, on problems small enough for a test."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from benchmarks.experiments.relaxation import SCENARIOS, trajectory
 MESH = procedural_mesh(3_000_009, 64)  # not trained on
 
 
-def test_normal_errors_forget_the_sign():
+def test_normal_errors_ignore_the_sign():
     truth = np.tile([0.0, 0.0, 1.0], (4, 1))
     tilted = np.array([[0, 0, 1], [0, 0, -1], [0, 1, 0], [0, np.sqrt(0.5), np.sqrt(0.5)]])
     errors = NormalErrors.of([tilted], [truth])
@@ -47,17 +47,17 @@ def test_calibration_is_near_three():
     assert squared_distances(MESH, Options(normal_sizes=(300,))).mean() == pytest.approx(3.0, abs=0.6)
 
 
-def test_pairs_turn_the_target_by_the_true_rotation():
+def test_pairs_rotate_the_target_by_the_true_rotation():
     source, target, R = draw_pair(MESH, 200, Options(), 0)
     assert rotation_error(np.eye(3), R) <= 60.0
     assert rotation_error(R @ so3_exp(np.array([0.0, 0.0, np.deg2rad(7.0)])), R) == pytest.approx(7.0)
-    # Both lie on one surface: turned back, the target's normals look like the source's.
+    # Both lie on one surface: rotated back, the target's normals match the source's.
     assert (target.points @ R).mean(axis=0) == pytest.approx(source.points.mean(axis=0), abs=0.15)
     np.testing.assert_allclose(np.linalg.norm(target.normals["true"], axis=1), 1.0)
 
 
 @pytest.mark.parametrize("method", CONTESTANTS)
-def test_every_contestant_registers_an_easy_pair_in_one_of_its_ways(method):
+def test_every_contestant_registers_an_easy_pair_with_some_setting(method):
     if "KISS" in method:
         pytest.importorskip("kiss_matcher")
     errors = []
@@ -76,7 +76,7 @@ def test_relaxation_is_harmless_in_scenario_b_and_not_in_a():
     assert relaxed == pytest.approx([5.0, 5.0], abs=1e-6)
     assert trajectory(b, relaxed=False)[-1] == pytest.approx([0.0, 0.0], abs=1e-3)
     assert trajectory(b, relaxed=True)[-1] == pytest.approx([0.0, 0.0], abs=1e-3)
-    for scenario in SCENARIOS:  # the updates are the minimizers they claim to be
+    for scenario in SCENARIOS:  # the updates are indeed minimizers
         x, z, h = 1.3, 0.7, 1e-6
         best = scenario.best_z(x)
         assert scenario.f(x, best) + scenario.g(best) <= min(scenario.f(x, best + d) + scenario.g(best + d) for d in (-h, h))

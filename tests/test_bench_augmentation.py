@@ -1,4 +1,4 @@
-"""The benchmarks of denser scans, on drives small enough for a test; and the rings and interpolated rows that they need."""
+"""The benchmarks of denser scans, on drives small enough for a test, and the rings and interpolated rows that they need."""
 
 import json
 from dataclasses import replace
@@ -47,7 +47,7 @@ def rays(elevations, azimuths) -> np.ndarray:  # degrees -> (N, 3)
     return np.stack([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)], axis=1)
 
 
-def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(bench, town, tmp_path, monkeypatch):
+def test_the_report_has_its_metrics_and_a_second_run_reads_the_cache(bench, town, tmp_path, monkeypatch):
     for package in ("kiss_icp", "genz_icp", "yaml", "matplotlib", "small_gicp"):
         pytest.importorskip(package)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")
@@ -56,12 +56,12 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
     with_real = replace(bench, seeds=1, real=tmp_path / "real", sequences=(street,))
     (report,) = run(with_real)
     publish(report, tmp_path)
-    records = json.loads((tmp_path / "augmentation.json").read_text(), parse_constant=pytest.fail)["records"]  # NaN is no JSON
+    records = json.loads((tmp_path / "augmentation.json").read_text(), parse_constant=pytest.fail)["records"]  # NaN is not JSON
     assert len(plot_colors(tmp_path / "augmentation.png")) >= 3
     assert len(records) == 2 * 2 * len(AUGMENTATIONS)  # drives, systems
     long = {r["augmentation"]: r["long"] for r in records if (r["system"], r["real"]) == ("KISS-ICP", False)}
     assert set(long) == set(AUGMENTATIONS)
-    assert len(set(long.values())) == len(AUGMENTATIONS)  # every way made other scans
+    assert len(set(long.values())) == len(AUGMENTATIONS)  # every method made different scans
     assert 0.0 < long[POLI] < 1.0
     refined = {(r["system"], r["augmentation"]): r["refined"] for r in records if r["real"]}
     assert refined["GenZ-ICP", RAW] > 0.0
@@ -79,7 +79,7 @@ def refuse(*_args, **_kwargs):
     raise AssertionError("it was to be read, not run")
 
 
-def test_density_has_a_row_for_every_way(bench, tmp_path, monkeypatch):
+def test_density_has_a_row_for_every_method(bench, tmp_path, monkeypatch):
     for package in ("kiss_icp", "matplotlib"):
         pytest.importorskip(package)
     monkeypatch.setattr(density, "COUNTS", (1,))
@@ -93,7 +93,7 @@ def test_density_has_a_row_for_every_way(bench, tmp_path, monkeypatch):
     assert len(plot_colors(tmp_path / "density.png")) >= 2
 
 
-def test_every_setting_of_the_sampling_is_a_run_of_its_own(town, tmp_path):
+def test_every_sampling_setting_is_a_separate_run(town, tmp_path):
     pytest.importorskip("kiss_icp")
     kept = Cache(tmp_path)
     for way in (raw(), densified(POLI, DensifyConfig(per_point=1)), densified(POLI, DensifyConfig(per_point=1, max_sigma=2.0))):
@@ -122,13 +122,13 @@ def test_nothing_is_interpolated_between_two_surfaces_nor_across_a_gap():
     assert len(interpolate(np.concatenate([near, far]), ELEVATIONS)) == len(near) + len(far)
     aside = 5.0 * rays([1.0], np.arange(0.5, 360.0, 1.0))
     assert len(interpolate(np.concatenate([near, aside]), ELEVATIONS)) == len(near) + len(aside)
-    around = 5.0 * np.concatenate([rays([-1.0], [179.95]), rays([1.0], [-179.95])])  # neighbors, where azimuths begin anew
+    around = 5.0 * np.concatenate([rays([-1.0], [179.95]), rays([1.0], [-179.95])])  # neighbors, where the azimuth wraps around
     assert len(interpolate(around, ELEVATIONS)) == 2 + RangeInterpolation().rows
     assert interpolate(np.zeros((0, 3), np.float32), ELEVATIONS).shape == (0, 3)
 
 
 @pytest.mark.parametrize(("sensor", "count"), [("hdl32e", 32), ("os1_64", 64)])
-def test_thinning_keeps_every_so_manieth_ring(sensor, count):
+def test_thinning_keeps_every_nth_ring(sensor, count):
     every = ring_elevations(sensor)
     points = 7.0 * rays(every, np.arange(0.0, 360.0, 10.0))
     thinned = thin_rings(points, sensor, 16)
@@ -138,7 +138,7 @@ def test_thinning_keeps_every_so_manieth_ring(sensor, count):
     assert set(nearest_ring(thinned, ring_elevations(sensor, 16))) == set(range(16))
 
 
-def test_what_cannot_be_is_refused(bench):
+def test_impossible_options_are_refused(bench):
     with pytest.raises(InputError, match="divisor"):
         thin_rings(np.ones((3, 3)), "hdl32e", 7)
     with pytest.raises(InputError, match="rings are known for"):

@@ -44,13 +44,13 @@ def town(bench):
 
 
 def made(drive="town a", group="a", method="GICP", setting="x", voxel=0.5, error=0.1, real=False) -> Judged:
-    """With an error from scan to scan of so many meters, and twice as many farther apart."""
+    """A trajectory with an error of this many meters between consecutive scans, and twice as much farther apart."""
     rpe = {frames: Rpe(error * scale, 0.1, 0.5 * error, 3) for frames, scale in ((1, 1), (50, 2), (100, 2))}
     poses = np.tile(np.eye(4), (4, 1, 1))
     return Judged(drive, drive, group, real, method, setting, voxel, rpe, 1.0, 3, math.nan, math.nan, 10.0, 0, 0, poses)
 
 
-def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(bench, tmp_path, monkeypatch):
+def test_the_report_has_its_metrics_and_a_second_run_reads_the_cache(bench, tmp_path, monkeypatch):
     for package in ("small_gicp", "kiss_icp", "genz_icp", "yaml", "matplotlib"):
         pytest.importorskip(package)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")  # threads that wait for each other on a busy machine are slow
@@ -66,7 +66,7 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
     assert [report.name for report in reports] == names
     written = {
         name: json.loads((tmp_path / "first" / f"{name}.json").read_text(), parse_constant=pytest.fail) for name in names
-    }  # NaN is no JSON
+    }  # NaN is not JSON
     figures = json.loads((tmp_path / "all.json").read_text())
     assert figures == written["odometry"]
     for name in ("odometry", "odometry_trajectories"):
@@ -74,12 +74,12 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
     records = {(r["case"], r["frames"], r["method"]): r for r in figures["records"]}
     by_method = {method: r["rpe_m"] for (case, frames, method), r in records.items() if (case, frames) == ("small, 0.5 m", 1)}
     assert set(by_method) == {"GICP", *OURS}
-    assert 0.0 < by_method[SCAN] < 0.2  # meters, of 0.8 a scan
+    assert 0.0 < by_method[SCAN] < 0.2  # meters, at 0.8 m per scan
     assert records["small, 0.5 m", 50, SCAN]["rpe_m"] is None  # the drives are too short
     columns, rows = reports[0].cells
     row = dict(zip(columns, next(row for row in rows if row[:2] == ["small, 0.5 m", "1"]), strict=True))
     assert row["lower"] == f"{100 * (1 - by_method[SCAN] / by_method['GICP']):.1f} %"
-    # GICP and ours at two voxel sizes, KISS-ICP, GenZ-ICP twice, and ours with its own voxel.
+    # GICP and ours at two voxel sizes, KISS-ICP, GenZ-ICP twice, and ours with an automatic voxel.
     assert len(figures["grid"]) == len(PLACES) * (2 * (1 + len(OURS)) + 4)
     systems = {(r["drive"], r["method"]): r for r in written["odometry_systems"]["records"]}
     assert {drive for drive, _ in systems} == {"town small", "campus small", "street"}
@@ -97,7 +97,7 @@ def test_the_report_has_its_figures_and_a_second_run_is_read_from_the_folder(ben
     assert [report.cells for report in run(with_real)] == [report.cells for report in reports]
 
 
-def test_runs_are_kept_apart_and_only_ours_are_forgotten(bench, town, tmp_path):
+def test_runs_are_cached_separately_and_only_ours_are_invalidated(bench, town, tmp_path):
     pytest.importorskip("small_gicp")
     kept = Cache(tmp_path)
     mine, theirs = our_contestant(SCAN, 1.0, "lidar"), contestants((1.0,), "lidar", ("GICP",))[0]
@@ -114,7 +114,7 @@ def test_runs_are_kept_apart_and_only_ours_are_forgotten(bench, town, tmp_path):
     assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["GICP"]
 
 
-def test_a_run_that_was_cut_off_is_made_anew(town, tmp_path):
+def test_an_interrupted_run_is_repeated(town, tmp_path):
     kept, mine = Cache(tmp_path), our_contestant(SCAN, 1.0, "lidar")
     kept.outcome(town, mine)
     (path,) = tmp_path.rglob("*.json")
@@ -148,10 +148,10 @@ def test_another_drive_of_the_same_name_is_another_run(town, tmp_path):
     assert len(list(tmp_path.rglob("*.json"))) == 2
 
 
-def test_thinned_scans_change_nothing(town):
+def test_cached_thinned_scans_give_the_same_poses(town):
     pytest.importorskip("small_gicp")
     rival = contestants((0.5,), "lidar", ("GICP",))[0]
-    # Threads add in any order, so that the last digits differ from run to run.
+    # Threads sum in any order, so the last digits differ between runs.
     np.testing.assert_allclose(rival.run(town.scans).poses, rival.run(ThinnedScans(town)[0.5]).poses, atol=1e-9)
 
 
@@ -165,7 +165,7 @@ def test_one_setting_serves_all_drives_of_a_sensor():
     assert mean_rpe([j for j in best if j.group == "a"]) == pytest.approx(0.11)
 
 
-def test_the_worst_drive_is_told_at_these_settings_and_at_each_drives_own():
+def test_the_worst_drive_is_reported_for_common_and_per_drive_settings():
     rivals = [
         made("one", setting="x", error=0.02), made("one", setting="y", error=0.01),
         made("two", setting="x", error=0.02), made("two", setting="y", error=0.09),
@@ -177,7 +177,7 @@ def test_the_worst_drive_is_told_at_these_settings_and_at_each_drives_own():
     assert worst["tuned_percent"] == pytest.approx(20.0)
 
 
-def test_the_lowest_is_bold_and_what_is_missing_is_not():
+def test_the_lowest_is_bold_and_missing_values_are_not():
     columns, rows = by_sensor_report([made(), made(method=SCAN, error=0.02), made(method="ICP", error=0.2)]).cells
     row = dict(zip(columns, rows[0], strict=True))
     assert row[SCAN].startswith("**2.00")
@@ -188,7 +188,7 @@ def test_the_lowest_is_bold_and_what_is_missing_is_not():
     assert by_drive == {"KISS-ICP": "10.0", "GenZ-ICP": "**5.00**", MAP: "20.0"}
 
 
-def test_figures_of_a_perfect_and_of_a_stretched_trajectory(town):
+def test_metrics_of_a_perfect_and_of_a_stretched_trajectory(town):
     contestant = our_contestant(MAP, CHOSEN, "lidar")
     outcome = cache.Outcome(town.poses, np.full(COUNT, 0.02), restarts=1)
     perfect = judge(town, contestant, outcome)
@@ -202,7 +202,7 @@ def test_figures_of_a_perfect_and_of_a_stretched_trajectory(town):
     assert off.drift == pytest.approx(10.0, rel=0.01)
 
 
-def test_what_cannot_be_is_told_with_the_remedy():
+def test_impossible_options_are_refused_with_the_remedy():
     with pytest.raises(InputError, match="expected some of poli, times, all"):
         Options(fresh=("mine",))
     with pytest.raises(InputError, match="choose from ICP"):
@@ -228,6 +228,6 @@ def test_losses_under_pose_noise_are_judged_by_odometry_and_normals(bench, tmp_p
     report = pose_noise.report(few, config, {"T-Q-C": "lidar", "T-T-Q-C": "objects"})
     _, rows = report.cells
     assert [row[:2] for row in rows] == [[name, way] for way in pose_noise.WAYS for name in pose_noise.KINDS]
-    assert [row[2].startswith("**") for row in rows].count(True) == 2  # the better loss, for each way
+    assert [row[2].startswith("**") for row in rows].count(True) == 2  # the better loss, for each method
     assert 0.0 < report.records[0]["rpe_1_m"] < 0.3
     assert report.records[3]["normals_median_deg"] == 2.0

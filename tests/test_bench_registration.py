@@ -14,7 +14,7 @@ from pictures import plot_colors
 from poli.se3 import exp, inverse
 
 
-def test_pairs_are_near_each_other_and_differ_and_come_again():
+def test_pairs_are_close_distinct_and_reproducible():
     poses = np.stack([exp(np.array([0.0, 0.0, 0.1 * i, 2.0 * i, 0.0, 0.0])) for i in range(20)])
     pairs = place_pairs(poses, 30, 8.0, seed=1)
     assert len({(p.source, p.target) for p in pairs}) == 30
@@ -27,12 +27,12 @@ def test_pairs_are_near_each_other_and_differ_and_come_again():
     assert [(p.source, p.target) for p in again] == [(p.source, p.target) for p in pairs]
 
 
-def test_success_needs_both():
+def test_success_limits_rotation_and_translation():
     assert success([1.0, 9.0, 1.0, 30.0], [0.1, 0.1, 5.0, 0.1], 5.0, 2.0) == 0.25
     assert success([1.0, 9.0, 1.0, 30.0], [0.1, 0.1, 5.0, 0.1], 10.0, np.inf) == 0.75
 
 
-def test_thinned_drives_have_so_many_rings(tmp_path):
+def test_thinned_drives_have_the_requested_number_of_rings(tmp_path):
     beams = tmp_path / "eight.txt"
     beams.write_text("# steps 200\n" + "\n".join(str(e) for e in np.linspace(-14.0, 14.0, 8)))
     list(simulated_sequences((str(beams),), ("town",), 2, keep=tmp_path / "drives"))
@@ -41,7 +41,7 @@ def test_thinned_drives_have_so_many_rings(tmp_path):
     assert some.name.endswith("4 beams")
 
 
-def test_the_tables_say_what_was_found():
+def test_the_tables_show_the_results():
     about = {"scans": "simulated", "place": "town", "system": KISS_MATCHER, "voxel": 0.3, "beams": 16, "table": "places"}
     records = [
         {**about, "way": "raw", "rotations_deg": [1.0, 90.0], "translations_m": [0.1, 9.0], "seconds": [1.0, 1.0]},
@@ -56,7 +56,7 @@ def test_the_tables_say_what_was_found():
 
 
 @pytest.mark.parametrize("system", [KISS_MATCHER, TEASER, OURS])
-def test_every_system_finds_a_pose_or_says_none(system, tmp_path):
+def test_every_system_returns_a_pose_or_reports_failure(system, tmp_path):
     if system == KISS_MATCHER:
         pytest.importorskip("kiss_matcher")
     from benchmarks.rivals.augmentations import raw
@@ -65,10 +65,10 @@ def test_every_system_finds_a_pose_or_says_none(system, tmp_path):
     job = Job(ThinnedDrive("vlp16", "town", 3, tmp_path), system, "raw", 2, 0.5, "vlp16", "places", 16, False)
     errors = register_pairs(drive, raw(), job, 12.0)
     assert len(errors["rotations_deg"]) == 2
-    assert np.median(errors["rotations_deg"]) < 10.0  # a meter apart: no system fails there
+    assert np.median(errors["rotations_deg"]) < 10.0  # one meter apart: no system fails there
 
 
-def test_a_whole_run_and_what_it_keeps(tmp_path, monkeypatch):
+def test_a_whole_run_and_its_cache(tmp_path, monkeypatch):
     for package in ("kiss_matcher", "matplotlib"):
         pytest.importorskip(package)
     monkeypatch.setattr("benchmarks.experiments.registration.RESOLUTIONS", (16,))

@@ -29,7 +29,7 @@ SIZES = (200, 400)
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> str:
-    """A small one for scans, untrained: what it costs does not hang on what it knows."""
+    """A small untrained model for scans: its cost does not depend on its weights."""
     path = tmp_path_factory.mktemp("model") / "small.safetensors"
     architecture = Architecture(
         neighbors=(8, 6), edge=(8, 12), scalars=(12, 16), reach=8, wide=(6,), rounds=1, frames="sensor", log_scale=True,
@@ -51,16 +51,16 @@ def real(tmp_path_factory):
     return root
 
 
-def test_contestants_run_as_often_as_asked_and_take_turns():
+def test_contestants_run_the_requested_number_of_times_in_turns():
     runs = []
     found = medians({name: stopwatch(lambda name=name: runs.append(name)) for name in "ab"}, 5)
     assert set(found) == {"a", "b"}
-    assert "".join(runs) == "aaabbbaaaabbbbaaaabbbb"  # two of each burst do not count
+    assert "".join(runs) == "aaabbbaaaabbbbaaaabbbb"  # the first two of each burst do not count
     milliseconds = iter([90, 90, 1, 90, 90, 7, 5, 90, 90, 2, 3])
     assert medians({"a": lambda: {"total": float(next(milliseconds))}}, 5) == {"a": {"total": 3.0}}
 
 
-def test_everyone_gets_the_same_threads(monkeypatch):
+def test_all_contestants_get_the_same_threads(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")
     before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
@@ -74,7 +74,7 @@ def test_everyone_gets_the_same_threads(monkeypatch):
         pass
 
 
-def test_simulated_clouds_have_the_size_that_was_asked_for():
+def test_simulated_clouds_have_the_requested_size():
     cloud = simulated_cloud(1000)
     assert cloud.points.shape == (1000, 3)
     assert len(np.unique(cloud.points, axis=0)) == 1000
@@ -89,7 +89,7 @@ def test_real_clouds_are_merged_where_one_scan_is_too_small(real, tmp_path):
     assert "large, one scan (300 returns)" in one.source
     assert "large, 2 scans merged by their poses (600 returns)" in two.source
     assert one.points[:, 0].mean() == pytest.approx(10.0, abs=0.3)
-    assert two.points[:, 0].mean() == pytest.approx(11.5, abs=0.3)  # the second scan stands where the first has it
+    assert two.points[:, 0].mean() == pytest.approx(11.5, abs=0.3)  # the second scan is placed in the frame of the first
     with pytest.raises(InputError, match=r"601 points .*sequence large.* 600"):
         real_cloud(real, 601)
     with pytest.raises(FormatError, match="no scans"):
@@ -102,13 +102,13 @@ def test_stages_are_timed(model):
     assert min(spent.values()) > 0.0
 
 
-def test_the_peak_counts_what_the_estimate_holds(model):
+def test_the_peak_includes_the_estimate(model):
     peak = peak_mb(simulated_cloud(20_000).points, model)
     assert peak is not None
-    assert 20_000 * 12 * 8e-6 < peak < 500.0  # a point and a covariance each in float64, at the least
+    assert 20_000 * 12 * 8e-6 < peak < 500.0  # a point and a covariance each in float64, at least
 
 
-def test_runtime_writes_table_figures_and_plot(tmp_path, model, real):
+def test_runtime_writes_table_metrics_and_plot(tmp_path, model, real):
     pytest.importorskip("open3d")
     pytest.importorskip("small_gicp")
     sizes = ",".join(map(str, SIZES))
@@ -137,7 +137,7 @@ def test_runtime_writes_table_figures_and_plot(tmp_path, model, real):
     assert len(plot_colors(tmp_path / "runtime.png")) >= 4
 
 
-def test_sizes_that_nothing_can_be_measured_at_are_refused():
+def test_sizes_that_cannot_be_measured_are_refused():
     from benchmarks.experiments.runtime import Options
 
     for sizes in ((400,), (400, 400), (10, 400)):
@@ -155,7 +155,7 @@ def test_engines_that_are_not_installed_are_left_out(tmp_path, model, monkeypatc
     from poli.estimation.model import read_model
     from poli.learn import onnx_export
 
-    monkeypatch.setattr(onnx_export, "export_onnx", lambda model, path: None)  # takes its time
+    monkeypatch.setattr(onnx_export, "export_onnx", lambda model, path: None)  # slow
     for name in ("onnxruntime", "openvino"):
         monkeypatch.setitem(sys.modules, name, None)
     engines, missing = _onnx_engines(read_model(model), 1, tmp_path)
@@ -177,4 +177,4 @@ def test_engines_agree_on_the_covariances(tmp_path, model):
         assert engine["installed_mb"] > 1.0
     table = (tmp_path / "engines.md").read_text()
     for name in {"ONNX Runtime", "OpenVINO"} - set(engines):
-        assert name in table.split("\n\n")[-1]  # the note that it is left out
+        assert name in table.split("\n\n")[-1]  # the note that it is omitted

@@ -1,4 +1,4 @@
-"""The benchmark of scans a second, with a drive small enough for a test; what it measures is not looked at."""
+"""The benchmark of scans per second, with a drive small enough for a test; the measured values are not checked."""
 
 import json
 
@@ -14,7 +14,7 @@ from tiny_scans import room
 pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
 
 
-def test_both_inputs_hold_the_drive(tmp_path):
+def test_both_inputs_contain_the_drive(tmp_path):
     clouds = [room(count).points for count in (40, 50)]
     for found in (dataset("folder", write_bins(clouds, tmp_path / "bins")), dataset("bag", write_mcap(clouds, tmp_path / "bag"))):
         assert len(found) == 2
@@ -30,7 +30,7 @@ def test_the_report_has_a_row_for_each_worker_and_input(tmp_path, monkeypatch):
     beams.write_text("# steps 200\n" + "\n".join(str(e) for e in np.linspace(-15.0, 15.0, 8)))
     options = ["--sensor", beams, "--scans", 3, "--repeats", 1, "--drives", tmp_path / "drives", "--out", tmp_path / "results"]
     run(["throughput", *map(str, options)])
-    figures = json.loads((tmp_path / "results" / "throughput.json").read_text(), parse_constant=pytest.fail)  # NaN is no JSON
+    figures = json.loads((tmp_path / "results" / "throughput.json").read_text(), parse_constant=pytest.fail)  # NaN is not JSON
     assert figures["scans"] == 3
     assert figures["points_in"] < figures["points_out"] < 8 * figures["points_in"]
     records = {(r["kind"], r["method"]): r for r in figures["records"]}
@@ -44,7 +44,7 @@ def test_the_report_has_a_row_for_each_worker_and_input(tmp_path, monkeypatch):
     assert "dask cluster of 2 workers" in table
 
 
-def test_scans_of_ones_own(tmp_path):
+def test_custom_scans(tmp_path):
     folder = write_bins([room(count).points for count in (40, 50, 60)], tmp_path / "bins")
     scans = Options(data=folder, scans=2).read()
     assert [len(points) for points in scans.clouds] == [40, 50]

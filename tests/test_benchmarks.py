@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: its command line, and the pivot of records that every report is made by."""
+"""`python -m benchmarks`: its command line, and the pivot of records behind every report."""
 
 import json
 import math
@@ -68,7 +68,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(words, said, monkeypatch, capsys)
 
 
 def test_layer(tmp_path, monkeypatch):
-    """Small, but the real thing: cvxpylayers solves the same problems, and agrees."""
+    """A small but real run: cvxpylayers solves the same problems, and agrees."""
     pytest.importorskip("cvxpylayers")
     figures = tmp_path / "figures.json"
     words = ["layer", "--out", str(tmp_path), "--json", str(figures), "--problems", "40", "--repeats", "2", "--largest", "1000"]
@@ -97,7 +97,7 @@ RECORDS = [
 ]
 
 
-def test_a_pivot_shows_means_marks_the_best_and_dashes_what_is_missing():
+def test_a_pivot_shows_means_bold_bests_and_dashes_for_missing_values():
     table = Table(
         [Column("drive", "{drive}")],
         across="method",
@@ -109,21 +109,21 @@ def test_a_pivot_shows_means_marks_the_best_and_dashes_what_is_missing():
     assert columns == ["drive", "x", "y", "z", "methods"]
     assert rows == [
         ["a", "40.0", "**5.00**", "-", "2"],
-        ["b", "2.00", "-", "-", "2"],  # nobody to compare with
+        ["b", "2.00", "-", "-", "2"],  # nothing to compare with
         ["c", "-", "-", "2.00", "1"],
     ]
     reverse = Table([Column("drive", "{drive}")], across="method", cell="{meters:cm}", highest="meters", order=("y", "x"))
     assert reverse.render(RECORDS[:3]) == (["drive", "y", "x"], [["a", "5.00", "**40.0**"]])
 
 
-def test_the_best_of_a_column_is_looked_for_among_rows_of_one_group():
+def test_the_best_of_a_column_is_chosen_within_a_group():
     columns = [Column("RPE", "{meters:cm}", lowest="meters"), Column("seed", "{seed}")]
     table = Table([Column("drive", "{drive}"), Column("method", "{method}")], columns, among="{drive}")
     _, rows = table.render(RECORDS[2:5] + [{"drive": "b", "method": "w", "meters": 0.01, "seed": 3}])
     assert [row[2] for row in rows] == ["5.00", "2.00", "-", "**1.00**"]
 
 
-def test_values_that_look_equal_are_equal():
+def test_values_that_print_equal_are_equal():
     records = [{"row": "r", "way": way, "success": value} for way, value in (("a", 66.66), ("b", 66.67), ("c", 50.0))]
     table = Table([Column("row", "{row}")], across="way", cell="{success:.1f}", highest="success", digits=1)
     assert table.render(records)[1] == [["r", "**66.7**", "**66.7**", "50.0"]]
@@ -156,7 +156,7 @@ def test_a_report_is_written_as_markdown_json_and_plots(tmp_path, monkeypatch):
         assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_options_refuse_what_cannot_be():
+def test_impossible_options_are_refused():
     with pytest.raises(InputError, match="choose from KISS-ICP"):
         run(["augmentation", "--systems", "LOAM"])
     with pytest.raises(InputError, match="choose from places"):
@@ -165,6 +165,6 @@ def test_options_refuse_what_cannot_be():
         run(["odometry", "--fresh", "mine"])
 
 
-def test_the_page_of_benchmarks_has_them_all():
+def test_the_page_of_benchmarks_lists_all_experiments():
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert {name for name in NAMES if f"python -m benchmarks {name} " in page} == set(NAMES)

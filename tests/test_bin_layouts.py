@@ -1,4 +1,4 @@
-"""Headerless .bin files: how many columns they have, by their values."""
+"""Headerless .bin files: inferring the number of columns from the values."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from poli.errors import FormatError
 
 
 def _street(rng, count, shuffled=False):
-    """(count, 5) float32: x y z intensity ring, in the order of a turning sensor or in none."""
+    """(count, 5) float32: x y z intensity ring, ordered like a spinning sensor or shuffled."""
     around, ring = np.linspace(0.0, 12.0 * np.pi, count), np.arange(count) % 32
     away = np.minimum(1.8 / np.maximum(np.tan((12.0 - ring) / 40.0), 0.02), 70.0) * rng.uniform(0.5, 1.0, count)
     columns = [away * np.cos(around), away * np.sin(around), rng.uniform(-1.8, 3.0, count), rng.integers(0, 256, count), ring]
@@ -18,8 +18,8 @@ def _street(rng, count, shuffled=False):
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
-@pytest.mark.parametrize("count", [420, 6000, 100_000])  # such that every number of columns fits the size
-def test_the_values_of_a_bin_file_tell_its_layout(tmp_path, rng, count, shuffled):
+@pytest.mark.parametrize("count", [420, 6000, 100_000])  # a size that every number of columns divides
+def test_the_layout_is_inferred_from_the_values(tmp_path, rng, count, shuffled):
     rows = _street(rng, count, shuffled)
     rows.tofile(tmp_path / "five.bin")
     five = poli.read(tmp_path / "five.bin")
@@ -32,7 +32,7 @@ def test_the_values_of_a_bin_file_tell_its_layout(tmp_path, rng, count, shuffled
         poli.read(tmp_path / "three.bin")
 
 
-def test_what_is_said_of_a_bin_file_stands(tmp_path, rng):
+def test_an_explicit_layout_wins(tmp_path, rng):
     rows = _street(rng, 1200)
     rows.tofile(tmp_path / "five.bin")
     assert poli.read(tmp_path / "five.bin", format="kitti").fields.keys() == {"intensity"}

@@ -1,4 +1,4 @@
-"""Small files that promise, inflate to or ask for gigabytes: refused soon, in little memory, with the limit and what lifts it."""
+"""Small files that promise, inflate to or request gigabytes: refused quickly, in little memory, with the limit and its remedy."""
 
 import io
 import json
@@ -24,15 +24,15 @@ from poli.errors import FormatError, InputError
 from poli.files.limits import VARIABLE, Budget, check_inflated, largest_inflated
 from poli.files.tables import parse_json, read_toml
 
-MEMORY = 900e6  # bytes: what may inflate without a question, held twice, and room
-ANSWERS = {  # that are odd but sound, or that nobody needs an error for
+MEMORY = 900e6  # bytes: the amount that may inflate without asking, held twice, plus a margin
+ANSWERS = {  # odd but valid, or not worth an error
     "lzf.pcd", "scale.las", "line.csv", "continued.obj", "blank_continued.obj", "corners.obj", "name.safetensors",
     "lists densify.json", "tables densify.json", "list densify.json", "few_points.laz", "old_few_points.laz",
 }  # fmt: skip
 
 
 def test_every_bomb_is_defused():
-    """All of them in one process of limited memory, which must survive them."""
+    """Run all bombs in one process of limited memory, which must survive them."""
     ran = subprocess.run([sys.executable, "-m", "tests.bombs.run"], cwd=Path(__file__).parents[1], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr[-3000:]
     results = json.loads(ran.stdout.splitlines()[-1])
@@ -43,7 +43,7 @@ def test_every_bomb_is_defused():
         assert found["memory"] < MEMORY, found
 
 
-def test_limits_and_what_lifts_them(monkeypatch):
+def test_limits_and_how_to_lift_them(monkeypatch):
     assert largest_inflated(10) == 256 << 20
     assert largest_inflated(10 << 20) == 1000 << 20
     assert largest_inflated(1 << 40) == 16 << 30
@@ -67,7 +67,7 @@ def test_a_budget_counts_blocks_together(monkeypatch):
         budget.spend(10, 600)
 
 
-def test_what_is_lifted_is_read(tmp_path, monkeypatch):
+def test_files_are_read_once_the_limit_is_lifted(tmp_path, monkeypatch):
     path = tmp_path / "zeros.npz"
     path.write_bytes(_zeros_npz(100_000))
     monkeypatch.setenv(VARIABLE, "1M")
@@ -77,8 +77,8 @@ def test_what_is_lifted_is_read(tmp_path, monkeypatch):
     assert poli.read(path).dropped.zero == 100_000
 
 
-def test_sound_files_full_of_zeros_are_read(tmp_path):
-    """A million points of which nearly all is zero, which packs to almost nothing."""
+def test_valid_files_full_of_zeros_are_read(tmp_path):
+    """A million points, nearly all zero, which compress to almost nothing."""
     points = np.zeros((1_000_000, 3))
     points[:, 0] = 1.0
     scan = Scan(points, {name: np.zeros(len(points)) for name in ("intensity", "ring", "label", "time")})
@@ -91,7 +91,7 @@ def test_sound_files_full_of_zeros_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("ros1", "BZ2"), ("ros1", "LZ4"), ("mcap", "STORAGE"), ("sqlite3", "MESSAGE")])
-def test_sound_bags_full_of_zeros_are_read(tmp_path, kind, mode):
+def test_valid_bags_full_of_zeros_are_read(tmp_path, kind, mode):
     from rosbags.rosbag1 import Writer as Writer1
     from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin
     from rosbags.rosbag2 import Writer as Writer2
@@ -117,8 +117,8 @@ def test_sound_bags_full_of_zeros_are_read(tmp_path, kind, mode):
         assert [len(scan) for scan in scans] == [50_000] * 3
 
 
-def test_rosbags_inflates_by_our_functions():
-    """`guard_rosbags` replaces names of rosbags; a release that calls them otherwise must not go by unnoticed."""
+def test_rosbags_decompresses_with_our_functions():
+    """`guard_rosbags` replaces names of rosbags; a release that calls other names must be noticed."""
     from rosbags.highlevel import anyreader
     from rosbags.rosbag1 import reader as rosbag1
     from rosbags.rosbag2 import metadata, reader

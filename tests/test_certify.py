@@ -1,4 +1,4 @@
-"""The certified pose: right, proven and equivariant."""
+"""The certified pose: correct, proven and equivariant."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from poli.errors import DegenerateError
 
 
 def stiff_problem(rng: np.random.Generator) -> PoseProblem:
-    """A few points on a plane, thin weights in it and enormous ones across it."""
+    """A few points on a plane, with tiny weights in the plane and enormous ones across it."""
     count = int(rng.integers(3, 6))
     source, target = np.zeros((2, count, 3))
     source[:, :2], target[:, :2] = rng.standard_normal((2, count, 2))
@@ -44,8 +44,8 @@ def test_no_local_solver_beats_a_certified_pose(make, certified_share):
     assert certified >= certified_share * 200
 
 
-def test_the_cost_of_precise_data_is_right(rng):
-    """A micrometer of noise over a hundred meters: as a quadratic form the cost would drown in rounding."""
+def test_the_cost_of_precise_data_is_accurate(rng):
+    """A micrometer of noise over a hundred meters: computed as a quadratic form, the cost would be lost to rounding."""
     source = 100.0 * rng.standard_normal((1000, 3))
     for noise in (1e-3, 1e-6):
         target = source + 5.0 + noise * rng.standard_normal((1000, 3))
@@ -67,8 +67,8 @@ def test_the_shortcut_and_the_relaxation_agree():
     assert min(ratios) > 1e3  # X is of rank one: the relaxation is tight
 
 
-def test_hard_problems_go_through_the_relaxation():
-    """Where the quick proof fails, the semidefinite program decides; the certificate says which it was."""
+def test_hard_problems_use_the_relaxation():
+    """Where the fast proof fails, the semidefinite program decides; the certificate records which one was used."""
     rng = np.random.default_rng(0)
     through = 0
     for _ in range(400):
@@ -80,7 +80,7 @@ def test_hard_problems_go_through_the_relaxation():
 
 
 def test_equally_good_poses_far_apart_are_refused():
-    """All targets in one place: four rotations by half turns are equally good, and the error names one."""
+    """All targets in one place: four rotations that differ by half turns are equally good, and the error names one."""
     source = np.array([[1.0, 0, 0], [-1.0, 0, 0], [0, 2.0, 0], [0, -2.0, 0], [0, 0, 3.0], [0, 0, -3.0]])
     target, weights = np.zeros((6, 3)), np.tile(np.diag([1.0, 2.0, 3.0]), (6, 1, 1))
     with pytest.raises(DegenerateError, match=r"180 degrees about .*; add matches or a prior"):
@@ -119,7 +119,7 @@ def test_isotropic_weights_give_the_closed_form(rng):
 
 
 def test_point_to_plane_weights(rng):
-    """Weights of rank one are fine as long as together they hold the pose."""
+    """Weights of rank one are fine as long as together they constrain the pose."""
     T, source = random_pose(rng), rng.standard_normal((40, 3))
     normals = rng.standard_normal((40, 3))
     pose = solve(source, source @ T[:3, :3].T + T[:3, 3], np.einsum("ni,nj->nij", normals, normals))
@@ -127,7 +127,7 @@ def test_point_to_plane_weights(rng):
     np.testing.assert_allclose(pose.T_target_source, T, atol=1e-7)
 
 
-def test_six_planes_that_do_not_meet_still_hold_the_pose():
+def test_six_planes_that_do_not_meet_still_constrain_the_pose():
     """Six equations, six unknowns, no exact solution: the Gauss-Newton matrix is singular there, but the optimum is sharp."""
     rng = np.random.default_rng(0)
     sharp = 0
@@ -145,7 +145,7 @@ def test_six_planes_that_do_not_meet_still_hold_the_pose():
     assert sharp > 0
 
 
-def test_far_origins_cost_no_digits(rng):
+def test_far_origins_lose_no_precision(rng):
     p = random_problem(rng, 50)
     far = np.array([5e5, 4e6, 100.0])
     near, moved = solve(p.source, p.target, p.information), solve(p.source + far, p.target + far, p.information)
@@ -183,7 +183,7 @@ def test_equivariance(seed):
 
 
 def test_the_information_is_the_inverse_covariance_of_the_pose():
-    """Over many draws of the noise, the error of the pose is as large as the information says: its mean NEES is 6."""
+    """Over many draws of the noise, the pose error is as large as the information predicts: its mean NEES is 6."""
     rng = np.random.default_rng(3)
     squares = []
     for _ in range(400):

@@ -28,7 +28,7 @@ def test_the_quadratic_form_is_the_cost(seed, count):
 
 
 def test_blocks_of_matches_add_up(rng):
-    """More matches than one block, the last block not full, and some without weight."""
+    """More matches than one block, a last block that is not full, and some matches without weight."""
     p = random_problem(rng, 5000)
     p.information[::7] = 0.0
     centers = p.source.mean(0), p.target.mean(0)
@@ -56,7 +56,7 @@ def test_the_form_that_the_paper_prints_is_wrong(rng):
     cost, wrong = (pose_cost(pose, p.source, p.target, p.information) for pose in (T, mirrored))
     x = lifted_pose(T)
     assert x @ Q @ x == pytest.approx(wrong, rel=1e-9)
-    assert x @ Q @ x > 1000 * cost  # at the very pose that made the matches
+    assert x @ Q @ x > 1000 * cost  # at the exact pose that generated the matches
 
 
 def test_the_constraints_hold_on_rotations_and_are_independent(rng):
@@ -65,10 +65,10 @@ def test_the_constraints_hold_on_rotations_and_are_independent(rng):
         np.testing.assert_allclose(np.einsum("i,lij,j->l", y, FORMS, y), [1.0] + [0.0] * 20, atol=1e-12)
     assert np.linalg.matrix_rank(FORMS.reshape(21, 100)) == 21
     reflection = np.concatenate([[1.0], -np.eye(3).reshape(9)])
-    assert np.abs(np.einsum("i,lij,j->l", reflection, FORMS, reflection)[1:]).max() > 0.1  # handedness tells it apart
+    assert np.abs(np.einsum("i,lij,j->l", reflection, FORMS, reflection)[1:]).max() > 0.1  # handedness distinguishes it
 
 
-def test_the_papers_own_constraints_have_rank_17():
+def test_the_constraints_of_the_paper_have_rank_17():
     """Supplement SB: 6 of orthonormality, 9 that balance the lengths of rows and columns, 9 of handedness."""
     R = [[1 + 3 * c + r for c in range(3)] for r in range(3)]  # index of entry (r, c)
 

@@ -36,7 +36,7 @@ def test_the_chordal_prior_agrees_with_the_paper_to_second_order(seed):
 
 
 @given(seed=seeds)
-def test_the_chordal_prior_is_smallest_at_the_measured_pose(seed):
+def test_the_chordal_prior_is_minimal_at_the_measured_pose(seed):
     """For any covariance, correlated ones included, and any other pose."""
     rng = np.random.default_rng(seed)
     prior = random_prior(rng, random_pose(rng))
@@ -58,7 +58,7 @@ def test_the_isotropic_prior_is_the_plain_chordal_distance(rng):
 
 
 def test_poses_with_a_prior_are_certified_and_optimal():
-    """No Newton descent of matches plus prior from 30 starts finds less."""
+    """Newton descent on matches plus prior from 30 starts finds no lower cost."""
     rng = np.random.default_rng(2)
     from scipy.optimize import minimize
 
@@ -81,7 +81,7 @@ def test_poses_with_a_prior_are_certified_and_optimal():
         assert np.abs(slope).max() < 1e-3 * np.abs(Q).max()
 
 
-def test_a_strong_prior_holds_the_pose_and_a_weak_one_does_not(rng):
+def test_a_strong_prior_fixes_the_pose_and_a_weak_one_does_not(rng):
     p = random_problem(rng, 30)
     T_prior = p.T_target_source @ se3.exp(np.full(6, 0.2))
     strong = solve(p.source, p.target, p.information, PosePrior.isotropic(T_prior, 1e-6, 1e-6))
@@ -101,7 +101,7 @@ def test_a_prior_makes_degenerate_matches_solvable(rng):
 
 
 def test_the_information_with_a_prior(rng):
-    """Gauss-Newton of the matches plus J' Gamma^-1 J of the paper's own prior, by differences."""
+    """Gauss-Newton of the matches plus J' Gamma^-1 J of the paper's prior, by differences."""
     p = random_problem(rng, 30)
     prior = random_prior(rng, p.T_target_source @ se3.exp(0.2 * rng.standard_normal(6)))
     pose = solve(p.source, p.target, p.information, prior)
@@ -114,7 +114,7 @@ def test_the_information_with_a_prior(rng):
     np.testing.assert_allclose(pose.information, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
-def test_a_far_target_with_a_prior_costs_no_digits(rng):
+def test_a_far_target_with_a_prior_loses_no_precision(rng):
     """Scans in the sensor's frame against a map in UTM."""
     p = random_problem(rng, 50)
     far = np.array([5e5, 4e6, 100.0])

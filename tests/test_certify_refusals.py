@@ -1,4 +1,4 @@
-"""What the certified solver refuses, and how it says why."""
+"""Inputs that the certified solver refuses, and the reasons it gives."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_sizes_that_overflow_are_refused(value):
 
 
 @pytest.mark.parametrize("bad", [[["a", "b", "c"]] * 5, [[1.0, 2.0], [1.0]], CLOUD + 1j])
-def test_what_is_no_array_of_numbers_is_named(bad):
+def test_non_numeric_input_is_named(bad):
     with pytest.raises(InputError, match="source: expected an array of real numbers"):
         solve(bad, CLOUD, EYES)
 
@@ -78,11 +78,11 @@ def test_bad_priors_are_named(covariance):
         PosePrior.isotropic(np.eye(4), 0.0, 1.0)
 
 
-# --- and what it must not refuse
+# --- and inputs that it must not refuse
 
 
 def test_units_that_differ_by_many_powers_of_ten(rng):
-    """A prior alone, whatever its units; ground that holds one direction far better than GNSS the others; one anchor."""
+    """A prior alone, in any units; ground that constrains one direction far better than GNSS the others; one anchor."""
     for rotation, translation in [(1e-3, 100.0), (1e-3, 1e3), (1e-4, 100.0), (1.0, 1e-6)]:
         pose = solve(CLOUD[:0], CLOUD[:0], EYES[:0], PosePrior.isotropic(random_pose(rng), rotation, translation))
         assert pose.certified

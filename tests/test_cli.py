@@ -12,7 +12,7 @@ from poli.estimation.inference import shipped_models
 
 
 def run(*arguments: str, fails: bool = False) -> str:
-    """What the command printed; the executable beside this interpreter."""
+    """Run the executable next to this interpreter; returns its output."""
     done = subprocess.run([sys.executable, "-c", "from poli.cli import main; main()", *arguments], capture_output=True, text=True)
     assert (done.returncode != 0) == fails, done.stderr
     assert "Traceback" not in done.stderr
@@ -84,7 +84,7 @@ def test_simulate_writes_a_dataset_that_reads_back(tmp_path, layout):
     assert "exists" in run("simulate", str(out), *options, fails=True)
 
 
-def test_simulate_names_what_it_knows(tmp_path):
+def test_simulate_lists_the_known_names(tmp_path):
     assert "town" in run("simulate", str(tmp_path / "x"), "--place", "moon", fails=True)
     assert "vlp16" in run("simulate", str(tmp_path / "x"), "--sensor", "eye", fails=True)
     assert not (tmp_path / "x").exists()
@@ -101,7 +101,7 @@ def test_register_prints_and_writes_the_pose(tmp_path):
     assert T[:3, 3] == pytest.approx([0.0, 0.0, 1.0], abs=0.1)
 
 
-def test_trouble_is_one_line_and_a_failing_exit(tmp_path):
+def test_an_error_is_one_line_and_a_failing_exit_code(tmp_path):
     text = run("estimate", str(tmp_path / "no.pcd"), str(tmp_path / "f.npz"), fails=True)
     assert text.startswith("poli: ")
     assert "no such file" in text
@@ -109,6 +109,6 @@ def test_trouble_is_one_line_and_a_failing_exit(tmp_path):
     assert "write fields as .npz" in run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.pcd"), fails=True)
 
 
-def test_what_the_system_refuses_is_one_line_too(tmp_path):
+def test_an_error_of_the_system_is_one_line_too(tmp_path):
     (tmp_path / "taken").write_text("")
     assert run("demo", "--out", str(tmp_path / "taken"), fails=True).startswith("poli: ")

@@ -10,7 +10,7 @@ from poli.cli import app
 
 
 def commands(group, path=()):
-    """Every command with the words that call it; groups of them, too."""
+    """Every command and command group, with the words that call it."""
     yield path, group
     for name, command in getattr(group, "commands", {}).items():
         yield from commands(command, (*path, name))
@@ -27,20 +27,20 @@ def render(path, width="200"):
     return result.output
 
 
-def test_the_walk_finds_them():
+def test_the_walk_finds_all_commands():
     assert {("estimate",), ("densify",), ("odometry",), ("register",)} <= VERBS.keys()
     assert {()} == COMMANDS.keys() - VERBS.keys()
 
 
 @pytest.mark.parametrize("path", VERBS, ids=" ".join)
-def test_every_verb_has_examples_on_lines_of_their_own(path):
+def test_every_command_has_examples_on_separate_lines(path):
     lines = [line.strip() for line in render(path).splitlines()]
     start = next(number for number, line in enumerate(lines) if re.fullmatch(r"Examples?:", line))
     examples = lines[start + 1 : lines.index("", start)]
     assert any(line.startswith(f"poli {' '.join(path)}") for line in examples)
     for line in examples:
         assert len(re.findall(r"\b(?:poli|ros2 param) [a-z]", line)) == 1, line
-        assert len(line) <= 78  # one line on any terminal
+        assert len(line) <= 78  # fits on one line of any terminal
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: " ".join(path) or "poli")
@@ -53,7 +53,7 @@ def test_every_option_has_one_line_of_help(path):
 
 
 @pytest.mark.parametrize("path", VERBS, ids=" ".join)
-def test_every_verb_has_what_all_have(path):
+def test_every_command_has_the_common_options(path):
     options = {name for parameter in VERBS[path].params for name in parameter.opts}
     assert {"--quiet", "--debug"} <= options
     if path[-1] in WITH_RESULTS:

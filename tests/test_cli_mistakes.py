@@ -1,4 +1,4 @@
-"""Mistakes that users make: each is one line that names cause and remedy, exit code 2, and nothing is left behind."""
+"""User mistakes: each gives one line that names cause and remedy, exit code 2, and leaves no files behind."""
 
 import errno
 import io
@@ -17,12 +17,12 @@ from poli.data.datasets import write_kitti
 from poli.scan import Scan
 from tiny_scans import room
 
-EXTRAS = {"las": "laspy", "ros": "rosbags", "train": "torch", "export": "onnx"}  # by what is looked for first
+EXTRAS = {"las": "laspy", "ros": "rosbags", "train": "torch", "export": "onnx"}  # by the first package that is imported
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory):
-    """A folder with something of everything that can be wrong."""
+    """A folder with an example of every faulty input."""
     house = tmp_path_factory.mktemp("house")
     scan = room()
     for name in ("good.pcd", "good.npz"):
@@ -64,7 +64,7 @@ def house(tmp_path_factory):
 
 @pytest.fixture
 def bags(house):
-    """The same with bags of clouds on two topics and on none."""
+    """The same with bags that have clouds on two topics and on none."""
     pytest.importorskip("rosbags")
     from tiny_bags import CLOUD, STORES, TEXT, Writer1, cloud
 
@@ -83,9 +83,9 @@ def bags(house):
 
 @pytest.fixture
 def mistake(house, monkeypatch, capsys):
-    """Run a command in the house; what it says in its one line."""
+    """Run a command in the folder; returns the one line that it prints."""
     monkeypatch.chdir(house)
-    monkeypatch.setattr(tempfile, "tempdir", str(house))  # what `-` is kept in must go, too
+    monkeypatch.setattr(tempfile, "tempdir", str(house))  # the buffer for `-` must be removed, too
 
     def run(command, code=2):
         before = {path: path.stat().st_mtime_ns for path in house.rglob("*")}
@@ -146,7 +146,7 @@ MISTAKES = [
     ),
     ("densify utm.npy out.npz", r"utm\.npy: .*points lie 5380 km from the origin"),
     ("view utm.npy --out out.html", r"utm\.npy: .*points lie 5380 km from the origin"),
-    # what is asked of a scan
+    # options of a scan
     ("estimate good.pcd out.npz --model teapot", r"model is 'teapot'; expected one of lidar, objects, pca, or the path"),
     ("estimate good.pcd out.npz --model lidr", r"model is 'lidr'; .*; did you mean lidar\?$"),
     ("estimate good.pcd out.npz --model no.safetensors", r"no\.safetensors: no such model file"),
@@ -158,7 +158,7 @@ MISTAKES = [
     ("estimate good.pcd out.npz --model pca --device cuda", r"--device cuda: PCA runs on the CPU"),
     ("densify good.pcd out.pcd --voxel -1", r"invalid value for '--voxel': "),
     ("models teapot", r"no shipped model 'teapot'; .*lidar"),
-    # where it goes
+    # outputs
     ("estimate good.pcd out.pcd", r"out\.pcd: write fields as \.npz"),
     ("estimate good.pcd nowhere/out.npz", r"folder nowhere does not exist; create it first"),
     ("estimate good.pcd good.xyz/out.npz", r"good\.xyz.* does not exist|cannot be written"),
@@ -268,7 +268,7 @@ def test_a_missing_extra_is_named(mistake, monkeypatch, command, extra):
 
 @pytest.mark.parametrize("command", ["densify good.pcd out.pcd", "estimate good.pcd out.ply", "simulate drive --scans 1"])
 @pytest.mark.parametrize("trouble", [errno.ENOSPC, errno.EACCES])
-def test_what_cannot_be_written_is_not_written_by_half(mistake, monkeypatch, command, trouble):
+def test_a_failed_write_leaves_no_partial_file(mistake, monkeypatch, command, trouble):
     class Full(io.FileIO):
         def write(self, data):
             super().write(bytes(data)[:10])
@@ -296,14 +296,14 @@ def test_nonsense_from_a_pipe(mistake, monkeypatch, sent, said):
     assert re.search(said, mistake("estimate - out.npz"))
 
 
-def test_a_terminal_is_no_pipe(mistake, monkeypatch):
+def test_a_terminal_is_not_a_pipe(mistake, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     assert "standard input is a terminal; pipe a scan into it" in mistake("estimate - out.npz")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     assert "standard output is a terminal" in mistake("estimate good.pcd -")
 
 
-def test_a_bug_is_called_one_and_shown_on_demand(mistake, monkeypatch, capsys):
+def test_a_bug_is_reported_as_one_and_shown_on_demand(mistake, monkeypatch, capsys):
     def broken(path, format=None):
         raise ZeroDivisionError("of seven\nby nothing")
 
@@ -317,7 +317,7 @@ def test_a_bug_is_called_one_and_shown_on_demand(mistake, monkeypatch, capsys):
     assert 'raise ZeroDivisionError("of seven' in capsys.readouterr().err
 
 
-def test_memory_that_is_not_enough(mistake, monkeypatch):
+def test_out_of_memory(mistake, monkeypatch):
     def huge(path, format=None):
         raise MemoryError("Unable to allocate 90. GiB")
 

@@ -1,4 +1,4 @@
-"""Where a command's words go: `--json`, `--quiet`, pipes, progress, Ctrl-C, and what Tab completes."""
+"""Where the output of a command goes: `--json`, `--quiet`, pipes, progress, Ctrl-C, and Tab completion."""
 
 import io
 import json
@@ -30,7 +30,7 @@ POLI = (sys.executable, "-m", "poli")
 
 @pytest.fixture
 def call(tmp_path, monkeypatch, capsysbinary):
-    """Run a command in a folder of its own; what it wrote to stdout and stderr."""
+    """Run a command in a separate folder; returns what it wrote to stdout and stderr."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words, stdin=b""):
@@ -59,7 +59,7 @@ def test_json_of_an_estimate(call):
     assert (told["out"], told["model"], told["dropped"]) == ("f.npz", "lidar", {"nonfinite": 2, "zero": 1})
 
 
-EVERYWHERE = ("--voxel", 0, "--per-point", 7, "--max-thickness", 0)  # seven samples of every point
+EVERYWHERE = ("--voxel", 0, "--per-point", 7, "--max-thickness", 0)  # seven samples per point
 
 
 def test_json_of_dense_scans(call):
@@ -100,12 +100,12 @@ def test_json_and_quiet_of_a_pose(call):
     np.testing.assert_allclose(told["T_target_source"], T, atol=1e-8)
     assert told["certified"] is True
     quiet = call("register", "a.ply", "b.ply", "--quiet")
-    assert quiet == (out, "")  # it is what was asked for
+    assert quiet == (out, "")  # it is the requested result
     Path("a.bin").write_bytes(Path("a.ply").read_bytes())
     assert call("register", "-", "b.ply", "-q", stdin=Path("a.ply").read_bytes()) == quiet
 
 
-def test_whatever_a_verb_returns_is_json():
+def test_any_value_that_a_command_returns_becomes_json():
     results = {
         "a": Dropped(1, 2),
         "b": np.eye(2),
@@ -118,7 +118,7 @@ def test_whatever_a_verb_returns_is_json():
     }  # fmt: skip
 
 
-def test_quiet_says_nothing(call):
+def test_quiet_prints_nothing(call):
     points = room().points.copy()
     points[0] = 0.0
     poli.write(points, "scan.npy")
@@ -146,28 +146,28 @@ def test_a_scan_from_a_pipe_is_the_scan_of_the_file(call, ending):
     np.testing.assert_array_equal(file.covariances, pipe.covariances)
 
 
-def test_a_pcd_without_its_first_comment_and_a_format_that_is_said(call):
+def test_a_pcd_without_its_first_comment_and_an_explicit_format(call):
     poli.write(room(), "scan.pcd")
     bare = Path("scan.pcd").read_bytes().split(b"\n", 1)[1]
     assert b"300 ellipsoids" in call("estimate", "-", "f.npz", stdin=bare)[0]
-    rows = np.zeros((80, 5), "<f4")  # as bytes they could be KITTI's, too
+    rows = np.zeros((80, 5), "<f4")  # as bytes they could be KITTI, too
     rows[:, :3] = room(80).points
     assert b"80 ellipsoids" in call("estimate", "-", "f.npz", "--format", "nuscenes", stdin=rows.tobytes())[0]
 
 
 @pytest.mark.parametrize("ending", [".pcd", ".ply", ".xyz", ".csv"])
-def test_a_scan_is_converted_there_and_back(call, ending):
+def test_a_scan_is_converted_and_converted_back(call, ending):
     poli.write(room(), "scan.npz")
     told = json.loads(call("convert", "scan.npz", f"other{ending}", "--json")[0])
     assert (told["points"], told["fields"], told["left_out"]) == (300, list(room().fields), [])
     call("convert", "-", "-o", "again.npz", stdin=Path(f"other{ending}").read_bytes())
     again = poli.read("again.npz")
     np.testing.assert_array_equal(again.points.astype(np.float32), room().points)  # text widens types
-    for name in ("intensity", "ring", "time"):  # the columns of a vector come back one by one
+    for name in ("intensity", "ring", "time"):  # the columns of a vector are read back one by one
         np.testing.assert_array_equal(again.fields[name].astype(room().fields[name].dtype), room().fields[name])
 
 
-def test_what_a_format_cannot_hold_is_left_out_on_demand(call):
+def test_unsupported_fields_are_dropped_on_demand(call):
     scan = Scan(room().points.astype(np.float32), {"intensity": np.arange(300, dtype=np.float32), "time": np.linspace(0, 0.1, 300)})
     poli.write(scan, "scan.npz")
     out, _ = call("convert", "scan.npz", "scan.bin", "--drop")
@@ -184,7 +184,7 @@ def test_ellipsoids_into_a_pipe(call, kind, start):
     poli.write(room(), "scan.pcd")
     out, err = call("estimate", "scan.pcd", "-", "--output", kind)
     assert out.startswith(start)
-    assert err == "-: 300 ellipsoids\n"  # where it does not get into the file
+    assert err == "-: 300 ellipsoids\n"  # on stderr, not in the piped file
     assert sorted(os.listdir()) == ["scan.pcd"]
     assert call("estimate", "scan.pcd", "-", "--output", kind, "--quiet") == (out, "")
 
@@ -197,7 +197,7 @@ def test_dense_points_through_pipes(call):
     assert err == "-: 300 points in, 2400 out\n"
 
 
-def test_a_page_of_what_comes_through_a_pipe(call):
+def test_a_page_from_piped_input(call):
     poli.write(room(), "room.pcd")
     out, _ = call("view", "-", "--model", "objects", "--json", stdin=Path("room.pcd").read_bytes())
     told = json.loads(out)
@@ -206,7 +206,7 @@ def test_a_page_of_what_comes_through_a_pipe(call):
     assert [panel["points"]["total"] for panel in json.loads(data)["panels"] if panel.get("points")] == [len(room())]
 
 
-def test_a_reader_that_has_enough_is_no_trouble():
+def test_a_reader_that_closes_early_is_not_an_error():
     process = subprocess.Popen([*POLI, "models", "lidar"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     assert process.wait() == 0
@@ -218,8 +218,8 @@ def test_a_reader_that_has_enough_is_no_trouble():
 
 
 @pytest.mark.parametrize("words", [("simulate", "drive", "--scans", "2"), ("estimate", "scan.pcd", "f.npz")])
-def test_progress_is_for_those_who_watch(tmp_path, words):
-    """On a terminal it is there, and `--quiet` takes it away; what is not a terminal gets none."""
+def test_progress_is_shown_on_terminals_only(tmp_path, words):
+    """A terminal shows progress unless `--quiet` is given; other outputs do not."""
     pty = pytest.importorskip("pty")
     poli.write(room(), tmp_path / "scan.pcd")
     seen = []
@@ -251,10 +251,10 @@ def _read_all(reader):
 
 
 def interrupt(words, folder, begun):
-    """Start a command, press Ctrl-C once something has begun, and wait for its end."""
+    """Start a command, press Ctrl-C once it has begun, and wait for its end."""
     process = subprocess.Popen(
         [*POLI, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in the background, children inherit that it is ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background processes inherit that it is ignored
     )  # fmt: skip
     while process.poll() is None and not begun():
         time.sleep(0.02)
@@ -263,14 +263,14 @@ def interrupt(words, folder, begun):
     return process.returncode, [line for line in err.splitlines() if line.strip()]
 
 
-def test_ctrl_c_leaves_nothing_of_a_drive(tmp_path):
+def test_ctrl_c_removes_an_unfinished_drive(tmp_path):
     begun = lambda: len(list(tmp_path.glob(".*/new/scans/*.npz"))) > 2  # noqa: E731
     code, said = interrupt(["simulate", "drive", "--scans", "2000", "--speed", "1"], tmp_path, begun)
     assert (code, said) == (130, ["poli: interrupted"])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_leaves_only_whole_scans_of_a_dense_tree(tmp_path):
+def test_ctrl_c_keeps_only_whole_scans_of_a_dense_tree(tmp_path):
     write_kitti(tmp_path / "kitti", "00", [Scan(room(3000).points)] * 400, np.tile(np.eye(4), (400, 1, 1)))
     dense = tmp_path / "dense"
     begun = lambda: len(list(dense.glob("sequences/00/velodyne/*.bin"))) > 2  # noqa: E731
@@ -288,7 +288,7 @@ def test_ctrl_c_leaves_only_whole_scans_of_a_dense_tree(tmp_path):
 
 
 def completions(*words):
-    """What Tab offers at the end of a command line, as bash asks for it."""
+    """The completions that Tab offers at the end of a command line, requested as bash does."""
     line = " ".join(("poli", *words))
     count = len(line.split(" ")) - 1
     asked = {"_POLI_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(count)}
@@ -297,7 +297,7 @@ def completions(*words):
     return done.stdout.split()
 
 
-def test_tab_completes_what_has_known_values():
+def test_tab_completes_known_values():
     assert {"estimate", "export"} == set(completions("e"))
     assert "--voxel" in completions("estimate", "--vo")
     assert set(completions("estimate", "--model", "")) == {*shipped_models(), "pca"}
@@ -306,7 +306,7 @@ def test_tab_completes_what_has_known_values():
     assert set(completions("odometry", "--dataset", "")) == {"auto", *dataset_names()}
 
 
-def test_all_completions_are_of_known_values():
+def test_all_completions_are_known_values():
     found = {}
     for verb, command in typer.main.get_command(app).commands.items():
         for parameter in getattr(command, "params", ()):

@@ -1,4 +1,4 @@
-"""`poli --version` proves that the installation works, and says so if it does not."""
+"""`poli --version` checks that the installation works, and reports it if not."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def version(capsys):
 
 @pytest.fixture
 def ready(monkeypatch):
-    """As if all kernels were compiled, whatever is true of this checkout."""
+    """Pretend that all kernels are compiled, whatever the state of this checkout."""
     monkeypatch.setattr("poli.native.package.compiled_code", lambda: CompiledCode("71 compiled for host", True))
 
 
@@ -31,7 +31,7 @@ def test_it_tries_the_models(version, ready):
     assert out.count("flat ground: normal error 0.") == 2
 
 
-def test_a_model_that_errs_is_found(version, ready, monkeypatch):
+def test_a_model_with_wrong_results_is_reported(version, ready, monkeypatch):
     def sideways(points, model):
         return poli.Ellipsoids(points, np.tile(np.diag([1e-4, 1.0, 1.0]), (len(points), 1, 1)))
 
@@ -43,7 +43,7 @@ def test_a_model_that_errs_is_found(version, ready, monkeypatch):
     assert err.endswith("; reinstall poli\n")
 
 
-def test_nobody_waits_for_a_compiler(version, monkeypatch):
+def test_it_does_not_wait_for_a_compiler(version, monkeypatch):
     def compiled(points, model):
         raise AssertionError
 

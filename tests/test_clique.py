@@ -29,7 +29,7 @@ def is_clique(graph, members):
 
 @st.composite
 def graphs(draw):
-    """Of many sizes (around the width of a word) and densities, some with a planted clique."""
+    """Graphs of many sizes (around the width of a word) and densities, some with a planted clique."""
     rng = np.random.default_rng(draw(seeds))
     count = draw(st.sampled_from([1, 2, 5, 20, 63, 64, 65, 100]))
     graph = random_graph(rng, count, draw(st.sampled_from([0.0, 0.05, 0.2, 0.5, 0.7] if count > 20 else [0.0, 0.3, 0.6, 0.9, 1.0])))
@@ -41,7 +41,7 @@ def graphs(draw):
 
 
 @given(graph=graphs())
-def test_maximum_clique_is_networkx_s(graph):
+def test_maximum_clique_agrees_with_networkx(graph):
     networkx = pytest.importorskip("networkx")
     members, exact = maximum_clique(from_dense(graph), UNBOUNDED)
     assert exact
@@ -51,7 +51,7 @@ def test_maximum_clique_is_networkx_s(graph):
 
 
 @given(graph=graphs())
-def test_core_numbers_are_networkx_s(graph):
+def test_core_numbers_agree_with_networkx(graph):
     networkx = pytest.importorskip("networkx")
     cores = peel(from_dense(graph))[0]
     assert dict(enumerate(cores.tolist())) == networkx.core_number(networkx.from_numpy_array(graph))
@@ -67,7 +67,7 @@ def test_an_exhausted_budget_still_gives_a_clique(graph, budget):
 
 
 def test_the_budget_is_kept_where_the_search_would_take_forever(rng):
-    """500 vertices at density 0.9 are beyond any search; a small budget returns at once, and more of it finds no less."""
+    """500 vertices at density 0.9 are beyond any search; a small budget returns at once, a larger one finds no smaller clique."""
     adjacency = from_dense(random_graph(rng, 500, 0.9))
     sizes = []
     for budget in (0, 100, 2000):
@@ -104,7 +104,7 @@ def test_bitsets_hold_the_graph(graph):
 
 
 @given(seed=seeds, count=st.sampled_from([1, 3, 64, 150]), bound=st.sampled_from([0.0, 0.1, 1.0]))
-def test_consistency_is_of_lengths(seed, count, bound):
+def test_consistency_compares_lengths(seed, count, bound):
     rng = np.random.default_rng(seed)
     p, q = rng.standard_normal((2, count, 3))
     lengths = [np.linalg.norm(x[:, None] - x[None], axis=2) for x in (p, q)]
@@ -114,7 +114,7 @@ def test_consistency_is_of_lengths(seed, count, bound):
 
 
 @given(seed=seeds)
-def test_right_matches_are_the_clique(seed):
+def test_correct_matches_form_the_clique(seed):
     rng = np.random.default_rng(seed)
     p, T = rng.standard_normal((120, 3)), random_pose(rng)
     q = p @ T[:3, :3].T + T[:3, 3]
@@ -130,7 +130,7 @@ def test_matches_that_share_a_point_exclude_each_other(rng):
     assert graph.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
 
 
-def test_the_answer_does_not_hang_on_threads(rng, monkeypatch):
+def test_the_answer_does_not_depend_on_threads(rng, monkeypatch):
     p, q = rng.standard_normal((2, 600, 3))
     answers = []
     for threads in ("1", "3"):

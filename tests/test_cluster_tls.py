@@ -1,4 +1,4 @@
-"""A cluster behind TLS: the same bytes, and nobody without a certificate gets in on either side."""
+"""A cluster behind TLS: the same bytes, and no connection without a certificate on either side."""
 
 import shutil
 import subprocess
@@ -24,7 +24,7 @@ def run(*words):
 
 
 def certificate(folder, name):
-    """A key, and a certificate that it has signed itself."""
+    """A key and its self-signed certificate."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     files = folder / f"{name}.pem", folder / f"{name}.key"
@@ -52,7 +52,7 @@ def test_a_cluster_behind_tls(tmp_path, own, monkeypatch):
     security = distributed.Security(tls_ca_file=str(cert), require_encryption=True, **roles)
     source = kitti(tmp_path / "kitti")
     run(source, tmp_path / "here", "--workers", 1)
-    monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and is in this process
+    monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and runs in this process
     where = {"protocol": "tls", "processes": False, "dashboard_address": None, "host": "127.0.0.1"}
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, security=security, **where) as cluster:
         address = cluster.scheduler_address
@@ -66,7 +66,7 @@ def test_a_cluster_behind_tls(tmp_path, own, monkeypatch):
                 run(source, tmp_path / "b", "--scheduler", address, *words)
 
 
-def test_the_client_is_given_what_it_needs(own, monkeypatch):
+def test_the_client_receives_its_certificates(own, monkeypatch):
     seen = {}
 
     class Client:
@@ -81,7 +81,7 @@ def test_the_client_is_given_what_it_needs(own, monkeypatch):
             pass
         found = seen["security"]
         if certificates is None:
-            assert found is None  # dask's own configuration counts
+            assert found is None  # dask's configuration applies
         else:
             assert found.require_encryption
             assert (found.tls_ca_file, found.tls_client_cert, found.tls_client_key) == (str(cert), str(cert), str(key))

@@ -1,4 +1,4 @@
-"""Datasets: tiny sequences written byte by byte, whole and damaged. Damage is an error or a counted skip, never a wrong pose."""
+"""Datasets: tiny sequences written byte by byte, valid and damaged. Damage is an error or a counted skip, never a wrong pose."""
 
 import struct
 import sys
@@ -26,7 +26,7 @@ T_CAMERA_VELO = np.array([[0, -1, 0, 0.1], [0, 0, -1, -0.2], [1, 0, 0, -0.3], [0
 
 
 def make_kitti(root, poses, name="07", scans=None, tr=T_CAMERA_VELO):
-    """Scans of POINTS, poses of the camera such that the sensor's are `poses`."""
+    """Scans of POINTS, and camera poses for which the sensor poses are `poses`."""
     folder = root / "sequences" / name
     (folder / "velodyne").mkdir(parents=True)
     (root / "poses").mkdir(exist_ok=True)
@@ -74,7 +74,7 @@ def test_kitti_near_drops_the_vehicle(tmp_path):
         poli.dataset("kitti", tmp_path, min_range=-1.0)
 
 
-def test_kitti_with_fewer_poses_than_scans_names_both_counts(tmp_path):
+def test_kitti_with_fewer_poses_than_scans_reports_both_counts(tmp_path):
     make_kitti(tmp_path, random_poses(3), scans=5)
     with pytest.raises(FormatError, match=r"3 poses for 5 scans.*poses=False"):
         poli.dataset("kitti", tmp_path)
@@ -83,7 +83,7 @@ def test_kitti_with_fewer_poses_than_scans_names_both_counts(tmp_path):
     assert scans.poses is None
 
 
-def test_kitti_without_a_file_of_poses_has_none(tmp_path):
+def test_kitti_without_a_pose_file_has_no_poses(tmp_path):
     make_kitti(tmp_path, random_poses(3))
     (tmp_path / "poses" / "07.txt").unlink()
     assert poli.dataset("kitti", tmp_path).poses is None
@@ -98,7 +98,7 @@ def test_kitti_with_a_scan_missing_in_the_middle_is_refused(tmp_path):
         poli.dataset("kitti", tmp_path)
 
 
-def test_a_truncated_scan_names_file_size_and_record(tmp_path):
+def test_a_truncated_scan_reports_file_size_and_record(tmp_path):
     folder = make_kitti(tmp_path, random_poses(2))
     (folder / "velodyne" / "000001.bin").write_bytes(floats(POINTS)[:-3])
     scans = poli.dataset("kitti", tmp_path)
@@ -119,7 +119,7 @@ def test_an_empty_scan_is_empty_and_occupied_counts_it(tmp_path):
         assert list(occupied(scans, least=4)) == []
 
 
-def test_kitti_times_must_ascend_and_be_complete(tmp_path):
+def test_kitti_times_must_increase_and_be_complete(tmp_path):
     folder = make_kitti(tmp_path, random_poses(3))
     for text, message in [
         ("0.0\n0.2\n0.1\n", "line 3"),
@@ -157,7 +157,7 @@ def test_poses_without_the_calibration_are_refused(tmp_path):
     assert len(poli.dataset("kitti", tmp_path, poses=False)) == 2
 
 
-def test_rotations_of_few_digits_are_made_orthonormal(tmp_path):
+def test_rotations_with_few_digits_are_orthonormalized(tmp_path):
     make_kitti(tmp_path, random_poses(1), tr=np.eye(4))
     T = random_poses(1)[0]
     (tmp_path / "poses" / "07.txt").write_text(" ".join(f"{v:.4f}" for v in T[:3].ravel()))
@@ -166,7 +166,7 @@ def test_rotations_of_few_digits_are_made_orthonormal(tmp_path):
     np.testing.assert_allclose(R, T[:3, :3], atol=1e-4)
 
 
-def test_write_kitti_comes_back(tmp_path, rng):
+def test_write_kitti_round_trips(tmp_path, rng):
     poses = random_poses(3)
     fields = {"intensity": np.arange(9.0), "ring": np.zeros(9, np.uint16)}
     scans = [Scan(rng.normal(size=(9, 3)).astype(np.float32), fields, stamp=10**18 + i * 50_000_001) for i in range(3)]
@@ -214,7 +214,7 @@ def test_an_empty_folder_is_a_clear_error(tmp_path, name):
         poli.dataset(name, tmp_path)
 
 
-def test_a_dataset_of_ones_own(tmp_path, monkeypatch):
+def test_a_custom_dataset(tmp_path, monkeypatch):
     monkeypatch.setattr("poli.data.datasets.registry._FACTORIES", {"kitti": None})
     register_dataset("mine", lambda path, **options: FileDataset(str(options["color"]), (), Scan))
     assert poli.dataset("mine", tmp_path, color="red").name == "red"
@@ -267,7 +267,7 @@ def test_kiss_loaders_become_datasets(tmp_path):
 
 
 @pytest.mark.usefixtures("fake_kiss")
-def test_kiss_loaders_that_give_up_are_errors(tmp_path):
+def test_kiss_loaders_that_exit_are_errors(tmp_path):
     with pytest.raises(FormatError, match=r"kiss-icp loader.*: pip install something"):
         poli.dataset("tum", tmp_path, sequence="leaves")
     with pytest.raises(FormatError, match="1 poses for 2 scans"):

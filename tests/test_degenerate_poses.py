@@ -1,4 +1,4 @@
-"""Problems that leave the pose open are refused, whatever rounding does; those a little off get the right pose, or none."""
+"""Problems that leave the pose undetermined are refused despite rounding; nearly degenerate ones get the right pose, or none."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_degenerate_problems_are_refused(kind):
 
 
 @pytest.mark.parametrize("size", [10.0**e for e in range(-6, 7)] + [1.1, 0.3, 7.7])
-def test_no_size_of_a_mirrored_octahedron_slips_through(size):
+def test_mirrored_octahedra_of_any_size_are_refused(size):
     octahedron = size * np.vstack([np.eye(3), -np.eye(3)])
     for shift in (0.0, 1e3, 1e6):
         with pytest.raises(DegenerateError, match="rotation about"):
@@ -26,7 +26,7 @@ def test_no_size_of_a_mirrored_octahedron_slips_through(size):
 
 
 def test_many_matches_do_not_hide_a_free_direction():
-    """Rounding errors of long sums add up."""
+    """Rounding errors of long sums accumulate."""
     rng = np.random.default_rng(0)
     cloud = rng.standard_normal((100_000, 3))
     cloud = np.linalg.qr(cloud - cloud.mean(axis=0))[0]
@@ -35,7 +35,7 @@ def test_many_matches_do_not_hide_a_free_direction():
 
 
 @pytest.mark.parametrize("kind", DEGENERATE)
-def test_what_is_accepted_beside_a_degenerate_problem_is_right(kind):
+def test_poses_accepted_near_a_degenerate_problem_are_right(kind):
     rng = np.random.default_rng(2)
     for by in (1e-12, 1e-10, 1e-8, 1e-5, 1e-3, 1e-1):
         _, _, wrong, certified_wrong = verdict(rng, nudged(rng, DEGENERATE[kind](rng), by))
@@ -43,7 +43,7 @@ def test_what_is_accepted_beside_a_degenerate_problem_is_right(kind):
         assert not certified_wrong
 
 
-def test_sound_problems_are_accepted_and_certified():
+def test_well_posed_problems_are_accepted_and_certified():
     rng = np.random.default_rng(3)
     poses = [solve(*sound(rng)) for _ in range(300)]
     assert sum(pose.certified for pose in poses) >= 297
@@ -52,7 +52,7 @@ def test_sound_problems_are_accepted_and_certified():
         assert np.linalg.matrix_rank(pose.frame.tangent()) == 6
 
 
-def test_a_prior_holds_what_the_matches_leave_open():
+def test_a_prior_determines_what_the_matches_leave_open():
     rng = np.random.default_rng(4)
     prior = PosePrior.isotropic(np.eye(4), 0.1, 0.1)
     for kind in ("regular solids, mirrored", "targets in one place", "corridor, point to plane", "collinear source"):
@@ -63,8 +63,8 @@ def test_a_prior_holds_what_the_matches_leave_open():
         assert np.linalg.eigvalsh(pose.hessian)[0] > 0
 
 
-def test_the_information_has_no_rank_that_the_data_lack():
-    """Near a continuum of poses the linearized problem looks sharp where the cost itself is nearly flat."""
+def test_the_information_has_no_rank_that_the_data_lacks():
+    """Near a continuum of poses the linearized problem looks sharp although the cost is nearly flat."""
     octahedron = np.vstack([np.eye(3), -np.eye(3)])
     rng = np.random.default_rng(5)
     eyes = np.tile(np.eye(3), (6, 1, 1))

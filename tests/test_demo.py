@@ -1,4 +1,4 @@
-"""The real `poli demo`, once; and what it rests on."""
+"""One real run of `poli demo`, and tests of its parts."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def run(*arguments: str, **options) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """What it printed, its folder, and its figures."""
+    """Its output, its folder, and its metrics."""
     out = tmp_path_factory.mktemp("demo") / "some where" / "out"
     done = run("demo", "--out", str(out))
     assert done.returncode == 0, done.stderr
@@ -41,7 +41,7 @@ def simulated():
     return simulated_scans()
 
 
-def test_the_folder_holds_what_is_named_and_nothing_else(demo):
+def test_the_folder_contains_exactly_the_named_files(demo):
     text, out, summary = demo
     assert sorted(path.name for path in out.iterdir()) == sorted(summary["files"])
     for name in summary["files"]:
@@ -49,18 +49,18 @@ def test_the_folder_holds_what_is_named_and_nothing_else(demo):
     assert str(out / "index.html") in text
 
 
-def test_every_picture_shows_something_of_its_own(demo):
+def test_every_picture_shows_something_different(demo):
     images = {name: read_picture(demo[1] / name) for name in PICTURES}
     for name, image in images.items():
         assert image.shape[1] >= 1200, name
         assert drawn_share(image) > 0.01, name
     assert len({image.tobytes() for image in images.values()}) == len(PICTURES)
-    # Ellipsoids cover the ground that points leave bare, and samples cover more than returns.
+    # Ellipsoids cover the ground between points, and samples cover more than returns.
     assert drawn_share(images["poli.png"]) > 2.0 * drawn_share(images["points.png"])
     assert drawn_share(images["densified.png"]) > drawn_share(images["points.png"])
 
 
-def test_the_table_is_whole_in_eighty_columns(demo):
+def test_the_table_fits_eighty_columns(demo):
     text, _, summary = demo
     table = text[: text.index("POLI's median error")]
     assert "…" not in table
@@ -69,7 +69,7 @@ def test_the_table_is_whole_in_eighty_columns(demo):
         assert figure in table
 
 
-def test_figures_are_what_the_package_promises(demo):
+def test_metrics_are_as_promised(demo):
     summary = demo[2]
     normals, density, pair, drive = (summary[step] for step in ("normals", "density", "pair", "drive"))
     assert normals["poli"]["median"] < 0.8 * normals["pca"]["median"]
@@ -104,7 +104,7 @@ def test_files_read_back(demo):
     assert off == pytest.approx(summary["drive"]["poli"]["end"], rel=1e-6)
 
 
-def test_the_page_is_complete_in_itself(demo):
+def test_the_page_is_self_contained(demo):
     page = (demo[1] / "index.html").read_text()
     for outside in (
         r"<script[^>]+src=",
@@ -123,7 +123,7 @@ def test_the_page_is_complete_in_itself(demo):
     assert data["panels"][3]["ellipsoids"]["total"] == demo[2]["normals"]["judged"]
 
 
-def test_what_it_proposes_works(demo, tmp_path):
+def test_the_suggested_commands_work(demo, tmp_path):
     text, out, _ = demo
     commands = next_commands(out)
     assert len(commands) == 3
@@ -141,7 +141,7 @@ def test_what_it_proposes_works(demo, tmp_path):
     assert np.linalg.norm(T[:2, 3]) == pytest.approx(10.0, abs=0.3)
 
 
-def test_an_interrupted_run_leaves_whole_files_only(tmp_path):
+def test_an_interrupted_run_leaves_only_complete_files(tmp_path):
     def interrupt(what, share):
         if share > 0.2:
             raise KeyboardInterrupt
@@ -153,7 +153,7 @@ def test_an_interrupted_run_leaves_whole_files_only(tmp_path):
     assert len(poli.read(tmp_path / "scan.ply")) == len(embedded_scans().scan)
 
 
-def test_a_folder_that_cannot_be_written_is_found_out_at_once(tmp_path):
+def test_an_unwritable_folder_is_detected_at_once(tmp_path):
     (tmp_path / "taken").write_text("")
     for out in (tmp_path / "taken", tmp_path / "taken" / "below"):
         with pytest.raises(FormatError, match=r"cannot be created: .*give another folder"):
@@ -163,7 +163,7 @@ def test_a_folder_that_cannot_be_written_is_found_out_at_once(tmp_path):
         run_demo(tmp_path / "blocked", lambda *_: pytest.fail("it began to work"))
 
 
-def test_the_shipped_scans_are_those_of_the_simulator(simulated):
+def test_the_shipped_scans_match_the_simulator(simulated):
     with as_file(files("poli.show.demo") / "town.npz") as path:
         assert path.stat().st_size < 400_000
         with np.load(path, allow_pickle=False) as archive:
@@ -178,7 +178,7 @@ def test_the_shipped_scans_are_those_of_the_simulator(simulated):
     np.testing.assert_allclose(made["T_world_sensor"], shipped["T_world_sensor"], atol=1e-6)
 
 
-def test_packing_keeps_a_scan_to_a_step(simulated):
+def test_packing_keeps_a_scan_within_one_step(simulated):
     back = unpack(pack(simulated, SENSOR))
     assert np.linalg.norm(back.scan.points - simulated.scan.points, axis=1).max() < STEP
     assert np.abs(back.scan.fields["normal"] - simulated.scan.fields["normal"]).max() < 1e-4
@@ -187,7 +187,7 @@ def test_packing_keeps_a_scan_to_a_step(simulated):
     np.testing.assert_allclose(back.T_scan_other, simulated.T_scan_other)
 
 
-def test_the_estimated_way_is_drawn_upon_the_true_one():
+def test_the_estimated_trajectory_is_drawn_over_the_true_one():
     poses = np.tile(np.eye(4), (10, 1, 1))
     poses[:, 0, 3] = np.arange(10)
     ground = poli.Ellipsoids(np.array([[4.0, 0.0, -1.8]]), np.diag([9.0, 9.0, 1e-4])[None])

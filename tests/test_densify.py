@@ -1,4 +1,4 @@
-"""`poli.densify`: originals, samples, and what the options do to them."""
+"""`poli.densify`: originals, samples, and the effect of the options."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ from poli.tasks.densify.sampling import _evenly, draw_samples
 from poli.voxels import voxel_numbers
 from tiny_scans import room
 
-EVERYWHERE = {"per_point": 7, "max_sigma": 1.0, "flat": False, "max_thickness": None}  # as the paper does
+EVERYWHERE = {"per_point": 7, "max_sigma": 1.0, "flat": False, "max_thickness": None}  # as in the paper
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def assert_originals_first(dense, scan):
 
 @pytest.mark.parametrize("model", ["lidar", "pca"])
 @pytest.mark.parametrize("voxel", [0.0, 0.2, 1.5])
-def test_originals_first_then_samples_that_have_their_parents_fields(scan, model, voxel):
+def test_originals_first_then_samples_with_their_parents_fields(scan, model, voxel):
     dense = poli.densify(scan, model=model, voxel=voxel, **EVERYWHERE)
     assert_originals_first(dense, scan)
     assert dense.stamp == scan.stamp
@@ -46,8 +46,8 @@ def test_originals_first_then_samples_that_have_their_parents_fields(scan, model
 
 
 @pytest.mark.parametrize("max_sigma", [0.0, 0.5, 2.0])
-def test_samples_lie_within_so_many_sigmas_of_their_parents(scan, max_sigma):
-    """On every point its own ellipsoid: the samples are uniform, so that the farthest comes near to the limit."""
+def test_samples_lie_within_the_sigma_limit_of_their_parents(scan, max_sigma):
+    """One ellipsoid per point: the samples are uniform, so the farthest comes close to the limit."""
     dense = poli.densify(scan.points.astype(np.float64), voxel=0.0, **(EVERYWHERE | {"max_sigma": max_sigma}))
     samples = dense.points[len(scan) :].reshape(len(scan), 7, 3)
     distance = poli.estimate(scan).mahalanobis(samples)
@@ -57,7 +57,7 @@ def test_samples_lie_within_so_many_sigmas_of_their_parents(scan, max_sigma):
 
 
 def test_a_voxel_shares_one_ellipsoid_among_its_returns(scan):
-    """Voxels of 1.5 m: seven samples each, from its returns in turn, within the sigma of the voxel's ellipsoid."""
+    """Voxels of 1.5 m: seven samples each, drawn from its returns in turn, within the sigma of the voxel's ellipsoid."""
     points = scan.points.astype(np.float64)
     samples = draw_samples(points, DensifyConfig(voxel=1.5, max_range=None, **EVERYWHERE))
     voxels, first = voxel_numbers(points, 1.5)
@@ -91,7 +91,7 @@ def test_threads_do_not_matter(monkeypatch, model):
     np.testing.assert_array_equal(answers[0], answers[2])
 
 
-def test_rows_that_are_no_returns_stay_and_have_no_children(scan):
+def test_invalid_rows_are_kept_and_have_no_samples(scan):
     points = scan.points.copy()
     points[[3, 50]] = np.nan
     points[7] = 0.0
@@ -110,8 +110,8 @@ def test_few_returns_have_no_samples():
     assert len(poli.densify(np.ones((100, 3)), voxel=0.0, **EVERYWHERE)) == 100  # all in one place
 
 
-def test_the_same_numbers_have_the_same_samples_in_any_type(scan):
-    """float32, float64 and big-endian numbers of the same value; a scan that float32 cannot hold has samples of its own."""
+def test_equal_values_of_any_type_give_the_same_samples(scan):
+    """float32, float64 and big-endian numbers of equal value; a scan not representable in float32 gets different samples."""
     narrow = np.asarray(scan.points, np.float32)
     samples = draw_samples(narrow, DensifyConfig()).points
     assert len(samples) > 100
@@ -121,7 +121,7 @@ def test_the_same_numbers_have_the_same_samples_in_any_type(scan):
     assert len(moved) != len(samples) or np.abs(moved - samples).max() > 1e-3
 
 
-def test_only_where_it_is_worth_it(scan):
+def test_only_suitable_ellipsoids_are_sampled(scan):
     field = poli.estimate(scan)
     options = {"voxel": 0.0, "planarity": 0.5, "max_range": 6.0, "max_thickness": 0.2}
     worth = (field.planarity >= 0.5) & (np.linalg.norm(field.means, axis=1) <= 6.0) & (field.scales[:, 0] <= 0.2)
@@ -131,7 +131,7 @@ def test_only_where_it_is_worth_it(scan):
     assert len(poli.densify(scan, max_range=0.1)) == len(scan)
 
 
-def test_a_cap_leaves_samples_out_evenly(scan):
+def test_a_cap_drops_samples_evenly(scan):
     whole = draw_samples(scan.points, DensifyConfig(voxel=0.0, **EVERYWHERE))
     for most in (1, len(scan), len(scan) + 1, 700, 1000, 2399, 2400, 10_000):
         dense = poli.densify(scan, voxel=0.0, max_points=most, **EVERYWHERE)
@@ -146,7 +146,7 @@ def test_a_cap_leaves_samples_out_evenly(scan):
 
 
 @given(st.lists(st.integers(0, 6), max_size=60), st.integers(0, 70))
-def test_evenly_takes_early_turns_first(turns, budget):
+def test_evenly_takes_early_rounds_first(turns, budget):
     turns = np.array(turns, int)
     rows = _evenly(turns, budget)
     assert len(rows) == min(budget, len(turns))
@@ -155,11 +155,11 @@ def test_evenly_takes_early_turns_first(turns, budget):
     assert not len(left) or not len(rows) or turns[rows].max() <= left.min()
 
 
-def test_a_voxel_limit_fills_only_what_is_empty(scan):
+def test_a_voxel_limit_fills_only_empty_voxels(scan):
     dense = poli.densify(scan, max_sigma=3.0, sample_voxel=0.25)
     assert len(scan) < len(dense) < len(poli.densify(scan))
     voxels, first = voxel_numbers(dense.points.astype(np.float64), 0.25)
-    # Float32 may push a sample over the side of its voxel; in float64 there is exactly one.
+    # Float32 may push a sample across the border of its voxel; in float64 there is exactly one.
     assert (np.bincount(voxels[len(scan) :]) <= 2).all()
     samples = draw_samples(scan.points, DensifyConfig(max_sigma=3.0, sample_voxel=0.25))
     together = np.concatenate([scan.points.astype(np.float64), samples.points])
@@ -168,7 +168,7 @@ def test_a_voxel_limit_fills_only_what_is_empty(scan):
     assert len(poli.densify(scan, max_sigma=3.0, sample_voxel=0.25, max_points=len(scan) + 50)) == len(scan) + 50
 
 
-def test_records_keep_every_byte_of_theirs():
+def test_records_keep_every_byte():
     """Big-endian doubles, gaps between the fields, and a field that shares bytes with another."""
     layout = np.dtype(
         {"names": ["x", "y", "z", "tag", "word"], "formats": [">f8", ">f8", ">f8", "u1", "<u4"], "offsets": [2, 10, 18, 27, 26],
@@ -207,7 +207,7 @@ def test_records_keep_every_byte_of_theirs():
         ({"density": 3}, "densify has no option 'density'; it has per_point, max_sigma"),
     ],
 )
-def test_bad_options_name_themselves(scan, options, message):
+def test_bad_options_are_named(scan, options, message):
     with pytest.raises(InputError, match=message):
         poli.densify(scan, **options)
 

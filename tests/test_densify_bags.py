@@ -1,4 +1,4 @@
-"""`poli densify` on bags of the three kinds: what passes through, what becomes of the clouds, and going on after a kill."""
+"""`poli densify` on the three kinds of bags: pass-through messages, densified clouds, and resuming after a kill."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from poli.tasks.densify.engines import engine
 from tiny_bags import LAYOUT, QOS, STORES, cloud, contents, write_bag
 
 CONFIG = DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None, voxel=0.0)
-EVERYWHERE = ("--per-point", "7", "--max-sigma", "1", "--no-flat", "--max-thickness", "0")  # the same in words, but for voxels
+EVERYWHERE = ("--per-point", "7", "--max-sigma", "1", "--no-flat", "--max-thickness", "0")  # CONFIG as options, without voxel
 
 
 def run(*words, code=0):
@@ -46,7 +46,7 @@ def check_clouds(before, after):
     assert len(before) == len(after)
     for (time_before, old), (time_after, new) in zip(before, after, strict=True):
         assert time_before == time_after
-        assert repr((new.header, new.fields)) == repr((old.header, old.fields))  # of two readers: equal, but not of one class
+        assert repr((new.header, new.fields)) == repr((old.header, old.fields))  # from two readers: equal, but of different classes
         assert (new.is_bigendian, new.point_step) == (old.is_bigendian, 32)
         count = old.width * old.height
         assert (new.height, new.width, new.row_step, len(new.data)) == (1, 8 * count, 256 * count, 256 * count)
@@ -60,7 +60,7 @@ def check_clouds(before, after):
 
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize("kind", STORES)
-def test_clouds_grow_and_all_else_passes_through(tmp_path, kind, compressed):
+def test_clouds_grow_and_other_messages_pass_through(tmp_path, kind, compressed):
     path, data = make(tmp_path, kind, compressed=compressed)
     out = tmp_path / ("dense.bag" if kind == "ros1" else "dense")
     said = run(path, out, "--voxel", 0)
@@ -82,7 +82,7 @@ def test_clouds_grow_and_all_else_passes_through(tmp_path, kind, compressed):
     if compressed and kind != "sqlite3":
         assert sum(map(len, bytes_of(out).values())) < sum(c.data.nbytes for _, c in after[2])
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([path.name, out.name])
-    if kind != "ros1" and not compressed:  # the file inside of the folder
+    if kind != "ros1" and not compressed:  # the file inside the folder
         run(data, tmp_path / f"alone{data.suffix}", "--voxel", 0)
         assert (tmp_path / f"alone{data.suffix}").is_file()
         check_clouds(before[2], contents(tmp_path / f"alone{data.suffix}")[2])
@@ -97,7 +97,7 @@ def test_a_bag_keeps_its_version(tmp_path, version):
 
 
 def test_types_that_the_bag_does_not_define_pass_through(tmp_path):
-    """As ROS 2 Humble writes its bags: no definitions, and one topic of a type that nobody here knows."""
+    """As ROS 2 Humble writes its bags: no definitions, and one topic of an unknown type."""
     path, data = make(tmp_path, "sqlite3", version=8)
     with sqlite3.connect(data) as database:
         database.execute("DELETE FROM message_definitions")
@@ -123,7 +123,7 @@ def test_clouds_of_every_shape(tmp_path, options):
         assert [bytes(c.data) for _, c in before] == [bytes(c.data) for _, c in after]
 
 
-def test_lost_returns_stay_and_have_no_children(tmp_path):
+def test_missing_returns_are_kept_and_have_no_samples(tmp_path):
     from poli.tasks.densify.clouds import densify_message
     from poli.tasks.densify.engines import Large
 
@@ -152,7 +152,7 @@ def test_two_processes_write_the_same_bytes(tmp_path, kind, two_processes):
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, kind):
+def test_a_killed_run_resumes_to_the_same_bytes(tmp_path, kind):
     path, _ = make(tmp_path, kind, clouds=12)
     out, whole = (tmp_path / name / ("d.bag" if kind == "ros1" else "d") for name in ("killed", "whole"))
     out.parent.mkdir()
@@ -180,12 +180,12 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path, kind):
     assert len(poli.dataset("bag", out)[0]) == 120
 
 
-def test_only_the_same_run_takes_up_what_is_finished(tmp_path):
+def test_only_the_same_run_reuses_finished_clouds(tmp_path):
     path, _ = make(tmp_path, "ros1")
     out = tmp_path / "dense.bag"
 
     def kept_of_two(config, resumable=True):
-        """How many of the first two clouds were there; then the run is stopped."""
+        """How many of the first two clouds were reused; then the run is stopped."""
         steps = densify_bag(look_into_bag(path, out), out, config, here, resumable)
         kept = [next(steps).kept for _ in range(2)][-1]
         with pytest.raises(FormatError, match="another run is writing it"):
@@ -197,12 +197,12 @@ def test_only_the_same_run_takes_up_what_is_finished(tmp_path):
     with engine() as here:
         assert [kept_of_two(CONFIG), kept_of_two(CONFIG)] == [0, 2]
         assert [kept_of_two(DensifyConfig(seed=1)), kept_of_two(DensifyConfig(seed=1))] == [0, 2]
-        os.utime(path)  # the bag is another one
+        os.utime(path)  # the bag has changed
         assert kept_of_two(DensifyConfig(seed=1)) == 0
         assert [kept_of_two(CONFIG, resumable=False), kept_of_two(CONFIG, resumable=False)] == [0, 0]
 
 
-def test_the_topic_is_guessed_or_asked_for(tmp_path):
+def test_the_topic_is_guessed_or_required(tmp_path):
     from rosbags.rosbag1 import Writer
 
     path, store = tmp_path / "a.bag", STORES["ros1"]

@@ -1,4 +1,4 @@
-"""`poli densify --scheduler`: two dask workers give the same bytes as one process."""
+"""`poli densify --scheduler`: two dask workers write the same bytes as one process."""
 
 import sys
 import time
@@ -39,7 +39,7 @@ def test_trees_on_a_cluster(tmp_path, address):
     assert tree_bytes(tmp_path / "here") == tree_bytes(tmp_path / "there")
 
 
-def test_errors_come_back_and_schedulers_that_are_not_there_are_named(tmp_path, address, monkeypatch):
+def test_errors_are_passed_on_and_missing_schedulers_are_named(tmp_path, address, monkeypatch):
     from poli.errors import FormatError
     from poli.tasks.densify import engines
     from test_densify_trees import kitti
@@ -57,11 +57,11 @@ def test_errors_come_back_and_schedulers_that_are_not_there_are_named(tmp_path, 
         run(source, tmp_path / "b", "--scheduler", address)
 
 
-def test_a_cluster_that_loses_its_workers_is_named(monkeypatch):
+def test_a_cluster_that_loses_its_workers_is_reported(monkeypatch):
     from poli.tasks.densify import engines
 
     monkeypatch.setattr(engines, "_PATIENCE", 2)
-    monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and is in this process
+    monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and runs in this process
     options = {"processes": False, "protocol": "tcp", "dashboard_address": None, "host": "127.0.0.1"}
     with (
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
@@ -75,7 +75,7 @@ def test_a_cluster_that_loses_its_workers_is_named(monkeypatch):
             doer.submit(int, 3).result()
 
 
-def test_a_job_that_is_taken_away_is_named(address):
+def test_a_canceled_job_is_reported(address):
     from poli.tasks.densify import engines
 
     with engines.engine(scheduler=address) as doer:

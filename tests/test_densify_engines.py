@@ -6,7 +6,7 @@ import sys
 import time
 
 
-def test_workers_end_with_the_process_that_started_them():
+def test_workers_exit_with_their_parent_process():
     code = (
         "import os, signal\nfrom poli.tasks.densify.engines import engine\n"
         "if __name__ == '__main__':\n"

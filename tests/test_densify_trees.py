@@ -1,4 +1,4 @@
-"""`poli densify` on files, folders and datasets: layouts, other files, going on, and what it says."""
+"""`poli densify` on files, folders and datasets: layouts, other files, resuming, and messages."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from tiny_sequences import line, random_poses
 STAMPS = [1_691_936_557_946_849_180 + i * 100_000_000 for i in range(3)]
 SCANS = [replace(room(60, i), stamp=stamp) for i, stamp in enumerate(STAMPS)]
 CONFIG = DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None, voxel=0.0)
-EVERYWHERE = ("--per-point", "7", "--max-sigma", "1", "--no-flat", "--max-thickness", "0")  # the same in words, but for voxels
+EVERYWHERE = ("--per-point", "7", "--max-sigma", "1", "--no-flat", "--max-thickness", "0")  # CONFIG as options, without voxel
 
 
 def run(*words, code=0):
@@ -111,7 +111,7 @@ def test_mulran(tmp_path):
     (source / "Ouster").mkdir(parents=True)
     for stamp, scan in zip(STAMPS, SCANS, strict=True):
         records = packed(scan, MULRAN)
-        records[:5] = 0  # returns that were lost stay, and have no children
+        records[:5] = 0  # missing returns are kept and have no samples
         records.tofile(source / "Ouster" / f"{stamp}.bin")
     (source / "global_pose.csv").write_text("".join(f"{s},{line(np.eye(4)).replace(' ', ',')}\n" for s in STAMPS))
     run(source, out, "--voxel", 0)
@@ -119,7 +119,7 @@ def test_mulran(tmp_path):
     assert np.fromfile(out / "Ouster" / f"{STAMPS[0]}.bin", MULRAN).shape == (60 + 7 * 55,)
 
 
-def test_kitti_sequences_that_are_asked_for(tmp_path):
+def test_selected_kitti_sequences(tmp_path):
     source = kitti(tmp_path / "kitti")
     write_kitti(source, 8, SCANS[:2], random_poses(2))
     write_kitti(source, "street", SCANS[:1], random_poses(1))
@@ -144,7 +144,7 @@ def test_kitti_sequences_that_are_asked_for(tmp_path):
         run(source, tmp_path / "b", "--sequence", "9")
     with pytest.raises(InputError, match=r"no sequence '07'.* there are none"):
         run(source / "sequences" / "07", tmp_path / "b", "--sequence", "07")
-    (source / "dataset").mkdir()  # as KITTI's archives unpack
+    (source / "dataset").mkdir()  # as KITTI's archives are extracted
     for name in ("sequences", "poses"):
         (source / name).rename(source / "dataset" / name)
     run(source, tmp_path / "unpacked", "--voxel", 0, "--sequence", "8")
@@ -172,7 +172,7 @@ def test_sequences_that_are_folders(tmp_path, kind, place):
         run(source, tmp_path / "b", "--dataset", kind, "--sequence", "DCC03")
 
 
-def test_another_sensor_is_another_run(tmp_path):
+def test_another_sensor_is_a_separate_run(tmp_path):
     source, out = tmp_path / "Town01", tmp_path / "dense"
     for sensor in ("velodyne", "avia"):
         (source / "LiDAR" / sensor.capitalize()).mkdir(parents=True)
@@ -190,7 +190,7 @@ def test_another_sensor_is_another_run(tmp_path):
     ]
 
 
-def test_a_folder_of_ours_keeps_every_field(tmp_path):
+def test_our_own_folder_format_keeps_every_field(tmp_path):
     source, out = tmp_path / "ours", tmp_path / "dense"
     write_folder(source, "ours", SCANS, random_poses(3), about={"sensor": "none"})
     run(source, out, "--voxel", 0)
@@ -205,7 +205,7 @@ def test_plain_folders_and_files(tmp_path, ending):
     names = {".bin": ["intensity"], ".pcd.bin": ["intensity", "ring"]}.get(ending, list(SCANS[0].fields))
     for i, scan in enumerate(SCANS):
         poli.write(scan.keep(*names), source / f"{i}{ending}")
-    (source / f"9{ending}").write_bytes(b"")  # a sweep without a return
+    (source / f"9{ending}").write_bytes(b"")  # a sweep without returns
     run(source, out, "--voxel", 0)
     check_scans(poli.dataset("folder", source), poli.dataset("folder", out), count=4)
     assert (out / "notes" / "read.me").read_text() == "hello"
@@ -214,17 +214,17 @@ def test_plain_folders_and_files(tmp_path, ending):
     assert (tmp_path / f"one{ending}").read_bytes() == (out / f"0{ending}").read_bytes()
 
 
-def test_a_bin_folder_keeps_the_layout_that_its_values_have(tmp_path):
+def test_a_bin_folder_keeps_the_layout_inferred_from_its_values(tmp_path):
     (tmp_path / "scans").mkdir()
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.normal(size=(1200, 3)) * [20.0, 20.0, 1.0], rng.integers(0, 99, 1200), np.arange(1200) % 32])
-    rows.astype("<f4").tofile(tmp_path / "scans" / "0.bin")  # nuScenes' five columns, in a size that KITTI's four fit as well
+    rows.astype("<f4").tofile(tmp_path / "scans" / "0.bin")  # nuScenes' five columns, in a size that also fits KITTI's four
     run(tmp_path / "scans", tmp_path / "dense")
     dense = np.fromfile(tmp_path / "dense" / "0.bin", "<f4").reshape(-1, 5)
     np.testing.assert_array_equal(dense[:1200], rows.astype("<f4"))
 
 
-def test_scans_that_got_nothing_are_told_once(tmp_path):
+def test_scans_without_samples_are_reported_once(tmp_path):
     source = kitti(tmp_path / "kitti")
     with pytest.warns(UserWarning, match=r"^3 of 3 scans are unchanged\. The first: ") as caught:
         said = run(source, tmp_path / "dense", "--voxel", 100)
@@ -232,14 +232,14 @@ def test_scans_that_got_nothing_are_told_once(tmp_path):
     assert "points: 180 in, 180 out, 1.00 times" in said
 
 
-def test_a_run_that_was_stopped_goes_on_and_says_so(tmp_path):
+def test_a_stopped_run_resumes_and_says_so(tmp_path):
     source, out, whole = kitti(tmp_path / "kitti"), tmp_path / "dense", tmp_path / "whole"
     run(source, whole, "--voxel", 0)
     tree = plan_tree(source, out)
     with engine() as here:
         steps = densify_tree(tree, source, out, CONFIG, here)
         assert next(steps).scans == 1
-        steps.close()  # what Ctrl-C does
+        steps.close()  # as Ctrl-C does
     first = next((out / "sequences/07/velodyne").iterdir())
     made = first.stat().st_mtime_ns
     assert "3 of 3 scans, 1 already done" in run(source, out, "--voxel", 0)
@@ -252,7 +252,7 @@ def test_a_run_that_was_stopped_goes_on_and_says_so(tmp_path):
     assert len(poli.dataset("kitti", out)[0]) == 4 * 60
 
 
-def test_interrupts_end_between_scans(tmp_path, monkeypatch):
+def test_interrupts_take_effect_between_scans(tmp_path, monkeypatch):
     from poli.tasks.densify import trees
 
     source, out = kitti(tmp_path / "kitti"), tmp_path / "dense"
@@ -261,7 +261,7 @@ def test_interrupts_end_between_scans(tmp_path, monkeypatch):
     assert "interrupted after 1 of 3 scans; run it again to resume" in run(source, out, "--workers", 1, code=128 + signal.SIGTERM)
 
 
-def test_two_processes_write_the_same_bytes_and_name_the_same_troubles(tmp_path, two_processes):
+def test_two_processes_write_the_same_bytes_and_report_the_same_errors(tmp_path, two_processes):
     source, one, two = kitti(tmp_path / "kitti"), tmp_path / "one", tmp_path / "two"
     run(source, one, "--voxel", 0, "--workers", 1)
     assert [tally.scans for tally in densify_tree(plan_tree(source, two), source, two, CONFIG, two_processes)][-1] == 3

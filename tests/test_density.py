@@ -1,4 +1,4 @@
-"""Clouds that are not what a model knows: who is told, when, and who is not."""
+"""Warnings about clouds whose density a model was not trained for: when they appear, and when not."""
 
 import json
 import re
@@ -41,16 +41,16 @@ def measured(complaint):
     return float(re.match(r"points are ([\d.]+) m apart", complaint)[1])
 
 
-def test_what_a_model_knows_brings_no_warning(scan):
+def test_familiar_densities_give_no_warning(scan):
     for cloud in (scan, *(voxel_downsample(scan, size) for size in (0.2, 0.5, 2.0))):
         assert complaints(poli.estimate, cloud) == []
 
 
-def test_dense_sparse_and_wrong_units_are_told_once_with_the_remedy(scan):
+def test_dense_sparse_and_wrong_units_warn_once_with_the_remedy(scan):
     cloud = voxel_downsample(scan, 0.5).points
     spacing = median_spacing(_spacing(cloud))
     (dense,) = complaints(poli.estimate, cloud * 0.01)
-    assert measured(dense) == pytest.approx(0.01 * spacing, rel=0.1)  # of another sample of the points
+    assert measured(dense) == pytest.approx(0.01 * spacing, rel=0.1)  # another sample of the points
     assert "voxels of 0.2 to 2 m" in dense
     assert "0.05 to 5 m" in dense
     assert "voxel_downsample(scan, 0.2)" in dense
@@ -70,7 +70,7 @@ def test_the_warning_points_at_the_caller(scan):
 
 
 def test_the_remedy_helps(scan):
-    """Points scattered about each return, 1 cm apart or so: too dense as they are, and not any more as it says."""
+    """Points scattered around each return, about 1 cm apart: too dense as they are, fine after following the warning."""
     rng = np.random.default_rng(0)
     some = scan.points[::20]
     dense = np.repeat(some, 20, axis=0) + rng.normal(0.0, 0.01, (20 * len(some), 3))
@@ -78,7 +78,7 @@ def test_the_remedy_helps(scan):
     assert complaints(poli.estimate, voxel_downsample(dense, 0.2)) == []
 
 
-def test_objects_mind_only_how_many_there_are():
+def test_object_models_warn_only_about_the_number_of_points():
     points, _ = procedural_mesh(3_000_000, 64).sample(300, np.random.default_rng(0))
     for scale in (1e-3, 1.0, 1e4):
         assert complaints(poli.estimate, scale * points, model="objects") == []
@@ -87,13 +87,13 @@ def test_objects_mind_only_how_many_there_are():
     assert complaints(poli.estimate, points[:FEWEST], model="objects") == []
 
 
-def test_the_spacing_is_that_of_a_grid():
-    """On a plane, spacing squared is the area that a point has."""
+def test_the_spacing_of_a_grid():
+    """On a plane, spacing squared is the area per point."""
     grid = np.stack(np.meshgrid(np.arange(60.0), np.arange(60.0), [0.0]), axis=-1).reshape(-1, 3) * 0.3
     assert median_spacing(_spacing(grid)) == pytest.approx(0.3, rel=0.1)
 
 
-def test_what_a_model_has_seen_comes_from_its_file():
+def test_known_densities_are_read_from_the_model_file():
     lidar = load_model("lidar")
     assert Seen.by(lidar).voxels == (0.2, 2.0)
     assert Seen.by(load_model("objects")) == Seen()
@@ -106,13 +106,13 @@ def test_what_a_model_has_seen_comes_from_its_file():
     assert Seen.by(replace(lidar, training={})) == Seen()
 
 
-def test_tasks_that_choose_their_own_voxels_stay_quiet(scan):
+def test_tasks_that_choose_their_voxels_do_not_warn(scan):
     points, _ = procedural_mesh(3_000_000, 64).sample(FEWEST - 4, np.random.default_rng(0))
     assert complaints(poli.odometry, [scan, scan], OdometryConfig(voxel=7.0)) == []
     assert complaints(poli.register, points, points) == []
 
 
-def test_densify_says_why_it_added_nothing(scan):
+def test_densify_reports_why_it_added_nothing(scan):
     (millimeters,) = complaints(poli.densify, poli.Scan(scan.points[:3000] * 1000.0))
     assert re.match(
         r"no points were added: all \d+ ellipsoids are farther than 120 m \(max_range\); points are .* apart", millimeters
@@ -130,8 +130,8 @@ def test_densify_says_why_it_added_nothing(scan):
         assert complaints(poli.densify, scan, **asked) == []
 
 
-def test_map_coordinates_are_told_from_a_sensors(scan):
-    """UTM: the sensor is not at the origin, and nobody said where it is."""
+def test_map_coordinates_are_distinguished_from_sensor_coordinates(scan):
+    """UTM: the sensor is not at the origin, and its position was not given."""
     position = np.array([691_000.0, 5_335_000.0, 520.0])
     cloud = voxel_downsample(scan, 0.5).points
     with pytest.warns(ViewpointWarning, match=r"points lie 53\d\d km from the origin.* subtract the sensor") as caught:
@@ -141,14 +141,14 @@ def test_map_coordinates_are_told_from_a_sensors(scan):
         warnings.simplefilter("error", ViewpointWarning)
         poli.estimate(cloud + position, viewpoint=position)
         poli.estimate(cloud + position, merged=True)
-        poli.estimate(cloud + position, model="objects")  # is not told of a sensor
+        poli.estimate(cloud + position, model="objects")  # does not use the sensor position
         poli.estimate(cloud + position, warn=False)
-        poli.estimate(cloud * 1000.0, warn=True)  # millimeters: far, but all around
+        poli.estimate(cloud * 1000.0, warn=True)  # millimeters: far, but in all directions
     with pytest.raises(InputError, match=r"points lie 53\d\d km from the origin; subtract the sensor's position first"):
         voxel_downsample(cloud + position, 0.5)
 
 
-def test_by_torch_it_is_the_same(scan):
+def test_the_torch_backend_warns_the_same(scan):
     pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
     from poli.learn.inference import estimate
 
@@ -158,10 +158,10 @@ def test_by_torch_it_is_the_same(scan):
     assert complaints(estimate, cloud, warn=False) == []
 
 
-def test_the_command_line_says_it_in_one_line(scan, tmp_path, capsys):
+def test_the_command_line_warns_in_one_line(scan, tmp_path, capsys):
     poli.write(poli.Scan(voxel_downsample(scan, 0.5).points * 1000.0), tmp_path / "mm.npz")
     shown = warnings.showwarning
-    for _ in range(2):  # each time, and not only the first
+    for _ in range(2):  # every time, not only the first
         with pytest.raises(SystemExit, match="0"):
             main(["estimate", str(tmp_path / "mm.npz"), str(tmp_path / "field.npz")])
         said = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The reference network on a device of torch: the same ellipsoids as the package's own runtime."""
+"""The reference network on a torch device: the same ellipsoids as the package's runtime."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def same(found: poli.Ellipsoids, expected: poli.Ellipsoids) -> None:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_the_answer_is_that_of_the_package(tmp_path, architecture):
+def test_results_equal_the_runtime(tmp_path, architecture):
     model, points = exported(tmp_path, architecture), cloud(2, 300)
     same(estimate(points, model), poli.estimate(points, model))
 
@@ -28,12 +28,12 @@ def test_the_answer_is_that_of_the_package(tmp_path, architecture):
 @pytest.mark.parametrize(
     "told", [{}, {"merged": True}, {"up": None}, {"up": [0.0, 1.0, 1.0]}, {"viewpoint": [5.0, 0.0, 1.0]}], ids=str
 )
-def test_the_shipped_model_hears_of_the_sensor(told, rng):
+def test_the_shipped_model_receives_the_sensor_position(told, rng):
     points = rng.standard_normal((400, 3)) * [20.0, 20.0, 2.0]
     same(estimate(points, **told), poli.estimate(points, **told))
 
 
-def test_the_random_numbers_of_the_caller_are_left_alone(tmp_path):
+def test_the_callers_random_state_is_unchanged(tmp_path):
     model = exported(tmp_path, ARCHITECTURES[0])
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -43,12 +43,12 @@ def test_the_random_numbers_of_the_caller_are_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "meta", "abacus"])
-def test_a_device_that_is_not_there_is_named(tmp_path, device):
+def test_a_missing_device_is_named(tmp_path, device):
     with pytest.raises(InputError, match=rf"device is '{device}'.*available: cpu"):
         estimate(cloud(1, 50), exported(tmp_path, ARCHITECTURES[0]), device=device)
 
 
-def test_the_command_takes_a_device(tmp_path):
+def test_the_command_accepts_a_device(tmp_path):
     model = exported(tmp_path, ARCHITECTURES[0])
     poli.write(cloud(3, 60), tmp_path / "scan.xyz")
     scan, out = str(tmp_path / "scan.xyz"), str(tmp_path / "f.npz")

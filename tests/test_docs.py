@@ -1,7 +1,7 @@
-"""Every Python block of the documents runs, page by page from top to bottom; every `poli` command in them is one that exists.
+"""Every Python block of the documents runs, page by page from top to bottom; every `poli` command in them exists.
 
-In docs/ commands are run too, in the folder that the page's Python runs in. `<!-- parse only -->` before a block: it takes long, or
-wants data that tests have not. `<!-- needs: open3d -->`: it is left out, with a message, where the package is missing.
+In docs/ the commands run too, in the same folder as the page's Python. `<!-- parse only -->` before a block: it takes long, or
+needs data that the tests do not have. `<!-- needs: open3d -->`: skipped with a message if the package is missing.
 """
 
 import re
@@ -27,7 +27,7 @@ LANGUAGES = {"python", "sh", "toml", "text"}
 
 @pytest.fixture(scope="session")
 def small_data(tmp_path_factory) -> Path:
-    """What pages take for granted: `scan.pcd`, and `drive`, some scans of one sensor with their poses."""
+    """Files that pages assume: `scan.pcd`, and `drive`, some scans of one sensor with their poses."""
     folder = tmp_path_factory.mktemp("data")
     sensor = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), steps=360, max_range=100.0, noise=0.02)
     drive = Drive(World(make_place("hall", 2_000_001)), sensor, Ride(speed=3.0), count=12)
@@ -37,7 +37,7 @@ def small_data(tmp_path_factory) -> Path:
 
 
 def run(page: Path, folder: Path) -> dict:
-    """The page from top to bottom; what its Python left behind."""
+    """Run the page from top to bottom; returns the variables of its Python."""
     names: dict = {"__name__": page.stem}
     left_out = set()
     for block in blocks(page):
@@ -61,13 +61,13 @@ RUN = [page for page in PAGES if any(block.language in ("python", "sh") and not 
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_pages_do_what_they_say(page, small_data, tmp_path, monkeypatch):
+def test_pages_run(page, small_data, tmp_path, monkeypatch):
     folder = tmp_path / "here"
     shutil.copytree(small_data, folder)
     monkeypatch.chdir(folder)
     names = run(page, folder)
     if names["left_out"]:
-        pytest.skip(f"all but the blocks that need {', '.join(sorted(names['left_out']))}, which is not installed")
+        pytest.skip(f"blocks skipped; not installed: {', '.join(sorted(names['left_out']))}")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -96,14 +96,14 @@ def test_examples_in_the_help_exist():
 
 
 def test_every_block_of_the_site_has_a_language():
-    """One without is not run, and nobody would notice. Results are written by benchmarks and have none."""
+    """A block without a language would silently not run. Results are written by benchmarks and have none."""
     for page in PAGES:
         if page != README:
             for block in blocks(page):
                 assert block.language in LANGUAGES, f"{page}, line {block.line}: {block.language or 'no language'}"
 
 
-def test_the_readme_is_short_and_names_the_commands_that_must_hold():
+def test_the_readme_is_short_and_names_the_required_commands():
     text = README.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 120
     for command in ("make demo", "make test", "poli estimate", "poli register", "poli train", "poli odometry"):

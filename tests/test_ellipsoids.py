@@ -1,4 +1,4 @@
-"""The field itself: the door, shapes, normals, moving, files."""
+"""The field: validation, shapes, normals, motion, files."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import FormatError, InputError
 from poli.files.ply import read_ply_element
 
-# --- the door
+# --- validation
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ from poli.files.ply import read_ply_element
         (np.zeros((1, 3)), np.diag([1.0, 1.0, -0.1])[None], "not positive semidefinite, the first is row 0"),
     ],
 )
-def test_the_door_refuses_and_says_why(means, covariances, says):
+def test_invalid_input_is_refused_with_a_reason(means, covariances, says):
     with pytest.raises(InputError, match=says):
         Ellipsoids(means, covariances)
 
 
-def test_float32_rounding_passes_the_door(rng):
+def test_float32_rounding_passes_validation(rng):
     flat = random_covariances(rng, 500, thinnest=1e-4).astype(np.float32)
     assert len(Ellipsoids(np.zeros((500, 3)), flat)) == 500
 
@@ -45,7 +45,7 @@ def test_a_field_cannot_be_changed_in_place(rng):
         field.means[0] = 0
 
 
-def test_a_field_does_not_change_with_the_callers_arrays(rng):
+def test_a_field_is_independent_of_the_callers_arrays(rng):
     means, covariances = rng.standard_normal((4, 3)), random_covariances(rng, 4)
     field = Ellipsoids(means, covariances)
     before = field.means.copy(), field.covariances.copy()
@@ -54,7 +54,7 @@ def test_a_field_does_not_change_with_the_callers_arrays(rng):
     np.testing.assert_array_equal(field.covariances, before[1])
 
 
-def test_what_would_spoil_a_field_is_refused(rng):
+def test_bad_arguments_of_methods_are_refused(rng):
     field = random_field(rng)
     for spoil in (
         lambda: field.with_floor(np.nan),
@@ -92,7 +92,7 @@ def test_eigh3_of_special_matrices(scale):
     np.testing.assert_allclose(vectors.swapaxes(1, 2) @ vectors, np.tile(np.eye(3), (5, 1, 1)), atol=1e-14)
 
 
-def test_cholesky3_also_of_flat_matrices(rng):
+def test_cholesky3_of_flat_matrices_too(rng):
     C = random_covariances(rng, 30)
     np.testing.assert_allclose(cholesky3(C), np.linalg.cholesky(C), atol=1e-12)
     flat = np.stack([np.outer(v, v) for v in rng.standard_normal((30, 3))] + [np.zeros((3, 3))])
@@ -120,8 +120,8 @@ def test_normals_face_the_viewpoint(rng):
     assert (np.einsum("ij,ij->i", outward, field.means - centroid) >= 0).all()
 
 
-def test_normals_of_needles_and_balls_do_not_hang_on_the_eigenvectors(rng):
-    """Where the thinnest axis is ambiguous, the normal is the admissible direction nearest to the viewpoint's."""
+def test_normals_of_needles_and_balls_do_not_depend_on_the_eigenvectors(rng):
+    """Where the thinnest axis is ambiguous, the normal is the admissible direction closest to the viewpoint."""
     line = np.array([1.0, 1.0, 0.0]) / np.sqrt(2)
     covariances = np.stack([np.outer(line, line), np.eye(3), np.zeros((3, 3))])
     field = Ellipsoids(np.zeros((3, 3)), covariances, viewpoint=np.array([1.0, 0.0, 0.0]))
@@ -130,12 +130,12 @@ def test_normals_of_needles_and_balls_do_not_hang_on_the_eigenvectors(rng):
     np.testing.assert_allclose(field.transform(T).normals, field.normals @ T[:3, :3].T, atol=1e-9)
 
 
-# --- moving
+# --- motion
 
 
 @given(seeds)
 def test_transform_moves_everything_together(seed):
-    """Proposition 1: means, covariances, normals, and what points make of them."""
+    """Proposition 1: means, covariances, normals, and quantities derived from them."""
     rng = np.random.default_rng(seed)
     field, T = random_field(rng), random_pose(rng)
     moved = field.transform(T)
@@ -189,7 +189,7 @@ def test_ply_round_trip_keeps_geometry_and_normals(rng, tmp_path):
 
 
 def test_splat_file_describes_the_same_gaussians(rng, tmp_path):
-    """Read it back as a splat viewer does: scales are logarithms, rotations (w, x, y, z), opacity a logit, colors a harmonic."""
+    """Read it as a splat viewer does: scales are logarithms, rotations (w, x, y, z), opacity a logit, colors a harmonic."""
     field = random_field(rng)
     field.write_splat(tmp_path / "splats.ply", opacity=0.7)
     splats = read_ply_element(tmp_path / "splats.ply")
@@ -208,14 +208,14 @@ def test_splat_file_describes_the_same_gaussians(rng, tmp_path):
     np.testing.assert_allclose(color, 0.5 + 0.5 * field.normals, atol=1e-6)
 
 
-def test_quaternions_also_of_half_turns():
+def test_quaternions_of_half_turns_too():
     half_turns = np.stack([np.diag([1.0, -1, -1]), np.diag([-1.0, 1, -1]), np.diag([-1.0, -1, 1]), np.eye(3)])
     np.testing.assert_allclose(
         np.abs(quaternions(half_turns)), [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]], atol=1e-12
     )
 
 
-def test_loading_something_else_says_so(tmp_path):
+def test_loading_other_files_is_an_error(tmp_path):
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     with pytest.raises(FormatError, match=r"other.npz: not an ellipsoid field"):
         Ellipsoids.load(tmp_path / "other.npz")

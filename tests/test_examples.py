@@ -1,4 +1,4 @@
-"""The scripts in examples/ run as they stand. (The one of ONNX files has its test in test_export.py.)"""
+"""The scripts in examples/ run unchanged. (The ONNX example is tested in test_export.py.)"""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def test_first_scan(tmp_path):
     pictures = {name: read_picture(tmp_path / "out" / f"first_scan_{name}.png") for name in ("points", "poli", "pca", "dense")}
     assert min(map(drawn_share, pictures.values())) > 0.01
     assert len({image.tobytes() for image in pictures.values()}) == 4
-    assert drawn_share(pictures["poli"]) > drawn_share(pictures["points"])  # ellipsoids cover what points leave bare
+    assert drawn_share(pictures["poli"]) > drawn_share(pictures["points"])  # ellipsoids cover the space between points
     field, dense = poli.Ellipsoids.load(tmp_path / "out" / "field.npz"), poli.read(tmp_path / "out" / "dense.pcd")
     assert len(poli.read(tmp_path / "out" / "splats.ply")) == len(field)
     assert len(dense) > 2 * len(field)
@@ -37,7 +37,7 @@ def test_odometry_on_a_drive(tmp_path):
     text = run("odometry_on_a_drive", tmp_path / "out")
     errors = [float(line.partition(": ")[2].split()[0]) for line in text.splitlines() if "cm and" in line]
     assert len(errors) == 3
-    assert max(errors) < 2.0  # centimeters a scan
+    assert max(errors) < 2.0  # centimeters per scan
     assert np.load(tmp_path / "out" / "poses.npy").shape == (40, 4, 4)
     assert len(poli.Ellipsoids.load(tmp_path / "out" / "map.ply")) > 1000
 

@@ -1,4 +1,4 @@
-"""A model as an ONNX file: the same covariances as the model's own, and a recipe that needs nothing else of this package."""
+"""A model as an ONNX file: the same covariances as the model, and a recipe that needs nothing else from this package."""
 
 import importlib.util
 import json
@@ -39,7 +39,7 @@ ARCHITECTURES = {
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def pair(request, tmp_path_factory) -> tuple[Model, Path]:
-    """A model of random weights, and its file."""
+    """A model with random weights, and its file."""
     folder = tmp_path_factory.mktemp(request.param)
     model = read_model(exported(folder, ARCHITECTURES[request.param]))
     export_onnx(model, folder / "model.onnx")
@@ -47,7 +47,7 @@ def pair(request, tmp_path_factory) -> tuple[Model, Path]:
 
 
 def feeds(points: np.ndarray, up: np.ndarray, architecture: Architecture) -> dict[str, np.ndarray]:  # (N, 3), (3,)
-    """Levels and neighbors as the package itself finds them."""
+    """Levels and neighbors as computed by the package."""
     index = tree_of(points - points.mean(axis=0), architecture)
     rows = index.leaf_order.astype(np.int64)
     given = {"points": points.astype(np.float32)} | ({"up": up.astype(np.float32)} if architecture.sensor else {})
@@ -77,7 +77,7 @@ def test_the_file_equals_the_model(pair, count):
 
 
 def test_odd_clouds_have_ellipsoids_too(pair):
-    """Duplicates, lines, and points straight above the sensor: nothing is divided by zero."""
+    """Duplicates, lines, and points straight above the sensor: no division by zero."""
     model, file = pair
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     line = np.arange(200.0)
@@ -87,7 +87,7 @@ def test_odd_clouds_have_ellipsoids_too(pair):
         assert (np.linalg.eigvalsh(found.astype(np.float64))[:, 0] > 0).all()
 
 
-def test_the_file_carries_its_contract_and_nothing_of_this_machine(pair):
+def test_the_file_documents_its_contract_and_nothing_of_this_machine(pair):
     model, file = pair
     loaded = onnx.load(file)
     contract = json.loads({entry.key: entry.value for entry in loaded.metadata_props}["contract"])
@@ -110,7 +110,7 @@ def test_the_example_needs_neither_this_package_nor_torch(tmp_path):
     assert len(text.splitlines()) == 1
     np.save(source, scan.points)
     alone = "import runpy, sys; sys.modules |= {'poli': None, 'torch': None}; sys.argv = sys.argv[1:]; "
-    alone += "runpy.run_path(sys.argv[0], run_name='__main__')"  # a module that is None cannot be imported
+    alone += "runpy.run_path(sys.argv[0], run_name='__main__')"  # a module set to None cannot be imported
     done = subprocess.run([sys.executable, "-c", alone, EXAMPLE, file, source, out], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     found, expected = np.load(out).astype(np.float64), poli.estimate(scan)
@@ -122,7 +122,7 @@ def test_the_example_needs_neither_this_package_nor_torch(tmp_path):
     assert np.degrees(np.arccos(np.minimum(np.median(cosine), 1.0))) < 1.0
 
 
-def test_the_example_says_how_many_points_it_needs():
+def test_the_example_reports_how_many_points_it_needs():
     spec = importlib.util.spec_from_file_location("onnx_inference", EXAMPLE)
     assert spec is not None
     assert spec.loader is not None
@@ -131,13 +131,13 @@ def test_the_example_says_how_many_points_it_needs():
     contract = {"least_points": 37, "origin": "centroid", "cell": 4, "near": [36, 8]}
     with pytest.raises(SystemExit, match="at least 37"):
         example.inputs(np.zeros((36, 3)), np.zeros(3), contract)
-    given = example.inputs(np.zeros((37, 3)), np.zeros(3), contract)  # duplicates: nobody is his own neighbor all the same
+    given = example.inputs(np.zeros((37, 3)), np.zeros(3), contract)  # duplicates: still no point is its own neighbor
     assert given["near0"].shape == (37, 36)
     assert (given["near0"] != np.arange(37)[:, None]).all()
     assert given["near1"].shape == (10, 8)
 
 
-def test_what_cannot_be_written_is_said(tmp_path):
+def test_unsupported_exports_are_refused(tmp_path):
     model = str(exported(tmp_path, ARCHITECTURES["default"]))
     assert "expected one of" in run("export", str(tmp_path / "m.onnx"), "--model", "lidra", fails=True)
     assert "no such model" in run("export", str(tmp_path / "m.onnx"), "--model", str(tmp_path / "no.safetensors"), fails=True)

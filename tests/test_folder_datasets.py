@@ -1,4 +1,4 @@
-"""Folders: this project's own datasets, and plain folders of scan files."""
+"""Folders: this project's dataset format, and plain folders of scan files."""
 
 import json
 from dataclasses import replace
@@ -14,17 +14,17 @@ from poli.data.datasets import (
 from poli.errors import FormatError, InputError
 from tiny_sequences import floats, random_poses
 
-# --- our own folders
+# --- our format
 
 
 def stamped_scans(rng, count=4):
     for i in range(count):
-        n = 5 * (i != 2)  # one of them is empty
+        n = 5 * (i != 2)  # one scan is empty
         fields = {"normal": rng.normal(size=(n, 3)), "label": np.arange(n, dtype=np.uint8), "time": np.zeros(n, np.float32)}
         yield Scan(rng.normal(size=(n, 3)).astype(np.float32), fields, stamp=10**18 + 3 * i)
 
 
-def test_a_folder_comes_back_exactly(tmp_path, rng):
+def test_a_folder_round_trips_exactly(tmp_path, rng):
     poses, measured = random_poses(4), random_poses(4, seed=1)
     scans = list(stamped_scans(rng))
     write_folder(tmp_path / "out", "street 1", iter(scans), poses, measured, {"sensor": "vlp16", "seed": 3})
@@ -41,7 +41,7 @@ def test_a_folder_comes_back_exactly(tmp_path, rng):
             assert mine.fields[name].dtype == values.dtype
 
 
-def test_a_folder_that_fails_leaves_nothing(tmp_path, rng):
+def test_a_failed_folder_leaves_nothing(tmp_path, rng):
     scans = list(stamped_scans(rng))
     cases = [
         (scans, random_poses(3), {}, "3 poses for 4 scans"),

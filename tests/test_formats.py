@@ -1,4 +1,4 @@
-"""Every format: what is written comes back, with its fields."""
+"""Every format: scans round-trip with their fields."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_npy(folder, scan):
     scan=scans([np.int32, np.int64, np.uint16, np.float32, np.float64], wide=False),
     ending=st.sampled_from([".xyz", ".csv", ".txt"]),
 )
-def test_text_brings_back_every_value(folder, scan, ending):
+def test_text_preserves_every_value(folder, scan, ending):
     """Types widen to int64 and float64; cast back, the values are exact."""
     poli.write(scan, folder / f"a{ending}")
     assert_same(poli.read(folder / f"a{ending}"), scan, types=False)
@@ -106,7 +106,7 @@ def test_nuscenes_bin(folder, rng):
 
 @given(scan=scans([np.uint16], wide=False, names=("intensity",)), ending=st.sampled_from([".las", ".laz"]))
 def test_las(folder, scan, ending):
-    """Coordinates to a tenth of a millimeter."""
+    """Coordinates are exact to a tenth of a millimeter."""
     fields = {**scan.fields, "gps_time": np.arange(1.0, len(scan) + 1), "ring": np.arange(len(scan), dtype=np.uint8) + np.uint8(1)}
     scan = Scan(scan.points, fields)
     poli.write(scan, folder / f"a{ending}")
@@ -126,7 +126,7 @@ def test_lzf_round_trip(data, repeat):
     assert len(raw) <= max(1, len(packed)) * lzf.MAX_EXPANSION
 
 
-def test_lzf_compresses_what_repeats():
+def test_lzf_compresses_repetitions():
     raw = np.tile(np.arange(100, dtype=np.uint8), 500)
     assert len(lzf.compress(raw)) < len(raw) / 50
 
@@ -145,7 +145,7 @@ def test_bad_returns_are_dropped_and_counted(folder):
     np.testing.assert_array_equal(scan.fields["intensity"], [9, 8])
 
 
-# --- files as others write them
+# --- files of other programs
 
 
 def test_pcd_with_padding_and_comments(folder):
@@ -206,7 +206,7 @@ def test_a_header_that_does_not_name_the_columns_is_refused(folder, text):
         poli.read(folder / "header.csv")
 
 
-def test_other_spellings_of_pcd(folder):
+def test_other_pcd_spellings(folder):
     padded = "VERSION .7\nFIELDS X Y _ Z XY\nSIZE 4 4 4 4 4\nTYPE F F F F F\nWIDTH 1\nHEIGHT 1\nDATA binary\n"
     (folder / "large.pcd").write_bytes(padded.encode() + np.array([1, 2, 99, 3, 7], "<f4").tobytes())
     scan = poli.read(folder / "large.pcd")
@@ -251,7 +251,7 @@ def test_big_endian_npy(folder):
     assert poli.read(folder / "big.npy").points[3].tolist() == [10, 11, 12]
 
 
-# --- nothing is lost in silence
+# --- no silent loss
 
 
 @pytest.mark.parametrize(
@@ -268,14 +268,14 @@ def test_big_endian_npy(folder):
         ("a.xxx", {}, r"a\.xxx: unknown"),
     ],
 )
-def test_what_a_format_cannot_hold_is_refused(folder, name, fields, says):
+def test_fields_that_a_format_cannot_store_are_refused(folder, name, fields, says):
     (folder / name).unlink(missing_ok=True)
     with pytest.raises(FormatError, match=says):
         poli.write(Scan(np.ones((2, 3)), fields), folder / name)
     assert not (folder / name).exists()
 
 
-def test_float32_files_refuse_coordinates_they_would_move(folder):
+def test_float32_files_refuse_coordinates_they_would_change(folder):
     with pytest.raises(FormatError, match="float32 would move a point"):
         poli.write(np.array([[500_000.123, 4_000_000.456, 1.0]]), folder / "utm.bin")
 
@@ -285,12 +285,12 @@ def test_las_refuses_points_that_are_not_finite(folder):
         poli.write(np.array([[1.0, 2, 3], [np.nan, 0, 0]]), folder / "nan.las")
 
 
-def test_an_empty_scan_has_no_place_in_a_headerless_file(folder):
+def test_headerless_files_refuse_an_empty_scan(folder):
     with pytest.raises(FormatError, match="without points"):
         poli.write(np.zeros((0, 3)), folder / "none.bin")
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_temporary_files(tmp_path):
     path = tmp_path / "a.ply"
     poli.write(np.ones((2, 3)), path)
     before = path.read_bytes()
@@ -300,6 +300,6 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["a.ply"]
 
 
-def test_writing_into_a_missing_folder_says_so(tmp_path):
+def test_writing_into_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(FormatError, match="does not exist"):
         poli.write(np.ones((2, 3)), tmp_path / "nowhere" / "a.ply")

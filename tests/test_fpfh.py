@@ -1,4 +1,4 @@
-"""Fast Point Feature Histograms against a plain transcription of their definition, and against Open3D where it is installed."""
+"""Fast Point Feature Histograms against a plain transcription of their definition, and against Open3D if installed."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def oriented_cloud(rng, count=120, random_normals=True):
 
 
 def pair_angles(p, a, q, b):
-    """The three angles of two oriented points, in the frame of the one whose normal is nearer to the line between them."""
+    """The three angles of two oriented points, in the frame of the point whose normal is closer to the line between them."""
     d = q - p
     length = np.linalg.norm(d)
     if length == 0:
@@ -59,7 +59,7 @@ def slow_fpfh(points, normals, radius, max_neighbors):
 
 
 def share_off(a, b):
-    """The share of points whose features differ: an angle within rounding of a bin's edge may fall to either side of it."""
+    """The share of points whose features differ: an angle within rounding of a bin's edge may fall on either side."""
     return (np.abs(a - b).max(axis=1) > 1e-6).mean()
 
 
@@ -79,7 +79,7 @@ def test_open3d(rng):
         np.testing.assert_allclose(fpfh(points, normals, radius, most), its, atol=1e-9)
 
 
-def test_duplicates_and_lonely_points(rng):
+def test_duplicates_and_isolated_points(rng):
     points, normals = oriented_cloud(rng, 40)
     points = np.concatenate([points, points[:5], [[50.0, 0.0, 0.0]]])
     normals = np.concatenate([normals, normals[5:10], [[0.0, 0.0, 1.0]]])
@@ -108,13 +108,13 @@ def test_the_order_of_points_changes_nothing(rng):
     np.testing.assert_allclose(fpfh(points[order], normals[order], 0.5), fpfh(points, normals, 0.5)[order], atol=1e-9)
 
 
-def test_scale_is_the_radius(rng):
+def test_scaling_cloud_and_radius_changes_nothing(rng):
     points, normals = oriented_cloud(rng)
     assert share_off(fpfh(1000.0 * points, normals, 500.0), fpfh(points, normals, 0.5)) < 0.05
 
 
 def test_signs_of_normals_matter(rng):
-    """Turning all normals around, or a few, makes other features: that is why normals are oriented first."""
+    """Flipping all normals, or a few, changes the features: that is why normals are oriented first."""
     points, normals = oriented_cloud(rng, random_normals=False)
     right = fpfh(points, normals, 0.5)
     assert share_off(fpfh(points, -normals, 0.5), right) > 0.9
@@ -123,14 +123,14 @@ def test_signs_of_normals_matter(rng):
     assert share_off(fpfh(points, one, 0.5), right) > 0.02
 
 
-def test_several_scales_are_single_ones_side_by_side(rng):
+def test_several_scales_are_concatenated_single_scales(rng):
     points, normals = oriented_cloud(rng)
     radii = np.array([0.2, 0.5, 5.0])
     together = fpfh_of_scales(points, normals, radii, 50)
     np.testing.assert_allclose(together, np.hstack([fpfh(points, normals, r, 50) for r in radii]), atol=1e-9)
 
 
-def test_the_answer_does_not_hang_on_threads(rng, monkeypatch):
+def test_the_answer_does_not_depend_on_threads(rng, monkeypatch):
     points, normals = oriented_cloud(rng, 1000)
     answers = []
     for threads in ("1", "3"):
@@ -139,7 +139,7 @@ def test_the_answer_does_not_hang_on_threads(rng, monkeypatch):
     np.testing.assert_array_equal(*answers)
 
 
-def test_one_point_alone():
+def test_a_single_point():
     assert not fpfh(np.zeros((1, 3)), np.array([[0.0, 0.0, 1.0]]), 1.0).any()
 
 

@@ -1,4 +1,4 @@
-"""A full disk, for every verb that writes: exit code 2, one line that names the file, and nothing left of what was begun."""
+"""A full disk, for every command that writes: exit code 2, one line that names the file, and no partial output."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ pytestmark = posix
 
 @contextmanager
 def files_of_at_most(size: int):
-    """No file may grow beyond `size` bytes: the only full disk that a test can have without a mount (EFBIG)."""
+    """Limit files to `size` bytes: the only full disk that a test can have without a mount (EFBIG)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -42,13 +42,13 @@ def _bag(kind):
 
 
 def _plain():
-    """Less than a buffer of C's: an error when that is closed was never seen."""
+    """Less than a C buffer: the error on closing such a file used to be missed."""
     poli.write(room().points, "in.npz")
     return "in.npz"
 
 
 ENDINGS = ("pcd", "ply", "bin", "csv", "npy", "npz", "las", "laz")
-# How many bytes a file may have stands in front: enough for what is written on the way.
+# The first number is the allowed file size in bytes: enough for intermediate files.
 VERBS = {
     **{f"convert to {e}": (1000, lambda e=e: ("convert", _plain(), f"out.{e}")) for e in ENDINGS},
     "convert, dropping fields": (1000, lambda: ("convert", scan(), "out.bin", "--drop")),
@@ -84,11 +84,11 @@ def test_a_full_disk_is_one_line_and_code_2(tmp_path, monkeypatch, capsys, verb)
     left = [path for path in sorted(Path().rglob("*")) if path.name.startswith(".poli-")]
     assert not left
     if verb.startswith(("densify a folder", "odometry", "simulate as", "densify ros1", "densify sqlite3", "densify mcap")):
-        return  # what is finished stays, for the next run
+        return  # finished parts stay for the next run
     assert sorted(Path().iterdir()) == before
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has /dev/full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
 @pytest.mark.parametrize(
     "words", [("convert", "a.ply", "-"), ("convert", "a.ply", "b.pcd"), ("models", "lidar"), ("models", "--json")]
 )
@@ -102,7 +102,7 @@ def test_a_full_standard_output_is_one_line_and_code_2(tmp_path, words):
     assert "No space left on device; free some disk space" in done.stderr
 
 
-def test_a_log_of_training_that_cannot_grow(tmp_path):
+def test_a_training_log_that_cannot_grow(tmp_path):
     pytest.importorskip("torch")
     from poli.learn.logs import CsvLog
 
@@ -123,17 +123,17 @@ def test_a_checkpoint_that_does_not_fit(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS])
-def test_all_kinds_of_full_are_named_with_a_remedy(number):
+def test_all_disk_full_errors_are_reported_with_a_remedy(number):
     error = OSError(number, os.strerror(number))
     assert is_of_the_disk(error)
     assert "; " in reason(error)
     with pytest.raises(FormatError, match=r"a\.ply: cannot be written"), writing("a.ply"):
         raise error
     with pytest.raises(OSError, match=r"b\.ply"), writing("a.ply"):
-        raise OSError(number, os.strerror(number), "b.ply")  # another file's
+        raise OSError(number, os.strerror(number), "b.ply")  # of another file
 
 
-def test_a_full_database_is_told_as_a_full_disk(tmp_path):
+def test_a_full_database_is_reported_as_a_full_disk(tmp_path):
     from poli.data.datasets.bag_copy.sqlite import _on_disk
 
     base = sqlite3.connect(tmp_path / "a.db3")

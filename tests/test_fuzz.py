@@ -1,4 +1,4 @@
-"""The fuzzer itself, a short run of it, and inputs that were bad once."""
+"""The fuzzer: its parts, a short run, and inputs that were once bad."""
 
 import json
 import struct
@@ -19,7 +19,7 @@ from fuzz.trial import try_case
 from poli import Ellipsoids
 from poli.errors import FormatError, InputError
 
-TWICE = sum(target.share for target in TARGETS) * 2  # every target comes as often as its share
+TWICE = sum(target.share for target in TARGETS) * 2  # every target appears according to its share
 
 
 def test_a_short_run_finds_nothing_bad():
@@ -31,7 +31,7 @@ def test_a_short_run_finds_nothing_bad():
     assert min(kinds.values()) > TWICE // 10  # damage that is never noticed, or always, finds nothing
 
 
-def test_cases_come_back():
+def test_cases_are_reproducible():
     targets = chosen_targets("points,model")
     for number in range(len(targets)):
         assert make_case(targets, 5, number).tree == make_case(targets, 5, number).tree
@@ -64,12 +64,12 @@ def _raise(error):
         (_raise(NotFinite("points")), "bad"),
     ],
 )
-def test_what_is_bad(tmp_path, read, kind):
+def test_outcomes_are_classified(tmp_path, read, kind):
     target = Target("x", lambda _: [], read, lambda tree, rng, others: tree, named=True)
     assert try_case(Case(target, {"a.bin": b"1"}), tmp_path / "scratch").kind == kind
 
 
-# --- inputs that were bad once
+# --- inputs that were once bad
 
 
 def test_counts_in_messages_that_overflow():
@@ -88,7 +88,7 @@ def test_counts_in_messages_that_overflow():
             poli.read(SimpleNamespace(**({**whole, "fields": fields} | change)))
 
 
-def test_weights_that_overflow_are_no_answer(tmp_path):
+def test_weights_that_overflow_are_refused(tmp_path):
     from fuzz.models import _ARCHITECTURES, _model
 
     path = tmp_path / "model.safetensors"
@@ -99,7 +99,7 @@ def test_weights_that_overflow_are_no_answer(tmp_path):
 
 
 @pytest.mark.parametrize("floor", [10**30, 0, -1, float("nan"), "x", None, True, [1]])
-def test_a_floor_that_is_none(floor):
+def test_an_invalid_floor(floor):
     from poli.estimation.architecture import Architecture
 
     with pytest.raises(InputError, match="floor"):
@@ -108,7 +108,7 @@ def test_a_floor_that_is_none(floor):
 
 
 @pytest.mark.parametrize("odd", [1e300, 1e-310])
-def test_covariances_beyond_any_size(tmp_path, odd):
+def test_covariances_too_large_for_floats(tmp_path, odd):
     np.savez(tmp_path / "field.npz", means=np.zeros((2, 3)), covariances=np.stack([np.eye(3), odd * np.eye(3)]))
     with pytest.raises(FormatError, match=r"field\.npz.*row 1"):
         Ellipsoids.load(tmp_path / "field.npz")
@@ -129,7 +129,7 @@ def test_times_of_a_million_digits(tmp_path):
             read_tum(tmp_path / "tum.txt")
 
 
-def test_logs_of_odd_contents(tmp_path):
+def test_logs_with_odd_contents(tmp_path):
     from poli.learn.logs import read_log
     from poli.tasks.odometry.recording import read_steps
 
@@ -142,7 +142,7 @@ def test_logs_of_odd_contents(tmp_path):
             read_steps(tmp_path)
 
 
-def test_counts_of_messages_that_no_number_holds(tmp_path):
+def test_message_counts_that_overflow(tmp_path):
     from tiny_bags import write_bag
 
     write_bag(tmp_path / "bag", "mcap", clouds=1, points=10)
@@ -152,7 +152,7 @@ def test_counts_of_messages_that_no_number_holds(tmp_path):
         poli.dataset("bag", tmp_path / "bag")
 
 
-def test_a_state_of_other_types_is_a_damaged_checkpoint(tmp_path):
+def test_a_state_of_wrong_types_is_a_damaged_checkpoint(tmp_path):
     from fuzz.models import _checkpoints
     from fuzz.values import join_safetensors, split_safetensors
     from poli.learn import checkpoint
@@ -173,7 +173,7 @@ def test_a_state_of_other_types_is_a_damaged_checkpoint(tmp_path):
             checkpoint.load(path)
 
 
-def test_records_of_las_that_are_not_there(tmp_path):
+def test_missing_las_records(tmp_path):
     """0xFFFFFFFF at byte 100 was an endless loop."""
     path = tmp_path / "a.laz"
     poli.write(poli.Scan(np.random.default_rng(0).normal(size=(50, 3))), path)

@@ -43,8 +43,8 @@ def test_distances_against_matrix_functions(seed):
 
 
 @given(seeds)
-def test_distances_are_distances(seed):
-    """Zero to oneself, invariant under motion, symmetric where they should be; the Riemannian one under any change of units."""
+def test_distances_satisfy_the_axioms(seed):
+    """Zero to itself, invariant under motion, symmetric where applicable; the Riemannian one ignores any change of units."""
     rng = np.random.default_rng(seed)
     a, b, T = random_field(rng), random_field(rng), random_pose(rng)
     for name in ("kl", "wasserstein", "riemannian"):
@@ -66,7 +66,7 @@ def test_flat_ellipsoids_are_refused_where_a_density_is_needed():
 
 
 def test_planes_up_to_rounding_count_as_flat(rng):
-    """Whether a covariance is singular must not hang on the last bit of its entries."""
+    """Whether a covariance is singular must not depend on the last bit of its entries."""
     normals = rng.standard_normal((2000, 3))
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     planes = np.eye(3) - normals[:, :, None] * normals[:, None, :]
@@ -76,7 +76,7 @@ def test_planes_up_to_rounding_count_as_flat(rng):
 
 
 @given(seeds)
-def test_fuse_is_the_information_form(seed):
+def test_fuse_equals_the_information_form(seed):
     rng = np.random.default_rng(seed)
     a, b = random_field(rng), random_field(rng)
     fused = a.fuse(b)
@@ -122,7 +122,7 @@ def test_scaled_samples_have_the_scaled_covariance():
     np.testing.assert_allclose(np.cov(samples.T), 0.25 * field.covariances[0], atol=0.004)
 
 
-def test_samples_hang_on_the_seed_alone(rng):
+def test_samples_depend_only_on_the_seed(rng):
     field = random_field(rng)
     np.testing.assert_array_equal(field.sample(4, seed=5), field.sample(4, seed=5))
     assert not np.array_equal(field.sample(4, seed=5), field.sample(4, seed=6))

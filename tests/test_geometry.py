@@ -1,4 +1,4 @@
-"""`python -m benchmarks geometry` on one held-out spot: the measures agree with what is known of it."""
+"""`python -m benchmarks geometry` on one held-out spot: the metrics agree with its known geometry."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_true_normals_have_no_error(spot):
     assert len(ranges) == np.isfinite(normals[:, 0]).sum()
 
 
-def test_a_configuration_is_judged_in_full(spot):
+def test_a_configuration_is_evaluated_completely(spot):
     result = judge([spot], 1.0, "objects")
     cloud, truth = spot.cloud(1.0), spot.normals(1.0)
     known = np.isfinite(truth[:, 0])
@@ -43,7 +43,7 @@ def test_a_configuration_is_judged_in_full(spot):
     assert result["pca_k"] == min(by_neighbors, key=by_neighbors.get)
     assert result["pca"]["all"]["rmse"] == pytest.approx(min(by_neighbors.values()), rel=1e-6)
     assert result["poli"]["all"]["rmse"] == pytest.approx(rmse(estimate(cloud, "objects")), rel=1e-6)
-    assert len(set(by_neighbors.values())) == len(NEIGHBORS)  # else any choice would be the best
+    assert len(set(by_neighbors.values())) == len(NEIGHBORS)  # otherwise any choice would be the best
     assert result["pca_far_rmse"] <= result["pca"]["far"]["rmse"] + 1e-9
     counts = [band["count"] for band in result["poli"]["bands"].values()]
     assert sum(counts) == result["poli"]["all"]["count"] == result["pca"]["all"]["count"]
@@ -53,7 +53,7 @@ def test_a_configuration_is_judged_in_full(spot):
         assert result[method]["believed_mean"] <= result[method]["mean"] + 1e-9
 
 
-def test_far_matches_are_not_believed():
+def test_far_matches_are_rejected():
     d = np.array([[0.05, 0.0, 0.0], [1.5, 0.0, 0.0]])
     trust = right(d, np.tile(0.01 * np.eye(3), (2, 1, 1)))
     assert trust[0] > 0.99

@@ -1,4 +1,4 @@
-"""GICP on ellipsoids: its normal equations against finite differences, its poses, and what it says where nothing holds a pose."""
+"""GICP on ellipsoids: normal equations against finite differences, its poses, and its reports of undetermined directions."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from poli.tasks.gicp_sums import linearize
 
 
 def room(rng: np.random.Generator, count: int = 4000, noise: float = 0.005) -> np.ndarray:  # (count, 3)
-    """Floor, two walls and a slanted roof: every direction is held."""
+    """Floor, two walls and a slanted roof: every direction is constrained."""
     u, v = rng.uniform(-5, 5, (2, count))
     kind = rng.integers(4, size=count)
     planes = [
@@ -56,7 +56,7 @@ def test_normal_equations_are_those_of_the_cost(seed):
     found = linearize(aim.index.tree, *sides, T, 3.0, 1e6, match, True)
 
     def cost(xi):
-        """With the weights of T: GICP holds them still within a step."""
+        """With the weights of T, which GICP keeps fixed within a step."""
         U = T @ se3.exp(xi)
         total = 0.0
         for i in np.flatnonzero(match >= 0):
@@ -79,7 +79,7 @@ def test_matches_are_the_nearest_within_the_gate(seed):
     source, target = random_field(rng, 30), random_field(rng, 50)
     aim, T = Target(target), se3.exp(0.3 * rng.standard_normal(6))
     p = Metric()(source)
-    match = rng.integers(-1, 50, 30).astype(np.int32)  # whatever was matched before
+    match = rng.integers(-1, 50, 30).astype(np.int32)  # regardless of earlier matches
     sides = (aim.index.leaf_order, aim.weighed.covariances, aim.weighed.weights), (p.means, p.covariances, p.weights)
     linearize(aim.index.tree, *sides, T, 2.0, 1.0, match, True)
     distance = np.linalg.norm(target.means[None] - (source.means @ T[:3, :3].T + T[:3, 3])[:, None], axis=2)
@@ -110,24 +110,24 @@ def test_the_order_of_points_and_the_threads_do_not_matter(rng, monkeypatch):
     np.testing.assert_array_equal(gicp(source, target).T_target_source, once)
 
 
-def test_follows_the_frame_of_the_target(rng):
-    """Equivariance: a moved target moves the pose with it."""
+def test_the_pose_follows_the_frame_of_the_target(rng):
+    """Equivariance: moving the target moves the pose with it."""
     target, source, T = pca(room(rng), k=16), pca(room(rng), k=16), se3.exp(np.array([0.3, -0.2, 1.0, 4.0, -2.0, 1.0]))
     still = gicp(source, target, motion(1.0, 0.1))
     moved = gicp(source, target.transform(T), T @ motion(1.0, 0.1))
     np.testing.assert_allclose(moved.T_target_source, T @ still.T_target_source, atol=2e-5)
 
 
-def test_outliers_do_not_pull(rng):
+def test_outliers_do_not_bias_the_pose(rng):
     T = motion(1.0, 0.2)
     clean = room(rng) @ T[:3, :3] - T[:3, 3] @ T[:3, :3]
-    clean[:1200] += rng.uniform(0.1, 0.8, (1200, 1)) * np.array([0.0, 0.0, 1.0])  # three in ten lie off, all to one side
+    clean[:1200] += rng.uniform(0.1, 0.8, (1200, 1)) * np.array([0.0, 0.0, 1.0])  # three in ten are off, all to one side
     error = se3.log(se3.inverse(T) @ gicp(pca(clean, k=16), pca(room(rng), k=16)).T_target_source)
     assert np.linalg.norm(error[3:]) < 0.01
 
 
-def test_information_is_that_of_the_errors(rng):
-    """Over many draws, errors of the pose agree with the information within a factor: it is meant for weights, not for proofs."""
+def test_information_matches_the_errors(rng):
+    """Over many draws, pose errors agree with the information within a factor: it is meant for weighting, not for proofs."""
     T, nees = motion(1.0, 0.1), []
     for _ in range(12):
         target, source = pca(room(rng), k=16), pca(room(rng) @ T[:3, :3] - T[:3, 3] @ T[:3, :3], k=16)
@@ -138,18 +138,18 @@ def test_information_is_that_of_the_errors(rng):
     np.testing.assert_allclose(found.covariance @ found.information, np.eye(6), atol=1e-5)
 
 
-def test_a_corridor_holds_nothing_along_its_axis(rng):
+def test_a_corridor_constrains_nothing_along_its_axis(rng):
     guess = se3.exp(np.array([0, 0, 0, 0.4, 0.02, 0.01]))
     found = gicp(pca(corridor(rng), k=16), pca(corridor(rng), k=16), guess)
     weak = found.degeneracy.directions[found.degeneracy.weak]
     assert any(abs(direction[3]) > 0.99 for direction in weak)
     assert "moving along (+1.00" in str(found.degeneracy)
-    # Along the axis it stays as guessed; across it, it is found.
+    # Along the axis the pose keeps its initial guess; across it, the pose is found.
     assert found.T_target_source[0, 3] == pytest.approx(0.4, abs=1e-3)
     np.testing.assert_allclose(found.T_target_source[1:3, 3], 0.0, atol=3e-3)
 
 
-def test_a_corridor_with_an_end_is_held(rng):
+def test_a_corridor_with_an_end_is_constrained(rng):
     found = gicp(pca(corridor(rng, ends=True), k=16), pca(corridor(rng, ends=True), k=16), se3.exp([0, 0, 0, 0.2, 0.0, 0.0]))
     assert not found.degeneracy.weak[3:].any()
     assert found.T_target_source[0, 3] == pytest.approx(0.0, abs=0.02)
@@ -163,12 +163,12 @@ def test_a_plane_leaves_three_motions_open(rng):
     assert open_motions.free.shape == (6, 3)
 
 
-def test_normals_that_disagree_hold_nothing(rng):
+def test_normals_that_disagree_constrain_nothing(rng):
     points, normals = room(rng), np.tile([1.0, 0.0, 0.0], (4000, 1))
     assert degeneracy(points, np.tile([0.0, 1.0, 0.0], (4000, 1)), normals, np.ones(4000)).weak.all()
 
 
-def test_what_lies_far_apart_is_not_matched(rng):
+def test_distant_points_are_not_matched(rng):
     source, target = pca(room(rng), k=16), pca(room(rng) + [100.0, 0.0, 0.0], k=16)
     found = gicp(source, target)
     assert found.matched == 0
@@ -200,7 +200,7 @@ def test_metric_keeps_directions_and_trusts_thin_ellipsoids(rng):
         (lambda: gicp(*[random_field(np.random.default_rng(0))] * 2, guess=np.ones((4, 4))), "guess"),
     ],
 )
-def test_refuses(bad, name):
+def test_bad_input_is_refused(bad, name):
     with pytest.raises(InputError, match=name):
         bad()
 

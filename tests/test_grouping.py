@@ -1,4 +1,4 @@
-"""Grouping: who looks at whom, and what does not change when the cloud is moved."""
+"""Grouping: the neighbors of each point, and invariance under motion of the cloud."""
 
 import numpy as np
 import pytest
@@ -34,17 +34,17 @@ def test_interpolation_reads_the_nearest_kept_points():
     distances = np.linalg.norm(points[:, None] - kept, axis=2)
     read = np.take_along_axis(distances, grouping.interpolations[0].neighbors, axis=1).max(axis=1)
     nearest = np.sort(distances, axis=1)[:, ARCHITECTURE.interpolated - 1]
-    assert (read == nearest).mean() > 0.85  # the neighbors of the lead are not all of them
+    assert (read == nearest).mean() > 0.85  # the neighbors of the leading point are not all of them
 
 
 @given(st.integers(0, 10_000))
-def test_offsets_do_not_change_when_the_cloud_is_moved_turned_and_scaled(seed):
+def test_offsets_are_invariant_under_motion_and_scale(seed):
     points = cloud(seed)
     T = random_pose(np.random.default_rng(seed))
     scale = 10.0 ** np.random.default_rng(seed).uniform(-3, 3)
     before = group(points, ARCHITECTURE)
     after = group(scale * (points @ T[:3, :3].T + T[:3, 3]), ARCHITECTURE)
-    # Eigenvectors of nearly equal eigenvalues may turn by more than rounding, in a few points.
+    # Eigenvectors of nearly equal eigenvalues may rotate by more than rounding, in a few points.
     for a, b in zip(before.levels, after.levels, strict=True):
         assert np.quantile(np.abs(a.offsets - b.offsets).max(axis=(1, 2)), 0.98) < 1e-3
         np.testing.assert_array_equal(a.neighbors, b.neighbors)
@@ -87,7 +87,7 @@ def test_sixteen_points_are_enough_and_fifteen_are_not():
         group(cloud(5, 15), ARCHITECTURE)
 
 
-def test_architecture_refuses_what_does_not_fit():
+def test_architecture_refuses_inconsistent_sizes():
     with pytest.raises(InputError, match=r"neighbors, edge and scalars.*3"):
         Architecture(neighbors=(16, 16, 16))
     with pytest.raises(InputError, match="unknown width"):
@@ -96,10 +96,10 @@ def test_architecture_refuses_what_does_not_fit():
         Architecture(head=0)
 
 
-def test_files_of_before_are_read_under_the_names_of_now():
+def test_old_files_are_read_under_the_new_names():
     found = Architecture.from_dict({"neighbours": [8, 8], "frames": "neighbours"})
     assert found == Architecture(neighbors=(8, 8), frames="neighbors")
 
 
 def test_the_default_network_is_cheap():
-    assert Architecture().multiply_adds() <= 60_000  # a point: 60 million for 1,000 points
+    assert Architecture().multiply_adds() <= 60_000  # per point: 60 million for 1,000 points

@@ -1,4 +1,4 @@
-"""Words in pictures: they stand where they should, are legible, and say what a picture shows."""
+"""Text in pictures: it is placed correctly, is legible, and describes the picture."""
 
 import numpy as np
 import pytest
@@ -16,15 +16,15 @@ def inked(image):  # (H, W, 3) -> (H, W)
     return (image != BACKGROUND).any(axis=2)
 
 
-def test_every_letter_is_there_and_none_is_another():
-    missing = heading("\N{CJK UNIFIED IDEOGRAPH-6771}", "", 60).tobytes()  # a box, as of all that the font does not have
+def test_every_letter_is_drawn_and_distinct():
+    missing = heading("\N{CJK UNIFIED IDEOGRAPH-6771}", "", 60).tobytes()  # a box, as for all characters missing in the font
     pictures = {heading(character, "", 60).tobytes() for character in CHARACTERS}
     assert len(pictures) == len(CHARACTERS)
     assert missing not in pictures
     assert text_width("iii") < text_width("mmm")
 
 
-def test_words_stay_in_their_line_and_are_smooth():
+def test_text_stays_in_its_line_and_is_smooth():
     image = heading("Agypq|(1.5°)", "", 300)
     rows, columns = np.nonzero(inked(image))
     assert rows.min() >= 10
@@ -42,7 +42,7 @@ def test_a_title_that_is_too_long_is_cut():
     assert image.shape[1] == 100
 
 
-def test_lines_are_parted_at_spaces():
+def test_lines_break_at_spaces():
     text = "one point in each voxel of 0.5 m; normals off by 4.6° (median)"
     lines = wrapped(text, 200)
     assert " ".join(lines) == text
@@ -52,7 +52,7 @@ def test_lines_are_parted_at_spaces():
     assert wrapped("a tremendously-long-word", 50) == ["a", "tremendously-long-word"]
 
 
-def test_a_heading_stands_above_and_holds_the_colors_of_its_keys():
+def test_a_heading_is_drawn_above_with_the_colors_of_its_keys():
     picture = np.full((60, 300, 3), 255, np.uint8)
     whole = headed(picture, "Title", "words about it")
     np.testing.assert_array_equal(whole[-len(picture) :], picture)
@@ -90,7 +90,7 @@ def test_points_of_large_clouds_are_small():
     assert all(2.0 * size == round(2.0 * size) for size in sizes)  # the steps of the page's slider
 
 
-def test_every_panel_of_a_picture_has_its_name_and_caption(rng):
+def test_every_panel_has_its_name_and_caption(rng):
     points = rng.uniform(-1.0, 1.0, (200, 3))
     way = np.stack([np.linspace(-1.0, 1.0, 9), np.zeros(9), np.zeros(9)], axis=1)
     panels = [Panel("First", points=points, caption="some words"), Panel("Second", points=points, tracks=(Track(way, "way"),))]
@@ -100,5 +100,5 @@ def test_every_panel_of_a_picture_has_its_name_and_caption(rng):
         head = heading(panel.name, panel.caption, 447)
         np.testing.assert_array_equal(image[: LINE + 10, left : left + 447], head[: LINE + 10])
     colored = draw_panels([Panel("Normals", points=points, normals=points)], width=900, height=400)
-    assert (colored[-LINE:] < 128).any()  # what the colors mean
-    draw_panels(panels, width=60, height=40)  # too small for its words: no error
+    assert (colored[-LINE:] < 128).any()  # the meaning of the colors
+    draw_panels(panels, width=60, height=40)  # too small for its text: no error

@@ -1,4 +1,4 @@
-"""Damaged, mislabeled and hostile files: a clear error that names the file, and no memory spent on a header's promise."""
+"""Damaged, mislabeled and hostile files: a clear error that names the file, and no memory allocated for a header's promise."""
 
 import io
 import tracemalloc
@@ -98,7 +98,7 @@ fill()
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_clear_error_and_no_memory_spent(name, tmp_path):
+def test_a_clear_error_and_no_memory_allocated(name, tmp_path):
     path = tmp_path / name
     path.write_bytes(HOSTILE[name])
     tracemalloc.start()
@@ -110,7 +110,7 @@ def test_a_clear_error_and_no_memory_spent(name, tmp_path):
         tracemalloc.stop()
 
 
-def test_a_zip_that_would_inflate_without_end_is_refused(tmp_path):
+def test_a_zip_that_inflates_without_end_is_refused(tmp_path):
     path = tmp_path / "bomb.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("points.npy", "w", force_zip64=True) as member:
         member.write(npy_header(50_000_000))
@@ -124,11 +124,11 @@ def test_a_zip_that_would_inflate_without_end_is_refused(tmp_path):
 
 
 POINTS = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
-LAS_STEP = 1e-3  # meters: coordinates in LAS files are whole numbers of some step; those of all others come back exactly
+LAS_STEP = 1e-3  # meters: LAS coordinates are integer multiples of a step; those of all other formats are exact
 
 
 class Files(dict):
-    """Contents by name, without the pages of bytes when a test fails."""
+    """Contents by name, with a short repr so that a failing test does not print pages of bytes."""
 
     folder: Path
 
@@ -155,7 +155,7 @@ def sound(tmp_path_factory):
 
 
 def read_or_refuse(path) -> Scan | None:
-    """The scan, or None if an error named the file; anything else that is raised fails the test."""
+    """Return the scan, or None if an error named the file; anything else that is raised fails the test."""
     try:
         return poli.read(path)
     except FormatError as error:
@@ -167,7 +167,7 @@ def read_or_refuse(path) -> Scan | None:
 @settings(max_examples=150)
 @given(data=st.data())
 def test_truncated_files_never_give_a_wrong_scan(sound, tmp_path_factory, data):
-    """Cut anywhere, a file is refused; only where no header says how many points follow may a shorter scan come back."""
+    """A truncated file is refused; only formats without a point count in the header may return a shorter scan."""
     name = data.draw(st.sampled_from(sorted(sound)))
     whole = sound[name]
     cut = data.draw(st.integers(0, len(whole) - 1))
@@ -178,9 +178,9 @@ def test_truncated_files_never_give_a_wrong_scan(sound, tmp_path_factory, data):
         return
     if name.endswith((".bin", ".csv", ".xyz")):
         assert len(scan) <= 50
-        certain = len(scan) if name.endswith(".bin") else len(scan) - 1  # a cut may go through the last number of a text
+        certain = len(scan) if name.endswith(".bin") else len(scan) - 1  # a cut may split the last number of a text file
         np.testing.assert_allclose(scan.points[:certain], POINTS[:certain], atol=LAS_STEP)
-    else:  # all that was cut off is the last line feed, or bytes after the points
+    else:  # only the last line feed, or bytes after the points, were cut off
         np.testing.assert_allclose(scan.points, POINTS, atol=LAS_STEP)
 
 
@@ -211,7 +211,7 @@ def test_mislabeled_files_are_recognized(sound, tmp_path, source, ending):
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_files_that_are_labeled_right_are_read(sound, source):
+def test_correctly_labeled_files_are_read(sound, source):
     assert len(poli.read(sound.folder / source)) == 50
 
 

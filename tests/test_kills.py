@@ -1,4 +1,4 @@
-"""Commands that are killed, in short; `make kills` is the long version."""
+"""A short version of `make kills`: commands that are killed and restarted."""
 
 import os
 import random
@@ -18,6 +18,6 @@ def test_nothing_is_lost_and_nothing_left_behind(tmp_path, kind):
     warm_up(job, tmp_path / "warm")
     measure(job, tmp_path / "measured")
     draw = random.Random(kind)
-    for number in (2, 3):  # those by file operations: no test looks at a clock
+    for number in (2, 3):  # those at file operations, which do not depend on a clock
         killed, wrong = trial(job, tmp_path / f"trial{number}", draw, number)
         assert (killed > 0, wrong) == (True, "")

@@ -1,4 +1,4 @@
-"""The layer: forward equal to `certify.solve`, gradients equal to finite differences and to the KKT system of the paper."""
+"""The layer: forward equals `certify.solve`, gradients equal finite differences and the KKT system of the paper."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def tensors(problem, dtype=torch.float64):
 
 
 def batch_of(rng, sizes, dtype=torch.float64):
-    """Problems of different size, padded with matches that have no weight."""
+    """Problems of different sizes, padded with matches of zero weight."""
     problems = [random_problem(rng, n, condition=100.0) for n in sizes]
     source, target = np.zeros((len(sizes), max(sizes), 3)), np.zeros((len(sizes), max(sizes), 3))
     information = np.zeros((len(sizes), max(sizes), 3, 3))
@@ -31,7 +31,7 @@ def batch_of(rng, sizes, dtype=torch.float64):
 
 @given(seed=seeds, with_prior=st.booleans())
 def test_gradients_against_central_differences(seed, with_prior):
-    """By points, weights, the prior's pose and its covariance."""
+    """With respect to points, weights, the prior's pose and its covariance."""
     assert gradient_error(np.random.default_rng(seed), with_prior) < 1e-4
 
 
@@ -39,7 +39,7 @@ def test_gradients_against_central_differences(seed, with_prior):
 def test_weight_gradients_against_the_kkt_system(seed, count):
     rng = np.random.default_rng(seed)
     p = random_problem(rng, count, condition=100.0, noise=3.0)
-    p.target[:] += p.T_target_source[:3, 3] * -1.0  # near the origin: the KKT system's conditioning is poor far from it
+    p.target[:] += p.T_target_source[:3, 3] * -1.0  # near the origin: far from it, the KKT system is ill-conditioned
     source, target, information = tensors(p)
     information.requires_grad_()
     by_pose = rng.standard_normal((4, 4))
@@ -50,7 +50,7 @@ def test_weight_gradients_against_the_kkt_system(seed, count):
     np.testing.assert_allclose(information.grad, expected, rtol=1e-7, atol=1e-9 * np.abs(expected).max())
 
 
-def test_the_batch_is_its_problems_one_by_one(rng):
+def test_a_batch_equals_its_problems_one_by_one(rng):
     problems, (source, target, information) = batch_of(rng, [5, 30, 12])
     information.requires_grad_()
     batch = certified_pose(source, target, information)
@@ -70,7 +70,7 @@ def test_the_batch_is_its_problems_one_by_one(rng):
         np.testing.assert_allclose(information.grad[i, :n], alone[2].grad, atol=1e-10)
 
 
-def test_torch_agrees_by_gradcheck(rng):
+def test_gradcheck_of_torch_passes(rng):
     p = random_problem(rng, 6, condition=10.0, noise=2.0)
     source, target, information = (a.requires_grad_() for a in tensors(p))
     factors = torch.linalg.cholesky(information.detach()).requires_grad_()
@@ -91,7 +91,7 @@ def test_float32_in_float32_out(rng):
     np.testing.assert_allclose(batch.T_target_source.detach(), p.T_target_source, atol=0.1)
 
 
-def test_only_wanted_gradients_are_made(rng):
+def test_only_requested_gradients_are_computed(rng):
     source, target, information = tensors(random_problem(rng, 10))
     target.requires_grad_()
     certified_pose(source, target, information).T_target_source.sum().backward()
@@ -100,8 +100,8 @@ def test_only_wanted_gradients_are_made(rng):
     assert information.grad is None
 
 
-def test_one_prior_covariance_serves_the_batch(rng):
-    """As a learned Gamma does: its gradient is the sum over the batch."""
+def test_one_prior_covariance_is_shared_by_the_batch(rng):
+    """As for a learned Gamma: its gradient is the sum over the batch."""
     problems, (source, target, information) = batch_of(rng, [8, 8])
     prior = torch.tensor(np.stack([p.T_target_source @ se3.exp(0.1 * rng.standard_normal(6)) for p in problems]))
     covariance = torch.eye(6, dtype=torch.float64).mul(1e-3).requires_grad_()
@@ -182,7 +182,7 @@ def test_bad_input_is_named(rng):
 
 
 def test_writing_to_an_input_between_forward_and_backward_is_caught(rng):
-    """The layer shares the tensors' memory; torch's own check must see to it that gradients are never silently wrong."""
+    """The layer shares the tensors' memory; torch's check must ensure that gradients are never silently wrong."""
     source, target, information = tensors(random_problem(rng, 8))
     information.requires_grad_()
     T = certified_pose(source, target, information).T_target_source

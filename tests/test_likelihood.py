@@ -16,7 +16,7 @@ def covariances(rng, count):
 
 
 def draw(rng, C):
-    """Residuals that are what the covariances say: N(0, 2C)."""
+    """Residuals distributed as the covariances say: N(0, 2C)."""
     return (np.linalg.cholesky(2.0 * C) @ rng.normal(size=(len(C), 3, 1)))[:, :, 0]
 
 
@@ -34,7 +34,7 @@ def test_nll_is_that_of_the_mixture():
     np.testing.assert_allclose(nll(d, C), expected, rtol=1e-9)
 
 
-def test_nll_survives_matches_that_no_ellipsoid_explains():
+def test_nll_is_finite_for_gross_outliers():
     d = np.array([[2.0, 0.0, 0.0]])
     assert nll(d, 1e-8 * np.eye(3)[None]) == pytest.approx(-np.log(0.1) + 1.5 * np.log(2 * np.pi) + 2.0)
 
@@ -47,7 +47,7 @@ def test_squared_distances_of_true_covariances_are_chi_square():
     assert np.median(values) == pytest.approx(2.366, abs=0.06)
 
 
-def test_the_true_covariances_have_the_least_nll():
+def test_the_true_covariances_have_the_lowest_nll():
     rng = np.random.default_rng(2)
     C = covariances(rng, 5_000)
     d = draw(rng, C)
@@ -55,7 +55,7 @@ def test_the_true_covariances_have_the_least_nll():
     assert means[1] < min(means[0], means[2]) - 0.1
 
 
-def test_covariances_must_be_of_the_matched_rows_and_have_volume():
+def test_covariances_must_fit_the_matches_and_be_nonsingular():
     with pytest.raises(InputError, match="matched rows"):
         nll(np.zeros((3, 3)), np.tile(np.eye(3), (4, 1, 1)))
     with pytest.raises(DegenerateError, match="floor"):
@@ -96,7 +96,7 @@ def test_tuned_pca_recovers_neighbors_scale_and_floor():
     assert tuned.mean_squared == pytest.approx(squared(d, C).mean())
 
 
-def test_tuning_climbs_the_right_gradient():
+def test_tuning_follows_the_right_gradient():
     rng = np.random.default_rng(5)
     points = rough_plane(rng)
     shape = _in_axes(Matches(points, np.arange(0, 600, 2), 0.2 * rng.normal(size=(300, 3))), 8)

@@ -1,4 +1,4 @@
-"""One process at a time in a folder, however the one before has ended; and no training over what it begins from."""
+"""One process per folder at a time, however the previous one ended; and a training never overwrites its starting point."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def holding(folder) -> subprocess.Popen:
     return process
 
 
-def test_a_folder_is_held_until_its_holder_is_killed(tmp_path):
+def test_a_folder_stays_locked_until_its_holder_is_killed(tmp_path):
     process = holding(tmp_path)
     with pytest.raises(FormatError, match="taken"), sole_user(tmp_path, "taken"):
         pass
@@ -41,7 +41,7 @@ def test_a_folder_is_held_until_its_holder_is_killed(tmp_path):
             pass
 
 
-def test_where_folders_cannot_be_locked_a_file_is(tmp_path, monkeypatch):
+def test_a_file_is_locked_where_folders_cannot_be(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "try_lock", lambda *_, **__: None)
     with sole_user(tmp_path, "taken"):
         assert [path.name for path in tmp_path.iterdir()] == [".poli-lock"]
@@ -52,13 +52,13 @@ def test_where_folders_cannot_be_locked_a_file_is(tmp_path, monkeypatch):
         done = subprocess.run([sys.executable, "-c", other], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.stderr.endswith("FormatError: taken\n")
     assert not list(tmp_path.iterdir())
-    (tmp_path / ".poli-lock").touch()  # of a process that was killed
+    (tmp_path / ".poli-lock").touch()  # left by a killed process
     with sole_user(tmp_path, "taken"):
         pass
     assert not list(tmp_path.iterdir())
 
 
-def test_where_there_are_no_locks_at_all_that_is_said(tmp_path, monkeypatch):
+def test_missing_lock_support_is_reported(tmp_path, monkeypatch):
     def unsupported(*_):
         raise OSError(37, "No locks available")
 
@@ -68,13 +68,13 @@ def test_where_there_are_no_locks_at_all_that_is_said(tmp_path, monkeypatch):
         pass
 
 
-def test_a_private_folder_that_was_removed_meanwhile_is_made_again(tmp_path):
+def test_a_private_folder_that_was_removed_in_between_is_recreated(tmp_path):
     folder = tmp_path / "hidden"
     with private_folder(folder, "taken"):
         with pytest.raises(FormatError, match="taken"), private_folder(folder, "taken"):
             pass
         os.rmdir(folder)
-        with private_folder(folder, "taken"):  # another folder of that name
+        with private_folder(folder, "taken"):  # another folder of the same name
             assert folder.stat().st_mode & 0o777 == 0o700
 
 
@@ -101,7 +101,7 @@ def test_two_trainings_do_not_share_a_folder(tmp_path):
     assert not list((tmp_path / "run").glob(".*"))
 
 
-def test_no_training_is_written_over_what_it_begins_from(tmp_path):
+def test_no_training_overwrites_its_starting_point(tmp_path):
     pytest.importorskip("torch")
     from dataclasses import replace
 
@@ -131,7 +131,7 @@ def test_no_training_is_written_over_what_it_begins_from(tmp_path):
     assert (tmp_path / "other" / "log.csv").read_text() == "name,phone\nAda,12\n"
 
 
-def test_the_bytes_of_tensors_hang_on_nothing_but_them(tmp_path):
+def test_the_bytes_of_tensors_depend_only_on_their_values(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors import safe_open
 

@@ -65,7 +65,7 @@ def test_known_pose_loss_is_the_gaussian_likelihood():
 
 
 @pytest.mark.parametrize("kind", ["ttqc", "ttqc-map"])
-def test_the_papers_loss_written_out(kind):
+def test_the_loss_of_the_paper_written_out(kind):
     matches, L, frames = problem(2, problems=1)
     rotation, translation = 0.03, 0.05
     result = terms(kind, matches, L, frames, rotation_sigma=rotation, translation_sigma=translation)
@@ -100,7 +100,7 @@ def test_the_papers_loss_written_out(kind):
 
 
 @pytest.mark.parametrize("kind", ["tqc", "ttqc", "ttqc-map", "release"])
-def test_gradients_are_those_of_finite_differences(kind):
+def test_gradients_equal_finite_differences(kind):
     matches, L, frames = problem(3)
     options = {"rotation_sigma": 0.05, "translation_sigma": 0.05}
     variable = L.clone().requires_grad_()
@@ -116,7 +116,7 @@ def test_gradients_are_those_of_finite_differences(kind):
 
 
 @pytest.mark.parametrize("kind", ["ttqc", "ttqc-map"])
-def test_each_problem_may_have_a_gamma_of_its_own(kind):
+def test_each_problem_may_have_its_own_gamma(kind):
     matches, L, frames = problem(6)
     sigmas = ((0.02, 0.05), (0.1, 0.01))
     each = []
@@ -139,7 +139,7 @@ def test_gated_matches_do_not_count():
     assert gated.total.item() == pytest.approx(terms("ttqc", cut, L[:, :-4], frames[:, :-4]).total.item(), rel=1e-7)
 
 
-def test_problems_without_an_answer_are_skipped_and_counted():
+def test_unsolvable_problems_are_skipped_and_counted():
     matches, L, frames = problem(5)
     source, target = matches.source.clone(), matches.target.clone()
     source[0], target[0] = 0.0, 0.0  # one point, matched twelve times
@@ -156,7 +156,7 @@ def test_problems_without_an_answer_are_skipped_and_counted():
 
 
 @pytest.mark.parametrize("kind", ["tqc", "ttqc"])
-def test_a_problem_without_matches_does_not_spoil_the_others(kind):
+def test_a_problem_without_matches_does_not_affect_the_others(kind):
     matches, L, frames = problem(7)
     weights = matches.weights.clone()
     weights[0] = 0.0
@@ -171,7 +171,7 @@ def test_a_problem_without_matches_does_not_spoil_the_others(kind):
 
 
 def test_gamma_can_be_learned():
-    """With well-determined poses, the likelihood is greatest where Gamma is the spread of the measured poses."""
+    """With well-determined poses, the likelihood is highest where Gamma is the spread of the measured poses."""
     rng = np.random.default_rng(6)
     problems, spread = 60, np.array([0.02] * 3 + [0.2] * 3)
     p = rng.standard_normal((problems, COUNT, 3))

@@ -1,4 +1,4 @@
-"""What `poli densify` leaves of mcap files, written and read back by mcap's own library: everything but the clouds."""
+"""mcap files written by `poli densify`, checked with mcap's library: everything except the clouds is kept."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from mcap.writer import CompressionType, Writer
 
 
 def _write_mcap(path, compression, chunked=True):
-    """As no writer of rosbags' does it: times of publishing, sequence numbers, attachments, metadata, and other compressions."""
+    """Features that rosbags never writes: publish times, sequence numbers, attachments, metadata, and other compressions."""
     store = STORES["mcap"]
     with path.open("wb") as file:
         writer = Writer(file, chunk_size=9000, compression=CompressionType[compression], use_chunking=chunked)
@@ -32,7 +32,7 @@ def _write_mcap(path, compression, chunked=True):
             writer.add_message(points, time, bytes(store.serialize_cdr(cloud("mcap", i), CLOUD)), time - 77, 3 * i)
             for j in range(2):
                 raw = bytes(store.serialize_cdr(store.types[TEXT](f"{i} {j}"), TEXT))
-                recorded = time + (9 - j if chunked else j)  # out of order, where there is an index to order it by
+                recorded = time + (9 - j if chunked else j)  # out of order where an index can restore the order
                 writer.add_message(text, recorded, raw, time - 99 + j, 1000 + 2 * i + j)
             if i == 3:
                 writer.add_attachment(STAMP, time, "camera.yaml", "text/yaml", bytes(range(256)))
@@ -42,7 +42,7 @@ def _write_mcap(path, compression, chunked=True):
 
 
 @pytest.mark.parametrize(("compression", "chunked"), [("NONE", True), ("LZ4", True), ("ZSTD", True), ("NONE", False)])
-def test_mcap_files_by_their_own_library(tmp_path, compression, chunked):
+def test_mcap_files_read_by_the_mcap_library(tmp_path, compression, chunked):
     path, out = _write_mcap(tmp_path / "a.mcap", compression, chunked), tmp_path / "dense.mcap"
     run(path, out, "--voxel", 0)
     check_clouds(contents(path)[2], contents(out)[2])
@@ -55,7 +55,7 @@ def test_mcap_files_by_their_own_library(tmp_path, compression, chunked):
 
 
 def _records(path):
-    """Every record before the summary, in the order of the file; clouds without their data. Check sums are checked on the way."""
+    """Every record before the summary, in file order; clouds without their data. Checksums are verified on the way."""
     found, clouds = [], set()
     with path.open("rb") as file:
         for record in StreamReader(file, validate_crcs=True).records:
@@ -71,7 +71,7 @@ def _records(path):
 
 
 def _by_index(path):
-    """What a reader that goes by the indexes finds: messages, attachments, metadata, statistics."""
+    """What an indexed reader finds: messages, attachments, metadata, statistics."""
     with path.open("rb") as file:
         reader = SeekingReader(file, validate_crcs=True)
         messages = [

@@ -1,4 +1,4 @@
-"""Mesh files: what is written is read, and what is damaged is refused by name."""
+"""Mesh files: written meshes are read back, and damaged files are refused by name."""
 
 import contextlib
 import struct
@@ -15,7 +15,7 @@ from poli.errors import FormatError
 
 
 def ply(encoding: str, mesh: Mesh, index: str = "int", extra: bool = False) -> bytes:
-    """`mesh` as a PLY file; with `extra`, other properties and elements stand around what is wanted."""
+    """`mesh` as a PLY file; with `extra`, other properties and elements surround the required ones."""
     order = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}[encoding]
     before = "element camera 1\nproperty short focus\n" if extra else ""
     around = ("property uchar flags\n", "property list uchar float texcoord\n") if extra else ("", "")

@@ -1,4 +1,4 @@
-"""What is told of the shipped models: once, and the same everywhere."""
+"""Facts about the shipped models: stated once, and the same everywhere."""
 
 import json
 import re
@@ -17,17 +17,17 @@ from poli.estimation.model_info import facts_of
 
 
 def percentages(card, header, column):
-    """Of a column of the card's table that begins with this header; several in a cell are several columns."""
+    """The percentages in the column of the card's table whose header begins like this; several per cell are several columns."""
     rows = card[card.index(header) :].split("\n\n")[0].splitlines()[2:]
     return [tuple(float(p) for p in re.findall(r"([\d.]+) %", row.split("|")[column])) for row in rows]
 
 
 @pytest.mark.parametrize("name", shipped_models())
-def test_facts_are_those_of_the_file_and_the_card(name):
+def test_facts_match_the_file_and_the_card(name):
     found, card, weights = facts_of(name), model_card(name), shipped_file(name, ".safetensors").read_bytes()
     assert (found.sha256, found.bytes) == (sha256(weights).hexdigest(), len(weights))
     assert set(found.sensors) <= {*SENSORS, "any"}
-    # The card says the same in words.
+    # The card states the same in words.
     assert f"{found.weights:,} weights" in card
     assert f"{found.multiply_adds / 1e3:.0f} thousand multiply-adds" in card
     assert f"L is multiplied by {found.calibration:.4f}" in card
@@ -39,7 +39,7 @@ def test_facts_are_those_of_the_file_and_the_card(name):
         assert f"{found.spacing[0]:g} to {found.spacing[1]:g} m apart" in card
 
 
-def test_results_are_those_of_the_cards():
+def test_results_match_the_cards():
     lidar, card = facts_of("lidar").results, model_card("lidar")
     lower = [row[0] for row in percentages(card, "| sensor, voxel | POLI | PCA | RMSE lower", 4)]
     assert len(lower) == 14
@@ -85,7 +85,7 @@ def test_one_name_prints_the_card():
 
 
 @pytest.mark.parametrize("text", ["results = 'good'", "results = 'good'\ndata_license = 3", "results = ", ""])
-def test_facts_that_are_not_told_are_missed(tmp_path, monkeypatch, text):
+def test_missing_facts_are_reported(tmp_path, monkeypatch, text):
     path = tmp_path / "lidar.toml"
     path.write_text(text)
     real = model_info.shipped_file

@@ -1,4 +1,4 @@
-"""Code that was compiled ahead is used, gives numba's answers, and is not used where anything is amiss."""
+"""Precompiled code is used, gives the same answers as numba, and is not used if anything does not match."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from poli.native.bundle import Bundle, bundled
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory) -> tuple[Tree, dict[str, Answer]]:
-    """A tree with code compiled ahead, and what numba answered when it compiled it."""
+    """A tree with precompiled code, and numba's answers from compiling it."""
     tree, cache = make_tree(tmp_path_factory.mktemp("tree")), tmp_path_factory.mktemp("cache")
     answers = {what: tree.run(what, cache, POLI_NATIVE="off") for what in ("sample", "package")}
     tree.compile(cache)
@@ -17,22 +17,22 @@ def plain(tmp_path_factory) -> tuple[Tree, dict[str, Answer]]:
 
 @pytest.fixture
 def tree(plain, tmp_path) -> Tree:
-    """One to be spoiled."""
+    """A copy that a test may damage."""
     return plain[0].copy(tmp_path / "tree")
 
 
 def changed(tree: Tree, **made_for: str) -> None:
-    """As if the code had been made for somebody else."""
+    """As if the code had been compiled for another machine."""
     bundle = Bundle(lambda: tree.compiled.open("rb"))
     overloads = [bundle.overload(*key) for key in bundle.overloads()]
     tree.compiled.write_bytes(bundled(bundle.made_for | made_for, overloads))
 
 
 @pytest.mark.parametrize("what", ["sample", "package"])
-def test_rebuilt_code_is_used_and_gives_the_answers_of_numba(plain, tmp_path, what):
+def test_precompiled_code_is_used_and_gives_the_answers_of_numba(plain, tmp_path, what):
     tree, expected = plain
     answer = tree.run(what, tmp_path)
-    assert expected[what].compiled > 0  # the control: without it numba compiles, and says so
+    assert expected[what].compiled > 0  # the control: without it numba compiles, and reports it
     assert expected[what].stderr.count("\n") == 1
     assert "up to a minute" in expected[what].stderr
     assert (answer.compiled, answer.stderr) == (0, "")
@@ -41,7 +41,7 @@ def test_rebuilt_code_is_used_and_gives_the_answers_of_numba(plain, tmp_path, wh
     assert not (tmp_path / "poli").exists()
 
 
-def test_what_numba_compiled_is_kept_for_the_next_process(plain, tmp_path):
+def test_code_compiled_by_numba_is_cached_for_the_next_process(plain, tmp_path):
     tree, expected = plain
     assert tree.run("sample", tmp_path, POLI_NATIVE="off").compiled > 0
     again = tree.run("sample", tmp_path, POLI_NATIVE="off")
@@ -52,7 +52,7 @@ def test_what_numba_compiled_is_kept_for_the_next_process(plain, tmp_path):
 def test_a_new_kernel_is_linked_with_compiled_ones(plain, tmp_path):
     answer = plain[0].run("linked", tmp_path)
     assert answer.results == [3.0 * 15.0 + 9.0 * 15.0]
-    assert answer.compiled == 1  # the new one alone
+    assert answer.compiled == 1  # only the new one
 
 
 @pytest.mark.parametrize("file", ["sample.py", "sample_constant.py"])
@@ -66,7 +66,7 @@ def test_old_code_does_not_run_for_a_changed_source(tree, plain, tmp_path, file)
     assert answer.stderr.count("\n") == 1
 
 
-def test_a_change_elsewhere_changes_nothing(tree, plain, tmp_path):
+def test_an_unrelated_change_recompiles_nothing(tree, plain, tmp_path):
     path = tree.package / "voxels.py"
     path.write_text(path.read_text() + "\n# a remark\n")
     answer = tree.run("sample", tmp_path)
@@ -82,7 +82,7 @@ def test_a_change_elsewhere_changes_nothing(tree, plain, tmp_path):
         ({"features": "+sse9"}, "is for a CPU with sse9"),
     ],
 )
-def test_code_for_others_is_left_alone(tree, plain, tmp_path, made_for, reason):
+def test_code_for_other_machines_is_not_used(tree, plain, tmp_path, made_for, reason):
     changed(tree, **made_for)
     answer = tree.run("sample", tmp_path)
     assert answer.compiled > 0
@@ -112,12 +112,12 @@ def test_damaged_code_is_not_run(tree, plain, tmp_path, spoil):
 
 
 def flip(content: bytes) -> bytes:
-    """Every byte after the header's."""
+    """Invert every byte after the header."""
     length = int.from_bytes(content[14:22], "little")
     return content[: 22 + length] + bytes(byte ^ 255 for byte in content[22 + length :])
 
 
-def test_the_word_about_compiling_can_be_kept_back(plain, tmp_path):
+def test_the_note_about_compiling_can_be_silenced(plain, tmp_path):
     answer = plain[0].run("sample", tmp_path, POLI_NATIVE="off", POLI_NATIVE_NOTICE="0")
-    assert answer.compiled > 0  # so that there was something to say
+    assert answer.compiled > 0  # to make sure that there was something to report
     assert answer.stderr == ""

@@ -1,4 +1,4 @@
-"""The user's cache of compiled code is the user's alone, or is not used: whoever writes there has code run."""
+"""The cache of compiled code must belong to the user alone; otherwise it is not used, since its files are executed."""
 
 import os
 import stat
@@ -7,7 +7,7 @@ import pytest
 
 from poli.native import user_cache
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="elsewhere the system keeps others out")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="other systems protect the folder themselves")
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def content(name: str) -> bytes | None:
         return file.read()
 
 
-def test_it_keeps_and_finds(folder):
+def test_it_stores_and_finds_files(folder):
     assert content("a.poli") is None
     assert user_cache.keep("a.poli", b"code")
     assert content("a.poli") == b"code"
@@ -32,7 +32,7 @@ def test_it_keeps_and_finds(folder):
     assert [path.name for path in folder.iterdir()] == ["a.poli"]
 
 
-def test_nobody_else_may_write_even_under_a_careless_umask(folder):
+def test_other_users_cannot_write_even_under_a_permissive_umask(folder):
     before = os.umask(0)
     try:
         assert user_cache.keep("a.poli", b"code")
@@ -43,7 +43,7 @@ def test_nobody_else_may_write_even_under_a_careless_umask(folder):
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o755])
-def test_a_folder_that_is_open_to_others_is_not_used(folder, mode):
+def test_a_folder_that_others_can_write_is_not_used(folder, mode):
     assert user_cache.keep("a.poli", b"code")
     folder.chmod(mode)
     assert content("a.poli") is None
@@ -76,13 +76,13 @@ def test_a_link_is_not_followed(folder, tmp_path):
     assert content("a.poli") is None
 
 
-def test_a_file_that_others_may_write_is_not_used(folder):
+def test_a_file_that_others_can_write_is_not_used(folder):
     assert user_cache.keep("a.poli", b"code")
     (folder / "a.poli").chmod(0o622)
     assert content("a.poli") is None
 
 
-def test_old_files_and_those_of_killed_processes_go(folder):
+def test_old_files_and_those_of_killed_processes_are_removed(folder):
     for name in ("old.poli", ".halfway.poli", "new.poli"):
         assert user_cache.keep(name, b"code")
         if name != "new.poli":
@@ -91,7 +91,7 @@ def test_old_files_and_those_of_killed_processes_go(folder):
     assert {path.name for path in folder.iterdir()} == {"new.poli", "last.poli"}
 
 
-def test_a_full_disk_or_no_home_is_no_trouble(tmp_path, monkeypatch):
+def test_a_full_disk_or_a_missing_home_is_not_an_error(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     assert not user_cache.keep("a.poli", b"code")

@@ -1,4 +1,4 @@
-"""Which numba, which CPU, which kernels: what is written down is true."""
+"""Declared numba versions, CPU levels and kernels match reality."""
 
 import ast
 import re
@@ -17,16 +17,16 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = Path(poli.__file__).parent
 
 
-def test_private_names_of_numba_stand_in_one_file():
-    """Public: what `numba` itself exports, `extending`, `config` and `event`, which numba documents, and `cgutils`, with which
-    every intrinsic is written."""
+def test_private_numba_names_are_used_in_one_file_only():
+    """Public names: those that `numba` exports, `extending`, `config` and `event`, documented by numba, and `cgutils`, which every
+    intrinsic needs."""
     public = {"numba", "numba.extending", "numba.core.event", "numba.core.cgutils", "numba.core.config"}
     private = {path.relative_to(PACKAGE).as_posix(): _numba_modules(path) - public for path in sorted(PACKAGE.rglob("*.py"))}
     assert [name for name, modules in private.items() if modules] == ["native/numba_private.py"], private
 
 
 def _numba_modules(path: Path) -> set[str]:
-    """The modules of numba that a file imports, however the import is written."""
+    """The numba modules that a file imports, in any form of import."""
     found = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
@@ -38,7 +38,7 @@ def _numba_modules(path: Path) -> set[str]:
     return {name for name in found if name.partition(".")[0] == "numba"}
 
 
-def test_the_versions_that_are_allowed_are_those_that_were_tried():
+def test_the_allowed_versions_are_the_tested_ones():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     allowed = [
         line for line in project["project"]["dependencies"] + project["build-system"]["requires"] if line.startswith("numba")
@@ -49,15 +49,15 @@ def test_the_versions_that_are_allowed_are_those_that_were_tried():
     assert pinned[1] == TESTED[1]
 
 
-def test_what_a_build_needs_is_what_the_package_needs():
-    """The build hook imports the package. Only the command line is left out."""
+def test_build_requirements_include_the_package_requirements():
+    """The build hook imports the package. Only the requirements of the command line are left out."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     needed = {line for line in project["project"]["dependencies"] if not line.startswith(("typer", "rich"))}
     assert needed <= set(project["build-system"]["requires"])
 
 
 @pytest.mark.parametrize(("has", "best"), [(machine._V4, "x86-64-v4"), (machine._V3, "x86-64-v3"), (machine._V3[1:], None)])
-def test_the_best_level_that_a_cpu_can_run_is_chosen(monkeypatch, has, best):
+def test_the_best_level_that_a_cpu_supports_is_chosen(monkeypatch, has, best):
     monkeypatch.setattr(machine, "_abilities", lambda: frozenset(has))
     machine.this_process.cache_clear()
     made = {level: machine.this_process() | {"cpu": level, "features": ""} for level in ("x86-64-v4", "x86-64-v3")}
@@ -70,7 +70,7 @@ def test_no_compiled_code_is_in_the_repository():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     if listed.returncode:
         pytest.skip("not a clone")
-    machine_code = (b"\x7fELF", b"BC\xc0\xde", b"POLI native", b"\xcf\xfa\xed\xfe", b"MZ", b"x\xda")  # the last: compressed
+    machine_code = (b"\x7fELF", b"BC\xc0\xde", b"POLI native", b"\xcf\xfa\xed\xfe", b"MZ", b"x\xda")  # the last one: compressed
     for name in listed.stdout.decode().split("\0"):
         path = ROOT / name
         if name and path.is_file():
@@ -78,10 +78,10 @@ def test_no_compiled_code_is_in_the_repository():
     assert "/src/poli/native/compiled/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
-def test_all_kernels_that_python_calls_are_compiled_ahead():
+def test_all_kernels_called_from_python_are_precompiled():
     code = chosen()
     if code.bundle is None or not compiled_code().is_ready:
-        pytest.skip("this installation has no compiled code of these sources; `make kernels` makes it")
+        pytest.skip("these sources have no compiled code; run `make kernels`")
     compiled = {kernel for kernel, _ in code.bundle.overloads()}
     trees = {}
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -90,7 +90,7 @@ def test_all_kernels_that_python_calls_are_compiled_ahead():
     kernels = {f"{module}.{node.name}" for module, tree in trees.items() for node in tree.body if _is_kernel(node)}
     called = {name for module, tree in trees.items() for name in _named_in_python(module, tree)} & kernels
     assert len(called) > 40
-    assert called <= compiled, "add a call of these to poli.building.warmup"
+    assert called <= compiled, "add a call of these kernels to poli.building.warmup"
 
 
 def _is_kernel(node: ast.stmt) -> bool:
@@ -98,7 +98,7 @@ def _is_kernel(node: ast.stmt) -> bool:
 
 
 def _named_in_python(module: str, tree: ast.Module) -> set[str]:
-    """What plain functions and classes of a module name, by where it comes from."""
+    """Names used by plain functions and classes of a module, by origin."""
     origin = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):

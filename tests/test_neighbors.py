@@ -15,7 +15,7 @@ from poli.kdtree.tree import KDTree
 
 @st.composite
 def clouds(draw):
-    """Clouds of many sizes: in a volume, on a plane, along rings of a scan, on a grid with ties, with duplicates."""
+    """Clouds of many sizes: in a volume, on a plane, along the rings of a scan, on a grid with ties, with duplicates."""
     rng = np.random.default_rng(draw(seeds))
     count = draw(st.sampled_from([1, 2, 3, 15, 16, 17, 33, 200, 3000]))
     kind = draw(st.sampled_from(["volume", "plane", "rings", "grid", "duplicates", "line"]))
@@ -41,7 +41,7 @@ def test_nearest_of_the_points_themselves(points, k):
     expected = cKDTree(points).query(points, list(range(1, k + 1)))[0]
     np.testing.assert_allclose(distances, expected, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(points[indices] - points[:, None], axis=2), distances, atol=1e-12)
-    assert all(len(set(row)) == k for row in indices.tolist())  # no point twice
+    assert all(len(set(row)) == k for row in indices.tolist())  # no duplicates
 
 
 @given(points=clouds(), k=st.sampled_from([1, 3, 10]), seed=seeds)
@@ -69,14 +69,14 @@ def test_within_of_other_points(rng):
         assert sorted(indices[starts[i] : starts[i + 1]].tolist()) == sorted(neighbors)
 
 
-def test_far_from_the_origin_nothing_is_lost(rng):
-    """UTM coordinates: the same neighbors as near the origin, to the millimeter grid they are on."""
+def test_no_precision_is_lost_far_from_the_origin(rng):
+    """UTM coordinates: the same neighbors as near the origin, up to their millimeter grid."""
     points = np.round(rng.uniform(-50, 50, (2000, 3)), 3)
     near, far = KDTree(points).nearest(8), KDTree(points + [500_000.0, 4_000_000.0, 100.0]).nearest(8)
     np.testing.assert_allclose(far[0], near[0], atol=1e-8)
 
 
-def test_the_answer_does_not_hang_on_threads(rng, monkeypatch):
+def test_the_answer_does_not_depend_on_threads(rng, monkeypatch):
     points = rng.standard_normal((5000, 3))
     many = KDTree(points).nearest(12)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")
@@ -85,7 +85,7 @@ def test_the_answer_does_not_hang_on_threads(rng, monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-def test_one_index_serves_many_threads(rng):
+def test_many_threads_share_one_index(rng):
     index = KDTree(rng.standard_normal((4000, 3)))
     expected = index.nearest(9)[1]
     with ThreadPoolExecutor(4) as pool:
@@ -96,13 +96,13 @@ def test_one_index_serves_many_threads(rng):
 @pytest.mark.parametrize(
     ("k", "says"), [(0, "at least 1"), (-1, "at least 1"), (4, "1 to 3"), (2.5, "whole"), (np.nan, "whole"), ("2", "whole")]
 )
-def test_a_senseless_k_is_refused(k, says):
+def test_an_invalid_k_is_refused(k, says):
     with pytest.raises(InputError, match=f"k is .*{says}"):
         KDTree(np.eye(3)).nearest(k)
 
 
-def test_heaps_of_duplicates_are_not_searched_through():
-    """Twenty thousand zero returns among others: right, and not quadratic in their number."""
+def test_many_duplicates_are_not_searched_quadratically():
+    """Twenty thousand zero returns among other points: correct, and not quadratic in their number."""
     points = np.concatenate([np.zeros((20_000, 3)), np.random.default_rng(0).standard_normal((5000, 3))])
     distances, indices = KDTree(points).nearest(8)
     assert distances[:20_000].max() == 0.0
@@ -110,12 +110,12 @@ def test_heaps_of_duplicates_are_not_searched_through():
 
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, np.nan, np.inf])
-def test_a_senseless_radius_is_refused(radius):
+def test_an_invalid_radius_is_refused(radius):
     with pytest.raises(InputError, match="radius"):
         KDTree(np.eye(3)).within(radius)
 
 
-def test_a_senseless_thread_count_is_named(monkeypatch):
+def test_an_invalid_thread_count_is_named(monkeypatch):
     monkeypatch.setenv("POLI_NUM_THREADS", "many")
     with pytest.raises(InputError, match="POLI_NUM_THREADS is 'many'"):
         KDTree(np.random.default_rng(0).standard_normal((3000, 3))).nearest(3)
@@ -123,13 +123,13 @@ def test_a_senseless_thread_count_is_named(monkeypatch):
 
 @given(points=clouds(), k=st.sampled_from([1, 2, 5, 16, 36]), thinning=st.sampled_from([0, 1, 2]))
 def test_neighborhoods_of_all_points_at_once(points, k, thinning):
-    """In leaf order, of the cloud and of its thinned versions; far from the origin as well as near it."""
+    """In leaf order, of the cloud and its downsampled versions; far from the origin and near it."""
     index = KDTree(points + np.array([4e5, -5e6, 100.0]))
     kept = points[index.leaf_order][:: 4**thinning]
     k = min(k, len(kept) - 1)
     found = index.neighborhoods(k, thinning, ordered=True)
     assert found.shape == (len(kept), k)
-    assert (found != np.arange(len(kept))[:, None]).all()  # nobody is his own neighbor
+    assert (found != np.arange(len(kept))[:, None]).all()  # no point is its own neighbor
     assert all(len(set(row)) == k for row in found.tolist())
     distances = np.linalg.norm(kept[found] - kept[:, None], axis=2)
     if k:
@@ -137,7 +137,7 @@ def test_neighborhoods_of_all_points_at_once(points, k, thinning):
         np.testing.assert_allclose(distances, expected, atol=1e-6 * (1.0 + np.ptp(points, axis=0).max()))
 
 
-def test_neighborhoods_as_a_set_are_those_in_order(rng):
+def test_unordered_neighborhoods_equal_the_ordered_ones(rng):
     index = KDTree(rng.standard_normal((3000, 3)) * [10.0, 10.0, 0.1])
     some, ordered = index.neighborhoods(16), index.neighborhoods(16, ordered=True)
     np.testing.assert_array_equal(np.sort(some, axis=1), np.sort(ordered, axis=1))

@@ -1,4 +1,4 @@
-"""The network: what must not change when points are permuted, moved, turned or scaled; and inference without torch against it."""
+"""The network: invariance under permutation, motion and scale, and inference without torch against the reference."""
 
 import json
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_inference_without_torch_equals_the_reference(tmp_path, architecture):
         points = cloud(count, count)
         expected = 1.25**2 * covariances(network(architecture), points)
         found, extent = model.covariances(points, SIGHT), np.linalg.norm(np.ptp(points, axis=0))
-        bounded = np.linalg.eigvalsh(expected)[:, 2] > extent**2  # random weights may say so; the runtime does not
+        bounded = np.linalg.eigvalsh(expected)[:, 2] > extent**2  # random weights may warn; the runtime does not
         assert bounded.mean() < 0.2
         size = np.abs(expected[~bounded]).max(axis=(1, 2), keepdims=True)
         np.testing.assert_allclose(found[~bounded] / size, expected[~bounded] / size, atol=2e-4)
@@ -85,18 +85,18 @@ def test_inference_without_torch_equals_the_reference(tmp_path, architecture):
 
 @given(st.integers(0, 1000))
 @settings(max_examples=8)
-def test_moved_turned_and_scaled_clouds_give_moved_turned_and_scaled_ellipsoids(seed):
+def test_ellipsoids_are_equivariant_under_motion_and_scale(seed):
     made, points = network(Architecture()), cloud(seed)
     T = random_pose(np.random.default_rng(seed))
     R = T[:3, :3]
     before, after = covariances(made, points), covariances(made, 10.0 * points @ R.T + T[:3, 3])
     error = np.abs(after - 100.0 * R @ before @ R.T).max(axis=(1, 2)) / (100.0 * np.abs(before).max(axis=(1, 2)))
-    assert np.quantile(error, 0.9) < 1e-3  # the axes of a group that is nearly round may turn
+    assert np.quantile(error, 0.9) < 1e-3  # the axes of a nearly round group may rotate
     moved = covariances(made, points + np.array([5.0, -3.0, 100.0]))
     assert np.quantile(np.abs(moved - before).max(axis=(1, 2)) / np.abs(before).max(axis=(1, 2)), 0.95) < 1e-4
 
 
-def test_sizes_leave_the_normals_alone():
+def test_sizes_do_not_change_the_normals():
     made, points = network(Architecture()), cloud(8)
     batch = GroupBatch.of([group(points, made.architecture)])
     with torch.no_grad():
@@ -118,7 +118,7 @@ def test_the_same_cloud_gives_the_same_ellipsoids():
     np.testing.assert_array_equal(covariances(made, points), covariances(made, points))
 
 
-def test_clouds_of_a_batch_do_not_see_each_other():
+def test_clouds_of_a_batch_are_independent():
     made = network(Architecture())
     groupings = [group(cloud(seed, 100 + 20 * seed), made.architecture) for seed in range(3)]
     with torch.no_grad():
@@ -127,7 +127,7 @@ def test_clouds_of_a_batch_do_not_see_each_other():
     np.testing.assert_allclose(together, apart, rtol=1e-4, atol=1e-6)
 
 
-def test_scale_is_an_input_only_if_asked_for():
+def test_scale_is_an_input_only_if_enabled():
     points = cloud(5)
     ratio = [covariances(network(a), 10.0 * points) / covariances(network(a), points) for a in ARCHITECTURES]
     assert np.quantile(np.abs(ratio[0] / 100.0 - 1.0), 0.9) < 1e-2
@@ -162,7 +162,7 @@ def test_every_parameter_learns():
         assert parameter.grad.abs().max() > 0, name
 
 
-def test_gradients_are_the_same_every_time_with_several_threads():
+def test_gradients_are_reproducible_with_several_threads():
     made = network(Architecture())
     batch = GroupBatch.of([group(cloud(seed, 1000), made.architecture) for seed in range(2)])
     threads = torch.get_num_threads()
@@ -189,7 +189,7 @@ def test_shipped_models_are_cheap_and_have_cards():
             assert word in card
 
 
-def test_estimate_is_better_than_pca_on_a_shape_of_our_own():
+def test_estimate_beats_pca_on_a_procedural_shape():
     points, normals = procedural_mesh(3_000_000, 64).sample(800, np.random.default_rng(0))
 
     def error(field):
@@ -201,7 +201,7 @@ def test_estimate_is_better_than_pca_on_a_shape_of_our_own():
     assert np.median(error(field)) < 0.9 * min(np.median(error(poli.pca(points, k=k))) for k in (8, 12, 16, 24))
 
 
-def test_estimate_refuses_what_it_cannot_do(tmp_path):
+def test_estimate_refuses_bad_input(tmp_path):
     with pytest.raises(InputError, match="at least 16"):
         poli.estimate(cloud(7, 15))
     with pytest.raises(InputError, match="expected one of"):
@@ -216,7 +216,7 @@ def test_estimate_refuses_what_it_cannot_do(tmp_path):
             read_model(damaged)
 
 
-def test_scans_are_estimated_whatever_is_known_of_the_sensor(rng):
+def test_scans_are_estimated_with_and_without_sensor_information(rng):
     points = rng.standard_normal((300, 3)) * [20.0, 20.0, 2.0]
     odd = {
         "one on the sensor": np.concatenate([np.zeros((50, 3)), rng.standard_normal((50, 3))]),
@@ -234,8 +234,8 @@ def test_scans_are_estimated_whatever_is_known_of_the_sensor(rng):
         poli.estimate(points, viewpoint=np.zeros(4))
 
 
-def test_the_lidar_model_does_not_care_where_the_sensor_stands(rng):
-    """No precision is lost to an offset of thousands of kilometers, as maps have."""
+def test_the_lidar_model_does_not_depend_on_the_sensor_position(rng):
+    """No precision is lost to an offset of thousands of kilometers, as in maps."""
     points, there = rng.standard_normal((400, 3)) * [20.0, 20.0, 2.0], np.array([1e6, 5e6, 300.0])
     here, moved = poli.estimate(points).covariances, poli.estimate(points + there, viewpoint=there).covariances
     size = np.abs(here).max(axis=(1, 2), keepdims=True)

@@ -1,4 +1,4 @@
-"""The live node, with a stand-in for rclpy: what it subscribes to, publishes, and does with parameters."""
+"""The live node, with a stand-in for rclpy: its subscriptions, publications and parameters."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -38,7 +38,7 @@ class Node:
 
 @pytest.fixture
 def node(monkeypatch):
-    """Modules of ROS 2 as far as the node needs them."""
+    """Stand-ins for the ROS 2 modules that the node needs."""
     modules = {name: ModuleType(name) for name in ("rclpy", "rclpy.qos", "rcl_interfaces", "rcl_interfaces.msg", "sensor_msgs")}
     modules["sensor_msgs.msg"] = ModuleType("sensor_msgs.msg")
     modules["sensor_msgs.msg"].PointCloud2 = object
@@ -58,7 +58,7 @@ def test_clouds_are_densified(node):
     node.heard(cloud)
     (dense,) = node.published
     assert (dense.height, dense.width, dense.row_step) == (1, 240, 240 * dense.point_step)
-    assert bytes(dense.data[: len(before)]) == before.tobytes()  # originals first, bit by bit
+    assert bytes(dense.data[: len(before)]) == before.tobytes()  # originals first, bit for bit
     assert dense.header.frame_id == "lidar"
     assert (node.source, node.target) == ("/points", "/dense")
     assert (node.source_qos.reliability, node.target_qos.reliability) == ("best effort", "reliable")
@@ -74,7 +74,7 @@ def test_parameters_change_the_next_cloud(node):
     assert "max_sigma" in refused.reason
 
 
-def test_what_cannot_be_densified_passes(node):
+def test_clouds_that_cannot_be_densified_pass_through(node):
     empty = tiny_bags.cloud("sqlite3", 1, points=0)
     node.heard(empty)
     assert node.published[-1] is empty
@@ -85,7 +85,7 @@ def test_what_cannot_be_densified_passes(node):
     assert "published unchanged" in node.said[-1]
 
 
-def test_without_ros_it_says_what_to_do(monkeypatch):
+def test_without_ros_the_error_names_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "rclpy", None)
     result = CliRunner().invoke(app, ["node"])
     assert result.exit_code != 0

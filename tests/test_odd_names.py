@@ -1,4 +1,4 @@
-"""Files whose names are no UTF-8, or mean something to those who open them."""
+"""Files whose names are not UTF-8, or have a special meaning for libraries that open them."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ def _possible(tmp_path):
     try:
         (tmp_path / ODD).touch()
     except OSError:
-        pytest.skip("this file system has names of UTF-8 only")
+        pytest.skip("this file system only allows UTF-8 names")
 
 
 @pytest.mark.parametrize("ending", [".bin", ".pcd.bin", ".pcd", ".ply", ".xyz", ".csv", ".npy", ".npz", ".las", ".laz"])
@@ -50,7 +50,7 @@ def test_bags(tmp_path, kind, odd):
     file = write_bag(tmp_path / ("a.bag" if kind == "ros1" else "a"), kind, clouds=2, points=20)
     shutil.copy(file, tmp_path / f"{odd}{file.suffix}")
     with poli.dataset("bag", tmp_path / f"{odd}{file.suffix}") as scans:
-        for _ in range(2):  # once more from the start
+        for _ in range(2):  # again from the start
             assert [len(scan) for scan in scans] == [20, 20]
 
 
@@ -71,13 +71,13 @@ def test_commands(tmp_path):
     assert (ran.returncode, b"no such file" in ran.stderr) == (2, True)
 
 
-def test_text_that_can_be_written():
+def test_printable_escapes_text_that_cannot_be_encoded():
     assert printable("sound é") == "sound é"
     assert printable(f"{ODD}\ud800") == "caf\\xe9\\xff\\ud800"
 
 
-def test_a_full_disk_is_told_as_one(tmp_path):
-    """By a limit on the size of files: what compresses or packs by itself must not hide that nothing can be written."""
+def test_a_full_disk_is_reported_as_such(tmp_path):
+    """By a limit on file sizes: libraries that compress must not hide write errors."""
     pytest.importorskip("laspy")
     code = (
         "import resource, signal, sys, numpy as np, poli\n"

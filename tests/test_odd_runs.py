@@ -1,4 +1,4 @@
-"""Folders of `poli odometry` with odd contents, in `poli view`: an answer, or an error that names the file."""
+"""`poli view` of odometry folders with odd contents: a page, or an error that names the file."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ ODD = {
     "config.json: an option is nothing": _data(options={"poses": None}),
     "an option is a number": _data(options={"ending": 3}),
     "an option is true": _data(options={"ending": True, "poses": False}),
-    "an option nobody has": _data(options={"teapot": "x", "path": "y"}),
+    "an unknown option": _data(options={"teapot": "x", "path": "y"}),
     "config.json: path with a zero": _data(path="a\0b"),
     "path is empty": _data(path=""),
     "path is long": _data(path="x" * 5000),
@@ -103,7 +103,7 @@ def test_odd_runs_are_shown_or_named(run_poli, kind):
 @pytest.mark.parametrize(
     "content",
     [b"\xff\xfe\n", b"teapot\n1\n", b'"' + b"x" * 200_000 + b"\n1\n", b"HEAD\n1,2\n", b"HEAD\n" + b"x," * 15 + b"x\n"],
-    ids=["no UTF-8", "other columns", "a field without end", "too few columns", "words for numbers"],
+    ids=["not UTF-8", "other columns", "unterminated field", "too few columns", "words for numbers"],
 )
 def test_odd_steps_are_named(tmp_path, content):
     (tmp_path / "steps.csv").write_bytes(content.replace(b"HEAD", ",".join(_COLUMNS).encode()))

@@ -1,4 +1,4 @@
-"""Odometry: it follows a drive, and where it cannot it says so."""
+"""Odometry: it tracks a drive, and reports where it cannot."""
 
 import re
 from dataclasses import replace
@@ -43,20 +43,20 @@ def without_stamps(scans):
 
 
 @pytest.mark.parametrize("against", ["map", "scan"])
-def test_follows_a_drive(drive, scans, against):
+def test_tracks_a_drive(drive, scans, against):
     odometer = Odometer(replace(COARSE, against=against))
     for scan in scans:
         step = odometer.add(scan)
         assert step.trusted
     errors = relative_errors(odometer.poses, drive.poses)
-    assert errors.rmse.translation < 0.015  # of 0.8 m a scan
+    assert errors.rmse.translation < 0.015  # at 0.8 m per scan
     assert errors.rmse.rotation < 0.1
     assert set(odometer.steps[-1].seconds) == {"prepare", "estimate", "align", "map"}
     assert odometer.steps[0].status is Status.FIRST
     np.testing.assert_array_equal(odometer.poses[0], np.eye(4))
 
 
-def test_the_function_gives_the_poses(scans):
+def test_the_function_returns_the_poses(scans):
     poses = poli.odometry(without_stamps(scans[:4]), COARSE)
     assert poses.shape == (4, 4, 4)
     arrays = poli.odometry([scan.points for scan in scans[:4]], COARSE)
@@ -77,7 +77,7 @@ def test_chooses_a_voxel(scans):
     assert 2000 < odometer.steps[0].points < 8000
 
 
-def test_an_empty_scan_is_predicted_and_said(drive, scans):
+def test_an_empty_scan_is_predicted_and_reported(drive, scans):
     for hole in (np.empty((0, 3)), np.full((50, 3), np.nan)):
         with_hole = [*scans[:5], Scan(hole, stamp=scans[5].stamp), *scans[6:9]]
         odometer = Odometer(COARSE)
@@ -89,7 +89,7 @@ def test_an_empty_scan_is_predicted_and_said(drive, scans):
         assert relative_errors(odometer.poses, drive.poses[:9]).max.translation < 0.1
 
 
-def test_patience_ends(scans):
+def test_tracking_is_lost_after_too_many_predictions(scans):
     odometer = Odometer(replace(COARSE, patience=2))
     for scan in scans[:3]:
         odometer.add(scan)
@@ -101,7 +101,7 @@ def test_patience_ends(scans):
     assert lost.value.poses.shape == (5, 4, 4)
 
 
-def test_a_gap_with_stamps_is_bridged_and_said(drive, scans):
+def test_a_gap_with_stamps_is_bridged_and_reported(drive, scans):
     odometer = Odometer(COARSE)
     kept = [*range(6), *range(16, 20)]
     steps = [odometer.add(scans[i]) for i in kept]
@@ -124,7 +124,7 @@ def test_a_gap_that_cannot_be_bridged_stops(world):
         assert lost.value.index == len(lost.value.poses) == 2
 
 
-def test_garbage_is_refused_or_begun_anew(rng, scans):
+def test_garbage_is_refused_or_restarts_the_map(rng, scans):
     garbage = Scan(rng.uniform(-100, 100, (5000, 3)), stamp=scans[5].stamp)
     odometer = Odometer(COARSE)
     for scan in scans[:5]:
@@ -132,7 +132,7 @@ def test_garbage_is_refused_or_begun_anew(rng, scans):
     with pytest.raises(TrackingLost, match="scan 5"):
         odometer.add(garbage)
     assert len(odometer.poses) == 5
-    step = odometer.add(scans[6])  # who catches the error may go on: nothing of the garbage was kept
+    step = odometer.add(scans[6])  # after catching the error, tracking can continue: no garbage was kept
     assert step.status in (Status.TRACKED, Status.BRIDGED)
     anew = Odometer(replace(COARSE, on_loss="restart"))
     steps = [anew.add(scan) for scan in [*scans[:5], garbage]]
@@ -146,14 +146,14 @@ def test_a_corridor_is_reported_as_degenerate(rng):
     assert all(step.status is Status.DEGENERATE for step in steps[1:])
     for step in steps[1:]:
         x, y, z = map(float, re.search(r"moving along \((\S+), (\S+), (\S+)\)", step.note).groups())
-        assert abs(x) > 0.99  # the corridor's own direction, and no other
+        assert abs(x) > 0.99  # only the corridor's direction
         assert max(abs(y), abs(z)) < 0.1
-    # Across the corridor, which the walls hold, the motion is found all the same.
+    # Across the corridor, which the walls constrain, the motion is still found.
     np.testing.assert_allclose([step.T_world_scan[1, 3] for step in steps], [0.0, 0.1, 0.2], atol=0.02)
 
 
 def test_a_corridor_with_an_end_is_not_degenerate(rng):
-    """The control: the wall at the end holds what the corridor leaves open."""
+    """The control: the wall at the end constrains the direction of the corridor."""
     odometer = Odometer(replace(COARSE, voxel=0.2, model="pca"))
     steps = [odometer.add(corridor(rng, 6000, ends=True) - [0.2 * i, 0.0, 0.0]) for i in range(3)]
     assert all(step.status is Status.TRACKED for step in steps[1:])
@@ -170,7 +170,7 @@ def test_poses_stay_rotations_over_many_predictions(scans):
     np.testing.assert_allclose(R @ R.T, np.eye(3), atol=1e-12)
 
 
-def test_bad_beginnings_and_stamps(scans):
+def test_bad_initial_poses_and_stamps(scans):
     with pytest.raises(InputError, match="at least 64 points"):
         Odometer(COARSE).add(np.zeros((0, 3)))
     odometer = Odometer(COARSE)
@@ -213,7 +213,7 @@ def test_deskewing_helps(world):
 # --- the map ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_map_fuses_what_falls_into_a_cell():
+def test_the_map_fuses_points_of_a_cell():
     means = np.array([[0.1, 0.1, 0.1], [0.3, 0.1, 0.1], [5.0, 5.0, 5.0]])
     covariances = np.stack([np.eye(3), 3.0 * np.eye(3), np.diag([1.0, 2.0, 3.0])])
     field = EllipsoidMap(1.0, 100.0)
@@ -234,13 +234,13 @@ def test_the_map_grows_forgets_and_stays_consistent(rng):
         field.add(pca(cloud, k=8), T)
         assert (np.linalg.norm(field.field.means - T[:3, 3], axis=1) <= 30.0 + 40.0).all()
     cells = np.floor(field.field.means / 0.5).astype(int)
-    assert len(np.unique(cells, axis=0)) == len(field)  # never two ellipsoids in a cell, through growing and forgetting
+    assert len(np.unique(cells, axis=0)) == len(field)  # never two ellipsoids per cell, while growing and forgetting
     again = len(field)
     field.add(pca(cloud, k=8), T)
     assert len(field) == again
     assert len(field.weighed) == again
 
 
-def test_the_map_has_an_end():
+def test_the_map_is_bounded():
     with pytest.raises(InputError, match="km"):
         EllipsoidMap(0.01, 10.0).add(Ellipsoids(np.full((1, 3), 1e5), np.eye(3)[None]), np.eye(4))

@@ -1,4 +1,4 @@
-"""`poli odometry` on recordings, with the motion of each turn taken out."""
+"""`poli odometry` on recordings, with deskewing."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def drive() -> Drive:
 
 
 def message(kind, scan, number):
-    """As drivers give it: every point in the sensor's frame at its own time."""
+    """As drivers publish it: every point in the sensor's frame at the time of that point."""
     types = STORES[kind].types
     records = np.zeros(
         len(scan), [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("intensity", "<f4"), ("time", "<f4"), ("ring", "<u2")]
@@ -50,7 +50,7 @@ def message(kind, scan, number):
 
 
 @pytest.mark.parametrize("kind", ["ros1", "sqlite3", "mcap"])
-def test_a_bag_is_followed(tmp_path, drive, kind):
+def test_a_bag_is_tracked(tmp_path, drive, kind):
     bag = tmp_path / ("drive.bag" if kind == "ros1" else "drive")
     write_bag(bag, kind, [message(kind, scan, i) for i, scan in enumerate(drive)])
     out = tmp_path / "out"

@@ -1,4 +1,4 @@
-"""`poli odometry`: what it writes, whatever ends it."""
+"""`poli odometry`: the files it writes, however it ends."""
 
 import json
 import shutil
@@ -19,11 +19,11 @@ from poli.tasks.odometry.recording import link_latest, read_steps
 from poli.tasks.odometry.step import STAGES
 from poli.tasks.odometry.summary import evaluate
 
-# --- what is written
+# --- the files
 
 
 @pytest.mark.parametrize("layout", ["poli", "kitti"])
-def test_files_are_there_and_equal_what_the_library_returns(tmp_path, monkeypatch, drive, sweeps, layout):
+def test_files_exist_and_equal_what_the_library_returns(tmp_path, monkeypatch, drive, sweeps, layout):
     if layout == "kitti":
         write_kitti(tmp_path / "data", "00", sweeps, drive.poses)
     else:
@@ -44,7 +44,7 @@ def test_files_are_there_and_equal_what_the_library_returns(tmp_path, monkeypatc
     for row in steps[1:]:
         assert row["converged"] == "true"
         assert 0.5 < float(row["fit"]) <= float(row["overlap"]) <= 1.0
-        parts = sum(float(row[f"{stage}_seconds"]) for stage in STAGES)  # a stage that is not among them would be missing here
+        parts = sum(float(row[f"{stage}_seconds"]) for stage in STAGES)  # a stage missing from STAGES would change the sum
         assert float(row["total_seconds"]) == pytest.approx(parts, abs=1e-5)
 
     config = json.loads((folder / "config.json").read_text())
@@ -79,7 +79,7 @@ def test_the_link_names_the_newest_run(tmp_path, monkeypatch, sweeps, open_as_me
     assert sorted(p.name for p in runs.iterdir()) == sorted([seen[0].name, seen[1].name, "latest"])
 
 
-def test_what_is_called_latest_and_is_no_link_stays(tmp_path):
+def test_an_entry_called_latest_that_is_not_a_link_is_kept(tmp_path):
     (tmp_path / "latest").mkdir()
     (tmp_path / "a").mkdir()
     link_latest(tmp_path / "a")
@@ -109,11 +109,11 @@ def test_scans_without_stamps_are_a_tenth_of_a_second_apart(tmp_path, sweeps, op
     assert not (tmp_path / "run" / "truth_kitti.txt").exists()
 
 
-# --- whatever ends it
+# --- interruptions and errors
 
 
 def test_every_scan_is_on_disk_before_the_next_is_read(tmp_path, sweeps, open_as_memory):
-    """So that a kill loses none, not even one that cannot be caught."""
+    """So that no kill loses a scan, not even one that cannot be caught."""
     folder = tmp_path / "run"
     counts = []
 
@@ -128,7 +128,7 @@ def test_every_scan_is_on_disk_before_the_next_is_read(tmp_path, sweeps, open_as
 
 
 @pytest.mark.parametrize(("how", "code"), [("ctrl-c", 130), ("kill", 143), ("twice", 130)])
-def test_an_interrupt_keeps_what_there_is(tmp_path, drive, sweeps, open_as_memory, how, code):
+def test_an_interrupt_keeps_the_results_so_far(tmp_path, drive, sweeps, open_as_memory, how, code):
     def interrupt(number):
         if how == "ctrl-c" and number == 2:
             signal.raise_signal(signal.SIGINT)
@@ -150,7 +150,7 @@ def test_an_interrupt_keeps_what_there_is(tmp_path, drive, sweeps, open_as_memor
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
 
-def test_a_lost_scan_stops_the_run_and_the_poses_before_it_stand(tmp_path, rng, drive, sweeps, open_as_memory):
+def test_a_lost_scan_stops_the_run_and_keeps_the_earlier_poses(tmp_path, rng, drive, sweeps, open_as_memory):
     scans = list(sweeps)
     scans[5] = Scan(rng.uniform(-100.0, 100.0, (4000, 3)), stamp=sweeps[5].stamp)
     open_as_memory(Scans(scans, drive.poses))
@@ -169,7 +169,7 @@ def test_a_lost_scan_stops_the_run_and_the_poses_before_it_stand(tmp_path, rng, 
     assert "warning: scan 5 restarted" in result.output
 
 
-def test_a_damaged_scan_ends_the_run_with_its_own_error(tmp_path, sweeps, open_as_memory):
+def test_a_damaged_scan_ends_the_run_with_the_error_of_its_reader(tmp_path, sweeps, open_as_memory):
     def damaged(number):
         if number == 2:
             raise FormatError("000002.bin: 7 bytes are not a multiple of 16")

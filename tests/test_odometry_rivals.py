@@ -1,4 +1,4 @@
-"""Drives to judge odometry on, and the rivals that are judged on them."""
+"""Drives for the odometry benchmark, and the rivals that run on them."""
 
 import importlib
 import sys
@@ -39,7 +39,7 @@ def town(beams, keep):
 
 
 def largest_error(poses, true):
-    """Meters, over motions from scan to scan."""
+    """Largest error in meters of the motion between consecutive scans."""
     found, wanted = (np.linalg.inv(T[:-1]) @ T[1:] for T in (poses, true))
     return np.linalg.norm((np.linalg.inv(wanted) @ found)[:, :3, 3], axis=1).max()
 
@@ -48,7 +48,7 @@ def test_a_recording_is_the_drive_bit_for_bit(town, beams, keep):
     number = PLACES.index("town")
     assert (town.name, town.place, town.sensor, town.rate, len(town)) == ("town small", "town", "small", 10.0, COUNT)
     start = open_poli_folder(keep / "town_small").about["ride"]["start"]
-    assert start == 0.0  # what is asked for; the drive itself is in the middle of the route
+    assert start == 0.0  # the requested value; the drive itself is in the middle of the route
     world = World(make_place("town", HELD_OUT_SEEDS + number))
     whole = Drive(world, find_sensor(beams), Ride(), COUNT, number).trajectory.duration
     middle = 0.5 * Ride().speed * (whole - COUNT / town.rate) - 1e-3
@@ -59,7 +59,7 @@ def test_a_recording_is_the_drive_bit_for_bit(town, beams, keep):
         np.testing.assert_array_equal(read, made.points)
 
 
-def test_a_recording_is_read_again_and_made_anew_for_another_count(beams, tmp_path):
+def test_a_recording_is_reused_and_remade_for_another_count(beams, tmp_path):
     def modified():
         return (tmp_path / "campus_small" / "dataset.json").stat().st_mtime_ns
 
@@ -73,7 +73,7 @@ def test_a_recording_is_read_again_and_made_anew_for_another_count(beams, tmp_pa
     assert len(longer.scans) == len(longer.poses) == 3
 
 
-def test_a_folder_of_someone_elses_is_not_removed(beams, tmp_path):
+def test_a_foreign_folder_is_not_removed(beams, tmp_path):
     (tmp_path / "town_small").mkdir()
     (tmp_path / "town_small" / "letter.txt").write_text("mine")
     with pytest.raises(FormatError, match="exists"):
@@ -81,7 +81,7 @@ def test_a_folder_of_someone_elses_is_not_removed(beams, tmp_path):
     assert (tmp_path / "town_small" / "letter.txt").read_text() == "mine"
 
 
-def test_a_route_too_short_gives_as_many_scans_as_it_has_room_for(tmp_path):
+def test_a_short_route_gives_fewer_scans(tmp_path):
     slow = tmp_path / "slow.txt"
     slow.write_text("# steps 8\n# rate 0.1\n-10\n")
     drives = simulated_sequences((str(slow),), ("bridge",), 9, keep=tmp_path)
@@ -89,7 +89,7 @@ def test_a_route_too_short_gives_as_many_scans_as_it_has_room_for(tmp_path):
         assert len(next(drives)) == 3
 
 
-def test_wrong_questions_are_answered_with_the_remedy(tmp_path):
+def test_bad_arguments_are_refused_with_the_remedy(tmp_path):
     with pytest.raises(InputError, match="at least two scans"):
         simulated_sequences(count=1, keep=tmp_path)
     with pytest.raises(InputError, match="'atlantis' is not held out; choose from bridge"):
@@ -116,28 +116,28 @@ def test_real_sequences_are_read_thinned_and_cropped(town, tmp_path):
 
 
 @pytest.mark.parametrize("method", PAIRWISE)
-def test_small_gicp_follows_the_drive(town, method):
+def test_small_gicp_tracks_the_drive(town, method):
     pytest.importorskip("small_gicp")
     track = run_pairwise(town.scans, 0.5, settings_grid(method, 0.5)[0])
     assert track.poses.shape == (COUNT, 4, 4)
     assert track.seconds.shape == (COUNT,)
     assert (track.seconds > 0.0).all()
     np.testing.assert_array_equal(track.poses[0], np.eye(4))
-    assert largest_error(track.poses, town.poses) < (0.7 if method == "ICP" else 0.15)  # the car does 0.8 m a scan
+    assert largest_error(track.poses, town.poses) < (0.7 if method == "ICP" else 0.15)  # the car moves 0.8 m per scan
 
 
 @pytest.mark.parametrize(("package", "name", "way"), [("kiss_icp", "KISS-ICP", "defaults"), ("genz_icp", "GenZ-ICP", "outdoor")])
-def test_systems_follow_the_drive(town, package, name, way):
+def test_systems_track_the_drive(town, package, name, way):
     pytest.importorskip(package)
     pytest.importorskip("yaml")
     track = METHODS[name].ways(0.5)[way](town.scans)
     assert track.poses.shape == (COUNT, 4, 4)
     assert track.seconds.shape == (COUNT,)
     np.testing.assert_allclose(track.poses[0], np.eye(4), atol=1e-12)
-    assert largest_error(track.poses, town.poses) < 0.4  # they are started without a motion, too
+    assert largest_error(track.poses, town.poses) < 0.4  # they also start without a motion estimate
 
 
-def test_a_tuning_that_there_is_not_is_named(town):
+def test_an_unknown_tuning_is_named(town):
     pytest.importorskip("genz_icp")
     pytest.importorskip("yaml")
     with pytest.raises(InputError, match=r"'lunar'.*'outdoor'"):
@@ -145,7 +145,7 @@ def test_a_tuning_that_there_is_not_is_named(town):
 
 
 @pytest.mark.parametrize("voxel", [0.2, 0.5, 1.0])
-def test_every_method_has_a_few_ways(voxel):
+def test_every_method_has_a_few_settings(voxel):
     for method in METHODS.values():
         assert 1 <= len(method.ways(voxel)) <= 6
     for method in PAIRWISE:
@@ -153,7 +153,7 @@ def test_every_method_has_a_few_ways(voxel):
         assert len(set(labels)) == len(labels)
 
 
-def test_scans_that_are_none_are_named(town):
+def test_missing_and_bad_scans_are_named(town):
     pytest.importorskip("small_gicp")
     settings = PairwiseSettings("GICP", 1.0)
     with pytest.raises(InputError, match="there are none"):

@@ -1,4 +1,4 @@
-"""`poli odometry`: what it says, and its picture."""
+"""`poli odometry`: its messages, and its picture."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from poli.errors import FormatError, InputError, MissingExtra
 from poli.scan import Scan
 from poli.tasks.odometry.recording import read_steps
 
-# --- what it says
+# --- messages
 
 
 def test_an_empty_scan_is_predicted_and_reported(tmp_path, drive, sweeps, open_as_memory):
@@ -92,7 +92,7 @@ def test_help_has_examples():
 # --- the picture
 
 
-def test_the_picture_marks_what_was_not_tracked(tmp_path, drive, sweeps, open_as_memory):
+def test_the_picture_marks_scans_that_were_not_tracked(tmp_path, drive, sweeps, open_as_memory):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     scans = list(sweeps)
     scans[4] = Scan(np.zeros((0, 3)), stamp=sweeps[4].stamp)
@@ -115,7 +115,7 @@ def test_the_picture_of_a_short_run(tmp_path, drive, sweeps, open_as_memory, cou
     assert "trajectory.png" in result.output
 
 
-def test_without_matplotlib_the_run_is_whole_and_the_extra_is_named(tmp_path, sweeps, open_as_memory, monkeypatch):
+def test_without_matplotlib_the_run_is_complete_and_the_extra_is_named(tmp_path, sweeps, open_as_memory, monkeypatch):
     def missing():
         raise MissingExtra("plotting", "bench")
 

@@ -1,4 +1,4 @@
-"""The package as a user meets it."""
+"""The package as users import it."""
 
 import ast
 import subprocess
@@ -65,7 +65,7 @@ def test_the_core_needs_neither_torch_nor_open3d():
 
 
 def test_learn_without_torch_names_the_extra():
-    """Every module of it, also those that do without torch themselves."""
+    """Every module of it, including those that do not need torch."""
     modules = sorted(path.stem for path in (Path(poli.__file__).parent / "learn").glob("*.py") if path.stem != "__init__")
     code = (
         "import sys; sys.modules['torch'] = None\n"

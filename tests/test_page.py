@@ -1,4 +1,4 @@
-"""The page as a file: everything is inside, nothing of it is code that a name brought along, and the numbers come back."""
+"""The page as a file: it is self-contained, names cannot inject code, and the numbers can be read back."""
 
 import base64
 import json
@@ -54,7 +54,7 @@ def rotations(q):
 
 
 @pytest.mark.parametrize("far", [0.0, 4_000_000.0])
-def test_ellipsoids_come_back(tmp_path, rng, far):
+def test_ellipsoids_round_trip(tmp_path, rng, far):
     field = some_field(rng)
     moved = field.transform(np.array([[1.0, 0, 0, far], [0, 1, 0, -far], [0, 0, 1, 0], [0, 0, 0, 1]]))
     write_page(tmp_path / "a.html", "a", [Panel("one", field=moved)])
@@ -70,10 +70,10 @@ def test_ellipsoids_come_back(tmp_path, rng, far):
     np.testing.assert_allclose(covariances, moved.covariances, atol=2e-3 * np.abs(moved.covariances).max())
     normals = array(part["normal"], np.int8, 4)[:, :3] / 127.0
     unit = normals / np.linalg.norm(normals, axis=1, keepdims=True)
-    assert np.einsum("ij,ij->i", unit, moved.normals).min() > np.cos(np.deg2rad(0.5))  # as the page says
+    assert np.einsum("ij,ij->i", unit, moved.normals).min() > np.cos(np.deg2rad(0.5))  # as the page states
 
 
-def test_a_wide_cloud_is_held_as_floats(tmp_path, rng):
+def test_a_wide_cloud_is_stored_as_floats(tmp_path, rng):
     points = rng.uniform(-3000.0, 3000.0, (100, 3))
     write_page(tmp_path / "a.html", "a", [Panel("one", points=points)])
     data = data_of(tmp_path / "a.html")
@@ -96,7 +96,7 @@ def test_points_with_normals_and_colors(tmp_path, rng):
     assert np.abs(array(part["color"], np.uint8, 4)[:, :3] / 255.0 - colors).max() < 0.003
 
 
-def test_points_that_are_the_means_are_not_held_twice(tmp_path, rng):
+def test_points_equal_to_the_means_are_not_stored_twice(tmp_path, rng):
     field = some_field(rng)
     write_page(
         tmp_path / "a.html", "a", [Panel("one", field=field, points=field.means), Panel("two", field=field, points=field.means + 1)]
@@ -115,7 +115,7 @@ def test_tracks(tmp_path, rng):
     np.testing.assert_allclose(array(track["place"], "<f4", 3) + data["origin"], way, atol=1e-5)
 
 
-def test_what_is_too_much_is_cut_and_said(tmp_path, rng):
+def test_excess_ellipsoids_and_points_are_dropped_and_reported(tmp_path, rng):
     field, cloud = some_field(rng, 200), rng.normal(size=(300, 3))
     panels = [Panel("one", field=field), Panel("two", field=field.select(np.arange(200))), Panel("cloud", points=cloud)]
     left_out = write_page(tmp_path / "a.html", "a", panels, most_ellipsoids=40, most_points=100)
@@ -126,12 +126,12 @@ def test_what_is_too_much_is_cut_and_said(tmp_path, rng):
     )
     one, two, third = data_of(tmp_path / "a.html")["panels"]
     assert (one["ellipsoids"]["count"], one["ellipsoids"]["total"]) == (40, 200)
-    assert one["ellipsoids"]["place"] == two["ellipsoids"]["place"]  # the same rows, so that panels compare
+    assert one["ellipsoids"]["place"] == two["ellipsoids"]["place"]  # the same rows, so that panels are comparable
     assert (third["points"]["count"], third["points"]["total"]) == (100, 300)
     assert write_page(tmp_path / "a.html", "a", panels) == ()
 
 
-def test_scales_span_what_is_there(tmp_path):
+def test_scales_span_the_data(tmp_path):
     flat = Ellipsoids(np.zeros((100, 3)), np.tile(np.diag([0.01**2, 0.1**2, 0.2**2]), (100, 1, 1)))
     thick = Ellipsoids(np.full((100, 3), 5.0), np.tile(0.5**2 * np.eye(3), (100, 1, 1)))
     write_page(tmp_path / "a.html", "a", [Panel("flat", field=flat), Panel("thick", field=thick)])
@@ -147,7 +147,7 @@ def test_scales_span_what_is_there(tmp_path):
 # --- the file
 
 
-def test_it_asks_for_nothing_and_holds_all(tmp_path, rng):
+def test_it_is_self_contained(tmp_path, rng):
     write_page(tmp_path / "a.html", "a", [Panel("one", field=some_field(rng))])
     text = (tmp_path / "a.html").read_text()
     without_namespaces = text.replace("http://www.w3.org/2000/svg", "")
@@ -182,7 +182,7 @@ def test_a_failed_page_leaves_nothing(tmp_path, rng):
     assert not list(tmp_path.iterdir())
 
 
-# --- what is refused
+# --- refused input
 
 
 @pytest.mark.parametrize(
@@ -219,10 +219,10 @@ def test_wrong_panels_are_named(rng):
         Track(np.zeros((3, 2)), "way")
 
 
-# --- what goes with it
+# --- helpers
 
 
-def test_discs_keep_normals_and_leave_out_unknown_ones(rng):
+def test_discs_keep_normals_and_skip_unknown_ones(rng):
     normals = rng.normal(size=(20, 3))
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     normals[3] = np.nan
@@ -232,7 +232,7 @@ def test_discs_keep_normals_and_leave_out_unknown_ones(rng):
     np.testing.assert_allclose(discs.scales, np.tile([0.02, 0.2, 0.2], (19, 1)))
 
 
-def test_the_camera_sees_most_of_it(rng):
+def test_the_camera_sees_most_of_the_scene(rng):
     T = exp(np.array([0.3, 0.2, 1.0, 50.0, -80.0, 10.0]))
     field = some_field(rng, 500, reach=30.0).transform(T)
     camera = camera_for([Panel("one", field=field)])
@@ -259,20 +259,20 @@ def test_flat_places_fill_panels_of_any_shape(rng, size):
     assert np.percentile(below.focal * local[:, 1] / local[:, 2] + size[1] / 2, 1) > 0.1 * size[1]
 
 
-def test_the_camera_is_not_moved_by_few_far_points(rng):
+def test_the_camera_ignores_a_few_far_points(rng):
     points = rng.normal(size=(1000, 3))
     near = camera_for([Panel("one", points=points)])
     far = camera_for([Panel("one", points=np.concatenate([points, 100.0 * rng.normal(size=(20, 3))]))])
     np.testing.assert_allclose(far.eye, near.eye, atol=1.0)
 
 
-def test_a_single_point_is_looked_at():
+def test_the_camera_looks_at_a_single_point():
     camera = camera_for([Panel("one", points=np.array([[5.0, 6.0, 7.0]]))])
     assert camera.target == (5.0, 6.0, 7.0)
     assert np.linalg.norm(np.subtract(camera.eye, camera.target)) > 0.1
 
 
-def test_colors_of_normals_are_colors_and_tell_directions_apart(rng):
+def test_normal_colors_are_valid_and_distinguish_directions(rng):
     normals = rng.normal(size=(500, 3))
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     colors = calm_normal_colors(normals)

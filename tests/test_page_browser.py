@@ -49,7 +49,7 @@ def one_ball(sigma=0.5):
 
 
 def region(tab, panel=0):
-    """The part of a screenshot that shows a panel, without the words at its top."""
+    """The part of a screenshot that shows a panel, without the text at its top."""
     box = tab.run(
         f"(() => {{ const b = document.querySelectorAll('.frame')[{panel}].getBoundingClientRect();"
         "return [b.left, b.top, b.width, b.height].map(Math.round); })()"
@@ -64,23 +64,23 @@ def mostly(image, channel):
 
 
 def town(rng, count=400):
-    """Ellipsoids of every direction and thickness over a wide place."""
+    """Ellipsoids of every direction and thickness over a wide area."""
     scales = rng.uniform(0.02, 0.4, (count, 3))
     q, _ = np.linalg.qr(rng.normal(size=(count, 3, 3)))
     return Ellipsoids(rng.uniform(-4.0, 4.0, (count, 3)), (q * scales[:, None, :] ** 2) @ np.swapaxes(q, 1, 2))
 
 
-def troubles(tab):
-    """Errors of scripts, of the console, and of the browser about this page."""
-    spoken = [p for p in tab.told("Runtime.consoleAPICalled") if p["type"] in ("error", "warning", "assert")]
-    logged = [p["entry"] for p in tab.told("Log.entryAdded") if p["entry"]["level"] == "error"]
-    return tab.told("Runtime.exceptionThrown") + spoken + logged
+def page_errors(tab):
+    """Errors of scripts, of the console, and of the browser on this page."""
+    spoken = [p for p in tab.reported("Runtime.consoleAPICalled") if p["type"] in ("error", "warning", "assert")]
+    logged = [p["entry"] for p in tab.reported("Log.entryAdded") if p["entry"]["level"] == "error"]
+    return tab.reported("Runtime.exceptionThrown") + spoken + logged
 
 
 # --- what is drawn
 
 
-def test_a_ball_has_the_size_it_should_and_the_slider_changes_it(opened):
+def test_a_ball_has_the_right_size_and_the_slider_changes_it(opened):
     tab = opened(one_ball(), color="own", sigma=2.0)
     seen = region(tab)
     focal = 0.5 * seen.shape[0] / np.tan(np.deg2rad(60.0) / 2)
@@ -101,8 +101,8 @@ def test_a_ball_has_the_size_it_should_and_the_slider_changes_it(opened):
     assert not mostly(region(tab), 0).any()
 
 
-def test_a_ball_near_the_eye_is_round_as_well(opened):
-    """Where an ellipsoid is large on the screen, perspective bends its outline; tangents from the eye tell how far."""
+def test_a_ball_near_the_camera_is_round_too(opened):
+    """Where an ellipsoid is large on the screen, perspective distorts its outline; tangents from the eye give the right one."""
     field, colors = balls([[3.0, -7.0, 0.0]], 0.5, [RED])
     seen = region(opened([Panel("ball", field=field, colors=colors)], color="own"))
     focal = 0.5 * seen.shape[0] / np.tan(np.deg2rad(60.0) / 2)
@@ -113,7 +113,7 @@ def test_a_ball_near_the_eye_is_round_as_well(opened):
     assert columns.max() == pytest.approx(min(right, seen.shape[1] - 1), abs=2.0)
 
 
-def test_a_plate_lies_as_it_should(opened):
+def test_a_plate_has_the_right_orientation(opened):
     turn = np.array([[np.cos(0.5), 0, np.sin(0.5)], [0, 1, 0], [-np.sin(0.5), 0, np.cos(0.5)]])
     plate = Ellipsoids(np.zeros((1, 3)), (turn @ np.diag([1.0, 1.0, 0.01**2]) @ turn.T)[None])  # seen edge on
     seen = region(opened([Panel("plate", field=plate, colors=RED[None])], color="own"))
@@ -126,7 +126,7 @@ def test_a_plate_lies_as_it_should(opened):
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
-def test_the_nearer_hides_the_farther(opened, order):
+def test_near_ellipsoids_hide_far_ones(opened, order):
     field, colors = balls(np.array([[0.0, -2.0, 0.0], [0.0, 2.0, 0.0]])[order], 0.3, np.stack([RED, BLUE])[order])
     seen = region(opened([Panel("two", field=field, colors=colors)], color="own"))
     assert mostly(seen, 0)[seen.shape[0] // 2, seen.shape[1] // 2]
@@ -134,7 +134,7 @@ def test_the_nearer_hides_the_farther(opened, order):
 
 
 def test_points_have_the_colors_of_their_normals(opened):
-    """And they are those that pictures drawn elsewhere have."""
+    """The same colors as in pictures drawn elsewhere."""
     normals = np.concatenate([np.eye(3), -np.eye(3), [[0.6, 0.0, 0.8]]])
     points = np.stack([np.linspace(-3.0, 3.0, 7), np.zeros(7), np.zeros(7)], axis=1)
     tab = opened([Panel("points", points=points, normals=normals)])
@@ -146,7 +146,7 @@ def test_points_have_the_colors_of_their_normals(opened):
     np.testing.assert_allclose(seen[seen.shape[0] // 2, columns] / 255.0, calm_normal_colors(normals), atol=0.012)
 
 
-def test_a_track_is_drawn_where_it_is(opened):
+def test_a_track_is_drawn_in_the_right_place(opened):
     way = np.stack([np.linspace(-2.0, 2.0, 30), np.zeros(30), np.ones(30)], axis=1)
     seen = region(opened([Panel("way", tracks=(Track(way, "way", (1.0, 0.0, 0.0)),))]))
     focal = 0.5 * seen.shape[0] / np.tan(np.deg2rad(60.0) / 2)
@@ -158,7 +158,7 @@ def test_a_track_is_drawn_where_it_is(opened):
 # --- what the controls change
 
 
-def test_color_modes_and_backgrounds_are_different_pictures(opened, rng):
+def test_color_modes_and_backgrounds_give_different_pictures(opened, rng):
     tab = opened([Panel("a", field=town(rng)), Panel("b", points=rng.uniform(-4, 4, (300, 3)))])
     pictures = {"normal": tab.screenshot()}
     colors = len(np.unique(pictures["normal"].reshape(-1, 3), axis=0))
@@ -177,10 +177,10 @@ def test_color_modes_and_backgrounds_are_different_pictures(opened, rng):
         for other in names[i + 1 :]:
             changed = (np.abs(pictures[one].astype(int) - pictures[other].astype(int)).max(axis=2) > 20).sum()
             assert changed > 2000, (one, other)
-    assert not troubles(tab)
+    assert not page_errors(tab)
 
 
-def test_toggles_and_one_panel_alone(opened, rng):
+def test_toggles_and_a_single_panel(opened, rng):
     tab = opened([Panel("a", field=town(rng)), Panel("b", field=town(rng))])
     both = region(tab, 0)
     tab.run("document.getElementById('show-ellipsoids').click()")
@@ -198,7 +198,7 @@ def test_toggles_and_one_panel_alone(opened, rng):
     assert tab.run("document.querySelectorAll('.frame')[0].hidden")
 
 
-def test_one_camera_turns_moves_and_comes_back(opened, rng):
+def test_the_shared_camera_rotates_pans_and_resets(opened, rng):
     field = town(rng)
     tab = opened([Panel("a", field=field), Panel("b", field=field)])
 
@@ -214,8 +214,8 @@ def test_one_camera_turns_moves_and_comes_back(opened, rng):
     assert turned["yaw"] < first["yaw"] - 0.1
     assert turned["pitch"] > first["pitch"] + 0.1
     assert turned["target"] == first["target"]
-    one, other = (region(tab, i)[90:-40, 5:-5].astype(int) for i in (0, 1))  # between the words and the ruler
-    assert (np.abs(one - other).max(axis=2) > 8).mean() < 0.001  # the same but for rounding
+    one, other = (region(tab, i)[90:-40, 5:-5].astype(int) for i in (0, 1))  # between the text and the ruler
+    assert (np.abs(one - other).max(axis=2) > 8).mean() < 0.001  # the same up to rounding
     assert np.abs(region(tab, 0).astype(int) - picture).max() > 60
     for moved in (drag("right"), drag("left", modifiers=8)):  # 8: shift
         assert moved["target"] != turned["target"]
@@ -244,27 +244,27 @@ def test_two_fingers_zoom(opened, rng):
     assert tab.run("poliView.camera.distance") == pytest.approx(before / 2, rel=0.1)
 
 
-# --- what it says, and what it keeps to itself
+# --- text, and isolation
 
 
-def test_nothing_leaves_the_page_and_nothing_goes_wrong(opened, rng):
+def test_no_requests_leave_the_page_and_no_errors_occur(opened, rng):
     tab = opened(
         [Panel("a", field=town(rng)), Panel("b", points=rng.normal(size=(50, 3)), tracks=(Track(rng.normal(size=(9, 3))),))]
     )
-    requests = [params["request"]["url"] for params in tab.told("Network.requestWillBeSent")]
+    requests = [params["request"]["url"] for params in tab.reported("Network.requestWillBeSent")]
     assert requests
     assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
     listen = "document.addEventListener('securitypolicyviolation', event => done(event.effectiveDirective))"
     asked = f"new Promise(done => {{ {listen}; fetch('http://127.0.0.1:9/').then(() => done('sent'), () => {{}}); }})"
-    assert tab.run(asked) == "connect-src"  # the browser itself refuses, should anything ever ask
+    assert tab.run(asked) == "connect-src"  # the browser itself refuses any request
     tab.events.clear()
     tab.run("poliView.setColor('height'); poliView.setSigma(0.5)")
     tab.settle()
     assert tab.run("poliView.frames") > 2
-    assert not troubles(tab)
+    assert not page_errors(tab)
 
 
-def test_it_names_what_it_shows_and_what_it_leaves_out(opened, rng):
+def test_it_names_what_is_shown_and_what_is_left_out(opened, rng):
     bad = "<img src=x onerror='window.hacked=1'></script>"
     tab = opened(
         [Panel(bad, field=town(rng), caption=bad), Panel("b", field=town(rng), sigma_scale=0.25)], title=bad, most_ellipsoids=100
@@ -279,7 +279,7 @@ def test_it_names_what_it_shows_and_what_it_leaves_out(opened, rng):
     assert "100 of 400 ellipsoids are drawn" in tab.run("document.querySelector('.cut').textContent")
 
 
-def test_panels_stand_in_the_grid_of_pictures(opened, rng):
+def test_panels_use_the_same_grid_as_pictures(opened, rng):
     for count in (1, 2, 3, 4, 5):
         tab = opened([Panel(str(i), points=rng.normal(size=(5, 3))) for i in range(count)])
         width, height = tab.run("[document.getElementById('stage').clientWidth, document.getElementById('stage').clientHeight]")
@@ -289,17 +289,17 @@ def test_panels_stand_in_the_grid_of_pictures(opened, rng):
         assert all((w, h) == (grid.width, grid.height) for _, w, h in boxes)
 
 
-def test_points_begin_at_the_size_of_their_cloud_and_scales_say_of_what(opened, rng):
+def test_point_sizes_start_from_the_cloud_and_scales_have_labels(opened, rng):
     tab = opened([Panel("few", field=town(rng)), Panel("many", points=rng.normal(size=(70_000, 3)))], color="uncertainty")
     assert tab.run("poliView.state.size") == point_size(70_000) < point_size(400)
     assert f"1 {SIGMA} along the normal" in tab.run("document.getElementById('legend').textContent")
 
 
-def test_without_webgl_it_says_so(tmp_path, rng):
+def test_without_webgl_an_error_is_shown(tmp_path, rng):
     write_page(tmp_path / "page.html", "a page", [Panel("a", field=town(rng))])
     with Tab(*SIZE, flags=["--disable-3d-apis"]) as tab:
         tab.open(tmp_path / "page.html")
         assert "WebGL2" in tab.run("document.getElementById('trouble').innerText")
         assert tab.run("poliView.state.works") is False
-        tab.run("poliView.setSigma(1)")  # the controls are not broken by it
-        assert not tab.told("Runtime.exceptionThrown")
+        tab.run("poliView.setSigma(1)")  # the controls still work
+        assert not tab.reported("Runtime.exceptionThrown")

@@ -1,4 +1,4 @@
-"""Training pairs: the paper's protocol, gating, noise, and draws that can be repeated."""
+"""Training pairs: the paper's protocol, gating, noise, and reproducible draws."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_partners_lie_on_the_same_surface_at_the_true_pose():
     assert not torch.equal(batch.matches.source[0], batch.matches.source[1])
 
 
-def test_rotations_are_as_large_as_asked_for():
+def test_rotations_have_the_requested_size():
     angles = []
     for seed in range(60):
         R = draw(seed, max_rotation=60.0).T_true[0, :3, :3]
@@ -43,7 +43,7 @@ def test_rotations_are_as_large_as_asked_for():
     assert min(angles) < 20.0
 
 
-def test_measured_poses_are_off_by_the_noise():
+def test_measured_poses_have_the_requested_noise():
     batches = [draw(seed, translation_noise=0.03, partners=4) for seed in range(20)]
     errors = np.concatenate([b.matches.T_measured[:, :3, 3].numpy() - b.T_true[:, :3, 3] for b in batches])
     assert errors.std() == pytest.approx(0.03, rel=0.15)
@@ -57,11 +57,11 @@ def test_matches_are_nearest_under_the_measured_pose():
     seen = batch.matches.source[0].numpy() @ T[:3, :3].T + T[:3, 3]
     q = batch.matches.target[0].numpy()
     mine = np.linalg.norm(q - seen, axis=1)
-    # Among the matched partners, nobody else's is nearer than the own.
+    # Among the matched partners, no other one is nearer than the match.
     assert (mine <= np.linalg.norm(q[:, None] - seen[None], axis=2).min(axis=1) + 1e-12).all()
 
 
-def test_the_gate_turns_far_matches_off_and_coverage_says_so():
+def test_the_gate_disables_far_matches_and_coverage_reports_it():
     batch = draw(max_distance=0.05)
     distance = (batch.matches.target - moved(batch)).norm(dim=2)
     assert torch.equal(batch.matches.weights, (distance <= 0.05).double())
@@ -80,7 +80,7 @@ def test_the_same_seed_draws_the_same_pairs():
     assert torch.equal(first.groups.offsets[0], second.groups.offsets[0])
 
 
-def test_files_and_our_own_shapes_are_mixed_as_asked():
+def test_mesh_files_and_procedural_shapes_are_mixed_as_configured():
     other = procedural_mesh(6, 24)
     rng = np.random.default_rng(0)
     both = Surfaces((MESH,), (other,), 0.25)

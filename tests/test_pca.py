@@ -41,7 +41,7 @@ def test_covariances_within_a_radius(seed):
 
 @given(seed=seeds, radius=st.sampled_from([None, 0.8]))
 def test_equivariance(seed, radius):
-    """Under motion, permutation and scale, ellipsoids go along with their points."""
+    """Under motion, permutation and scale, ellipsoids move with their points."""
     rng = np.random.default_rng(seed)
     points, T, order = rng.standard_normal((100, 3)), random_pose(rng), rng.permutation(100)
     viewpoint = 5.0 * rng.standard_normal(3)
@@ -58,7 +58,7 @@ def test_equivariance(seed, radius):
 def test_degenerate_neighborhoods():
     assert poli.pca(np.array([[1.0, 2, 3]])).covariances.tolist() == [np.zeros((3, 3)).tolist()]  # a single point: a dot
     pair = poli.pca(np.array([[0.0, 0, 0], [2.0, 0, 0]]))
-    np.testing.assert_allclose(pair.covariances, np.tile(4.0 * np.eye(3), (2, 1, 1)))  # nothing known but the spacing
+    np.testing.assert_allclose(pair.covariances, np.tile(4.0 * np.eye(3), (2, 1, 1)))  # only the spacing is known
     same = poli.pca(np.ones((10, 3)), k=5)
     np.testing.assert_array_equal(same.covariances, 0.0)
     assert np.isfinite(same.normals).all()
@@ -72,8 +72,8 @@ def test_degenerate_neighborhoods():
 
 
 @given(seed=seeds, radius=st.sampled_from([None, 0.5]))
-def test_covariances_are_positive_semidefinite_even_of_hard_clouds(seed, radius):
-    """Duplicates, lines and planes far from the origin pass the door of `Ellipsoids`."""
+def test_covariances_are_positive_semidefinite_even_for_hard_clouds(seed, radius):
+    """Duplicates, lines and planes far from the origin pass the validation of `Ellipsoids`."""
     rng = np.random.default_rng(seed)
     points = rng.standard_normal((200, 3)) * np.array([1.0, 1e-3, 0.0]) + 1e5
     points[::3] = points[0]
@@ -90,7 +90,7 @@ def test_plane_regularization_and_floor(rng):
 
 
 def test_normals_of_a_simulated_wall_are_right():
-    """On the dense part of a scan, PCA finds the true normals, towards the sensor."""
+    """On the dense part of a scan, PCA finds the true normals, facing the sensor."""
     scan = scan_of("town", SENSORS["hdl64e"])
     field = poli.pca(scan, k=24)
     cosine = np.einsum("ij,ij->i", field.normals, scan.fields["normal"])
@@ -112,7 +112,7 @@ def test_bad_arguments_are_named(arguments, says):
         poli.pca(np.eye(3), **arguments)
 
 
-def test_fewer_than_three_points_give_balls_of_the_spacing(rng):
+def test_fewer_than_three_points_give_balls_as_large_as_the_spacing(rng):
     points = rng.standard_normal((2, 3))
     spacing = np.linalg.norm(points[1] - points[0])
     np.testing.assert_allclose(poli.pca(points).covariances, np.tile(spacing**2 * np.eye(3), (2, 1, 1)))
@@ -125,7 +125,7 @@ def test_k_below_three_has_no_plane(rng, k):
         poli.pca(rng.standard_normal((20, 3)), k=k)
 
 
-def test_a_field_does_not_change_with_the_callers_arrays(rng):
+def test_a_field_is_independent_of_the_callers_arrays(rng):
     points = rng.standard_normal((20, 3))
     field = poli.pca(points)
     before = field.means.copy()
@@ -148,7 +148,7 @@ def test_scans_are_accepted(rng):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_it_works_in_a_forked_child(rng):
-    """Data loaders fork; the parent's thread pool must not be waited for."""
+    """Data loaders fork; the child must not wait for the parent's thread pool."""
     points = rng.standard_normal((4000, 3))
     expected = poli.pca(points).covariances
     child = os.fork()

@@ -1,4 +1,4 @@
-"""Every kind of place: drivable, whole, the same for the same seed."""
+"""Every kind of place: drivable, complete, and reproducible by seed."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 
 def touched(place: Place, beside: float, above: float) -> np.ndarray:
-    """Triangles other than ground with a point in the space that a vehicle needs, found by points spread over each of them."""
+    """Triangles other than ground that reach into the space a vehicle needs, found by points spread over each triangle."""
     solid = place.triangles[~np.isin(place.labels, [Label.GROUND, Label.ROAD])].astype(float)
     route = np.concatenate([place.route[:-1], 0.5 * (place.route[:-1] + place.route[1:])])
     tree = cKDTree(route[:, :2])
@@ -51,18 +51,18 @@ def test_the_route_is_long_and_evenly_spaced(place: Place) -> None:
     assert (way[1:] * way[:-1]).sum(axis=1).min() > np.cos(0.45)  # no sharper than a car can turn
 
 
-def test_nothing_is_in_the_way(place: Place) -> None:
+def test_the_route_is_free_of_obstacles(place: Place) -> None:
     assert len(touched(place, 1.3, 3.0)) == 0
 
 
 def test_the_route_lies_on_ground(place: Place) -> None:
-    """Below most points of the route a vertex of ground or road is near, at the route's height."""
+    """Below most points of the route, a vertex of ground or road is near the route's height."""
     floor = place.triangles[np.isin(place.labels, [Label.GROUND, Label.ROAD])].reshape(-1, 3).astype(float)
     distance = cKDTree(floor).query(place.route)[0]
     assert np.quantile(distance, 0.98) < 1.0
 
 
-def test_places_hold_many_kinds_of_things(place: Place) -> None:
+def test_places_contain_many_kinds_of_objects(place: Place) -> None:
     found = {Label(v) for v in np.unique(place.labels)}
     assert Label.GROUND in found
     assert Label.STRUCTURE in found
@@ -72,20 +72,20 @@ def test_places_hold_many_kinds_of_things(place: Place) -> None:
         assert 2 <= len(place.movers) <= 5
 
 
-def test_movers_have_room(place: Place) -> None:
+def test_moving_cars_have_space(place: Place) -> None:
     for mover in place.movers:
         assert mover.triangles.dtype == np.float32
         assert np.isfinite(mover.triangles).all()
-        assert abs(mover.triangles[..., 2].min()) < 0.05  # the wheels stand on the ground
+        assert abs(mover.triangles[..., 2].min()) < 0.05  # the wheels touch the ground
         steps = np.linalg.norm(np.diff(mover.route, axis=0), axis=1)
         assert np.abs(steps - 1.0).max() < 0.2
         assert 0.0 <= mover.start < steps.sum()
         assert mover.speed > 0
         gap = cKDTree(place.route[:, :2]).query(mover.route[:, :2])[0]
-        assert gap.min() > 2.5 or gap.max() < 0.1  # another lane, or the same one ahead
+        assert gap.min() > 2.5 or gap.max() < 0.1  # another lane, or farther ahead in the same one
 
 
-def test_the_same_seed_gives_the_same_place_and_another_another() -> None:
+def test_places_are_determined_by_the_seed() -> None:
     first, again, other = make_place("bridge", 3), make_place("bridge", 3), make_place("bridge", 4)
     np.testing.assert_array_equal(first.triangles, again.triangles)
     np.testing.assert_array_equal(first.labels, again.labels)
@@ -102,7 +102,7 @@ def test_an_unknown_kind_is_named_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 500])
-def test_nearest_points_of_a_line_equal_a_trees(count: int) -> None:
+def test_nearest_points_of_a_line_agree_with_a_tree(count: int) -> None:
     rng = np.random.default_rng(count)
     line = np.cumsum(0.5 * rng.standard_normal((count, 2)), axis=0)
     queries = np.concatenate([line, rng.uniform(line.min() - 30.0, line.max() + 30.0, (5000, 2))])
@@ -113,8 +113,8 @@ def test_nearest_points_of_a_line_equal_a_trees(count: int) -> None:
         np.testing.assert_array_equal(found, which)
 
 
-def test_of_equally_near_points_the_first_is_taken_whatever_was_asked_before() -> None:
-    """A ring of 40 points from the inside, and one that ends where it begins."""
+def test_ties_go_to_the_first_point_regardless_of_earlier_queries() -> None:
+    """A ring of 40 points seen from the inside, and one that ends where it begins."""
     angles = 2.0 * np.pi * np.arange(41) / 40
     ring = np.round(np.column_stack([np.cos(angles), np.sin(angles)]), 3)
     center, seam = np.zeros((1, 2)), np.array([[2.0, 0.0]])

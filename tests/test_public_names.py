@@ -1,4 +1,4 @@
-"""What `import poli` offers, and whether signatures say what configurations do."""
+"""The names that `import poli` offers, and agreement of signatures with configurations."""
 
 import inspect
 import pickle
@@ -13,7 +13,7 @@ from poli.errors import DegenerateError, FormatError, InputError
 CONFIGURED = {poli.densify: poli.DensifyConfig, poli.odometry: poli.OdometryConfig, poli.gicp: poli.GicpConfig}
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_exists():
     assert {"voxel_downsample", "gicp", "Odometer", "DensifyConfig", "OdometryConfig", "GicpConfig", "ScanPreset"} <= set(dir(poli))
     for name in poli.__all__:
         assert getattr(poli, name) is not None
@@ -36,11 +36,11 @@ def test_a_keyword_overrides_the_configuration(rng):
     points = rng.normal(size=(300, 3)) * [5.0, 5.0, 0.01]
     config = poli.DensifyConfig(model="pca", voxel=0.0, per_point=2, max_thickness=None)
     assert len(poli.densify(points, config)) == 900
-    assert len(poli.densify(points, config, per_point=1)) == 600  # 1 is also the default: given is given
+    assert len(poli.densify(points, config, per_point=1)) == 600  # 1 is also the default: an explicit value counts
     assert len(poli.densify(points, model="pca", voxel=0.0, max_thickness=None, per_point=3)) == 1200
 
 
-def test_mistaken_options_name_themselves(rng):
+def test_bad_options_are_named(rng):
     points = rng.normal(size=(30, 3))
     with pytest.raises(InputError, match=r"densify has no option 'per_points'; it has per_point, .*; did you mean per_point"):
         poli.densify(points, per_points=2)
@@ -50,7 +50,7 @@ def test_mistaken_options_name_themselves(rng):
         poli.odometry([], against="nothing")
 
 
-def test_estimate_by_pca_is_pca(rng):
+def test_estimate_with_pca_equals_pca(rng):
     points = rng.normal(size=(100, 3))
     for options in ({}, {"k": 8}, {"radius": 0.7}):
         field, expected = poli.estimate(points, "pca", **options), poli.pca(points, **options)
@@ -62,7 +62,7 @@ def test_estimate_by_pca_is_pca(rng):
 # --- errors
 
 
-def test_an_error_spells_its_argument_as_python_or_as_the_caller_wants():
+def test_an_error_spells_its_argument_for_python_or_for_the_command_line():
     error = FormatError("a.bin: of another kind", argument="format", value="pcd", remedy="rename it or pass {argument}")
     assert str(error) == "a.bin: of another kind; rename it or pass format='pcd'"
     error.respell("--format", "--format pcd")
@@ -78,7 +78,7 @@ def test_an_error_spells_its_argument_as_python_or_as_the_caller_wants():
     assert str(blamed) == "a.pcd: --noise-bound is 0; expected more"
 
 
-def test_errors_survive_the_way_between_processes():
+def test_errors_can_be_passed_between_processes():
     error = pickle.loads(pickle.dumps(DegenerateError("few", argument="noise_bound", value=2.0)))
     assert (str(error), error.argument, error.value) == ("few; pass noise_bound=2.0", "noise_bound", 2.0)
     error.respell("--noise-bound", "--noise-bound 2.0")

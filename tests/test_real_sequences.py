@@ -1,4 +1,4 @@
-"""Pairs of real scans, tried on a sequence made here."""
+"""Pairs of real scans, tested on a generated sequence."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def room(rng, count=6_000):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Three scans of a room in KITTI's layout; the second scan's pose is 4 cm off."""
+    """Three scans of a room in KITTI's layout; the second scan's pose is off by 4 cm."""
     root, rng = tmp_path_factory.mktemp("real"), np.random.default_rng(6)
     scans, poses = [], []
     for i in range(3):
@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
     return root
 
 
-def test_poses_are_refined_where_that_helps(folder):
+def test_poses_are_refined_where_it_helps(folder):
     pytest.importorskip("small_gicp")
     first = refined_pose(folder, "room", 0, 1.0)
     assert first.refined

@@ -1,4 +1,4 @@
-"""Registration without a first guess: matches, robust poses, verification, and the whole."""
+"""Registration without an initial guess: matches, robust poses, verification, and the whole pipeline."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from poli.tasks.verify import Surfaces, closeness, distinct, fit, refine
 
 
 def statue(rng, count):
-    """Points on a lopsided blob with three horns, and its outward normals: no symmetry, no flat side."""
+    """Points on an asymmetric blob with three horns, and its outward normals: no symmetry, no flat side."""
     direction = rng.standard_normal((count, 3))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     points = _blob(direction)
@@ -61,7 +61,7 @@ def test_mutual_matches_by_definition(seed, k, sizes):
     assert [tuple(pair) for pair in mutual_matches(a, b, k).tolist()] == expected
 
 
-def test_matches_of_the_same_features_are_themselves(rng):
+def test_identical_features_match_themselves(rng):
     a = rng.standard_normal((3000, 5))
     order = rng.permutation(len(a))
     matches = mutual_matches(a, a[order])
@@ -69,7 +69,7 @@ def test_matches_of_the_same_features_are_themselves(rng):
     assert len(matches) == len(a)
 
 
-def test_of_equal_features_the_first_is_nearer():
+def test_ties_between_equal_features_go_to_the_first():
     assert mutual_matches(np.ones((4, 3)), np.ones((6, 3))).tolist() == [[0, 0]]
 
 
@@ -104,8 +104,8 @@ def test_gnc_rejects_wrong_matches(seed, wrong):
     np.testing.assert_array_equal(result.inliers, d <= 0.02)
 
 
-def test_gnc_weighs_by_information(rng):
-    """Points known across their planes only: along them they may be anywhere."""
+def test_gnc_uses_the_information_of_matches(rng):
+    """Points known only across their planes: along them they may be anywhere."""
     p, T = rng.standard_normal((200, 3)), random_pose(rng)
     n = rng.standard_normal((200, 3))
     n /= np.linalg.norm(n, axis=1, keepdims=True)
@@ -119,7 +119,7 @@ def test_gnc_weighs_by_information(rng):
     assert result.inliers[50:].all()
 
 
-def test_gnc_says_when_nothing_agrees(rng):
+def test_gnc_reports_when_no_matches_agree(rng):
     with pytest.raises(DegenerateError, match="matches agree"):
         gnc(rng.standard_normal((20, 3)), rng.standard_normal((20, 3)), 1e-6)
 
@@ -155,12 +155,12 @@ def test_the_true_pose_scores_best(surfaces, rng):
     assert closeness(surfaces.thinned(100), poses, reach=0.1).argmax() == 0
 
 
-def test_refining_comes_nearer(surfaces):
+def test_refinement_reduces_the_error(surfaces):
     T = se3.exp(np.array([0.1, -0.15, 0.1, 0.05, 0.02, -0.04]))
     assert degrees_off(refine(surfaces, T, reach=0.4), np.eye(4)) < 0.1 * degrees_off(T, np.eye(4))
 
 
-def test_refining_what_does_not_touch_changes_nothing(surfaces):
+def test_refining_distant_surfaces_changes_nothing(surfaces):
     far = se3.exp(np.array([0.0, 0.0, 0.0, 100.0, 0.0, 0.0]))
     np.testing.assert_array_equal(refine(surfaces, far, reach=0.4), far)
 
@@ -178,7 +178,7 @@ def test_distinct_poses_by_definition(surfaces, rng):
     np.testing.assert_array_equal(distinct(poses, scores, surfaces.source, 0.25, max_poses=3), expected[:3])
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
+# --- the whole pipeline -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -191,7 +191,7 @@ def test_independent_samples_of_one_surface(seed, count):
     assert result.overlap > 0.8
 
 
-def test_register_takes_any_estimator_and_any_field(rng):
+def test_register_accepts_any_estimator_and_any_field(rng):
     P, _, Q, _, T = pair(rng, 500)
     result = register(Scan(P), Q, estimator=lambda points: pca(points, k=12))
     assert degrees_off(result.T_target_source, T) < 5.0
@@ -200,7 +200,7 @@ def test_register_takes_any_estimator_and_any_field(rng):
     np.testing.assert_array_equal(again.inliers, result.inliers)
 
 
-def test_what_the_answer_says_is_so(rng):
+def test_the_reported_result_is_consistent(rng):
     P, n_P, Q, n_Q, _ = pair(rng)
     result = register_by_normals(P, n_P, Q, n_Q)
     size = np.linalg.norm(Q - Q.mean(axis=0), axis=1).max()
@@ -219,7 +219,7 @@ def test_units_and_the_origin_do_not_matter(rng, scale):
     assert degrees_off(result.T_target_source, T) < 5.0
 
 
-def test_parts_and_clutter(rng):
+def test_partial_overlap_and_clutter(rng):
     """A quarter of the source is missing and a tenth of the target is noise."""
     P, n_P, Q, n_Q, T = pair(rng, 800)
     seen = P[:, 1] > np.quantile(P[:, 1], 0.25)
@@ -228,7 +228,7 @@ def test_parts_and_clutter(rng):
     assert degrees_off(result.T_target_source, T) < 5.0
 
 
-def test_too_few_points_and_single_places(rng):
+def test_too_few_points_and_coincident_points(rng):
     up = np.tile([0.0, 0.0, 1.0], (50, 1))
     with pytest.raises(InputError, match="source_points"):
         register_by_normals(np.zeros((2, 3)), up[:2], rng.standard_normal((50, 3)), up)

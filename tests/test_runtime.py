@@ -1,4 +1,4 @@
-"""The runtime: equal to the reference network on many clouds, and right or clear on odd ones."""
+"""The runtime: equal to the reference network on many clouds, and correct or a clear error on odd ones."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -127,16 +127,16 @@ def test_clouds_that_cannot_be_estimated_are_named(points, message):
         poli.estimate(points)
 
 
-def test_a_far_origin_costs_no_precision(rng):
-    """Coordinates of maps are millions of meters; float64 holds them to a nanometer, and so must we."""
+def test_a_far_origin_loses_no_precision(rng):
+    """Map coordinates are millions of meters; float64 resolves them to a nanometer, and so must the runtime."""
     points, there = rng.standard_normal((2000, 3)) * [30.0, 30.0, 2.0], np.array([1e6, 5e6, 300.0])
     here, moved = poli.estimate(points).covariances, poli.estimate(points + there, viewpoint=there).covariances
     error = np.abs(moved - here).max(axis=(1, 2)) / np.abs(here).max(axis=(1, 2))
-    assert np.quantile(error, 0.99) < 1e-4  # a tie of neighbors may fall otherwise
+    assert np.quantile(error, 0.99) < 1e-4  # a tie between neighbors may be resolved differently
     assert np.median(error) < 1e-6
 
 
-def test_threads_calling_at_once_get_the_same_answers(rng):
+def test_concurrent_calls_give_the_same_answers(rng):
     clouds = [rng.standard_normal((800 + 100 * i, 3)) * [20.0, 20.0, 1.0] for i in range(6)]
     alone = [poli.estimate(points).covariances for points in clouds]
     with ThreadPoolExecutor(3) as pool:
@@ -152,7 +152,7 @@ def test_the_number_of_threads_does_not_change_the_answer(rng, monkeypatch):
     np.testing.assert_array_equal(poli.estimate(points).covariances, many)
 
 
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="tells the resident memory only on Linux")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from /proc, which only Linux has")
 def test_memory_does_not_grow_with_the_number_of_calls(rng):
     points = rng.standard_normal((2000, 3)) * [20.0, 20.0, 1.0]
 
@@ -164,13 +164,13 @@ def test_memory_does_not_grow_with_the_number_of_calls(rng):
     before = resident()
     for _ in range(200):
         poli.estimate(points)
-    assert resident() - before < 8.0  # MB; the answers alone would be 30 if they were kept
+    assert resident() - before < 8.0  # MB; the answers alone would take 30 if they were kept
 
 
 @pytest.mark.parametrize("lanes", [8, 16])
 @pytest.mark.parametrize("rectified", [False, True])
-def test_products_are_right_with_vectors_of_either_width(lanes: int, rectified: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixteen floats are for AVX-512; LLVM halves such vectors for other CPUs, so the code can be tried on any."""
+def test_products_are_correct_with_vectors_of_either_width(lanes: int, rectified: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors of sixteen floats are for AVX-512; LLVM splits them for other CPUs, so the code can be tested on any."""
     monkeypatch.setattr("poli.estimation.runtime.product.widest_vector", lambda: lanes)
     linear = njit(arithmetic.linear.py_func)
     rng = np.random.default_rng(0)

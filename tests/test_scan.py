@@ -7,7 +7,7 @@ from poli.errors import InputError
 from poli.scan import Dropped, points_of
 
 
-def test_fields_travel_with_the_points(rng):
+def test_fields_follow_the_points(rng):
     scan = Scan(rng.standard_normal((5, 3)), {"ring": np.arange(5), "normal": rng.standard_normal((5, 3))}, stamp=17)
     some = scan.select(scan.fields["ring"] > 2)
     assert len(some) == 2
@@ -26,14 +26,14 @@ def test_clean_drops_and_counts():
     assert "3 dropped" in repr(clean)
 
 
-def test_precision_stays(rng):
+def test_precision_is_kept(rng):
     assert Scan(np.zeros((1, 3), np.float32)).points.dtype == np.float32
     assert Scan(np.zeros((1, 3), np.int32)).points.dtype == np.float64
     far = np.array([[500_000.123, 4_000_000.456, 100.0]])
     np.testing.assert_array_equal(Scan(far).points, far)
 
 
-def test_a_scan_is_an_array(rng):
+def test_a_scan_converts_to_an_array(rng):
     points = rng.standard_normal((4, 3))
     np.testing.assert_array_equal(np.asarray(Scan(points)), points)
 
@@ -43,7 +43,7 @@ def test_transform(rng):
     np.testing.assert_allclose(Scan(points).transform(T).points, points @ T[:3, :3].T + T[:3, 3])
 
 
-def test_moving_far_away_keeps_the_millimeters(rng):
+def test_moving_far_away_keeps_millimeters(rng):
     points, T = rng.standard_normal((4, 3)).astype(np.float32), np.eye(4)
     assert Scan(points).transform(T).points.dtype == np.float32
     T[:3, 3] = [5e5, 4e6, 0.0]

@@ -37,7 +37,7 @@ def moved(source, T):
     return source @ T[:, :3, :3].transpose(1, 2) + T[:, None, :3, 3]
 
 
-def test_scans_of_a_spot_lie_on_each_other_and_on_the_survey(pair):
+def test_scans_of_a_spot_agree_with_each_other_and_with_the_survey(pair):
     p = pair.p.transform(pair.T_q_p)
     survey = pair.survey @ pair.T_q_survey[:3, :3].T + pair.T_q_survey[:3, 3]
     from scipy.spatial import cKDTree
@@ -64,8 +64,8 @@ def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, settling):
     assert torch.equal(again.matches.target, batch.matches.target)
 
 
-def test_while_shapes_are_learned_voxels_are_matched_where_a_beam_met_the_surface(pair):
-    """Their means lie off a bent surface, and returns are noisy."""
+def test_while_shapes_are_learned_voxels_are_matched_at_the_true_surface(pair):
+    """Voxel means are off a curved surface, and returns are noisy."""
     config = replace(CONFIG, voxels=(1.0,), raw_share=0.0)
     shaping = draw_scans([pair], config, SMALL, np.random.default_rng(1), settling=False).matches.target[0].numpy()
     exact = {tuple(p) for p in pair.q.fields["exact"].astype(np.float64).tolist()}
@@ -99,7 +99,7 @@ def test_sectors_are_contiguous_in_azimuth(rng):
     assert sector(scan, 5000, rng) is scan
 
 
-def test_true_normals_of_voxels_are_those_of_their_returns(pair):
+def test_true_normals_of_voxels_come_from_their_returns(pair):
     normals = true_normals(pair.q, 0.5)
     assert len(normals) == len(voxel_downsample(pair.q, 0.5))
     known = np.isfinite(normals[:, 0])
@@ -114,7 +114,7 @@ def test_true_normals_of_voxels_are_those_of_their_returns(pair):
     assert np.isnan(found[1]).all()
 
 
-def test_recorded_pairs_come_back_and_others_do_not(tmp_path, pair):
+def test_recorded_pairs_are_reused_and_others_are_not(tmp_path, pair):
     save_pairs(tmp_path / "w.npz", [pair, pair], "two of a tunnel")
     again = load_pairs(tmp_path / "w.npz", "two of a tunnel")
     assert again is not None
@@ -137,7 +137,7 @@ def test_pairs_of_a_dataset_are_its_consecutive_scans(tmp_path, pair):
     assert list(source.held_out(1)) == []
 
 
-def test_a_run_on_scans_trains_keeps_its_worlds_and_goes_on(tmp_path):
+def test_a_run_on_scans_trains_keeps_its_worlds_and_resumes(tmp_path):
     path = tmp_path / "tiny.toml"
     path.write_text(
         """
@@ -177,12 +177,12 @@ checkpoint_every = 2
     assert TrainConfig.from_json(config.to_json()) == config
 
 
-def test_random_sensors_are_sensors(rng):
+def test_random_sensors_are_valid(rng):
     made = [random_sensor(rng) for _ in range(20)]
     assert len({s.elevations for s in made}) == 20
 
 
-def test_outliers_do_not_count_and_sound_matches_do(rng):
+def test_outliers_do_not_count_and_inliers_do(rng):
     """A tenth of the matches is far off: with the mixture, the pose and the sizes are those of the others."""
     N = 400
     q = rng.standard_normal((1, N, 3)) * 5
@@ -202,8 +202,8 @@ def test_outliers_do_not_count_and_sound_matches_do(rng):
     assert pair_loss(tqc, PoseNoise(tqc), matches, L, frames).correspondence == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_heavy_tail_listens_to_most_matches_and_not_to_the_loudest(rng):
-    """A plate whose residuals lie in it, but for a fifth that are far off it: a t still wants it thin, a Gaussian does not."""
+def test_a_heavy_tail_follows_most_matches_and_not_the_outliers(rng):
+    """Residuals in the plane of a plate, except for a fifth far from it: a t distribution keeps it thin, a Gaussian does not."""
     N = 500
     d = rng.standard_normal((1, N, 3)) * [0.1, 0.1, 0.005]
     d[0, :100, 2] += 0.5 * rng.standard_normal(100)
@@ -253,6 +253,6 @@ def test_the_visibility_prior_prefers_normals_along_the_ray():
         ({"blind": 0.9}, "blind"),
     ],
 )
-def test_configurations_that_make_no_sense_are_refused(change, says):
+def test_inconsistent_configurations_are_refused(change, says):
     with pytest.raises(InputError, match=says):
         ScanConfig(**change)

@@ -1,4 +1,4 @@
-"""Registration of two scans of one place: what is made of a scan, and the pose between two."""
+"""Registration of two scans of one place: preparing a scan, and the pose between two."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def errors(T, T_true):  # degrees, meters
 
 
 @pytest.mark.parametrize("angle", [0.0, 2.0, -3.0])
-def test_scans_are_registered_whatever_their_heading(street, angle):
+def test_scans_are_registered_for_any_heading(street, angle):
     source, target, T_target_source = street
     moved, T_moved_source = turned(source, angle)
     result = poli.register(moved, Scan(target), preset="vlp16")
@@ -50,13 +50,13 @@ def test_scans_are_registered_whatever_their_heading(street, angle):
     assert translation < 0.3
     assert result.certified
     assert result.agreement > 0.5
-    # Inliers are rows of the scans: what lies at them is near to each other under the pose.
+    # Inliers are rows of the scans: the points in these rows are close to each other under the pose.
     p, q = moved[result.inliers[:, 0]], target[result.inliers[:, 1]]
     there = p @ result.T_target_source[:3, :3].T + result.T_target_source[:3, 3]
     assert np.median(np.linalg.norm(there - q, axis=1)) < 2.0 * PRESETS["vlp16"].voxel
 
 
-def test_scans_of_different_places_are_doubted(street):
+def test_scans_of_different_places_give_a_warning(street):
     source, *_ = street
     world = World(make_place("riverside", 2_000_010))
     elsewhere = sweep(world, SENSOR, Trajectory(world.place.route, Ride(), seed=0).poses, 1.0).clean()
@@ -64,13 +64,13 @@ def test_scans_of_different_places_are_doubted(street):
         assert poli.register(source, elsewhere, preset="vlp16").agreement < 0.3
 
 
-def test_scans_are_not_taken_for_objects():
+def test_scans_are_not_mistaken_for_objects():
     many = np.random.default_rng(0).normal(size=(20_001, 3))
     with pytest.raises(InputError, match=r"target: 20001 points look like a scan.* with preset= \(vlp16, "):
         poli.register(many[:100], many)
 
 
-def test_a_surface_is_one_point_a_voxel_with_normals_to_the_sensor(street):
+def test_a_surface_has_one_point_per_voxel_with_normals_facing_the_sensor(street):
     source, *_ = street
     preset = ScanPreset(max_range=30.0)
     points, normals, rows = scan_surface(source, preset)
@@ -82,7 +82,7 @@ def test_a_surface_is_one_point_a_voxel_with_normals_to_the_sensor(street):
     assert denser > len(scan_surface(source, ScanPreset(DensifyConfig(per_point=0), max_range=30.0)).points)
 
 
-def test_what_is_wrong_is_named(street):
+def test_bad_input_is_named(street):
     source, target, _ = street
     with pytest.raises(InputError, match="preset is 'vlp17'; expected one of vlp16"):
         poli.register(source, target, preset="vlp17")
@@ -94,12 +94,12 @@ def test_what_is_wrong_is_named(street):
         poli.register(source, target + [500.0, 0.0, 0.0], preset="vlp16")
     with pytest.raises(InputError, match="voxel is 0"):
         ScanPreset(voxel=0)
-    for name in ("feature_radius", "noise_bound"):  # 0 is not "not given"
+    for name in ("feature_radius", "noise_bound"):  # 0 does not mean "not given"
         with pytest.raises(InputError, match=f"{name} is 0.0; expected a positive length"):
             poli.register(source, target, preset="vlp16", **{name: 0.0})
 
 
-def test_given_lengths_go_before_the_presets(street, monkeypatch):
+def test_given_lengths_override_the_presets(street, monkeypatch):
     source, target, _ = street
     seen = {}
 
@@ -113,7 +113,7 @@ def test_given_lengths_go_before_the_presets(street, monkeypatch):
     assert (seen["noise_bound"], seen["feature_radius"]) == (0.25, PRESETS["os2_128"].feature_radius)
 
 
-def test_the_verb(street, tmp_path):
+def test_the_command(street, tmp_path):
     source, target, T = street
     for name, points in (("a.pcd", source), ("b.bin", target)):
         poli.write(Scan(points.astype(np.float32)), tmp_path / name)

@@ -1,4 +1,4 @@
-"""Our interior-point method against Clarabel, on the semidefinite programs of random and of hard pose problems."""
+"""Our interior-point method against Clarabel, on the semidefinite programs of random and hard pose problems."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,11 +23,11 @@ from poli.errors import DegenerateError
 Problem = tuple[np.ndarray, np.ndarray, np.ndarray]
 _COLUMNS, _ROWS = np.tril_indices(SIZE)  # Clarabel's order: the upper triangle, column by column
 _SCALE = np.where(_ROWS == _COLUMNS, 1.0, np.sqrt(2.0))
-_ROUNDING = 1e-12  # of costs of size one
+_ROUNDING = 1e-12  # relative to costs of size one
 
 
 def by_clarabel(M: np.ndarray) -> np.ndarray:  # (10, 10) -> (21,)
-    """The multipliers."""
+    """The multipliers computed by Clarabel."""
     objective = np.zeros(COUNT)
     objective[0] = -1.0
     A = sparse.csc_matrix((FORMS[:, _ROWS, _COLUMNS] * _SCALE).T)
@@ -41,12 +41,12 @@ def by_clarabel(M: np.ndarray) -> np.ndarray:  # (10, 10) -> (21,)
 
 
 def bound(M: np.ndarray, multipliers: np.ndarray) -> float:
-    """What the multipliers prove about the cost of every rotation."""
+    """The lower bound on the cost of every rotation that the multipliers prove."""
     return float(multipliers[0] + 4.0 * min(0.0, np.linalg.eigvalsh(M - np.einsum("l,lij->ij", multipliers, FORMS))[0]))
 
 
 def form(problem: Problem, prior: PosePrior | None = None) -> np.ndarray:  # -> (10, 10)
-    """M of size one, as `solve` makes it."""
+    """M scaled to size one, as `solve` does."""
     matches = checks.matches(*problem)
     anchor = None if prior is None else checks.prior(prior.T_target_source, prior.covariance)
     center = matches.center if anchor is None else matches.center_with(*anchor)
@@ -119,7 +119,7 @@ def forms(kind: str, count: int) -> Iterator[np.ndarray]:
     for _ in range(count):
         try:
             yield form(KINDS[kind](rng))
-        except DegenerateError:  # nothing holds the translation: there is no program
+        except DegenerateError:  # the translation is undetermined: there is no program
             continue
 
 
@@ -127,21 +127,21 @@ def check_optimal(M: np.ndarray) -> None:
     X, multipliers, mu, steps = interior_point(M)
     S = M - np.einsum("l,lij->ij", multipliers, FORMS)
     value = float((M * X).sum())
-    # Optimal by its own account: feasible on both sides, and no gap between them.
+    # Optimal by its own criteria: primal and dual feasible, without a gap.
     np.testing.assert_allclose(np.einsum("lij,ij->l", FORMS, X), np.eye(COUNT)[0], atol=_ROUNDING)
     assert np.linalg.eigvalsh(X)[0] > -_ROUNDING
     assert np.linalg.eigvalsh(S)[0] > -_ROUNDING
     assert abs(value - multipliers[0]) < 1e-11
     assert (X * S).sum() == pytest.approx(SIZE * mu, abs=1e-13)
     assert steps < 30
-    # And no worse than the other one's, which stops at 1e-8.
+    # And no worse than Clarabel's, which stops at 1e-8.
     theirs = by_clarabel(M)
     assert bound(M, multipliers) > bound(M, theirs) - _ROUNDING
     assert value == pytest.approx(theirs[0], rel=1e-6, abs=1e-7)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_optima_equal_clarabels_and_bounds_are_no_lower(kind):
+def test_optima_equal_those_of_clarabel_and_bounds_are_no_lower(kind):
     tried = 0
     for M in forms(kind, 40):
         check_optimal(M)
@@ -155,8 +155,8 @@ def test_with_priors_of_any_strength(rng):
             check_optimal(form(make(rng), PosePrior(random_pose(rng), np.diag(10.0 ** rng.uniform(-6, 2, 6)))))
 
 
-def test_forms_that_no_pose_problem_has(rng):
-    """Indefinite ones, of every rank, with eigenvalues over twelve powers of ten, and zero."""
+def test_forms_that_do_not_arise_from_pose_problems(rng):
+    """Indefinite forms of every rank, with eigenvalues over twelve powers of ten, and zero."""
     for rank in range(1, SIZE + 1):
         B = rng.standard_normal((SIZE, rank))
         for signs in (np.ones(rank), rng.choice([-1.0, 1.0], rank), 10.0 ** rng.uniform(-12, 0, rank)):
@@ -179,13 +179,13 @@ def test_a_tight_relaxation_has_rank_one_and_rounds_to_the_rotation(rng):
 
 
 @pytest.mark.parametrize("damage", [np.nan, np.inf, 1e300, 1e-300])
-def test_whatever_comes_in_it_ends(damage):
+def test_it_terminates_on_any_input(damage):
     M = np.eye(SIZE)
     M[3, 4] = M[4, 3] = damage
     assert interior_point(M)[3] <= 60
 
 
-def test_the_interior_points_it_starts_from_are_feasible():
+def test_the_initial_interior_points_are_feasible():
     """Those of the module's comment: the mean of y y' over the rotations, and the forms of the columns' lengths."""
     mean = np.diag([1.0] + [1.0 / 3.0] * 9)
     np.testing.assert_allclose(np.einsum("lij,ij->l", FORMS, mean), np.eye(COUNT)[0], atol=1e-15)

@@ -15,7 +15,7 @@ from poli.errors import DegenerateError, InputError
 
 
 def assert_closed(mesh: Mesh) -> None:
-    """Each edge belongs to two faces, which run along it in opposite directions."""
+    """Check that each edge belongs to two faces, which traverse it in opposite directions."""
     faces = mesh.faces.astype(np.int64)
     edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
     there = np.sort(edges[:, 0] * len(mesh.vertices) + edges[:, 1])
@@ -47,7 +47,7 @@ def test_samples_are_uniform_by_area_with_unit_normals(rng: np.random.Generator)
     outside = np.take_along_axis(normals, axis[:, None], 1)[:, 0] > 0
     on_side = np.take_along_axis(points, axis[:, None], 1)[:, 0]
     np.testing.assert_allclose(on_side, np.where(outside, SIDES[axis], 0.0), atol=1e-12)
-    # Each side in 4 x 4 equal cells: the counts against what their areas give, by chi squared.
+    # Each side in 4 x 4 equal cells: the counts against those expected from the areas, by chi-square.
     counts, expected = [], []
     for side in range(3):
         others = [k for k in range(3) if k != side]
@@ -59,7 +59,7 @@ def test_samples_are_uniform_by_area_with_unit_normals(rng: np.random.Generator)
     assert 50 < chi_squared < 150  # 95 degrees of freedom, standard deviation 14
 
 
-def test_faces_without_area_are_never_drawn(rng: np.random.Generator) -> None:
+def test_degenerate_faces_are_never_sampled(rng: np.random.Generator) -> None:
     flat = [[0, 0, 0], [7, 7, 0], [3, 3, 3]]
     mesh = Mesh(box().vertices, np.concatenate([flat, box().faces, flat]))
     assert np.isfinite(mesh.sample(10_000, rng)[1]).all()
@@ -77,7 +77,7 @@ def test_faces_without_area_are_never_drawn(rng: np.random.Generator) -> None:
         (np.zeros((3, 3)), [[0.0, 1.0, 2.0]]),
     ],
 )
-def test_wrong_meshes_are_refused(vertices: np.ndarray, faces: list) -> None:
+def test_invalid_meshes_are_refused(vertices: np.ndarray, faces: list) -> None:
     with pytest.raises(InputError):
         Mesh(vertices, np.array(faces))
 
@@ -104,20 +104,20 @@ def test_sphere_is_close_to_the_analytic_one() -> None:
     assert np.average(aligned, weights=mesh.areas) > 0.999
 
 
-def test_a_field_that_leaves_the_cube_is_closed_with_a_lid() -> None:
+def test_a_field_that_leaves_the_cube_is_capped() -> None:
     mesh = polygonize(lambda points: np.hypot(points[:, 0], points[:, 1]) - 0.5, 24)
     assert_closed(mesh)
     assert mesh.volume > 0
 
 
-def test_the_surface_is_followed_where_the_field_exaggerates() -> None:
+def test_the_surface_is_found_where_the_field_overestimates_distances() -> None:
     exact = polygonize(lambda points: np.linalg.norm(points, axis=1) - 0.8, 40)
     louder = polygonize(lambda points: 3.0 * (np.linalg.norm(points, axis=1) - 0.8), 40)
     assert_closed(louder)
     assert louder.volume == pytest.approx(exact.volume, rel=0.01)
 
 
-def test_crumbs_and_cavities_are_left_out() -> None:
+def test_fragments_and_cavities_are_removed() -> None:
     def hollow_with_crumb(points: np.ndarray) -> np.ndarray:
         crust = np.abs(np.linalg.norm(points, axis=1) - 0.7) - 0.1
         return np.minimum(crust, np.linalg.norm(points - 0.8, axis=1) - 0.05)
@@ -132,7 +132,7 @@ def test_an_empty_field_is_degenerate() -> None:
         polygonize(lambda points: np.ones(len(points)), 16)
 
 
-def test_distances_agree_with_many_points_on_the_thing(rng: np.random.Generator) -> None:
+def test_distances_agree_with_dense_surface_samples(rng: np.random.Generator) -> None:
     points = rng.uniform(-1.0, 1.0, (50, 3))
     weights = rng.dirichlet(np.ones(3), 200_000)
     triangle = rng.uniform(-1.0, 1.0, (3, 3))
@@ -148,7 +148,7 @@ def test_distances_agree_with_many_points_on_the_thing(rng: np.random.Generator)
     np.testing.assert_allclose(polygon_distance(np.ascontiguousarray(points[:, :2]), square), exact, atol=1e-12)
 
 
-def test_a_blended_union_holds_both_and_flows() -> None:
+def test_a_blended_union_contains_both_parts_and_is_smooth() -> None:
     near, far = ellipsoid(np.full(3, 0.5)), ellipsoid(np.array([0.3, 0.3, 0.9]))
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (500, 3))
     blended, sharp = union([near, far], 0.1)(points), union([near, far])(points)
@@ -168,7 +168,7 @@ def test_procedural_shapes_are_closed_outward_and_normalized(seed: int) -> None:
     np.testing.assert_allclose(mesh.areas @ mesh.vertices[mesh.faces].mean(axis=1) / mesh.areas.sum(), 0.0, atol=1e-9)
 
 
-def test_the_seed_decides_the_shape() -> None:
+def test_the_seed_determines_the_shape() -> None:
     first, again, other = procedural_mesh(3, 32), procedural_mesh(3, 32), procedural_mesh(4, 32)
     assert np.array_equal(first.vertices, again.vertices)
     assert np.array_equal(first.faces, again.faces)
@@ -176,13 +176,13 @@ def test_the_seed_decides_the_shape() -> None:
 
 
 @pytest.mark.parametrize(("seed", "resolution"), [(-1, 32), (0.5, 32), ("a", 32), (0, 2)])
-def test_wrong_arguments_are_refused(seed: int, resolution: int) -> None:
+def test_invalid_arguments_are_refused(seed: int, resolution: int) -> None:
     with pytest.raises(InputError):
         procedural_mesh(seed, resolution)
 
 
 @pytest.mark.parametrize("faces", [0, 1, 30, 80, 400])
-def test_components_equal_scipys(faces: int) -> None:
+def test_components_agree_with_scipy(faces: int) -> None:
     rng = np.random.default_rng(faces)
     corners = rng.integers(0, 200, (faces, 3))
     links = coo_matrix((np.ones(2 * faces), (corners[:, :2].ravel(), corners[:, 1:].ravel())), shape=(200, 200))

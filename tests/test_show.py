@@ -1,4 +1,4 @@
-"""Pictures: the file is a PNG, and things are drawn where they are."""
+"""Pictures: the file is a PNG, and objects are drawn in the right place."""
 
 import numpy as np
 import pytest
@@ -18,19 +18,19 @@ def test_png_round_trip(tmp_path, rng):
         write_png(tmp_path / name, image)
         np.testing.assert_array_equal(read_picture(tmp_path / name), image)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "b.png"]  # nothing temporary is left
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "b.png"]  # no temporary files are left
 
 
 @pytest.mark.parametrize(
     "image", [np.zeros((7, 11), np.uint8), np.zeros((7, 11, 3)), np.zeros((0, 11, 3), np.uint8)], ids=["gray", "float", "empty"]
 )
-def test_what_is_no_image_is_refused(tmp_path, image):
+def test_arrays_that_are_not_images_are_refused(tmp_path, image):
     with pytest.raises(InputError, match="image has shape"):
         write_png(tmp_path / "b.png", image)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_ball_has_the_size_it_should():
+def test_a_ball_has_the_right_size():
     ball = Ellipsoids(np.zeros((1, 3)), 0.25 * np.eye(3)[None])
     image = render_ellipsoids(ball, CAMERA, colors=RED[None], radius=2.0)  # a radius of 1 m, seen from 10 m
     drawn = (image[..., 1] < 100) & (image[..., 0] > 100)
@@ -41,7 +41,7 @@ def test_a_ball_has_the_size_it_should():
     assert columns.mean() == pytest.approx(99.5, abs=0.6)
 
 
-def test_the_nearer_ball_hides_the_farther():
+def test_a_near_ball_hides_a_far_one():
     for order in ([0, 1], [1, 0]):
         means = np.array([[0.0, -2.0, 0.0], [0.0, 2.0, 0.0]])[order]
         field = Ellipsoids(means, np.tile(0.1 * np.eye(3), (2, 1, 1)))
@@ -52,10 +52,10 @@ def test_the_nearer_ball_hides_the_farther():
 def test_a_plate_seen_edge_on_is_thin():
     plate = Ellipsoids(np.zeros((1, 3)), np.diag([1.0, 1.0, 0.0025])[None])
     drawn = render_ellipsoids(plate, CAMERA, colors=RED[None])[..., 1] < 100
-    assert 100 < drawn.sum() < 300  # 70 pixels long, some three thick
+    assert 100 < drawn.sum() < 300  # 70 pixels long, about three thick
 
 
-def test_points_and_what_is_behind_the_camera():
+def test_points_in_front_of_and_behind_the_camera():
     points = np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 1.0], [0.0, -20.0, 0.0]])
     image = render_points(points, CAMERA, np.stack([RED, BLUE, BLUE]), pixels=1)
     assert image[50, 100].tolist() == [255, 0, 0]
@@ -64,6 +64,6 @@ def test_points_and_what_is_behind_the_camera():
     assert ((image == [0, 0, 255]).all(axis=2)).sum() == 1
 
 
-def test_a_camera_that_looks_along_its_up_is_refused():
+def test_a_camera_looking_along_its_up_vector_is_refused():
     with pytest.raises(InputError, match="up"):
         render_points(np.zeros((1, 3)), Camera((0, 0, 10.0), (0, 0, 0.0)), RED[None])

@@ -1,4 +1,4 @@
-"""Simulated scans lie on the surfaces that the world says."""
+"""Simulated scans lie on the surfaces of the world."""
 
 import itertools
 
@@ -42,7 +42,7 @@ def lifted(height: float) -> np.ndarray:
     return T
 
 
-def test_rays_and_nearest_surfaces_equal_a_search_through_all_triangles(rng):
+def test_rays_and_nearest_surfaces_agree_with_a_brute_force_search(rng):
     triangles = (rng.uniform(-5, 5, (300, 1, 3)) + rng.normal(0, 0.5, (300, 3, 3))).astype(np.float32)
     index = TriangleIndex(triangles)
     origins, directions = rng.uniform(-6, 6, (200, 3)), rng.standard_normal((200, 3))
@@ -70,14 +70,14 @@ def test_rays_and_nearest_surfaces_equal_a_search_through_all_triangles(rng):
     np.testing.assert_allclose(near, brute, atol=0.05)
 
 
-def test_samples_of_a_surface_lie_on_it_evenly(rng):
+def test_samples_of_a_surface_are_uniform(rng):
     index = TriangleIndex(np.concatenate([square((0, 0, 0), (3, 0, 0), (0, 1, 0)), square((9, 0, 0), (1, 0, 0), (0, 1, 0))]))
     points, which = index.sample(4000, rng)
     assert index.nearest(points)[0].max() < 1e-6
     assert np.mean(which < 2) == pytest.approx(0.75, abs=0.04)
 
 
-def test_a_floor_and_a_wall_are_where_they_should_be():
+def test_a_floor_and_a_wall_are_in_the_right_place():
     scan = simulate_scan(world_of(FLOOR), EXACT, lifted(2.0))
     np.testing.assert_allclose(scan.points[:, 2], -2.0, atol=1e-4)
     np.testing.assert_allclose(scan.fields["normal"], np.tile([0, 0, 1.0], (len(scan), 1)), atol=1e-6)
@@ -96,7 +96,7 @@ def test_scans_are_in_the_sensors_frame(rng):
     np.testing.assert_allclose(scan.fields["normal"] @ T[:3, :3].T, np.tile([0, 0, 1.0], (len(scan), 1)), atol=1e-5)
 
 
-def test_noise_and_dropouts_are_as_asked():
+def test_noise_and_dropouts_are_as_configured():
     wall = world_of(*(square(c, u, (0, 0, 30)) for c, u in (((9, 0, 0), (0, 30, 0)), ((-9, 0, 0), (0, 30, 0)))))
     noisy = Sensor((0.0,), 3600, 100.0, noise=0.05, divergence=0.0, dropout=0.2)
     scan = simulate_scan(wall, noisy, np.eye(4))
@@ -111,7 +111,7 @@ def test_far_and_slanted_surfaces_return_less():
     near, far = (simulate_scan(world_of(square((x, 0, 0), (0, 60, 0), (0, 0, 60))), EXACT, np.eye(4)) for x in (10.0, 80.0))
     assert len(far) < 0.8 * len(near)
     floor = simulate_scan(world_of(FLOOR), SENSORS["os2_128"], lifted(1.8))
-    assert np.linalg.norm(floor.points, axis=1).max() < 80.0  # at one degree of incidence little comes back
+    assert np.linalg.norm(floor.points, axis=1).max() < 80.0  # at one degree of incidence few returns come back
 
 
 def test_wide_beams_mix_two_surfaces_at_an_edge_and_nowhere_else():
@@ -142,7 +142,7 @@ def test_a_sweep_of_a_moving_sensor_is_skewed_unless_it_is_deskewed():
     assert scan.stamp == 500_000_000
 
 
-def test_moving_cars_are_seen_where_they_are():
+def test_moving_cars_are_seen_at_their_positions():
     car = np.concatenate([square((0, 0, 1), (2, 0, 0), (0, 0, 1)), square((2, 0, 1), (0, 1, 0), (0, 0, 1))])
     lane = ROUTE + [0.0, 6.0, 0.0]
     world = world_of(FLOOR, movers=[Mover(car.astype(np.float32), lane, 10.0, 5.0)])
@@ -165,17 +165,17 @@ def test_rides_are_smooth_and_follow_the_ground():
     T = trajectory.poses(times)
     assert np.abs(np.linalg.det(T[:, :3, :3]) - 1.0).max() < 1e-9
     np.testing.assert_allclose(T[:, 2, 3] - 0.1 * T[:, 0, 3], 2.0, atol=0.4)
-    nose = T[500:1500, 2, 0].mean()  # the x axis points up the hill
+    nose = T[500:1500, 2, 0].mean()  # the x axis points uphill
     assert nose == pytest.approx(0.1 / np.hypot(1, 0.1), abs=0.02)
     steps = [np.linalg.norm(inverse(a)[:3, :3] @ b[:3, :3] - np.eye(3)) for a, b in itertools.pairwise(T)]
     assert max(steps) < 0.01
     speeds = np.linalg.norm(np.diff(T[:, :2, 3], axis=0), axis=1) / np.diff(times)
-    np.testing.assert_allclose(speeds * np.hypot(1, 0.1), 10.0, rtol=0.02)  # at the ends as well
+    np.testing.assert_allclose(speeds * np.hypot(1, 0.1), 10.0, rtol=0.02)  # at the ends, too
     with pytest.raises(InputError, match="lasts"):
         trajectory.poses(np.array([1e3]))
 
 
-def test_drives_repeat_by_seed_and_measured_poses_have_the_noise_asked_for():
+def test_drives_are_reproducible_and_measured_poses_have_the_requested_noise():
     world = world_of(FLOOR, square((40, 0, 0), (0, 60, 0), (0, 0, 30)))
     drive = Drive(world, EXACT, Ride(speed=2.0), 200, seed=4, rotation_noise=0.5, translation_noise=0.1)
     assert np.std((drive.measured - drive.poses)[:, :3, 3]) == pytest.approx(0.1, rel=0.15)
@@ -196,13 +196,13 @@ def test_every_sensor_sees_a_town():
         assert set(np.unique(scan.fields["ring"])) <= set(range(len(sensor.elevations)))
 
 
-def test_sensors_by_name_and_from_a_table(tmp_path):
+def test_sensors_by_name_and_from_a_file(tmp_path):
     assert find_sensor("vlp16") is SENSORS["vlp16"]
     table = tmp_path / "mine.txt"
     table.write_text("# steps 500\n# noise 0.01\n# a comment of several words\n5.0\n-10\n\n0\n")
     mine = find_sensor(str(table))
     assert (mine.elevations, mine.steps, mine.noise) == ((-10.0, 0.0, 5.0), 500, 0.01)
-    table.write_text("# farthest 80\n5.0\n")  # as it was called: not a comment to pass over
+    table.write_text("# farthest 80\n5.0\n")  # the old name, not ignored as a comment
     with pytest.raises(FormatError, match=r"mine\.txt, line 1: .*`farthest` is now called `max_range`"):
         find_sensor(str(table))
     table.write_text("up\n")
@@ -215,7 +215,7 @@ def test_sensors_by_name_and_from_a_table(tmp_path):
 
 
 @pytest.mark.parametrize(("count", "spacing"), [(4, 1.0), (5, 0.5), (300, 0.5), (77, 0.3)])
-def test_splines_equal_scipys(rng, count, spacing):
+def test_splines_agree_with_scipy(rng, count, spacing):
     points = np.cumsum(rng.standard_normal((count, 3)), axis=0)
     theirs = CubicSpline(spacing * np.arange(count), points)
     at = spacing * np.r_[np.arange(count), rng.uniform(-1.0, count, 500)]  # at the points, between them, and beyond the ends
@@ -225,7 +225,7 @@ def test_splines_equal_scipys(rng, count, spacing):
 
 
 @pytest.mark.parametrize(("count", "sigma"), [(1, 6.0), (10, 6.0), (200, 6.0), (50, 0.7)])
-def test_smoothing_equals_scipys(rng, count, sigma):
+def test_smoothing_agrees_with_scipy(rng, count, sigma):
     points = np.cumsum(rng.standard_normal((count, 3)), axis=0)
     theirs = gaussian_filter1d(points, sigma, axis=0, mode="nearest")
     np.testing.assert_allclose(gaussian_smoothed(points, sigma), theirs, rtol=1e-14, atol=1e-14)

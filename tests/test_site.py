@@ -1,4 +1,4 @@
-"""The documentation site builds without a warning, and shows what there is."""
+"""The documentation site builds without warnings and is complete."""
 
 import importlib
 import os
@@ -24,7 +24,7 @@ PACKAGES = [
 ]  # fmt: skip
 
 
-# A page that no menu has and links to a picture that is not there, for the control below. It inherits what a strict build forbids.
+# A page in no menu with a link to a missing picture, for the control below. It inherits the rules of a strict build.
 STRAY = {
     "stray.yml": "INHERIT: mkdocs.yml\ndocs_dir: stray\nnav: [index.md]\nplugins: []\nhooks: []\nextra_css: []\n",
     "stray/index.md": "# Home\n",
@@ -34,7 +34,7 @@ STRAY = {
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory) -> Path:
-    """The files of the repository and no others: a file that git does not know must not help the build."""
+    """Only files tracked by git: an untracked file must not help the build."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     if listed.returncode:
         pytest.skip("not a clone")
@@ -47,7 +47,7 @@ def clone(tmp_path_factory) -> Path:
 
 
 def make_docs(clone: Path, *options: str) -> subprocess.CompletedProcess:
-    """Run the recipe of `make docs`, with the interpreter of the tests. Never with `--quiet`: mkdocs then drops the warnings that
+    """Run the recipe of `make docs` with the interpreter of the tests. Never with `--quiet`: mkdocs then drops the warnings that
     `--strict` would count."""
     recipe = re.search(r"^docs:.*\n\t(.*)$", (clone / "Makefile").read_text(), re.MULTILINE)
     settings, _, command = recipe[1].partition(" $(BIN)/mkdocs ")
@@ -59,7 +59,7 @@ def make_docs(clone: Path, *options: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def site(clone) -> Path:
-    """Strict: dead links and anchors, and pages that no menu has, are warnings, and warnings are errors (mkdocs.yml)."""
+    """Strict: dead links and anchors, and pages in no menu, are warnings, and warnings are errors (mkdocs.yml)."""
     done = make_docs(clone)
     assert done.returncode == 0, done.stdout + done.stderr
     return clone / "site"
@@ -93,7 +93,7 @@ def test_every_public_name_is_in_the_reference(site):
     for package in map(importlib.import_module, PACKAGES):
         for name in package.__all__:
             thing = getattr(package, name)
-            if isinstance(thing, ModuleType | str):  # a package with a page of its own; the version
+            if isinstance(thing, ModuleType | str):  # a package with a separate page; the version
                 continue
             home = f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', name)}"
             assert {f"{package.__name__}.{name}", home} & shown, f"{package.__name__}.{name} is nowhere in docs/reference"
@@ -116,7 +116,7 @@ def test_every_table_is_shown_with_its_plots(site):
         assert plot.name in pages, f"{plot.name} is on no page"
 
 
-def test_nothing_is_fetched_from_elsewhere(site):
+def test_nothing_is_fetched_from_other_sites(site):
     for page in site.rglob("*.html"):
         fetched = re.findall(r'<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)="(?:https?:)?//[^"]*"', page.read_text())
         assert not fetched, f"{page.name}: {fetched[0]}"
@@ -124,7 +124,7 @@ def test_nothing_is_fetched_from_elsewhere(site):
         assert not re.search(r"(?:url\(|@import\s*)[\"']?(?:https?:)?//", style.read_text()), style.name
 
 
-def test_a_table_appears_where_the_comparison_wants_it(tmp_path, monkeypatch):
+def test_a_table_appears_in_the_comparison(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs" / "hooks")
     pages = importlib.import_module("generated_pages")
     monkeypatch.setattr(pages, "RESULTS", tmp_path)

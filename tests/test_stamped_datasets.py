@@ -1,4 +1,4 @@
-"""HeLiPR and MulRan, whose poses are matched by stamps: tiny sequences written byte by byte, whole and damaged."""
+"""HeLiPR and MulRan, whose poses are matched by stamps: tiny sequences written byte by byte, valid and damaged."""
 
 import struct
 import warnings
@@ -56,7 +56,7 @@ def test_helipr_reads_every_sensor(tmp_path, sensor):
     make_helipr(tmp_path, sensor, stamps)
     scans = poli.dataset("helipr", tmp_path, sensor=sensor)
     assert [scan.stamp for scan in scans] == stamps
-    assert len(scans[0]) == 2  # the last point too
+    assert len(scans[0]) == 2  # including the last point
     np.testing.assert_array_equal(scans[0].points, np.float32([[1, 2, 3]] * 2))
     expected = HELIPR[sensor][2]
     assert set(scans[0].fields) == set(expected)
@@ -76,7 +76,7 @@ def test_early_aeva_scans_have_no_intensity(tmp_path):
 
 
 def test_scans_sort_as_integers_and_poses_match_to_the_nanosecond(tmp_path):
-    """Stamps a few nanoseconds apart are the same double; names of different length do not sort by letters."""
+    """Stamps a few nanoseconds apart are the same double; names of different lengths do not sort as text."""
     stamps = [999_999_999_999_999_999, 10**18 + 3, 10**18 + 4]
     make_helipr(tmp_path, "velodyne", stamps, stamps[::-1])  # poses unsorted: row k is 2 - k
     scans = poli.dataset("helipr", tmp_path, tolerance=0.0)
@@ -140,7 +140,7 @@ def test_trajectories_refuse_contradictions_and_rounded_stamps(tmp_path):
             read_stamped_poses(file, 7)
 
 
-def test_nearest_is_the_nearest(rng):
+def test_nearest_finds_the_nearest_pose(rng):
     known = np.unique(rng.integers(0, 1000, 50))
     asked = rng.integers(-50, 1050, 200)
     rows = StampedPoses(known, np.tile(np.eye(4), (len(known), 1, 1))).nearest(asked, 12)
@@ -153,7 +153,7 @@ def test_nearest_is_the_nearest(rng):
 # --- MulRan
 
 
-def test_mulran_takes_the_nearest_pose_of_the_base(tmp_path):
+def test_mulran_uses_the_nearest_pose_of_the_base(tmp_path):
     stamp = 1561000444390857630
     (tmp_path / "Ouster").mkdir()
     whole = np.zeros((65536, 4), "<f4")

@@ -1,4 +1,4 @@
-"""Normals, samples and coverage against surfaces that are known."""
+"""Errors of normals, samples and coverage against known surfaces."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def up(count):
     return np.tile([0.0, 0.0, 1.0], (count, 1))
 
 
-def test_angles_forget_the_sign_and_keep_small_ones():
+def test_angles_ignore_the_sign_and_resolve_small_values():
     degrees = np.array([0.0, 1e-7, 5.0, 89.0, 91.0, 180.0])
     np.testing.assert_allclose(angles(tilted(degrees), up(6)), [0.0, 1e-7, 5.0, 89.0, 89.0, 0.0], atol=1e-12)
 
@@ -43,7 +43,7 @@ def test_normal_errors():
         normal_errors(up(3), up(4))
 
 
-def test_bands_sum_up_to_the_whole():
+def test_bands_add_up_to_the_whole():
     degrees, ranges = RNG.uniform(0.0, 90.0, 500), np.append(RNG.uniform(0.0, 80.0, 496), [0.0, 10.0, 25.0, 50.0])
     whole, parts = normal_errors(tilted(degrees), up(500)), normal_errors_by_band(tilted(degrees), up(500), ranges)
     assert list(parts) == ["0-10 m", "10-25 m", "25-50 m", "50+ m"]
@@ -54,7 +54,7 @@ def test_bands_sum_up_to_the_whole():
     assert len(BANDS) == 4
 
 
-def test_an_empty_band_has_no_errors_but_no_figures_either():
+def test_an_empty_band_is_not_an_error_and_has_no_values():
     far = normal_errors_by_band(up(3), up(3), np.full(3, 5.0))["50+ m"]
     assert far.count == 0
     assert np.isnan([far.rmse, far.median, far.close]).all()
@@ -63,7 +63,7 @@ def test_an_empty_band_has_no_errors_but_no_figures_either():
         normal_errors_by_band(up(3), up(3), np.zeros(2))
 
 
-def test_samples_of_a_slab_are_as_far_from_its_plane_as_it_is_thick():
+def test_samples_of_a_slab_reflect_its_thickness():
     means = np.column_stack([RNG.uniform(-1.0, 1.0, (2_000, 2)), np.zeros(2_000)])
     field = Ellipsoids(means, np.tile(np.diag([1.0, 1.0, 0.1**2]), (2_000, 1, 1)))
     half, one = (sample_distances(field, sigma, lambda x: x[:, 2], np.random.default_rng(1)) for sigma in (0.5, 1.0))

@@ -1,4 +1,4 @@
-"""The trainer: exactly resumable, in one process or two, with configurations that are checked and logs that can be read."""
+"""The trainer: exactly resumable, in one process or two, with validated configurations and readable logs."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def arguments(config: Path, out: Path) -> list[str]:
     return [sys.executable, "-m", "poli", "train", str(config), "--out", str(out)]
 
 
-def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path):
+def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(tmp_path):
     config = tiny(tmp_path, 60)
     whole = subprocess.run(arguments(config, tmp_path / "whole"), capture_output=True, text=True, check=False)
     assert whole.returncode == 0, whole.stderr[-2000:]
@@ -81,7 +81,7 @@ def test_killed_and_resumed_is_the_same_as_never_killed(tmp_path):
     assert resumed.returncode == 0, resumed.stderr[-2000:]
     for name in ("checkpoint.safetensors", "model.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
-    assert not list(out.glob(".*"))  # nothing of the killed process is left
+    assert not list(out.glob(".*"))  # no files of the killed process are left
     rows = read_log(out / "log.csv")
     assert [int(row["step"]) for row in rows] == list(range(1, 61))
     assert [row["loss"] for row in rows] == [row["loss"] for row in read_log(tmp_path / "whole" / "log.csv")]
@@ -111,22 +111,22 @@ def test_two_processes_keep_equal_parameters(tmp_path):
     first, second = (load_file(tmp_path / "run" / f"rank{rank}.safetensors") for rank in range(2))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    train(read_config(config), tmp_path / "alone")  # one process saw half of the batches, so it must differ
+    train(read_config(config), tmp_path / "alone")  # a single process saw half of the batches, so it must differ
     alone = checkpoint.part(load_file(tmp_path / "alone" / "checkpoint.safetensors"), "network")
     assert any(not torch.equal(first[f"network.{name}"], alone[name]) for name in alone)
 
 
-def test_training_lowers_the_loss_and_writes_what_it_promises(tmp_path):
+def test_training_lowers_the_loss_and_writes_its_files(tmp_path):
     steps: list[float] = []
 
-    class Ears(Listener):
+    class Recorder(Listener):
         def step(self, report, total):
             steps.append(report.loss)
             assert report.certified > 0.5
             assert min(report.grouping_ms, report.network_ms, report.layer_ms, report.backward_ms) > 0.0
 
     config = read_config(tiny(tmp_path, 80))
-    model = train(config, tmp_path / "run", Ears())
+    model = train(config, tmp_path / "run", Recorder())
     assert len(steps) == 80
     validation = read_log(tmp_path / "run" / "validation.csv")
     assert float(validation[-1]["loss"]) < float(validation[0]["loss"])
@@ -136,7 +136,7 @@ def test_training_lowers_the_loss_and_writes_what_it_promises(tmp_path):
     assert loaded.metadata["steps"] == "80"
     assert TrainConfig.from_json(loaded.metadata["config"]) == config
     assert 0.2 < loaded.calibration < 5.0
-    # A finished run that is started again has nothing to do, and changes nothing.
+    # Restarting a finished run has nothing to do and changes nothing.
     before = model.read_bytes()
     train(config, tmp_path / "run")
     assert model.read_bytes() == before
@@ -177,17 +177,17 @@ def test_a_run_can_start_from_a_model(tmp_path):
         train(replace(cold, architecture=replace(cold.architecture, head=9)), tmp_path / "third", beside=tmp_path)
 
 
-def test_divergence_is_said_and_ends_the_run(tmp_path):
+def test_divergence_is_reported_and_ends_the_run(tmp_path):
     warnings: list[str] = []
 
-    class Ears(Listener):
+    class Recorder(Listener):
         def warning(self, text):
             warnings.append(text)
 
     config = read_config(tiny(tmp_path, 80))
     hot = replace(config, schedule=replace(config.schedule, learning_rate=1e20, warmup=0))
     with pytest.raises(PoliError, match=r"training diverged.*learning_rate"):
-        train(hot, tmp_path / "run", Ears())
+        train(hot, tmp_path / "run", Recorder())
     assert "gradient" in warnings[0]
 
 
@@ -218,7 +218,7 @@ def test_bad_configurations_name_the_file_and_the_setting(tmp_path, text, messag
         read_config(path)
 
 
-def test_mesh_names_count_from_the_configurations_folder(tmp_path):
+def test_mesh_names_are_relative_to_the_configuration(tmp_path):
     (tmp_path / "c.toml").write_text("initial = 'b.safetensors'\n[data]\nprocedural = 0\nmeshes = ['a.ply']")
     config = read_config(tmp_path / "c.toml")
     assert config.data.meshes == ("a.ply",)  # as written: a run may be resumed from another folder
@@ -255,7 +255,7 @@ def test_learning_rate_rises_and_falls():
     assert max(rates) <= schedule.learning_rate
 
 
-def test_checkpoints_of_before_are_read_under_the_names_of_now():
+def test_old_checkpoints_are_read_under_the_new_names():
     config = TrainConfig(pairs=PairConfig(max_distance=0.5), architecture=Architecture(neighbors=(8, 8)))
     before = config.to_json().replace("max_distance", "gate").replace("neighbors", "neighbours")
     assert '"gate": 0.5' in before

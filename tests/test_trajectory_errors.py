@@ -1,4 +1,4 @@
-"""Errors of trajectories: against evo, against plain loops, and where the answer is known."""
+"""Trajectory errors: against evo, against plain loops, and for known answers."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from poli.tasks.trajectory_errors import absolute_errors, relative_errors, segme
 
 
 def smooth_trajectory(rng, count=60, speed=1.0):  # (M, 4, 4)
-    """A drive that begins anywhere, bends, and stands still now and then."""
+    """A drive that begins anywhere, bends, and stops now and then."""
     poses, turn = [random_pose(rng)], 0.1 * rng.standard_normal(3)
     for _ in range(count - 1):
         turn = 0.8 * turn + 0.03 * rng.standard_normal(3)
@@ -60,7 +60,7 @@ def check_statistics(ours, part, evo_metric, atol=1e-9):
     + [(20.0, "meters", 0.05), (3.0, "meters", 5.0)],
 )
 @given(seed=seeds)
-def test_relative_errors_are_those_of_evo(pairs, delta, unit, tolerance, seed):
+def test_relative_errors_agree_with_evo(pairs, delta, unit, tolerance, seed):
     metrics = pytest.importorskip("evo.core.metrics")
     filters = pytest.importorskip("evo.core.filters")
     rng = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ def test_relative_errors_are_those_of_evo(pairs, delta, unit, tolerance, seed):
     evo_unit = metrics.Unit.frames if unit == "frames" else metrics.Unit.meters
     try:
         rows = metrics.id_pairs_from_delta(list(estimated), delta, evo_unit, tolerance, pairs == "all")
-    except filters.FilterException:  # evo's word for no pair at all
+    except filters.FilterException:  # evo's error if there is no pair at all
         assert ours.count == 0
         return
     np.testing.assert_array_equal(ours.rows, rows)
@@ -83,9 +83,9 @@ def test_relative_errors_are_those_of_evo(pairs, delta, unit, tolerance, seed):
 
 @pytest.mark.parametrize(("step", "delta"), [(0.1, 1.0), (0.1, 0.25), (1.0, 3.0), (0.3, 0.9)])
 @pytest.mark.parametrize("pairs", ["consecutive", "all"])
-def test_pairs_are_those_of_evo_where_rounding_decides(step, delta, pairs):
+def test_pairs_agree_with_evo_where_rounding_decides(step, delta, pairs):
     metrics = pytest.importorskip("evo.core.metrics")
-    poses = np.repeat(straight(60, step), 2, axis=0)  # stands still at every place
+    poses = np.repeat(straight(60, step), 2, axis=0)  # stops at every place
     rows = metrics.id_pairs_from_delta(list(poses), delta, metrics.Unit.meters, 0.2, pairs == "all")
     np.testing.assert_array_equal(relative_errors(poses, poses, delta, "meters", pairs, 0.2).rows, rows)
 
@@ -101,7 +101,7 @@ def test_relative_errors_of_a_known_drift():
 
 
 @given(seeds, st.sampled_from([0.0, 1e6]))
-def test_relative_errors_do_not_change_with_the_world(seed, far):
+def test_relative_errors_do_not_depend_on_the_world_frame(seed, far):
     rng = np.random.default_rng(seed)
     truth = smooth_trajectory(rng, 20)
     estimated = drifting(rng, truth)
@@ -113,7 +113,7 @@ def test_relative_errors_do_not_change_with_the_world(seed, far):
 
 
 @pytest.mark.parametrize("arguments", [(10,), (99,), (20.0, "meters"), (20.0, "meters", "all"), (10, "frames", "all")])
-def test_no_pair_gives_no_error_and_nan(arguments):
+def test_without_pairs_errors_are_nan(arguments):
     errors = relative_errors(straight(10), straight(10), *arguments)
     assert errors.count == 0
     assert errors.rows.shape == (0, 2)
@@ -126,7 +126,7 @@ def test_no_pair_gives_no_error_and_nan(arguments):
 
 
 @given(seeds, st.sampled_from([1.0, 0.5, 3.0]))
-def test_absolute_errors_are_those_of_evo(seed, scale):
+def test_absolute_errors_agree_with_evo(seed, scale):
     metrics = pytest.importorskip("evo.core.metrics")
     rng = np.random.default_rng(seed)
     truth = smooth_trajectory(rng)
@@ -149,7 +149,7 @@ def test_absolute_errors_are_those_of_evo(seed, scale):
 
 
 @given(seeds, st.booleans())
-def test_umeyama_finds_the_motion_it_was_given(seed, flat):
+def test_umeyama_recovers_a_known_motion(seed, flat):
     rng = np.random.default_rng(seed)
     T, points = random_pose(rng), 10.0 * rng.standard_normal((20, 3))
     points[:, 2] *= not flat  # in a plane a mirror image fits as well as the motion
@@ -169,7 +169,7 @@ def test_umeyama_gives_a_rotation_for_a_mirror_image(rng):
         assert np.sum((scale * points @ other[:3, :3].T + other[:3, 3] - points * [1, 1, -1]) ** 2) >= cost
 
 
-def test_alignment_leaves_nothing_of_a_moved_trajectory(rng):
+def test_alignment_removes_a_rigid_motion(rng):
     truth = smooth_trajectory(rng)
     for align in ("origin", "umeyama"):
         errors = absolute_errors(se3.inverse(random_pose(rng)) @ truth, truth, align)
@@ -202,7 +202,7 @@ def test_bad_points_are_named(source, target, says):
 
 
 def slow_segments(estimated, truth, lengths, step):
-    """The metric as its definition reads."""
+    """The metric exactly as defined."""
     found = []
     for first in range(0, len(truth), step):
         for length in lengths:
@@ -220,7 +220,7 @@ def slow_segments(estimated, truth, lengths, step):
 
 
 @given(seeds, st.sampled_from([1, 7, 10]))
-def test_segment_errors_are_those_of_the_definition(seed, step):
+def test_segment_errors_agree_with_the_definition(seed, step):
     rng = np.random.default_rng(seed)
     truth = smooth_trajectory(rng)
     estimated = drifting(rng, truth)
@@ -231,7 +231,7 @@ def test_segment_errors_are_those_of_the_definition(seed, step):
     np.testing.assert_allclose(errors.translation, slow[:, 3], atol=1e-9)
     np.testing.assert_allclose(errors.rotation, slow[:, 4], atol=1e-5)  # the arccosine has no more digits
     assert errors.mean == pytest.approx((slow[:, 3].mean(), slow[:, 4].mean()), abs=1e-5)
-    assert [line.length for line in errors.by_length] == [5.0, 12.5, 30.0]  # nothing is 800 m long
+    assert [line.length for line in errors.by_length] == [5.0, 12.5, 30.0]  # no segment is 800 m long
     for line in errors.by_length:
         of_length = slow[slow[:, 2] == line.length]
         assert (line.translation, line.rotation) == pytest.approx(tuple(of_length[:, 3:].mean(axis=0)), abs=1e-5)

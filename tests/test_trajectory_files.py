@@ -53,14 +53,14 @@ def test_stamps_have_nine_decimals(tmp_path):
     [("1", 10**9), ("1.5", 1_500_000_000), ("1305031102.1758", 1305031102175800000), ("1.5e3", 1500 * 10**9), (".25", 250_000_000)]
     + [("0.0000000014", 1), ("0.0000000016", 2), ("9223372036.854775807", 2**63 - 1), ("9223372036.8547758079", 2**63 - 1)],
 )
-def test_stamps_of_others(tmp_path, word, nanoseconds):
+def test_stamps_of_other_programs(tmp_path, word, nanoseconds):
     (tmp_path / "poses.tum").write_text(f"# timestamp tx ty tz qx qy qz qw\n\n{word} 1 2 3 0 0 0 1")
     stamps, poses = read_tum(tmp_path / "poses.tum")
     assert stamps.tolist() == [nanoseconds]
     assert poses[0, :3, 3].tolist() == [1, 2, 3]
 
 
-def test_evo_reads_the_same(tmp_path, rng):
+def test_evo_reads_the_same_poses(tmp_path, rng):
     file_interface = pytest.importorskip("evo.tools.file_interface")
     poses = poses_of_every_kind(rng)
     with TrajectoryWriter(tmp_path / "poses.tum", "tum") as tum, TrajectoryWriter(tmp_path / "poses.txt", "kitti") as kitti:
@@ -76,7 +76,7 @@ def test_evo_reads_the_same(tmp_path, rng):
 # --- interrupted
 
 
-def test_every_pose_is_in_the_file_at_once(tmp_path, rng):
+def test_every_pose_is_written_at_once(tmp_path, rng):
     writer = TrajectoryWriter(tmp_path / "poses.tum", "tum")
     for row in range(5):
         writer.append(random_pose(rng), row)
@@ -84,7 +84,7 @@ def test_every_pose_is_in_the_file_at_once(tmp_path, rng):
     writer.close()
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_run_loses_nothing(tmp_path):
     program = """
 import os, signal, sys, numpy as np
@@ -99,7 +99,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert read_kitti(tmp_path / "poses.txt").shape == (7, 4, 4)
 
 
-def test_an_error_inside_the_block_keeps_what_was_written(tmp_path):
+def test_an_error_inside_the_block_keeps_the_written_poses(tmp_path):
     def run():
         with TrajectoryWriter(tmp_path / "poses.txt", "kitti") as writer:
             writer.append(np.eye(4))
@@ -110,7 +110,7 @@ def test_an_error_inside_the_block_keeps_what_was_written(tmp_path):
     assert len(read_kitti(tmp_path / "poses.txt")) == 1
 
 
-def test_a_write_that_fails_half_way_is_taken_back(tmp_path, rng):
+def test_a_partial_write_is_undone(tmp_path, rng):
     resource = pytest.importorskip("resource")
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -125,14 +125,14 @@ def test_a_write_that_fails_half_way_is_taken_back(tmp_path, rng):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
     assert len(read_kitti(tmp_path / "poses.txt")) == 1
-    writer.append(poses[2])  # there is room again
+    writer.append(poses[2])  # there is space again
     writer.close()
     np.testing.assert_array_equal(read_kitti(tmp_path / "poses.txt"), [poses[0], poses[2]])
 
 
 @pytest.mark.parametrize("format", ["tum", "kitti"])
 @pytest.mark.parametrize("removed", [1, 4, 30])
-def test_a_line_that_was_cut_off(tmp_path, rng, format, removed):
+def test_a_truncated_line(tmp_path, rng, format, removed):
     path = tmp_path / "poses"
     with TrajectoryWriter(path, format) as writer:
         for row in range(3):
@@ -141,17 +141,17 @@ def test_a_line_that_was_cut_off(tmp_path, rng, format, removed):
     assert len(read(path, complete=False)) == 3
     path.write_bytes(path.read_bytes()[:-removed])
     assert len(read(path, complete=False)) == 2
-    if removed == 1:  # only the newline: many programs write none at the end
+    if removed == 1:  # only the newline: many programs do not write a final one
         assert len(read(path)) == 3
     if removed == 30:
         with pytest.raises(FormatError, match=r"line 3 has .* truncated"):
             read(path)
 
 
-# --- refused
+# --- refused input
 
 
-def test_nothing_is_overwritten_unasked(tmp_path):
+def test_nothing_is_overwritten_by_default(tmp_path):
     path = tmp_path / "poses.txt"
     path.write_text("precious")
     with pytest.raises(FormatError, match=r"already exists.*replace=True"):
@@ -162,7 +162,7 @@ def test_nothing_is_overwritten_unasked(tmp_path):
     assert len(read_kitti(path)) == 1
 
 
-def test_places_that_cannot_be_written(tmp_path):
+def test_unwritable_paths(tmp_path):
     with pytest.raises(FormatError, match=r"nowhere.*cannot be written"):
         TrajectoryWriter(tmp_path / "nowhere" / "poses.txt", "kitti")
     with pytest.raises(FormatError, match="cannot be written"):

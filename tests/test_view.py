@@ -1,4 +1,4 @@
-"""`poli view`: every kind of input, every kind of output, and what it refuses."""
+"""`poli view`: every kind of input, every kind of output, and refused input."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def view(*arguments):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, drive, sweeps):
-    """A dataset with poses, a plain folder of the same scans, and a run of odometry on the first, with a map."""
+    """A dataset with poses, a plain folder of the same scans, and an odometry run on the first, with a map."""
     place = tmp_path_factory.mktemp("view")
     write_folder(place / "drive", "a town", sweeps, drive.poses)
     (place / "scans").mkdir()
@@ -65,10 +65,10 @@ def test_a_scan(tmp_path, monkeypatch, folder, sweeps):
     cloud = poli.voxels.voxel_downsample(sweeps[0], 0.5)
     assert ellipsoids["ellipsoids"]["total"] == len(cloud)
     assert np.abs(places(data, ellipsoids["ellipsoids"]) - cloud.points).max() <= data["rounding"] + 1e-5
-    view(folder / "scans" / "0.pcd")  # an earlier page of ours is written anew
+    view(folder / "scans" / "0.pcd")  # an earlier page of ours is overwritten
 
 
-def test_a_simulated_scan_beside_pca_and_the_truth(tmp_path, drive):
+def test_a_simulated_scan_with_pca_and_the_truth(tmp_path, drive):
     scan = next(iter(drive))
     poli.write(scan, tmp_path / "scan.npz")
     view(
@@ -107,14 +107,14 @@ def test_ellipsoid_files(tmp_path, field, kind):
     assert np.abs(places(data, panel["ellipsoids"]) - field.means).max() <= data["rounding"] + 1e-4
 
 
-def test_a_folder_without_poses_is_side_by_side(tmp_path, folder):
+def test_scans_of_a_folder_without_poses_are_side_by_side(tmp_path, folder):
     view(folder / "scans", "--out", tmp_path / "a.html", "--model", "pca", "--scans", "3")
     data = data_of(tmp_path / "a.html")
     assert [panel["name"] for panel in data["panels"]] == ["Scan 0", "Scan 2", "Scan 4"]
     assert all(panel["ellipsoids"]["total"] > 500 for panel in data["panels"])
 
 
-def test_a_folder_with_poses_is_one_world(tmp_path, folder, drive, field):
+def test_scans_of_a_folder_with_poses_share_one_frame(tmp_path, folder, drive, field):
     view(folder / "drive", "--out", tmp_path / "a.html", "--model", "pca")
     data = data_of(tmp_path / "a.html")
     (panel,) = data["panels"]
@@ -123,7 +123,7 @@ def test_a_folder_with_poses_is_one_world(tmp_path, folder, drive, field):
     (track,) = panel["tracks"]
     assert track["count"] == COUNT
     world = places(data, panel["ellipsoids"])
-    assert np.abs(world[:, :2].mean(axis=0) - drive.poses[:, :2, 3].mean(axis=0)).max() < 30.0  # around the way, in its frame
+    assert np.abs(world[:, :2].mean(axis=0) - drive.poses[:, :2, 3].mean(axis=0)).max() < 30.0  # around the path, in its frame
 
 
 def test_odometry_with_its_map(tmp_path, folder):
@@ -154,7 +154,7 @@ def test_odometry_without_a_map_or_without_its_scans(tmp_path, folder):
     assert panel["ellipsoids"] is None
 
 
-def test_the_browser_is_opened_if_asked_for(tmp_path, monkeypatch, field):
+def test_the_browser_is_opened_on_request(tmp_path, monkeypatch, field):
     field.save(tmp_path / "f.npz")
     asked = []
     monkeypatch.setattr(webbrowser, "open", lambda url: asked.append(url) or True)
@@ -176,11 +176,11 @@ def test_pictures(tmp_path, folder, what):
     image = read_picture(tmp_path / "a.png")
     assert image.shape == (900, 1600, 3)
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 200
-    assert [file.name for file in tmp_path.iterdir()] == ["a.png"]  # and no page that was not asked for
+    assert [file.name for file in tmp_path.iterdir()] == ["a.png"]  # and no page, which was not requested
 
 
 def recorded(path):
-    """Rows of each entity of a recording, by rerun's own reader."""
+    """Rows of each entity of a recording, read by rerun."""
     done = subprocess.run([sys.executable, "-m", "rerun", "rrd", "print", str(path)], capture_output=True, text=True, check=True)
     rows: dict[str, int] = {}
     for count, entity in re.findall(r"with (\d+) rows .*? - (/\S+) - ", done.stdout):
@@ -188,7 +188,7 @@ def recorded(path):
     return rows
 
 
-def test_a_recording_of_a_drive_is_a_series(tmp_path, folder):
+def test_a_recording_of_a_drive_is_a_time_series(tmp_path, folder):
     pytest.importorskip("rerun")
     assert f"{COUNT} scans" in view(folder / "drive", "--out", tmp_path / "a.rrd", "--model", "pca")
     rows = recorded(tmp_path / "a.rrd")
@@ -209,7 +209,7 @@ def test_a_recording_of_a_field(tmp_path, field):
     assert rows["/panel_0_Ellipsoids/ellipsoids"] == rows["/panel_0_Ellipsoids/points"] == 1
 
 
-def test_the_live_viewer_is_asked_for(tmp_path, monkeypatch, field):
+def test_the_live_viewer_opens_on_request(tmp_path, monkeypatch, field):
     rerun = pytest.importorskip("rerun")
     field.save(tmp_path / "f.npz")
     started = []
@@ -238,7 +238,7 @@ def test_without_rerun_the_extra_is_named(tmp_path, monkeypatch, field):
 # --- splats
 
 
-def test_splats_come_back(tmp_path, field):
+def test_splats_round_trip(tmp_path, field):
     field.write_splat(tmp_path / "s.ply")
     found, colors = read_splat(tmp_path / "s.ply")
     np.testing.assert_allclose(found.means, field.means, atol=1e-4)
@@ -248,7 +248,7 @@ def test_splats_come_back(tmp_path, field):
     np.testing.assert_allclose(colors, 0.5 + 0.5 * field.normals, atol=1e-5)
 
 
-def test_a_splat_file_that_is_none(tmp_path, field):
+def test_a_file_that_is_not_a_splat(tmp_path, field):
     field.write_ply(tmp_path / "f.ply")
     with pytest.raises(FormatError, match="no property 'scale_0'"):
         read_splat(tmp_path / "f.ply")
@@ -260,10 +260,10 @@ def test_a_splat_file_that_is_none(tmp_path, field):
         view(tmp_path / "s.ply", "--out", tmp_path / "a.html")
 
 
-# --- what is refused
+# --- refused input
 
 
-def test_wrong_inputs_are_named(tmp_path, monkeypatch, folder, field):
+def test_bad_inputs_are_named(tmp_path, monkeypatch, folder, field):
     monkeypatch.chdir(tmp_path)
     field.save("f.npz")
     (tmp_path / "empty").mkdir()

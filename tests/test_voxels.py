@@ -1,4 +1,4 @@
-"""One point a voxel, with fields that were measured."""
+"""One point per voxel, with measured field values."""
 
 import numpy as np
 import pytest
@@ -8,19 +8,19 @@ from poli.scan import Scan
 from poli.voxels import voxel_downsample
 
 
-def test_means_and_the_fields_of_the_return_nearest_to_them():
+def test_means_with_the_fields_of_the_nearest_return():
     points = np.array([[0.1, 0.1, 0.1], [0.2, 0.1, 0.1], [0.9, 0.1, 0.1], [1.5, 0.0, 0.0]])
     thin = voxel_downsample(Scan(points, {"ring": np.array([1, 2, 3, 4])}), 1.0)
     np.testing.assert_allclose(thin.points, [[0.4, 0.1, 0.1], [1.5, 0.0, 0.0]])
     np.testing.assert_array_equal(thin.fields["ring"], [2, 4])
 
 
-def test_first_keeps_returns_as_they_are():
+def test_first_keeps_returns_unchanged():
     points = np.array([[1.5, 0.0, 0.0], [0.9, 0.1, 0.1], [0.1, 0.1, 0.1]])
     np.testing.assert_array_equal(voxel_downsample(points, 1.0, "first").points, points[:2])
 
 
-def test_every_voxel_has_one_point_and_no_point_is_far_from_it(rng):
+def test_every_voxel_has_one_point_and_every_point_is_close_to_it(rng):
     points = rng.uniform(-20, 20, (5000, 3)).astype(np.float32)
     thin = voxel_downsample(points, 2.5).points
     cells = np.floor(points / 2.5)
@@ -39,7 +39,7 @@ def test_bad_returns_are_dropped_and_counted():
     assert len(voxel_downsample(np.zeros((0, 3)), 1.0)) == 0
 
 
-def test_refusals():
+def test_bad_input_is_refused():
     with pytest.raises(InputError, match="size"):
         voxel_downsample(np.ones((3, 3)), 0.0)
     with pytest.raises(InputError, match="larger voxels"):

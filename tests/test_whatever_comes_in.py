@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::poli.errors.DensityWarning", "i
 
 
 def assert_sound(covariances: np.ndarray, points: np.ndarray) -> None:
-    """Finite, positive definite with room above rounding, and no standard deviation above the diagonal of the cloud's box."""
+    """Finite, positive definite with a margin above rounding, and no standard deviation above the diagonal of the cloud's box."""
     points = np.asarray(points, np.float64)
     extent = np.linalg.norm(np.ptp(points, axis=0))
     assert np.isfinite(covariances).all()
@@ -39,13 +39,13 @@ def surface(rng: np.random.Generator, count: int) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def rounded_scan() -> np.ndarray:
-    """As files of KITTI have them: to the millimeter, with many equal coordinates, and some points twice."""
+    """As in KITTI files: rounded to the millimeter, with many equal coordinates, and some duplicate points."""
     points = np.round(voxel_downsample(scan_of("campus", SENSORS["hdl32e"], 7), 0.5).points.astype(np.float64), 3)
     return np.concatenate([points, points[::50]])
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_coincident_points_get_what_their_neighborhood_gets(model, rng):
+def test_duplicates_do_not_change_the_estimate(model, rng):
     places = rng.integers(0, 7, (60, 3)).astype(float)
     points = np.repeat(places, 25, axis=0)
     once = np.unique(places, axis=0)
@@ -56,8 +56,8 @@ def test_coincident_points_get_what_their_neighborhood_gets(model, rng):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_handful_of_returns_far_from_all_others_is_no_giant(model, rng):
-    """Dust, or a sensor's own housing: without duplicates, but some hundred times denser than what surrounds it."""
+def test_a_small_distant_cluster_has_no_giant_ellipsoids(model, rng):
+    """Dust, or the sensor's housing: without duplicates, but hundreds of times denser than its surroundings."""
     scan = voxel_downsample(scan_of("hall", SENSORS["vlp16"], 3), 0.3).points.astype(np.float64)
     for count, size in ((18, 1e-3), (18, 1e-6), (24, 1e-5), (64, 1e-2), (64, 1e-7), (300, 1e-4)):
         points = np.concatenate([scan, [30.0, 0.0, 0.0] + size * rng.standard_normal((count, 3))])
@@ -73,14 +73,14 @@ def test_any_unit_is_estimated(model, scale, rng):
     points = surface(rng, 400)
     found = poli.estimate(points * scale, model).covariances
     assert_sound(found, points * scale)
-    if model == "objects":  # it is told nothing of absolute size
+    if model == "objects":  # it does not receive the absolute size
         expected = poli.estimate(points, model).covariances
         error = np.abs(found / scale / scale - expected).max(axis=(1, 2)) / np.abs(expected).max(axis=(1, 2))
         assert np.quantile(error, 0.95) < 1e-4
 
 
 @pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e140, 1e300])
-def test_units_in_which_squares_are_no_numbers_are_refused(scale, rng):
+def test_units_in_which_squares_are_not_representable_are_refused(scale, rng):
     for door in (poli.estimate, poli.pca, KDTree, lambda points: poli.densify(points, voxel=0.0)):
         with pytest.raises(PoliError):
             door(surface(rng, 100) * scale)
@@ -88,7 +88,7 @@ def test_units_in_which_squares_are_no_numbers_are_refused(scale, rng):
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("place", [1e6, 1e15, 1e39, 1e100])
-def test_one_point_far_away_changes_little_for_the_others(model, place, rng):
+def test_one_far_point_changes_little_for_the_others(model, place, rng):
     points = surface(rng, 600)
     alone, together = poli.estimate(points, model), poli.estimate(np.concatenate([points, [[place, 0.0, 0.0]]]), model)
     assert_sound(together.covariances, np.concatenate([points, [[place, 0.0, 0.0]]]))
@@ -97,7 +97,7 @@ def test_one_point_far_away_changes_little_for_the_others(model, place, rng):
 
 
 @pytest.mark.parametrize("place", [1e39, 1e300])
-def test_no_door_ends_in_a_crash_for_a_wild_coordinate(place, rng):
+def test_no_function_crashes_on_a_huge_coordinate(place, rng):
     points = np.concatenate([surface(rng, 60), [[place, 0.0, 0.0]]])
     field = poli.pca(surface(rng, 60))
     for door in (
@@ -131,14 +131,14 @@ def test_the_order_of_the_points_does_not_matter(model, rounded_scan):
     np.testing.assert_array_equal(poli.estimate(rounded_scan[shuffled], model).covariances, expected[shuffled])
 
 
-def test_the_order_of_the_points_does_not_matter_to_viewpoints_of_their_own(rounded_scan, rng):
+def test_the_order_of_the_points_does_not_matter_with_separate_viewpoints(rounded_scan, rng):
     viewpoint, shuffled = rng.standard_normal(rounded_scan.shape), rng.permutation(len(rounded_scan))
     expected = poli.estimate(rounded_scan, viewpoint=viewpoint).covariances
     found = poli.estimate(rounded_scan[shuffled], viewpoint=viewpoint[shuffled]).covariances
     np.testing.assert_array_equal(found, expected[shuffled])
 
 
-def test_fields_of_a_voxel_do_not_hang_on_the_order(rng):
+def test_fields_of_a_voxel_do_not_depend_on_the_order(rng):
     points = np.round(rng.uniform(0.0, 10.0, (2000, 3)), 1)
     scan = poli.Scan(np.unique(points, axis=0), {"ring": np.arange(len(np.unique(points, axis=0)))})
     shuffled = scan.select(rng.permutation(len(scan)))
@@ -148,16 +148,16 @@ def test_fields_of_a_voxel_do_not_hang_on_the_order(rng):
     np.testing.assert_array_equal(first.fields["ring"][a], second.fields["ring"][b])
 
 
-def test_a_tree_of_distinct_points_is_that_of_any_order(rounded_scan):
+def test_a_tree_of_distinct_points_does_not_depend_on_the_order(rounded_scan):
     points = rounded_scan[distinct(rounded_scan).rows]
     there, here = KDTree(points), KDTree(points[::-1])
     np.testing.assert_array_equal(points[there.leaf_order], points[::-1][here.leaf_order])
 
 
 @given(seed=seeds, count=st.sampled_from([1, 5, 300]), span=st.sampled_from([1, 3, 1000]), ordered=st.booleans())
-def test_distinct_places(seed, count, span, ordered):
+def test_distinct_points(seed, count, span, ordered):
     rng = np.random.default_rng(seed)
-    points = rng.integers(-span, span, (count, 3)) * np.where(rng.random((count, 3)) < 0.5, 1.0, -1.0)  # -0.0 is among them
+    points = rng.integers(-span, span, (count, 3)) * np.where(rng.random((count, 3)) < 0.5, 1.0, -1.0)  # including -0.0
     places = distinct(points, ordered)
     kept = places.of_places(points)
     assert len(np.unique(kept, axis=0)) == len(kept) == len(np.unique(points, axis=0))
@@ -168,7 +168,7 @@ def test_distinct_places(seed, count, span, ordered):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_any_number_of_threads_gives_the_same_answer(model, rounded_scan, monkeypatch):
-    """Nine to the ninth is bounded: no machine has the memory for as many."""
+    """Nine to the ninth is capped: no machine has the memory for that many."""
     answers, nearest = [], []
     for threads in ("1", "2", "3", "8", str(9**9), "9" * 5000):
         monkeypatch.setenv("POLI_NUM_THREADS", threads)
@@ -189,8 +189,8 @@ def test_no_chunk_is_empty(monkeypatch):
         assert sum(end - begin for begin, end in ranges) == total
 
 
-def doors_of(field, scale):
-    """Everything that a field, or points where its ellipsoids are, can be asked; the last three ask for what cannot be."""
+def calls_on(field, scale):
+    """Every method of a field, and functions of its means; the last three have impossible arguments."""
     means, count = field.means, len(field)
     other = field.select(np.arange(count)[::-1])
     return [
@@ -217,7 +217,7 @@ def doors_of(field, scale):
     squared=st.booleans(),
 )
 @settings(max_examples=60)
-def test_fields_of_any_size_answer_with_numbers(seed, size, offset, flat, squared):
+def test_fields_of_any_size_give_finite_numbers(seed, size, offset, flat, squared):
     rng, count = np.random.default_rng(seed), 6
     scale = 10.0**size
     means = scale * rng.standard_normal((count, 3)) + offset
@@ -233,16 +233,16 @@ def test_fields_of_any_size_answer_with_numbers(seed, size, offset, flat, square
             field = Ellipsoids(means, covariances)
         except PoliError:
             return
-        for door in doors_of(field, scale):
+        for door in calls_on(field, scale):
             with suppress(PoliError):
                 assert np.isfinite(door()).all()
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_fields_of_ordinary_size_are_refused_nothing(rng, scale):
-    """The control of the test above, which lets every refusal pass."""
+def test_fields_of_ordinary_size_are_never_refused(rng, scale):
+    """The control of the test above, which accepts every refusal."""
     field = Ellipsoids(scale * rng.standard_normal((6, 3)), scale**2 * random_covariances(rng, 6))
-    *ordinary, floor, samples, radius = doors_of(field, scale)
+    *ordinary, floor, samples, radius = calls_on(field, scale)
     for door in ordinary:
         assert np.isfinite(door()).all()
     for door in (floor, samples, radius):
@@ -250,8 +250,8 @@ def test_fields_of_ordinary_size_are_refused_nothing(rng, scale):
             door()
 
 
-def test_sizes_of_a_pair_do_not_change_what_is_between_them(rng):
-    """Distances of fields whose variances have squares that are no float64."""
+def test_distances_scale_with_the_pair(rng):
+    """Distances of fields whose squared variances are not representable in float64."""
     means, shapes = rng.standard_normal((6, 3)), random_covariances(rng, 6)
     plain = Ellipsoids(means, shapes)
     for scale in (1e-140, 1e120):

@@ -1,4 +1,4 @@
-"""What the tests of densified bags read and write theirs with, by rosbags itself."""
+"""Helpers that read and write the bags of the densify tests, using rosbags."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ DATATYPES = {"f4": 7, "u4": 6, "u2": 4, "u1": 2}
 
 
 def cloud(kind, number, points=60, height=1, big=False, padding=0, topic_frame="lidar"):
-    """A message with points of the small room; every byte that no coordinate takes is random."""
+    """A message with points of the small room; every byte outside the coordinates is random."""
     types = STORES[kind].types
     layout = LAYOUT.newbyteorder(">" if big else "<")
     scan = room(points * height, number)
@@ -56,7 +56,7 @@ def cloud(kind, number, points=60, height=1, big=False, padding=0, topic_frame="
 
 
 def write_bag(path, kind, clouds=4, compressed=False, version=9, first=0, **options):
-    """Clouds on /points, two strings after each on /chatter, a last one that nothing follows, and a topic that nobody wrote to."""
+    """Clouds on /points, two strings after each on /chatter, a last string at the end, and a topic without messages."""
     store = STORES[kind]
     ros1 = kind == "ros1"
     writer = Writer1(path) if ros1 else Writer2(path, version=version, storage_plugin=StoragePlugin[kind.upper()])
@@ -83,7 +83,7 @@ def write_bag(path, kind, clouds=4, compressed=False, version=9, first=0, **opti
 
 
 def contents(path):
-    """What rosbags finds: connections, messages of other topics, and clouds with their recording times."""
+    """The contents as read by rosbags: connections, messages of other topics, and clouds with their recording times."""
     with AnyReader([path], default_typestore=STORES["sqlite3"]) as reader:
         connections = [(c.topic, c.msgtype, c.msgdef, c.digest, c.ext, c.msgcount) for c in reader.connections]
         others, clouds = [], []

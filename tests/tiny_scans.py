@@ -1,4 +1,4 @@
-"""What the tests of densifying are done on: a few hundred returns from the ground and two walls."""
+"""The input of the densify tests: a few hundred returns from the ground and two walls."""
 
 import numpy as np
 

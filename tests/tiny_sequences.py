@@ -1,4 +1,4 @@
-"""What the tests of datasets write their tiny sequences with."""
+"""Helpers that write the tiny sequences of the dataset tests."""
 
 import struct
 

@@ -1,7 +1,7 @@
-"""`make test-numba`: the tests of compiled code with the oldest and the newest numba that `pyproject.toml` allows.
+"""`make test-numba`: run the tests of compiled code with the oldest and the newest numba that `pyproject.toml` allows.
 
-They need the private parts of numba that `numba_private.py` names, so a new release of numba is tried by this before its version is
-written there."""
+They need the private parts of numba that `numba_private.py` names, so run this with a new numba release before allowing its
+version there."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([sys.executable, "-m", "venv", folder], check=True)
             python = Path(folder) / ("Scripts" if os.name == "nt" else "bin") / "python"
-            # Without our constraints: they name one version.
+            # Without our constraints, which pin one version.
             free = {name: value for name, value in os.environ.items() if name not in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT")}
             subprocess.run([python, "-m", "pip", "install", "--quiet", wanted, *NEEDED], check=True, env=free)
             print(subprocess.run([python, "-m", "pip", "list"], check=True, capture_output=True, text=True).stdout, flush=True)

@@ -1,4 +1,4 @@
-"""The reference of the command line, from the commands themselves."""
+"""The command-line reference, generated from the commands."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from typer.main import get_command
 
 
 def command_page() -> str:
-    """Every verb of `poli` with its arguments, options and examples, in Markdown."""
+    """Every `poli` command with its arguments, options and examples, in Markdown."""
     from poli.cli import app
 
     root: Any = get_command(app)
@@ -49,7 +49,7 @@ def _cell(text: str) -> str:
 
 
 def _split(text: str) -> tuple[str, list[str]]:
-    """What a command's help says, and the examples at its end."""
+    """Split a command's help into its text and the examples at its end."""
     for mark in ("Examples:", "Example:"):
         before, found, after = text.partition(mark)
         if found:

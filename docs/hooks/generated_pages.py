@@ -1,7 +1,7 @@
-"""What mkdocs shows beside the pages in docs/: files of the repository, the commands, and whatever tables are in docs/results.
+"""Pages that mkdocs shows in addition to those in docs/: files of the repository, the commands, and the tables in docs/results.
 
-Nothing here is written twice: a page that is made at build time cannot be out of date. Links keep working in the repository and on
-the site, because a link to a file that has become a page is turned into a link to that page.
+These pages are generated at build time, so they cannot be out of date. Links work both in the repository and on the site: a link
+to a file that has become a page is rewritten to point to that page.
 """
 
 import posixpath
@@ -22,7 +22,7 @@ _RESULT = re.compile(r"<!-- result: (\w+) -->")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Menus whose entries are found rather than listed."""
+    """Fill the menus whose entries are discovered rather than listed."""
     found = {
         "Models": [uri for uri in _shown().values() if uri.startswith("models/")],
         "Examples": [uri for uri in _shown().values() if uri.startswith("examples/")],
@@ -60,14 +60,14 @@ def _shown() -> dict[str, str]:
 
 
 def _script(source: str, text: str) -> str:
-    """An example as a page: its first lines say what it does, the rest is code."""
+    """Render an example as a page: its docstring as the introduction, the rest as code."""
     found = re.match(r'"""(.*?)"""\n', text, re.DOTALL)
     intro, code = (found[1].strip(), text[found.end() :].strip()) if found else ("", text)
     return f"# {Path(source).stem.replace('_', ' ').capitalize()}\n\n{intro}\n\n`{source}`:\n\n```python\n{code}\n```\n"
 
 
 def _on_site(link: str, uri: str) -> str:
-    """A link of the page `uri`, which is relative to where its text stands in the repository, as one within the site."""
+    """Rewrite a link of page `uri`, which is relative to its source file in the repository, as a link within the site."""
     if re.match(r"[a-z]+:", link):
         return link
     pages = _shown()
@@ -82,13 +82,13 @@ def _on_site(link: str, uri: str) -> str:
 
 
 def _tables() -> list[Path]:
-    """Those in folders below docs/results, which hold the same table under other conditions, come last."""
+    """All tables. Those in subfolders of docs/results, which repeat a table under other conditions, come last."""
     found = (path for path in RESULTS.rglob("*.md") if path.name != "index.md")
     return sorted(found, key=lambda path: (path.parent != RESULTS, path))
 
 
 def _name(path: Path) -> str:
-    """`augmentation`, or `dense_sensor/augmentation`."""
+    """Return a name such as `augmentation` or `dense_sensor/augmentation`."""
     return path.relative_to(RESULTS).with_suffix("").as_posix()
 
 
@@ -99,15 +99,15 @@ def _title(path: Path) -> str:
 def _list_of_tables() -> str:
     lines = [
         "# All tables",
-        "Every table comes from the command that stands above it, with the machine and the versions; the commands run in a clone. "
-        "[Compared with the paper](../comparison.md) says which figure of the paper each belongs to.",
+        "The command above each table generated it, with the machine and the versions; run the commands in a clone. "
+        "[Compared with the paper](../comparison.md) lists the corresponding figures of the paper.",
         "| table | of |\n|---|---|\n" + "\n".join(f"| [{_name(path)}]({_name(path)}.md) | {_title(path)} |" for path in _tables()),
     ]
     return "\n\n".join(lines) + "\n"
 
 
 def _beside(name: str) -> str:
-    """The plots and the JSON file that belong to a table, linked from the table's own folder."""
+    """Link the plots and the JSON file that belong to a table, relative to the table's folder."""
     folder, stem = (RESULTS / name).parent, posixpath.basename(name)
     tables = [path.stem for path in folder.glob("*.md")]
     plots = [path for path in sorted(folder.glob(f"{stem}*.png")) if _owner(path.stem, tables) == stem]
@@ -116,12 +116,12 @@ def _beside(name: str) -> str:
 
 
 def _owner(plot: str, names: list[str]) -> str | None:
-    """`odometry_drives_x` belongs to `odometry_drives` rather than to `odometry`."""
+    """Return the table a plot belongs to: `odometry_drives_x` belongs to `odometry_drives`, not to `odometry`."""
     return max((name for name in names if plot == name or plot.startswith(f"{name}_")), key=len, default=None)
 
 
 def _result(name: str) -> str:
-    """`<!-- result: NAME -->` in a page: the table of docs/results/NAME.md, or that there is none yet."""
+    """Replace `<!-- result: NAME -->` in a page by the table of docs/results/NAME.md, or by a note that it is missing."""
     path = RESULTS / f"{name}.md"
     if not path.is_file():
         return f"*Not measured yet: `python -m benchmarks {name}` writes this table.*"
@@ -133,7 +133,7 @@ def _result(name: str) -> str:
 
 
 def _filled(nav: Any, found: dict[str, list[str]]) -> Any:
-    """The menu of mkdocs.yml, with what was found in place of each `Title: found`."""
+    """The menu of mkdocs.yml with each `Title: found` replaced by the discovered pages."""
     if isinstance(nav, list):
         return [_filled(entry, found) for entry in nav]
     if isinstance(nav, dict):

@@ -1,8 +1,8 @@
-"""Comments that explain arguments and attributes, as the code has them, become part of the reference.
+"""Add the comments that explain arguments and attributes to the API reference.
 
-This code says shapes and units in comments: `points: np.ndarray,  # (N, 3)`. griffe sees names, types and docstrings only. This
-extension reads the comments too: those of a class's attributes become a table below its docstring, those of a function's arguments
-a list.
+The code documents shapes and units in comments: `points: np.ndarray,  # (N, 3)`. griffe only sees names, types and docstrings.
+This extension also reads the comments: those of a class's attributes become a table below its docstring, those of a function's
+arguments become a list.
 """
 
 import ast
@@ -22,7 +22,7 @@ class ShapeComments(griffe.Extension):
         if rows:
             _append(cls, "Attributes:\n" + "\n".join(f"    {attr.name}: {text}" for attr, text in rows.items()), loader)
         for attr in rows:
-            attr.labels.add("in-table")  # for the template of attributes
+            attr.labels.add("in-table")  # for the attributes template
 
     def on_function(self, *, func: griffe.Function, loader: griffe.GriffeLoader, **_: object) -> None:
         node = _functions(_path(func)).get(func.lineno or 0)
@@ -32,7 +32,7 @@ class ShapeComments(griffe.Extension):
 
 
 def _append(thing: griffe.Object, text: str, loader: griffe.GriffeLoader) -> None:
-    """To the docstring, which there may be none of."""
+    """Append text to the docstring, if there is one, or create it."""
     if thing.docstring is None:
         thing.docstring = griffe.Docstring(
             "", parent=thing, parser=loader.docstring_parser, parser_options=loader.docstring_options
@@ -41,7 +41,7 @@ def _append(thing: griffe.Object, text: str, loader: griffe.GriffeLoader) -> Non
 
 
 def _explanation(attr: griffe.Attribute) -> str:
-    """The comments of a field: on lines of their own above it, and behind it."""
+    """The comments of a field: on the lines above it and at the end of its line."""
     if attr.docstring is not None or attr.lineno is None or not attr.is_public:
         return ""
     comments = _comments(_path(attr))
@@ -54,7 +54,7 @@ def _path(thing: griffe.Object) -> Path:
 
 
 def _explained(node: ast.FunctionDef | ast.AsyncFunctionDef, comments: dict[int, tuple[str, bool]]) -> list[str]:
-    """A line of Markdown for every comment in the head of a function."""
+    """A line of Markdown for every comment in a function's signature."""
     spec = node.args
     arguments = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
     head = range(node.lineno, node.body[0].lineno)
@@ -73,7 +73,7 @@ def _explained(node: ast.FunctionDef | ast.AsyncFunctionDef, comments: dict[int,
 
 
 def _last_line(argument: ast.arg, node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Of an argument with its default."""
+    """The last line of an argument, including its default."""
     spec = node.args
     plain = [*spec.posonlyargs, *spec.args]
     defaults = dict(zip(plain[len(plain) - len(spec.defaults) :], spec.defaults, strict=True))
@@ -83,7 +83,7 @@ def _last_line(argument: ast.arg, node: ast.FunctionDef | ast.AsyncFunctionDef) 
 
 
 def _above(comments: dict[int, tuple[str, bool]], line: int) -> list[str]:
-    """The comment that stands on lines of its own right above a line."""
+    """The comment on the lines directly above a line."""
     texts: list[str] = []
     while (comment := comments.get(line - 1)) and comment[1]:
         texts.insert(0, comment[0])
@@ -93,7 +93,7 @@ def _above(comments: dict[int, tuple[str, bool]], line: int) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _comments(path: Path) -> dict[int, tuple[str, bool]]:
-    """By line: the comment's text, and whether the line has nothing else."""
+    """By line: the comment's text, and whether the line holds nothing else."""
     found = {}
     for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
         if token.type == tokenize.COMMENT:
@@ -105,7 +105,7 @@ def _comments(path: Path) -> dict[int, tuple[str, bool]]:
 
 @lru_cache(maxsize=256)
 def _functions(path: Path) -> dict[int, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """By the line that griffe gives them: that of the first decorator, or of `def`."""
+    """Functions by the line that griffe reports: that of the first decorator, or of `def`."""
     found = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -1,8 +1,8 @@
-"""Hostile files: small ones that promise, inflate to or ask for gigabytes, or would take forever.
+"""Hostile files: small files that promise, inflate to or request gigabytes, or would take forever.
 
     python -m tests.bombs
 
-prints what comes of each, with its time and the memory that it took; `BOMB_BYTES=4000000000` makes larger ones.
+prints the outcome of each, with its time and memory; `BOMB_BYTES=4000000000` makes larger ones.
 `point_bombs`, `bag_bombs` and `table_bombs` make them.
 """
 

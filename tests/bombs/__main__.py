@@ -1,4 +1,4 @@
-"""Each bomb one after the other: verdict, time, and the most memory that it took."""
+"""Run the bombs one after the other and print verdict, time and peak memory of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ROS bags. What inflates is zeros, which zstd and bzip2 pack into next to nothing."""
+"""ROS bags. The inflating parts are zeros, which zstd and bzip2 compress to almost nothing."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _STEP = bytes(1 << 20)
 
 @cache
 def _packed_zeros(kind: str, size: int = LARGE) -> bytes:
-    """Without ever holding them."""
+    """Compress zeros without holding them in memory."""
     steps = size // len(_STEP)
     if kind == "bz2":
-        return bz2.compress(_STEP * 10) * (steps // 10)  # streams may follow one another
+        return bz2.compress(_STEP * 10) * (steps // 10)  # concatenated streams are valid
     if kind == "lz4":
         with lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX4MB) as packer:
             return packer.begin() + b"".join(packer.compress(_STEP) for _ in range(steps)) + packer.flush()
@@ -50,7 +50,7 @@ def _text(text: bytes) -> bytes:
 def _mcap(
     chunks: Iterable[bytes], index: Callable[[int, int], bytes] | None = None, qos: bytes = b"", definition: bytes = b""
 ) -> bytes:
-    """A file of one topic with these chunks, and with an index of them made by `index` (offset, length)."""
+    """A file of one topic with these chunks and an index of them, made by `index(offset, length)`."""
     magic = b"\x89MCAP0\r\n"
     schema = _record(3, struct.pack("<H", 1) + _text(CLOUD.encode()) + _text(b"ros2msg" if definition else b"") + _text(definition))
     metadata = _text(b"offered_qos_profiles") + _text(qos) if qos else b""
@@ -90,7 +90,7 @@ def _mcap_zeros(
 
 
 def _md5(definition: bytes) -> bytes:
-    """As rosbags will compute it, so that it looks further."""
+    """Compute the checksum as rosbags does, so that it reads on."""
     store = STORES["ros1"]
     if b"Empty[]" in definition:
         store = get_typestore(Stores.EMPTY)
@@ -101,7 +101,7 @@ def _md5(definition: bytes) -> bytes:
 def _bag(
     compression: str, packed: bytes, size: int, connections: int = 1, chunks: int = 1, messages: int = 1, definition: bytes = b""
 ) -> bytes:
-    """One chunk and one topic; the counts are what the headers promise."""
+    """One chunk and one topic; the counts are those promised in the headers."""
 
     def header(**fields: bytes) -> bytes:
         joined = b"".join(_text(name.encode() + b"=" + value) for name, value in fields.items())
@@ -142,7 +142,7 @@ def _bag(
 
 
 def _tiny(kind: str, **options: object) -> Callable[[Path], Path]:
-    """Write a sound bag beside the bomb; what the bomb's bytes are in it, its reader says."""
+    """Write a valid bag next to the bomb; the bomb's reader decides where its bytes go."""
 
     def write(path: Path) -> Path:
         folder = path.parent / "bag"
@@ -195,7 +195,7 @@ def _read(path: Path) -> object:
 
 
 def _read_as(kind: str, name: str, change: Callable[[bytes, bytes], bytes], **options: object) -> Callable[[Path], object]:
-    """A sound folder in which the file of that ending becomes what `change` makes of it and of the bomb's own bytes."""
+    """A valid folder in which the file with this extension is replaced by `change(file, bomb)`."""
 
     def read(path: Path) -> object:
         folder = _tiny(kind, **options)(path)
@@ -209,7 +209,7 @@ def _read_as(kind: str, name: str, change: Callable[[bytes, bytes], bytes], **op
 
 
 def _message_of_zeros(path: Path) -> object:
-    """A message that is compressed by itself."""
+    """A message that is compressed on its own."""
     from rosbags.rosbag2 import CompressionMode
 
     folder = _tiny("sqlite3", compressed=CompressionMode.MESSAGE)(path)
@@ -227,7 +227,7 @@ def _file_mode():
 
 
 def _redefined() -> bytes:
-    """A cloud whose fields take no bytes, four thousand million of them."""
+    """A cloud with four billion fields that take no bytes."""
     definition = b"std_msgs/Empty[] fields\nuint32 height\n" + b"=" * 80 + b"\nMSG: std_msgs/Empty\n"
     message = struct.pack("<I", MANY) + bytes(4)
     record = _text(b"".join(_text(f) for f in (b"op=\2", b"conn=" + bytes(4), b"time=" + bytes(8)))) + _text(message)
@@ -235,7 +235,7 @@ def _redefined() -> bytes:
 
 
 def _fields_of_message() -> bytes:
-    """A message whose list of fields says that it has four thousand million."""
+    """A message whose list of fields claims four billion entries."""
     raw = bytearray(STORES["ros1"].serialize_ros1(cloud("ros1", 1, 5), CLOUD))
     at = 4 + 8 + 4 + len("lidar") + 8
     raw[at : at + 4] = struct.pack("<I", MANY)

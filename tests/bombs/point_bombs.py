@@ -19,10 +19,10 @@ from poli.data.shapes import read_mesh
 from poli.data.trajectory_files import read_kitti, read_tum
 from poli.ellipsoids.splat import read_splat
 
-Bomb = tuple[Callable[[], bytes], Callable[[Path], object]]  # how the file is made, and who reads it
+Bomb = tuple[Callable[[], bytes], Callable[[Path], object]]  # how the file is made, and the function that reads it
 
 MANY, MOST = 4_294_967_295, 2**62
-LARGE = int(os.environ.get("BOMB_BYTES", "400000000"))  # that bombs inflate to: more than may, and soon made
+LARGE = int(os.environ.get("BOMB_BYTES", "400000000"))  # bytes that bombs inflate to: more than allowed, and quick to make
 _PCD = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {n}\nHEIGHT 1\nPOINTS {n}\nDATA {data}\n"
 _PLY = "ply\nformat {data} 1.0\nelement vertex {n}\nproperty float x\nproperty float y\nproperty float z\nend_header\n"
 _MESH = "ply\nformat {data} 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\nelement face {n}\n"
@@ -57,7 +57,7 @@ def _npz(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes
 
 
 def _zeros_npz(count: int, name: str = "points", shape: tuple[int, ...] = (3,), copies: int = 1) -> bytes:
-    """Rows of zeros without ever holding them; `copies` members that share one compressed stream."""
+    """Write rows of zeros without holding them in memory; `copies` members share one compressed stream."""
     head, size = _npy_header((count, *shape)), count * int(np.prod(shape)) * 8
     packer, crc = zlib.compressobj(9, zlib.DEFLATED, -15), zlib.crc32(head)
     packed = bytearray(packer.compress(head))
@@ -71,7 +71,7 @@ def _zeros_npz(count: int, name: str = "points", shape: tuple[int, ...] = (3,), 
 
 
 def _zip_of(packed: bytes, crc: int, size: int, names: list[str], method: int = 8) -> bytes:
-    """An archive whose members all lie in the same place."""
+    """An archive whose members all share the same bytes."""
     limit = 0xFFFFFFFF
     extra = struct.pack("<HHQQ", 1, 16, size, len(packed)) if size >= limit else b""
     sizes = (limit, limit) if extra else (len(packed), size)
@@ -101,7 +101,7 @@ def _las(ending: str, patches: dict[int, bytes], kind: int = 6) -> bytes:
 
 
 def _laz_inside(offset_in_record: int, piece: bytes) -> bytes:
-    """With a part of the record that says how points are compressed replaced."""
+    """Replace a part of the record that describes the compression of the points."""
     data = bytearray(_las(".laz", {}))
     at = data.index(b"laszip encoded") - 2 + 54 + offset_in_record
     data[at : at + len(piece)] = piece
@@ -109,7 +109,7 @@ def _laz_inside(offset_in_record: int, piece: bytes) -> bytes:
 
 
 def _laz_chunks(count: int) -> bytes:
-    """The chunk table, at the end of the points, promises so many chunks."""
+    """The chunk table, after the points, promises this many chunks."""
     data = bytearray(_las(".laz", {}))
     (points_at,) = struct.unpack_from("<I", data, 96)
     (table_at,) = struct.unpack_from("<q", data, points_at)
@@ -126,7 +126,7 @@ def _u64(value: int) -> bytes:
 
 
 def _lzf_zeros(points: int) -> bytes:
-    """All that LZF can do: copies of 264 bytes from three."""
+    """The highest ratio of LZF: copies of 264 bytes from three."""
     size = 12 * points
     copies = (size - 1) // 264
     block = b"\0\0" + b"\xe0\xff\0" * copies

@@ -1,4 +1,4 @@
-"""Run bombs in this process, one after the other, within limits of memory and time, and print what came of them as JSON."""
+"""Run bombs in this process, one after the other, within limits of memory and time, and print the outcomes as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .point_bombs import Bomb
 
 BOMBS: dict[str, Bomb] = {**point_bombs.BOMBS, **table_bombs.BOMBS, **bag_bombs.BOMBS}
 SECONDS = 60.0
-MEMORY = 2 << 30  # bytes of address space beside what is loaded
+MEMORY = 2 << 30  # bytes of address space, in addition to what is loaded
 
 
 class Found(NamedTuple):
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     kind: str  # "answer", "refused" or "bad"
     why: str
     seconds: float
-    memory: int  # bytes, beyond what was taken before
+    memory: int  # bytes, in addition to those in use before
 
 
 def defuse(name: str, folder: Path) -> Found:
@@ -40,7 +40,7 @@ def defuse(name: str, folder: Path) -> Found:
     path = folder / name
     path.write_bytes(make())
     before = _memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts here
+    Path("/proc/self/clear_refs").write_text("5")  # reset the high-water mark
     faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__)
     start = time.perf_counter()
     kind, why = "answer", ""
@@ -66,7 +66,7 @@ def _memory(which: str) -> int:
 
 
 def limit_memory() -> None:
-    """Of this process, from now on."""
+    """Limit the memory of this process from now on."""
     resource.setrlimit(resource.RLIMIT_AS, (_memory("VmSize") + MEMORY, resource.RLIM_INFINITY))
 
 

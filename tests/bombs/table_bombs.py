@@ -51,7 +51,7 @@ def _config(path: Path) -> object:
 
 
 def _with(metadata: dict[str, str], tensors: dict[str, Any] | None = None, fields: bytes | None = None) -> bytes:
-    """A sound model but for these."""
+    """A valid model except for these entries."""
     header, rest = split_safetensors(_model(_SMALL, np.random.default_rng(0)))
     header["__metadata__"] |= metadata
     return join_safetensors(header | (tensors or {}), rest)
@@ -82,7 +82,7 @@ def _saved(metadata: dict[str, str]) -> bytes:
 
 
 def _message(fields: list[dict], **numbers: int):
-    """The file is not looked at: the message is made in memory."""
+    """Read a message made in memory; the file is ignored."""
     told = {"height": 1, "width": 10, "point_step": 16, "row_step": 160, "is_bigendian": False, "data": bytes(160)} | numbers
 
     def read(_: Path) -> object:

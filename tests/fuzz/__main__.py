@@ -16,14 +16,14 @@ from .trial import try_case
 def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.fuzz", description="Damaged inputs for everything that poli reads.")
     parser.add_argument("--cases", type=int, default=100_000)
-    parser.add_argument("--hours", type=float, help="stop after so long, whatever is left of the cases")
+    parser.add_argument("--hours", type=float, help="stop after this time, even if cases are left")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="number of the first case, to go on where a run ended")
-    parser.add_argument("--targets", default="", help="words in the names of what to fuzz, divided by commas; all if not given")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case, to continue an earlier run")
+    parser.add_argument("--targets", default="", help="comma-separated words in the names of the targets; default: all")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("fuzz_failures"), help="where bad inputs are kept")
-    parser.add_argument("--replay", type=Path, metavar="FOLDER", help="run a bad input that was kept once more")
-    parser.add_argument("--list", action="store_true", help="name the targets")
+    parser.add_argument("--out", type=Path, default=Path("fuzz_failures"), help="folder for bad inputs")
+    parser.add_argument("--replay", type=Path, metavar="FOLDER", help="run a kept bad input again")
+    parser.add_argument("--list", action="store_true", help="list the targets")
     options = parser.parse_args()
     if options.list:
         print("\n".join(target.name for target in TARGETS))
@@ -34,13 +34,13 @@ def main() -> int:
 
     def watch(tally: Tally) -> None:
         rate = tally.cases / (time.monotonic() - start)
-        print(f"{options.first + tally.cases} cases, {len(tally.bad)} bad, {rate:.0f} a second", flush=True)
+        print(f"{options.first + tally.cases} cases, {len(tally.bad)} bad, {rate:.0f} per second", flush=True)
 
     tally = fuzz(options.cases, options.seed, options.targets, options.workers, options.first, options.out, options.hours, watch)
     print(tally.table())
     seconds, number, target = tally.slowest
-    print(f"{tally.cases} cases, {len(tally.bad)} bad, {tally.deaths} of them ended the process")
-    print(f"the slowest took {seconds:.1f} s: {number}, {target}")
+    print(f"{tally.cases} cases, {len(tally.bad)} bad, {tally.deaths} of these killed the process")
+    print(f"slowest: {seconds:.1f} s, case {number}, {target}")
     for number, target, why in tally.bad[:20]:
         print(f"\n--- {target}: python -m tests.fuzz --replay {options.out / f'{options.seed}-{number}'}\n{why[-1500:]}")
     return 1 if tally.bad else 0

@@ -31,7 +31,7 @@ KINDS = {
 
 
 def _make(name: str, folder: Path, swap=lambda raw: raw) -> Tree:
-    """A bag of that kind; every message goes through `swap` before it is compressed."""
+    """Write a bag of this kind; `swap` is applied to every message before compression."""
     kind, compression = KINDS[name]
     path = folder / ("a.bag" if kind == "ros1" else "a")
     if kind == "ros1":
@@ -70,7 +70,7 @@ def _write_bag2(path: Path, kind: str, mode: CompressionMode | None, swap) -> No
 
 
 def _as_lz4(path: Path) -> None:
-    """The same file with its chunk packed by lz4, which rosbags does not write: by our own copy, and without chunks at first."""
+    """The same file with its chunk compressed by lz4, which rosbags cannot write: start without chunks and use our own copy."""
     from poli.data.datasets.bag_copy import mcap
 
     out = path.with_name("packed.mcap")
@@ -119,7 +119,7 @@ def _copy(folder: Path) -> object:
 
 
 def _damage(name: str, tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    """Bytes of a file; bytes of a message in a bag that is whole otherwise; or values in a database."""
+    """Damage bytes of a file, bytes of a message in an otherwise intact bag, or values in a database."""
     kind = rng.random()
     if kind < 0.3:
         return _with_damaged_messages(name, tree, rng)
@@ -184,7 +184,7 @@ def _damage_message(tree: Tree, rng: Rng, _others: list[Tree]) -> Tree:
     value = json.loads(tree["message.json"])
     if rng.random() < 0.5:
         return {"message.json": as_json(changed(value, rng))}
-    for _ in range(int(rng.integers(1, 4))):  # numbers for numbers
+    for _ in range(int(rng.integers(1, 4))):  # replace numbers by numbers
         holder = pick(rng, (value, value, *value["fields"]))
         name = pick(rng, [key for key, entry in holder.items() if isinstance(entry, int)])
         holder[name] = pick(
@@ -210,7 +210,7 @@ def _read_message(folder: Path) -> object:
 
 
 def _as_message(value: Any, whole: bool = False) -> Any:
-    """A namespace for every table; `data` of hexadecimal digits becomes bytes."""
+    """Convert every table to a namespace and a hexadecimal `data` to bytes."""
     if isinstance(value, list) and not whole:
         return [_as_message(entry) for entry in value]
     if not isinstance(value, dict) and not whole:
@@ -224,13 +224,13 @@ def _as_message(value: Any, whole: bool = False) -> Any:
         except ValueError:
             made.data = data.encode("utf-8", "surrogatepass")
     for name in ("height", "width", "fields", "is_bigendian", "point_step", "row_step", "data"):
-        if whole and not hasattr(made, name):  # or it would be no message at all
+        if whole and not hasattr(made, name):  # otherwise it would not be a message at all
             setattr(made, name, ODD[len(value) % len(ODD)])
     return made
 
 
 def _chatty(folder: Path) -> list[Tree]:
-    """Several topics, strings between the clouds, rows that are padded."""
+    """Several topics, strings between the clouds, and padded rows."""
     write_bag(folder / "a", "mcap", clouds=2, points=10, height=2, padding=4)
     return [tree_of(folder / "a")]
 

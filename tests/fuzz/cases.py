@@ -1,4 +1,4 @@
-"""Cases by number: the same seed and number give the same input, and one that was kept can be run again."""
+"""Numbered cases: the same seed and number give the same input, and a kept case can be run again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Case:
 
 
 def chosen_targets(words: str) -> list[Target]:
-    """Those whose names have one of the words, divided by commas; every one as often as its share."""
+    """Targets whose names contain one of the comma-separated words, each repeated according to its share."""
     wanted = [word.strip() for word in words.split(",") if word.strip()]
     found = [target for target in TARGETS if not wanted or any(word in target.name for word in wanted)]
     if not found:
@@ -55,7 +55,7 @@ def make_case(targets: list[Target], seed: int, number: int) -> Case:
 
 
 def keep(case: Case, folder: Path, why: str) -> None:
-    """In `folder`: the input, what reads it, and what happened."""
+    """Keep the input, the name of its target and the outcome in `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "input").mkdir(parents=True)
     write_tree(case.tree, folder / "input")

@@ -1,4 +1,4 @@
-"""Models, checkpoints and configurations of trainings."""
+"""Models, checkpoints and training configurations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ARCHITECTURES = (
     Architecture((8, 8, 8), (8, 8, 8), (8, 8, 8), vectors=0, head=8, reach=12, wide=(4, 4), attention=8, frames="sensor",
                  sensor=True, log_scale=True, size=8),
 )  # fmt: skip
-_MOST_WEIGHTS = 300_000  # numbers of a network that is made for a case
+_MOST_WEIGHTS = 300_000  # number of values in a network made for a case
 _CONFIGS = Path(__file__).parents[2] / "configs"
 
 
@@ -58,7 +58,7 @@ def _damage_model(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
 
 
 def _odd_weights(header: dict, rest: bytes, rng: Rng) -> bytes:
-    """Numbers that are finite, and absurd."""
+    """Finite but absurd numbers."""
     numbers = np.frombuffer(rest, "<f4").copy()
     some = rng.integers(len(numbers), size=int(rng.integers(1, 40))) if rng.random() < 0.7 else slice(None)
     finite = [value for value in FLOATS if abs(value) < 3.5e38]
@@ -74,7 +74,7 @@ def _odd_weights(header: dict, rest: bytes, rng: Rng) -> bytes:
 
 
 def _other_architecture(header: dict, rng: Rng) -> bytes | None:
-    """Weights and all, as somebody might have trained it."""
+    """Another architecture with matching weights, as a user might have trained it."""
     try:
         architecture = Architecture.from_dict(changed(json.loads(header["__metadata__"]["architecture"]), rng))
         shapes = architecture.linear_shapes().values()

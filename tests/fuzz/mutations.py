@@ -1,4 +1,4 @@
-"""Damage to bytes: flips, cuts, insertions, splices, and numbers that no header should hold."""
+"""Damage to bytes: flips, cuts, insertions, splices, and numbers that no header should contain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = (
     "\0", "9" * 5000, "x" * 5000, "[" * 500, "{" * 500, "1e-400", "0.1", "-5", "0777", "٣", "\r", "\n\n", "NaN", "Infinity",
 )  # fmt: skip
 _NUMBER = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_SEARCHED = 6000  # bytes at the start in which numbers of text are looked for
+_SEARCHED = 6000  # leading bytes that are searched for numbers in text
 
 
 def pick(rng: Rng, things):
@@ -30,7 +30,7 @@ def pick(rng: Rng, things):
 
 
 def place(rng: Rng, size: int) -> int:
-    """A position, most often where headers and footers are."""
+    """A random position, most often near headers and footers."""
     where = rng.random()
     if where < 0.45:
         return int(rng.integers(min(size, 400)))
@@ -54,7 +54,7 @@ def set_bytes(data: bytes, rng: Rng, _other: bytes) -> bytes:
 
 
 def set_number(data: bytes, rng: Rng, _other: bytes) -> bytes:
-    """An extreme whole number or float in the place of some bytes, in either byte order."""
+    """Overwrite some bytes with an extreme integer or float, in either byte order."""
     out = bytearray(data)
     for _ in range(int(rng.integers(1, 4))):
         order = pick(rng, "<<<>")
@@ -95,7 +95,7 @@ def repeat(data: bytes, rng: Rng, _other: bytes) -> bytes:
 
 
 def splice(data: bytes, rng: Rng, other: bytes) -> bytes:
-    """The start of one sound file and the end of another."""
+    """The start of one valid file and the end of another."""
     if not other:
         return data
     return data[: place(rng, len(data))] + other[place(rng, len(other)) :]
@@ -108,7 +108,7 @@ def move(data: bytes, rng: Rng, _other: bytes) -> bytes:
 
 
 def set_words(data: bytes, rng: Rng, _other: bytes) -> bytes:
-    """Other words in the place of numbers of text."""
+    """Replace numbers in text by other words."""
     found = list(_NUMBER.finditer(data, 0, _SEARCHED))
     if not found:
         return set_number(data, rng, b"")
@@ -123,7 +123,7 @@ def set_words(data: bytes, rng: Rng, _other: bytes) -> bytes:
 
 
 def change_lines(data: bytes, rng: Rng, other: bytes) -> bytes:
-    """Lines that are missing, twice there, in another order, or of another file."""
+    """Remove, duplicate, reorder or replace lines, also by lines of another file."""
     lines = data.split(b"\n")
     at = int(rng.integers(min(len(lines), 60)))
     kind = int(rng.integers(4))
@@ -149,7 +149,7 @@ TEXT: tuple[Mutation, ...] = (
 
 
 def damaged(data: bytes, rng: Rng, other: bytes, mutations: tuple[Mutation, ...]) -> bytes:
-    """One mutation, or a few on top of each other."""
+    """Apply one mutation, or several in a row."""
     for _ in range(1 if rng.random() < 0.6 else int(rng.integers(2, 5))):
         data = (pick(rng, mutations)(data, rng, other)) if data else rng.bytes(8)
     return data

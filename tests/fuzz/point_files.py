@@ -31,7 +31,7 @@ def scan(count: int = 50, seed: int = 0) -> Scan:
 
 
 def _points(ending: str, folder: Path) -> list[Tree]:
-    """A few files of one ending, each a tree of its own."""
+    """A few files with the same extension, each in a separate tree."""
     small, large = scan(20), scan(300, 1)
     for name, cloud in (("a", small), ("b", large)):
         path = folder / f"{name}{ending}"
@@ -55,7 +55,7 @@ def _points(ending: str, folder: Path) -> list[Tree]:
 
 
 def _write_las(folder: Path, name: str, ending: str, cloud: Scan) -> None:
-    """Records of several kinds, with extra dimensions and without."""
+    """Records of several kinds, with and without extra dimensions."""
     import laspy
 
     for kind, version in ((0, "1.2"), (3, "1.2"), (6, "1.4"), (7, "1.4")):
@@ -77,7 +77,7 @@ def _read_scan(folder: Path) -> object:
 
 
 def _damage_npz(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    """As any file, or an array inside, with check sums that are right."""
+    """Damage the file as a whole, or an array inside it with valid checksums."""
     if rng.random() < 0.4:
         return damage_files(tree, rng, others)
     ((name, data),) = tree.items()

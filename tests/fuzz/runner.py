@@ -1,4 +1,4 @@
-"""Cases spread over worker processes; a worker that a case ends is replaced, and the case is bad."""
+"""Distribute cases over worker processes; a worker killed by a case is replaced, and the case is bad."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Tally:
-    """What came of the cases."""
+    """Counts of the cases by outcome."""
 
     verdicts: Counter = field(default_factory=Counter)  # by target and verdict
     bad: list[tuple[int, str, str]] = field(default_factory=list)  # number, target, why
@@ -58,7 +58,7 @@ def fuzz(
     hours: float | None = None,
     watch: Callable[[Tally], None] = lambda tally: None,
 ) -> Tally:
-    """Run cases `first` to `first + cases` of a seed, or those that fit into `hours`. Bad ones are kept in `out`."""
+    """Run cases `first` to `first + cases` of a seed, or as many as fit into `hours`. Bad inputs are kept in `out`."""
     tally, lock = Tally(), Lock()
     end = None if hours is None else time.monotonic() + 3600.0 * hours
     blocks = iter([(at, min(at + _BLOCK, first + cases)) for at in range(first, first + cases, _BLOCK)])
@@ -97,7 +97,7 @@ class _Worker:
         self._start()
 
     def run(self, first: int, last: int) -> Iterator[tuple[int, str, str, str, float]]:
-        """The verdict of each case of a block."""
+        """The verdict of each case in a block."""
         while first < last:
             assert self._process.stdin is not None
             assert self._process.stdout is not None

@@ -1,4 +1,4 @@
-"""Folders that commands leave behind: runs of odometry, densified trees and bags; and files as `poli view` opens them."""
+"""Folders written by commands (odometry runs, densified trees and bags), and files as `poli view` opens them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _shown(name: str) -> Target:
 
 
 def _renamed(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    """A sound file under a name that is odd."""
+    """A valid file under an odd name."""
     ((name, data),) = damage_files(tree, rng, others).items() if rng.random() < 0.3 else tree.items()
     stem = pick(rng, ("\udcff\udcfe", "a\x1b[2Jb", "a b", "é", "-", "a#b?c%d", "a\nb", "<b>&", "\udce9t\udce9", "." * 20, "%s{0}"))
     return {f"{stem}{Path(name).suffix}": data}

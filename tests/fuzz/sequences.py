@@ -1,4 +1,4 @@
-"""Datasets: folders of scans with poses, calibration and manifests beside them."""
+"""Datasets: folders of scans with poses, calibration and manifests."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _read(kind: str, options: dict, folder: Path) -> object:
 
 
 def _damage(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    """As any files, the manifest as JSON, or other names: datasets go by them."""
+    """Damage the files, change the manifest as JSON, or rename files, since datasets are recognized by names."""
     kind = rng.random()
     if kind < 0.15 and "dataset.json" in tree:
         import json

@@ -1,4 +1,4 @@
-"""What is fuzzed: sound inputs, how they are damaged, and who reads them."""
+"""Fuzz targets: valid inputs, how they are damaged, and the functions that read them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ TEXT_ENDINGS = (".txt", ".csv", ".xyz", ".obj", ".json", ".toml", ".yaml")
 
 
 class NotFinite(Exception):
-    """An answer with numbers in it that are none."""
+    """An answer contains numbers that are not finite."""
 
 
 @dataclass(frozen=True)
 class Target:
     name: str
     seeds: Callable[[Path], list[Tree]]  # made in an empty folder
-    read: Callable[[Path], object]  # what the folder of a case holds; raises NotFinite if the answer is none
+    read: Callable[[Path], object]  # reads the folder of a case; raises NotFinite if the answer is not finite
     damage: Damage
-    named: bool = False  # do errors name the file?
-    share: int = 1  # of the cases
+    named: bool = False  # whether errors name the file
+    share: int = 1  # share of the cases
 
 
 def mutations_of(name: str, data: bytes) -> tuple[Mutation, ...]:
@@ -37,7 +37,7 @@ def mutations_of(name: str, data: bytes) -> tuple[Mutation, ...]:
 
 
 def damage_files(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    """One file damaged; of several, now and then one missing, empty, or in the place of another."""
+    """Damage one file; with several files, occasionally remove one, empty it, or replace it by another."""
     tree = dict(tree)
     name = pick(rng, sorted(tree))
     odd = rng.random()

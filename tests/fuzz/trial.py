@@ -1,4 +1,4 @@
-"""One case in this process: good or bad."""
+"""Run one case in this process and judge it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from poli.errors import PoliError
 from .cases import Case
 from .target import write_tree
 
-SECONDS = 30.0  # that a case may take; reading a .laz file gives up after 10 of its own
+SECONDS = 30.0  # limit per case; reading a .laz file gives up after 10 s by itself
 
 
 class Verdict(NamedTuple):
@@ -28,13 +28,13 @@ class Verdict(NamedTuple):
 
 
 def try_case(case: Case, scratch: Path) -> Verdict:
-    """In `scratch`, which is emptied before. A case that does not end ends the process."""
+    """Run a case in `scratch`, which is emptied first. A case that hangs ends the process."""
     shutil.rmtree(scratch, ignore_errors=True)
     folder = scratch / "case"
     folder.mkdir(parents=True)
     try:
         write_tree(case.tree, folder)
-    except (OSError, ValueError):  # names that no file can have
+    except (OSError, ValueError):  # names that are impossible in a file system
         return Verdict("refused", "no such file can be")
     start = time.perf_counter()
     faulthandler.dump_traceback_later(SECONDS, exit=True, file=sys.__stderr__)

@@ -1,4 +1,4 @@
-"""Damage to what has a structure: nested tables of JSON and TOML, and the headers of safetensors."""
+"""Damage to structured data: nested JSON and TOML tables, and safetensors headers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def as_json(value: Any) -> bytes:
 
 
 def as_toml(value: dict[str, Any]) -> bytes:
-    """Inline tables throughout, which is TOML all the same; what TOML has no word for becomes one that is wrong."""
+    """Write inline tables throughout, which is valid TOML; values that TOML cannot express become invalid words."""
     return "".join(f"{_key(key)} = {_toml(entry)}\n" for key, entry in value.items()).encode("utf-8", "surrogatepass")
 
 
@@ -93,6 +93,6 @@ def join_safetensors(header: Any, rest: bytes) -> bytes:
 
 
 def changed_metadata(header: dict[str, Any], name: str, rng: Rng) -> dict[str, Any]:
-    """With an entry of JSON in the metadata changed."""
+    """The file with a JSON entry of its metadata changed."""
     inner = json.loads(header["__metadata__"][name])
     return {**header, "__metadata__": {**header["__metadata__"], name: json.dumps(changed(inner, rng))}}

@@ -1,7 +1,7 @@
-"""A process that runs cases until it is told to stop, or until one of them ends it.
+"""A process that runs cases until it receives a stop, or until a case ends it.
 
-Blocks of cases come on standard input, `first last` a line; verdicts go to standard output, a line of JSON each. The number of the
-case under way stands in a file, for whoever finds this process dead.
+Blocks of cases arrive on standard input, one `first last` per line; verdicts go to standard output, one line of JSON each. The
+number of the current case is kept in a file, so that the parent can read it if this process dies.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from .cases import chosen_targets, make_case, seeds_of
 from .trial import try_case
 
-_MEMORY = 1 << 30  # bytes of address space beside those that are taken once everything is loaded
+_MEMORY = 1 << 30  # bytes of address space, in addition to those in use once everything is loaded
 
 
 def main() -> None:
@@ -23,13 +23,13 @@ def main() -> None:
     targets = chosen_targets(words)
     for target in targets:
         seeds_of(target.name)
-    for number in range(len(targets)):  # compiles and loads whatever cases need
+    for number in range(len(targets)):  # compiles and loads everything that cases need
         try_case(make_case(targets, seed + 10**6, number), scratch / "files")
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY, resource.RLIM_INFINITY))
     out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever libraries print goes elsewhere
+    os.dup2(2, 1)  # output printed by libraries goes elsewhere
     print("ready", file=out)
     progress = os.open(scratch / "number", os.O_RDWR | os.O_CREAT)
     for line in sys.stdin:

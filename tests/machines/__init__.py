@@ -1,1 +1,1 @@
-"""The numerical tests under the settings that other machines bring, and how far the results differ between them."""
+"""Run the numerical tests under the settings of other machines, and compare the results."""

@@ -1,8 +1,8 @@
-"""`make test-machines`: the numerical tests and a set of fixed questions, under the settings that other machines bring.
+"""`make test-machines`: the numerical tests and a set of fixed questions, under the settings of other machines.
 
-A setting is a set of environment variables that changes the code that runs: the CPU that numba compiles for, the kernels that
-OpenBLAS chooses, the number of threads, and whether compiled code of the package is used. Each runs in new processes. The answers
-of all settings are compared with those of the first, to the tolerances below.
+A setting is a set of environment variables that changes which code runs: the CPU that numba compiles for, the kernels that
+OpenBLAS chooses, the number of threads, and whether the package's compiled code is used. Each setting runs in new processes. The
+answers of all settings are compared with those of the first, to the tolerances below.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import numpy as np
 from benchmarks.report import environment
 
 TESTS = Path(__file__).parent.parent
-# Of what decides numbers. Files, commands and pictures do not differ between CPUs.
+# The tests of numerical code. Files, commands and pictures do not differ between CPUs.
 FILES = (
     "test_certify.py", "test_certify_form.py", "test_certify_prior.py", "test_certify_refusals.py", "test_degenerate_poses.py",
     "test_pca.py", "test_neighbors.py", "test_grouping.py", "test_runtime.py", "test_gicp.py", "test_fpfh.py", "test_clique.py",
     "test_registration.py", "test_odometry.py",
 )  # fmt: skip
-# What two machines may differ by: verdicts in nothing, solutions of well-posed problems by rounding, the network in float32 by its
-# rounding (of a covariance's largest entry), searches and iterations by where they stop.
+# Allowed differences between two machines: none in verdicts, rounding in solutions of well-posed problems, float32 rounding in the
+# network (relative to a covariance's largest entry), and the stopping point of searches and iterations.
 TOLERANCES = {
     "certify: rotation": 1e-8,
     "certify: verdict": 0.0,
@@ -65,9 +65,9 @@ SETTINGS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m machines", description=__doc__)
-    parser.add_argument("--only", help="settings whose name holds this")
+    parser.add_argument("--only", help="only settings whose name contains this")
     parser.add_argument("--answers-only", action="store_true", help="compare the answers, without running the tests")
-    parser.add_argument("--processes", type=int, default=2, help="settings at a time")
+    parser.add_argument("--processes", type=int, default=2, help="settings to run in parallel")
     parser.add_argument("--out", type=Path, help="also write the table to this Markdown file")
     given = parser.parse_args()
     chosen = [s for s in SETTINGS if s is SETTINGS[0] or not given.only or given.only in s.name]
@@ -134,7 +134,7 @@ def _run_tests(setting: Setting) -> str:
 
 
 def _compare(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> tuple[float, str, bool]:
-    """The largest difference as a number, where it is largest against what is tolerated, and whether it is too large."""
+    """The largest difference as a number, the entry where it is largest relative to its tolerance, and whether it is too large."""
     worst, where, share = 0.0, "", 0.0
     for name, answer in first.items():
         other = second[name]

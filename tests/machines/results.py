@@ -1,6 +1,6 @@
-"""`python -m machines.results OUT`: what the numerical parts of the library answer to fixed questions, as arrays in a file.
+"""`python -m machines.results OUT`: write the library's numerical answers to fixed questions as arrays to a file.
 
-The questions are the same numbers everywhere: drawn by numpy, or rounded.
+The questions are the same numbers on every machine: drawn by numpy, or rounded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def certify() -> Answers:
     yield "certify: verdict", np.array([pose.certified for pose in poses])
     accepted = [_accepted(make(rng)) for make in DEGENERATE.values() for _ in range(10)]
     yield "certify: verdict on degenerate problems", np.array(accepted)
-    # Far on either side of every limit: what lies at a limit may be judged either way.
+    # Far from every threshold: at a threshold, either verdict is right.
     beside = [_accepted(nudged(rng, make(rng), by)) for make in DEGENERATE.values() for by in (1e-14, 1e-2)]
     yield "certify: verdict beside degenerate problems", np.array(beside)
 
@@ -42,7 +42,7 @@ def _accepted(problem: tuple) -> bool:
 
 
 def _scan(seed: int, sensor: str = "vlp16") -> np.ndarray:
-    """To the millimeter: simulated scans differ in their last digits, and the samples of `densify` are seeded by the points."""
+    """Round to the millimeter: simulated scans differ in their last digits, and `densify` seeds its samples with the points."""
     return np.round(voxel_downsample(scan_of("town", SENSORS[sensor], seed=seed), 0.5).points.astype(np.float64), 3)
 
 
