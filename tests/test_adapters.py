@@ -233,7 +233,7 @@ def test_reading_a_message_converts_its_times_to_seconds():
     scan = poli.read(message(bytes, stamp=SimpleNamespace(sec=7, nanosec=5)))
     np.testing.assert_allclose(scan.fields["time"], [0.0, 0.01, 0.02, 0.04])
     assert scan.stamp == 7_000_000_005
-    with pytest.raises(FormatError, match="format='pcd' is for files"):
+    with pytest.raises(FormatError, match="format='pcd' applies to files"):
         poli.read(message(bytes), format="pcd")
 
 

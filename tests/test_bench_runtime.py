@@ -160,7 +160,7 @@ def test_engines_that_are_not_installed_are_left_out(tmp_path, model, monkeypatc
         monkeypatch.setitem(sys.modules, name, None)
     engines, missing = _onnx_engines(read_model(model), 1, tmp_path)
     assert not engines
-    assert [note.split(" is left out")[0] for note in missing] == ["ONNX Runtime", "OpenVINO"]
+    assert [note.split(" is skipped")[0] for note in missing] == ["ONNX Runtime", "OpenVINO"]
 
 
 def test_engines_agree_on_the_covariances(tmp_path, model):

@@ -170,7 +170,7 @@ MISTAKES = [
     ("densify kitti good.xyz", r"good\.xyz: is a file, .* give another name"),
     ("densify kitti full", r"full: .*exists.* give another name"),
     ("densify kitti kitti/dense", r"dense: input and output are inside each other"),
-    ("densify kitti -", r"-: standard output takes one scan.*give OUT a name"),
+    ("densify kitti -", r"-: standard output.*single scan.*give OUT a name"),
     ("simulate full", r"full: .*exists.*remove it first"),
     ("demo --out good.xyz", r"good\.xyz: .*not a folder; give another folder"),
     ("export lidar.teapot", r"lidar\.teapot: .*\.onnx"),

@@ -61,7 +61,7 @@ def test_models_as_a_table(monkeypatch):
         assert found.sha256[:12] in text
         assert f"{found.calibration:.4f}" in text
         assert f"{found.weights:,} weights" in text
-    for word in ("sensors", "voxel sizes", "results", "license of data", "hdl64e", "0.2 to 2 m", "14 of 15"):
+    for word in ("sensors", "voxel sizes", "results", "license of data", "hdl64e", "0.2 to 2 m", "tuned"):
         assert word in text
     assert max(map(len, text.splitlines())) <= Console().width
 
