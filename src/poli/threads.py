@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from poli.errors import InputError
 
-_CHUNKS_PER_THREAD = 2
+_CHUNKS_PER_THREAD = 8  # small ones: other processes, or the host of a virtual machine, slow one thread down at any moment
 # More threads than this cost memory (each has buffers) and bring no speed.
 _PER_CORE, _ALWAYS_ALLOWED = 4, 16
 
