@@ -47,6 +47,7 @@ def drawn_ground(
     gap: Heights | None = None,
     corner: tuple[float, float] = (4.0, 8.0),
 ) -> Ground:
+    """Ground with the paved `parts`; its hills, relief, wear, curb and camber are random. `beside` and `gap`: heights off it."""
     waves = Waves(rng, hills * rng.uniform(0.3, 1.6), 110.0, 320.0)
     tilt = rng.normal(0, 0.012, 2) * hills
     return Ground(
