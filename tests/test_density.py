@@ -13,9 +13,9 @@ from poli.cli import main
 from poli.data.shapes import procedural_mesh
 from poli.data.simulate import SENSORS, scan_of
 from poli.errors import DensityWarning, InputError, ViewpointWarning
-from poli.estimation.density import FEWEST, Seen, median_spacing
 from poli.estimation.frames import spacing_per_radius
 from poli.estimation.inference import load_model
+from poli.estimation.input_checks import FEWEST, Seen, median_spacing
 from poli.kdtree.tree import KDTree
 from poli.tasks.odometry import OdometryConfig
 from poli.voxels import voxel_downsample

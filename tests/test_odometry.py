@@ -134,8 +134,8 @@ def test_garbage_is_refused_or_restarts_the_map(rng, scans):
     assert len(odometer.poses) == 5
     step = odometer.add(scans[6])  # after catching the error, tracking can continue: no garbage was kept
     assert step.status in (Status.TRACKED, Status.BRIDGED)
-    anew = Odometer(replace(COARSE, on_loss="restart"))
-    steps = [anew.add(scan) for scan in [*scans[:5], garbage]]
+    restarting = Odometer(replace(COARSE, on_loss="restart"))
+    steps = [restarting.add(scan) for scan in [*scans[:5], garbage]]
     assert steps[5].status is Status.RESTARTED
     assert not steps[5].trusted
 

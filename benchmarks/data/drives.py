@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.data.held_out import PLACES
 from benchmarks.data.rings import thin_rings
+from benchmarks.options import DRIVES, MODEL, REAL, option
 from poli.data.datasets import Dataset, FolderDataset, dataset, open_poli_folder, write_folder
 from poli.data.datasets.poli_folder import MANIFEST
 from poli.data.scan_pairs import HELD_OUT_SEEDS
@@ -29,6 +30,17 @@ from poli.voxels import voxel_downsample
 _SIMULATED_VOXELS = (0.5, 1.0)  # meters
 # Voxel sizes used in the paper for these sensors; other sensors and real sequences define their own.
 VOXELS = {"vlp16": (0.2, 0.5, 1.0), "os2_128": (1.0, 1.5, 2.0)}  # meters
+
+
+@dataclass(frozen=True)
+class DriveOptions:
+    """Options of all experiments on drives."""
+
+    model: str = option("lidar", MODEL)
+    real: Path | None = option(None, REAL)
+    drives: Path = option(Path("runs/odometry_drives"), DRIVES)
+    scans: int = option(121, "scans per simulated drive", least=2)
+    places: tuple[str, ...] = option(PLACES, "held-out places, separated by commas")
 
 
 @dataclass(frozen=True, eq=False)

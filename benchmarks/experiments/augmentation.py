@@ -16,9 +16,16 @@ import numpy as np
 from rich.progress import track
 
 from benchmarks.cache import Cache
-from benchmarks.data.drives import DriveSource, RealDrive, RealSequence, RecordedDrive, SimulatedDrive, simulated_sequences
-from benchmarks.data.held_out import PLACES
-from benchmarks.options import DRIVES, MODEL, PROCESSES, REAL, RUNS, option
+from benchmarks.data.drives import (
+    DriveOptions,
+    DriveSource,
+    RealDrive,
+    RealSequence,
+    RecordedDrive,
+    SimulatedDrive,
+    simulated_sequences,
+)
+from benchmarks.options import PROCESSES, RUNS, option
 from benchmarks.parallel import in_processes
 from benchmarks.report import Column, Plot, Record, Report, Table, show
 from benchmarks.rivals.augmentations import (
@@ -51,12 +58,7 @@ _FEWEST_PAIRS = 10  # for a long error; on shorter drives it spans four fifths o
 
 
 @dataclass(frozen=True)
-class Options:
-    model: str = option("lidar", MODEL)
-    real: Path | None = option(None, REAL)
-    drives: Path = option(Path("runs/odometry_drives"), DRIVES)
-    scans: int = option(121, "scans per simulated drive", least=2)
-    places: tuple[str, ...] = option(PLACES, "held-out places, separated by commas")
+class Options(DriveOptions):
     sensor: str = option("vlp16", "name of a sensor, or a file of beams")
     systems: tuple[str, ...] = option(tuple(SYSTEMS), "systems to run, separated by commas")
     per_point: int | None = option(None, "samples per ellipsoid; default: as `poli densify`", least=1)

@@ -17,11 +17,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cache import Cache, our_state, rivals_state, weights_digest
-from benchmarks.data.drives import DriveSource, RealDrive, RealSequence, RecordedDrive, SimulatedDrive, simulated_sequences
-from benchmarks.data.held_out import PLACES
+from benchmarks.data.drives import (
+    DriveOptions,
+    DriveSource,
+    RealDrive,
+    RealSequence,
+    RecordedDrive,
+    SimulatedDrive,
+    simulated_sequences,
+)
 from benchmarks.data.place_pairs import ThinnedDrive, place_pairs, success
 from benchmarks.experiments.augmentation import COLORS, THINNED_SEQUENCES
-from benchmarks.options import DRIVES, MODEL, PROCESSES, REAL, RUNS, option
+from benchmarks.options import PROCESSES, RUNS, option
 from benchmarks.parallel import in_processes
 from benchmarks.report import NONE, Column, Plot, Record, Report, Table
 from benchmarks.rivals.augmentations import AUGMENTATIONS, POLI, RAW, Augmentation, augmentations, densified, raw
@@ -51,12 +58,7 @@ _STRICT = "5°, 2 m"
 
 
 @dataclass(frozen=True)
-class Options:
-    model: str = option("lidar", MODEL)
-    real: Path | None = option(None, REAL)
-    drives: Path = option(Path("runs/odometry_drives"), DRIVES)
-    scans: int = option(121, "scans per simulated drive", least=2)
-    places: tuple[str, ...] = option(PLACES, "held-out places, separated by commas")
+class Options(DriveOptions):
     pairs: int = option(50, "pairs per place", least=1)
     fewer: int = option(8, "pairs per place in the first two places, for other voxels and beams", least=1)
     tables: tuple[str, ...] = option(TABLES, "tables to compute; voxels are part of the table of places")

@@ -20,6 +20,7 @@ from rich.progress import track
 from benchmarks.cache import FORGETTABLE, TIMED, Cache
 from benchmarks.data.drives import (
     REAL_SEQUENCES,
+    DriveOptions,
     DriveSource,
     RealDrive,
     RealSequence,
@@ -28,11 +29,10 @@ from benchmarks.data.drives import (
     ThinnedScans,
     simulated_sequences,
 )
-from benchmarks.data.held_out import PLACES
 from benchmarks.experiments.odometry.plots import plot_errors, plot_trajectories
 from benchmarks.experiments.odometry.tables import by_drive_report, by_sensor_report, real_report, systems_report, times_report
 from benchmarks.metrics.odometry import Judged, at_best_settings, judge
-from benchmarks.options import DRIVES, MODEL, PROCESSES, REAL, RUNS, option
+from benchmarks.options import PROCESSES, RUNS, option
 from benchmarks.parallel import in_processes
 from benchmarks.report import Report
 from benchmarks.rivals.odometry import METHODS
@@ -46,12 +46,7 @@ _TIMED_PLACE = "town"
 
 
 @dataclass(frozen=True)
-class Options:
-    model: str = option("lidar", MODEL)
-    real: Path | None = option(None, REAL)
-    drives: Path = option(Path("runs/odometry_drives"), DRIVES)
-    scans: int = option(121, "scans per simulated drive", least=2)
-    places: tuple[str, ...] = option(PLACES, "held-out places, separated by commas")
+class Options(DriveOptions):
     sensors: tuple[str, ...] = option(("vlp16", "os2_128"), "names of sensors or beam files, separated by commas")
     runs: Path = option(Path("runs/odometry_bench"), RUNS)
     fresh: tuple[str, ...] = option((), "delete cached outcomes first: 'poli' (our own), 'times' (timed ones) or 'all'")

@@ -11,8 +11,7 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError, did_you_mean
 from poli.estimation.arrangement import Viewpoint
-from poli.estimation.density import median_spacing, warn_of_density
-from poli.estimation.input_checks import warn_of_distance
+from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
 from poli.estimation.model import Model, read_model
 from poli.estimation.pca import NEIGHBORS, pca
 from poli.kdtree.tree import check_range

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from poli.errors import FormatError
-from poli.estimation.density import FEWEST, Seen
 from poli.estimation.inference import load_model, model_card, shipped_file
+from poli.estimation.input_checks import FEWEST, Seen
 
 _KEYS = ("results", "data_license")  # in the .toml
 

@@ -12,11 +12,10 @@ import torch
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST
-from poli.estimation.density import median_spacing, warn_of_density
 from poli.estimation.distinct import distinct
 from poli.estimation.grouping import check_places, group, seen_from
 from poli.estimation.inference import UP, load_model, view_of
-from poli.estimation.input_checks import warn_of_distance
+from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
 from poli.kdtree.tree import NARROWEST, check_range
 from poli.learn.groups import GroupBatch
 from poli.learn.model_file import network_of

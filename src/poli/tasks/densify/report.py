@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.estimation.density import complaint_of
 from poli.estimation.inference import load_model
+from poli.estimation.input_checks import complaint_of
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.sampling import LEAST, ellipsoid_places
 
