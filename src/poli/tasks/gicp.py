@@ -18,12 +18,12 @@ from poli.kdtree.tree import KDTree
 from poli.keywords import takes_config
 from poli.se3 import check_pose, exp, nearest_rotation
 from poli.tasks.degeneracy import Degeneracy, degeneracy
+from poli.tasks.deskewing import Sweep
 from poli.tasks.gicp_metric import GicpPoints, Metric
-from poli.tasks.gicp_sums import NormalEquations, linearize
+from poli.tasks.gicp_sums import Matches, NormalEquations, linearize
 from poli.validation import real_number, whole_number
 
 _STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters; smaller steps mean convergence
-_SAME_MATCHES = 5e-3  # meters; matches are kept until the points may have moved this far
 _FIT = 0.1  # meters; a point within this distance across a surface lies on it
 _DAMPING = 1e-6
 _DAMPED_OUT = 1e3
@@ -112,32 +112,48 @@ def gicp(
     return align(config.metric(source), Target(target, config.metric), T, config)
 
 
-def align(source: GicpPoints, target: Target, guess: np.ndarray, config: GicpConfig) -> Alignment:  # guess (4, 4)
-    """Align `source` to a prepared target. Unconstrained directions keep the value of the guess."""
-    found = _minimize(source, target, guess, config, None)
+def align(
+    source: GicpPoints,
+    target: Target,
+    guess: np.ndarray,  # (4, 4)
+    config: GicpConfig,
+    sweep: Sweep | None = None,
+) -> Alignment:
+    """Align `source` to a prepared target. Unconstrained directions keep the value of the guess.
+
+    With a `sweep`, the means of `source` are its points, deskewed again in every iteration for the pose reached.
+    """
+    found = _minimize(source, target, guess, config, None, sweep)
     if not found.degeneracy.any or not found.matched:
         return found
     held = found.degeneracy
-    again = _minimize(source, target, guess, config, held.free)
+    again = _minimize(source, target, guess, config, held.free, sweep)
     return replace(again, degeneracy=held)
 
 
-def _minimize(source: GicpPoints, target: Target, guess: np.ndarray, config: GicpConfig, free: np.ndarray | None) -> Alignment:
+def _minimize(
+    source: GicpPoints, target: Target, guess: np.ndarray, config: GicpConfig, free: np.ndarray | None, sweep: Sweep | None
+) -> Alignment:
     """Run Gauss-Newton with Levenberg damping in the span of the columns of `free` (6, k)."""
     basis = np.eye(6) if free is None else free
-    extent = float(np.sqrt((source.means**2).sum(axis=1).mean())) if len(source) else 1.0
-    match = np.full(len(source), -1, np.int32)
+    matches = Matches.none(len(source))
     target_side = (target.index.leaf_order, target.weighed.covariances, target.weighed.weights)
-    source_side = (np.ascontiguousarray(source.means), source.covariances, source.weights)
+    means = np.ascontiguousarray(source.means)
+    follow = np.ones(len(source)) if sweep is None else sweep.follow
     # The kernel's unit is sqrt(2) thickness, the standard deviation of a residual across two agreeing surfaces.
     scale = max(config.robust, config.start / (np.sqrt(2.0) * config.metric.thickness))
-    T, best, damping, moved = guess, None, _DAMPING, np.inf
+    T, best, damping = guess, None, _DAMPING
     converged, iteration = False, 0
+
+    def linearized(T: np.ndarray) -> NormalEquations:
+        nonlocal means
+        means = means if sweep is None else sweep.means(T)
+        source_side = (means, source.covariances, source.weights)
+        return linearize(target.index.tree, target_side, source_side, follow, T, config.max_distance, scale, matches)
+
     while iteration < config.iterations:
         iteration += 1
-        search = moved > _SAME_MATCHES
-        moved = 0.0 if search else moved
-        equations = linearize(target.index.tree, target_side, source_side, T, config.max_distance, scale, match, search)
+        equations = linearized(T)
         if not equations.matched or not basis.shape[1]:
             best = (T, equations)
             break
@@ -151,7 +167,6 @@ def _minimize(source: GicpPoints, target: Target, guess: np.ndarray, config: Gic
         step = _step(equations, basis, damping)
         still = np.linalg.norm(step[:3]) < _STILL_ANGLE and np.linalg.norm(step[3:]) < _STILL_SHIFT
         before, T = T, nearest_rotation(T @ exp(step))
-        moved += float(np.linalg.norm(step[:3])) * extent + float(np.linalg.norm(step[3:]))
         if scale > config.robust:
             scale, best = max(config.robust, 0.5 * scale), None
             continue
@@ -159,13 +174,9 @@ def _minimize(source: GicpPoints, target: Target, guess: np.ndarray, config: Gic
         if still:
             converged = True
             break
-    assert best is not None or iteration == config.iterations
-    equations = (
-        best[1]
-        if best is not None
-        else linearize(target.index.tree, target_side, source_side, T, config.max_distance, scale, match, False)
-    )
-    return _summary(source, target, T, match, equations, config, iteration, converged)
+    equations = best[1] if best is not None else linearized(T)
+    deskewed = source if sweep is None else replace(source, means=sweep.means(T))
+    return _summary(deskewed, target, T, matches.rows, equations, config, iteration, converged)
 
 
 def _mean_cost(equations: NormalEquations) -> float:

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from poli.errors import InputError
+from poli.spinning import Spin
 from poli.tasks.gicp import GicpConfig
 from poli.validation import real_number, whole_number
 
 Against = Literal["map", "scan"]
 OnLoss = Literal["stop", "restart"]
+Deskew = Literal["auto", "on", "off", "azimuth"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,9 @@ class OdometryConfig:
     voxel: float = 0.0  # meters; 0: chosen at the first scan to leave about 5,000 points
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     upright: bool = True  # the sensor's z axis points up; the network uses this
-    deskew: bool = False  # correct each scan to its stamp, using the times of its points
+    deskew: Deskew | bool = "auto"  # auto: if points have times that differ; on: times are required; azimuth: times from `spin`
+    spin: Spin = Spin()  # how the sensor spins, for deskew="azimuth"
+    period: float = 0.0  # seconds from scan to scan if they have no stamps, and of a revolution; 0: from the stamps, else 0.1
     min_range: float = 0.0  # meters; nearer returns are dropped (the vehicle itself)
     max_range: float = 120.0  # meters; farther returns are dropped
     radius: float = 120.0  # meters; map cells farther from the sensor are removed
@@ -29,9 +33,12 @@ class OdometryConfig:
     gicp: GicpConfig = field(default_factory=GicpConfig)
 
     def __post_init__(self) -> None:
-        for name, known in (("against", get_args(Against)), ("on_loss", get_args(OnLoss))):
+        if isinstance(self.deskew, bool):
+            object.__setattr__(self, "deskew", "on" if self.deskew else "off")
+        for name, known in (("against", get_args(Against)), ("on_loss", get_args(OnLoss)), ("deskew", get_args(Deskew))):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(known)}")
+        real_number(self.period, "period", "a number of seconds of at least 0")
         for name in ("voxel", "min_range", "cell"):
             real_number(getattr(self, name), name, "a number of meters of at least 0")
         for name in ("max_range", "radius"):

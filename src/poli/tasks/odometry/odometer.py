@@ -16,11 +16,13 @@ from poli.estimation.inference import PCA, UP
 from poli.keywords import takes_config
 from poli.scan import Scan, ScanLike
 from poli.se3 import exp, inverse, log, nearest_rotation
+from poli.spinning import PERIOD, Spin
+from poli.tasks.deskewing import Sweep, at_stamp
 from poli.tasks.gicp import Alignment, GicpConfig, Target, align
 from poli.tasks.gicp_metric import GicpPoints
-from poli.tasks.odometry.config import Against, OdometryConfig, OnLoss
-from poli.tasks.odometry.deskewing import deskew
+from poli.tasks.odometry.config import Against, Deskew, OdometryConfig, OnLoss
 from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
+from poli.tasks.odometry.point_times import PointTimes
 from poli.tasks.odometry.step import Status, Step, TrackingLost
 from poli.voxels import voxel_downsample, voxel_numbers
 
@@ -36,7 +38,6 @@ _GAP = 1.8  # times the usual period: a longer interval means missing scans
 _FITS = 0.5  # times the usual fit: minimum to accept a scan
 _FITS_AT_LEAST = 0.2
 _USUAL = 20  # last scans from which the usual values are computed
-_DESKEW_ROUNDS = 1
 _WIDER = 2.0  # meters: initial scale of the robust kernel in the wider search
 
 
@@ -54,16 +55,28 @@ class Odometer:
         self.steps: list[Step] = []
         self._target: Target | None = None
         self._T_world_target = np.eye(4)
-        self._velocity = np.zeros(6)  # tangent per second, or per scan without stamps
+        self._velocity = np.zeros(6)  # tangent per second
+        self._point_times = PointTimes(self.config)
         self._periods: list[float] = []
         self._fits: list[float] = []
         self._indexed_at = np.zeros(3), 0
         self._missed = 0
         self._first: Scan | None = None  # not deskewed, until its motion is known
+        self.without_stamp = 0  # scans whose stamps were assumed
 
     @property
     def poses(self) -> np.ndarray:  # (M, 4, 4)
         return np.stack([step.T_world_scan for step in self.steps]) if self.steps else np.empty((0, 4, 4))
+
+    @property
+    def deskewing(self) -> str:
+        """How the last scan was deskewed, or why it was not."""
+        return self._point_times.said
+
+    @property
+    def period(self) -> float:
+        """The usual time between scans in seconds: from their stamps, or else from the options."""
+        return float(np.median(self._periods)) if self._periods else self.config.period or PERIOD
 
     def add(self, scan: ScanLike) -> Step:
         """Estimate the pose of the next scan. Raises `TrackingLost` if it cannot be localized and `on_loss` is "stop"."""
@@ -81,7 +94,7 @@ class Odometer:
             T_expected = self._deskew_first(self._first, found, elapsed)
             self._first = None
             field, weighed, found = self._locate(cloud, T_expected, elapsed, seconds)
-        self._first = cloud if self.config.deskew and not self.steps else None
+        self._first = cloud if "time" in cloud.fields and not self.steps else None
         status, note = (Status.FIRST, "") if not self.steps else self._judge(found, gap)
         if status is Status.RESTARTED and self.config.on_loss == "stop":
             raise TrackingLost(len(self.steps), note, self.poses)
@@ -106,13 +119,9 @@ class Odometer:
         scan = scan if within.all() else scan.select(within)
         if not len(scan):
             return scan
-        if self.config.deskew and scan.stamp is None:
-            raise InputError("deskewing needs stamps to compute the velocity, but this scan has none")
+        scan = self._point_times(scan, self.period)
         self.voxel = self.voxel or _choose_voxel(scan.points)
-        return voxel_downsample(scan.keep("time") if self.config.deskew else scan.keep(), self.voxel)
-
-    def _still(self, cloud: Scan, velocity: np.ndarray) -> np.ndarray:  # (6,) -> (N, 3)
-        return (deskew(cloud, velocity) if self.config.deskew else cloud).points.astype(np.float64)
+        return voxel_downsample(scan.keep(*({"time"} & set(scan.fields))), self.voxel)
 
     def _estimate(self, points: np.ndarray) -> Ellipsoids:
         k = _PCA_NEIGHBORS if self.config.model == PCA else None
@@ -122,7 +131,8 @@ class Odometer:
         """Return the time since the last scan, in the unit of the velocity, and how many scans seem to be missing in between."""
         last = self.steps[-1].stamp if self.steps else None
         if last is None or scan.stamp is None:
-            return 1.0, 0
+            self.without_stamp += scan.stamp is None
+            return self.period, 0
         seconds = (scan.stamp - last) * 1e-9
         if seconds <= 0.0:
             raise InputError(
@@ -136,7 +146,7 @@ class Odometer:
         """Deskew the first scan once its motion is known, and restart with it; otherwise deskewed scans would be aligned to a
         skewed one. The pose between two equally skewed scans is accurate enough to start from."""
         self._velocity = log(found.T_target_source) / elapsed
-        field = self._estimate(self._still(first, self._velocity))
+        field = self._estimate(_means(first, self._velocity))
         self._remember(field, self.config.gicp.metric(field), np.eye(4), fresh=True)
         return found.T_target_source
 
@@ -146,34 +156,34 @@ class Odometer:
         self, cloud: Scan, T_expected: np.ndarray, elapsed: float, seconds: dict[str, float]
     ) -> tuple[Ellipsoids, GicpPoints, Alignment | None]:
         with _clock(seconds, "estimate"):
-            field = self._estimate(self._still(cloud, self._velocity))
+            field = self._estimate(_means(cloud, self._velocity))
         with _clock(seconds, "align"):
             weighed = self.config.gicp.metric(field)
-            found = self._align(weighed, T_expected) if self._target is not None else None
-            beginning = self._first is not None
-            if not self.config.deskew or beginning or self._target is None or found is None or not self._fits_well(found):
-                return field, weighed, found
-            # The velocity used for deskewing must agree with the one that the pose implies. Otherwise an error of one moves the
-            # other by half as much in the opposite direction, and over the following scans it decays slowly or not at all.
-            for _ in range(_DESKEW_ROUNDS):
-                T = self._T_world_target @ found.T_target_source
-                means = self._still(cloud, log(inverse(self.steps[-1].T_world_scan) @ T) / elapsed)
+            if self._target is None:
+                return field, weighed, None
+            sweep = None
+            if "time" in cloud.fields and self._first is None:
+                T_target_before = inverse(self._T_world_target) @ self.steps[-1].T_world_scan
+                points, times = cloud.points.astype(np.float64), np.asarray(cloud.fields["time"], np.float64)
+                sweep = Sweep(points, times, T_target_before, elapsed)
+            found = self._align(weighed, T_expected, sweep)
+            if sweep is not None:
+                means = sweep.means(found.T_target_source)
                 field = Ellipsoids.trusted(means, field.covariances, field.viewpoint)
                 weighed = replace(weighed, means=means)
-                found = align(weighed, self._target, found.T_target_source, self.config.gicp)
             return field, weighed, found
 
-    def _align(self, source: GicpPoints, T_expected: np.ndarray) -> Alignment:
+    def _align(self, source: GicpPoints, T_expected: np.ndarray, sweep: Sweep | None) -> Alignment:
         """Align from the predicted pose. If the scan does not fit there, search more widely, also from the last pose."""
         assert self._target is not None
         to_target = inverse(self._T_world_target)
         config = self.config.gicp
-        found = align(source, self._target, nearest_rotation(to_target @ T_expected), config)
+        found = align(source, self._target, nearest_rotation(to_target @ T_expected), config, sweep)
         if self._fits_well(found):
             return found
         wide = replace(config, start=max(config.start, _WIDER), max_distance=max(config.max_distance, 2.0 * _WIDER))
         guesses = (T_expected, self.steps[-1].T_world_scan)
-        others = [align(source, self._target, nearest_rotation(to_target @ T), wide) for T in guesses]
+        others = [align(source, self._target, nearest_rotation(to_target @ T), wide, sweep) for T in guesses]
         return max([found, *others], key=lambda alignment: alignment.fit)
 
     def _fits_well(self, found: Alignment) -> bool:
@@ -227,7 +237,9 @@ def odometry(
     voxel: float = 0.0,
     model: str = "lidar",
     upright: bool = True,
-    deskew: bool = False,
+    deskew: Deskew | bool = "auto",
+    spin: Spin = Spin(),  # noqa: B008
+    period: float = 0.0,
     min_range: float = 0.0,
     max_range: float = 120.0,
     radius: float = 120.0,
@@ -247,7 +259,10 @@ def odometry(
         voxel: voxel size in meters. 0: chosen at the first scan to leave about 5,000 points.
         model: a shipped model, the path of a .safetensors file, or "pca".
         upright: the sensor's z axis points up.
-        deskew: correct each scan for the motion of the sensor, using the times of its points.
+        deskew: correct each scan for the motion of the sensor. "auto": if its points have times that differ; "on" (or True): their
+            times are required; "azimuth": derive the times of a spinning sensor from the azimuth; "off" (or False): never.
+        spin: how the sensor spins, for "azimuth".
+        period: seconds from scan to scan if they have no stamps. 0: 0.1 s.
         min_range: meters; nearer returns are dropped (the vehicle itself).
         max_range: meters; farther returns are dropped.
         radius: meters; map cells farther from the sensor are removed.
@@ -260,6 +275,12 @@ def odometry(
     for scan in scans:
         odometer.add(scan)
     return odometer.poses
+
+
+def _means(cloud: Scan, velocity: np.ndarray) -> np.ndarray:  # (6,) -> (N, 3)
+    """The points of a scan at its stamp, for this velocity."""
+    points = cloud.points.astype(np.float64)
+    return at_stamp(points, np.asarray(cloud.fields["time"], np.float64), velocity) if "time" in cloud.fields else points
 
 
 def _choose_voxel(points: np.ndarray) -> float:  # (N, 3)
