@@ -9,7 +9,7 @@ import numpy as np
 from poli.errors import InputError
 from poli.kernel import kernel, over_range
 from poli.scan import Scan
-from poli.se3 import inverse, log
+from poli.se3 import hat, inverse, log
 from poli.threads import run_chunks
 
 _AT_REST = 1e-9  # radians per second
@@ -66,8 +66,8 @@ def at_stamp(points: np.ndarray, times: np.ndarray, velocity: np.ndarray) -> np.
         return points + times[:, None] * velocity[3:]
     axis = velocity[:3] / rate
     # Exp(s velocity) p = p + sin a (k x p) + (1 - cos a) k x (k x p) + s v + (1 - cos a) / rate k x v + (s - sin a / rate) k x (k x v)
-    turned = np.cross(axis, velocity[3:])
-    terms = np.concatenate([axis, velocity[3:], turned / rate, np.cross(axis, turned) / rate])
+    turned = hat(axis) @ velocity[3:]
+    terms = np.concatenate([axis, velocity[3:], turned / rate, hat(axis) @ turned / rate])
     out = np.empty_like(points)
     run_chunks(over_range(_at_stamp, points, times, rate, terms, out), len(points), _CHUNK)
     return out

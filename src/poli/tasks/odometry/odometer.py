@@ -27,6 +27,7 @@ from poli.tasks.odometry.step import Status, Step, TrackingLost
 from poli.voxels import voxel_downsample, voxel_numbers
 
 _WANTED = 5000  # points after downsampling, if the voxel size is chosen automatically
+_VOXEL_STEP = 1.05  # largest change of the automatic voxel size from scan to scan
 _VOXELS = 0.05, 1.0  # meters: smallest and largest automatic voxel size
 # Meters that the sensor moves before the map is indexed again. This saves time and lowers drift: the ring pattern on the ground
 # moves with the sensor, and aligning only to older scans keeps a scan from locking onto the pattern of the last one.
@@ -121,7 +122,12 @@ class Odometer:
             return scan
         scan = self._point_times(scan, self.period)
         self.voxel = self.voxel or _choose_voxel(scan.points)
-        return voxel_downsample(scan.keep(*({"time"} & set(scan.fields))), self.voxel)
+        cloud = voxel_downsample(scan.keep(*({"time"} & set(scan.fields))), self.voxel)
+        if not self.config.voxel:
+            # Surfaces lose points with the square of the voxel size. Small steps, so that scans match the map they are added to.
+            change = float(np.clip(np.sqrt(len(cloud) / _WANTED), 1.0 / _VOXEL_STEP, _VOXEL_STEP))
+            self.voxel = float(np.clip(self.voxel * change, *_VOXELS))
+        return cloud
 
     def _estimate(self, points: np.ndarray) -> Ellipsoids:
         k = _PCA_NEIGHBORS if self.config.model == PCA else None
