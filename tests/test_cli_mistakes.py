@@ -190,7 +190,7 @@ MISTAKES = [
     ("simulate drive --scans 0", r"invalid value for '--scans': "),
     # datasets
     ("odometry nothing", r"nothing: the folder is empty"),
-    ("odometry full", r"full: dataset type .*kitti, helipr"),
+    ("odometry full", r"full: dataset type .*kitti, kitti_raw"),
     ("odometry mixed", r"mixed: .*\(1 \.npz, 2 \.pcd\); pass --option ending=pcd"),
     ("odometry kitti --dataset kiti", r"unknown dataset 'kiti'; .*; did you mean kitti\?$"),
     ("odometry good.pcd", r"good\.pcd: .*single scan.* folder"),

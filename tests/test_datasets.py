@@ -188,7 +188,7 @@ def test_write_kitti_round_trips(tmp_path, rng):
 
 
 def test_names_and_options_are_checked(tmp_path):
-    with pytest.raises(InputError, match=r"unknown dataset 'kity'; .*kitti, helipr, mulran"):
+    with pytest.raises(InputError, match=r"unknown dataset 'kity'; .*kitti, kitti_raw, helipr, mulran"):
         poli.dataset("kity", tmp_path)
     with pytest.raises(InputError, match=r"'mulran' has no option 'sensor'; it has sequence, poses"):
         poli.dataset("mulran", tmp_path, sensor="ouster")
@@ -197,7 +197,7 @@ def test_names_and_options_are_checked(tmp_path):
     with pytest.raises(FormatError, match="folder is empty"):
         poli.dataset("auto", tmp_path)
     (tmp_path / "notes.md").write_text("none")
-    with pytest.raises(FormatError, match=r"dataset type .*kitti, helipr"):
+    with pytest.raises(FormatError, match=r"dataset type .*kitti, kitti_raw"):
         poli.dataset("auto", tmp_path)
     with pytest.raises(FormatError, match="no such file"):
         guess(tmp_path / "nothing")
@@ -206,7 +206,7 @@ def test_names_and_options_are_checked(tmp_path):
         guess(tmp_path / "a.bin")
 
 
-@pytest.mark.parametrize("name", ["kitti", "helipr", "mulran", "poli", "bag", "folder"])
+@pytest.mark.parametrize("name", ["kitti", "kitti_raw", "helipr", "mulran", "poli", "bag", "folder"])
 def test_an_empty_folder_is_a_clear_error(tmp_path, name):
     if name == "bag":
         pytest.importorskip("rosbags")

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data.held_out import PLACES
+from benchmarks.data.real_sequences import is_off, uncorrected_sequence
 from benchmarks.data.rings import thin_rings
 from benchmarks.options import DRIVES, MODEL, REAL, option
-from poli.data.datasets import Dataset, FolderDataset, dataset, open_poli_folder, write_folder
+from poli.data.datasets import Dataset, FolderDataset, correct_elevation, open_poli_folder, write_folder
 from poli.data.datasets.poli_folder import MANIFEST
 from poli.data.scan_pairs import HELD_OUT_SEEDS
 from poli.data.simulate import Ride, Trajectory, World, find_sensor
@@ -87,7 +88,7 @@ REAL_SEQUENCES = (
 def real_sequences(root: Path, chosen: Sequence[RealSequence] = REAL_SEQUENCES) -> Iterator[RecordedDrive]:
     """Yield those of `chosen` found under `root`, in KITTI odometry layout; the scans of a drive are read when it is reached."""
     opened = [(real, _open_real(root, real)) for real in chosen]
-    return (_read_real(real, sequence) for real, sequence in opened)
+    return (_read_real(real, sequence, is_off(root, real.sequence)) for real, sequence in opened)
 
 
 def simulated_sequences(
@@ -180,17 +181,19 @@ def _record(recordings: Sequence[_Recording]) -> None:
 
 
 def _open_real(root: Path, real: RealSequence) -> Dataset:
-    sequence = dataset("kitti", root, sequence=real.sequence, min_range=real.nearest)
+    sequence = uncorrected_sequence(root, real.sequence, real.nearest)
     if sequence.poses is None or len(sequence) < 2:
         raise InputError(f"{root}: {real.sequence} has {len(sequence)} scans; it needs two and a file poses/{real.sequence}.txt")
     return sequence
 
 
-def _read_real(real: RealSequence, sequence: Dataset) -> RecordedDrive:
+def _read_real(real: RealSequence, sequence: Dataset, off: bool) -> RecordedDrive:
     assert sequence.poses is not None
     scans = [scan.points for scan in sequence]
     if real.beams is not None:
         scans = [thin_rings(points, real.sensor, real.beams) for points in scans]
+    if off:
+        scans = [correct_elevation(points) for points in scans]
     return RecordedDrive(real.name, real.sequence, real.sensor, scans, sequence.poses, real.rate, real.voxels)
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.metrics.likelihood import Matches, gate_for
-from poli.data.datasets import Dataset, dataset
+from poli.data.datasets import Dataset, correct_elevation, dataset, open_kitti
+from poli.data.datasets.hdl64e import Hdl64eReader
 from poli.errors import InputError, MissingExtra
 from poli.estimation import pca
 from poli.kdtree.tree import KDTree
@@ -154,18 +155,31 @@ def _median_residuals(q: np.ndarray, p: np.ndarray, *poses: np.ndarray) -> list[
 
 @lru_cache(maxsize=8)
 def _sequence(root: Path, name: str, nearest: float) -> Dataset:
-    sequence = dataset("kitti", root, sequence=name, min_range=nearest)
+    sequence = uncorrected_sequence(root, name, nearest)
     if sequence.poses is None or len(sequence) < 2:
         raise InputError(f"{root}: sequence {name} has {len(sequence)} scans; it needs at least two, and a file poses/{name}.txt")
     return sequence
 
 
-def _returns(root: Path, name: str, index: int, nearest: float) -> np.ndarray:  # (N, 3), float64
-    return _sequence(root, name, nearest)[index].clean().points.astype(np.float64)
+def uncorrected_sequence(root: Path, name: str, nearest: float) -> Dataset:
+    """Open a sequence without correcting elevations, by which `thin_beams` distinguishes the rows of the sensor."""
+    return dataset("kitti", root, sequence=name, min_range=nearest, correct_elevation=False)
+
+
+@lru_cache(maxsize=32)
+def is_off(root: Path, name: str) -> bool:
+    """Whether the elevations of a sequence are those of KITTI's sensor, and need a correction after thinning."""
+    reader = open_kitti(root, name).read
+    return isinstance(reader, Hdl64eReader) and reader.corrects
+
+
+def _returns(root: Path, name: str, index: int, nearest: float, beams: int | None = None) -> np.ndarray:  # (N, 3), float64
+    points = _sequence(root, name, nearest)[index].clean().points.astype(np.float64)
+    if beams is not None:
+        points = thin_beams(points, beams)
+    return correct_elevation(points) if is_off(root, name) else points
 
 
 def _prepared(root: Path, configuration: RealConfiguration, index: int) -> np.ndarray:  # (N, 3)
-    points = _returns(root, configuration.sequence, index, configuration.nearest)
-    if configuration.beams is not None:
-        points = thin_beams(points, configuration.beams)
+    points = _returns(root, configuration.sequence, index, configuration.nearest, configuration.beams)
     return voxel_downsample(points, configuration.voxel).points

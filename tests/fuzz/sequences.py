@@ -62,6 +62,19 @@ def _mulran(_folder: Path) -> list[Tree]:
     return [{**tree, "global_pose.csv": "".join(lines).encode()}]
 
 
+def _kitti_raw(folder: Path) -> list[Tree]:
+    drive, frames = folder / "2011_09_26" / "2011_09_26_drive_0009_sync", (0, 1, 3)
+    for name in ("velodyne_points", "oxts"):
+        (drive / name / "data").mkdir(parents=True)
+        times = "".join(f"2011-09-26 13:02:25.{100_000_000 * (frame + 1)}\n" for frame in range(4))
+        (drive / name / "timestamps.txt").write_text(times)
+    for frame in frames:
+        poli.write(scan(20, frame).keep("intensity"), drive / "velodyne_points" / "data" / f"{frame:010d}.bin")
+        (drive / "oxts" / "data" / f"{frame:010d}.txt").write_text(f"49.01{frame} 8.42 115.2 0.01 0.02 {0.1 * frame} " + "0 " * 24)
+    (drive.parent / "calib_imu_to_velo.txt").write_text("calib_time: 25-May-2012\nR: 1 0 0 0 1 0 0 0 1\nT: -0.8 0.3 -0.8\n")
+    return [tree_of(folder)]
+
+
 def _folder(ending: str, folder: Path) -> list[Tree]:
     for i in range(3):
         poli.write(scan(20, i).keep("intensity"), folder / f"scan{i}{ending}")
@@ -95,6 +108,7 @@ def _damage(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
 
 TARGETS = (
     Target("dataset kitti", _kitti, partial(_read, "kitti", {}), _damage, share=2),
+    Target("dataset kitti_raw", _kitti_raw, partial(_read, "kitti_raw", {}), _damage),
     Target("dataset poli", _poli, partial(_read, "poli", {}), _damage, share=2),
     *(Target(f"dataset helipr {s}", partial(_helipr, s), partial(_read, "helipr", {"sensor": s}), _damage) for s in SENSORS),
     Target("dataset mulran", _mulran, partial(_read, "mulran", {}), _damage),

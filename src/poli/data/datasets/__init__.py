@@ -3,9 +3,11 @@
 from poli.data.datasets.bags import BagDataset, open_bag
 from poli.data.datasets.file_dataset import FileDataset
 from poli.data.datasets.folder import open_folder
+from poli.data.datasets.hdl64e import correct_elevation
 from poli.data.datasets.helipr import open_helipr
 from poli.data.datasets.kiss import KissDataset, open_kiss
 from poli.data.datasets.kitti import open_kitti, write_kitti
+from poli.data.datasets.kitti_raw import open_kitti_raw
 from poli.data.datasets.mulran import open_mulran
 from poli.data.datasets.poli_folder import FolderDataset, open_poli_folder, write_folder
 from poli.data.datasets.protocol import Dataset, Skipped, SkippedWarning, occupied
@@ -19,6 +21,7 @@ __all__ = [
     "KissDataset",
     "Skipped",
     "SkippedWarning",
+    "correct_elevation",
     "dataset",
     "dataset_names",
     "guess",
@@ -28,6 +31,7 @@ __all__ = [
     "open_helipr",
     "open_kiss",
     "open_kitti",
+    "open_kitti_raw",
     "open_mulran",
     "open_poli_folder",
     "register_dataset",

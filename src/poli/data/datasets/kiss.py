@@ -15,10 +15,10 @@ from poli.errors import FormatError, MissingExtra, PoliError
 from poli.scan import Scan
 from poli.validation import real_number
 
-LOADERS = ("apollo", "boreas", "generic", "kitti_raw", "ncd", "nclt", "nuscenes", "ouster", "tum")
+LOADERS = ("apollo", "boreas", "generic", "ncd", "nclt", "nuscenes", "ouster", "tum")
 _PERIOD = 0.1  # seconds; a spinning LiDAR at 10 Hz
 # Bytes per point of headerless files. The loaders silently ignore the incomplete last point of a truncated file.
-_RECORD = {"boreas": 24, "kitti_raw": 16, "nclt": 8}
+_RECORD = {"boreas": 24, "nclt": 8}
 
 
 class KissDataset:

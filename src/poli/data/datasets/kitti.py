@@ -1,7 +1,7 @@
 """The KITTI odometry layout: `sequences/XX/{velodyne/NNNNNN.bin, calib.txt, times.txt}` and `poses/XX.txt`.
 
-Poses are those of the left camera, row i for scan i; `Tr` of calib.txt is T_camera_velodyne. Scans are deskewed and have no ring
-or time.
+Poses are those of the left camera, row i for scan i; `Tr` of calib.txt is T_camera_velodyne. Files have no ring or time. KITTI's
+own sequences, 00 to 21, are deskewed; a drive of KITTI raw that was converted to this layout is not.
 """
 
 import os
@@ -13,32 +13,61 @@ from pathlib import Path
 import numpy as np
 
 from poli.data.datasets.file_dataset import FileDataset
+from poli.data.datasets.hdl64e import Hdl64eReader, scan_period
 from poli.data.datasets.stamped_poses import finite_numbers, format_pose, read_pose_rows, rigid_poses
-from poli.data.formats.kitti_bin import read_kitti_bin, write_kitti_bin
+from poli.data.formats.kitti_bin import write_kitti_bin
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_folder, atomic_path
 from poli.scan import Scan
 from poli.se3 import check_pose, inverse
+from poli.validation import real_number
 
+UNCHANGED = "poli.txt"  # the scans of a sequence folder with this file are read as they are
+_DESKEWED = tuple(f"{number:02d}" for number in range(22))
 _WITHOUT = "pass {argument} to read the scans without poses"
 
 
 def open_kitti(
-    path: str | os.PathLike[str], sequence: str | int | None = None, poses: bool = True, min_range: float = 0.0
+    path: str | os.PathLike[str],
+    sequence: str | int | None = None,
+    poses: bool = True,
+    min_range: float = 0.0,
+    correct_elevation: bool | None = None,
+    deskewed: bool | None = None,
+    period: float | None = None,
 ) -> FileDataset:
     """Open `sequence` under `path`, the folder that contains `sequences` and `poses` (or the folder of one sequence).
 
     Poses are None if the pose file is missing (KITTI sequences 11 to 21) or with `poses=False`. Returns closer than `min_range`
     meters are dropped.
+
+    The beams of KITTI's HDL-64E point 0.205 degrees too low. `correct_elevation` turns every point up by that angle. None: if the
+    elevations are those of this sensor. Many other sensors are stored in this layout and are not changed.
+
+    With `deskewed=False`, points get a `time` from their azimuth: the sensor turns clockwise, starts behind the car, and takes
+    `period` seconds per revolution (None: the median difference of the stamps if it is between 0.05 and 0.2 s, otherwise 0.1 s).
+    None: True for KITTI's sequences 00 to 21 and for other sensors. Sequences written by `write_kitti` are read as they are.
     """
     root, name = _locate(Path(path), sequence)
     folder, pose_file = root / "sequences" / name, root / "poses" / f"{name}.txt"
     files = _scan_files(folder / "velodyne")
     stamps = _stamps(folder / "times.txt", len(files))
+    for option, value in (("correct_elevation", correct_elevation), ("deskewed", deskewed)):
+        if not (value is None or isinstance(value, bool)):
+            raise InputError(f"{option} is {value!r}; expected true or false, or None to detect it from the scans")
+    if (folder / UNCHANGED).is_file():
+        correct_elevation, deskewed = bool(correct_elevation), deskewed is not False
+    elif deskewed is None and name in _DESKEWED:
+        deskewed = True
+    if period is not None:
+        real_number(period, "period", "the duration of a revolution in seconds", above=True)
+    reader = Hdl64eReader(
+        files, correct_elevation, None if deskewed is None else not deskewed, scan_period(stamps) if period is None else period
+    )
     return FileDataset(
         f"kitti {name}",
         files,
-        _read,
+        reader,
         stamps,
         _poses(pose_file, folder / "calib.txt", len(files)) if poses and pose_file.is_file() else None,
         min_range=min_range,
@@ -54,7 +83,8 @@ def write_kitti(
     """Write a sequence under the folder `out`, which may contain other sequences.
 
     Only intensity is written; other fields are dropped. Coordinates are float32, and times are relative to the first stamp.
-    `Tr` is the identity, so the poses are those of the sensor.
+    `Tr` is the identity, so the poses are those of the sensor. The file poli.txt makes `open_kitti` read the scans as they are,
+    without corrections for KITTI's sensor.
     """
     root, name = Path(out), sequence_name(sequence)
     if (root / "poses" / f"{name}.txt").exists():
@@ -72,6 +102,7 @@ def write_kitti(
             raise InputError(f"{len(poses)} poses for {len(stamps)} scans")
         identity = format_pose(np.eye(4))
         (temporary / "calib.txt").write_text("".join(f"{key}: {identity}\n" for key in ("P0", "P1", "P2", "P3", "Tr")))
+        (temporary / UNCHANGED).write_text("Written by poli. The scans are complete: their elevations need no correction.\n")
         known = [stamp for stamp in stamps if stamp is not None]
         if len(known) not in (0, len(stamps)):
             raise InputError(f"{len(stamps) - len(known)} of {len(stamps)} scans have no stamp; set a stamp for all or none")
@@ -169,9 +200,3 @@ def _nanoseconds(word: str) -> int:
     if not abs(stamp) < 1 << 63:  # before a number with a huge exponent is expanded
         raise ValueError
     return int(stamp.to_integral_value())
-
-
-def _read(path: Path) -> Scan:
-    if path.stat().st_size == 0:
-        return Scan(np.zeros((0, 3), np.float32), {"intensity": np.zeros(0, np.float32)})
-    return read_kitti_bin(path)

@@ -12,6 +12,7 @@ from poli.data.datasets.folder import open_folder, scan_ending
 from poli.data.datasets.helipr import open_helipr
 from poli.data.datasets.kiss import LOADERS, open_kiss
 from poli.data.datasets.kitti import open_kitti
+from poli.data.datasets.kitti_raw import SCANS, drives, open_kitti_raw
 from poli.data.datasets.mulran import open_mulran
 from poli.data.datasets.poli_folder import MANIFEST, open_poli_folder
 from poli.data.datasets.protocol import Dataset
@@ -19,6 +20,7 @@ from poli.errors import FormatError, InputError, did_you_mean
 
 _FACTORIES: dict[str, Callable[..., Dataset]] = {
     "kitti": open_kitti,
+    "kitti_raw": open_kitti_raw,
     "helipr": open_helipr,
     "mulran": open_mulran,
     "poli": open_poli_folder,
@@ -31,9 +33,9 @@ _FACTORIES: dict[str, Callable[..., Dataset]] = {
 def dataset(name: str | None, path: str | os.PathLike[str], **options: Any) -> Dataset:
     """Open the dataset at `path`: `poli.dataset("kitti", path, sequence="07")`.
 
-    Names: kitti, helipr, mulran, poli (our own format), bag (ROS), folder (of scan files), and the kiss-icp loaders apollo, boreas,
-    generic, kitti_raw, ncd, nclt, nuscenes, ouster and tum; "auto" or None detects the name. The options of each are documented
-    in its `open_*` function in `poli.data.datasets`.
+    Names: kitti, kitti_raw, helipr, mulran, poli (our own format), bag (ROS), folder (of scan files), and the kiss-icp loaders
+    apollo, boreas, generic, ncd, nclt, nuscenes, ouster and tum; "auto" or None detects the name. The options of each are
+    documented in its `open_*` function in `poli.data.datasets`.
     """
     if name is None or name == "auto":
         name = guess(path, options.get("sequence"))
@@ -69,12 +71,15 @@ def guess(path: str | os.PathLike[str], sequence: str | int | None = None) -> st
                 "poli": [MANIFEST],
                 "bag": ["metadata.yaml"],
                 "kitti": ["sequences", "dataset/sequences", "velodyne"],
+                "kitti_raw": [SCANS],
                 "helipr": ["LiDAR"],
                 "mulran": ["Ouster", "sensor_data/Ouster"],
             }
             for name, signs in marks.items():
                 if any((inside / sign).exists() for sign in signs):
                     return name
+        if drives(place):
+            return "kitti_raw"
         if any(scan_ending(file) for file in place.iterdir()):
             return "folder"
         if not any(place.iterdir()):
