@@ -119,8 +119,9 @@ class Scan:
 
     def clean(self) -> Scan:
         """Remove non-finite points and zero returns (how sensors mark 'no return'), and count them in `dropped`."""
-        finite = np.isfinite(self.points).all(axis=1)
-        zero = ~self.points.any(axis=1)
+        x, y, z = self.points.T  # by column: numpy reduces rows of three an order of magnitude more slowly
+        finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
+        zero = (x == 0) & (y == 0) & (z == 0)
         good = finite & ~zero
         if good.all():
             return self

@@ -18,6 +18,8 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import InputError
+from poli.kernel import kernel, over_range
+from poli.threads import run_chunks
 from poli.validation import real_number
 
 MetricKind = Literal["surfaces", "raw"]
@@ -46,13 +48,13 @@ class Metric:
 
     def weigh(self, means: np.ndarray, covariances: np.ndarray) -> GicpPoints:  # (N, 3), (N, 3, 3)
         variances, axes = eigh3(covariances)
-        normals = np.ascontiguousarray(axes[:, :, 0])
-        thin = np.maximum(variances[:, 0], 0.0)
-        flatness = 1.0 - thin / np.maximum(variances[:, 1], 1e-12)
+        normals, flat = np.empty((len(means), 3)), np.empty((len(means), 3, 3))
+        weights, flatness = np.empty(len(means)), np.empty(len(means))
+        work = over_range(_surfaces, variances, axes, self.thickness**2, self.trust**2, normals, flat, weights, flatness)
+        run_chunks(work, len(means), 2048)
         if self.kind == "raw":
             return GicpPoints(means, covariances + self.thickness**2 * np.eye(3), np.ones(len(means)), normals, flatness)
-        flat = np.eye(3) - (1.0 - self.thickness**2) * normals[:, :, None] * normals[:, None, :]
-        return GicpPoints(means, flat, self.trust**2 / (self.trust**2 + thin), normals, flatness)
+        return GicpPoints(means, flat, weights, normals, flatness)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,3 +69,16 @@ class GicpPoints:
 
     def __len__(self) -> int:
         return len(self.means)
+
+
+@kernel
+def _surfaces(variances, axes, thickness2, trust2, begin, end, normals, flat, weights, flatness):
+    """Planes I - (1 - thickness^2) n n', their weights, and how well each normal is determined."""
+    for i in range(begin, end):
+        thin = max(variances[i, 0], 0.0)
+        weights[i] = trust2 / (trust2 + thin)
+        flatness[i] = 1.0 - thin / max(variances[i, 1], 1e-12)
+        for a in range(3):
+            normals[i, a] = axes[i, a, 0]
+            for b in range(3):
+                flat[i, a, b] = (1.0 if a == b else 0.0) - (1.0 - thickness2) * axes[i, a, 0] * axes[i, b, 0]

@@ -12,6 +12,7 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
+from poli.se3 import check_pose
 from poli.tasks.gicp_metric import GicpPoints, Metric
 from poli.validation import real_number
 from poli.voxels import VOXELS_REACH, find_slot, voxel_key
@@ -42,32 +43,31 @@ class EllipsoidMap:
 
     @property
     def weighed(self) -> GicpPoints:
-        """The map as GICP points. The arrays are views and change with the map."""
+        """The map as GICP points. The arrays are views; those of rows that `add` touches change with the next call."""
         n = self._count
+        self._refresh(np.flatnonzero(self._stale[:n]))
         return GicpPoints(self._means[:n], self._shaped[:n], self._weights[:n], self._normals[:n], self._flatness[:n])
 
     def add(self, field: Ellipsoids, T_world_scan: np.ndarray) -> None:  # (4, 4)
         """Fuse the ellipsoids of a scan at this pose, and remove cells farther than the radius from it."""
-        moved = field.transform(T_world_scan)
-        at = T_world_scan[:3, 3]
+        T = check_pose(T_world_scan, "T_world_scan")
+        means, at = field.means @ T[:3, :3].T + T[:3, 3], T[:3, 3]
         if np.linalg.norm(at - self._center) > _FORGET_EVERY * self.radius:
             self._forget(at)
-        reach = np.abs(moved.means).max(initial=0.0) / self.cell
+        reach = np.abs(means).max(initial=0.0) / self.cell
         if not reach < VOXELS_REACH:
             raise InputError(
                 f"the map, with cells of {self.cell} m, cannot extend farther than {VOXELS_REACH * self.cell / 1000:.0f} km "
                 "from the first scan"
             )
-        self._reserve(self._count + len(moved))
-        weights = 1.0 / np.maximum(np.trace(moved.covariances, axis1=1, axis2=2), 1e-12)
-        touched = np.empty(len(moved), np.int32)
+        self._reserve(self._count + len(field))
         self._count = _fuse(
-            self._keys, self._slots, self._means, self._covariances, self._mass, self._seen, self._count,
-            moved.means, moved.covariances, weights, self.cell, _MEMORY, touched,
+            self._keys, self._slots, self._means, self._covariances, self._mass, self._seen, self._stale, self._count,
+            means, np.ascontiguousarray(field.covariances), np.ascontiguousarray(T[:3, :3]), self.cell, _MEMORY,
         )  # fmt: skip
-        self._refresh(np.unique(touched))
 
     def _refresh(self, rows: np.ndarray) -> None:
+        self._stale[rows] = False
         shaped = self._metric.weigh(self._means[rows], self._covariances[rows])
         self._shaped[rows], self._weights[rows] = shaped.covariances, shaped.weights
         self._normals[rows], self._flatness[rows] = shaped.normals, shaped.flatness
@@ -99,10 +99,12 @@ class EllipsoidMap:
         self._mass, self._seen = np.empty(cells), np.empty(cells, np.int64)  # weight of the average, and its cell's key
         self._shaped, self._weights = np.empty((cells, 3, 3)), np.empty(cells)
         self._normals, self._flatness = np.empty((cells, 3)), np.empty(cells)
+        self._stale = np.empty(cells, np.bool_)  # changed since `weighed` was last asked for
         self._keys, self._slots = np.zeros(2 * cells, np.int64), np.full(2 * cells, -1, np.int32)
 
     def _arrays(self) -> list[np.ndarray]:
-        return [self._means, self._covariances, self._mass, self._seen, self._shaped, self._weights, self._normals, self._flatness]
+        shaped = (self._shaped, self._weights, self._normals, self._flatness, self._stale)
+        return [self._means, self._covariances, self._mass, self._seen, *shaped]
 
     def _rehash(self) -> None:
         self._slots[:] = -1
@@ -117,7 +119,9 @@ def _enter(keys, slots, seen, count):
 
 
 @kernel
-def _fuse(keys, slots, means, covariances, mass, seen, count, new_means, new_covariances, new_weights, cell, memory, touched):
+def _fuse(keys, slots, means, covariances, mass, seen, stale, count, new_means, new_covariances, R, cell, memory):
+    """Add ellipsoids, weighted by the inverse of their size, to the averages of their cells. R turns their covariances."""
+    RC, C = np.empty((3, 3)), np.empty((3, 3))
     for i in range(len(new_means)):
         key = voxel_key(new_means[i], cell)
         slot = find_slot(keys, slots, key)
@@ -130,13 +134,20 @@ def _fuse(keys, slots, means, covariances, mass, seen, count, new_means, new_cov
             for a in range(3):
                 means[row, a] = new_means[i, a]
                 for b in range(3):
-                    covariances[row, a, b] = new_covariances[i, a, b]
-        total = mass[row] + new_weights[i]
-        share = new_weights[i] / total
+                    covariances[row, a, b] = 0.0
+        for a in range(3):
+            for b in range(3):
+                RC[a, b] = R[a, 0] * new_covariances[i, 0, b] + R[a, 1] * new_covariances[i, 1, b] + R[a, 2] * new_covariances[i, 2, b]
+        for a in range(3):
+            for b in range(3):
+                C[a, b] = RC[a, 0] * R[b, 0] + RC[a, 1] * R[b, 1] + RC[a, 2] * R[b, 2]
+        weight = 1.0 / max(C[0, 0] + C[1, 1] + C[2, 2], 1e-12)
+        total = mass[row] + weight
+        share = weight / total
         for a in range(3):
             means[row, a] += share * (new_means[i, a] - means[row, a])
             for b in range(3):
-                covariances[row, a, b] += share * (new_covariances[i, a, b] - covariances[row, a, b])
-        mass[row] = min(total, memory * new_weights[i])
-        touched[i] = row
+                covariances[row, a, b] += share * (C[a, b] - covariances[row, a, b])
+        mass[row] = min(total, memory * weight)
+        stale[row] = True
     return count

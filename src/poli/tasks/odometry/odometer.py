@@ -26,12 +26,14 @@ from poli.tasks.odometry.point_times import PointTimes
 from poli.tasks.odometry.step import Status, Step, TrackingLost
 from poli.voxels import voxel_downsample, voxel_numbers
 
-_WANTED = 5000  # points after downsampling, if the voxel size is chosen automatically
+_WANTED = 4500  # points after downsampling, if the voxel size is chosen automatically
 _VOXEL_STEP = 1.05  # largest change of the automatic voxel size from scan to scan
 _VOXELS = 0.05, 1.0  # meters: smallest and largest automatic voxel size
 # Meters that the sensor moves before the map is indexed again. This saves time and lowers drift: the ring pattern on the ground
 # moves with the sensor, and aligning only to older scans keeps a scan from locking onto the pattern of the last one.
 _INDEX_EVERY = 2.0
+_INDEX_RANGES = 0.1  # times the median range: the same, where surfaces are near
+_SEEN = 0.95  # times the best fit of the last scans: below it, the scan sees surfaces that are not indexed yet
 _CELL = 0.3  # meters: cells of the map are half a voxel, but not smaller than this unless voxels are
 _LEAST = 64  # minimum number of points to align a scan
 _PCA_NEIGHBORS = 20  # as in small_gicp and GICP, for comparison
@@ -115,7 +117,7 @@ class Odometer:
     def _prepare(self, scan: Scan) -> Scan:
         """Downsample to one point per voxel, each with the time of one of its returns if deskewing."""
         scan = scan.clean()
-        reach = (scan.points.astype(np.float64) ** 2).sum(axis=1)
+        reach = np.einsum("ij,ij->i", scan.points, scan.points, dtype=np.float64)
         within = (reach >= self.config.min_range**2) & (reach <= self.config.max_range**2)
         scan = scan if within.all() else scan.select(within)
         if not len(scan):
@@ -225,7 +227,9 @@ class Odometer:
         self.map.add(field, T)
         # Building the tree is expensive. Indexed cells are still updated; new cells are indexed when the sensor has moved.
         moved = float(np.linalg.norm(T[:3, 3] - self._indexed_at[0]))
-        if fresh or moved > _INDEX_EVERY or self.map.renumbered != self._indexed_at[1] or self._target is None:
+        far = moved > min(_INDEX_EVERY, _INDEX_RANGES * float(np.median(np.linalg.norm(field.means, axis=1))))
+        unseen = bool(self._fits) and self._fits[-1] < _SEEN * max(self._fits)
+        if fresh or far or unseen or self.map.renumbered != self._indexed_at[1] or self._target is None:
             self._target = Target(self.map.weighed)
             self._indexed_at = T[:3, 3].copy(), self.map.renumbered
 
