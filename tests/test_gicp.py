@@ -12,7 +12,7 @@ from poli.estimation import pca
 from poli.tasks.degeneracy import degeneracy
 from poli.tasks.gicp import GicpConfig, Target, align, gicp
 from poli.tasks.gicp_metric import Metric
-from poli.tasks.gicp_sums import linearize
+from poli.tasks.gicp_sums import Matches, linearize, packed
 
 
 def room(rng: np.random.Generator, count: int = 4000, noise: float = 0.005) -> np.ndarray:  # (count, 3)
@@ -51,15 +51,16 @@ def test_normal_equations_are_those_of_the_cost(seed):
     metric = Metric("raw", thickness=0.05)
     p, aim = metric(source), Target(target, metric)
     T = se3.exp(0.1 * rng.standard_normal(6))
-    match = np.full(40, -1, np.int32)
-    sides = (aim.index.leaf_order, aim.weighed.covariances, aim.weighed.weights), (p.means, p.covariances, p.weights)
-    found = linearize(aim.index.tree, *sides, T, 3.0, 1e6, match, True)
+    matches, follow = Matches.none(40), rng.uniform(0.5, 1.5, 40)
+    sides = aim.packed, p.means, packed(p.covariances, p.weights)
+    found = linearize(aim.index.tree, *sides, follow, T, 3.0, 1e6, matches)
+    match = matches.rows
 
     def cost(xi):
         """With the weights of T, which GICP keeps fixed within a step."""
-        U = T @ se3.exp(xi)
         total = 0.0
         for i in np.flatnonzero(match >= 0):
+            U = T @ se3.exp(follow[i] * xi)
             q = aim.index.leaf_order[match[i]]
             W = np.linalg.inv(aim.weighed.covariances[q] + T[:3, :3] @ p.covariances[i] @ T[:3, :3].T)
             d = target.means[q] - (U[:3, :3] @ p.means[i] + U[:3, 3])
@@ -79,9 +80,12 @@ def test_matches_are_the_nearest_within_the_gate(seed):
     source, target = random_field(rng, 30), random_field(rng, 50)
     aim, T = Target(target), se3.exp(0.3 * rng.standard_normal(6))
     p = Metric()(source)
-    match = rng.integers(-1, 50, 30).astype(np.int32)  # regardless of earlier matches
-    sides = (aim.index.leaf_order, aim.weighed.covariances, aim.weighed.weights), (p.means, p.covariances, p.weights)
-    linearize(aim.index.tree, *sides, T, 2.0, 1.0, match, True)
+    matches, follow = Matches.none(30), np.ones(30)
+    sides = aim.packed, p.means, packed(p.covariances, p.weights)
+    # From poses near and far, so that some matches are kept and others are searched again.
+    for U in (T @ se3.exp(0.5 * rng.standard_normal(6)), T @ se3.exp(0.03 * rng.standard_normal(6)), T):
+        linearize(aim.index.tree, *sides, follow, U, 2.0, 1.0, matches)
+    match = matches.rows
     distance = np.linalg.norm(target.means[None] - (source.means @ T[:3, :3].T + T[:3, 3])[:, None], axis=2)
     expected = np.where(distance.min(axis=1) < 2.0, distance.argmin(axis=1), -1)
     np.testing.assert_array_equal(np.where(match >= 0, aim.index.leaf_order[match], -1), expected)

@@ -181,8 +181,10 @@ def test_bad_initial_poses_and_stamps(scans):
         OdometryConfig(against="past")
     with pytest.raises(InputError, match="min_range"):
         OdometryConfig(min_range=50.0, max_range=20.0)
-    with pytest.raises(InputError, match="stamps"):
+    with pytest.raises(InputError, match="no times"):
         Odometer(OdometryConfig(deskew=True)).add(scans[0].points)
+    with pytest.raises(InputError, match="deskew"):
+        OdometryConfig(deskew="sometimes")
 
 
 # --- deskewing -------------------------------------------------------------------------------------------------------------------
@@ -203,7 +205,7 @@ def test_deskewing_helps(world):
     skewed = Drive(world, SENSOR, Ride(start=20.0, speed=15.0), 16, deskewed=False)
     scans = [replace(scan, stamp=10**9 + i * 10**8) for i, scan in enumerate(skewed)]
     for against in ("map", "scan"):
-        tracks = [poli.odometry(scans, replace(COARSE, against=against, deskew=on)) for on in (False, True)]
+        tracks = [poli.odometry(scans, replace(COARSE, against=against, deskew=mode)) for mode in ("off", "auto")]
         ends = [relative_errors(track, skewed.poses, delta=15).rmse for track in tracks]
         assert ends[1].translation < 0.6 * ends[0].translation
         steps = [relative_errors(track, skewed.poses).rmse for track in tracks]

@@ -117,6 +117,10 @@ class Scan:
             raise InputError(f"no field {missing[0]!r} in this scan; it has {', '.join(self.fields) or 'none'}")
         return replace(self, fields={n: self.fields[n] for n in names})
 
+    def without(self, *names: str) -> Scan:
+        """Return the same points without these fields, whether or not they exist."""
+        return replace(self, fields={n: values for n, values in self.fields.items() if n not in names})
+
     def clean(self) -> Scan:
         """Remove non-finite points and zero returns (how sensors mark 'no return'), and count them in `dropped`."""
         x, y, z = self.points.T  # by column: numpy reduces rows of three an order of magnitude more slowly

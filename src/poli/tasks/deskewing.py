@@ -28,8 +28,7 @@ def deskew(scan: Scan, velocity: np.ndarray) -> Scan:  # (6,) rotation and trans
     if not np.isfinite(times).all():
         raise InputError("deskewing: some points have no finite time; drop them first")
     points = at_stamp(scan.points.astype(np.float64), times, np.asarray(velocity, np.float64))
-    fields = {name: values for name, values in scan.fields.items() if name != "time"}
-    return replace(scan, points=points.astype(scan.points.dtype), fields=fields)
+    return replace(scan, points=points.astype(scan.points.dtype)).without("time")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +49,9 @@ class Sweep:
         """How far each point moves in the target if the pose moves by 1: Exp(s log(T_before^-1 T Exp(dx)) / elapsed) moves it by
         s / elapsed times as much, in addition to the pose itself. Exact for small rotations within the scan."""
         return 1.0 + self.times / self.elapsed
+
+    def select(self, rows: np.ndarray) -> Sweep:
+        return replace(self, points=self.points[rows], times=self.times[rows])
 
     def velocity(self, T_target_source: np.ndarray) -> np.ndarray:  # (4, 4) -> (6,)
         return log(inverse(self.T_target_before) @ T_target_source) / self.elapsed

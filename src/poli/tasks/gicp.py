@@ -20,10 +20,12 @@ from poli.se3 import check_pose, exp, nearest_rotation
 from poli.tasks.degeneracy import Degeneracy, degeneracy
 from poli.tasks.deskewing import Sweep
 from poli.tasks.gicp_metric import GicpPoints, Metric
-from poli.tasks.gicp_sums import Matches, NormalEquations, linearize
+from poli.tasks.gicp_sums import Matches, NormalEquations, linearize, packed
 from poli.validation import real_number, whole_number
 
-_STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters; smaller steps mean convergence
+_STILL_ANGLE, _STILL_SHIFT = 2e-5, 2e-4  # radians and meters; smaller steps mean convergence
+_SHRINK = 0.3  # factor of the kernel's scale from one iteration to the next
+_COARSE = 3  # eighths of the points that are used while the scale shrinks
 _FIT = 0.1  # meters; a point within this distance across a surface lies on it
 _DAMPING = 1e-6
 _DAMPED_OUT = 1e3
@@ -74,6 +76,8 @@ class Target:
             raise InputError("target: no ellipsoids to align to")
         self.index = KDTree(weighed.means)
         self.weighed = weighed
+        order = self.index.leaf_order
+        self.packed = packed(weighed.covariances[order], weighed.weights[order])
 
     def __len__(self) -> int:
         return len(self.weighed)
@@ -134,49 +138,69 @@ def align(
 def _minimize(
     source: GicpPoints, target: Target, guess: np.ndarray, config: GicpConfig, free: np.ndarray | None, sweep: Sweep | None
 ) -> Alignment:
-    """Run Gauss-Newton with Levenberg damping in the span of the columns of `free` (6, k)."""
+    """Run Gauss-Newton with Levenberg damping in the span of the columns of `free` (6, k).
+
+    While the scale of the kernel shrinks, steps are large and need not be accurate, so a part of the points is enough.
+    """
     basis = np.eye(6) if free is None else free
-    matches = Matches.none(len(source))
-    target_side = (target.index.leaf_order, target.weighed.covariances, target.weighed.weights)
-    means = np.ascontiguousarray(source.means)
-    follow = np.ones(len(source)) if sweep is None else sweep.follow
     # The kernel's unit is sqrt(2) thickness, the standard deviation of a residual across two agreeing surfaces.
     scale = max(config.robust, config.start / (np.sqrt(2.0) * config.metric.thickness))
-    T, best, damping = guess, None, _DAMPING
-    converged, iteration = False, 0
-
-    def linearized(T: np.ndarray) -> NormalEquations:
-        nonlocal means
-        means = means if sweep is None else sweep.means(T)
-        source_side = (means, source.covariances, source.weights)
-        return linearize(target.index.tree, target_side, source_side, follow, T, config.max_distance, scale, matches)
-
-    while iteration < config.iterations:
+    T, iteration = guess, 0
+    coarse = _Problem(source, target, config, sweep, coarse=True)
+    while scale > config.robust and iteration < config.iterations:
         iteration += 1
-        equations = linearized(T)
-        if not equations.matched or not basis.shape[1]:
-            best = (T, equations)
+        equations = coarse.linearize(T, scale)
+        if not equations.matched:
             break
-        if best is not None and _mean_cost(equations) > _mean_cost(best[1]):  # at the same scale: the step was too long
-            T, equations, damping = best[0], best[1], damping * 16.0
-            if damping > _DAMPED_OUT:
-                converged = True
-                break
-        else:
-            damping = max(damping / 4.0, _DAMPING)
+        T = nearest_rotation(T @ exp(_step(equations, basis, _DAMPING)))
+        scale = max(config.robust, _SHRINK * scale)
+    problem = _Problem(source, target, config, sweep)
+    equations, best, damping, converged = problem.linearize(T, config.robust), T, _DAMPING, False
+    while iteration < config.iterations and equations.matched and basis.shape[1]:
+        iteration += 1
         step = _step(equations, basis, damping)
-        still = np.linalg.norm(step[:3]) < _STILL_ANGLE and np.linalg.norm(step[3:]) < _STILL_SHIFT
-        before, T = T, nearest_rotation(T @ exp(step))
-        if scale > config.robust:
-            scale, best = max(config.robust, 0.5 * scale), None
-            continue
-        best = (before, equations)
-        if still:
-            converged = True
+        T = nearest_rotation(best @ exp(step))
+        tried = problem.linearize(T, config.robust)
+        if _mean_cost(tried) > _mean_cost(equations):  # the step was too long
+            damping *= 16.0
+            converged = damping > _DAMPED_OUT
+        else:
+            best, equations, damping = T, tried, max(damping / 4.0, _DAMPING)
+            converged = bool(np.linalg.norm(step[:3]) < _STILL_ANGLE and np.linalg.norm(step[3:]) < _STILL_SHIFT)
+        if converged:
             break
-    equations = best[1] if best is not None else linearized(T)
-    deskewed = source if sweep is None else replace(source, means=sweep.means(T))
-    return _summary(deskewed, target, T, matches.rows, equations, config, iteration, converged)
+    if best is not T:
+        problem.linearize(best, config.robust)
+    return _summary(problem.source(best), target, best, problem.matches.rows, equations, config, iteration, converged)
+
+
+class _Problem:
+    """The points of an alignment, or a part of them, and their matches."""
+
+    def __init__(self, source: GicpPoints, target: Target, config: GicpConfig, sweep: Sweep | None, coarse: bool = False) -> None:
+        self._source, self._sweep, self._target, self._max_distance = source, sweep, target, config.max_distance
+        if coarse:
+            rows = _some(source.means)
+            self._source, self._sweep = source.select(rows), None if sweep is None else sweep.select(rows)
+        self._follow = np.ones(len(self._source)) if self._sweep is None else self._sweep.follow
+        self._packed = packed(self._source.covariances, self._source.weights)
+        self.matches = Matches.none(len(self._source))
+
+    def source(self, T: np.ndarray) -> GicpPoints:  # (4, 4)
+        """The points at this pose: deskewed for it, if they have times."""
+        return self._source if self._sweep is None else replace(self._source, means=self._sweep.means(T))
+
+    def linearize(self, T: np.ndarray, scale: float) -> NormalEquations:  # (4, 4)
+        points, target = np.ascontiguousarray(self.source(T).means), self._target
+        how = (self._follow, T, self._max_distance, scale, self.matches)
+        return linearize(target.index.tree, target.packed, points, self._packed, *how)
+
+
+def _some(points: np.ndarray) -> np.ndarray:  # (N, 3) -> (M,)
+    """Rows of about `_COARSE` eighths of the points, chosen by a hash of their coordinates, whatever their order."""
+    x, y, z = np.ascontiguousarray(points).view(np.uint64).T
+    mixed = (x ^ (y << np.uint64(1)) ^ (z << np.uint64(2))) * np.uint64(0x9E3779B97F4A7C15)
+    return np.flatnonzero((mixed >> np.uint64(61)) < _COARSE)
 
 
 def _mean_cost(equations: NormalEquations) -> float:

@@ -44,21 +44,29 @@ class Matches:
         return cls(np.full(count, -1, np.int32), np.empty((count, 3)), np.full(count, -1.0))
 
 
+def packed(covariances: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (N, 3, 3), (N,) -> (N, 7)
+    """Upper triangles and weights side by side, so that a match costs one access to memory."""
+    rows = np.empty((len(weights), 7))
+    rows[:, :3], rows[:, 3:5], rows[:, 5], rows[:, 6] = covariances[:, 0], covariances[:, 1, 1:], covariances[:, 2, 2], weights
+    return rows
+
+
 def linearize(
     tree: tuple[np.ndarray, np.ndarray, np.ndarray, int],  # of the target, see KDTree.tree
-    target: tuple[np.ndarray, np.ndarray, np.ndarray],  # (M,) row of each point in leaf order; (M, 3, 3) covariances, (M,) weights
-    source: tuple[np.ndarray, np.ndarray, np.ndarray],  # (N, 3) points, (N, 3, 3) covariances, (N,) weights
+    target: np.ndarray,  # (M, 7) `packed`, in leaf order
+    points: np.ndarray,  # (N, 3) of the source
+    source: np.ndarray,  # (N, 7) `packed`
     follow: np.ndarray,  # (N,) how far each point moves if the pose moves by 1; all 1 unless deskewed
     T: np.ndarray,  # (4, 4) T_target_source
     max_distance: float,  # meters
     scale: float,  # of the robust kernel, in standard deviations
     matches: Matches,  # updated
 ) -> NormalEquations:
-    blocks = -(-len(source[0]) // BLOCK)
+    blocks = -(-len(points) // BLOCK)
     sums = np.zeros((blocks, SUMS))
     known = (matches.rows, matches.searched_at, matches.slack)
     work = over_range(
-        _linearize, *tree, *target, *source, follow, np.ascontiguousarray(T), max_distance**2, scale**2, *known, sums
+        _linearize, *tree, target, points, source, follow, np.ascontiguousarray(T), max_distance**2, scale**2, *known, sums
     )
     run_chunks(work, blocks, 4)
     return NormalEquations(sums.sum(axis=0))
@@ -102,22 +110,23 @@ def _two_nearest(ranges, boxes, xyz, depth, x, y, z, limit, waiting, waiting_dis
 
 @kernel
 def _linearize(
-    ranges, boxes, xyz, depth, order, C_q, weight_q, points, C_p, weight_p, follow, T, gate2, scale2,
-    match, searched_at, slack, begin, end, sums,
+    ranges, boxes, xyz, depth, target, points, source, follow, T, gate2, scale2, match, searched_at, slack, begin, end, sums
 ):  # fmt: skip
-    """Sum up the normal equations of d = q - (R p + t), J = dd/d(rotation, translation) = [R hat(p), -R] under T Exp(dx), times
-    `follow`. The weight is the inverse of C_q + R C_p R', times the weights of the two points, times Cauchy's 1 / (1 + d'Wd /
-    scale^2). A point is matched again only if it has moved so far that another target point may be the nearest: if the second
-    nearest is farther than the nearest by 2 s, the nearest stays the same within s."""
+    """Sum up the normal equations of d = R'(q - t) - p, the residual in the source frame, J = dd/d(rotation, translation) =
+    [hat(p), -I] under T Exp(dx), times `follow`. The weight W is the inverse of R' C_q R + C_p, times the weights of the two
+    points, times Cauchy's 1 / (1 + d'Wd / scale^2).
+
+    A point is matched again only if it has moved so far that another target point may be the nearest: if the second nearest is
+    farther than the nearest by 2 s, the nearest stays the same within s."""
     waiting, waiting_distance = np.empty(STACK, np.int32), np.empty(STACK)
-    J, WJ, RC = np.empty((3, 6)), np.empty((3, 6)), np.empty((3, 3))
+    R00, R01, R02, R10, R11, R12, R20, R21, R22 = T[0, 0], T[0, 1], T[0, 2], T[1, 0], T[1, 1], T[1, 2], T[2, 0], T[2, 1], T[2, 2]
     for block in range(begin, end):
         out = sums[block]
         for i in range(block * BLOCK, min(len(points), (block + 1) * BLOCK)):
             px, py, pz = points[i, 0], points[i, 1], points[i, 2]
-            x = T[0, 0] * px + T[0, 1] * py + T[0, 2] * pz + T[0, 3]
-            y = T[1, 0] * px + T[1, 1] * py + T[1, 2] * pz + T[1, 3]
-            z = T[2, 0] * px + T[2, 1] * py + T[2, 2] * pz + T[2, 3]
+            x = R00 * px + R01 * py + R02 * pz + T[0, 3]
+            y = R10 * px + R11 * py + R12 * pz + T[1, 3]
+            z = R20 * px + R21 * py + R22 * pz + T[2, 3]
             m = match[i]
             sx, sy, sz = x - searched_at[i, 0], y - searched_at[i, 1], z - searched_at[i, 2]
             if slack[i] < 0.0 or sx * sx + sy * sy + sz * sz > slack[i] * slack[i]:
@@ -127,41 +136,59 @@ def _linearize(
                 slack[i] = max(_SAME_MATCH, 0.5 * (np.sqrt(second) - np.sqrt(first)))
             if m < 0:
                 continue
-            q = order[m]
-            for a in range(3):
-                for b in range(3):
-                    RC[a, b] = T[a, 0] * C_p[i, 0, b] + T[a, 1] * C_p[i, 1, b] + T[a, 2] * C_p[i, 2, b]
-            s00 = C_q[q, 0, 0] + RC[0, 0] * T[0, 0] + RC[0, 1] * T[0, 1] + RC[0, 2] * T[0, 2]
-            s01 = C_q[q, 0, 1] + RC[0, 0] * T[1, 0] + RC[0, 1] * T[1, 1] + RC[0, 2] * T[1, 2]
-            s02 = C_q[q, 0, 2] + RC[0, 0] * T[2, 0] + RC[0, 1] * T[2, 1] + RC[0, 2] * T[2, 2]
-            s11 = C_q[q, 1, 1] + RC[1, 0] * T[1, 0] + RC[1, 1] * T[1, 1] + RC[1, 2] * T[1, 2]
-            s12 = C_q[q, 1, 2] + RC[1, 0] * T[2, 0] + RC[1, 1] * T[2, 1] + RC[1, 2] * T[2, 2]
-            s22 = C_q[q, 2, 2] + RC[2, 0] * T[2, 0] + RC[2, 1] * T[2, 1] + RC[2, 2] * T[2, 2]
+            c00, c01, c02, c11, c12, c22 = target[m, 0], target[m, 1], target[m, 2], target[m, 3], target[m, 4], target[m, 5]
+            a00, a01, a02 = c00 * R00 + c01 * R10 + c02 * R20, c00 * R01 + c01 * R11 + c02 * R21, c00 * R02 + c01 * R12 + c02 * R22
+            a10, a11, a12 = c01 * R00 + c11 * R10 + c12 * R20, c01 * R01 + c11 * R11 + c12 * R21, c01 * R02 + c11 * R12 + c12 * R22
+            a20, a21, a22 = c02 * R00 + c12 * R10 + c22 * R20, c02 * R01 + c12 * R11 + c22 * R21, c02 * R02 + c12 * R12 + c22 * R22
+            s00 = source[i, 0] + R00 * a00 + R10 * a10 + R20 * a20
+            s01 = source[i, 1] + R00 * a01 + R10 * a11 + R20 * a21
+            s02 = source[i, 2] + R00 * a02 + R10 * a12 + R20 * a22
+            s11 = source[i, 3] + R01 * a01 + R11 * a11 + R21 * a21
+            s12 = source[i, 4] + R01 * a02 + R11 * a12 + R21 * a22
+            s22 = source[i, 5] + R02 * a02 + R12 * a12 + R22 * a22
             w00, w01, w02 = s11 * s22 - s12 * s12, s02 * s12 - s01 * s22, s01 * s12 - s02 * s11
             inverse = 1.0 / (s00 * w00 + s01 * w01 + s02 * w02)
             w11, w12, w22 = (s00 * s22 - s02 * s02) * inverse, (s01 * s02 - s00 * s12) * inverse, (s00 * s11 - s01 * s01) * inverse
             w00, w01, w02 = w00 * inverse, w01 * inverse, w02 * inverse
-            dx, dy, dz = xyz[0, m] - x, xyz[1, m] - y, xyz[2, m] - z
-            wx, wy, wz = w00 * dx + w01 * dy + w02 * dz, w01 * dx + w11 * dy + w12 * dz, w02 * dx + w12 * dy + w22 * dz
-            squared = dx * wx + dy * wy + dz * wz
-            both = weight_p[i] * weight_q[q]
-            weight = both / (1.0 + squared / scale2)
-            f = follow[i]
-            for a in range(3):
-                J[a, 0] = f * (T[a, 1] * pz - T[a, 2] * py)
-                J[a, 1] = f * (T[a, 2] * px - T[a, 0] * pz)
-                J[a, 2] = f * (T[a, 0] * py - T[a, 1] * px)
-                J[a, 3], J[a, 4], J[a, 5] = -f * T[a, 0], -f * T[a, 1], -f * T[a, 2]
-            for b in range(6):
-                WJ[0, b] = weight * (w00 * J[0, b] + w01 * J[1, b] + w02 * J[2, b])
-                WJ[1, b] = weight * (w01 * J[0, b] + w11 * J[1, b] + w12 * J[2, b])
-                WJ[2, b] = weight * (w02 * J[0, b] + w12 * J[1, b] + w22 * J[2, b])
-            k = 0
-            for a in range(6):
-                for b in range(a, 6):
-                    out[k] += J[0, a] * WJ[0, b] + J[1, a] * WJ[1, b] + J[2, a] * WJ[2, b]
-                    k += 1
-                out[_HESSIAN + a] += WJ[0, a] * dx + WJ[1, a] * dy + WJ[2, a] * dz
+            ox, oy, oz = xyz[0, m] - x, xyz[1, m] - y, xyz[2, m] - z
+            dx, dy, dz = R00 * ox + R10 * oy + R20 * oz, R01 * ox + R11 * oy + R21 * oz, R02 * ox + R12 * oy + R22 * oz
+            gx, gy, gz = w00 * dx + w01 * dy + w02 * dz, w01 * dx + w11 * dy + w12 * dz, w02 * dx + w12 * dy + w22 * dz
+            squared = dx * gx + dy * gy + dz * gz
+            both = source[i, 6] * target[m, 6]
+            g = follow[i] * both / (1.0 + squared / scale2)  # of the gradient
+            h = follow[i] * g  # of the Hessian
+            w00, w01, w02, w11, w12, w22 = h * w00, h * w01, h * w02, h * w11, h * w12, h * w22
+            # A = W hat(p). The blocks of J'WJ are hat(p)'A, -A' and W.
+            a00, a01, a02 = w01 * pz - w02 * py, w02 * px - w00 * pz, w00 * py - w01 * px
+            a10, a11, a12 = w11 * pz - w12 * py, w12 * px - w01 * pz, w01 * py - w11 * px
+            a20, a21, a22 = w12 * pz - w22 * py, w22 * px - w02 * pz, w02 * py - w12 * px
+            out[0] += pz * a10 - py * a20
+            out[1] += pz * a11 - py * a21
+            out[2] += pz * a12 - py * a22
+            out[3] -= a00
+            out[4] -= a10
+            out[5] -= a20
+            out[6] += px * a21 - pz * a01
+            out[7] += px * a22 - pz * a02
+            out[8] -= a01
+            out[9] -= a11
+            out[10] -= a21
+            out[11] += py * a02 - px * a12
+            out[12] -= a02
+            out[13] -= a12
+            out[14] -= a22
+            out[15] += w00
+            out[16] += w01
+            out[17] += w02
+            out[18] += w11
+            out[19] += w12
+            out[20] += w22
+            out[21] += g * (pz * gy - py * gz)
+            out[22] += g * (px * gz - pz * gx)
+            out[23] += g * (py * gx - px * gy)
+            out[24] -= g * gx
+            out[25] -= g * gy
+            out[26] -= g * gz
             out[_COST] += both * scale2 * np.log(1.0 + squared / scale2)
             out[_TOTAL] += both
             out[_MATCHED] += 1.0

@@ -52,13 +52,17 @@ def open_poli_folder(path: str | os.PathLike[str], min_range: float = 0.0) -> Fo
     return FolderDataset(
         manifest["name"],
         tuple(files),
-        read_or_empty,
+        _read_deskewed if manifest["about"].get("deskewed") is True else read_or_empty,
         stamps,
         _read_poses(folder / _POSES, stamps),
         min_range=min_range,
         measured=measured,
         about=manifest["about"],
     )
+
+
+def _read_deskewed(path: Path) -> Scan:
+    return read_or_empty(path).without("time")  # otherwise odometry would deskew the points again
 
 
 def write_folder(

@@ -55,4 +55,5 @@ class Drive:
         for i in range(self.count):
             start = i / self.sensor.rate
             seed = int(np.random.default_rng([self.seed, 4, i]).integers(2**31))
-            yield sweep(self.world, self.sensor, trajectory.poses, start, seed, self.deskewed, self.movers)
+            scan = sweep(self.world, self.sensor, trajectory.poses, start, seed, self.deskewed, self.movers)
+            yield scan.without("time") if self.deskewed else scan  # points with times are taken as skewed

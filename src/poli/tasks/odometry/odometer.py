@@ -32,7 +32,7 @@ _VOXELS = 0.05, 1.0  # meters: smallest and largest automatic voxel size
 # Meters that the sensor moves before the map is indexed again. This saves time and lowers drift: the ring pattern on the ground
 # moves with the sensor, and aligning only to older scans keeps a scan from locking onto the pattern of the last one.
 _INDEX_EVERY = 2.0
-_INDEX_RANGES = 0.1  # times the median range: the same, where surfaces are near
+_INDEX_RANGES = 0.2  # times the median range: the same, where surfaces are near
 _SEEN = 0.95  # times the best fit of the last scans: below it, the scan sees surfaces that are not indexed yet
 _CELL = 0.3  # meters: cells of the map are half a voxel, but not smaller than this unless voxels are
 _LEAST = 64  # minimum number of points to align a scan

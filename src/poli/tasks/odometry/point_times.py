@@ -35,7 +35,7 @@ class PointTimes:
                 argument="deskew", value="azimuth", remedy="for a spinning sensor without point times, pass {argument}",
             )  # fmt: skip
         self.said = problem if self._mode == "off" else f"not deskewed: {problem}"
-        return scan.keep(*(name for name in scan.fields if name != "time"))
+        return scan.without("time")
 
 
 def _problem(scan: Scan, period: float) -> str:
