@@ -23,8 +23,8 @@ from poli.tasks.gicp_metric import GicpPoints, Metric
 from poli.tasks.gicp_sums import Matches, NormalEquations, linearize, packed
 from poli.validation import real_number, whole_number
 
-_STILL_ANGLE, _STILL_SHIFT = 2e-5, 2e-4  # radians and meters; smaller steps mean convergence
-_SHRINK = 0.3  # factor of the kernel's scale from one iteration to the next
+_STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters; smaller steps mean convergence
+_SHRINK = 0.5  # factor of the kernel's scale from one iteration to the next
 _COARSE = 3  # eighths of the points that are used while the scale shrinks
 _FIT = 0.1  # meters; a point within this distance across a surface lies on it
 _DAMPING = 1e-6
