@@ -22,7 +22,8 @@ from poli.voxels import VOXELS_REACH, fill_slots, find_slot, voxel_key
 
 MOST_CELLS = 1 << 20  # in memory: 80 MB for points, 150 MB for ellipsoids
 _FIRST_CELLS = 1 << 14
-_PART = 1 << 19  # entries of the file that are merged at once
+_PART = 1 << 18  # entries of the file that are merged at once
+_ROWS = 1 << 16  # averages or entries that are copied at once
 
 
 class CellAverages:
@@ -57,7 +58,9 @@ class CellAverages:
     def averages(self) -> Iterator[np.ndarray]:  # (n, columns) each
         """Yield the average of every cell, in parts. Nothing can be added afterwards."""
         if self._file is None:
-            yield _merged(self._entries(np.arange(self._count)))["row"]
+            order = np.argsort(self._held[: self._count])
+            for start in range(0, len(order), _ROWS):
+                yield self._rows[order[start : start + _ROWS]]
             return
         self._move(np.arange(self._count))
         self._file.close()
@@ -122,7 +125,8 @@ class CellAverages:
         if self._file is None:
             self._place = self._opened.enter_context(temporary_folder(self._folder))
             self._file = self._opened.enter_context((self._place / "entries").open("wb"))
-        self._file.write(self._entries(rows).tobytes())
+        for start in range(0, len(rows), _ROWS):
+            self._file.write(self._entries(rows[start : start + _ROWS]).tobytes())
         self.moved += len(rows)
 
     def _part(self, number: int) -> Path:

@@ -49,7 +49,11 @@ def remove_run(folder: Path) -> None:
     own_map = map_of_run(folder)
     # config.json last: until then, the folder is recognized as a run.
     names = [name for name in _FILES if name != _CONFIG]
-    for path in [*(folder / name for name in names), *([own_map] if own_map and own_map.parent == folder else []), folder / _CONFIG]:
+    for path in [
+        *(folder / name for name in names),
+        *([own_map] if own_map and own_map.parent == folder else []),
+        folder / _CONFIG,
+    ]:
         path.unlink(missing_ok=True)
 
 
