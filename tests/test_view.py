@@ -40,7 +40,21 @@ def folder(tmp_path_factory, drive, sweeps):
     for i, scan in enumerate(sweeps[:5]):
         poli.write(replace(scan, stamp=None), place / "scans" / f"{i}.pcd")
     result = CliRunner().invoke(
-        app, ["odometry", str(place / "drive"), "--voxel", "0.5", "--out", str(place / "run"), "--save-map", "--model", "pca"]
+        app,
+        [
+            "odometry",
+            str(place / "drive"),
+            "--voxel",
+            "0.5",
+            "--out",
+            str(place / "run"),
+            "--map",
+            str(place / "run" / "map.ply"),
+            "--map-kind",
+            "ellipsoids",
+            "--model",
+            "pca",
+        ],
     )
     assert result.exit_code == 0, result.output
     return place

@@ -172,7 +172,8 @@ def _run(folder: Path, how: Estimates, scans: int | None, series: bool) -> Subje
         return [Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=run.tracks)]
 
     shown = recorded if available else None
-    return Subject(run.data["name"], note, panels, (missing,) if missing else (), shown, run.tracks, not isinstance(run.map, Scan))
+    remarks = (*run.remarks, missing) if missing else run.remarks
+    return Subject(run.data["name"], note, panels, remarks, shown, run.tracks, not isinstance(run.map, Scan))
 
 
 def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from poli.data.trajectory_files import read_kitti
 from poli.data.formats import read
+from poli.data.trajectory_files import read_kitti
 from poli.ellipsoids import Ellipsoids
 from poli.errors import FormatError, InputError
 from poli.files.tables import read_json
@@ -28,6 +28,7 @@ class OdometryRun:
     truth: np.ndarray | None  # (M, 4, 4)
     map: Ellipsoids | Scan | None  # the map of the drive: ellipsoids or points
     config: dict[str, Any]
+    remarks: tuple[str, ...] = ()  # what is missing, and why
 
     @property
     def data(self) -> dict[str, Any]:
@@ -54,7 +55,8 @@ def read_odometry_run(folder: Path) -> OdometryRun:
     if not len(poses):
         raise InputError(f"{folder}: no poses to show; the run ended before its first scan was processed")
     truth = _read_poses(folder / _TRUTH) if (folder / _TRUTH).is_file() else None
-    return OdometryRun(folder, poses, truth, _read_map(map_of_run(folder)), _read_config(folder / _CONFIG))
+    where, missing = map_of_run(folder)
+    return OdometryRun(folder, poses, truth, _read_map(where), _read_config(folder / _CONFIG), (missing,) if missing else ())
 
 
 def _read_map(path: Path | None) -> Ellipsoids | Scan | None:

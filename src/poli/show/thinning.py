@@ -20,13 +20,14 @@ def thin_points(scan: Scan, most: int) -> tuple[Scan, float | None]:
 def thin_field(field: Ellipsoids, most: int) -> tuple[Ellipsoids, float | None]:
     """Return at most `most` ellipsoids, each with the mean and covariance of all that are in its voxel, and the size of the voxels
     in meters; None if all ellipsoids remain. Merged ellipsoids cover the same surface; a subset would leave holes."""
-    size = _voxel_for(field.means, most)
+    places = np.array(field.means)  # writable and contiguous: the types that the kernel is compiled for
+    size = _voxel_for(places, most)
     if size is None:
         return field, None
-    voxels, first = voxel_numbers(field.means, size)
+    voxels, first = voxel_numbers(places, size)
     count = np.bincount(voxels, minlength=len(first)).astype(np.float64)
-    means = _sums(voxels, field.means, len(first)) / count[:, None]  # (n, 3)
-    apart = field.means - means[voxels]
+    means = _sums(voxels, places, len(first)) / count[:, None]  # (n, 3)
+    apart = places - means[voxels]
     spread = field.covariances + apart[:, :, None] * apart[:, None, :]
     covariances = (_sums(voxels, spread.reshape(-1, 9), len(first)) / count[:, None]).reshape(-1, 3, 3)
     normals = field.normals[first]  # which side faced the sensor

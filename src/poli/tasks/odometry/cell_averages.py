@@ -86,18 +86,23 @@ class CellAverages:
         )  # fmt: skip
 
     def _reserve(self, more: int) -> None:
-        n, size = self._count, len(self._rows)
-        if n + more <= size:
-            return
-        if size < self._most:
-            old = [a[:n] for a in self._arrays()]
-            self._allocate(min(1 << int(np.ceil(np.log2(2 * (n + more)))), self._most))
-            for array, values in zip(self._arrays(), old, strict=True):
-                array[:n] = values
-            fill_slots(self._keys, self._slots, self._held[:n])
-            return self._reserve(more)
-        longest = np.partition(self._updated[:n], n // 2)[n // 2]
-        stale = self._updated[:n] <= longest  # at least half
+        """Make room for `more` cells, at most a quarter of the full table."""
+        if self._count + more > len(self._rows) and len(self._rows) < self._most:
+            self._grow(self._count + more)
+        if self._count + more > len(self._rows):
+            self._move_stale()
+
+    def _grow(self, cells: int) -> None:
+        n, old = self._count, [a[: self._count] for a in self._arrays()]
+        self._allocate(min(1 << int(np.ceil(np.log2(2 * cells))), self._most))
+        for array, values in zip(self._arrays(), old, strict=True):
+            array[:n] = values
+        fill_slots(self._keys, self._slots, self._held[:n])
+
+    def _move_stale(self) -> None:
+        """Move the cells that were not updated for longest to the file: at least half of all."""
+        updated = self._updated[: self._count]
+        stale = updated <= np.partition(updated, self._count // 2)[self._count // 2]
         self._move(np.flatnonzero(stale))
         kept = np.flatnonzero(~stale)
         for array in self._arrays():

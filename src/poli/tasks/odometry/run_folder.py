@@ -46,7 +46,7 @@ def is_run(folder: Path) -> bool:
 
 def remove_run(folder: Path) -> None:
     """Remove the files of a run. Other files in the folder stay."""
-    own_map = map_of_run(folder)
+    own_map, _ = map_of_run(folder)
     # config.json last: until then, the folder is recognized as a run.
     names = [name for name in _FILES if name != _CONFIG]
     for path in [
@@ -57,20 +57,22 @@ def remove_run(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def map_of_run(folder: Path) -> Path | None:
-    """The map that summary.json names, or map.ply in the folder; None if there is none or another run has overwritten it."""
+def map_of_run(folder: Path) -> tuple[Path | None, str]:
+    """The map that summary.json names, or map.ply in the folder. If it is gone or another run has overwritten it: None, and a
+    sentence that says so."""
     try:
         summary = read_json(folder / _SUMMARY)
     except (FormatError, FileNotFoundError):
         summary = None
     told = summary.get("map") if isinstance(summary, dict) else None
     if not isinstance(told, dict):
-        return folder / _MAP if (folder / _MAP).exists() else None
-    path, size = told.get("path"), told.get("bytes")
+        return (folder / _MAP if (folder / _MAP).exists() else None), ""
+    path = told.get("path")
     with suppress(OSError, ValueError):  # a damaged summary may hold any path
         found = folder / path if isinstance(path, str) else folder  # absolute paths replace the folder
-        return found if found.is_file() and found.stat().st_size == size else None
-    return None
+        if found.is_file() and found.stat().st_size == told.get("bytes"):
+            return found, ""
+    return None, f"{folder}: its map, {path!s:.200}, was removed or overwritten"
 
 
 def dated_folder(parent: Path) -> Path:
