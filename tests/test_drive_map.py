@@ -141,10 +141,11 @@ def test_ellipsoids_of_all_scans(tmp_path, sweeps):
 
 def test_an_error_keeps_the_scans_so_far_and_nothing_is_no_file(tmp_path, rng):
     odometer = Placed()
-    with pytest.raises(RuntimeError, match="unplugged"), DriveMap(tmp_path / "map.ply", odometer, voxel=0.1) as drive_map:
-        odometer.place(np.eye(4))
-        drive_map.add(rng.uniform(-5.0, 5.0, (100, 3)))
-        raise RuntimeError("unplugged")
+    drive_map = DriveMap(tmp_path / "map.ply", odometer, voxel=0.1)
+    odometer.place(np.eye(4))
+    drive_map.add(rng.uniform(-5.0, 5.0, (100, 3)))
+    with pytest.raises(InputError, match="no scan"), drive_map:
+        raise InputError("no scan")
     assert len(poli.read(tmp_path / "map.ply")) == drive_map.written.count > 90
     with DriveMap(tmp_path / "none.ply", odometer) as drive_map:
         pass
@@ -166,8 +167,7 @@ def test_wrong_arguments_and_places(tmp_path, rng):
     drive_map.add(rng.uniform(-5.0, 5.0, (100, 3)))
     drive_map._cells._folder, drive_map._cells._most = tmp_path / "gone", 1 << 14
     with pytest.raises(WriteError, match=r"map\.ply: cannot be written"):
-        for _ in range(12):  # more cells than fit into memory
-            drive_map.add(rng.uniform(-50.0, 50.0, (5000, 3)))
+        drive_map.add(rng.uniform(-50.0, 50.0, (60_000, 3)))  # more cells than fit into memory
 
 
 # --- files and viewers
