@@ -47,9 +47,9 @@ def by_cell(rows, cell):
 # --- averages in limited memory
 
 
-@pytest.mark.parametrize(("most", "part"), [(1 << 20, 1 << 18), (256, 1 << 18), (256, 500)], ids=["memory", "a file", "parts"])
-def test_averages_are_those_of_all_rows(tmp_path, monkeypatch, rng, most, part):
-    monkeypatch.setattr(cells_module, "_PART", part)
+@pytest.mark.parametrize("most", [1 << 20, 256], ids=["in memory", "in files"])
+def test_averages_are_those_of_all_rows(tmp_path, monkeypatch, rng, most):
+    monkeypatch.setattr(cells_module, "_FILES", 7)
     monkeypatch.setattr(cells_module, "_FIRST_CELLS", 16)
     cells, weights, added = CellAverages(0.5, 4, tmp_path, most), [], []
     for i in range(12):  # forth and back, so that cells are visited again after they were moved to the file

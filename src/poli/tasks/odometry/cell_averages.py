@@ -1,8 +1,9 @@
 """Averages per grid cell, over any number of rows, in limited memory.
 
-Cells are kept in a hash table. When it is full, the half that was not updated for longest moves to a file. A cell that is updated
-later starts again, so a cell may be in the file several times. At the end, the file is split by cell into parts that fit into
-memory, and the entries of each cell are averaged. The result is the same as with unlimited memory, up to rounding.
+Cells are kept in a hash table. When it is full, the half that was not updated for longest moves to files. A cell that is updated
+later starts again, so it may be in a file several times. All entries of a cell are in the same one of `_FILES` files, chosen by a
+hash. At the end, the files are read one by one, and the entries of each cell are averaged. The result is the same as with unlimited
+memory, up to rounding.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from poli.voxels import VOXELS_REACH, fill_slots, find_slot, voxel_key
 
 MOST_CELLS = 1 << 20  # in memory: 80 MB for points, 150 MB for ellipsoids
 _FIRST_CELLS = 1 << 14
-_PART = 1 << 18  # entries of the file that are merged at once
-_ROWS = 1 << 16  # averages or entries that are copied at once
+_FILES = 256  # each fits into memory: 50 MB of points, if the map has 250 million
+_MIX = np.int64(-7046029254386353131)  # an odd number: its products spread the keys over the files
+_ROWS = 1 << 16  # averages that are copied at once
 
 
 class CellAverages:
@@ -36,9 +37,8 @@ class CellAverages:
         self._most = 1 << max(int(np.ceil(np.log2(most_cells))), 2)
         self._entry = np.dtype([("key", "i8"), ("weight", "f8"), ("row", "f8", (columns,))])
         self._opened = ExitStack()
-        self._file: BinaryIO | None = None
-        self._place = folder
-        self.moved = 0  # entries in the file
+        self._files: list[Path] = []
+        self.moved = 0  # entries in the files
         self._count = self._turn = 0
         self._allocate(min(_FIRST_CELLS, self._most))
 
@@ -57,20 +57,15 @@ class CellAverages:
 
     def averages(self) -> Iterator[np.ndarray]:  # (n, columns) each
         """Yield the average of every cell, in parts. Nothing can be added afterwards."""
-        if self._file is None:
-            order = np.argsort(self._held[: self._count])
-            for start in range(0, len(order), _ROWS):
-                yield self._rows[order[start : start + _ROWS]]
+        if self._files:
+            self._move(np.arange(self._count))
+            self._allocate(4)  # frees the table
+            for path in self._files:
+                yield _merged(np.fromfile(path, self._entry))["row"]
             return
-        self._move(np.arange(self._count))
-        self._file.close()
-        self._allocate(4)  # frees the table
-        parts = -(-self.moved // _PART)
-        if parts > 1:
-            self._split(parts)
-        for number in range(parts):
-            entries = np.fromfile(self._part(number) if parts > 1 else self._place / "entries", self._entry)
-            yield _merged(entries)["row"]
+        order = np.argsort(self._held[: self._count])
+        for start in range(0, len(order), _ROWS):
+            yield self._rows[order[start : start + _ROWS]]
 
     def close(self) -> None:
         """Remove the temporary files."""
@@ -100,7 +95,7 @@ class CellAverages:
         fill_slots(self._keys, self._slots, self._held[:n])
 
     def _move_stale(self) -> None:
-        """Move the cells that were not updated for longest to the file: at least half of all."""
+        """Move the cells that were not updated for longest to the files: at least half of all."""
         updated = self._updated[: self._count]
         stale = updated <= np.partition(updated, self._count // 2)[self._count // 2]
         self._move(np.flatnonzero(stale))
@@ -119,36 +114,24 @@ class CellAverages:
     def _arrays(self) -> list[np.ndarray]:
         return [self._rows, self._weights, self._held, self._updated]
 
-    # --- the file ----------------------------------------------------------------------------------------------------
-
-    def _entries(self, rows: np.ndarray) -> np.ndarray:
-        entries = np.empty(len(rows), self._entry)
-        entries["key"], entries["weight"], entries["row"] = self._held[rows], self._weights[rows], self._rows[rows]
-        return entries
+    # --- the files ---------------------------------------------------------------------------------------------------
 
     def _move(self, rows: np.ndarray) -> None:
-        if self._file is None:
-            self._place = self._opened.enter_context(temporary_folder(self._folder))
-            self._file = self._opened.enter_context((self._place / "entries").open("wb"))
-        for start in range(0, len(rows), _ROWS):
-            self._file.write(self._entries(rows[start : start + _ROWS]).tobytes())
+        """Append rows of the table to the files."""
+        if not self._files:
+            place = self._opened.enter_context(temporary_folder(self._folder))
+            self._files = [place / str(number) for number in range(_FILES)]
+            for path in self._files:
+                path.touch()
+        number = (self._held[rows] * _MIX >> 33) % _FILES
+        order = rows[np.argsort(number, kind="stable")]
+        ends = np.cumsum(np.bincount(number, minlength=_FILES))
+        for path, those in zip(self._files, np.split(order, ends[:-1]), strict=True):
+            entries = np.empty(len(those), self._entry)
+            entries["key"], entries["weight"], entries["row"] = self._held[those], self._weights[those], self._rows[those]
+            with path.open("ab") as file:
+                file.write(entries.tobytes())
         self.moved += len(rows)
-
-    def _part(self, number: int) -> Path:
-        return self._place / f"part_{number}"
-
-    def _split(self, parts: int) -> None:
-        """Distribute the entries over files, by a hash of their cells, and remove the file with all of them."""
-        whole = self._place / "entries"
-        with whole.open("rb") as file:
-            while len(entries := np.fromfile(file, self._entry, _PART)):
-                part = (entries["key"] * np.int64(-7046029254386353131) >> np.int64(33)) % parts
-                order = np.argsort(part, kind="stable")
-                ends = np.searchsorted(part[order], np.arange(parts + 1))
-                for number in range(parts):
-                    with self._part(number).open("ab") as out:
-                        out.write(entries[order[ends[number] : ends[number + 1]]].tobytes())
-        whole.unlink()
 
 
 def _merged(entries: np.ndarray) -> np.ndarray:
