@@ -65,7 +65,7 @@ def odometry(
     map_file: Annotated[Path | None, typer.Option("--map", help="Write a map of the whole drive to this .ply file.")] = None,
     map_kind: Annotated[MapKind, typer.Option(help="Content of the map: points or ellipsoids, one per voxel.")] = MapKind.points,
     map_voxel: Annotated[
-        float, typer.Option(min=0.0, help="Voxel size of the map in meters; 0: a quarter of the odometry's, ellipsoids a half.")
+        float, typer.Option(min=0.0, help="Voxel size of the map in meters; 0: a quarter of --voxel; ellipsoids: odometry's cells.")
     ] = 0.0,
 ) -> dict[str, Any]:
     """Estimate the pose of each scan of a recording.
