@@ -6,6 +6,10 @@ import numpy as np
 import pytest
 
 import poli
+from odometry_runs import SENSOR
+from poli.data.simulate import Ride, World
+from poli.data.simulate.drive import Drive
+from poli.data.simulate.places import make_place
 from poli.ellipsoids import Ellipsoids
 from poli.errors import FormatError, InputError, WriteError
 from poli.files.ply import read_ply_element, write_ply_parts
@@ -106,6 +110,21 @@ def test_the_first_scan_is_deskewed_with_the_motion_to_the_second(tmp_path):
     found = poli.read(tmp_path / "map.ply").points
     expected = [[0.8, 10.0, 0.0], [1.6, 10.0, 0.0], [10.0, 0.0, 0.0], [10.8, 0.0, 0.0]]
     np.testing.assert_allclose(found[np.lexsort(found.T[::-1])], expected, atol=1e-5)
+
+
+def test_an_odometer_undoes_the_motion_of_all_returns():
+    world = World(make_place("town", 2_000_003))
+    skewed, still = (list(Drive(world, SENSOR, Ride(), 4, deskewed=done, movers=False)) for done in (False, True))
+    odometer, off = Odometer(OdometryConfig(voxel=0.5, model="pca", deskew=True, max_range=50.0)), []
+    for scan, true in zip(skewed, still, strict=True):
+        odometer.add(scan)
+        found = odometer.still(scan)
+        within = np.linalg.norm(scan.points.astype(float), axis=1) <= 50.0
+        assert len(found) == within.sum()
+        assert set(found.fields) == set(scan.fields)
+        off.append((np.abs(found.points - true.points[within]).mean(), np.abs(scan.points - true.points)[within].mean()))
+    after, before = np.transpose(off[1:])
+    assert (after < 0.3 * before).all(), off
 
 
 def test_predicted_scans_are_left_out_and_one_scan_is_a_map(tmp_path):
