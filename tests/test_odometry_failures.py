@@ -147,3 +147,15 @@ def test_a_map_does_not_replace_a_scan(tmp_path, monkeypatch, sweeps, open_as_me
     assert isinstance(memory("--map-voxel", 0.1, "--map", "a.xyz", code=1).exception, FormatError | InputError)
     assert (tmp_path / "data" / "0.ply").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_an_interrupt_while_the_map_is_written_keeps_the_run(tmp_path, monkeypatch, sweeps, open_as_memory):
+    def impatient(*_):
+        raise KeyboardInterrupt
+
+    open_as_memory(Scans(sweeps[:3]))
+    monkeypatch.setattr("poli.tasks.odometry.drive_map.write_ply_parts", impatient)
+    _, summary = in_memory(tmp_path, *PCA, "--map", tmp_path / "map.ply", code=130)
+    assert (summary["scans_done"], summary["interrupted"]) == (3, True)
+    assert "map" not in summary
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

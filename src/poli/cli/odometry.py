@@ -127,10 +127,12 @@ def odometry(
                 ending = Ending(interrupted=True)
             except PoliError as error:
                 ending, trouble = Ending(reason=str(error)), error
-        if drive_map is not None:
-            try:
-                drive_map.close()
-            except PoliError as error:  # the summary is written nevertheless
+            try:  # before the summary, which describes the map
+                if drive_map is not None:
+                    drive_map.close()
+            except KeyboardInterrupt:
+                ending = Ending(interrupted=True)
+            except PoliError as error:
                 trouble = trouble or error
         summary = summarize(recording.steps, asked, first, odometer.voxel, truth, ending, time.perf_counter() - begin)
         recording.finish(summary, truth, drive_map.written if drive_map else None)
