@@ -52,7 +52,6 @@ _TABLE = Table(
         Column("cells of the odometer's map", "{cells}"),
         Column("cells of the drive's map on disk", "{on_disk}"),
         Column("error at the end m", "{error:.2f}"),
-        Column("minutes", "{minutes:.1f}"),
     ],
 )
 
@@ -60,9 +59,7 @@ _TABLE = Table(
 def run(options: Options) -> Iterator[Report]:
     records = [record for kind in options.maps for record in _measure(options, kind)]
     last = {record["map"]: record for record in records}
-    written = [
-        f"{kind}: {r['written']:,}, {r['file_mb']:.0f} MB, in {r['seconds']:.1f} s" for kind, r in last.items() if r["written"]
-    ]
+    written = [f"{kind}: {r['written']:,}, {r['file_mb']:.0f} MB" for kind, r in last.items() if r["written"]]
     notes = [
         f"one drive along a simulated street at 8 m/s, {options.sensor}, default options; every scan is new ground",
         "memory: resident memory of the process after that many scans; peak: the highest so far; the last rows also write the file",
