@@ -71,14 +71,14 @@ def print_peak(points_file: str, model: str) -> None:
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # reset the peak; if that fails, the result is too high
-    before = _resident_mb("VmRSS")
+    before = resident_mb("VmRSS")
     field = poli.estimate(points, model=model, warn=False)
-    after = _resident_mb("VmHWM")
+    after = resident_mb("VmHWM")
     assert len(field) == len(points)  # keeps the field alive
     print(json.dumps(None if before is None or after is None else after - before))
 
 
-def _resident_mb(row: str) -> float | None:
+def resident_mb(row: str) -> float | None:
     """Resident memory in MB, now (VmRSS) or at the peak so far (VmHWM). Outside Linux only peaks are known; their difference is a
     lower bound of what the estimate takes."""
     if _STATUS.is_file():

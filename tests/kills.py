@@ -124,7 +124,7 @@ def job_of(kind: str, home: Path, scans: int = 24) -> Job:
         source = home / "drive"
         with suppress(SystemExit):
             poli(["simulate", str(source), "--scans", str(scans), "--quiet"])
-        return Job(["odometry", str(source), "--model", "pca", "--save-map"], _poses, source, _whole_lines)
+        return Job(["odometry", str(source), "--model", "pca", "--map", "map.ply"], _poses, source, _whole_lines)
     from test_train import tiny
 
     source = tiny(home, 40)
@@ -142,8 +142,8 @@ def _runs(place: Path) -> list[Path]:
 
 def _poses(place: Path) -> dict[str, bytes]:
     (latest,) = place.glob("results/odometry/*/latest")
-    names = ("poses_tum.txt", "poses_kitti.txt", "truth_tum.txt", "truth_kitti.txt", "map.ply")
-    return {name: (latest / name).read_bytes() for name in names}
+    names = ("poses_tum.txt", "poses_kitti.txt", "truth_tum.txt", "truth_kitti.txt")
+    return {"map.ply": (place / "map.ply").read_bytes()} | {name: (latest / name).read_bytes() for name in names}
 
 
 def _whole_lines(place: Path, whole: dict[str, bytes]) -> str:

@@ -13,7 +13,7 @@ from poli.files.locks import locked_file
 from poli.files.temporary import remove_stale, temporary_file, temporary_folder
 from poli.show.page import write_page
 from poli.show.panel import Panel
-from poli.tasks.odometry.recording import link_latest
+from poli.tasks.odometry.run_folder import link_latest
 from tiny_scans import room
 
 pytestmark = posix

@@ -44,7 +44,8 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
         (["--sequence", "00", "--first", 2], InputError, "has 2 scans; the last index is 1"),
         (["--sequence", "00", "--model", "no"], InputError, "expected one of lidar"),
         (["--sequence", "00", "--model", "no.safetensors"], FormatError, "no such model file"),
-        (["--sequence", "00", "--against", "scan", "--save-map"], InputError, "remove one of the two"),
+        (["--sequence", "00", "--map", "map.pcd"], FormatError, "give a name that ends in .ply"),
+        (["--sequence", "00", "--map", "nowhere/map.ply"], FormatError, "the folder nowhere does not exist"),
         (["--sequence", "00", "--min-range", 130], InputError, "min_range is 130"),
     ]:
         result = run("data", *arguments, code=1)
@@ -56,7 +57,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_text("")
     result = run("data", "--sequence", "00", "--out", "taken", code=1)
-    assert "taken: already exists; give another folder" in str(result.exception)
+    assert "taken: already exists and was not written by `poli odometry`; give another folder" in str(result.exception)
 
 
 def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):

@@ -40,7 +40,21 @@ def folder(tmp_path_factory, drive, sweeps):
     for i, scan in enumerate(sweeps[:5]):
         poli.write(replace(scan, stamp=None), place / "scans" / f"{i}.pcd")
     result = CliRunner().invoke(
-        app, ["odometry", str(place / "drive"), "--voxel", "0.5", "--out", str(place / "run"), "--save-map", "--model", "pca"]
+        app,
+        [
+            "odometry",
+            str(place / "drive"),
+            "--voxel",
+            "0.5",
+            "--out",
+            str(place / "run"),
+            "--map",
+            str(place / "run" / "map.ply"),
+            "--map-kind",
+            "ellipsoids",
+            "--model",
+            "pca",
+        ],
     )
     assert result.exit_code == 0, result.output
     return place
@@ -132,6 +146,31 @@ def test_odometry_with_its_map(tmp_path, folder):
     assert panel["name"] == "Map"
     assert panel["ellipsoids"]["total"] == len(Ellipsoids.load(folder / "run" / "map.ply"))
     assert [(track["name"], track["count"]) for track in panel["tracks"]] == [("estimate", COUNT), ("truth", COUNT)]
+
+
+def test_odometry_with_a_map_of_points(tmp_path, folder, monkeypatch):
+    words = ["odometry", str(folder / "drive"), "--voxel", "0.5", "--model", "pca", "--out", str(tmp_path / "run")]
+    assert CliRunner().invoke(app, [*words, "--map", str(tmp_path / "points.ply")]).exit_code == 0
+    view(tmp_path / "run", "--out", tmp_path / "a.html")
+    data = data_of(tmp_path / "a.html")
+    (panel,) = data["panels"]
+    cloud = poli.read(tmp_path / "points.ply")
+    assert (panel["name"], panel["points"]["total"], data["color"]) == ("Map", len(cloud), "height")
+    assert np.abs(places(data, panel["points"]) - cloud.points).max() <= data["rounding"] + 1e-4
+    assert [track["count"] for track in panel["tracks"]] == [COUNT, COUNT]
+
+    monkeypatch.setattr("poli.show.page.MOST_POINTS", 1000)
+    view(tmp_path / "run", "--out", tmp_path / "a.html", "--color", "normal")
+    data = data_of(tmp_path / "a.html")
+    (panel,) = data["panels"]
+    assert 500 < panel["points"]["total"] <= 1000
+    assert re.search(rf"{len(cloud):,} points; drawn: one per voxel of [\d.]+ m", panel["caption"])
+    assert data["color"] == "normal"
+
+    poli.write(cloud.select(np.arange(10)), tmp_path / "points.ply")  # by another run
+    text = view(tmp_path / "run", "--out", tmp_path / "a.html", "--model", "pca", "--scans", "2")
+    assert "points.ply, was removed or overwritten" in text
+    assert data_of(tmp_path / "a.html")["panels"][0]["name"] == "World"
 
 
 def test_odometry_without_a_map_or_without_its_scans(tmp_path, folder):

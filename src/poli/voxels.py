@@ -74,6 +74,14 @@ def find_slot(keys, numbers, key):
 
 
 @kernel
+def fill_slots(keys, numbers, held):
+    """Enter the keys of rows 0, 1, ... into an empty table of 2^n slots."""
+    for row in range(len(held)):
+        slot = find_slot(keys, numbers, held[row])
+        keys[slot], numbers[slot] = held[row], row
+
+
+@kernel
 def voxel_numbers(points, size):
     """Number the voxels in order of appearance. Return the voxel of each point (N,) and the first point of each voxel.
 

@@ -30,9 +30,11 @@ from poli.estimation.grouping import group
 from poli.estimation.model import Model
 from poli.kdtree.tree import KDTree
 from poli.show.render import Camera, render_ellipsoids
+from poli.show.thinning import thin_field, thin_points
 from poli.tasks.clique import cliques_through, maximum_clique
 from poli.tasks.gicp import gicp
 from poli.tasks.graph import consistency_graph
+from poli.tasks.odometry.drive_map import DriveMap
 from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
 from poli.voxels import voxel_downsample
 
@@ -130,6 +132,14 @@ def _scans_of_a_world() -> None:
     seen = EllipsoidMap(cell=0.01, radius=50.0)
     for T in (np.eye(4), far):  # more cells than the initial capacity, then cells out of range
         seen.add(field, T)
+    with tempfile.TemporaryDirectory() as folder:
+        odometer = poli.Odometer()
+        with DriveMap(Path(folder) / "map.ply", odometer) as drive_map:
+            for scan in scans:
+                odometer.add(scan)
+                drive_map.add(scan)
+        thin_points(poli.read(Path(folder) / "map.ply"), 500)
+    thin_field(field, 500)
 
 
 def _pictures() -> None:

@@ -29,6 +29,11 @@ class Against(StrEnum):
     scan = "scan"
 
 
+class MapKind(StrEnum):
+    points = "points"
+    ellipsoids = "ellipsoids"
+
+
 class OnLoss(StrEnum):
     stop = "stop"
     restart = "restart"
@@ -44,6 +49,7 @@ def odometry(
     out: Annotated[
         Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME, linked as `latest`.")
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in the folder given by --out.")] = False,
     against: Annotated[Against, typer.Option(help="Align each scan to a map, or only to the previous scan.")] = Against.map,
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters; 0: chosen from the first scan.")] = 0.0,
     model: ModelName = "lidar",
@@ -56,30 +62,35 @@ def odometry(
     tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
     first: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0,
     scans: Annotated[int | None, typer.Option(min=1, help="Maximum number of scans.")] = None,
-    save_map: Annotated[bool, typer.Option("--save-map", help="Write map.ply: the ellipsoids of the final map.")] = False,
+    map_file: Annotated[Path | None, typer.Option("--map", help="Write a map of the whole drive to this .ply file.")] = None,
+    map_kind: Annotated[MapKind, typer.Option(help="Content of the map: points or ellipsoids, one per voxel.")] = MapKind.points,
+    map_voxel: Annotated[
+        float, typer.Option(min=0.0, help="Voxel size of the map in meters; 0: a quarter of --voxel; ellipsoids: odometry's cells.")
+    ] = 0.0,
 ) -> dict[str, Any]:
     """Estimate the pose of each scan of a recording.
 
     Writes the poses in TUM and KITTI format, scan by scan, a table with the status
     of each scan, a summary and a plot. Ctrl-C ends a run early and keeps the
     results so far. If the data have ground truth poses, errors are reported.
+    A run that fails before its first pose leaves no files.
 
     Examples:
     poli odometry kitti --sequence 07
     poli odometry drive.bag --topic /ouster/points --deskew
     poli odometry Roundabout01 --sensor ouster --voxel 0.5
     poli odometry scans --model pca --against scan --scans 50
+    poli odometry kitti --sequence 07 --map map.ply --map-voxel 0.1
     """
     import time
+    from contextlib import nullcontext
 
     from poli.cli.odometry_screen import draw, print_summary, progress, stop_requests
     from poli.errors import InputError, PoliError
-    from poli.tasks.odometry import Odometer, OdometryConfig, TrackingLost
-    from poli.tasks.odometry.recording import Recording, dated_folder, link_latest
+    from poli.tasks.odometry import DriveMap, Odometer, OdometryConfig, TrackingLost
+    from poli.tasks.odometry.recording import Recording
     from poli.tasks.odometry.summary import Ending, summarize
 
-    if save_map and against is not Against.map:
-        raise InputError("--save-map: there is no map with --against scan; remove one of the two")
     settings = OdometryConfig(
         against=against.value, voxel=voxel, model=model, upright=not tilted, deskew=deskew,
         min_range=min_range, max_range=max_range, radius=radius, patience=patience, on_loss=on_loss.value,
@@ -93,28 +104,41 @@ def odometry(
     truth = None if opened.poses is None else opened.poses[first : first + asked]  # (asked, 4, 4)
 
     begin, odometer, ending, trouble = time.perf_counter(), Odometer(settings), Ending(), None
-    folder = out or dated_folder(Path("results") / "odometry" / file_name(opened.name))
-    with Recording(folder, about, first) as recording:
-        if out is None:
-            link_latest(folder)
+    drive_map = None if map_file is None else DriveMap(map_file, odometer, map_kind.value, map_voxel)
+    if map_file is not None:
+        _check_map(map_file, out, data, Path(model))
+    parent = Path("results") / "odometry" / file_name(opened.name)
+    with (
+        Recording(out, about, first, parent=None if out else parent, overwrite=overwrite) as recording,
+        drive_map or nullcontext(),
+    ):
         with stop_requests() as stop, progress(opened.name, asked) as show:
             try:
                 for number in range(first, first + asked):
                     if stop.signal:
                         raise KeyboardInterrupt
-                    step = odometer.add(opened[number])
+                    scan = opened[number]
+                    step = odometer.add(scan)
                     recording.append(step)
                     show(step)
+                    if drive_map is not None:
+                        drive_map.add(scan)
             except KeyboardInterrupt:
                 ending = Ending(interrupted=True)
             except PoliError as error:
                 ending, trouble = Ending(reason=str(error)), error
+            try:  # before the summary, which describes the map
+                if drive_map is not None:
+                    drive_map.close()
+            except KeyboardInterrupt:
+                ending = Ending(interrupted=True)
+            except PoliError as error:
+                trouble = trouble or error
         summary = summarize(recording.steps, asked, first, odometer.voxel, truth, ending, time.perf_counter() - begin)
-        recording.finish(summary, truth)
-    if save_map and odometer.map is not None:
-        odometer.map.field.write_ply(folder / "map.ply")
-    print_summary(summary, opened)
-    draw(folder, summary)
+        recording.finish(summary, truth, drive_map.written if drive_map else None)
+    if summary.scans_done:
+        print_summary(summary, opened)
+        draw(recording.folder, drive_map.written if drive_map else None)
     if isinstance(trouble, TrackingLost):
         trouble.about(f"tracking lost{f' (index {first + trouble.index} in the data)' if first else ''}")
     if trouble is not None:
@@ -122,10 +146,21 @@ def odometry(
     if ending.interrupted:
         say(f"poli: interrupted after {summary.scans_done} of {asked} scans", warning=True, to_stderr=True)
         raise typer.Exit(128 + (stop.signal or 2))
-    return {"folder": folder, **summary.as_json()}
+    return {"folder": recording.folder, "map": map_file, **summary.as_json()}
 
 
 # --- configuration
+
+
+def _check_map(path: Path, out: Path | None, data: Path, model: Path) -> None:
+    """Check that the map can be written, except that its folder may be that of the run, which does not exist yet."""
+    from poli.cli.scan_files import check_place
+    from poli.errors import FormatError
+
+    if path.is_file() and data.is_dir() and path.resolve().is_relative_to(data.resolve()):
+        raise FormatError(f"--map {path}: already exists and is inside the data, {data}; choose another name")
+    if out is None or path.parent.resolve() != out.resolve() or out.exists():
+        check_place(path, data, model)
 
 
 def _about(settings: "OdometryConfig", opened: "Dataset", data: dict[str, Any]) -> dict[str, Any]:

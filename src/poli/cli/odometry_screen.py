@@ -9,7 +9,7 @@ from poli.cli.output import say
 
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
-    from poli.tasks.odometry import Step
+    from poli.tasks.odometry import MapFile, Step
     from poli.tasks.odometry.summary import Summary
 
 _LISTED = 5  # scans listed on the terminal; the files list all
@@ -105,18 +105,19 @@ def _more(count: int, file: str) -> None:
         say(f"warning: and {count - _LISTED} more ({count} in total; see {file})", warning=True)
 
 
-def draw(folder: Path, summary: "Summary") -> None:
+def draw(folder: Path, written: "MapFile | None") -> None:
     import shlex
 
     from poli.errors import MissingExtra
 
-    if summary.scans_done:
-        try:
-            from poli.show.trajectory_plot import draw_trajectory
+    try:
+        from poli.show.trajectory_plot import draw_trajectory
 
-            draw_trajectory(folder)
-        except MissingExtra:
-            say("no plot drawn, matplotlib is missing: pip install matplotlib")
+        draw_trajectory(folder)
+    except MissingExtra:
+        say("no plot drawn, matplotlib is missing: pip install matplotlib")
     say(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
-    if summary.scans_done:
-        say(f"view it: poli view {shlex.quote(str(folder))}")
+    if written is not None:
+        size = written.path.stat().st_size / 1e6
+        say(f"{written.path}: {written.count:,} {written.kind}, one per voxel of {written.voxel:g} m, {size:.1f} MB")
+    say(f"view it: poli view {shlex.quote(str(folder))}")

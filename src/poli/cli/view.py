@@ -48,7 +48,9 @@ def view(
     ] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Single scan: also show PCA, and the truth if simulated.")] = False,
     sigma: Annotated[float, typer.Option(min=0.0, max=3.0, help="Size of the drawn ellipsoids, in standard deviations.")] = 2.0,
-    color: Annotated[Color, typer.Option(help="Initial coloring of the page.")] = Color.normal,
+    color: Annotated[
+        Color | None, typer.Option(help="Initial coloring of the page; default: normal, for maps of points height.")
+    ] = None,
     theme: Annotated[Theme, typer.Option(help="Initial theme of the page.")] = Theme.dark,
     title: Annotated[str | None, typer.Option(help="Title of the page; default: the name of the data.")] = None,
     dataset: DatasetName = "auto",
@@ -124,9 +126,12 @@ def view(
     return {"name": subject.name, "about": subject.note, "page": page, "png": png, "recording": recorded}
 
 
-def _write_page(page: Path, subject: "Subject", title: str | None, sigma: float, color: Color, theme: Theme, browser: bool) -> None:
+def _write_page(
+    page: Path, subject: "Subject", title: str | None, sigma: float, color: Color | None, theme: Theme, browser: bool
+) -> None:
     from poli.show.page import write_page
 
+    color = color or (Color.normal if subject.has_normals else Color.height)
     left_out = write_page(
         page, title or subject.name, subject.panels(), note=subject.note, sigma=sigma, color=color.value, theme=theme.value
     )

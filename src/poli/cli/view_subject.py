@@ -15,6 +15,8 @@ from poli.errors import FormatError, InputError, PoliError
 
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
+    from poli.ellipsoids import Ellipsoids
+    from poli.scan import Scan
     from poli.show.estimated import Estimates
     from poli.show.odometry_run import OdometryRun
     from poli.show.panel import Panel, Track
@@ -32,6 +34,7 @@ class Subject:
     remarks: tuple[str, ...] = ()
     series: Callable[[], Iterator[Moment]] | None = None
     tracks: tuple[Track, ...] = ()
+    has_normals: bool = True  # otherwise, colors show heights unless the user chooses
 
 
 def subject_of(data: Path, dataset: str, options: dict[str, Any], how: Estimates, scans: int | None, series: bool) -> Subject:
@@ -140,6 +143,7 @@ def _moment_panel(moment: Moment, how: Estimates) -> Panel:
 
 
 def _run(folder: Path, how: Estimates, scans: int | None, series: bool) -> Subject:
+    from poli.scan import Scan
     from poli.show.odometry_run import read_odometry_run
     from poli.show.panel import Panel
     from poli.show.world import fused_world, moments, spread
@@ -161,13 +165,32 @@ def _run(folder: Path, how: Estimates, scans: int | None, series: bool) -> Subje
     @cache
     def panels() -> list[Panel]:
         if run.map is not None:
-            return [Panel("Map", field=run.map, caption="ellipsoids of the final map", tracks=run.tracks)]
+            return [_map_panel(run.map, run.tracks)]
         if not available:
             return [Panel("Path", caption="the scans are no longer available", tracks=run.tracks)]
         world, fused = fused_world(recorded(), how)
         return [Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=run.tracks)]
 
-    return Subject(run.data["name"], note, panels, (missing,) if missing else (), recorded if available else None, run.tracks)
+    shown = recorded if available else None
+    remarks = (*run.remarks, missing) if missing else run.remarks
+    return Subject(run.data["name"], note, panels, remarks, shown, run.tracks, not isinstance(run.map, Scan))
+
+
+def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:
+    from poli.scan import Scan
+    from poli.show.page import MOST_ELLIPSOIDS, MOST_POINTS
+    from poli.show.panel import Panel
+    from poli.show.thinning import thin_field, thin_points
+
+    if isinstance(shown, Scan):
+        points, voxel = thin_points(shown, MOST_POINTS)
+        return Panel("Map", points=points, caption=_thinned(len(shown), "points", voxel), tracks=tracks)
+    field, voxel = thin_field(shown, MOST_ELLIPSOIDS)
+    return Panel("Map", field=field, caption=_thinned(len(shown), "ellipsoids", voxel), tracks=tracks)
+
+
+def _thinned(count: int, kind: str, voxel: float | None) -> str:
+    return "map of the drive" if voxel is None else f"map of the drive, {count:,} {kind}; drawn: one per voxel of {voxel:.2g} m"
 
 
 def _data_of(run: OdometryRun) -> tuple[Any, str]:

@@ -14,6 +14,8 @@ from poli.validation import real_array
 
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _COVARIANCE_NAMES = tuple(f"cov_{'xyz'[r]}{'xyz'[c]}" for r, c in _UPPER)
+PLY_DTYPE = np.dtype([(n, "f8") for n in ("x", "y", "z", "nx", "ny", "nz", *_COVARIANCE_NAMES)])
+PLY_COMMENTS = ("poli ellipsoids: mean, normal, covariance",)
 SH_BAND_0 = 0.28209479177387814  # the constant spherical harmonic: splat files store (color - 1/2) / this
 _LARGEST = 1e290  # square meters; its inverse is the smallest
 _THINNEST = 1e-6  # meters: splat files store logarithms of the scales
@@ -50,14 +52,17 @@ def check_variances(variances: np.ndarray) -> None:
 
 
 def write_ply_field(field: Ellipsoids, path: str | os.PathLike[str]) -> None:
-    names = ["x", "y", "z", "nx", "ny", "nz", *_COVARIANCE_NAMES]
-    records = np.empty(len(field), [(n, "f8") for n in names])
+    write_ply(path, ply_records(field), comments=PLY_COMMENTS)
+
+
+def ply_records(field: Ellipsoids) -> np.ndarray:  # (N,) of PLY_DTYPE
+    records = np.empty(len(field), PLY_DTYPE)
     for i, n in enumerate("xyz"):
         records[n] = field.means[:, i]
         records[f"n{n}"] = field.normals[:, i]
     for name, (r, c) in zip(_COVARIANCE_NAMES, _UPPER, strict=True):
         records[name] = field.covariances[:, r, c]
-    write_ply(path, records, comments=("poli ellipsoids: mean, normal, covariance",))
+    return records
 
 
 def write_splat(field: Ellipsoids, path: str | os.PathLike[str], colors: np.ndarray | None, opacity: float) -> None:

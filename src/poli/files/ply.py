@@ -1,6 +1,7 @@
 """PLY files as numpy record arrays: one array per element, one field per property. ASCII, and binary in either byte order."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -20,6 +21,7 @@ _TYPES = {
 _NAMES = {"i1": "char", "u1": "uchar", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "f4": "float", "f8": "double"}
 _LONGEST_LINE = 4096
 _LONGEST_HEADER = 10_000
+_COUNT_DIGITS = 20
 
 
 @dataclass
@@ -52,19 +54,52 @@ def write_ply(
     comments: tuple[str, ...] = (),
 ) -> None:
     """Write one element. Raise FormatError if PLY has no type for a field (64-bit integers)."""
-    lines = ["ply", f"format {encoding} 1.0", *(f"comment {c}" for c in comments), f"element {name} {len(records)}"]
-    for column in records.dtype.names or ():
-        kind = records.dtype[column].str[1:]
-        if kind not in _NAMES:
-            raise FormatError(f"{path}: PLY cannot hold field '{column}' of type {records.dtype[column]}; use .npz or .pcd")
-        lines.append(f"property {_NAMES[kind]} {column}")
-    header = "\n".join([*lines, "end_header", ""]).encode("ascii")
+    header = _header(path, records.dtype, len(records), name, encoding, comments)
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         file.write(header)
         if encoding == "ascii":
             write_text_records(file, records, " ")
         else:
             file.write(records.astype(_ordered(records.dtype, encoding)).tobytes())
+
+
+def write_ply_parts(
+    path: str | os.PathLike[str],
+    dtype: np.dtype,
+    parts: Iterable[np.ndarray],  # (n,) of `dtype` each
+    comments: tuple[str, ...] = (),
+) -> int:
+    """Write the vertices of a file that does not fit into memory, part by part, in binary. Return their number.
+
+    The number is known only after the last part. The header is then written again, with a blank comment that keeps its length.
+    """
+    encoding: Encoding = "binary_little_endian"
+
+    def header(count: int) -> bytes:
+        blank = " " * (_COUNT_DIGITS - len(str(count)))
+        return _header(path, dtype, count, "vertex", encoding, (*comments, blank))
+
+    count = 0
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(header(0))
+        for records in parts:
+            file.write(np.ascontiguousarray(records.astype(_ordered(dtype, encoding), copy=False)).tobytes())
+            count += len(records)
+        file.seek(0)
+        file.write(header(count))
+    return count
+
+
+def _header(
+    path: str | os.PathLike[str], dtype: np.dtype, count: int, name: str, encoding: Encoding, comments: tuple[str, ...]
+) -> bytes:
+    lines = ["ply", f"format {encoding} 1.0", *(f"comment {c}" for c in comments), f"element {name} {count}"]
+    for column in dtype.names or ():
+        kind = dtype[column].str[1:]
+        if kind not in _NAMES:
+            raise FormatError(f"{path}: PLY cannot hold field '{column}' of type {dtype[column]}; use .npz or .pcd")
+        lines.append(f"property {_NAMES[kind]} {column}")
+    return "\n".join([*lines, "end_header", ""]).encode("ascii")
 
 
 def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:

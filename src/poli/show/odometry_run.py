@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from poli.data.formats import read
 from poli.data.trajectory_files import read_kitti
 from poli.ellipsoids import Ellipsoids
 from poli.errors import FormatError, InputError
 from poli.files.tables import read_json
+from poli.scan import Scan
 from poli.show.panel import Track
+from poli.tasks.odometry.run_folder import map_of_run
 
 _FARTHEST = 1e9  # meters, maximum coordinate of a pose
-_POSES, _TRUTH, _CONFIG, _MAP = "poses_kitti.txt", "truth_kitti.txt", "config.json", "map.ply"
+_POSES, _TRUTH, _CONFIG = "poses_kitti.txt", "truth_kitti.txt", "config.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +26,9 @@ class OdometryRun:
     folder: Path
     poses: np.ndarray  # (M, 4, 4) T_world_scan
     truth: np.ndarray | None  # (M, 4, 4)
-    map: Ellipsoids | None  # ellipsoids of the final map
+    map: Ellipsoids | Scan | None  # the map of the drive: ellipsoids or points
     config: dict[str, Any]
+    remarks: tuple[str, ...] = ()  # what is missing, and why
 
     @property
     def data(self) -> dict[str, Any]:
@@ -51,8 +55,16 @@ def read_odometry_run(folder: Path) -> OdometryRun:
     if not len(poses):
         raise InputError(f"{folder}: no poses to show; the run ended before its first scan was processed")
     truth = _read_poses(folder / _TRUTH) if (folder / _TRUTH).is_file() else None
-    kept = Ellipsoids.load(folder / _MAP) if (folder / _MAP).is_file() else None
-    return OdometryRun(folder, poses, truth, kept, _read_config(folder / _CONFIG))
+    where, missing = map_of_run(folder)
+    return OdometryRun(folder, poses, truth, _read_map(where), _read_config(folder / _CONFIG), (missing,) if missing else ())
+
+
+def _read_map(path: Path | None) -> Ellipsoids | Scan | None:
+    if path is None or not path.is_file():
+        return None
+    scan = read(path, "ply")
+    found = Ellipsoids.load(path) if "cov_xx" in scan.fields else scan.clean()
+    return found if len(found) else None
 
 
 def _read_poses(path: Path) -> np.ndarray:  # (M, 4, 4)

@@ -27,6 +27,7 @@ from poli.validation import real_number, whole_number
 Color = Literal["normal", "planarity", "uncertainty", "height", "own"]
 Theme = Literal["dark", "light"]
 
+MOST_ELLIPSOIDS, MOST_POINTS = 50_000, 500_000  # drawn in a panel
 MOST_SIGMA = 3.0  # maximum of the page's slider
 _WINDOW = 1584, 760  # CSS pixels available to the panels in a window of 1600 by 900
 _WORDS = 90  # CSS pixels for the text at the top of each panel
@@ -46,8 +47,8 @@ def write_page(
     color: Color = "normal",
     theme: Theme = "dark",
     camera: Camera | None = None,
-    most_ellipsoids: int = 50_000,
-    most_points: int = 500_000,
+    most_ellipsoids: int = MOST_ELLIPSOIDS,
+    most_points: int = MOST_POINTS,
 ) -> tuple[str, ...]:
     """Write the page atomically. Returns a sentence for each panel that is subsampled; the page shows the same.
 

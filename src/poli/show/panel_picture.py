@@ -65,8 +65,16 @@ def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:
         means = np.concatenate([panel.field.means, beads])
         covariances = np.concatenate([panel.field.covariances, across * np.eye(3)])
         return render_ellipsoids(Ellipsoids.trusted(means, covariances), camera, np.concatenate([colors, bead_colors]), radius)
+    beads, bead_colors = _widened(beads, camera), np.repeat(bead_colors, 9, axis=0)
     colors = np.concatenate([_point_colors(panel), bead_colors])
     return render_points(np.concatenate([panel.places, beads]), camera, colors, pixels=round(point_size(len(panel.places))))
+
+
+def _widened(beads: np.ndarray, camera: Camera) -> np.ndarray:  # (B, 3) -> (9 B, 3)
+    """Each bead as a square of nine, a pixel apart: points of large clouds are drawn a pixel wide, too narrow for a line."""
+    pixel = np.linalg.norm(beads - np.array(camera.eye), axis=1)[:, None, None] / camera.focal
+    shifts = np.array([x * camera.axes[0] + y * camera.axes[1] for x in (-1, 0, 1) for y in (-1, 0, 1)])  # (9, 3)
+    return (beads[:, None] + pixel * shifts).reshape(-1, 3)
 
 
 def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)

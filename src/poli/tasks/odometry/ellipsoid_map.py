@@ -15,7 +15,7 @@ from poli.kernel import kernel
 from poli.se3 import check_pose
 from poli.tasks.gicp_metric import GicpPoints, Metric
 from poli.validation import real_number
-from poli.voxels import VOXELS_REACH, find_slot, voxel_key
+from poli.voxels import VOXELS_REACH, fill_slots, find_slot, voxel_key
 
 _MEMORY = 20.0  # the weight of the average is limited to that of this many newest observations
 _FORGET_EVERY = 0.1  # times the radius: distance the sensor moves between removals of far cells
@@ -108,14 +108,7 @@ class EllipsoidMap:
 
     def _rehash(self) -> None:
         self._slots[:] = -1
-        _enter(self._keys, self._slots, self._seen, self._count)
-
-
-@kernel
-def _enter(keys, slots, seen, count):
-    for row in range(count):
-        slot = find_slot(keys, slots, seen[row])
-        keys[slot], slots[slot] = seen[row], row
+        fill_slots(self._keys, self._slots, self._seen[: self._count])
 
 
 @kernel

@@ -18,6 +18,7 @@ from poli.scan import Scan, ScanLike
 from poli.se3 import exp, inverse, log, nearest_rotation
 from poli.spinning import PERIOD, Spin
 from poli.tasks.deskewing import Sweep, at_stamp
+from poli.tasks.deskewing import deskew as deskew_scan
 from poli.tasks.gicp import Alignment, GicpConfig, Target, align
 from poli.tasks.gicp_metric import GicpPoints
 from poli.tasks.odometry.config import Against, Deskew, OdometryConfig, OnLoss
@@ -55,6 +56,7 @@ class Odometer:
         self.config = config or OdometryConfig()
         self.voxel = self.config.voxel
         self.map: EllipsoidMap | None = None
+        self.field: Ellipsoids | None = None  # of the latest scan, in its frame; None if it was not aligned
         self.steps: list[Step] = []
         self._target: Target | None = None
         self._T_world_target = np.eye(4)
@@ -109,17 +111,25 @@ class Odometer:
             self._remember(field, weighed, T, fresh=status in (Status.FIRST, Status.RESTARTED))
         if self.steps and status is not Status.RESTARTED:
             self._velocity = log(inverse(self.steps[-1].T_world_scan) @ T) / elapsed
-        self._missed = 0
+        self._missed, self.field = 0, field
         return self._done(Step(len(self.steps), scan.stamp, T, status, note, len(cloud), found, seconds))
+
+    def still(self, scan: Scan) -> Scan:
+        """All returns of the latest scan within range, with their fields, moved to its stamp if it was deskewed."""
+        scan = self._point_times(self._within(scan), self.period)
+        return deskew_scan(scan, self._velocity) if "time" in scan.fields else scan
 
     # --- a scan ------------------------------------------------------------------------------------------------------
 
-    def _prepare(self, scan: Scan) -> Scan:
-        """Downsample to one point per voxel, each with the time of one of its returns if deskewing."""
+    def _within(self, scan: Scan) -> Scan:
         scan = scan.clean()
         reach = np.einsum("ij,ij->i", scan.points, scan.points, dtype=np.float64)
         within = (reach >= self.config.min_range**2) & (reach <= self.config.max_range**2)
-        scan = scan if within.all() else scan.select(within)
+        return scan if within.all() else scan.select(within)
+
+    def _prepare(self, scan: Scan) -> Scan:
+        """Downsample to one point per voxel, each with the time of one of its returns if deskewing."""
+        scan = self._within(scan)
         if not len(scan):
             return scan
         scan = self._point_times(scan, self.period)
@@ -212,7 +222,7 @@ class Odometer:
     def _predict(self, scan: Scan, T_expected: np.ndarray, why: str, points: int, seconds: dict[str, float]) -> Step:
         if not self.steps or self._target is None:
             raise InputError(f"scan {len(self.steps)}: {why}; the first scan needs at least {_LEAST} points")
-        self._missed += 1
+        self._missed, self.field = self._missed + 1, None
         if self._missed > self.config.patience and self.config.on_loss == "stop":
             raise TrackingLost(len(self.steps), f"{why}, as in the {self._missed - 1} scans before it", self.poses)
         return self._done(Step(len(self.steps), scan.stamp, T_expected, Status.PREDICTED, why, points, None, seconds))

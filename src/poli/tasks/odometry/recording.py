@@ -4,10 +4,11 @@
     poses_tum.txt    one line per scan: stamp x y z qx qy qz qw, T_world_scan; world is the frame of the first scan
     poses_kitti.txt  the same as 3x4 matrices, row by row
     steps.csv        one line per scan: status and timing
-    summary.json     at the end, even if the run fails or is interrupted
+    summary.json     at the end, even if the run fails or is interrupted; names the map of the drive, if one was written
     truth_tum.txt, truth_kitti.txt   at the end, if ground truth is known: for the same scans, in the frame of the first
 
-Each line is a single write, made right after its scan. If the run is killed, the lines of all finished scans are there.
+The folder is created after the first scan: a run that fails before leaves nothing behind. Each line is a single write, made right
+after its scan. If the run is killed, the lines of all finished scans are there.
 """
 
 from __future__ import annotations
@@ -15,10 +16,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from datetime import datetime
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -27,16 +26,16 @@ from typing import Any, Self
 import numpy as np
 
 from poli.data.trajectory_files import TrajectoryWriter
-from poli.errors import FormatError
+from poli.errors import FormatError, InputError
 from poli.files.failures import writing
 from poli.files.locks import sole_user
 from poli.files.tables import write_json
-from poli.files.temporary import remove_stale, temporary_folder
 from poli.se3 import inverse
+from poli.tasks.odometry.drive_map import MapFile
+from poli.tasks.odometry.run_folder import check_free, dated_folder, link_latest, remove_run
 from poli.tasks.odometry.step import STAGES, Step
 from poli.tasks.odometry.summary import Summary, total_seconds
 
-LATEST = "latest"
 STAMP_RULE = "nanoseconds; in poses_tum.txt, a scan without a stamp is placed 0.1 s after the previous one, and the first at 0 s"
 _STAMP_STEP = 10**8  # nanoseconds: the period of a 10 Hz sensor
 _COLUMNS = (
@@ -46,32 +45,59 @@ _COLUMNS = (
 
 
 class Recording:
-    """Writes a run to `folder`, which must be new or empty. Call `append` for every step, then `finish`."""
+    """Writes a run. Call `append` for every step, then `finish`."""
 
-    def __init__(self, folder: Path, about: Mapping[str, Any], first: int = 0) -> None:
-        """`about` is written to config.json; `first` is the number of the first scan in the data."""
-        self.folder, self.first = folder, first
+    def __init__(
+        self, folder: Path | None, about: Mapping[str, Any], first: int = 0, *, parent: Path | None = None, overwrite: bool = False
+    ) -> None:
+        """`folder` must be missing or empty, or hold a run that may be overwritten; None: a dated folder in `parent`, linked as
+        `latest`. `about` is written to config.json; `first` is the number of the first scan in the data."""
+        if folder is None and parent is None:
+            raise InputError("folder and parent are None; pass one of them")
+        self.first = first
         self.steps: list[Step] = []
+        self._folder, self._parent, self._about, self._overwrite = folder, parent, {**about, "stamps": STAMP_RULE}, overwrite
         self._stamps: list[int] = []  # as they were written
+        self._opened: ExitStack | None = None
+        if folder is not None:
+            with writing(folder):
+                check_free(folder, overwrite)
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is written; known after the first step, unless the folder was given."""
+        assert self._folder is not None
+        return self._folder
+
+    def _begin(self) -> None:
+        dated = self._folder is None
+        if self._folder is None:
+            assert self._parent is not None
+            self._folder = dated_folder(self._parent)
+        folder = self._folder
         with writing(folder), ExitStack() as opened:
-            self._begin(opened, {**about, "stamps": STAMP_RULE})
+            made = dated or not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            opened.enter_context(sole_user(folder, f"{folder}: another run is writing to it; give another folder"))
+            check_free(folder, self._overwrite)
+            if self._overwrite:
+                remove_run(folder)
+            opened.callback(self._remove_if_nothing, folder, made)
+            # These first: each fails if another run that started at the same time has created it.
+            self._tum = opened.enter_context(TrajectoryWriter(folder / "poses_tum.txt", "tum"))
+            self._kitti = opened.enter_context(TrajectoryWriter(folder / "poses_kitti.txt", "kitti"))
+            self._csv = opened.enter_context(FileIO(folder / "steps.csv", "x"))
+            write_json(folder / "config.json", self._about)
+            self._write_row(_COLUMNS)
             self._opened = opened.pop_all()
 
-    def _begin(self, opened: ExitStack, about: Mapping[str, Any]) -> None:
-        folder = self.folder
-        if folder.is_dir():
-            remove_stale(folder)  # left by a run that was killed before it wrote anything
-        taken = f"{folder}: already exists; give another folder, or remove it first"
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise FormatError(taken)
-        folder.mkdir(parents=True, exist_ok=True)
-        opened.enter_context(sole_user(folder, taken))
-        # These first: each fails if another run that started at the same time has created it.
-        self._tum = opened.enter_context(TrajectoryWriter(folder / "poses_tum.txt", "tum"))
-        self._kitti = opened.enter_context(TrajectoryWriter(folder / "poses_kitti.txt", "kitti"))
-        self._csv = opened.enter_context(FileIO(folder / "steps.csv", "x"))
-        write_json(folder / "config.json", about)
-        self._write_row(_COLUMNS)
+    def _remove_if_nothing(self, folder: Path, made: bool) -> None:
+        """Remove a run without a single step: the disk was full, for example."""
+        if not self.steps:
+            with suppress(OSError):
+                remove_run(folder)
+                if made:
+                    folder.rmdir()
 
     def __enter__(self) -> Self:
         return self
@@ -80,9 +106,12 @@ class Recording:
         self.close()
 
     def close(self) -> None:
-        self._opened.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def append(self, step: Step) -> None:
+        if self._opened is None:
+            self._begin()
         stamp = step.stamp
         if stamp is None:
             stamp = self._stamps[-1] + _STAMP_STEP if self._stamps else 0
@@ -99,10 +128,23 @@ class Recording:
         self._write_row((*known, *aligned, *seconds, f"{total_seconds(step):.6f}"))
         self.steps.append(step)
         self._stamps.append(stamp)
+        if len(self.steps) == 1 and self._parent is not None:
+            link_latest(self.folder)
 
-    def finish(self, summary: Summary, truth: np.ndarray | None) -> None:  # (M, 4, 4) T_world_sensor, M >= the number of steps
-        write_json(self.folder / "summary.json", summary.as_json())
-        if truth is None or not self.steps:
+    def finish(
+        self,
+        summary: Summary,
+        truth: np.ndarray | None,  # (M, 4, 4) T_world_sensor, M >= the number of steps
+        written: MapFile | None = None,
+    ) -> None:
+        """Write the summary and the truth; nothing if there are no steps."""
+        if not self.steps:
+            return
+        content = summary.as_json()
+        if written is not None:
+            content["map"] = self._describe(written)
+        write_json(self.folder / "summary.json", content)
+        if truth is None:
             return
         # In the frame of the first scan, like the estimate, so that the two can be compared directly.
         T_first_world = inverse(truth[0])
@@ -114,6 +156,13 @@ class Recording:
                 tum.append(T_first_world @ T, stamp)
                 kitti.append(T_first_world @ T)
 
+    def _describe(self, written: MapFile) -> dict[str, Any]:
+        """The map in summary.json, so that a viewer finds it; its path is relative if it is in the folder of the run."""
+        path = written.path.resolve()
+        inside = path.parent == self.folder.resolve()
+        about = {"path": path.name if inside else str(path), "kind": written.kind, "voxel": written.voxel, "count": written.count}
+        return {**about, "bytes": path.stat().st_size}
+
     def _write_row(self, row: tuple[Any, ...]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(row)
@@ -121,31 +170,6 @@ class Recording:
         with writing(self.folder / "steps.csv"):
             if self._csv.write(line) != len(line):
                 raise OSError("only part of a line could be written")
-
-
-def dated_folder(parent: Path) -> Path:
-    """Create a folder named by date and time."""
-    name = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    with writing(parent):
-        parent.mkdir(parents=True, exist_ok=True)
-        for earlier in parent.iterdir():
-            if earlier.is_dir() and not earlier.is_symlink():
-                remove_stale(earlier)
-        for number in range(1, 1000):  # runs that start in the same second
-            folder = parent / (name if number == 1 else f"{name}_{number}")
-            with suppress(FileExistsError):
-                folder.mkdir()
-                return folder
-    raise FormatError(f"{parent}: has a thousand runs of the same second; give another folder")
-
-
-def link_latest(folder: Path) -> None:
-    """Point the link `latest`, next to `folder`, to it. Do nothing if links are not supported or `latest` is not a link."""
-    with suppress(OSError, NotImplementedError), temporary_folder(folder.parent) as private:
-        link = private / LATEST
-        link.symlink_to(folder.name, target_is_directory=True)
-        if folder.with_name(LATEST).is_symlink() or not folder.with_name(LATEST).exists():
-            os.replace(link, folder.with_name(LATEST))
 
 
 def read_steps(folder: Path) -> list[dict[str, str]]:

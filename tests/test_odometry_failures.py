@@ -1,0 +1,161 @@
+"""`poli odometry` that fails leaves nothing that blocks the next run, and --overwrite removes nothing but an earlier run."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+import poli
+from odometry_runs import COUNT, VOXEL, Scans, in_memory, run
+from poli.data.trajectory_files import TrajectoryWriter, read_kitti
+from poli.errors import FormatError, InputError, WriteError
+from poli.scan import Scan
+
+PCA = "--model", "pca"
+
+
+def memory(*arguments, code=0):
+    return run(".", "--dataset", "memory", "--voxel", VOXEL, *PCA, *arguments, code=code)
+
+
+def unreadable(_):
+    raise FormatError("000000.bin: 7 bytes are not a multiple of 16")
+
+
+def interrupted(_):
+    signal.raise_signal(signal.SIGINT)
+    raise KeyboardInterrupt
+
+
+FAILURES = {
+    "an unreadable scan": (lambda sweeps: Scans(sweeps, before=unreadable), 1, "7 bytes"),
+    "too few returns": (lambda sweeps: Scans([Scan(np.ones((5, 3))), *sweeps]), 1, "the first scan needs at least 64 points"),
+    "an interrupt": (lambda sweeps: Scans(sweeps, before=interrupted), 130, ""),
+}
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_run_that_fails_at_its_first_scan_leaves_nothing(tmp_path, monkeypatch, sweeps, open_as_memory, kind):
+    make, code, said = FAILURES[kind]
+    monkeypatch.chdir(tmp_path)
+    open_as_memory(make(sweeps))
+    for arguments in ([], ["--out", "run"], ["--out", "run", "--map", "run/map.ply"], ["--map", "map.ply"]):
+        result = memory(*arguments, code=code)
+        assert said in str(result.exception)
+        assert not list(tmp_path.iterdir())
+    (tmp_path / "mine").mkdir()  # an empty folder of the user stays
+    memory("--out", "mine", code=code)
+    assert not list((tmp_path / "mine").iterdir())
+
+
+def test_a_run_that_fails_at_its_first_scan_changes_no_earlier_run(tmp_path, monkeypatch, sweeps, open_as_memory):
+    monkeypatch.chdir(tmp_path)
+    open_as_memory(Scans(sweeps[:2]))
+    memory()
+    latest = tmp_path / "results" / "odometry" / "memory" / "latest"
+    before = latest.resolve()
+    open_as_memory(Scans(sweeps, before=unreadable))
+    memory(code=1)
+    assert latest.resolve() == before  # neither moved nor dangling
+    memory("--out", before, "--overwrite", code=1)
+    assert len(read_kitti(before / "poses_kitti.txt")) == 2  # kept until there is a new one
+
+
+def test_a_run_whose_first_pose_cannot_be_written_leaves_nothing(tmp_path, monkeypatch, sweeps, open_as_memory):
+    def full(*_):
+        raise WriteError("poses_tum.txt: cannot be written: No space left on device")
+
+    open_as_memory(Scans(sweeps))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(TrajectoryWriter, "append", full)
+    assert isinstance(memory("--out", "run", code=1).exception, WriteError)
+    memory(code=1)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() or path.is_symlink()]
+    assert not (tmp_path / "run").exists()
+    assert not list((tmp_path / "results" / "odometry" / "memory").iterdir())
+
+
+def test_a_run_can_be_overwritten_on_request(tmp_path, monkeypatch, drive, sweeps, open_as_memory):
+    monkeypatch.chdir(tmp_path)
+    open_as_memory(Scans(sweeps[:4], drive.poses))
+    memory("--out", "run", "--map", "run/drive.ply")
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    result = memory("--out", "run", code=1)
+    assert "run: already exists; give another folder, or pass --overwrite" in str(result.exception)
+    assert (tmp_path / "run" / "drive.ply").is_file()
+
+    open_as_memory(Scans(sweeps[:2]))
+    memory("--out", "run", "--overwrite")
+    assert len(read_kitti(tmp_path / "run" / "poses_kitti.txt")) == 2
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["scans_done"] == 2
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert not {"truth_kitti.txt", "truth_tum.txt", "drive.ply"} & names  # of the earlier run
+    assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "content", [{"letter.txt": "dear"}, {"config.json": "{}"}, {"poses_kitti.txt": "1 0 0 0"}, {"config.json": "x"}]
+)
+def test_other_folders_are_never_overwritten(tmp_path, monkeypatch, sweeps, open_as_memory, content):
+    monkeypatch.chdir(tmp_path)
+    open_as_memory(Scans(sweeps[:2]))
+    (tmp_path / "mine").mkdir()
+    for name, text in content.items():
+        (tmp_path / "mine" / name).write_text(text)
+    for arguments in ([], ["--overwrite"]):
+        result = memory("--out", "mine", *arguments, code=1)
+        assert "mine: already exists and was not written by `poli odometry`" in str(result.exception)
+    assert {path.name: path.read_text() for path in (tmp_path / "mine").iterdir()} == content
+
+
+def test_a_run_that_was_killed_at_its_start_can_be_overwritten(tmp_path, monkeypatch, sweeps, open_as_memory):
+    monkeypatch.chdir(tmp_path)
+    open_as_memory(Scans(sweeps[:2]))
+    (tmp_path / "run").mkdir()
+    for name in ("poses_tum.txt", "poses_kitti.txt"):
+        (tmp_path / "run" / name).touch()
+    memory("--out", "run", "--overwrite")
+    assert len(read_kitti(tmp_path / "run" / "poses_kitti.txt")) == 2
+
+
+@pytest.mark.parametrize("kind", ["points", "ellipsoids"])
+def test_a_run_that_stops_early_writes_the_map_so_far(tmp_path, sweeps, open_as_memory, kind):
+    def stop(number):
+        if number == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    place = tmp_path / "run" / "map.ply"
+    open_as_memory(Scans(sweeps, before=stop))
+    result, summary = in_memory(tmp_path, *PCA, "--map", place, "--map-kind", kind, "--map-voxel", 0.5, code=130)
+    assert summary["scans_done"] == 4 < COUNT
+    assert summary["map"] == {
+        "path": "map.ply", "kind": kind, "voxel": 0.5, "count": len(poli.read(place)), "bytes": place.stat().st_size
+    }  # fmt: skip
+    assert f"{kind}, one per voxel of 0.5 m" in result.output
+
+
+def test_a_map_does_not_replace_a_scan(tmp_path, monkeypatch, sweeps, open_as_memory):
+    monkeypatch.chdir(tmp_path)
+    open_as_memory(Scans(sweeps[:2]))
+    (tmp_path / "data").mkdir()
+    poli.write(sweeps[0], tmp_path / "data" / "0.ply")
+    before = (tmp_path / "data" / "0.ply").read_bytes()
+    result = run("data", *PCA, "--map", "data/0.ply", code=1)
+    assert "inside the data" in str(result.exception)
+    assert isinstance(run("data", *PCA, "--map", "data", code=1).exception, FormatError)
+    assert isinstance(memory("--map-voxel", 0.1, "--map", "a.xyz", code=1).exception, FormatError | InputError)
+    assert (tmp_path / "data" / "0.ply").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_an_interrupt_while_the_map_is_written_keeps_the_run(tmp_path, monkeypatch, sweeps, open_as_memory):
+    def impatient(*_):
+        raise KeyboardInterrupt
+
+    open_as_memory(Scans(sweeps[:3]))
+    monkeypatch.setattr("poli.tasks.odometry.drive_map.write_ply_parts", impatient)
+    _, summary = in_memory(tmp_path, *PCA, "--map", tmp_path / "map.ply", code=130)
+    assert (summary["scans_done"], summary["interrupted"]) == (3, True)
+    assert "map" not in summary
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
