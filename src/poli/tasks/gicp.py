@@ -210,5 +210,13 @@ def _summary(
         residual,
         iterations,
         converged,
-        degeneracy(points, source.normals[rows], normals @ R, weights * source.flatness[rows] * target.weighed.flatness[hits]),
+        degeneracy(
+            points,
+            source.normals[rows],
+            normals @ R,
+            weights * source.flatness[rows] * target.weighed.flatness[hits],
+            float(
+                np.sqrt(_MATCHES_PER_INDEPENDENT * max(weights @ across**2 / max(weights.sum(), 1e-12), config.metric.thickness**2))
+            ),
+        ),
     )
