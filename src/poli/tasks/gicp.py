@@ -233,6 +233,8 @@ def _summary(
     residual = 1.4826 * float(np.median(across)) if len(rows) else float("inf")
     weights = source.weights[rows] * target.weighed.weights[hits]
     weights = weights / (1.0 + (across / (np.sqrt(2.0) * config.metric.thickness * config.robust)) ** 2)
+    # Residuals weighted as in the fit: those on wrong surfaces would hide how well the others determine the pose.
+    spread = max(float(np.sqrt(weights @ across**2 / max(weights.sum(), 1e-12))), config.metric.thickness)
     observed = 1.0
     if config.metric.kind == "surfaces" and len(rows):
         observed = max(residual**2, 1e-8) / (2.0 * config.metric.thickness**2)
@@ -245,5 +247,11 @@ def _summary(
         residual,
         iterations,
         converged,
-        degeneracy(points, source.normals[rows], normals @ R, weights * source.flatness[rows] * target.weighed.flatness[hits]),
+        degeneracy(
+            points,
+            source.normals[rows],
+            normals @ R,
+            weights * source.flatness[rows] * target.weighed.flatness[hits],
+            np.sqrt(_MATCHES_PER_INDEPENDENT) * spread,
+        ),
     )
