@@ -142,7 +142,7 @@ def _time_all(options: Options, everything: Sequence[Judged], kept: Cache) -> tu
 
 def _beginning(drive: RecordedDrive) -> RecordedDrive:
     """The start of a drive, renamed so that its runs are cached separately from single-threaded ones."""
-    return replace(drive, name=drive.name + TIMED, scans=drive.scans[:TIMED_SCANS], poses=drive.poses[:TIMED_SCANS])
+    return replace(drive.first(TIMED_SCANS), name=drive.name + TIMED)
 
 
 def _named(contestant: Contestant) -> tuple[str, str, float]:
