@@ -151,7 +151,7 @@ METHODS: dict[str, Method] = {
         "point to point on a map, its defaults, raw scans",
         False,
         lambda _: {"defaults": run_kiss},
-        {"defaults": run_kiss, "max_range 30 m": partial(run_kiss, max_range=30.0), "max_range 10 m": partial(run_kiss, max_range=10.0)},
+        {"defaults": run_kiss, "max_range 30 m": partial(run_kiss, max_range=30.0)},
     ),
     "GenZ-ICP": Method(
         "point to plane and point to point on a map, its defaults and its tuning for outdoors, raw scans",
