@@ -10,15 +10,15 @@ import pytest
 
 pytest.importorskip("evalio")
 
-from evalio import datasets, pipelines, stats, types  # noqa: E402
+from evalio import datasets, pipelines, stats, types
 
-import poli  # noqa: E402
-from poli.data.simulate import Ride, World, find_sensor  # noqa: E402
-from poli.data.simulate.drive import Drive  # noqa: E402
-from poli.data.simulate.places import make_place  # noqa: E402
-from poli.errors import InputError  # noqa: E402
-from poli.evalio import Poli, scan_of  # noqa: E402
-from poli.se3 import inverse  # noqa: E402
+import poli
+from poli.data.simulate import Ride, World, find_sensor
+from poli.data.simulate.drive import Drive
+from poli.data.simulate.places import make_place
+from poli.errors import InputError
+from poli.evalio import Poli, scan_of
+from poli.se3 import inverse
 
 COUNT = 6
 START = 1_700_000_000_000_000_000  # nanoseconds

@@ -168,7 +168,12 @@ class _Recording:
     def about(self) -> dict[str, Any]:
         """Everything the recording depends on, in JSON types."""
         seed, sensor = HELD_OUT_SEEDS + self.number, asdict(find_sensor(self.sensor))
-        ride = {"ride": asdict(Ride()), "starts": "so that the drive is in the middle of the route", "deskewed": True, "fields": ["ring"]}
+        ride = {
+            "ride": asdict(Ride()),
+            "starts": "so that the drive is in the middle of the route",
+            "deskewed": True,
+            "fields": ["ring"],
+        }
         return json.loads(json.dumps({"place": self.place, "seed": seed, "sensor": sensor, "count": self.count, **ride}))
 
     def found(self) -> FolderDataset | None:

@@ -1,4 +1,4 @@
-"""What KITTI's raw recordings lack, for all systems alike: point times, the correction of the beams' elevation, and ring numbers."""
+"""What KITTI's raw recordings lack, for all systems alike: point times, ring numbers, and the correction of elevations."""
 
 from __future__ import annotations
 

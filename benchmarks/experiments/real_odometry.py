@@ -75,7 +75,9 @@ def run(options: Options) -> Iterator[Report]:
     sources = options.sources()
     processes = options.processes or thread_count()
     work = partial(_judged, options)
-    records = in_processes(work, sources, processes, "sequences") if processes > 1 else [work(s) for s in track(sources, "sequences")]
+    records = (
+        in_processes(work, sources, processes, "sequences") if processes > 1 else [work(s) for s in track(sources, "sequences")]
+    )
     yield errors_report([record for those in records for record in those])
     timed = [source for source in sources if source.sequence.sequence == _TIMED and source.sequence.beams in (16, None)]
     if options.times and timed:
@@ -120,7 +122,9 @@ def with_ratios(best: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for record in best:
         rivals = [r for r in best if r["sequence"] == record["sequence"] and r["method"] != MAP]
-        ratios = {f"{m}_ratio": record[m] / min(r[m] for r in rivals) for m in _MEASURES} if rivals and record["method"] == MAP else {}
+        ratios = (
+            {f"{m}_ratio": record[m] / min(r[m] for r in rivals) for m in _MEASURES} if rivals and record["method"] == MAP else {}
+        )
         found.append({**record, **ratios})
     return found
 
@@ -153,21 +157,19 @@ def errors_report(records: Sequence[dict[str, Any]]) -> Report:
     notes = [
         "RPE over 1 scan / over n scans in centimeters (root mean square over all pairs), and the drift over n scans in percent of "
         "the path, which is meters per 100 m",
-        "ratio: POLI to the best rival on the sequence, below 1 is better; each rival's measures are each at the setting where they "
-        "are lowest, POLI's at the defaults",
+        "ratio: POLI to the best rival on the sequence, below 1 is better; of a rival, each measure is at the setting where it is "
+        "lowest, of POLI at the defaults",
         f"settings: {_settings(records)}",
-        "KITTI: point times from the azimuth and corrected elevations (0.205°) for all systems; rivals that deskew also run without "
-        "times, and the lower error counts. The first scans of a drive, where deskewing systems do not know their velocity, are "
+        "KITTI: point times from the azimuth and corrected elevations (0.205°) for all systems; rivals that deskew also run "
+        "without times, and the lower error counts. The first scans of a drive, where deskewing systems do not know their velocity, are "
         f"counted; without the first {_SETTLED}, the ratio over 1 scan is {_mean_and_worst(summary, 'rpe_1_settled_m')}",
         "all poses are at the stamps of the scans: KISS-ICP and MAD-ICP deskew to the last point, CT-ICP returns the first one; "
         "their poses are moved to the stamp by the motion that they estimated",
         "LOAM receives rings (by file order for KITTI, by elevation for the others) and scans deskewed with its own last motion",
         f"{_versions()}; true poses: GPS and inertial for KITTI, of the dataset for nuScenes, of other LiDAR systems for the rest",
     ]
-    return Report(
-        "odometry_real_systems", "Odometry on a map on real sequences", records, table, notes, {"ratios": summary, "compared": compared},
-        shown=shown,
-    )  # fmt: skip
+    more = {"ratios": summary, "compared": compared}
+    return Report("odometry_real_systems", "Odometry on a map on real sequences", records, table, notes, more, shown=shown)
 
 
 def times_report(records: Sequence[dict[str, Any]]) -> Report:
@@ -176,8 +178,8 @@ def times_report(records: Sequence[dict[str, Any]]) -> Report:
         [Column("POLI", "{poli_ms:.1f}"), Column(_KISS, "{kiss_ms:.1f}"), Column("ratio", "{ratio:.2f}")],
     )
     notes = [
-        f"median milliseconds per scan, from raw points to pose, over the first {_TIMED_SCANS} scans; {_TURNS} turns each, one after "
-        f"another on an idle machine with {thread_count()} threads; both deskew",
+        f"median milliseconds per scan, from raw points to pose, over the first {_TIMED_SCANS} scans; {_TURNS} turns each, one "
+        f"after another on an idle machine with {thread_count()} threads; both deskew",
     ]
     return Report("odometry_real_times", "Time of odometry on real scans", records, table, notes)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -170,9 +171,9 @@ def _after_begin(begins: np.ndarray, scans: list[Scan]) -> np.ndarray:  # (M, 4,
     """
     if len(begins) < 3:
         return begins
-    motions = [log(inverse(a) @ b) for a, b in zip(begins, begins[1:], strict=False)]
+    motions = [log(inverse(a) @ b) for a, b in pairwise(begins)]
     motions.append(motions[-1])
-    elapsed = [_elapsed(a, b) for a, b in zip(scans, scans[1:], strict=False)]
+    elapsed = [_elapsed(a, b) for a, b in pairwise(scans)]
     elapsed.append(elapsed[-1])
     shares = [-span(scan)[0] / seconds for scan, seconds in zip(scans, elapsed, strict=True)]
     poses = [T @ exp(share * motion) for T, share, motion in zip(begins, shares, motions, strict=True)]
@@ -187,7 +188,7 @@ def _elapsed(before: Scan, here: Scan) -> float:
 
 def _rate(scans: list[Scan]) -> float:
     """Scans per second."""
-    return 1.0 / float(np.median([_elapsed(a, b) for a, b in zip(scans, scans[1:], strict=False)] or [_PERIOD]))
+    return 1.0 / float(np.median([_elapsed(a, b) for a, b in pairwise(scans)] or [_PERIOD]))
 
 
 def _stamp(number: int, scan: Scan) -> int:

@@ -158,7 +158,7 @@ METHODS: dict[str, Method] = {
         False,
         lambda _: {"defaults": run_genz, "outdoor": partial(run_genz, tuning="outdoor")},
         {"defaults": run_genz, "corridor": partial(run_genz, tuning="corridor")},  # the defaults are the tuning for indoors
-        {"outdoor": partial(run_genz, tuning="outdoor"), "kitti": partial(run_genz, tuning="kitti")},
+        {"outdoor": partial(run_genz, tuning="outdoor")},
     ),
     "CT-ICP": Method(
         "point to plane on a map, with a motion within each scan (evalio), raw scans",
@@ -174,7 +174,9 @@ METHODS: dict[str, Method] = {
     "LOAM": Method(
         "edges and planes of the rings on the last scans (evalio), raw scans",
         False,
-        lambda _: {"3 scans": run_loam, "10 scans": partial(run_loam, scans_in_map=10)},
+        lambda _: {"defaults": run_loam, "10 scans": partial(run_loam, scans_in_map=10)},
+        {"10 scans": partial(run_loam, scans_in_map=10)},  # better than the defaults on the sequences tried
+        {"10 scans": partial(run_loam, scans_in_map=10)},
     ),
 }
 
