@@ -161,7 +161,7 @@ def errors_report(records: Sequence[dict[str, Any]]) -> Report:
         "lowest, of POLI at the defaults",
         f"settings: {_settings(records)}",
         "KITTI: point times from the azimuth and corrected elevations (0.205°) for all systems; rivals that deskew also run "
-        "without times, and the lower error counts. The first scans of a drive, where deskewing systems do not know their velocity, are "
+        "without times, and the lower error counts. The first scans of a drive, where such systems do not know their velocity, are "
         f"counted; without the first {_SETTLED}, the ratio over 1 scan is {_mean_and_worst(summary, 'rpe_1_settled_m')}",
         "all poses are at the stamps of the scans: KISS-ICP and MAD-ICP deskew to the last point, CT-ICP returns the first one; "
         "their poses are moved to the stamp by the motion that they estimated",
