@@ -12,7 +12,7 @@ from benchmarks.data.real_system_drives import SYSTEM_SEQUENCES
 from benchmarks.data.rings import thin_rings
 from benchmarks.experiments import real_odometry
 from benchmarks.experiments.real_odometry import Options, at_best, errors_report, judge, run, summary_of, times_report, with_ratios
-from benchmarks.metrics.odometry import far_frames
+from benchmarks.metrics.odometry import far_frames, horizontal_rpe
 from benchmarks.rivals import odometry_contestants
 from benchmarks.rivals.evalio_systems import _after_begin, _arranged, run_loam
 from benchmarks.rivals.odometry_contestants import MAP, Contestant, Outcome, system_contestants
@@ -188,7 +188,7 @@ def test_loam_without_rings_is_refused():
 
 
 def record(sequence, method, setting="defaults", near=1.0, far=1.0):
-    errors = {"rpe_1_m": near, "rpe_n_m": far, "rpe_1_settled_m": near, "drift_percent": far}
+    errors = {"rpe_1_m": near, "rpe_n_m": far, "rpe_1_settled_m": near, "rpe_n_horizontal_m": far, "drift_percent": far}
     return {"sequence": sequence, "method": method, "setting": setting, "scans": 200, "frames": 100, **errors}
 
 
@@ -214,6 +214,26 @@ def test_each_measure_of_a_rival_is_at_its_best_setting():
 
 def test_far_errors_span_100_scans_or_half_of_a_short_sequence():
     assert [far_frames(count) for count in (222, 200, 194, 21)] == [100, 100, 97, 10]
+
+
+def test_horizontal_errors_leave_out_the_height_of_the_world():
+    truth = steady(10)
+    tilted = exp(np.array([0.3, -0.2, 0.1, 5.0, 6.0, 7.0])) @ truth  # the estimate has a world of its own
+    assert horizontal_rpe(tilted, truth, 3) == pytest.approx(0.0, abs=1e-12)
+    climbing = truth.copy()
+    climbing[:, 2, 3] += 0.2 * np.arange(10)
+    assert horizontal_rpe(climbing, truth, 3) == pytest.approx(0.0, abs=1e-12)
+    sliding = truth.copy()
+    sliding[:, 1, 3] += 0.2 * np.arange(10)
+    assert horizontal_rpe(sliding, truth, 3) == pytest.approx(0.6)
+
+
+def test_a_note_tells_errors_in_the_plane_where_there_is_no_height():
+    pytest.importorskip("evalio")
+    (note,) = (
+        n for n in errors_report([record("nuscenes_x", MAP, far=0.5), record("nuscenes_x", "LOAM")]).notes if "no height" in n
+    )
+    assert note.endswith("nuscenes_x 50.0 cm, ratio 0.50")
 
 
 def test_errors_of_an_outcome():

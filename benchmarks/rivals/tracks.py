@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def checked(scans: Iterable[ScanLike]) -> Iterator[Scan]:
     """Yield validated scans in float64, which all methods need, so that conversion is not timed. Dense scans stay lazy."""
     number = -1
     for number, scan in enumerate(scans):
-        points = scan.points if isinstance(scan, Scan) else scan
+        points: Any = scan.points if isinstance(scan, Scan) else scan
         if np.ndim(points) != 2 or np.shape(points)[1] != 3 or not len(points):
             raise InputError(f"scans[{number}] has shape {np.shape(points)}; expected (N, 3) with N of at least 1")
         points = np.ascontiguousarray(points, np.float64)
