@@ -62,10 +62,6 @@ class Poli(Pipeline):
         return __version__
 
     @staticmethod
-    def url() -> str:
-        return "https://pypi.org/project/poli"
-
-    @staticmethod
     def default_params() -> dict[str, Param]:
         return dict(_DEFAULTS)
 

@@ -1,4 +1,4 @@
-"""Odometry from scan to scan against small_gicp's four methods, and on a map against KISS-ICP and GenZ-ICP: errors, drift, time.
+"""Odometry from scan to scan against small_gicp's four methods, and on a map against five systems: errors, drift, time.
 
 Most runs are settings of scan-to-scan rivals, of which only the errors are published. These run first, in one single-threaded
 process per core. Timed runs follow in this process with all threads, one after another: the systems on every drive; the

@@ -136,7 +136,7 @@ _SYSTEMS = Table(
 
 
 def systems_report(everything: Sequence[Judged]) -> Report:
-    """POLI with a map against KISS-ICP and GenZ-ICP, all with raw scans and their own choice of voxel size."""
+    """POLI with a map against other systems, all with raw scans and their own choice of voxel size."""
     best = [j for j in at_best_settings(everything) if j.voxel == CHOSEN]
     groups = {
         f"mean of {sensor}": [j for j in best if j.group == sensor] for sensor in dict.fromkeys(j.group for j in best if not j.real)
@@ -158,10 +158,11 @@ def systems_report(everything: Sequence[Judged]) -> Report:
         f"KITTI's measure on {', '.join(f'{s:g}' for s in SEGMENTS)} m, since the drives are too short for its 100 to 800 m",
         "time: median milliseconds per scan (ratio to KISS-ICP), one after another on an idle machine, with the same threads",
         f"{_versions()}; GenZ-ICP: the better of its defaults and its outdoor tuning ({', '.join(tunings)}); POLI: the defaults",
-        "real sequences: against the given poses; restarts: scans that POLI could not localize, where it continued with a new map",
+        "real sequences: as recorded, against the given poses (with point times: odometry_real_systems); restarts: scans that POLI "
+        "could not localize, where it continued with a new map",
     ]
     records = [r for r in shown if r["shown_as"] == r["drive"]]
-    return Report("odometry_systems", "Odometry on a map against KISS-ICP and GenZ-ICP", records, _SYSTEMS, notes, shown=shown)
+    return Report("odometry_systems", "Odometry on a map against other systems", records, _SYSTEMS, notes, shown=shown)
 
 
 def real_report(everything: Sequence[Judged]) -> Report:
@@ -217,7 +218,7 @@ def _of_case(best: Sequence[Judged], name: str, own: Mapping[str, str]) -> dict[
 
 def _versions() -> str:
     found = []
-    for package in ("kiss-icp", "genz-icp"):
+    for package in ("kiss-icp", "genz-icp", "evalio"):
         try:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:
