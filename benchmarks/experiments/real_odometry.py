@@ -219,7 +219,7 @@ def _flat_note(compared: Sequence[Record]) -> list[str]:
     """The errors of sequences whose true poses have no height, in the plane."""
     ours = [r for r in compared if r["sequence"].startswith(_FLAT) and "rpe_n_horizontal_m_ratio" in r]
     cells = [f"{r['sequence']} {centimeters(r['rpe_n_horizontal_m'])} cm, ratio {r['rpe_n_horizontal_m_ratio']:.2f}" for r in ours]
-    start = "nuScenes' true poses have no height, which is most of everybody's error over n scans; in x and y alone, that of POLI: "
+    start = "nuScenes' true poses have no height, so that slopes count as errors of all; in x and y alone, POLI's over n scans: "
     return [start + "; ".join(cells)] if cells else []
 
 
