@@ -203,7 +203,6 @@ def test_each_measure_of_a_rival_is_at_its_best_setting():
     assert (ours["b"]["rpe_1_m_ratio"], ours["b"]["rpe_n_m_ratio"]) == pytest.approx((1.5, 0.5))
     summary = summary_of(compared)
     assert (summary["mean"]["rpe_1_m"], summary["worst"]["rpe_n_m"]) == pytest.approx((1.0, 1.1))
-    pytest.importorskip("evalio")
     columns, rows = errors_report(records).cells
     assert columns[-2:] == ["ratio, 1 scan", "ratio, n scans"]
     assert [row[0] for row in rows] == ["a (200 scans, n = 100)", "b (200 scans, n = 100)", "mean", "worst"]
@@ -229,7 +228,6 @@ def test_horizontal_errors_leave_out_the_height_of_the_world():
 
 
 def test_a_note_tells_errors_in_the_plane_where_there_is_no_height():
-    pytest.importorskip("evalio")
     (note,) = (
         n for n in errors_report([record("nuscenes_x", MAP, far=0.5), record("nuscenes_x", "LOAM")]).notes if "no height" in n
     )
@@ -257,7 +255,6 @@ def street(tmp_path):
 
 
 def test_rivals_run_once_and_are_kept(street, monkeypatch):
-    pytest.importorskip("evalio")
     folder, real = street
     runs = []
 

@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from benchmarks.data.real_system_drives import SYSTEM_SEQUENCES
 from benchmarks.metrics.odometry import drift, far_frames, horizontal_rpe
 from benchmarks.options import MODEL, PROCESSES, RUNS, option
 from benchmarks.parallel import in_processes
-from benchmarks.report import NONE, Column, Record, Report, Table, centimeters, mean, show
+from benchmarks.report import NONE, Column, Record, Report, Table, centimeters, mean, show, versions
 from benchmarks.rivals.odometry_contestants import MAP, SYSTEMS, Contestant, Outcome, system_contestants
 from benchmarks.timing import same_threads
 from poli.errors import InputError
@@ -169,7 +168,8 @@ def errors_report(records: Sequence[dict[str, Any]]) -> Report:
         "their poses are moved to the stamp by the motion that they estimated",
         "LOAM receives rings (by file order for KITTI, by elevation for the others) and scans deskewed with its own last motion",
         *_flat_note(compared),
-        f"{_versions()}; true poses: GPS and inertial for KITTI, of the dataset for nuScenes, of other LiDAR systems for the rest",
+        f"{versions('kiss-icp', 'genz-icp', 'evalio')}",
+        "true poses: GPS and inertial for KITTI, of the dataset for nuScenes, of other LiDAR systems for the rest",
     ]
     more = {"ratios": summary, "compared": compared}
     return Report("odometry_real_systems", "Odometry on a map on real sequences", records, table, notes, more, shown=shown)
@@ -228,7 +228,3 @@ def _settings(records: Sequence[Record]) -> str:
     for r in records:
         by_method.setdefault(r["method"], []).append(r["setting"])
     return "; ".join(f"{name}: {', '.join(dict.fromkeys(those))}" for name, those in by_method.items())
-
-
-def _versions() -> str:
-    return ", ".join(f"{name} {version(name)}" for name in ("kiss-icp", "genz-icp", "evalio"))
