@@ -60,7 +60,7 @@ class Cache:
 
         def run() -> dict[str, Any]:
             thin = thinned is not None and contestant.ours is None and not contestant.timed
-            return _flat(contestant.run(thinned[contestant.voxel] if thin and thinned is not None else drive.scans))
+            return _flat(contestant.run(thinned[contestant.voxel] if thin and thinned is not None else drive.recorded))
 
         key = {"drive": drive_identity(drive), **contestant.about, **_state(contestant)}
         return _outcome(self.get((drive.name, contestant.method), key, run))
@@ -84,6 +84,8 @@ def drive_identity(drive: RecordedDrive) -> dict[str, Any]:
     digest = hashlib.sha256(np.ascontiguousarray(drive.poses).tobytes())
     for points in (drive.scans[0], drive.scans[-1]):  # enough to distinguish sensors and noise
         digest.update(np.ascontiguousarray(points).tobytes())
+    for known in (drive.times, drive.rings, drive.stamps):
+        digest.update(b"" if known is None else np.ascontiguousarray(known[-1]).tobytes())
     return {"name": drive.name, "scans": len(drive), "digest": digest.hexdigest()}
 
 
@@ -97,7 +99,7 @@ def our_state() -> dict[str, str]:
 def rivals_state() -> dict[str, Any]:
     """State of the rivals, for cache keys: their versions and a digest of the adapters."""
     versions = {}
-    for package in ("small_gicp", "kiss-icp", "genz-icp", "kiss-matcher"):
+    for package in ("small_gicp", "kiss-icp", "genz-icp", "kiss-matcher", "evalio"):
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
     return {"adapters": _digest_of_sources(Path(__file__).parent / "rivals"), "versions": versions}

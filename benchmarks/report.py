@@ -11,6 +11,7 @@ import shlex
 import string
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -284,15 +285,18 @@ def command_line() -> str:
 
 def environment() -> str:
     """The machine and the package versions that the results depend on."""
-    packages = ("numpy", "numba", "clarabel", "torch", "cvxpylayers", "open3d", "small_gicp")
-    versions = []
-    for package in packages:
-        try:
-            versions.append(f"{package} {importlib.metadata.version(package)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
     python = ".".join(map(str, sys.version_info[:3]))
-    return f"{_processor()}, {os.cpu_count()} cores, {thread_count()} threads; Python {python}, {', '.join(versions)}"
+    packages = versions("numpy", "numba", "clarabel", "torch", "cvxpylayers", "open3d", "small_gicp")
+    return f"{_processor()}, {os.cpu_count()} cores, {thread_count()} threads; Python {python}, {packages}"
+
+
+def versions(*packages: str) -> str:
+    """Names and versions of those packages that are installed."""
+    found = []
+    for package in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{package} {importlib.metadata.version(package)}")
+    return ", ".join(found)
 
 
 def _processor() -> str:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data.held_out import PLACES
+from benchmarks.data.raw_kitti import prepared
 from benchmarks.data.real_sequences import is_off, uncorrected_sequence
-from benchmarks.data.rings import thin_rings
+from benchmarks.data.rings import has_rings, nearest_ring, ring_elevations, thin_rings
 from benchmarks.options import DRIVES, MODEL, REAL, option
 from poli.data.datasets import Dataset, FolderDataset, correct_elevation, open_poli_folder, write_folder
 from poli.data.datasets.poli_folder import MANIFEST
@@ -25,10 +26,12 @@ from poli.data.simulate import Ride, Trajectory, World, find_sensor
 from poli.data.simulate.drive import Drive
 from poli.data.simulate.places import make_place
 from poli.errors import InputError
+from poli.scan import Scan
 from poli.threads import thread_count, use_one_thread
 from poli.voxels import voxel_downsample
 
 _SIMULATED_VOXELS = (0.5, 1.0)  # meters
+_INDOORS = 5.0  # meters: median range
 # Voxel sizes used in the paper for these sensors; other sensors and real sequences define their own.
 VOXELS = {"vlp16": (0.2, 0.5, 1.0), "os2_128": (1.0, 1.5, 2.0)}  # meters
 
@@ -46,7 +49,7 @@ class DriveOptions:
 
 @dataclass(frozen=True, eq=False)
 class RecordedDrive:
-    """Consecutive deskewed scans of one sensor, and their poses."""
+    """Consecutive scans of one sensor, and their poses. They are deskewed, or have point times."""
 
     name: str  # "town vlp16", "kitti_raw_0013, 16 beams"
     place: str
@@ -55,6 +58,29 @@ class RecordedDrive:
     poses: np.ndarray  # (M, 4, 4) T_world_sensor
     rate: float  # scans per second
     voxels: tuple[float, ...]  # meters: voxel sizes to evaluate
+    # What systems receive in addition to the points, where it is known:
+    times: list[np.ndarray] | None = None  # each (N,): seconds from the stamp
+    rings: list[np.ndarray] | None = None  # each (N,): ring numbers
+    stamps: list[int] | None = None  # nanoseconds, the instants of the poses
+
+    @property
+    def recorded(self) -> list[Scan]:
+        """The scans as a system receives them, with everything known about their points."""
+        known = {name: values for name, values in (("time", self.times), ("ring", self.rings)) if values is not None}
+        return [
+            Scan(points, {name: values[row] for name, values in known.items()}, None if self.stamps is None else self.stamps[row])
+            for row, points in enumerate(self.scans)
+        ]
+
+    @property
+    def indoors(self) -> bool:
+        """Whether the surroundings are so near that systems need their settings for indoors."""
+        return float(np.median(np.linalg.norm(self.scans[0], axis=1))) < _INDOORS
+
+    def first(self, count: int) -> RecordedDrive:
+        """The first `count` scans."""
+        cut = {name: getattr(self, name)[:count] for name in ("times", "rings", "stamps") if getattr(self, name) is not None}
+        return replace(self, scans=self.scans[:count], poses=self.poses[:count], **cut)
 
     def __len__(self) -> int:
         return len(self.scans)
@@ -70,6 +96,7 @@ class RealSequence:
     voxels: tuple[float, ...]  # meters
     beams: int | None = None  # thin the sensor to this many; None: keep all
     nearest: float = 0.0  # meters; nearer returns are the car itself
+    raw_kitti: bool = False  # skewed, with wrong elevations: `raw_kitti.prepared` adds times and corrects them
 
     @property
     def name(self) -> str:
@@ -142,7 +169,12 @@ class _Recording:
     def about(self) -> dict[str, Any]:
         """Everything the recording depends on, in JSON types."""
         seed, sensor = HELD_OUT_SEEDS + self.number, asdict(find_sensor(self.sensor))
-        ride = {"ride": asdict(Ride()), "starts": "so that the drive is in the middle of the route", "deskewed": True}
+        ride = {
+            "ride": asdict(Ride()),
+            "starts": "so that the drive is in the middle of the route",
+            "deskewed": True,
+            "fields": ["ring"],
+        }
         return json.loads(json.dumps({"place": self.place, "seed": seed, "sensor": sensor, "count": self.count, **ride}))
 
     def found(self) -> FolderDataset | None:
@@ -160,7 +192,7 @@ class _Recording:
         drive = Drive(world, sensor, replace(ride, start=max(0.0, start - 1e-3)), count, seed=self.number)
         if (self.folder / MANIFEST).is_file():  # an outdated recording; `write_folder` rejects any other folder
             shutil.rmtree(self.folder)
-        write_folder(self.folder, self.name, (scan.keep() for scan in drive), drive.poses, about=self.about)
+        write_folder(self.folder, self.name, (scan.keep("ring") for scan in drive), drive.poses, about=self.about)
 
     def read(self) -> RecordedDrive:
         recorded = self.found()
@@ -168,9 +200,10 @@ class _Recording:
             raise InputError(f"{self.folder}: the recording was changed while in use; run the benchmark again")
         if len(recorded) < self.count:
             warnings.warn(f"{self.name}: the route is long enough for only {len(recorded)} of {self.count} scans", stacklevel=2)
-        scans = [scan.points for scan in recorded]
-        sensor = Path(self.sensor).stem
-        return RecordedDrive(self.name, self.place, sensor, scans, recorded.poses, find_sensor(self.sensor).rate, _SIMULATED_VOXELS)
+        read = list(recorded)
+        scans, rings = [scan.points for scan in read], [scan.fields["ring"] for scan in read]
+        sensor, rate = Path(self.sensor).stem, find_sensor(self.sensor).rate
+        return RecordedDrive(self.name, self.place, sensor, scans, recorded.poses, rate, _SIMULATED_VOXELS, rings=rings)
 
 
 def _record(recordings: Sequence[_Recording]) -> None:
@@ -189,12 +222,22 @@ def _open_real(root: Path, real: RealSequence) -> Dataset:
 
 def _read_real(real: RealSequence, sequence: Dataset, off: bool) -> RecordedDrive:
     assert sequence.poses is not None
-    scans = [scan.points for scan in sequence]
-    if real.beams is not None:
+    recorded = list(sequence)
+    known: dict[str, Any] = {}
+    if all(scan.stamp is not None for scan in recorded):
+        known["stamps"] = [scan.stamp for scan in recorded]
+    if real.raw_kitti:
+        recorded = [prepared(scan, real.beams) for scan in recorded]
+        known["times"], known["rings"] = ([scan.fields[name] for scan in recorded] for name in ("time", "ring"))
+    scans = [scan.points for scan in recorded]
+    if real.beams is not None and not real.raw_kitti:
         scans = [thin_rings(points, real.sensor, real.beams) for points in scans]
-    if off:
+    if off and not real.raw_kitti:
         scans = [correct_elevation(points) for points in scans]
-    return RecordedDrive(real.name, real.sequence, real.sensor, scans, sequence.poses, real.rate, real.voxels)
+    if "rings" not in known and has_rings(real.sensor):
+        elevations = ring_elevations(real.sensor, real.beams)
+        known["rings"] = [nearest_ring(points, elevations).astype(np.uint8) for points in scans]
+    return RecordedDrive(real.name, real.sequence, real.sensor, scans, sequence.poses, real.rate, real.voxels, **known)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class ThinnedDrive(SimulatedDrive):
             raise InputError(f"beams is {self.beams}; expected a divisor of the {len(rings)} rings of {self.sensor}")
         step = len(rings) // self.beams
         scans = [points[nearest_ring(points, rings) % step == 0] for points in drive.scans]
-        return replace(drive, name=f"{drive.name}, {self.beams} beams", scans=scans)
+        return replace(drive, name=f"{drive.name}, {self.beams} beams", scans=scans, rings=None)
 
 
 @dataclass(frozen=True, eq=False)

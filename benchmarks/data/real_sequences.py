@@ -96,11 +96,16 @@ def evenly_spaced(available: int, count: int) -> list[int]:
 
 def thin_beams(points: np.ndarray, beams: int) -> np.ndarray:  # (N, 3) -> (M, 3)
     """The returns of every second, fourth, ... row of an HDL-64E, distinguished by elevation."""
+    return points[kept_beams(points, beams)]
+
+
+def kept_beams(points: np.ndarray, beams: int) -> np.ndarray:  # (N, 3) -> (N,) bool
+    """Which returns `thin_beams` keeps."""
     if beams not in (8, 16, 32):
         raise InputError(f"beams is {beams}; an HDL-64E can be thinned to 8, 16 or 32 (None keeps all)")
     elevation = np.degrees(np.arctan2(points[:, 2], np.hypot(points[:, 0], points[:, 1])))
     row = np.round((elevation - _LOWEST) * (_BEAMS - 1) / _SPREAD).astype(int)
-    return points[(row >= 0) & (row < _BEAMS) & (row % (_BEAMS // beams) == 0)]
+    return (row >= 0) & (row < _BEAMS) & (row % (_BEAMS // beams) == 0)
 
 
 @lru_cache(maxsize=256)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.data.real_sequences import thin_beams
+from benchmarks.data.real_sequences import kept_beams
 from poli.errors import InputError
 
 # Elevations of the lowest and the highest ring in degrees, and the number of evenly spaced rings. The first entry agrees with
-# `thin_beams` for the HDL-64E; the last was measured in MulRan, whose sensor points one degree higher than its data sheet says.
-_RINGS = {"hdl64e": (-24.8, 2.0, 64), "hdl32e": (-30.67, 10.67, 32), "os1_64": (-15.65, 17.85, 64)}
+# `thin_beams` for the HDL-64E; that of the OS1 was measured in MulRan, whose sensor points one degree higher than its data sheet
+# says. The E1R is a solid-state sensor of 144 by 192 pixels, whose rows are rings only approximately.
+_RINGS = {"hdl64e": (-24.8, 2.0, 64), "hdl32e": (-30.67, 10.67, 32), "os1_64": (-15.65, 17.85, 64), "e1r": (-44.9, 44.6, 144)}
+
+
+def has_rings(sensor: str) -> bool:
+    """Whether the elevations of the sensor's rings are known."""
+    return sensor in _RINGS
 
 
 def ring_elevations(sensor: str, beams: int | None = None) -> np.ndarray:  # (K,) degrees, ascending
@@ -26,11 +32,16 @@ def ring_elevations(sensor: str, beams: int | None = None) -> np.ndarray:  # (K,
 
 def thin_rings(points: np.ndarray, sensor: str, beams: int) -> np.ndarray:  # (N, 3) -> (M, 3)
     """Keep the returns of every second, fourth, ... ring."""
+    return points[thinned_rows(points, sensor, beams)]
+
+
+def thinned_rows(points: np.ndarray, sensor: str, beams: int) -> np.ndarray:  # (N, 3) -> (N,) bool
+    """Which returns `thin_rings` keeps."""
     if sensor == "hdl64e":
-        return thin_beams(points, beams)
+        return kept_beams(points, beams)
     every = ring_elevations(sensor)
     step = len(every) // len(ring_elevations(sensor, beams))
-    return points[(nearest_ring(points, every) % step == 0) & (points != 0.0).any(axis=1)]
+    return (nearest_ring(points, every) % step == 0) & (points != 0.0).any(axis=1)
 
 
 def nearest_ring(points: np.ndarray, elevations: np.ndarray) -> np.ndarray:  # (N, 3), (K,) degrees, ascending -> (N,)

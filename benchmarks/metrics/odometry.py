@@ -87,7 +87,7 @@ def judge(
         contestant.setting,
         contestant.voxel,
         rpe,
-        _drift(estimated, truth, frames),
+        drift(estimated, truth, frames),
         frames,
         segment_errors(estimated, truth, SEGMENTS, step=1).mean.translation,
         relative_errors(estimated, reference).rmse.translation if reference is not None else math.nan,
@@ -98,7 +98,20 @@ def judge(
     )
 
 
-def _drift(estimated: np.ndarray, truth: np.ndarray, frames: int) -> float:
+def far_frames(scans: int) -> int:
+    """How many frames the far RPE of a real sequence spans: 100, or half of a sequence of fewer than 200 scans."""
+    return DELTAS[-1] if scans >= 2 * DELTAS[-1] else scans // 2
+
+
+def horizontal_rpe(estimated: np.ndarray, truth: np.ndarray, frames: int) -> float:  # (M, 4, 4) -> meters
+    """Root mean square of the relative errors in x and y of the world alone, for true poses whose height is not measured."""
+    estimated = truth[0] @ np.linalg.inv(estimated[0]) @ estimated
+    wanted, found = (np.linalg.inv(T[:-frames]) @ T[frames:] for T in (truth, estimated))
+    off = np.einsum("nij,nj->ni", truth[:-frames, :3, :3], (found - wanted)[:, :3, 3])
+    return float(np.sqrt(np.mean(off[:, 0] ** 2 + off[:, 1] ** 2)))
+
+
+def drift(estimated: np.ndarray, truth: np.ndarray, frames: int) -> float:
     """Error at the end of a stretch of `frames` frames, in percent of its path; mean over all stretches."""
     errors = relative_errors(estimated, truth, frames, pairs="all")
     traveled = path_lengths(truth)

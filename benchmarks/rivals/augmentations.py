@@ -12,10 +12,12 @@ import numpy as np
 from benchmarks.cache import our_state, weights_digest
 from benchmarks.data.drives import DriveSource, RealDrive
 from benchmarks.data.rings import ring_elevations
-from benchmarks.rivals.odometry import Run, run_genz, run_kiss
+from benchmarks.rivals.odometry import run_genz, run_kiss
 from benchmarks.rivals.odometry_contestants import CHOSEN, Contestant, Outcome
 from benchmarks.rivals.range_interpolation import RangeInterpolation, interpolate
+from benchmarks.rivals.tracks import Run
 from poli.data.simulate import find_sensor
+from poli.scan import Scan, ScanLike
 from poli.tasks.densify import DensifyConfig, densify
 
 RAW, PCA, INTERPOLATION, POLI = "raw", "+ PCA", "+ interpolation", "+ POLI"
@@ -94,8 +96,8 @@ def contestant(system: str, augmentation: Augmentation) -> Augmented:
     )
 
 
-def _run_augmented(scans: Sequence[np.ndarray], augment: Callable[[np.ndarray], np.ndarray], way: Run) -> Outcome:
-    track = way(augment(points) for points in scans)  # lazily: a drive of dense scans takes gigabytes
+def _run_augmented(scans: Sequence[ScanLike], augment: Callable[[np.ndarray], np.ndarray], way: Run) -> Outcome:
+    track = way(augment(Scan.of(scan).points) for scan in scans)  # lazily: a drive of dense scans takes gigabytes
     return Outcome(track.poses, track.seconds)
 
 

@@ -1,4 +1,4 @@
-"""Rivals in LiDAR odometry: four scan-to-scan methods of small_gicp, and KISS-ICP and GenZ-ICP, which keep a map.
+"""Rivals in LiDAR odometry: four scan-to-scan methods of small_gicp, and five systems that keep a map.
 
 The scan-to-scan methods receive the same voxelized points and the same initial guess. Each is run with a few settings and
 evaluated at its best.
@@ -7,8 +7,8 @@ evaluated at its best.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.rivals.evalio_systems import CT_LOW_INERTIA, run_ct, run_loam, run_mad
+from benchmarks.rivals.tracks import Run, Track, checked, from_first, moved_to_stamp, span, stamp_share
 from poli.errors import InputError, MissingExtra
-from poli.se3 import inverse
+from poli.scan import Scan, ScanLike
 from poli.threads import thread_count
 from poli.voxels import voxel_downsample
 
@@ -29,14 +31,6 @@ _FIRST_GATE = 2.0  # meters: the first motion has no initial guess, so it is sea
 # Resolution and gate, meters. A point is matched with the voxel that contains it, so a gate only cuts the corners of large voxels.
 _VGICP_SIZES = ((0.5, 1.0), (1.0, 0.5), (2.0, 1.0))
 _FEWEST = 10  # points
-
-
-@dataclass(frozen=True, eq=False)
-class Track:
-    """Result of an odometry on a drive."""
-
-    poses: np.ndarray  # (M, 4, 4): each scan in the frame of the first
-    seconds: np.ndarray  # (M,): wall time of each scan, from raw points to pose
 
 
 @dataclass(frozen=True)
@@ -72,7 +66,7 @@ def settings_grid(method: str, voxel: float) -> tuple[PairwiseSettings, ...]:  #
     return tuple(PairwiseSettings(method, gate, k) for gate in gates for k in (10, 20))
 
 
-def run_pairwise(scans: Iterable[np.ndarray], voxel: float, settings: PairwiseSettings) -> Track:  # each (N, 3)
+def run_pairwise(scans: Iterable[ScanLike], voxel: float, settings: PairwiseSettings) -> Track:
     """Align each scan to the previous one, starting from the last motion; the first motion has no initial guess."""
     try:
         import small_gicp
@@ -80,9 +74,9 @@ def run_pairwise(scans: Iterable[np.ndarray], voxel: float, settings: PairwiseSe
         raise MissingExtra("comparing with small_gicp", "bench") from None
     threads = thread_count()
     poses, motion, before, seconds = [np.eye(4)], np.eye(4), None, []
-    for number, raw in enumerate(_checked(scans)):
+    for number, raw in enumerate(checked(scans)):
         start = time.perf_counter()
-        points = voxel_downsample(raw, voxel).points
+        points = voxel_downsample(raw.points, voxel).points
         if len(points) < _FEWEST:
             raise InputError(f"scans[{number}] has {len(points)} voxels of {voxel} m; {_FEWEST} are needed, choose smaller voxels")
         here = _prepared(small_gicp, points, settings, threads)
@@ -96,20 +90,23 @@ def run_pairwise(scans: Iterable[np.ndarray], voxel: float, settings: PairwiseSe
     return Track(np.stack(poses), np.array(seconds))
 
 
-def run_kiss(scans: Iterable[np.ndarray]) -> Track:  # each (N, 3)
-    """Run KISS-ICP with its defaults on the raw scans."""
+def run_kiss(scans: Iterable[ScanLike], max_range: float | None = None) -> Track:  # meters
+    """Run KISS-ICP with its defaults on the raw scans. `max_range` is the option its authors recommend to adapt it to a sensor:
+    voxels are a hundredth of it."""
     try:
         from kiss_icp.config import load_config
         from kiss_icp.kiss_icp import KissICP
     except ImportError:
         raise MissingExtra("comparing with KISS-ICP", "bench") from None
     config = load_config(None)  # unlike a bare KISSConfig, this chooses the voxel size
-    config.data.deskew = False  # the scans are deskewed already
+    if max_range is not None:
+        config.data.max_range, config.mapping.voxel_size = max_range, max_range / 100.0
+    config.data.deskew = True  # its default; without point times, it has no effect
     config.registration.max_num_threads = thread_count()
-    return _mapped(KissICP(config), scans)
+    return _mapped(KissICP(config), scans, instant=1.0)
 
 
-def run_genz(scans: Iterable[np.ndarray], tuning: str | None = None) -> Track:  # each (N, 3)
+def run_genz(scans: Iterable[ScanLike], tuning: str | None = None) -> Track:
     """Run GenZ-ICP on the raw scans with its defaults, or with one of its authors' tunings ("outdoor", "kitti", ...).
 
     It uses all cores available to the process.
@@ -127,11 +124,8 @@ def run_genz(scans: Iterable[np.ndarray], tuning: str | None = None) -> Track:  
         raise InputError(
             f"tuning is {tuning!r}; GenZ-ICP has 'outdoor', 'kitti', 'indoor' and others in its config/pretuned"
         ) from None
-    config.data.deskew = False
-    return _mapped(GenZICP(config), scans)
-
-
-Run = Callable[[Iterable[np.ndarray]], Track]
+    config.data.deskew = True
+    return _mapped(GenZICP(config), scans, instant=0.5)
 
 
 @dataclass(frozen=True)
@@ -139,6 +133,9 @@ class Method:
     about: str
     voxelized: bool  # whether the voxel size matters; if not, one run is used for all sizes
     ways: Callable[[float], dict[str, Run]]  # voxel size in meters -> runs by setting; the best one counts
+    # Runs by setting for drives of known surroundings, where the authors have tunings for them; none: all of `ways`.
+    indoors: Mapping[str, Run] = field(default_factory=dict)
+    outdoors: Mapping[str, Run] = field(default_factory=dict)
 
 
 def _pairwise_ways(method: str, voxel: float) -> dict[str, Run]:
@@ -150,13 +147,46 @@ METHODS: dict[str, Method] = {
     "Plane ICP": Method("point to plane, scan to scan (small_gicp)", True, partial(_pairwise_ways, "PLANE_ICP")),
     "GICP": Method("plane to plane, scan to scan (small_gicp)", True, partial(_pairwise_ways, "GICP")),
     "VGICP": Method("plane to the voxels of the scan before (small_gicp)", True, partial(_pairwise_ways, "VGICP")),
-    "KISS-ICP": Method("point to point on a map, its defaults, raw scans", False, lambda _: {"defaults": run_kiss}),
+    "KISS-ICP": Method(
+        "point to point on a map, its defaults, raw scans",
+        False,
+        lambda _: {"defaults": run_kiss},
+        {"defaults": run_kiss, "max_range 30 m": partial(run_kiss, max_range=30.0)},
+    ),
     "GenZ-ICP": Method(
         "point to plane and point to point on a map, its defaults and its tuning for outdoors, raw scans",
         False,
         lambda _: {"defaults": run_genz, "outdoor": partial(run_genz, tuning="outdoor")},
+        {"defaults": run_genz, "corridor": partial(run_genz, tuning="corridor")},  # the defaults are the tuning for indoors
+        {"outdoor": partial(run_genz, tuning="outdoor")},
+    ),
+    "CT-ICP": Method(
+        "point to plane on a map, with a motion within each scan (evalio), raw scans",
+        False,
+        lambda _: {"defaults": run_ct},
+        {"defaults": run_ct, "low inertia": partial(run_ct, settings=CT_LOW_INERTIA)},
+    ),
+    "MAD-ICP": Method(
+        "point to plane between trees of a few key frames (evalio), raw scans",
+        False,
+        lambda _: {"defaults": run_mad},
+    ),
+    "LOAM": Method(
+        "edges and planes of the rings on the last scans (evalio), raw scans",
+        False,
+        lambda _: {"defaults": run_loam, "10 scans": partial(run_loam, scans_in_map=10)},
+        {"10 scans": partial(run_loam, scans_in_map=10)},  # better than the defaults on the sequences tried
+        {"10 scans": partial(run_loam, scans_in_map=10)},
     ),
 }
+
+
+def _shares(scan: Scan) -> np.ndarray:  # (N,)
+    """Times of the points as fractions of the scan, from 0 to 1; empty without times."""
+    if "time" not in scan.fields:
+        return np.empty(0)
+    first, last = span(scan)
+    return (scan.fields["time"] - first) / (last - first)
 
 
 def _wide(settings: PairwiseSettings) -> PairwiseSettings:
@@ -207,23 +237,15 @@ def _aligned(
     return T if np.isfinite(T).all() else guess
 
 
-def _mapped(odometry: Any, scans: Iterable[np.ndarray]) -> Track:
-    """Run KISS-ICP or GenZ-ICP, which share an interface."""
-    poses, seconds, no_times = [], [], np.array([])
-    for points in _checked(scans):
+def _mapped(odometry: Any, scans: Iterable[ScanLike], instant: float) -> Track:
+    """Run KISS-ICP or GenZ-ICP, which share an interface. They deskew scans with point times to an `instant`, from 0 at the first
+    point to 1 at the last."""
+    poses, seconds, late = [], [], []
+    for scan in checked(scans):
+        times = _shares(scan)
         start = time.perf_counter()
-        odometry.register_frame(points, no_times)
+        odometry.register_frame(scan.points, times)
         poses.append(np.array(odometry.last_pose))
         seconds.append(time.perf_counter() - start)
-    return Track(inverse(poses[0]) @ np.stack(poses), np.array(seconds))
-
-
-def _checked(scans: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield validated scans in float64, which all methods need, so that conversion is not timed. Dense scans stay lazy."""
-    number = -1
-    for number, points in enumerate(scans):
-        if np.ndim(points) != 2 or np.shape(points)[1] != 3 or not len(points):
-            raise InputError(f"scans[{number}] has shape {np.shape(points)}; expected (N, 3) with N of at least 1")
-        yield np.ascontiguousarray(points, np.float64)
-    if number < 0:
-        raise InputError("scans: there are none; odometry needs at least one")
+        late.append(instant - stamp_share(scan) if len(times) else 0.0)
+    return Track(from_first(moved_to_stamp(np.stack(poses), np.array(late))), np.array(seconds))

@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.rivals.odometry import METHODS, Run
+from benchmarks.data.drives import RecordedDrive
+from benchmarks.rivals.odometry import METHODS
+from benchmarks.rivals.tracks import Run, Track, without_times
+from poli.scan import ScanLike
 from poli.tasks.gicp import GicpConfig
 from poli.tasks.gicp_metric import Metric
 from poli.tasks.odometry import Odometer, OdometryConfig, Status
@@ -40,7 +43,7 @@ class Contestant:
     method: str
     setting: str
     voxel: float  # meters, or `CHOSEN`
-    run: Callable[[Sequence[np.ndarray]], Outcome]  # scans, each (N, 3)
+    run: Callable[[Sequence[ScanLike]], Outcome]
     ours: OdometryConfig | None = None  # None: a rival
 
     @property
@@ -74,7 +77,25 @@ def our_contestant(method: str, voxel: float, model: str) -> Contestant:
     )
 
 
-def run_ours(scans: Sequence[np.ndarray], config: OdometryConfig) -> Outcome:  # each (N, 3)
+def system_contestants(drive: RecordedDrive, model: str, rivals: Sequence[str] = SYSTEMS) -> list[Contestant]:
+    """The systems with all settings that suit the drive, and our odometry on a map.
+
+    With point times, each rival that deskews also runs without them: one that deskews badly is not to be a weak rival.
+    """
+    found = []
+    for name in (name for name in SYSTEMS if name in rivals):
+        ways = (METHODS[name].indoors if drive.indoors else METHODS[name].outdoors) or METHODS[name].ways(CHOSEN)
+        found += [_rival(name, setting, CHOSEN, way) for setting, way in ways.items()]
+        if drive.times is not None and name != "LOAM":  # whose scans the adapter deskews
+            found += [_rival(name, f"{setting}, no times", CHOSEN, partial(_untimed, way=way)) for setting, way in ways.items()]
+    return [*found, our_contestant(MAP, CHOSEN, model)]
+
+
+def _untimed(scans: Sequence[ScanLike], way: Run) -> Track:
+    return way(without_times(scans))
+
+
+def run_ours(scans: Sequence[ScanLike], config: OdometryConfig) -> Outcome:
     odometer, seconds = Odometer(config), []
     for points in scans:
         start = time.perf_counter()
@@ -92,6 +113,6 @@ def _rival(name: str, setting: str, voxel: float, way: Run) -> Contestant:
     return Contestant(name, setting, voxel, partial(_run_rival, way=way))
 
 
-def _run_rival(scans: Sequence[np.ndarray], way: Run) -> Outcome:
+def _run_rival(scans: Sequence[ScanLike], way: Run) -> Outcome:
     track = way(scans)
     return Outcome(track.poses, track.seconds)

@@ -1,4 +1,4 @@
-"""Odometry from scan to scan against small_gicp's four methods, and on a map against KISS-ICP and GenZ-ICP: errors, drift, time.
+"""Odometry from scan to scan against small_gicp's four methods, and on a map against five systems: errors, drift, time.
 
 Most runs are settings of scan-to-scan rivals, of which only the errors are published. These run first, in one single-threaded
 process per core. Timed runs follow in this process with all threads, one after another: the systems on every drive; the
@@ -142,7 +142,7 @@ def _time_all(options: Options, everything: Sequence[Judged], kept: Cache) -> tu
 
 def _beginning(drive: RecordedDrive) -> RecordedDrive:
     """The start of a drive, renamed so that its runs are cached separately from single-threaded ones."""
-    return replace(drive, name=drive.name + TIMED, scans=drive.scans[:TIMED_SCANS], poses=drive.poses[:TIMED_SCANS])
+    return replace(drive.first(TIMED_SCANS), name=drive.name + TIMED)
 
 
 def _named(contestant: Contestant) -> tuple[str, str, float]:

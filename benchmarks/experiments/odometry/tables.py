@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 
 from benchmarks.metrics.odometry import DELTAS, SEGMENTS, Judged, at_best_settings, mean_rpe
-from benchmarks.report import NONE, Column, Record, Report, Table, mean, show
+from benchmarks.report import NONE, Column, Record, Report, Table, mean, show, versions
 from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, PCA, RAW, SCAN, SYSTEMS, VARIANTS
 from poli.tasks.odometry import OdometryConfig
 
@@ -136,7 +135,7 @@ _SYSTEMS = Table(
 
 
 def systems_report(everything: Sequence[Judged]) -> Report:
-    """POLI with a map against KISS-ICP and GenZ-ICP, all with raw scans and their own choice of voxel size."""
+    """POLI with a map against other systems, all with raw scans and their own choice of voxel size."""
     best = [j for j in at_best_settings(everything) if j.voxel == CHOSEN]
     groups = {
         f"mean of {sensor}": [j for j in best if j.group == sensor] for sensor in dict.fromkeys(j.group for j in best if not j.real)
@@ -157,11 +156,13 @@ def systems_report(everything: Sequence[Judged]) -> Report:
         "drift: error after 100 frames (or all, if fewer) relative to the path, in percent, averaged over all starts; segments: "
         f"KITTI's measure on {', '.join(f'{s:g}' for s in SEGMENTS)} m, since the drives are too short for its 100 to 800 m",
         "time: median milliseconds per scan (ratio to KISS-ICP), one after another on an idle machine, with the same threads",
-        f"{_versions()}; GenZ-ICP: the better of its defaults and its outdoor tuning ({', '.join(tunings)}); POLI: the defaults",
-        "real sequences: against the given poses; restarts: scans that POLI could not localize, where it continued with a new map",
+        f"{versions('kiss-icp', 'genz-icp', 'evalio')}",
+        f"GenZ-ICP: the better of its defaults and its outdoor tuning ({', '.join(tunings)}); POLI: the defaults",
+        "real sequences: as recorded, against the given poses (with point times: odometry_real_systems); restarts: scans that POLI "
+        "could not localize, where it continued with a new map",
     ]
     records = [r for r in shown if r["shown_as"] == r["drive"]]
-    return Report("odometry_systems", "Odometry on a map against KISS-ICP and GenZ-ICP", records, _SYSTEMS, notes, shown=shown)
+    return Report("odometry_systems", "Odometry on a map against other systems", records, _SYSTEMS, notes, shown=shown)
 
 
 def real_report(everything: Sequence[Judged]) -> Report:
@@ -213,16 +214,6 @@ def _of_case(best: Sequence[Judged], name: str, own: Mapping[str, str]) -> dict[
     here = {method: judged for method, (judged,) in by_case(best)[name].items()}
     drive = next(iter(here.values())).drive
     return here | {own[j.method]: j for j in best if j.voxel == CHOSEN and j.drive == drive}
-
-
-def _versions() -> str:
-    found = []
-    for package in ("kiss-icp", "genz-icp"):
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(found)
 
 
 def compare_drives(best: Sequence[Judged], everything: Sequence[Judged]) -> list[dict[str, Any]]:

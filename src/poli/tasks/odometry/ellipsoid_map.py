@@ -130,7 +130,9 @@ def _fuse(keys, slots, means, covariances, mass, seen, stale, count, new_means, 
                     covariances[row, a, b] = 0.0
         for a in range(3):
             for b in range(3):
-                RC[a, b] = R[a, 0] * new_covariances[i, 0, b] + R[a, 1] * new_covariances[i, 1, b] + R[a, 2] * new_covariances[i, 2, b]
+                RC[a, b] = (
+                    R[a, 0] * new_covariances[i, 0, b] + R[a, 1] * new_covariances[i, 1, b] + R[a, 2] * new_covariances[i, 2, b]
+                )
         for a in range(3):
             for b in range(3):
                 C[a, b] = RC[a, 0] * R[b, 0] + RC[a, 1] * R[b, 1] + RC[a, 2] * R[b, 2]

@@ -23,7 +23,9 @@ class PointTimes:
     def __call__(self, scan: Scan, period: float) -> Scan:  # seconds between scans
         """Return the scan with the field `time` if it is to be deskewed, and without it if not."""
         if self._mode == "azimuth":
-            self.said = f"deskewed by azimuth ({'clockwise' if self._spin.clockwise else 'counterclockwise'}, {period:.3g} s a turn)"
+            self.said = (
+                f"deskewed by azimuth ({'clockwise' if self._spin.clockwise else 'counterclockwise'}, {period:.3g} s a turn)"
+            )
             return self._spin.with_times(scan, period)
         problem = "deskewing is off" if self._mode == "off" else _problem(scan, period)
         if not problem:

@@ -1,0 +1,331 @@
+"""Systems on real sequences: what they receive, the instants of their poses, and the comparison."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import poli
+from benchmarks.data.drives import RealSequence, RecordedDrive, real_sequences
+from benchmarks.data.raw_kitti import prepared, rings_by_order
+from benchmarks.data.real_system_drives import SYSTEM_SEQUENCES
+from benchmarks.data.rings import thin_rings
+from benchmarks.experiments import real_odometry
+from benchmarks.experiments.real_odometry import Options, at_best, errors_report, judge, run, summary_of, times_report, with_ratios
+from benchmarks.metrics.odometry import far_frames, horizontal_rpe
+from benchmarks.rivals import odometry_contestants
+from benchmarks.rivals.evalio_systems import _after_begin, _arranged, run_loam
+from benchmarks.rivals.odometry_contestants import MAP, Contestant, Outcome, system_contestants
+from benchmarks.rivals.tracks import Track, moved_to_stamp, stamp_share, without_times
+from poli.data.datasets import correct_elevation, write_kitti
+from poli.data.datasets.hdl64e import ELEVATION_ERROR
+from poli.errors import InputError
+from poli.scan import Scan
+from poli.se3 import exp, inverse, log
+
+PERIOD = 0.1
+
+
+def sweep(rings=64, steps=500):
+    """A scan of KITTI's sensor in the order of its files: ring by ring from the top, counterclockwise from azimuth 0."""
+    elevations, azimuths = np.radians(np.linspace(2.0, -24.8, rings)), np.linspace(0.0, 2.0 * np.pi, steps, endpoint=False)
+    e, a = (grid.ravel() for grid in np.meshgrid(elevations, azimuths + 0.001, indexing="ij"))
+    return 20.0 * np.stack([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)], axis=1)
+
+
+def elevation(points):
+    return np.degrees(np.arctan2(points[:, 2], np.hypot(points[:, 0], points[:, 1])))
+
+
+# --- what systems receive
+
+
+def test_raw_kitti_gets_rings_times_and_elevations():
+    points = sweep().astype(np.float32)
+    scan = prepared(Scan(points, stamp=7))
+    np.testing.assert_array_equal(scan.fields["ring"], np.repeat(np.arange(64), 500))
+    np.testing.assert_allclose(elevation(scan.points), elevation(points) + ELEVATION_ERROR, atol=1e-4)
+    assert scan.stamp == 7
+    times = scan.fields["time"].reshape(64, 500)[0]  # clockwise from behind, stamped in front
+    assert times[0] == pytest.approx(0.0, abs=1e-4)
+    assert times[125] == pytest.approx(-0.25 * PERIOD, abs=1e-4)  # to the left, seen before
+    assert times[375] == pytest.approx(0.25 * PERIOD, abs=1e-4)
+    thinned = prepared(Scan(points), beams=16)
+    np.testing.assert_allclose(thinned.points, correct_elevation(thin_rings(points, "hdl64e", 16)))
+    assert set(thinned.fields) == {"ring", "time"}
+
+
+def test_elevations_are_corrected_as_in_kiss_icp(rng):
+    pybind = pytest.importorskip("kiss_icp.pybind.kiss_icp_pybind")
+    points = rng.normal(size=(200, 3)) * 10.0
+    wanted = np.asarray(pybind._correct_kitti_scan(pybind._Vector3dVector(points)))
+    np.testing.assert_allclose(correct_elevation(points), wanted, atol=1e-9)
+    np.testing.assert_array_equal(correct_elevation(np.array([[0.0, 0.0, 3.0]])), [[0.0, 0.0, 3.0]])
+
+
+def test_points_in_another_order_get_rings_by_elevation(rng):
+    points = sweep()
+    order = rng.permutation(len(points))
+    np.testing.assert_array_equal(rings_by_order(points[order]), np.repeat(np.arange(64), 500)[order])
+
+
+def test_a_real_drive_has_what_is_known_of_it(tmp_path):
+    write_kitti(tmp_path, "street", [Scan(sweep().astype(np.float32), stamp=number * 10**8) for number in range(3)], steady(3))
+    raw = RealSequence("street", "hdl64e", 10.0, (0.5,), beams=16, raw_kitti=True)
+    plain, other = replace(raw, raw_kitti=False), RealSequence("street", "unknown", 10.0, (0.5,))
+    timed, untimed, bare = real_sequences(tmp_path, (raw, plain, other))
+    assert timed.times is not None
+    assert {*timed.recorded[1].fields} == {"time", "ring"}
+    assert timed.recorded[1].stamp == 10**8
+    assert {*untimed.recorded[0].fields} == {"ring"}
+    assert untimed.recorded[0].fields["ring"].max() == 15
+    assert not bare.recorded[0].fields
+    shorter = timed.first(2)
+    assert len(shorter) == len(shorter.recorded) == len(shorter.poses) == 2
+    assert not timed.indoors
+    assert replace(timed, scans=[0.1 * points for points in timed.scans]).indoors
+
+
+def test_the_sequences_of_the_systems_table():
+    names = [real.name for real in SYSTEM_SEQUENCES]
+    assert len(set(names)) == len(names) == 13
+    assert all(real.raw_kitti == real.sequence.startswith("kitti_raw") for real in SYSTEM_SEQUENCES)
+
+
+def test_scans_without_times_keep_the_rest():
+    scan = Scan(np.ones((2, 3)), {"time": np.zeros(2), "ring": np.arange(2)}, 5)
+    (found,) = without_times([scan])
+    assert list(found.fields) == ["ring"]
+    assert found.stamp == 5
+
+
+# --- the instants of poses
+
+
+def steady(count, turn=0.05, ahead=1.0):
+    poses = [np.eye(4)]
+    for _ in range(count - 1):
+        poses.append(poses[-1] @ exp(np.array([0.0, 0.0, turn, ahead, 0.1, 0.0])))
+    return np.stack(poses)
+
+
+def test_poses_deskewed_to_the_end_are_moved_to_the_stamp():
+    motion = np.array([0.0, 0.0, 0.08, 1.2, 0.1, 0.02])
+    middle = np.stack([exp(number * motion) for number in range(6)])
+    late = np.stack([T @ exp(0.5 * motion) for T in middle])
+    late[:2] = middle[:2]  # not deskewed: they have no motion before them
+    late[2] = middle[2] @ exp(0.5 * log(inverse(late[0]) @ late[1]))
+    late[3] = middle[3] @ exp(0.5 * log(inverse(late[1]) @ late[2]))
+    late[4] = middle[4] @ exp(0.5 * log(inverse(late[2]) @ late[3]))
+    late[5] = middle[5] @ exp(0.5 * log(inverse(late[3]) @ late[4]))
+    np.testing.assert_allclose(moved_to_stamp(late, np.full(6, 0.5)), middle, atol=1e-12)
+
+
+def test_the_share_of_the_stamp_follows_the_times():
+    scan = Scan(np.ones((3, 3)), {"time": np.array([-0.02, 0.0, 0.06])})
+    assert stamp_share(scan) == pytest.approx(0.25)
+
+
+def test_kiss_icp_deskews_to_the_end_and_genz_icp_to_the_middle():
+    """What the adapters assume of the packages, from their own functions."""
+    kiss = pytest.importorskip("kiss_icp.pybind.kiss_icp_pybind")
+    genz = pytest.importorskip("genz_icp.pybind.genz_icp_pybind")
+    points, times = np.tile([10.0, 0.0, 0.0], (3, 1)), np.array([0.0, 0.5, 1.0])
+    motion = np.eye(4)
+    motion[0, 3] = 1.0
+    by_kiss = np.asarray(kiss._Preprocessor(100.0, 0.0, True, 1)._preprocess(kiss._Vector3dVector(points), times, motion))
+    np.testing.assert_allclose(by_kiss[:, 0], [9.0, 9.5, 10.0])
+    by_genz = np.asarray(genz._Preprocessor(100.0, 0.0, True, 1)._preprocess(genz._Vector3dVector(points), times, motion))
+    np.testing.assert_allclose(by_genz[:, 0], [9.5, 10.0, 10.5])
+
+
+def test_poses_at_the_start_are_moved_to_the_stamp_also_across_a_gap():
+    elapsed = np.array([0.0, 0.1, 0.2, 0.3, 0.7, 0.8])  # three scans are missing
+    motion = np.array([0.0, 0.0, 0.3, 8.0, 0.5, 0.0])  # per second
+    begins, middles = (np.stack([exp((seconds + shift) * motion) for seconds in elapsed]) for shift in (0.0, 0.05))
+    begins[1] = begins[0]  # the first two scans are rigid and at the origin
+    scans = [Scan(np.ones((2, 3)), {"time": np.array([-0.05, 0.05])}, round(1e9 * seconds)) for seconds in elapsed]
+    found = _after_begin(begins, scans)
+    np.testing.assert_allclose(found[1:], middles[1:], atol=1e-9)
+    np.testing.assert_allclose(found[0], begins[0], atol=1e-9)
+
+
+# --- the systems of evalio
+
+
+def test_rings_are_arranged_in_the_order_of_rotation(rng):
+    points = sweep(rings=4, steps=20)
+    scan = Scan(points, {"ring": np.repeat(np.arange(4), 20)})
+    shuffled = scan.select(rng.permutation(80)[:70])
+    found = _arranged(shuffled, 4, 20)
+    assert found.points.shape == (80, 3)
+    assert (np.abs(found.points).max(axis=1) > 0).sum() == 70
+    for ring in range(4):
+        row = found.points[20 * ring : 20 * (ring + 1)]
+        row = row[np.abs(row).max(axis=1) > 0]
+        assert (np.diff(np.arctan2(row[:, 1], row[:, 0])) < 0).all()
+        np.testing.assert_allclose(elevation(row), elevation(row)[0])
+
+
+def test_measurements_carry_times_and_rings():
+    pytest.importorskip("evalio")
+    from benchmarks.rivals.evalio_systems import _measurement
+
+    scan = Scan(np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), {"time": np.array([-0.05, 0.02]), "ring": np.array([3, 9])})
+    made = _measurement(scan, 10**9)
+    np.testing.assert_array_equal(made.to_vec_positions(), scan.points)
+    np.testing.assert_allclose(made.to_vec_stamps(), [0.0, 0.07])
+    assert [point.row for point in made.points] == [3, 9]
+    assert made.stamp.to_nsec() == 950_000_000
+
+
+def test_loam_without_rings_is_refused():
+    pytest.importorskip("evalio")
+    with pytest.raises(InputError, match="needs the ring of each point"):
+        run_loam([np.ones((5, 3))])
+
+
+# --- the comparison
+
+
+def record(sequence, method, setting="defaults", near=1.0, far=1.0):
+    errors = {"rpe_1_m": near, "rpe_n_m": far, "rpe_1_settled_m": near, "rpe_n_horizontal_m": far, "drift_percent": far}
+    return {"sequence": sequence, "method": method, "setting": setting, "scans": 200, "frames": 100, **errors}
+
+
+def test_each_measure_of_a_rival_is_at_its_best_setting():
+    records = [
+        record("a", "KISS-ICP", "x", 0.02, 2.0), record("a", "KISS-ICP", "y", 0.03, 1.0), record("a", "LOAM", near=0.5, far=5.0),
+        record("a", MAP, near=0.01, far=1.1), record("b", "LOAM", near=0.02, far=2.0), record("b", MAP, near=0.03, far=1.0),
+    ]  # fmt: skip
+    compared = with_ratios(at_best(records))
+    ours = {r["sequence"]: r for r in compared if r["method"] == MAP}
+    assert (ours["a"]["rpe_1_m_ratio"], ours["a"]["rpe_n_m_ratio"]) == pytest.approx((0.5, 1.1))
+    assert (ours["b"]["rpe_1_m_ratio"], ours["b"]["rpe_n_m_ratio"]) == pytest.approx((1.5, 0.5))
+    summary = summary_of(compared)
+    assert (summary["mean"]["rpe_1_m"], summary["worst"]["rpe_n_m"]) == pytest.approx((1.0, 1.1))
+    columns, rows = errors_report(records).cells
+    assert columns[-2:] == ["ratio, 1 scan", "ratio, n scans"]
+    assert [row[0] for row in rows] == ["a (200 scans, n = 100)", "b (200 scans, n = 100)", "mean", "worst"]
+    assert [row[-2:] for row in rows] == [["0.50", "1.10"], ["1.50", "0.50"], ["1.00", "0.80"], ["1.50", "1.10"]]
+    assert rows[0][1] == "2.00 / 100.0, 1.00 %"
+    assert rows[1][1] == "-"  # no KISS-ICP there
+
+
+def test_far_errors_span_100_scans_or_half_of_a_short_sequence():
+    assert [far_frames(count) for count in (222, 200, 194, 21)] == [100, 100, 97, 10]
+
+
+def test_horizontal_errors_leave_out_the_height_of_the_world():
+    truth = steady(10)
+    tilted = exp(np.array([0.3, -0.2, 0.1, 5.0, 6.0, 7.0])) @ truth  # the estimate has a world of its own
+    assert horizontal_rpe(tilted, truth, 3) == pytest.approx(0.0, abs=1e-12)
+    climbing = truth.copy()
+    climbing[:, 2, 3] += 0.2 * np.arange(10)
+    assert horizontal_rpe(climbing, truth, 3) == pytest.approx(0.0, abs=1e-12)
+    sliding = truth.copy()
+    sliding[:, 1, 3] += 0.2 * np.arange(10)
+    assert horizontal_rpe(sliding, truth, 3) == pytest.approx(0.6)
+
+
+def test_a_note_tells_errors_in_the_plane_where_there_is_no_height():
+    (note,) = (
+        n for n in errors_report([record("nuscenes_x", MAP, far=0.5), record("nuscenes_x", "LOAM")]).notes if "no height" in n
+    )
+    assert note.endswith("nuscenes_x 50.0 cm, ratio 0.50")
+
+
+def test_errors_of_an_outcome():
+    drive = RecordedDrive("d", "d", "s", [np.ones((1, 3))] * 40, steady(40, turn=0.0), 10.0, (0.5,))
+    off = drive.poses.copy()
+    off[:, 0, 3] *= 1.01
+    judged = judge(drive, Contestant("KISS-ICP", "defaults", 0.0, lambda scans: None), Outcome(off, np.ones(40), 2))
+    assert judged["frames"] == 20
+    assert judged["rpe_1_m"] == pytest.approx(0.01, rel=1e-6)
+    assert judged["rpe_n_m"] == pytest.approx(0.2, rel=1e-6)
+    assert judged["drift_percent"] == pytest.approx(100 * 0.01 / np.hypot(1.0, 0.1), rel=1e-3)
+    assert judged["restarts"] == 2
+
+
+@pytest.fixture
+def street(tmp_path):
+    """A short sequence, and rivals that answer at once."""
+    scans = [Scan(sweep(steps=60).astype(np.float32), stamp=number * 10**8) for number in range(4)]
+    write_kitti(tmp_path / "real", "street", scans, steady(4))
+    return tmp_path, RealSequence("street", "hdl64e", 10.0, (0.5,), raw_kitti=True)
+
+
+def test_rivals_run_once_and_are_kept(street, monkeypatch):
+    folder, real = street
+    runs = []
+
+    def answer(scans):
+        runs.append("time" in scans[0].fields)
+        return Track(steady(len(scans), ahead=1.01), np.ones(len(scans)))
+
+    methods = {"KISS-ICP": replace(odometry_contestants.METHODS["KISS-ICP"], ways=lambda _: {"defaults": answer})}
+    monkeypatch.setattr(odometry_contestants, "METHODS", {**odometry_contestants.METHODS, **methods})
+    ours = odometry_contestants.our_contestant(MAP, 0.0, "lidar")
+    still = replace(ours, run=lambda scans: Outcome(steady(len(scans), ahead=1.02), np.ones(len(scans))))
+    monkeypatch.setattr(odometry_contestants, "our_contestant", lambda *_: still)
+    options = Options(real=folder / "real", runs=folder / "runs", rivals=("KISS-ICP",), processes=1, times=False, known=(real,))
+    (report,) = run(options)
+    assert runs == [True, False]  # with point times, and without
+    assert {r["setting"] for r in report.records if r["method"] == "KISS-ICP"} == {"defaults", "defaults, no times"}
+    (again,) = run(options)
+    assert len(runs) == 2
+    assert again.cells == report.cells
+
+
+def test_settings_follow_the_surroundings_and_the_times():
+    outdoors = RecordedDrive("d", "d", "s", [10.0 * np.ones((1, 3))] * 3, steady(3), 10.0, (0.5,))
+    indoors = replace(outdoors, scans=[np.ones((1, 3))] * 3)
+    timed = replace(outdoors, times=[np.zeros(1)] * 3)
+    named = {
+        name: {f"{c.method} {c.setting}" for c in system_contestants(drive, "pca")}
+        for name, drive in (("out", outdoors), ("in", indoors), ("timed", timed))
+    }
+    assert "GenZ-ICP outdoor" in named["out"] - named["in"]
+    assert "KISS-ICP max_range 30 m" in named["in"] - named["out"]
+    assert "MAD-ICP defaults, no times" in named["timed"] - named["out"]
+    assert not any(name.startswith("LOAM") and "no times" in name for name in named["timed"])
+
+
+def test_times_are_compared_on_the_same_scans(monkeypatch):
+    def lasting(seconds):
+        return lambda scans: Outcome(steady(len(scans)), np.full(len(scans), seconds))
+
+    drive = RecordedDrive("d", "d", "s", [np.ones((1, 3))] * 5, steady(5), 10.0, (0.5,))
+    everyone = [Contestant("KISS-ICP", "defaults", 0.0, lasting(0.02)), Contestant(MAP, "defaults", 0.0, lasting(0.03))]
+    monkeypatch.setattr(real_odometry, "system_contestants", lambda *_: everyone)
+    report = times_report([real_odometry._times(drive, "pca")])
+    assert report.cells[1] == [["d", "30.0", "20.0", "1.50"]]
+
+
+def test_bad_options_are_named(tmp_path):
+    with pytest.raises(InputError, match="'SLAM' is unknown; choose from KISS-ICP"):
+        Options(rivals=("SLAM",))
+    with pytest.raises(InputError, match="'mars' is unknown"):
+        Options(sequences=("mars",))
+    with pytest.raises(InputError, match="--real"):
+        Options().sources()
+    with pytest.raises(InputError, match="there is no sequences/kitti_raw_0005"):
+        Options(real=tmp_path).sources()
+
+
+def test_our_odometry_deskews_scans_with_times(monkeypatch):
+    used = []
+
+    class Watched(poli.Odometer):
+        def __init__(self, config):
+            used.append(config.deskew)
+            super().__init__(config)
+
+    monkeypatch.setattr(odometry_contestants, "Odometer", Watched)
+    points = sweep(rings=16, steps=200)
+    timed = [Scan(points, {"time": np.linspace(-0.05, 0.05, len(points))}, number * 10**8) for number in range(2)]
+    ours = odometry_contestants.our_contestant(MAP, 0.0, "pca")
+    ours.run(timed)
+    ours.run(without_times(timed))
+    assert used[0] is not False
+    assert used[1] != True  # noqa: E712
