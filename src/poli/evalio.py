@@ -19,6 +19,7 @@ from poli import __version__
 from poli.errors import InputError, MissingExtra
 from poli.scan import Scan
 from poli.tasks.odometry import Odometer, OdometryConfig
+from poli.tasks.odometry.config import Deskew
 
 try:
     from evalio import types
@@ -94,7 +95,7 @@ class Poli(Pipeline):
         """Estimate the pose of a scan. Its stamp, which is that of the first point, is also the instant of the pose."""
         scan = scan_of(mm)
         if self._odometer is None:
-            self._odometer = Odometer(self._config(timed=bool(np.ptp(scan.fields["time"]) > 0.0)))
+            self._odometer = Odometer(self._config())
         step = self._odometer.add(scan)
         self.save(mm.stamp, types.SE3.from_mat(np.asfortranarray(step.T_world_scan)) * self._T_lidar_imu)
         if self._shows:
@@ -105,9 +106,9 @@ class Poli(Pipeline):
         kept = None if self._odometer is None else self._odometer.map
         return {"ellipsoids": [] if kept is None else _points(kept.field.means)}
 
-    def _config(self, timed: bool) -> OdometryConfig:
+    def _config(self) -> OdometryConfig:
         options = dict(self._options)
-        deskew = bool(options.pop("deskew")) and timed
+        deskew: Deskew = "auto" if options.pop("deskew") else "off"
         farthest = min(float(options.pop("max_range")), self._max_range)
         config = OdometryConfig(**options, max_range=farthest)  # type: ignore[arg-type]
         if not self._min_range < farthest:

@@ -67,7 +67,8 @@ def at_stamp(points: np.ndarray, times: np.ndarray, velocity: np.ndarray) -> np.
     if rate < _AT_REST:
         return points + times[:, None] * velocity[3:]
     axis = velocity[:3] / rate
-    # Exp(s velocity) p = p + sin a (k x p) + (1 - cos a) k x (k x p) + s v + (1 - cos a) / rate k x v + (s - sin a / rate) k x (k x v)
+    # With a = rate s and the axis k: Exp(s velocity) p = p + sin a k x p + (1 - cos a) k x (k x p)
+    #     + s v + (1 - cos a) / rate k x v + (s - sin a / rate) k x (k x v)
     turned = hat(axis) @ velocity[3:]
     terms = np.concatenate([axis, velocity[3:], turned / rate, hat(axis) @ turned / rate])
     out = np.empty_like(points)

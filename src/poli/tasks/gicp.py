@@ -25,6 +25,7 @@ from poli.validation import real_number, whole_number
 
 _STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters; smaller steps mean convergence
 _SHRINK = 0.5  # factor of the kernel's scale from one iteration to the next
+_COARSE_CELL = 0.02  # times the points' extent: cells that are used or left out as a whole
 _COARSE = 3  # eighths of the points that are used while the scale shrinks
 _FIT = 0.1  # meters; a point within this distance across a surface lies on it
 _DAMPING = 1e-6
@@ -197,9 +198,11 @@ class _Problem:
 
 
 def _some(points: np.ndarray) -> np.ndarray:  # (N, 3) -> (M,)
-    """Rows of about `_COARSE` eighths of the points, chosen by a hash of their coordinates, whatever their order."""
-    x, y, z = np.ascontiguousarray(points).view(np.uint64).T
-    mixed = (x ^ (y << np.uint64(1)) ^ (z << np.uint64(2))) * np.uint64(0x9E3779B97F4A7C15)
+    """Rows of about `_COARSE` eighths of the points: those in some cells of a grid, so that neither their order nor their last
+    digits matter."""
+    extent = float(np.sqrt(np.einsum("ij,ij->", points, points) / max(len(points), 1)))
+    i, j, k = np.floor(points / max(_COARSE_CELL * extent, 1e-300)).astype(np.int64).astype(np.uint64).T
+    mixed = (i + np.uint64(0x9E3779B1) * j + np.uint64(0x85EBCA77) * k) * np.uint64(0x9E3779B97F4A7C15)
     return np.flatnonzero((mixed >> np.uint64(61)) < _COARSE)
 
 

@@ -22,7 +22,7 @@ class OdometryConfig:
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     upright: bool = True  # the sensor's z axis points up; the network uses this
     deskew: Deskew | bool = "auto"  # auto: if points have times that differ; on: times are required; azimuth: times from `spin`
-    spin: Spin = Spin()  # how the sensor spins, for deskew="azimuth"
+    spin: Spin = field(default_factory=Spin)  # how the sensor spins, for deskew="azimuth"
     period: float = 0.0  # seconds from scan to scan if they have no stamps, and of a revolution; 0: from the stamps, else 0.1
     min_range: float = 0.0  # meters; nearer returns are dropped (the vehicle itself)
     max_range: float = 120.0  # meters; farther returns are dropped
