@@ -14,7 +14,6 @@ _SHIFT = 0.1  # meters
 _NORMAL = 0.17  # sine of 10 degrees: a surface does not resist motions within this angle of it, because normals are not more exact
 _AGREEING = 0.9  # cosine of the two normals of a match; if they differ more, one is wrong and the match is not counted
 _WRONG = 0.005  # of the weight of all matches: may lie on surfaces that do not exist, such as the rings on the walls of a tunnel
-_CONFIDENCE = 2.0  # standard errors by which a sum of information is reduced, since noise does not cancel exactly
 _ROUNDS = 3
 
 UNITS = np.repeat([_TURN, _SHIFT], 3)  # of the tangents
@@ -126,9 +125,7 @@ class _Matches:
         order = np.flatnonzero(resists > 0.0)
         order = order[np.argsort(-resists[order])]
         wrong = order[: np.searchsorted(np.cumsum(self.weights[order]), self.wrong, side="right")]
-        shares = self.weights * resists
-        shares[wrong] = 0.0
-        return float(shares.sum() - _CONFIDENCE * np.sqrt((shares**2).sum())), wrong
+        return float(self.weights @ resists - self.weights[wrong] @ resists[wrong]), wrong
 
 
 def _complement(directions: np.ndarray) -> np.ndarray:  # (k, 6) -> (6 - k, 6)
