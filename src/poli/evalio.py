@@ -86,7 +86,7 @@ class Poli(Pipeline):
 
     def initialize(self) -> None:
         self._odometer = None  # made at the first scan, which tells whether there are point times
-        self._config(timed=False)  # wrong options are told now
+        self._config()  # wrong options are told now
 
     def add_imu(self, mm: types.ImuMeasurement) -> None:
         """Nothing to do: the IMU is not used."""
