@@ -15,6 +15,7 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import pca
 from poli.scan import Scan
+from poli.tasks.deskewing import Sweep
 from poli.tasks.odometry import EllipsoidMap, Odometer, OdometryConfig, Status, TrackingLost, deskew
 from poli.tasks.trajectory_errors import relative_errors
 from test_gicp import corridor
@@ -210,6 +211,83 @@ def test_deskewing_helps(world):
         assert ends[1].translation < 0.6 * ends[0].translation
         steps = [relative_errors(track, skewed.poses).rmse for track in tracks]
         assert steps[1].rotation < 0.85 * steps[0].rotation
+
+
+@pytest.fixture(scope="module")
+def skewed(world) -> tuple[list[Scan], np.ndarray]:
+    """Scans of a simulated sensor, which turns clockwise from x, and their poses."""
+    drive = Drive(world, SENSOR, Ride(start=20.0, speed=15.0), 10, deskewed=False)
+    return [replace(scan, stamp=10**9 + i * 10**8).keep("time") for i, scan in enumerate(drive)], drive.poses
+
+
+def end_error(scans, truth, config) -> tuple[float, str]:
+    odometer = Odometer(config)
+    for scan in scans:
+        odometer.add(scan)
+    return relative_errors(odometer.poses, truth, delta=len(truth) - 1).rmse.translation, odometer.deskewing
+
+
+def test_times_that_make_no_sense_are_ignored_and_reported(skewed):
+    scans, truth = skewed
+    plain = end_error([scan.without("time") for scan in scans], truth, COARSE)
+    assert "no times" in plain[1]
+    for change, said in (
+        (lambda times: 0.0 * times, "same time"),
+        (lambda times: 1000.0 * times, "s from the stamp"),  # milliseconds taken for seconds
+        (lambda times: 5.0 * times, "span"),
+        (lambda times: np.where(times > 0.05, np.nan, times), "finite"),
+    ):
+        odd = [replace(scan, fields={"time": change(scan.fields["time"])}) for scan in scans]
+        assert end_error(odd, truth, COARSE)[0] == plain[0]
+        assert said in end_error(odd, truth, COARSE)[1]
+        with pytest.raises(InputError, match=said):
+            end_error(odd, truth, replace(COARSE, deskew="on"))
+    timed = end_error(scans, truth, COARSE)
+    assert "times of the points" in timed[1]
+    assert timed[0] < 0.6 * plain[0]
+
+
+def test_deskewing_by_azimuth_equals_deskewing_by_times(skewed):
+    scans, truth = skewed
+    bare = [scan.without("time") for scan in scans]
+    spin = poli.Spin(start=0.5, stamp=0.0)  # half a step before x, where rounding would decide
+    np.testing.assert_allclose(spin.times(scans[0].points, 0.1), scans[0].fields["time"], atol=1e-3)
+    timed, _ = end_error(scans, truth, COARSE)
+    found, said = end_error(bare, truth, replace(COARSE, deskew="azimuth", spin=spin))
+    assert found == pytest.approx(timed, abs=0.005)
+    assert "azimuth" in said
+    wrong, _ = end_error(bare, truth, replace(COARSE, deskew="azimuth", spin=replace(spin, clockwise=False)))
+    assert wrong > 2.0 * found
+    # Without stamps, the period is an option, or 0.1 s.
+    unstamped = [replace(scan, stamp=None) for scan in bare]
+    again, _ = end_error(unstamped, truth, replace(COARSE, deskew="azimuth", spin=spin))
+    assert again == pytest.approx(found, abs=1e-9)
+    longer, _ = end_error(unstamped, truth, replace(COARSE, deskew="azimuth", spin=spin, period=0.3))
+    assert longer == pytest.approx(found, abs=1e-6)  # times and velocity have the same unit
+
+
+def test_kitti_spins_clockwise_from_behind():
+    front, left, behind, right = np.array([[1.0, 0, 0], [0, 1.0, 0], [-1.0, 1e-9, 0], [0, -1.0, 0]])
+    times = poli.Spin().times(np.stack([front, left, behind, right]), period=0.1)
+    np.testing.assert_allclose(times, [0.0, -0.025, -0.05, 0.025], atol=1e-9)
+    for wrong in ({"start": 400.0}, {"stamp": 1.5}, {"start": np.nan}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            poli.Spin(**wrong)
+
+
+def test_points_get_the_motion_of_their_pose(rng):
+    """The derivative of a sweep's points in the target is `follow` times that of the pose, for small rotations."""
+    velocity = np.array([0.02, -0.03, 0.1, 8.0, 0.5, -0.1])
+    sweep = Sweep(10.0 * rng.standard_normal((50, 3)), rng.uniform(-0.05, 0.05, 50), np.eye(4), 0.1)
+    T, step = se3.exp(0.1 * velocity), 1e-4 * rng.standard_normal(6)
+
+    def placed(U):
+        return sweep.means(U) @ U[:3, :3].T + U[:3, 3]
+
+    moved = placed(T @ se3.exp(step)) - placed(T)
+    means = sweep.means(T)
+    wanted = sweep.follow[:, None] * (np.cross(step[:3], means) + step[3:]) @ T[:3, :3].T
+    np.testing.assert_allclose(moved, wanted, atol=0.03 * np.abs(wanted).max())
 
 
 # --- the map ---------------------------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def test_a_bag_is_tracked(tmp_path, drive, kind):
     bag = tmp_path / ("drive.bag" if kind == "ros1" else "drive")
     write_bag(bag, kind, [message(kind, scan, i) for i, scan in enumerate(drive)])
     out = tmp_path / "out"
-    result = CliRunner().invoke(app, ["odometry", str(bag), "--voxel", "0.5", "--deskew", "--out", str(out)])
+    result = CliRunner().invoke(app, ["odometry", str(bag), "--voxel", "0.5", "--out", str(out)])
     assert result.exit_code == 0, result.output
     stamps, poses = read_tum(out / "poses_tum.txt")
     np.testing.assert_array_equal(stamps, STAMP + 100_000_000 * np.arange(6))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 __all__ = [
     "DensifyConfig", "Ellipsoids", "GicpConfig", "Odometer", "OdometryConfig", "PoliError", "Scan", "ScanPreset", "SearchConfig",
-    "__version__", "certify", "dataset", "densify", "estimate", "gicp", "odometry", "pca", "read", "register", "se3",
+    "Spin", "__version__", "certify", "dataset", "densify", "estimate", "gicp", "odometry", "pca", "read", "register", "se3",
     "voxel_downsample", "write",
 ]  # fmt: skip
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from poli.errors import PoliError
     from poli.estimation import estimate, pca
     from poli.scan import Scan
+    from poli.spinning import Spin
     from poli.tasks import ScanPreset, SearchConfig, register
     from poli.tasks.densify import DensifyConfig, densify
     from poli.tasks.gicp import GicpConfig, gicp
@@ -47,6 +48,7 @@ _HOME = {
     "Scan": "poli.scan",
     "ScanPreset": "poli.tasks",
     "SearchConfig": "poli.tasks",
+    "Spin": "poli.spinning",
     "certify": "poli.certify",
     "dataset": "poli.data.datasets",
     "densify": "poli.tasks.densify",

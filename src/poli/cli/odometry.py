@@ -34,6 +34,13 @@ class MapKind(StrEnum):
     ellipsoids = "ellipsoids"
 
 
+class Deskew(StrEnum):
+    auto = "auto"
+    on = "on"
+    off = "off"
+    azimuth = "azimuth"
+
+
 class OnLoss(StrEnum):
     stop = "stop"
     restart = "restart"
@@ -53,7 +60,19 @@ def odometry(
     against: Annotated[Against, typer.Option(help="Align each scan to a map, or only to the previous scan.")] = Against.map,
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters; 0: chosen from the first scan.")] = 0.0,
     model: ModelName = "lidar",
-    deskew: Annotated[bool, typer.Option("--deskew", help="Undo the motion within each scan, using the point times.")] = False,
+    deskew: Annotated[
+        Deskew,
+        typer.Option(help="Undo the motion within each scan. auto: if points have times; azimuth: derive them (spinning sensors)."),
+    ] = Deskew.auto,
+    clockwise: Annotated[
+        bool, typer.Option("--clockwise/--counterclockwise", help="--deskew azimuth: how the sensor turns, seen from above.")
+    ] = True,
+    sweep_start: Annotated[
+        float, typer.Option(help="--deskew azimuth: where a revolution starts, in degrees from x toward y; 180 is behind.")
+    ] = 180.0,
+    period: Annotated[
+        float, typer.Option(min=0.0, help="Seconds from scan to scan, if they have no stamps; 0: 0.1 s.", show_default=False)
+    ] = 0.0,
     min_range: Annotated[float, typer.Option(min=0.0, help="Drop returns nearer than this, in meters (the vehicle itself).")] = 0.0,
     max_range: Annotated[float, typer.Option(help="Drop returns farther than this, in meters.")] = 120.0,
     radius: Annotated[float, typer.Option(help="Keep the map within this distance of the sensor, in meters.")] = 120.0,
@@ -77,7 +96,8 @@ def odometry(
 
     Examples:
     poli odometry kitti --sequence 07
-    poli odometry drive.bag --topic /ouster/points --deskew
+    poli odometry drive.bag --topic /ouster/points
+    poli odometry raw_scans --deskew azimuth --counterclockwise
     poli odometry Roundabout01 --sensor ouster --voxel 0.5
     poli odometry scans --model pca --against scan --scans 50
     poli odometry kitti --sequence 07 --map map.ply --map-voxel 0.1
@@ -87,12 +107,14 @@ def odometry(
 
     from poli.cli.odometry_screen import draw, print_summary, progress, stop_requests
     from poli.errors import InputError, PoliError
+    from poli.spinning import Spin
     from poli.tasks.odometry import DriveMap, Odometer, OdometryConfig, TrackingLost
     from poli.tasks.odometry.recording import Recording
     from poli.tasks.odometry.summary import Ending, summarize
 
     settings = OdometryConfig(
-        against=against.value, voxel=voxel, model=model, upright=not tilted, deskew=deskew,
+        against=against.value, voxel=voxel, model=model, upright=not tilted,
+        deskew=deskew.value, spin=Spin(clockwise, sweep_start), period=period,
         min_range=min_range, max_range=max_range, radius=radius, patience=patience, on_loss=on_loss.value,
     )  # fmt: skip
     options = dataset_options(option or [], sequence, topic, sensor)
@@ -134,7 +156,7 @@ def odometry(
                 ending = Ending(interrupted=True)
             except PoliError as error:
                 trouble = trouble or error
-        summary = summarize(recording.steps, asked, first, odometer.voxel, truth, ending, time.perf_counter() - begin)
+        summary = summarize(recording.steps, asked, first, odometer, truth, ending, time.perf_counter() - begin)
         recording.finish(summary, truth, drive_map.written if drive_map else None)
     if summary.scans_done:
         print_summary(summary, opened)

@@ -81,7 +81,10 @@ def print_summary(summary: "Summary", opened: "Dataset") -> None:
     counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
     say(f"{opened.name}: {summary.scans_done} of {summary.scans_asked} scans, path {summary.path_length:.1f} m")
     say(f"status: {counts}")
-    say(f"time: {rate} scans/s; median ms per scan: {stages}; voxel {summary.voxel:g} m")
+    say(f"time: {rate} scans/s; median ms per scan: {stages}; voxel {summary.voxel:.2g} m")
+    say(summary.deskewing)
+    if summary.without_stamp:
+        say(f"{summary.without_stamp} scans have no stamp; assumed {summary.period:g} s between scans (--period)")
     if summary.evaluation is None:
         return
     say(f"{'translation':>53}{'rotation':>27}")  # above the columns of `_ROW`

@@ -67,7 +67,6 @@ class Odometer:
         self._indexed_at = np.zeros(3), 0
         self._missed = 0
         self._first: Scan | None = None  # not deskewed, until its motion is known
-        self.without_stamp = 0  # scans whose stamps were assumed
 
     @property
     def poses(self) -> np.ndarray:  # (M, 4, 4)
@@ -149,7 +148,6 @@ class Odometer:
         """Return the time since the last scan, in the unit of the velocity, and how many scans seem to be missing in between."""
         last = self.steps[-1].stamp if self.steps else None
         if last is None or scan.stamp is None:
-            self.without_stamp += scan.stamp is None
             return self.period, 0
         seconds = (scan.stamp - last) * 1e-9
         if seconds <= 0.0:

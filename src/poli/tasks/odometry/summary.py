@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from poli.errors import PoliError
+from poli.tasks.odometry.odometer import Odometer
 from poli.tasks.odometry.step import STAGES, Status, Step
 from poli.tasks.trajectory_errors import absolute_errors, relative_errors, segment_errors
 from poli.tasks.trajectory_errors.pose_errors import PoseErrors, path_lengths
@@ -67,7 +68,9 @@ class Summary:
     statuses: Mapping[str, int]
     not_tracked: tuple[NotTracked, ...]
     without_stamp: int
-    voxel: float  # meters; 0 if no scan was processed
+    period: float  # seconds between scans: measured, or assumed if they have no stamps
+    deskewing: str  # how scans were deskewed, or why not
+    voxel: float  # meters, of the last scan; 0 if no scan was processed
     path_length: float  # meters, of the estimate
     seconds: Mapping[str, Times]  # by stage and in total; a stage counts only the scans that reached it
     scans_per_second: float | None  # from the median, because the first scans may wait for the compiler; without reading files
@@ -82,7 +85,7 @@ def summarize(
     steps: Sequence[Step],
     scans_asked: int,
     first: int,  # number of the first scan in the data
-    voxel: float,
+    odometer: Odometer,
     truth: np.ndarray | None,  # (M, 4, 4), M >= the number of steps
     ending: Ending,
     elapsed: float,
@@ -104,7 +107,9 @@ def summarize(
             if step.status not in SIMPLY_TRACKED
         ),
         without_stamp=sum(step.stamp is None for step in steps),
-        voxel=voxel,
+        period=odometer.period,
+        deskewing=odometer.deskewing,
+        voxel=odometer.voxel,
         path_length=float(path_lengths(poses)[-1]) if len(poses) else 0.0,
         seconds={name: Times(float(np.median(s)), float(np.percentile(s, 95))) for name, s in by_stage.items() if s},
         scans_per_second=1.0 / max(float(np.median(totals)), 1e-9) if totals else None,
