@@ -24,6 +24,8 @@ SYSTEMS = tuple(name for name, method in METHODS.items() if not method.voxelized
 SCAN, MAP, PCA, RAW = "POLI scan to scan", "POLI scan to map", "PCA in our GICP", "POLI raw covariances"
 OURS = (SCAN, MAP, PCA, RAW)
 
+_LAGGING = ("KISS-ICP", "GenZ-ICP")  # their deskewing can oscillate; CT-ICP estimates the motion, MAD-ICP and LOAM need it
+
 # Raw covariances, a few millimeters thick, would let the nearest walls dominate GICP.
 _RAW = GicpConfig(metric=Metric(kind="raw", thickness=0.03))
 
@@ -80,13 +82,13 @@ def our_contestant(method: str, voxel: float, model: str) -> Contestant:
 def system_contestants(drive: RecordedDrive, model: str, rivals: Sequence[str] = SYSTEMS) -> list[Contestant]:
     """The systems with all settings that suit the drive, and our odometry on a map.
 
-    With point times, each rival that deskews also runs without them: one that deskews badly is not to be a weak rival.
+    With point times, rivals that deskew by the motion of the scan before also run without them, and the better run counts.
     """
     found = []
     for name in (name for name in SYSTEMS if name in rivals):
         ways = (METHODS[name].indoors if drive.indoors else METHODS[name].outdoors) or METHODS[name].ways(CHOSEN)
         found += [_rival(name, setting, CHOSEN, way) for setting, way in ways.items()]
-        if drive.times is not None and name != "LOAM":  # whose scans the adapter deskews
+        if drive.times is not None and name in _LAGGING:
             found += [_rival(name, f"{setting}, no times", CHOSEN, partial(_untimed, way=way)) for setting, way in ways.items()]
     return [*found, our_contestant(MAP, CHOSEN, model)]
 
