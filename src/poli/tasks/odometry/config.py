@@ -18,7 +18,7 @@ Deskew = Literal["auto", "on", "off", "azimuth"]
 @dataclass(frozen=True)
 class OdometryConfig:
     against: Against = "map"  # align each scan to a map of all scans before it, or, as in the paper, to the previous scan
-    voxel: float = 0.0  # meters; 0: chosen at the first scan to leave about 5,000 points
+    voxel: float = 0.0  # meters; 0: chosen to leave about 4,500 points
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     upright: bool = True  # the sensor's z axis points up; the network uses this
     deskew: Deskew | bool = "auto"  # auto: if points have times that differ; on: times are required; azimuth: times from `spin`

@@ -274,7 +274,7 @@ def odometry(
         scans: scans in order, such as a `poli.dataset`.
         config: the options as one object. Keywords override its values.
         against: align each scan to a "map" of all scans before it, or, as in the paper, to the previous "scan".
-        voxel: voxel size in meters. 0: chosen at the first scan to leave about 5,000 points.
+        voxel: voxel size in meters. 0: chosen to leave about 4,500 points.
         model: a shipped model, the path of a .safetensors file, or "pca".
         upright: the sensor's z axis points up.
         deskew: correct each scan for the motion of the sensor. "auto": if its points have times that differ; "on" (or True): their
