@@ -1,0 +1,70 @@
+"""Stretches of a log: consecutive scans with the poses and the map of an odometry of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from poli.beam_calibration import BeamCalibration
+from poli.scan import Scan
+from poli.se3 import inverse
+from poli.tasks.calibration.beams import Beams
+from poli.tasks.calibration.returns import Returns, choose_returns
+from poli.tasks.calibration.surfaces import Cells
+from poli.tasks.odometry import Odometer, OdometryConfig
+
+LENGTH = 50  # scans of a stretch
+LEAST = 8  # scans of a stretch that are worth using
+_MAX_RANGE = 80.0  # meters: farther returns are few, and their planes are seen by few beams
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    returns: Returns
+    poses: np.ndarray  # (S, 4, 4) T_first_scan
+    cells: Cells
+
+
+def choose_stretches(count: int, most: int) -> list[range]:
+    """Split a log of `count` scans into stretches: all of it, or `most` scans in stretches spread evenly over it."""
+    used = min(count, most)
+    pieces = max(2, round(used / LENGTH))
+    edges = np.linspace(0, used, pieces + 1).round().astype(int)
+    shift = np.linspace(0, count - used, pieces).round().astype(int)
+    return [range(int(a + s), int(b + s)) for a, b, s in zip(edges[:-1], edges[1:], shift, strict=True)]
+
+
+def track(
+    read: Callable[[int], Scan],
+    numbers: Sequence[int],
+    beams: Beams,
+    calibration: BeamCalibration | None,
+    config: OdometryConfig,
+    tell: Callable[[], None] = lambda: None,
+) -> Stretch | None:
+    """Run odometry on corrected scans. Return None if fewer than `LEAST` scans are tracked; the stretch ends where tracking does.
+
+    `read` returns a scan by its number; `tell` is called after each.
+    """
+    odometer = Odometer(config)
+    scans: list[Scan] = []
+    for number in numbers:
+        scan = read(number)
+        step = odometer.add(calibration.apply(scan) if calibration else scan)
+        tell()
+        if step.alignment is None and step.index > 0 or step.status == "restarted":
+            break
+        scans.append(scan)
+    if len(scans) < LEAST or odometer.map is None:
+        return None
+    stamps = [scan.stamp for scan in scans]
+    seconds = np.arange(len(scans)) * 0.1 if None in stamps else (np.array(stamps) - stamps[0]) * 1e-9  # type: ignore[operator]
+    returns = choose_returns(scans, beams, seconds, _MAX_RANGE, bool(config.deskew))
+    poses = odometer.poses[: len(scans)]
+    return Stretch(returns, inverse(poses[0]) @ poses, Cells.of(odometer.map.field))
+
+
+def with_poses(stretch: Stretch, poses: np.ndarray) -> Stretch:  # (S, 4, 4)
+    return replace(stretch, poses=poses)
