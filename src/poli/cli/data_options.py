@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from poli.beam_calibration import BeamCalibration
     from poli.data.datasets import Dataset
 
 
@@ -25,6 +26,9 @@ SensorName = Annotated[str | None, typer.Option(help="HeLiPR: sensor (velodyne, 
 DatasetOptions = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="Any other dataset option, such as poses=false; repeatable."),
+]
+CalibrationFile = Annotated[
+    Path | None, typer.Option("--calibration", help="Correct the beams: a TOML file that `poli calibrate` has written.")
 ]
 
 
@@ -74,6 +78,20 @@ def open_data(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
             raise
         given = ", ".join(f"{key}={value!r}" for key, value in options.items())
         raise InputError(f"{data}: cannot be opened with the options {given} ({error}); change or remove one of them") from None
+
+
+def load_calibration(path: Path | None) -> "BeamCalibration | None":
+    from poli.beam_calibration import BeamCalibration
+
+    return None if path is None else BeamCalibration.load(path)
+
+
+def calibrated(opened: "Dataset", path: Path | None) -> "Dataset":
+    """Return the dataset with corrected beams, if a calibration is given."""
+    from poli.data.datasets.calibrated import CalibratedDataset
+
+    calibration = load_calibration(path)
+    return opened if calibration is None else CalibratedDataset(opened, calibration)
 
 
 def file_name(name: str) -> str:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.data_options import (
+    CalibrationFile,
     DatasetName,
     DatasetOptions,
     SensorName,
     SequenceName,
     TopicName,
+    calibrated,
     dataset_options,
     file_name,
     open_data,
@@ -41,6 +43,7 @@ def odometry(
     topic: TopicName = None,
     sensor: SensorName = None,
     option: DatasetOptions = None,
+    calibration: CalibrationFile = None,
     out: Annotated[
         Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME, linked as `latest`.")
     ] = None,
@@ -85,7 +88,7 @@ def odometry(
         min_range=min_range, max_range=max_range, radius=radius, patience=patience, on_loss=on_loss.value,
     )  # fmt: skip
     options = dataset_options(option or [], sequence, topic, sensor)
-    opened = open_data(data, dataset, options)
+    opened = calibrated(open_data(data, dataset, options), calibration)
     if first >= len(opened):
         raise InputError(f"--first {first}: {opened.name} has {len(opened)} scans; the last index is {len(opened) - 1}")
     asked = len(opened) - first if scans is None else min(len(opened) - first, scans)

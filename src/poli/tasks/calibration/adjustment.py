@@ -15,7 +15,7 @@ from poli.threads import run_chunks
 
 # Standard deviations of a return: across any surface (roughness, bends within a cell), along the beam, and across it.
 _SURFACE, _RANGE, _ANGLE = 0.01, 0.02, np.radians(0.02)  # meters, meters, radians
-_GRAZING = 0.03  # least cosine between beam and normal; at smaller ones the beam hardly meets the plane
+_GRAZING = 0.02  # least cosine between beam and normal; at smaller ones the beam hardly meets the plane
 # Effective returns per beam and stretch. More returns than this only average noise that is already smaller than what no model
 # holds (uneven ground, the footprint of a beam, motion within a scan): with it, a beam's mean height on level ground is known to
 # about two millimeters. Near ground gives most of the returns and far ground most of the knowledge, so beams count alike.

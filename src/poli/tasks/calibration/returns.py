@@ -13,6 +13,9 @@ from poli.se3 import exp, inverse, log
 from poli.tasks.calibration.beams import Beams
 
 PER_SCAN = 3000  # returns
+# Meters. Where beams cannot be told apart, nearer returns mix them most, because their elevation depends most on the beam's place in
+# the sensor. On KITTI's HDL-64E, ground within 8 m contradicts the ground beyond it.
+_MIXED = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +62,12 @@ def moved(poses: np.ndarray, steps: np.ndarray) -> np.ndarray:  # (S, 4, 4), (S,
     return np.stack([T @ exp(xi) for T, xi in zip(poses, steps, strict=True)])
 
 
-def choose_returns(scans: Sequence[Scan], beams: Beams, seconds: np.ndarray, max_range: float, deskewed: bool) -> Returns:
+def choose_returns(scans: Sequence[Scan], beams: Beams, seconds: np.ndarray, deskewed: bool) -> Returns:
     """Choose up to `PER_SCAN` returns of each scan, about as many from each beam, evenly spaced in azimuth.
 
     `seconds` are the stamps of the scans, (S,). If `deskewed`, the field `time` is used.
     """
-    chosen = [_evenly(scan, beams, max_range) for scan in scans]
+    chosen = [_evenly(scan, beams) for scan in scans]
     points, low, high, share = (np.concatenate(column) for column in list(zip(*chosen, strict=True))[:4])
     which = np.repeat(np.arange(len(scans)), [len(part[0]) for part in chosen])
     nodes = np.clip(which - 1, 0, len(scans) - 3)
@@ -88,18 +91,21 @@ def _lagrange(at: np.ndarray, nodes: np.ndarray) -> np.ndarray:  # (N,), (N, 3) 
     )
 
 
-def _evenly(scan: Scan, beams: Beams, max_range: float) -> tuple[np.ndarray, ...]:
+def _evenly(scan: Scan, beams: Beams) -> tuple[np.ndarray, ...]:
     points = scan.points.astype(np.float64)
     low, high, share = beams.of(scan)
     nearest = np.where(share < 0.5, low, high)
-    near = np.flatnonzero((low >= 0) & (np.einsum("ni,ni->n", points, points) <= max_range**2) & (points[:, :2] != 0.0).any(axis=1))
-    azimuth = np.arctan2(points[near, 1], points[near, 0])
-    near = near[np.lexsort((azimuth, nearest[near]))]
-    counts = np.bincount(nearest[near], minlength=len(beams))
-    kept, first = [], 0
+    nearest_used = _MIXED if beams.rings == "between" else 0.0
+    usable = np.flatnonzero((low >= 0) & (np.hypot(points[:, 0], points[:, 1]) > nearest_used))
+    azimuth = np.arctan2(points[usable, 1], points[usable, 0])
+    usable = usable[np.lexsort((azimuth, nearest[usable]))]
+    counts = np.bincount(nearest[usable], minlength=len(beams))
+    kept: list[np.ndarray] = []
+    first = 0
     most = max(1, PER_SCAN // max(1, int((counts > 0).sum())))
     for count in counts:
-        kept.append(near[first + np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))] if count else near[:0])
+        if count:
+            kept.append(usable[first + np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))])
         first += count
-    rows = np.concatenate(kept)
+    rows = np.concatenate(kept) if kept else usable
     return points[rows], low[rows], high[rows], share[rows], rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,11 +13,10 @@ from poli.se3 import inverse
 from poli.tasks.calibration.beams import Beams
 from poli.tasks.calibration.returns import Returns, choose_returns
 from poli.tasks.calibration.surfaces import Cells
-from poli.tasks.odometry import Odometer, OdometryConfig
+from poli.tasks.odometry import Odometer, OdometryConfig, Status
 
 LENGTH = 50  # scans of a stretch
 LEAST = 8  # scans of a stretch that are worth using
-_MAX_RANGE = 80.0  # meters: farther returns are few, and their planes are seen by few beams
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,17 +53,13 @@ def track(
         scan = read(number)
         step = odometer.add(calibration.apply(scan) if calibration else scan)
         tell()
-        if step.alignment is None and step.index > 0 or step.status == "restarted":
+        if (step.alignment is None and step.index > 0) or step.status is Status.RESTARTED:
             break
         scans.append(scan)
     if len(scans) < LEAST or odometer.map is None:
         return None
     stamps = [scan.stamp for scan in scans]
     seconds = np.arange(len(scans)) * 0.1 if None in stamps else (np.array(stamps) - stamps[0]) * 1e-9  # type: ignore[operator]
-    returns = choose_returns(scans, beams, seconds, _MAX_RANGE, bool(config.deskew))
+    returns = choose_returns(scans, beams, seconds, bool(config.deskew))
     poses = odometer.poses[: len(scans)]
     return Stretch(returns, inverse(poses[0]) @ poses, Cells.of(odometer.map.field))
-
-
-def with_poses(stretch: Stretch, poses: np.ndarray) -> Stretch:  # (S, 4, 4)
-    return replace(stretch, poses=poses)
