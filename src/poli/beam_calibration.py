@@ -218,11 +218,12 @@ def elevations_of(points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,) degrees
 
 def corrected(points: np.ndarray, corrections: np.ndarray) -> np.ndarray:  # (N, 3), (N, 2) degrees and meters -> (N, 3)
     """Turn each point up, about the horizontal axis at a right angle to its direction, and move it away from the origin."""
-    x, y, z = points.T
+    # Points that are not finite or straight above stay as they are.
+    sound = np.isfinite(points).all(axis=1) & (points[:, :2] != 0.0).any(axis=1)
+    x, y, z = np.where(sound[:, None], points, 1.0).T
     level = np.hypot(x, y)
-    sound = np.isfinite(level) & np.isfinite(z) & (level > 0.0)  # all others (no return, or straight up) stay as they are
     elevation = np.arctan2(z, level) + np.radians(corrections[:, 0])
     farther = np.maximum(np.hypot(level, z) + corrections[:, 1], 0.0)
-    scale = np.where(sound, farther, 0.0) * np.cos(elevation) / np.where(sound, level, 1.0)
+    scale = farther * np.cos(elevation) / level
     moved = np.stack([scale * x, scale * y, farther * np.sin(elevation)], axis=1)
     return np.where(sound[:, None], moved, points)

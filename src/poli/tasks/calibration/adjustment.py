@@ -18,8 +18,8 @@ _SURFACE, _RANGE, _ANGLE = 0.01, 0.02, np.radians(0.02)  # meters, meters, radia
 _GRAZING = 0.02  # least cosine between beam and normal; at smaller ones the beam hardly meets the plane
 # Effective returns per beam and stretch. More returns than this only average noise that is already smaller than what no model
 # holds (uneven ground, the footprint of a beam, motion within a scan): with it, a beam's mean height on level ground is known to
-# about two millimeters. Near ground gives most of the returns and far ground most of the knowledge, so beams count alike.
-_ENOUGH = 60.0
+# about a millimeter. Near ground gives most of the returns and far ground most of the knowledge, so all beams count alike.
+_ENOUGH = 300.0
 _REWEIGHTED = 2  # plane fits per round, each with the robust weights of the one before
 _POSE_STEP = np.array([np.radians(1.0)] * 3 + [0.3] * 3)  # radians and meters: damping of directions that no plane constrains
 _FIXED = 1e12  # weight of the first pose of a stretch, which is the frame of all others

@@ -23,7 +23,6 @@ from poli.tasks.odometry import OdometryConfig
 # Widths of the robust kernel, in sigmas: at first, planes are as thick as the errors make them.
 _FIRST_WIDTHS, _WIDTHS = (8.0, 4.0, 2.0, 2.0), (4.0, 2.0, 2.0, 2.0)
 _LOOKED_AT = 8  # scans in which beams are found
-_HELD_OUT = 0.25  # of the stretches, at the end of the log
 _IMPLAUSIBLE = np.array([3.0, 0.5])  # degrees, meters
 
 
@@ -79,9 +78,7 @@ def calibrate(
         raise InputError(f"the log has {count} scans; calibrating beams needs at least {LEAST_SCANS}")
     looked_at = [_prepared(scans[i], settings) for i in np.linspace(0, count - 1, _LOOKED_AT).round().astype(int).tolist()]
     beams, deskewed = find_beams(looked_at), _deskews(looked_at, settings.deskew)
-    stretches = choose_stretches(count, settings.max_scans)
-    held_out = max(1, round(_HELD_OUT * len(stretches)))
-    learned, kept_back = stretches[:-held_out], stretches[-held_out:]
+    learned, kept_back = choose_stretches(count, settings.max_scans)
     total = settings.rounds * sum(map(len, learned)) + sum(map(len, kept_back))
     done = 0
 

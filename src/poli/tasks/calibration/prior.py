@@ -17,7 +17,7 @@ _COMMON = {"elevation": 0.3, "range": 0.03}
 _OF_A_BEAM = {"elevation": 0.1, "range": 0.02}
 # Where beams cannot be told apart, the returns near a knot come from several of them, and their own errors average out.
 _BETWEEN_COMMON = {"elevation": 0.3, "range": 0.005}
-_OF_A_KNOT = {"elevation": 0.02, "range": 0.001}
+_OF_A_KNOT = {"elevation": 0.01, "range": 0.001}
 
 
 def prior(beams: int, rings: Rings) -> np.ndarray:  # (2 B, 2 B)

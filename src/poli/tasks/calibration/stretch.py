@@ -15,8 +15,9 @@ from poli.tasks.calibration.returns import Returns, choose_returns
 from poli.tasks.calibration.surfaces import Cells
 from poli.tasks.odometry import Odometer, OdometryConfig, Status
 
-LENGTH = 50  # scans of a stretch
-LEAST = 8  # scans of a stretch that are worth using
+LENGTH = 80  # scans of a stretch: long enough that ground far ahead in one scan is near in another
+_HELD_OUT = 0.25  # of the scans
+LEAST = 6  # scans of a stretch that are worth using
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +27,19 @@ class Stretch:
     cells: Cells
 
 
-def choose_stretches(count: int, most: int) -> list[range]:
-    """Split a log of `count` scans into stretches: all of it, or `most` scans in stretches spread evenly over it."""
+def choose_stretches(count: int, most: int) -> tuple[list[range], list[range]]:
+    """Split a log of `count` scans into stretches to learn from and stretches to hold out, which are the last quarter.
+
+    If the log has more than `most` scans, only so many are used, in stretches that are spread evenly over it.
+    """
     used = min(count, most)
-    pieces = max(2, round(used / LENGTH))
-    edges = np.linspace(0, used, pieces + 1).round().astype(int)
-    shift = np.linspace(0, count - used, pieces).round().astype(int)
-    return [range(int(a + s), int(b + s)) for a, b, s in zip(edges[:-1], edges[1:], shift, strict=True)]
+    learned = used - round(_HELD_OUT * used)
+    pieces = max(1, round(learned / LENGTH)), max(1, round((used - learned) / LENGTH))
+    edges = np.concatenate([np.linspace(0, learned, pieces[0] + 1), np.linspace(learned, used, pieces[1] + 1)[1:]])
+    shift = np.linspace(0, count - used, sum(pieces)).round().astype(int)
+    ends = edges.round().astype(int)
+    found = [range(int(a + s), int(b + s)) for a, b, s in zip(ends[:-1], ends[1:], shift, strict=True)]
+    return found[: pieces[0]], found[pieces[0] :]
 
 
 def track(

@@ -90,7 +90,7 @@ class Fit:
 def fit(points: np.ndarray, planes: Planes, weights: np.ndarray) -> Fit:  # (N, 3), (N,)
     """Fit a plane to the weighted points of each group."""
     members, count = planes.members, len(planes)
-    total = np.bincount(members, weights, minlength=count)
+    total = np.maximum(np.bincount(members, weights, minlength=count), 1e-12)  # planes may have lost all their points
     centers = np.stack([np.bincount(members, weights * points[:, a], minlength=count) for a in range(3)], axis=1) / total[:, None]
     away = points - centers[members]
     sums = [np.bincount(members, weights * away[:, a] * away[:, b], minlength=count) for a in range(3) for b in range(3)]
