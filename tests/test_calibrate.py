@@ -99,7 +99,8 @@ def test_damaged_files_are_refused(tmp_path, change, message):
 
 def test_densified_records_are_corrected_with_their_other_bytes_kept():
     scan = cloud(np.linspace(-12.0, 8.0, 40), ring=np.repeat([3, 7], 20))
-    layout = np.dtype({"names": ["x", "y", "z", "ring"], "formats": ["<f4", "<f4", "<f4", "<u2"], "offsets": [0, 4, 8, 14], "itemsize": 16})
+    formats = {"names": ["x", "y", "z", "ring"], "formats": ["<f4", "<f4", "<f4", "<u2"], "offsets": [0, 4, 8, 14], "itemsize": 16}
+    layout = np.dtype(formats)  # type: ignore[call-overload]
     records = np.zeros(40, layout)
     records.view(np.uint8)[12::16] = 77  # between the fields
     for column, axis in enumerate("xyz"):
@@ -237,7 +238,7 @@ def test_known_errors_are_found_and_kept_and_the_file_is_used(wrong_drive, tmp_p
 
 def test_short_logs_and_missing_times_are_refused(wrong_drive):
     scans = wrong_drive[0]
-    with pytest.raises(InputError, match="has 10 scans.*at least 30"):
+    with pytest.raises(InputError, match=r"has 10 scans.*at least 30"):
         poli.calibrate(scans[:10])
     with pytest.raises(InputError, match="field 'time'"):
         poli.calibrate(scans, deskew=True)

@@ -40,22 +40,28 @@ _NEAREST = 2.5  # meters; nearer returns of nuScenes are the car itself
 class Options:
     sensors: tuple[str, ...] = option(tuple(_PLACES), "simulated sensors, separated by commas")
     scans: int = option(120, "scans per simulated drive", least=60)
+    simulated: bool = option(True, "simulated drives")
     seed: int = option(1, "seed of the simulated drives and of the errors", least=0)
     real: Path | None = option(None, REAL)
 
 
 def run(options: Options) -> Iterator[Report]:
+    if options.simulated:
+        yield _simulations(options)
+    if options.real is not None:
+        yield _real(options.real)
+
+
+def _simulations(options: Options) -> Report:
     records = [_simulated(sensor, options) for sensor in options.sensors]
     notes = [
-        f"{options.scans} scans at 8 m/s, not deskewed, with point times; all beams are off by {_COMMON:g} degrees, and each by its "
-        f"own error: sigma {_OWN:g} degrees and {100 * _RANGE:g} cm",
+        f"{options.scans} scans at 8 m/s, not deskewed, with point times; all beams are off by {_COMMON:g} degrees, and each by "
+        f"its own error: sigma {_OWN:g} degrees and {100 * _RANGE:g} cm",
         "RMS over beams of the error of elevation (degrees) and range (cm), before and after; low: beams below -1.5 degrees, which "
         "see the ground; beams that look up see only walls, which say little about elevation, and get the common error",
         "sigma: RMS of the predicted standard deviation; the last quarter of the scans decides whether the result is kept",
     ]
-    yield Report("calibrate", "Errors of beams found in simulated logs", records, _TABLE, notes)
-    if options.real is not None:
-        yield _real(options.real)
+    return Report("calibrate", "Errors of beams found in simulated logs", records, _TABLE, notes)
 
 
 _TABLE = Table(
@@ -88,7 +94,7 @@ def _simulated(name: str, options: Options) -> dict[str, Any]:
     begin = time.perf_counter()
     found = calibrate(scans)
     seconds = time.perf_counter() - begin
-    rows = [beam.ring for beam in found.calibration.beams]
+    rows = np.array([beam.ring for beam in found.calibration.beams])
     truth, wrong = errors[rows], found.calibration.corrections - errors[rows]  # (B, 2)
     low = np.array([beam.elevation < -1.5 for beam in found.calibration.beams])
     sigmas = np.array([[beam.sigma_elevation, beam.sigma_range] for beam in found.calibration.beams])
@@ -119,7 +125,9 @@ def _real(root: Path) -> Report:
         begin = time.perf_counter()
         found = calibrate(scans, min_range=0.0 if name in _KITTI else _NEAREST)
         calibrations[name] = found
-        records.append({"what": f"calibrate {name}", **_found(found), "seconds": time.perf_counter() - begin, "height": float("nan")})
+        records.append(
+            {"what": f"calibrate {name}", **_found(found), "seconds": time.perf_counter() - begin, "height": float("nan")}
+        )
     tested = _KITTI[-1]
     truth = dataset("kitti", root, sequence=tested).poses
     assert truth is not None
@@ -131,8 +139,8 @@ def _real(root: Path) -> Report:
         height = _height_error(scans, calibration, inverse(truth[0]) @ truth)
         records.append({"what": f"odometry of {tested}, {way}", **dict.fromkeys(_FOUND), "seconds": float("nan"), "height": height})
     notes = [
-        "calibrate: mean and range over beams of what to add to the elevation (degrees), mean of what to add to the range (cm), and "
-        "the mean robust cost of held-out planes before and after",
+        "calibrate: mean and extremes over beams of what to add to the elevation (degrees), mean of what to add to the range "
+        "(cm), and the mean robust cost of held-out planes before and after",
         "height: largest error of the height of odometry against the GPS/INS poses, aligned at the first scan, in meters; with "
         "point times from the azimuth and deskewing",
         f"{_TILT:g} degrees is the correction that KISS-ICP's loaders apply to KITTI",

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
-    "BeamCalibration", "CalibrateConfig", "DensifyConfig", "Ellipsoids", "GicpConfig", "Odometer", "OdometryConfig", "PoliError", "Scan", "ScanPreset", "SearchConfig",
+    "BeamCalibration", "CalibrateConfig",
+    "DensifyConfig", "Ellipsoids", "GicpConfig", "Odometer", "OdometryConfig", "PoliError", "Scan", "ScanPreset", "SearchConfig",
     "__version__", "calibrate", "certify", "dataset", "densify", "estimate", "gicp", "odometry", "pca", "read", "register", "se3",
     "voxel_downsample", "write",
 ]  # fmt: skip

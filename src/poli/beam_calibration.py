@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -71,8 +72,9 @@ class Beam:
 class BeamCalibration:
     """Corrections of the beams of one sensor. `apply` corrects a scan; `save` and `load` use a TOML file.
 
-    `rings` says how a return finds its beam: by the scan's field `ring` ("field"), as the beam of the nearest elevation ("nearest"),
-    or by interpolating linearly between the beams below and above it ("between", for sensors whose beams cannot be told apart).
+    `rings` says how a return finds its beam: by the scan's field `ring` ("field"), as the beam of the nearest elevation
+    ("nearest"), or by interpolating linearly between the beams below and above it ("between", for sensors whose beams cannot be
+    told apart).
     """
 
     beams: tuple[Beam, ...]  # ascending elevations, or ascending rings
@@ -86,10 +88,10 @@ class BeamCalibration:
         if not 1 <= len(self.beams) <= _MOST:
             raise InputError(f"a calibration has 1 to {_MOST} beams, not {len(self.beams)}")
         if self.rings == "field":
-            numbers = [beam.ring for beam in self.beams]
-            if any(number is None for number in numbers) or any(b <= a for a, b in zip(numbers, numbers[1:], strict=False)):  # type: ignore[operator]
+            numbers = [-1 if beam.ring is None else beam.ring for beam in self.beams]
+            if min(numbers) < 0 or any(b <= a for a, b in pairwise(numbers)):
                 raise InputError('rings = "field": every beam needs a ring, in ascending order')
-        elif any(b.elevation <= a.elevation for a, b in zip(self.beams, self.beams[1:], strict=False)):
+        elif any(b.elevation <= a.elevation for a, b in pairwise(self.beams)):
             raise InputError(f'rings = "{self.rings}": the elevations of the beams must ascend')
 
     @property

@@ -1,7 +1,8 @@
 """`poli calibrate`: find the constant errors of a sensor's beams in a recorded log."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +18,10 @@ from poli.cli.data_options import (
 )
 from poli.cli.model_options import NetworkName
 from poli.cli.output import progress, say
+
+if TYPE_CHECKING:
+    from poli.data.datasets import Dataset
+    from poli.scan import Scan
 
 
 def calibrate(
@@ -60,9 +65,7 @@ def calibrate(
     from poli.tasks.calibration import CalibrateConfig
     from poli.tasks.calibration import calibrate as find
 
-    settings = CalibrateConfig(
-        max_scans=scans, voxel=voxel, model=model, deskew=deskew, min_range=min_range, max_range=max_range
-    )
+    settings = CalibrateConfig(max_scans=scans, voxel=voxel, model=model, deskew=deskew, min_range=min_range, max_range=max_range)
     opened = open_data(data, dataset, dataset_options(option or [], sequence, topic, sensor))
     place = out or Path(f"beams_{file_name(opened.name)}.toml")
     check_new_file(place)
@@ -77,10 +80,10 @@ def calibrate(
     up, out_by = found.corrections.mean(axis=0)
     kinds = {"field": "the field `ring`", "nearest": "clusters of elevation", "between": "knots of elevation (the beams overlap)"}
     say(f"{opened.name}: {result.scans} scans, {result.meters:.0f} m; {len(found.beams)} beams from {kinds[found.rings]}")
+    low, high = found.corrections.min(axis=0), found.corrections.max(axis=0)
     say(
-        f"to add, on average: {up:+.3f} degrees of elevation (from {found.corrections[:, 0].min():+.3f} to "
-        f"{found.corrections[:, 0].max():+.3f}), {100 * out_by:+.1f} cm of range (from {100 * found.corrections[:, 1].min():+.1f} to "
-        f"{100 * found.corrections[:, 1].max():+.1f})"
+        f"to add, on average: {up:+.3f} degrees of elevation (from {low[0]:+.3f} to {high[0]:+.3f}), "
+        f"{100 * out_by:+.1f} cm of range (from {100 * low[1]:+.1f} to {100 * high[1]:+.1f})"
     )
     say(
         f"held out, before and after: mean robust cost {verdict.before:.4f} {verdict.after:.4f}, difference "
@@ -91,18 +94,18 @@ def calibrate(
         found.save(place)
         say(f"{place}: use it with --calibration {place}")
     if not result.kept:
-        remedy = "written anyway (--force)" if written else "no file was written; a longer log may help, or --force writes it anyway"
+        remedy = "written anyway (--force)" if written else "no file was written; use a longer log, or write it anyway with --force"
         say(f"the held-out scans do not agree better with these corrections: {remedy}", warning=True)
     return {
-        "out": place if written else None, "kept": result.kept, "scans": result.scans, "meters": result.meters, "rings": found.rings,
-        "held_out": verdict, "beams": found.beams,
+        "out": place if written else None, "kept": result.kept, "scans": result.scans, "meters": result.meters,
+        "rings": found.rings, "held_out": verdict, "beams": found.beams,
     }  # fmt: skip
 
 
-class _Timed:
+class _Timed(Sequence["Scan"]):
     """The scans of a dataset with point times from the azimuth."""
 
-    def __init__(self, opened: Any) -> None:
+    def __init__(self, opened: "Dataset") -> None:
         from poli.spinning import Spin
 
         self._opened, self._spin, self.name = opened, Spin(), opened.name
@@ -110,5 +113,5 @@ class _Timed:
     def __len__(self) -> int:
         return len(self._opened)
 
-    def __getitem__(self, index: int, /) -> Any:
+    def __getitem__(self, index):
         return self._spin.with_times(self._opened[index])

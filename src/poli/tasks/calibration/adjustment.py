@@ -72,8 +72,9 @@ def linearize(stretch: Stretch, corrections: np.ndarray, width: float, planes: P
     beams = np.where(returns.share[chosen] < 0.5, returns.low[chosen], returns.high[chosen])
     alike = np.minimum(1.0, _ENOUGH / np.bincount(beams, minlength=1)[beams])
     rows = Rows(
-        sound.starts, returns.nodes[chosen], returns.parts[chosen], returns.low[chosen], returns.high[chosen], returns.share[chosen],
-        beside[good], by_beam[good], by_pose[good], found.residuals[good], (robust / sigmas**2)[good] * alike,
+        sound.starts, returns.nodes[chosen], returns.parts[chosen], returns.low[chosen], returns.high[chosen],
+        returns.share[chosen], beside[good], by_beam[good], by_pose[good], found.residuals[good],
+        (robust / sigmas**2)[good] * alike,
     )  # fmt: skip
     return Linear(rows, sound, sigmas[good])
 
@@ -132,9 +133,8 @@ def adjust(
             covariance = np.linalg.inv(sum(part.matrix for part in parts) + prior)
             step = -covariance @ (sum(part.gradient for part in parts) + prior @ corrections.T.ravel())
         corrections = corrections + step.reshape(2, beams).T
-        stretches = [
-            replace(stretch, poses=moved(stretch.poses, part.pose_steps(step))) for stretch, part in zip(stretches, parts, strict=True)
-        ]
+        both = zip(stretches, parts, strict=True)
+        stretches = [replace(stretch, poses=moved(stretch.poses, part.pose_steps(step))) for stretch, part in both]
     return Adjusted(corrections, covariance, stretches)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -56,10 +57,9 @@ class Beams:
 
     def calibration(self, corrections: np.ndarray, sigmas: np.ndarray, about: str = "") -> BeamCalibration:
         """Build a calibration from (B, 2) corrections and standard deviations, in degrees and meters."""
-        beams = [
-            Beam(*(float(v) for v in (elevation, *correction, *sigma)), ring=None if self.numbers is None else int(self.numbers[row]))
-            for row, (elevation, correction, sigma) in enumerate(zip(self.elevations, corrections, sigmas, strict=True))
-        ]
+        rows = np.column_stack([self.elevations, corrections, sigmas]).tolist()
+        numbers = [None] * len(self) if self.numbers is None else self.numbers.tolist()
+        beams = [Beam(*row, number) for row, number in zip(rows, numbers, strict=True)]
         return BeamCalibration(tuple(beams), self.rings, about)
 
 
@@ -97,7 +97,7 @@ def _peaks(elevations: np.ndarray) -> np.ndarray | None:  # (N,) -> (B,)
     tops = tops[smooth[tops] > _LEAST_SHARE * np.max(smooth, initial=0.0)]
     if not _FEW <= len(tops) <= _MANY:
         return None
-    valleys = np.array([smooth[a:b].min() for a, b in zip(tops[:-1], tops[1:], strict=True)])
+    valleys = np.array([smooth[a:b].min() for a, b in pairwise(tops)])
     if (valleys > _VALLEY * np.minimum(smooth[tops[:-1]], smooth[tops[1:]])).any():
         return None
     return low + (tops + 0.5) * _BIN

@@ -149,6 +149,6 @@ def _length(poses: np.ndarray) -> float:  # (S, 4, 4)
 def _about(name: str, scans: int, meters: float, verdict: HeldOut) -> str:
     return (
         f"Found by poli calibrate in {name}: {scans} scans, {meters:.0f} m.\n"
-        f"Thickness of {verdict.planes} held-out planes (mean robust cost): {verdict.before:.4f} before, {verdict.after:.4f} after, "
-        f"difference {verdict.before - verdict.after:.4f} +- {verdict.sigma:.4f}."
+        f"Thickness of {verdict.planes} held-out planes (mean robust cost): {verdict.before:.4f} before, {verdict.after:.4f} "
+        f"after, difference {verdict.before - verdict.after:.4f} +- {verdict.sigma:.4f}."
     )

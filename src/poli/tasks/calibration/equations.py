@@ -52,9 +52,7 @@ def equations(rows: Rows, beams: int, scans: int) -> Equations:
 
 
 @kernel
-def _accumulate(
-    starts, nodes, parts, low, high, share, beside, by_beam, by_pose, residuals, weights, beams, matrix, gradient
-):
+def _accumulate(starts, nodes, parts, low, high, share, beside, by_beam, by_pose, residuals, weights, beams, matrix, gradient):
     size = len(gradient)
     place = np.full(size, -1, np.int64)  # of an unknown among those that the plane touches
     touched = np.empty(size, np.int64)
@@ -119,7 +117,5 @@ def _accumulate(
             for j in range(count):
                 d = touched[j]
                 if d >= c:
-                    matrix[c, d] -= (
-                        solved[i, 0] * coupling[j, 0] + solved[i, 1] * coupling[j, 1] + solved[i, 2] * coupling[j, 2]
-                    )
+                    matrix[c, d] -= solved[i, 0] * coupling[j, 0] + solved[i, 1] * coupling[j, 1] + solved[i, 2] * coupling[j, 2]
             place[c] = -1

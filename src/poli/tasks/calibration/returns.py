@@ -13,8 +13,8 @@ from poli.se3 import exp, inverse, log
 from poli.tasks.calibration.beams import Beams
 
 PER_SCAN = 3000  # returns
-# Meters. Where beams cannot be told apart, nearer returns mix them most, because their elevation depends most on the beam's place in
-# the sensor. On KITTI's HDL-64E, ground within 8 m contradicts the ground beyond it.
+# Meters. Where beams cannot be told apart, nearer returns mix them most, because their elevation depends most on the beam's place
+# in the sensor. On KITTI's HDL-64E, ground within 8 m contradicts the ground beyond it.
 _MIXED = 8.0
 
 

@@ -66,7 +66,7 @@ def track(
     if len(scans) < LEAST or odometer.map is None:
         return None
     stamps = [scan.stamp for scan in scans]
-    seconds = np.arange(len(scans)) * 0.1 if None in stamps else (np.array(stamps) - stamps[0]) * 1e-9  # type: ignore[operator]
+    seconds = np.arange(len(scans)) * 0.1 if None in stamps else (np.array(stamps) - stamps[0]) * 1e-9
     returns = choose_returns(scans, beams, seconds, bool(config.deskew))
     poses = odometer.poses[: len(scans)]
     return Stretch(returns, inverse(poses[0]) @ poses, Cells.of(odometer.map.field))

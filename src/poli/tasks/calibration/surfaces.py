@@ -66,7 +66,8 @@ def group(points: np.ndarray, scans: np.ndarray, beams: np.ndarray, cells: Cells
     rows = np.flatnonzero(which >= 0)
     rows = rows[np.argsort(which[rows], kind="stable")]
     count = np.bincount(which[rows], minlength=known)
-    good = (count >= _LEAST_POINTS) & (_distinct(which[rows], scans[rows], known) > 1) & (_distinct(which[rows], beams[rows], known) > 1)
+    several = [_distinct(which[rows], values[rows], known) > 1 for values in (scans, beams)]
+    good = (count >= _LEAST_POINTS) & several[0] & several[1]
     rows = rows[good[which[rows]]]
     return Planes(rows, np.concatenate([[0], np.cumsum(count[good])]), cells.normals[good])
 
@@ -98,4 +99,5 @@ def fit(points: np.ndarray, planes: Planes, weights: np.ndarray) -> Fit:  # (N, 
     along = np.einsum("ni,nij->nj", away, axes[members])  # (N, 3)
     alike = np.abs(np.einsum("vi,vi->v", axes[:, :, 0], planes.normals)) > _ALIKE
     sound = (values[:, 1] > _WIDE**2) & (values[:, 0] < _FLAT**2 * values[:, 1]) & alike
-    return Fit(along[:, 0], np.ascontiguousarray(axes[members, :, 0]), axes[members, :, 1:], np.ascontiguousarray(along[:, 1:]), sound)
+    normals, beside = np.ascontiguousarray(axes[members, :, 0]), np.ascontiguousarray(along[:, 1:])
+    return Fit(along[:, 0], normals, axes[members, :, 1:], beside, sound)
