@@ -59,7 +59,7 @@ class Beams:
         """Build a calibration from (B, 2) corrections and standard deviations, in degrees and meters."""
         rows = np.column_stack([self.elevations, corrections, sigmas]).tolist()
         numbers = [None] * len(self) if self.numbers is None else self.numbers.tolist()
-        beams = [Beam(*row, number) for row, number in zip(rows, numbers, strict=True)]
+        beams = [Beam(e, up, out, su, so, number) for (e, up, out, su, so), number in zip(rows, numbers, strict=True)]
         return BeamCalibration(tuple(beams), self.rings, about)
 
 
