@@ -144,7 +144,8 @@ def _real(root: Path) -> Report:
         "height: largest error of the height of odometry against the GPS/INS poses, aligned at the first scan, in meters; with "
         "point times from the azimuth and deskewing",
         f"{_TILT:g} degrees is the correction that KISS-ICP's loaders apply to KITTI",
-        "the least range, the length of stretches and the prior where beams overlap were chosen knowing the results on these KITTI logs",
+        "the least range, the length of stretches and the prior where beams overlap were chosen knowing the results on these "
+        "KITTI logs",
     ]
     return Report("calibrate_real", "Errors of real beams, found in logs", records, _REAL_TABLE, notes)
 
