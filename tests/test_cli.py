@@ -37,6 +37,7 @@ def test_version_and_help():
         "train",
         "odometry",
         "adapt",
+        "calibrate",
         "densify",
         "node",
     ):

@@ -10,6 +10,7 @@ scan = poli.voxel_downsample(scan, 0.5)                   # one point per voxel 
 dense = poli.densify(scan, per_point=7)                  # Scan: the originals first, then samples of their ellipsoids
 result = poli.register(source, target)                   # the pose between two clouds of one object
 poses = poli.odometry(scans, voxel=0.5)                  # (M, 4, 4), each T_world_scan, world = the first scan
+beams = poli.calibrate(scans).calibration                # BeamCalibration: constant errors of the beams; beams.apply(scan)
 pose = poli.certify.solve(source, target, information)   # matched points and (N, 3, 3) weights; proven optimal
 """
 
@@ -17,13 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "BeamCalibration", "CalibrateConfig",
     "DensifyConfig", "Ellipsoids", "GicpConfig", "Odometer", "OdometryConfig", "PoliError", "Scan", "ScanPreset", "SearchConfig",
-    "Spin", "__version__", "certify", "dataset", "densify", "estimate", "gicp", "odometry", "pca", "read", "register", "se3",
+    "Spin", "__version__", "calibrate", "certify", "dataset", "densify", "estimate", "gicp", "odometry", "pca", "read", "register",
+    "se3",
     "voxel_downsample", "write",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     from poli import certify, se3
+    from poli.beam_calibration import BeamCalibration
     from poli.data import read, write
     from poli.data.datasets import dataset
     from poli.ellipsoids import Ellipsoids
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from poli.scan import Scan
     from poli.spinning import Spin
     from poli.tasks import ScanPreset, SearchConfig, register
+    from poli.tasks.calibration import CalibrateConfig, calibrate
     from poli.tasks.densify import DensifyConfig, densify
     from poli.tasks.gicp import GicpConfig, gicp
     from poli.tasks.odometry import Odometer, OdometryConfig, odometry
@@ -39,6 +44,8 @@ if TYPE_CHECKING:
 
 # Names are imported on first use: `import poli` costs little more than importing numpy, and loads no compiler.
 _HOME = {
+    "BeamCalibration": "poli.beam_calibration",
+    "CalibrateConfig": "poli.tasks.calibration",
     "DensifyConfig": "poli.tasks.densify",
     "Ellipsoids": "poli.ellipsoids",
     "GicpConfig": "poli.tasks.gicp",
@@ -49,6 +56,7 @@ _HOME = {
     "ScanPreset": "poli.tasks",
     "SearchConfig": "poli.tasks",
     "Spin": "poli.spinning",
+    "calibrate": "poli.tasks.calibration",
     "certify": "poli.certify",
     "dataset": "poli.data.datasets",
     "densify": "poli.tasks.densify",

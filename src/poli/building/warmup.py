@@ -31,6 +31,7 @@ from poli.estimation.model import Model
 from poli.kdtree.tree import KDTree
 from poli.show.render import Camera, render_ellipsoids
 from poli.show.thinning import thin_field, thin_points
+from poli.tasks.calibration.equations import Rows, equations
 from poli.tasks.clique import cliques_through, maximum_clique
 from poli.tasks.gicp import gicp
 from poli.tasks.graph import consistency_graph
@@ -142,6 +143,12 @@ def _scans_of_a_world() -> None:
     thin_field(field, 500)
 
 
+def _calibration() -> None:
+    rng, zeros = np.random.default_rng(0), np.zeros(20, np.int64)
+    pairs, six, one = rng.normal(size=(20, 2)), rng.normal(size=(20, 6)), np.ones(20)
+    equations(Rows(np.array([0, 20]), zeros, np.ones((20, 3)), zeros, zeros, one, pairs, pairs, six, one, one), 1, 3)
+
+
 def _pictures() -> None:
     rng = np.random.default_rng(0)
     camera = Camera(eye=(4.0, 0.0, 1.0), target=(0.0, 0.0, 0.0), width=40, height=30)
@@ -193,5 +200,5 @@ def _model(settings: dict[str, Any]) -> Model:
 
 PROCESSES: tuple[tuple[Callable[[], None], ...], ...] = (
     (_networks, _estimates, _alignment),
-    (_solver, _shapes, _matches, _pictures, _files, _registration, _scans_of_a_world),
+    (_solver, _shapes, _matches, _pictures, _files, _registration, _scans_of_a_world, _calibration),
 )

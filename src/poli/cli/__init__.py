@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from poli.cli.adapt import adapt
+from poli.cli.calibrate import calibrate
 from poli.cli.commands import Commands
 from poli.cli.convert import convert
 from poli.cli.demo import demo
@@ -31,6 +32,7 @@ _EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standa
 
 app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.", epilog=f"{_EPILOG}\n\n{EXIT_CODES}")
 app.command()(adapt)
+app.command()(calibrate)
 app.command()(convert)
 app.command()(demo)
 app.command()(densify)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.data_options import (
+    CalibrationFile,
     DatasetName,
     DatasetOptions,
     SensorName,
     SequenceName,
     TopicName,
+    calibrated,
     dataset_options,
     file_name,
     open_data,
@@ -36,6 +38,7 @@ def adapt(
     topic: TopicName = None,
     sensor: SensorName = None,
     option: DatasetOptions = None,
+    calibration: CalibrationFile = None,
     model: Annotated[
         str,
         typer.Option(help="Model to start from: lidar, or the path of a .safetensors file.", autocompletion=network_names),
@@ -67,7 +70,7 @@ def adapt(
     from poli.learn.adapt import adapt as tune
     from poli.tasks.odometry import OdometryConfig
 
-    opened = open_data(data, dataset, dataset_options(option or [], sequence, topic, sensor))
+    opened = calibrated(open_data(data, dataset, dataset_options(option or [], sequence, topic, sensor)), calibration)
     folder = out or Path("runs") / "adapt" / file_name(opened.name)
     check_free(folder, fresh, model)
     load_model(model)  # fail before the slow odometry

@@ -1,11 +1,13 @@
 """Dataset options shared by the commands, and opening the dataset they name."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from poli.beam_calibration import BeamCalibration
     from poli.data.datasets import Dataset
 
 
@@ -15,6 +17,17 @@ def dataset_kinds() -> list[str]:
     return ["auto", *dataset_names()]
 
 
+class Deskew(StrEnum):
+    auto = "auto"
+    on = "on"
+    off = "off"
+    azimuth = "azimuth"
+
+
+DeskewMode = Annotated[
+    Deskew,
+    typer.Option(help="Undo the motion within each scan. auto: if points have times; azimuth: derive them (spinning sensors)."),
+]
 DatasetName = Annotated[
     str,
     typer.Option(help="Kind of data: kitti, helipr, mulran, poli, bag, folder, ...; auto: detect.", autocompletion=dataset_kinds),
@@ -25,6 +38,9 @@ SensorName = Annotated[str | None, typer.Option(help="HeLiPR: sensor (velodyne, 
 DatasetOptions = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=VALUE", help="Any other dataset option, such as poses=false; repeatable."),
+]
+CalibrationFile = Annotated[
+    Path | None, typer.Option("--calibration", help="Correct the beams: a TOML file that `poli calibrate` has written.")
 ]
 
 
@@ -74,6 +90,20 @@ def open_data(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
             raise
         given = ", ".join(f"{key}={value!r}" for key, value in options.items())
         raise InputError(f"{data}: cannot be opened with the options {given} ({error}); change or remove one of them") from None
+
+
+def load_calibration(path: Path | None) -> "BeamCalibration | None":
+    from poli.beam_calibration import BeamCalibration
+
+    return None if path is None else BeamCalibration.load(path)
+
+
+def calibrated(opened: "Dataset", path: Path | None) -> "Dataset":
+    """Return the dataset with corrected beams, if a calibration is given."""
+    from poli.data.datasets.calibrated import CalibratedDataset
+
+    calibration = load_calibration(path)
+    return opened if calibration is None else CalibratedDataset(opened, calibration)
 
 
 def file_name(name: str) -> str:

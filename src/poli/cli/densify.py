@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.data_options import TopicName
+from poli.cli.data_options import CalibrationFile, TopicName, load_calibration
 from poli.cli.model_options import ModelName
 from poli.cli.output import busy, say
 from poli.cli.scan_files import OutOption, ScanFormat, check_place, counted, is_pipe, naming, one_output, output_file, read_scan
@@ -70,11 +70,12 @@ def densify(
     resume: Annotated[
         bool, typer.Option(help="Bags: keep finished clouds next to OUT until it is complete, so that a killed run can resume.")
     ] = True,
+    calibration: CalibrationFile = None,
     format: ScanFormat = None,
 ) -> dict[str, Any]:
     """Add points to scans, sampled from their ellipsoids.
 
-    The original points come first, unchanged; each sample copies the time, ring and
+    The original points come first, unchanged except by --calibration; each sample copies the time, ring and
     other fields of its parent point. Datasets and bags keep their layout, fields and
     all other files, topics and messages. Start an interrupted run again to resume
     it; finished scans are kept.
@@ -102,7 +103,7 @@ def densify(
     settings = DensifyConfig(
         per_point=per_point, max_sigma=max_sigma, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
         max_range=max_range or None, max_thickness=max_thickness or None, max_points=max_points or None,
-        sample_voxel=sample_voxel, seed=seed,
+        sample_voxel=sample_voxel, seed=seed, calibration=load_calibration(calibration),
     )  # fmt: skip
     certificates = _certificates(scheduler, tls_ca, tls_cert, tls_key)
     sequences = tuple(sequence or ())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from poli.cli.data_options import CalibrationFile, load_calibration
 from poli.cli.model_options import ModelName
 from poli.cli.output import busy, say
 from poli.cli.scan_files import (
@@ -54,6 +55,7 @@ def estimate(
         str | None, typer.Option(help="Networks: run on this torch device, such as cuda; default: CPU, without torch.")
     ] = None,
     output: Annotated[Output, typer.Option(help="Output format; auto: from the ending of OUT, npz for -.")] = Output.auto,
+    calibration: CalibrationFile = None,
     format: ScanFormat = None,
 ) -> dict[str, Any]:
     """Estimate an ellipsoid for each point of a scan, with a trained network or principal component analysis (PCA).
@@ -78,6 +80,7 @@ def estimate(
     for name, value in (("k", k), ("radius", radius)):
         if model != "pca" and value is not None:
             raise InputError(f"--{name} {value:g}: only for --model pca, but the model is {model}; remove one of the two")
+    beams = load_calibration(calibration)
     check_place(out, scan, Path(model))
     with output_file(out, ending) as path:
         with busy(f"reading {scan}"):
@@ -85,6 +88,7 @@ def estimate(
 
             points = read_scan(scan, format)
             with naming(scan):
+                points = points if beams is None else beams.apply(points)
                 points = voxel_downsample(points, voxel) if voxel else points
             if model != "pca":
                 check_count(points, scan, model)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from poli.cli.data_options import CalibrationFile, load_calibration
 from poli.cli.model_options import ModelName
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def node(
     ] = 12.0,
     model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters, one ellipsoid per voxel; 0: one per point.")] = 0.2,
+    calibration: CalibrationFile = None,
     name: Annotated[str, typer.Option(help="Name of the node.")] = "poli_densify",
 ) -> None:
     """Densify PointCloud2 messages live, as a ROS 2 node.
@@ -49,6 +51,7 @@ def node(
     from poli.errors import PoliError
     from poli.tasks.densify import DensifyConfig
 
+    beams = load_calibration(calibration)
     try:
         import rclpy
     except ImportError:
@@ -56,7 +59,7 @@ def node(
             "poli node needs rclpy, which could not be imported: source the setup.bash of your ROS 2, and run poli from an "
             "environment created with python -m venv --system-site-packages"
         ) from None
-    config = DensifyConfig(per_point=per_point, max_sigma=max_sigma, model=model, voxel=voxel)
+    config = DensifyConfig(per_point=per_point, max_sigma=max_sigma, model=model, voxel=voxel, calibration=beams)
     rclpy.init()
     densifier = rclpy.create_node(name)
     try:

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.data_options import (
+    CalibrationFile,
     DatasetName,
     DatasetOptions,
+    Deskew,
+    DeskewMode,
     SensorName,
     SequenceName,
     TopicName,
+    calibrated,
     dataset_options,
     file_name,
     open_data,
@@ -34,13 +38,6 @@ class MapKind(StrEnum):
     ellipsoids = "ellipsoids"
 
 
-class Deskew(StrEnum):
-    auto = "auto"
-    on = "on"
-    off = "off"
-    azimuth = "azimuth"
-
-
 class OnLoss(StrEnum):
     stop = "stop"
     restart = "restart"
@@ -53,6 +50,7 @@ def odometry(
     topic: TopicName = None,
     sensor: SensorName = None,
     option: DatasetOptions = None,
+    calibration: CalibrationFile = None,
     out: Annotated[
         Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME, linked as `latest`.")
     ] = None,
@@ -60,10 +58,7 @@ def odometry(
     against: Annotated[Against, typer.Option(help="Align each scan to a map, or only to the previous scan.")] = Against.map,
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters; 0: chosen from the first scan.")] = 0.0,
     model: ModelName = "lidar",
-    deskew: Annotated[
-        Deskew,
-        typer.Option(help="Undo the motion within each scan. auto: if points have times; azimuth: derive them (spinning sensors)."),
-    ] = Deskew.auto,
+    deskew: DeskewMode = Deskew.auto,
     clockwise: Annotated[
         bool, typer.Option("--clockwise/--counterclockwise", help="--deskew azimuth: how the sensor turns, seen from above.")
     ] = True,
@@ -118,7 +113,7 @@ def odometry(
         min_range=min_range, max_range=max_range, radius=radius, patience=patience, on_loss=on_loss.value,
     )  # fmt: skip
     options = dataset_options(option or [], sequence, topic, sensor)
-    opened = open_data(data, dataset, options)
+    opened = calibrated(open_data(data, dataset, options), calibration)
     if first >= len(opened):
         raise InputError(f"--first {first}: {opened.name} has {len(opened)} scans; the last index is {len(opened) - 1}")
     asked = len(opened) - first if scans is None else min(len(opened) - first, scans)

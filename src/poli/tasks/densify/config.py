@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from poli.beam_calibration import BeamCalibration
 from poli.errors import InputError
 from poli.validation import real_number, whole_number
 
@@ -25,6 +26,7 @@ class DensifyConfig:
     max_points: int | None = None  # total, including the originals; samples are dropped evenly. None: no limit
     sample_voxel: float = 0.0  # meters; at most one sample per voxel of this size, none in voxels with an original. 0: no limit
     seed: int = 0
+    calibration: BeamCalibration | None = None  # corrects the points first, originals included
 
     def __post_init__(self) -> None:
         whole_number(self.per_point, "per_point", least=0)
@@ -39,5 +41,7 @@ class DensifyConfig:
             whole_number(self.max_points, "max_points", least=1)
         if not 0.0 <= real_number(self.planarity, "planarity", "a number from 0 to 1") <= 1.0:
             raise InputError(f"planarity is {self.planarity!r}; expected a number from 0 to 1")
+        if self.calibration is not None and not isinstance(self.calibration, BeamCalibration):
+            raise InputError(f"calibration is a {type(self.calibration).__name__}; expected a BeamCalibration, or None")
         if not isinstance(self.model, str) or not self.model:
             raise InputError(f"model is {self.model!r}; expected lidar, pca, or the path of a .safetensors file")

@@ -49,7 +49,12 @@ def describe_run(source: Path, config: DensifyConfig, **more: Any) -> dict[str, 
         load_model(config.model)
         if config.model not in shipped_models():
             model["model_sha256"] = sha256(Path(config.model).read_bytes()).hexdigest()
-    return {"poli": poli.__version__, "input": str(source.resolve()), **more, **model, "densify": asdict(config)}
+    options = asdict(config)
+    if config.calibration is None:
+        options.pop("calibration")  # runs of earlier releases, which had no such option, resume
+    else:
+        options["calibration"] = sha256(repr(config.calibration).encode()).hexdigest()
+    return {"poli": poli.__version__, "input": str(source.resolve()), **more, **model, "densify": options}
 
 
 def read_run(path: Path) -> dict[str, Any] | None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from poli.errors import DensityWarning, FormatError
+from poli.beam_calibration import RING_FIELDS, BeamCalibration
+from poli.errors import DensityWarning, FormatError, InputError
 from poli.keywords import takes_config
 from poli.scan import Scan, ScanLike
 from poli.tasks.densify.config import DensifyConfig
@@ -32,6 +33,7 @@ def densify(
     max_points: int | None = None,
     sample_voxel: float = 0.0,
     seed: int = 0,
+    calibration: BeamCalibration | None = None,
 ) -> Scan:
     """Add points to a scan, sampled from its ellipsoids: first the unchanged originals, then the samples.
 
@@ -53,6 +55,7 @@ def densify(
         max_points: total, including the originals; samples are dropped evenly. None: no limit.
         sample_voxel: meters; at most one sample per voxel of this size, none in voxels with an original. 0: no limit.
         seed: seed of the random samples.
+        calibration: corrections of the sensor's beams. They are applied first, and the originals are returned corrected.
     """
     scan, settings = Scan.of(scan), config or DensifyConfig()
     dense, why = densify_or_say(scan, settings)
@@ -63,6 +66,7 @@ def densify(
 
 def densify_or_say(scan: Scan, settings: DensifyConfig) -> tuple[Scan, str]:
     """Return the densified scan, and the reason if no points were added (else empty). For callers that warn once for many scans."""
+    scan = scan if settings.calibration is None else settings.calibration.apply(scan)
     samples = draw_samples(scan.points, settings)
     points = np.concatenate([scan.points, samples.points.astype(scan.points.dtype)])
     fields = {name: np.concatenate([values, values[samples.parents]]) for name, values in scan.fields.items()}
@@ -78,6 +82,8 @@ def densify_records(records: np.ndarray, config: DensifyConfig, where: str) -> t
         if records.dtype[axis].kind != "f" or records.dtype[axis].shape:
             raise FormatError(f"{where}: field '{axis}' is of type {records.dtype[axis]}; only floats can hold samples")
     points = np.stack([records[axis].astype(records.dtype[axis].newbyteorder("=")) for axis in "xyz"], axis=1)
+    if config.calibration is not None:
+        points, records = _corrected(points, records, config.calibration, where)
     samples = draw_samples(points, config)
     # Copy rows of bytes: copies of record arrays drop the bytes between the fields.
     size = records.dtype.itemsize
@@ -86,3 +92,20 @@ def densify_records(records: np.ndarray, config: DensifyConfig, where: str) -> t
     for column, axis in enumerate("xyz"):
         together[axis][len(records) :] = samples.points[:, column]
     return together, "" if len(samples.points) else why_nothing(points, config)
+
+
+def _corrected(
+    points: np.ndarray, records: np.ndarray, calibration: BeamCalibration, where: str
+) -> tuple[np.ndarray, np.ndarray]:  # (N, 3), (N,)
+    """Correct points, and the same three numbers of their records; the other bytes of a record are kept."""
+    names = [name for name in RING_FIELDS if name in (records.dtype.names or ()) and not records.dtype[name].shape]
+    fields = {name: records[name].astype(records.dtype[name].newbyteorder("=")) for name in names}
+    try:
+        points = calibration.apply(Scan(points, fields)).points
+    except InputError as error:
+        raise FormatError(f"{where}: {error}") from None
+    size = records.dtype.itemsize
+    records = np.ascontiguousarray(records).view(np.uint8).reshape(len(records), size).copy().reshape(-1).view(records.dtype)
+    for column, axis in enumerate("xyz"):
+        records[axis] = points[:, column]
+    return points, records
