@@ -30,6 +30,7 @@ from poli.scan import Scan
 from poli.threads import thread_count, use_one_thread
 from poli.voxels import voxel_downsample
 
+_RECORDED = ("ring",)  # fields of recorded scans
 _SIMULATED_VOXELS = (0.5, 1.0)  # meters
 _INDOORS = 5.0  # meters: median range
 # Voxel sizes used in the paper for these sensors; other sensors and real sequences define their own.
@@ -175,7 +176,8 @@ class _Recording:
             "deskewed": True,
             "fields": ["ring"],
         }
-        return json.loads(json.dumps({"place": self.place, "seed": seed, "sensor": sensor, "count": self.count, **ride}))
+        about = {"place": self.place, "seed": seed, "sensor": sensor, "count": self.count, "fields": _RECORDED, **ride}
+        return json.loads(json.dumps(about))
 
     def found(self) -> FolderDataset | None:
         if not (self.folder / MANIFEST).is_file():
@@ -192,7 +194,7 @@ class _Recording:
         drive = Drive(world, sensor, replace(ride, start=max(0.0, start - 1e-3)), count, seed=self.number)
         if (self.folder / MANIFEST).is_file():  # an outdated recording; `write_folder` rejects any other folder
             shutil.rmtree(self.folder)
-        write_folder(self.folder, self.name, (scan.keep("ring") for scan in drive), drive.poses, about=self.about)
+        write_folder(self.folder, self.name, (scan.keep(*_RECORDED) for scan in drive), drive.poses, about=self.about)
 
     def read(self) -> RecordedDrive:
         recorded = self.found()
