@@ -220,6 +220,16 @@ def skewed(world) -> tuple[list[Scan], np.ndarray]:
     return [replace(scan, stamp=10**9 + i * 10**8).keep("time") for i, scan in enumerate(drive)], drive.poses
 
 
+def test_a_step_has_the_velocity_that_deskewed_its_scan(skewed):
+    odometer = Odometer(COARSE)
+    steps = [odometer.add(scan) for scan in skewed[0][:4]]
+    assert steps[0].velocity is None  # not known then
+    for step in steps[1:]:
+        moved = se3.log(se3.inverse(odometer.poses[step.index - 1]) @ step.T_world_scan)
+        np.testing.assert_allclose(step.velocity, moved / 0.1, atol=1e-9)
+    assert all(step.velocity is None for step in map(Odometer(replace(COARSE, deskew="off")).add, skewed[0][:3]))
+
+
 def end_error(scans, truth, config) -> tuple[float, str]:
     odometer = Odometer(config)
     for scan in scans:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from poli.data.datasets import Dataset
     from poli.learn.tracked_log import TrackedLog
     from poli.scan import Scan
-    from poli.tasks.odometry import OdometryConfig
+    from poli.tasks.odometry import OdometryConfig, Step
 
 
 def adapt(
@@ -108,21 +108,24 @@ def track(opened: "Dataset", config: "OdometryConfig", max_scans: int | None = N
     count = len(opened) if max_scans is None else min(len(opened), max_scans)
     for number in with_bar(range(count), f"odometry of {opened.name}"):
         odometer.add(opened[number])
-    return TrackedLog.of(opened.name, Returns(opened, count, config.min_range, config.max_range), odometer.steps)
+    return TrackedLog.of(opened.name, Returns(opened, odometer.steps, config.min_range, config.max_range), odometer.steps)
 
 
 class Returns(Sequence["Scan"]):
-    """The scans of a dataset, read on access and cropped to the ranges that odometry uses."""
+    """The scans of a dataset, read on access, cropped to the ranges that odometry uses, and deskewed as odometry did."""
 
-    def __init__(self, opened: "Dataset", count: int, min_range: float, max_range: float) -> None:
-        self._opened, self._count, self._min_range, self._max_range = opened, count, min_range, max_range
+    def __init__(self, opened: "Dataset", steps: "Sequence[Step]", min_range: float, max_range: float) -> None:
+        self._opened, self._steps, self._min_range, self._max_range = opened, steps, min_range, max_range
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._steps)
 
     def __getitem__(self, row):
         import numpy as np
 
-        scan = self._opened[row].clean()
+        from poli.tasks.deskewing import deskew
+
+        scan, velocity = self._opened[row].clean(), self._steps[row].velocity
         distance = np.linalg.norm(scan.points.astype(np.float64), axis=1)
-        return scan.select((distance >= self._min_range) & (distance <= self._max_range))
+        scan = scan.select((distance >= self._min_range) & (distance <= self._max_range))
+        return scan if velocity is None else deskew(scan, velocity)

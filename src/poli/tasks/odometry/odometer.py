@@ -111,7 +111,8 @@ class Odometer:
         if self.steps and status is not Status.RESTARTED:
             self._velocity = log(inverse(self.steps[-1].T_world_scan) @ T) / elapsed
         self._missed, self.field = 0, field
-        return self._done(Step(len(self.steps), scan.stamp, T, status, note, len(cloud), found, seconds))
+        velocity = self._velocity if "time" in cloud.fields and self.steps else None
+        return self._done(Step(len(self.steps), scan.stamp, T, status, note, len(cloud), found, seconds, velocity))
 
     def still(self, scan: Scan) -> Scan:
         """All returns of the latest scan within range, with their fields, moved to its stamp if it was deskewed."""

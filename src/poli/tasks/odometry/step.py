@@ -33,6 +33,7 @@ class Step:
     points: int  # after downsampling
     alignment: Alignment | None  # None if nothing was aligned
     seconds: Mapping[str, float]  # by stage, for the `STAGES` that were reached
+    velocity: np.ndarray | None = None  # (6,) per second, for which the scan was deskewed; None: it was not, or is the first
 
     @property
     def trusted(self) -> bool:
