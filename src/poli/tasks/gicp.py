@@ -26,7 +26,8 @@ from poli.validation import real_number, whole_number
 _STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters; smaller steps mean convergence
 _SHRINK = 0.5  # factor of the kernel's scale from one iteration to the next
 _COARSE_CELL = 0.02  # times the points' extent: cells that are used or left out as a whole
-_COARSE = 3  # eighths of the points that are used while the scale shrinks
+_COARSE = 3  # eighths of the points that are used while the scale shrinks, if there are many
+_MANY = 2000
 _FIT = 0.1  # meters; a point within this distance across a surface lies on it
 _DAMPING = 1e-6
 _DAMPED_OUT = 1e3
@@ -147,7 +148,7 @@ def _minimize(
     # The kernel's unit is sqrt(2) thickness, the standard deviation of a residual across two agreeing surfaces.
     scale = max(config.robust, config.start / (np.sqrt(2.0) * config.metric.thickness))
     T, iteration = guess, 0
-    coarse = _Problem(source, target, config, sweep, coarse=True)
+    coarse = _Problem(source, target, config, sweep, coarse=len(source) > _MANY)
     while scale > config.robust and iteration < config.iterations:
         iteration += 1
         equations = coarse.linearize(T, scale)
