@@ -85,8 +85,8 @@ class Poli(Pipeline):
         super().set_visualizing(visualize)
 
     def initialize(self) -> None:
-        self._odometer = None  # made at the first scan, which tells whether there are point times
-        self._config()  # wrong options are told now
+        self._odometer = None  # created at the first scan
+        self._config()  # report wrong options now
 
     def add_imu(self, mm: types.ImuMeasurement) -> None:
         """Nothing to do: the IMU is not used."""

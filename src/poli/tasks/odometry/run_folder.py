@@ -63,13 +63,13 @@ def map_of_run(folder: Path) -> tuple[Path | None, str]:
         summary = read_json(folder / _SUMMARY)
     except (FormatError, FileNotFoundError):
         summary = None
-    told = summary.get("map") if isinstance(summary, dict) else None
-    if not isinstance(told, dict):
+    recorded = summary.get("map") if isinstance(summary, dict) else None
+    if not isinstance(recorded, dict):
         return (folder / _MAP if (folder / _MAP).exists() else None), ""
-    path = told.get("path")
+    path = recorded.get("path")
     with suppress(OSError, ValueError):  # a damaged summary may hold any path
         found = folder / path if isinstance(path, str) else folder  # absolute paths replace the folder
-        if found.is_file() and found.stat().st_size == told.get("bytes"):
+        if found.is_file() and found.stat().st_size == recorded.get("bytes"):
             return found, ""
     return None, f"{folder}: its map, {path!s:.200}, was removed or overwritten"
 
