@@ -106,7 +106,7 @@ def _accumulate(starts, nodes, parts, low, high, share, beside, by_beam, by_pose
         ridge = _RIDGE * (plane[0, 0] + plane[1, 1] + plane[2, 2])
         for a in range(3):
             plane[a, a] += ridge
-        inverse = np.linalg.inv(plane)
+        inverse = _inverse(plane)
         for i in range(count):
             for a in range(3):
                 solved[i, a] = inverse[a, 0] * coupling[i, 0] + inverse[a, 1] * coupling[i, 1] + inverse[a, 2] * coupling[i, 2]
@@ -119,3 +119,16 @@ def _accumulate(starts, nodes, parts, low, high, share, beside, by_beam, by_pose
                 if d >= c:
                     matrix[c, d] -= solved[i, 0] * coupling[j, 0] + solved[i, 1] * coupling[j, 1] + solved[i, 2] * coupling[j, 2]
             place[c] = -1
+
+
+@kernel
+def _inverse(A):  # (3, 3), symmetric and positive definite
+    B = np.empty((3, 3))
+    B[0, 0] = A[1, 1] * A[2, 2] - A[1, 2] * A[1, 2]
+    B[0, 1] = B[1, 0] = A[0, 2] * A[1, 2] - A[0, 1] * A[2, 2]
+    B[0, 2] = B[2, 0] = A[0, 1] * A[1, 2] - A[0, 2] * A[1, 1]
+    B[1, 1] = A[0, 0] * A[2, 2] - A[0, 2] * A[0, 2]
+    B[1, 2] = B[2, 1] = A[0, 1] * A[0, 2] - A[0, 0] * A[1, 2]
+    B[2, 2] = A[0, 0] * A[1, 1] - A[0, 1] * A[0, 1]
+    determinant = A[0, 0] * B[0, 0] + A[0, 1] * B[0, 1] + A[0, 2] * B[0, 2]
+    return B / determinant
