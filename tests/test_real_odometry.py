@@ -269,12 +269,13 @@ def test_rivals_run_once_and_are_kept(street, monkeypatch):
     still = replace(ours, run=lambda scans: Outcome(steady(len(scans), ahead=1.02), np.ones(len(scans))))
     monkeypatch.setattr(odometry_contestants, "our_contestant", lambda *_: still)
     options = Options(real=folder / "real", runs=folder / "runs", rivals=("KISS-ICP",), processes=1, times=False, known=(real,))
-    (report,) = run(options)
+    report, surfaces = run(options)
     assert runs == [True, False]  # with point times, and without
     assert {r["setting"] for r in report.records if r["method"] == "KISS-ICP"} == {"defaults", "defaults, no times"}
-    (again,) = run(options)
+    again, _ = run(options)
     assert len(runs) == 2
     assert again.cells == report.cells
+    assert all(r["surfaces_m"] >= 0.0 for r in surfaces.records)
 
 
 def test_settings_follow_the_surroundings_and_the_times():
@@ -287,8 +288,21 @@ def test_settings_follow_the_surroundings_and_the_times():
     }
     assert "GenZ-ICP outdoor" in named["out"] - named["in"]
     assert "KISS-ICP max_range 30 m" in named["in"] - named["out"]
-    assert "MAD-ICP defaults, no times" in named["timed"] - named["out"]
-    assert not any(name.startswith("LOAM") and "no times" in name for name in named["timed"])
+    assert {name for name in named["timed"] if "no times" in name} == {"KISS-ICP defaults, no times", "GenZ-ICP outdoor, no times"}
+
+
+def test_surfaces_agree_best_under_the_true_poses(rng):
+    """Without reference poses: a track that is a little too long makes the walls of a room double."""
+    walls = rng.uniform(-6.0, 6.0, (6000, 3))
+    walls[np.arange(6000), rng.integers(0, 3, 6000)] = 6.0 * rng.choice([-1.0, 1.0], 6000)
+    poses = np.tile(np.eye(4), (8, 1, 1))
+    poses[:, 0, 3] = 0.3 * np.arange(8)
+    long = poses.copy()
+    long[:, 0, 3] *= 1.2
+    drive = RecordedDrive("d", "d", "s", [walls - T[:3, 3] for T in poses], poses, 10.0, (0.5,))
+    wrong, right, given = real_odometry.surface_residuals(drive, [long, poses, poses])
+    assert right == given < 0.05
+    assert wrong > right
 
 
 def test_times_are_compared_on_the_same_scans(monkeypatch):

@@ -138,12 +138,12 @@ def refine(q: np.ndarray, p: np.ndarray, T_given: np.ndarray) -> Refinement:  # 
     T_found = np.asarray(found.T_target_source)
     moved = inverse(T_given) @ T_found
     shift, turn = float(np.linalg.norm(moved[:3, 3])), float(np.degrees(np.linalg.norm(so3_log(moved[:3, :3]))))
-    before, after = _median_residuals(q, p, T_given, T_found)
+    before, after = median_residuals(q, p, T_given, T_found)
     good = after <= before and shift < _FARTHEST_SHIFT and turn < _FARTHEST_TURN
     return Refinement(T_found if good else T_given, good, before, after, shift, turn)
 
 
-def _median_residuals(q: np.ndarray, p: np.ndarray, *poses: np.ndarray) -> list[float]:
+def median_residuals(q: np.ndarray, p: np.ndarray, *poses: np.ndarray) -> list[float]:
     """Median residuals of matched points along the normals: within a surface, their distances depend on the beams, not the pose."""
     q, p = (voxel_downsample(points, _REFINE_VOXEL).points for points in (q, p))
     normals = pca(p, k=16).axes[:, :, 0]  # normals of p, so that one index works for all poses
