@@ -29,7 +29,7 @@ from poli.voxels import voxel_downsample, voxel_numbers
 
 _WANTED = 4500  # points after downsampling, if the voxel size is chosen automatically
 _VOXEL_STEP = 1.05  # largest change of the automatic voxel size from scan to scan
-_VOXELS = 0.05, 1.0  # meters: smallest and largest automatic voxel size
+_VOXELS = 0.05, 0.8  # meters: smallest and largest automatic voxel size
 # Meters that the sensor moves before the map is indexed again. This saves time and lowers drift: the ring pattern on the ground
 # moves with the sensor, and aligning only to older scans keeps a scan from locking onto the pattern of the last one.
 _INDEX_EVERY = 2.0
