@@ -50,9 +50,6 @@ class Sweep:
         s / elapsed times as much, in addition to the pose itself. Exact for small rotations within the scan."""
         return 1.0 + self.times / self.elapsed
 
-    def select(self, rows: np.ndarray) -> Sweep:
-        return replace(self, points=self.points[rows], times=self.times[rows])
-
     def velocity(self, T_target_source: np.ndarray) -> np.ndarray:  # (4, 4) -> (6,)
         return log(inverse(self.T_target_before) @ T_target_source) / self.elapsed
 

@@ -70,9 +70,6 @@ class GicpPoints:
     def __len__(self) -> int:
         return len(self.means)
 
-    def select(self, rows: np.ndarray) -> GicpPoints:
-        return GicpPoints(*(a[rows] for a in (self.means, self.covariances, self.weights, self.normals, self.flatness)))
-
 
 @kernel
 def _surfaces(variances, axes, thickness2, trust2, begin, end, normals, flat, weights, flatness):
