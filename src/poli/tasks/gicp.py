@@ -152,6 +152,7 @@ def _minimize(
             break
         T = nearest_rotation(T @ exp(_step(equations, basis, _DAMPING)))
         scale = max(config.robust, _SHRINK * scale)
+    problem = _Problem(source, target, config, sweep)  # with new matches: kept ones are exact only up to a few millimeters
     equations, best, damping, converged = problem.linearize(T, config.robust), T, _DAMPING, False
     while iteration < config.iterations and equations.matched and basis.shape[1]:
         iteration += 1
