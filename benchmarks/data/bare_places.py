@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.data.simulate import SENSORS
+from poli.data.simulate import SPINNING
 from poli.scan import Scan
 from poli.se3 import exp
 
@@ -68,7 +68,7 @@ class Scenario:
 
     def scan(self, T: np.ndarray, rng: np.random.Generator) -> Scan:
         """One scan from the pose T, without motion during the scan."""
-        sensor = SENSORS["vlp16"]
+        sensor = SPINNING["vlp16"]
         columns = sensor.directions[:: sensor.steps // _STEPS].reshape(-1, 3)
         rays = columns @ T[:3, :3].T
         ranges = np.minimum(self.place.hull(T[:3, 3], rays), _box_distances(self.place, T[:3, 3], rays))

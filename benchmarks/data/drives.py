@@ -22,7 +22,7 @@ from benchmarks.options import DRIVES, MODEL, REAL, option
 from poli.data.datasets import Dataset, FolderDataset, correct_elevation, open_poli_folder, write_folder
 from poli.data.datasets.poli_folder import MANIFEST
 from poli.data.scan_pairs import HELD_OUT_SEEDS
-from poli.data.simulate import Ride, Trajectory, World, find_sensor
+from poli.data.simulate import Ride, Trajectory, World, find_spinning
 from poli.data.simulate.drive import Drive
 from poli.data.simulate.places import make_place
 from poli.errors import InputError
@@ -120,7 +120,7 @@ def real_sequences(root: Path, chosen: Sequence[RealSequence] = REAL_SEQUENCES) 
 
 
 def simulated_sequences(
-    sensors: Sequence[str] = ("vlp16", "os2_128"),  # names, or beam files for `find_sensor`
+    sensors: Sequence[str] = ("vlp16", "os2_128"),  # names, or beam files for `find_spinning`
     places: Sequence[str] = PLACES,
     count: int = 121,
     *,
@@ -169,7 +169,7 @@ class _Recording:
     @property
     def about(self) -> dict[str, Any]:
         """Everything the recording depends on, in JSON types."""
-        seed, sensor = HELD_OUT_SEEDS + self.number, asdict(find_sensor(self.sensor))
+        seed, sensor = HELD_OUT_SEEDS + self.number, asdict(find_spinning(self.sensor))
         ride = {
             "ride": asdict(Ride()),
             "starts": "so that the drive is in the middle of the route",
@@ -186,7 +186,7 @@ class _Recording:
         return recorded if recorded.about == self.about else None
 
     def make(self, world: World) -> None:
-        sensor, ride = find_sensor(self.sensor), Ride()
+        sensor, ride = find_spinning(self.sensor), Ride()
         duration = Trajectory(world.place.route, ride, self.number).duration
         count = min(self.count, int(duration * sensor.rate))
         start = 0.5 * ride.speed * (duration - count / sensor.rate)
@@ -204,7 +204,7 @@ class _Recording:
             warnings.warn(f"{self.name}: the route is long enough for only {len(recorded)} of {self.count} scans", stacklevel=2)
         read = list(recorded)
         scans, rings = [scan.points for scan in read], [scan.fields["ring"] for scan in read]
-        sensor, rate = Path(self.sensor).stem, find_sensor(self.sensor).rate
+        sensor, rate = Path(self.sensor).stem, find_spinning(self.sensor).rate
         return RecordedDrive(self.name, self.place, sensor, scans, recorded.poses, rate, _SIMULATED_VOXELS, rings=rings)
 
 

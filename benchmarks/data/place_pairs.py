@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.data.drives import RecordedDrive, SimulatedDrive
 from benchmarks.data.rings import nearest_ring
-from poli.data.simulate import find_sensor
+from poli.data.simulate import find_spinning
 from poli.errors import InputError
 from poli.se3 import inverse
 
@@ -22,7 +22,7 @@ class ThinnedDrive(SimulatedDrive):
 
     def open(self) -> RecordedDrive:
         drive = super().open()
-        rings = np.array(find_sensor(self.sensor).elevations)
+        rings = np.array(find_spinning(self.sensor).elevations)
         if len(rings) % self.beams:
             raise InputError(f"beams is {self.beams}; expected a divisor of the {len(rings)} rings of {self.sensor}")
         step = len(rings) // self.beams

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from poli.data.datasets import dataset
-from poli.data.simulate import SENSORS, scan_of
+from poli.data.simulate import SPINNING, scan_of
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
 from poli.se3 import inverse
 
-_SENSOR = SENSORS["os2_128"]
+_SENSOR = SPINNING["os2_128"]
 # A VLP-16 measures 18,000 columns per second. At 8.3 revolutions per second, that is about 30,000 returns per scan in the town.
-_VLP16 = replace(SENSORS["vlp16"], steps=2160, rate=18_000 / 2160)
+_VLP16 = replace(SPINNING["vlp16"], steps=2160, rate=18_000 / 2160)
 
 
 @dataclass(frozen=True, eq=False)

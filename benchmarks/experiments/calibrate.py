@@ -19,7 +19,7 @@ from benchmarks.report import Column, Report, Table
 from poli.beam_calibration import Beam, BeamCalibration, corrected
 from poli.data.datasets import dataset
 from poli.data.scan_pairs import HELD_OUT_SEEDS
-from poli.data.simulate import Ride, World, find_sensor
+from poli.data.simulate import Ride, World, find_spinning
 from poli.data.simulate.drive import Drive
 from poli.data.simulate.places import make_place
 from poli.errors import PoliError
@@ -83,7 +83,7 @@ _TABLE = Table(
 
 
 def _simulated(name: str, options: Options) -> dict[str, Any]:
-    sensor = find_sensor(name)
+    sensor = find_spinning(name)
     world = World(make_place(_PLACES.get(name, "town"), HELD_OUT_SEEDS + options.seed))
     drive = Drive(world, sensor, Ride(start=20.0), options.scans, options.seed, deskewed=False)
     rng = np.random.default_rng([options.seed, 5])

@@ -16,7 +16,7 @@ from benchmarks.rivals.odometry import run_genz, run_kiss
 from benchmarks.rivals.odometry_contestants import CHOSEN, Contestant, Outcome
 from benchmarks.rivals.range_interpolation import RangeInterpolation, interpolate
 from benchmarks.rivals.tracks import Run
-from poli.data.simulate import find_sensor
+from poli.data.simulate import find_spinning
 from poli.scan import Scan, ScanLike
 from poli.tasks.densify import DensifyConfig, densify
 
@@ -80,7 +80,7 @@ def elevations(source: DriveSource) -> np.ndarray:  # (K,) degrees, ascending
     """Elevations of the rings of a drive's sensor."""
     if isinstance(source, RealDrive):
         return ring_elevations(source.sequence.sensor, source.sequence.beams)
-    return np.array(find_sensor(source.sensor).elevations)
+    return np.array(find_spinning(source.sensor).elevations)
 
 
 def contestant(system: str, augmentation: Augmentation) -> Augmented:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from poli.data.simulate.places import make_place
 from poli.data.simulate.ride import Ride, Trajectory
+from poli.data.simulate.scanner import Scanner
 from poli.data.simulate.sensor import SENSORS, Sensor
 from poli.data.simulate.sweep import sweep
 from poli.data.simulate.world import World
@@ -23,11 +24,14 @@ from poli.voxels import voxel_downsample
 VALIDATION_SEEDS = 1_000_000
 HELD_OUT_SEEDS = 2_000_000
 
-# A surveying scanner on a tripod: dense, noise-free, static objects only. Its points are exact samples of the surface.
-_SURVEY = Sensor(
-    tuple(float(e) for e in np.linspace(-32.0, 22.0, 200)), 1800, max_range=200.0, noise=0.0, divergence=0.0, dropout=0.0
-)
-_SURVEY_VOXEL = 0.08  # meters; one survey point per voxel
+# A surveying scanner on a tripod: dense, noise-free, static objects only. Its points are exact samples of the surface. Outdoors it
+# covers what cars see; indoors, floor and ceiling as well, and finer, because surfaces are near.
+_EXACT = {"max_range": 200.0, "noise": 0.0, "min_range": 0.15, "divergence": 0.0, "dropout": 0.0}
+_SURVEY = Sensor(tuple(float(e) for e in np.linspace(-32.0, 22.0, 200)), 1800, **_EXACT)
+_INDOOR_SURVEY = Sensor(tuple(float(e) for e in np.linspace(-80.0, 80.0, 280)), 1200, **_EXACT)
+_SURVEY_VOXEL, _INDOOR_SURVEY_VOXEL = 0.08, 0.04  # meters; one survey point per voxel
+INDOORS = ("corridor", "hall", "rooms", "basement")
+_OUTDOOR_ONLY, _INDOOR_ONLY = ("os2_128", "at128", "hdl64e"), ("depth_camera",)
 
 
 @dataclass(frozen=True)
@@ -46,33 +50,62 @@ class ScanPair:
 def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2) -> Iterator[ScanPair]:
     """Yield pairs simulated at `stations` spots along the route of a place, with `each` of the sensors per spot, chosen at random.
 
-    The sensor name "any" stands for a random sensor.
+    The sensor name "any" stands for a random spinning sensor. Vehicles and hands carry the sensor, at all speeds from a standstill.
     """
     rng = np.random.default_rng([seed, 2])
     world = World(make_place(kind, seed))
+    indoors = kind in INDOORS
+    fitting = [name for name in sensors if name not in (_OUTDOOR_ONLY if indoors else _INDOOR_ONLY)] or list(sensors)
     length = float(np.linalg.norm(np.diff(world.place.route, axis=0), axis=1).sum())
     for spot in range(stations):
         start = length * (spot + rng.uniform(0.1, 0.6)) / (stations + 0.5)
-        ride = Ride(
-            speed=rng.uniform(2.0, 15.0),
-            height=rng.uniform(0.6, 2.2),
-            sway=rng.uniform(0.2, 1.5),
-            mount=(float(rng.normal(0.0, 1.5)), float(rng.normal(0.0, 1.5))),
-            start=min(start, length - 20.0),
-        )
+        handheld = rng.random() < (0.8 if indoors else 0.25)
+        ride = _ride(rng, handheld, min(start, length - min(20.0, 0.4 * length)))
         trajectory = Trajectory(world.place.route, ride, int(rng.integers(2**31)))
         # The survey is taken from the sensor's position, so both see the same surfaces. A point seen by only one of them has no
         # partner, and a wrong partner is off along the ray, the direction in which surfaces are thin.
-        survey = sweep(world, _SURVEY, _standing(trajectory, 0.0), movers=False)
-        survey_points = voxel_downsample(survey.points, _SURVEY_VOXEL, "first").points
-        for name in rng.choice(np.array(sensors), min(each, len(sensors)), replace=False):
-            sensor = random_sensor(rng) if name == "any" else _copy_of(SENSORS[str(name)], rng)
-            # Consecutive sweeps, or keyframes about one meter apart.
-            apart = 1.0 / sensor.rate if rng.random() < 0.7 else max(1.0 / sensor.rate, rng.uniform(0.7, 2.0) / ride.speed)
-            seeds = rng.integers(2**31, size=2)
+        near = indoors or handheld
+        survey = sweep(world, _INDOOR_SURVEY if near else _SURVEY, _standing(trajectory, 0.0), movers=False)
+        survey_points = voxel_downsample(survey.points, _INDOOR_SURVEY_VOXEL if indoors else _SURVEY_VOXEL, "first").points
+        for name in rng.choice(np.array(fitting), min(each, len(fitting)), replace=False):
+            sensor: Scanner = random_sensor(rng) if name == "any" else _copy_of(SENSORS[str(name)], rng)
+            # Consecutive scans, or keyframes up to two meters apart.
+            step, apart = 1.0 / sensor.rate, rng.uniform(0.2, 1.0 if handheld else 2.0) / ride.speed
+            apart = step if rng.random() < 0.7 else min(max(step, apart), 0.9 * trajectory.duration)
+            # Firing is locked to the angle in some sensors, and free in others.
+            phases = rng.random(2) if rng.random() < 0.7 else np.zeros(2)
             T_world_q, T_world_p = trajectory.poses(np.array([0.0, apart]))
-            q, p = (sweep(world, sensor, trajectory.poses, start=t, seed=int(s)) for t, s in zip((0.0, apart), seeds, strict=True))
+            q, p = (
+                sweep(world, sensor, trajectory.poses, start=t, seed=int(s), phase=float(f))
+                for t, s, f in zip((0.0, apart), rng.integers(2**31, size=2), phases, strict=True)
+            )
             yield ScanPair(q, p, inverse(T_world_q) @ T_world_p, survey_points, np.eye(4))
+
+
+def _ride(rng: np.random.Generator, handheld: bool, start: float) -> Ride:
+    """Draw how the sensor is carried: by hand, or on a vehicle; some stand still, and some crawl."""
+    pace = rng.random()
+    if handheld:
+        still = pace < 0.15
+        return Ride(
+            speed=0.01 if still else rng.uniform(0.1, 1.6),
+            height=rng.uniform(0.6, 1.9),
+            sway=rng.uniform(0.02, 0.3) if still else rng.uniform(0.5, 8.0),
+            heave=0.002 if still else rng.uniform(0.005, 0.03),
+            mount=(float(rng.normal(0.0, 5.0)), float(rng.normal(0.0, 5.0))),
+            start=start,
+            turning=0.0 if still else rng.uniform(0.0, 40.0),
+            smoothing=0.5,
+        )
+    still = pace < 0.12
+    return Ride(
+        speed=0.01 if still else rng.uniform(0.2, 2.0) if pace < 0.25 else rng.uniform(2.0, 17.0),
+        height=rng.uniform(0.6, 2.2),
+        sway=rng.uniform(0.0, 0.05) if still else rng.uniform(0.1, 1.5),
+        heave=0.001 if still else 0.02,
+        mount=(float(rng.normal(0.0, 1.5)), float(rng.normal(0.0, 1.5))),
+        start=start,
+    )
 
 
 def save_pairs(path: Path, pairs: Sequence[ScanPair], about: str) -> None:
@@ -129,8 +162,9 @@ def random_sensor(rng: np.random.Generator) -> Sensor:
     )
 
 
-def _copy_of(sensor: Sensor, rng: np.random.Generator) -> Sensor:
+def _copy_of(sensor: Scanner, rng: np.random.Generator) -> Scanner:
     """Vary noise and dropout as between units of one product; data sheets state the noise of a bad unit."""
+    assert is_dataclass(sensor)
     return replace(sensor, noise=sensor.noise * rng.uniform(0.3, 1.1), dropout=rng.uniform(0.0, 0.05))
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from poli.errors import InputError
 from poli.estimation.interpolation import CANDIDATES
+from poli.estimation.motion import MOTION_INPUTS
 from poli.kdtree.neighborhoods import CELL
 
 # Upper bound of the variance across the surface, as a fraction of those along it, whatever sizes are learned. Where points are so
@@ -56,6 +57,7 @@ class Architecture:
     log_scale: bool = False  # whether the size of the groups is an input; for scans, whose noise has a size in meters
     sensor: bool = False  # whether the sensor position and the up direction are inputs
     size: int = 0  # width of the layer that predicts sizes from all features of a point; 0: from the head's hidden layer alone
+    motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.motion`); needs `size`
     floor: float = 0.01  # smallest diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:
@@ -77,6 +79,8 @@ class Architecture:
             raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {min(2, levels - 1)}")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
             raise InputError("architecture: frames must be `neighbors`, or `sensor` if sensor is true")
+        if self.motion and not self.size:
+            raise InputError("architecture: motion is an input of the layer of sizes; set size above 0")
         if min(numbers) < 1 or min(self.vectors, self.size) < 0 or not 0 < self.floor < MOST_FLOOR:
             raise InputError("architecture: sizes must be positive, floor above 0")
         object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
@@ -95,9 +99,9 @@ class Architecture:
         if (
             not isinstance(self.floor, int | float)
             or isinstance(self.floor, bool)
-            or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor))
+            or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor, self.motion))
         ):
-            raise InputError("architecture: floor must be a number, log_scale and sensor true or false")
+            raise InputError("architecture: floor must be a number, log_scale, sensor and motion true or false")
 
     @property
     def levels(self) -> int:
@@ -172,7 +176,7 @@ class Architecture:
             shapes[f"up{level}.node"] = (2 * fine + turned, fine + (turned if level else 0))
         shapes["head.hidden"] = (self.scalars[0], self.head)
         if self.size:
-            shapes["size.hidden"] = (self.scalars[0] + self.context + 3, self.size)
+            shapes["size.hidden"] = (self.scalars[0] + self.context + 3 + MOTION_INPUTS * int(self.motion), self.size)
         shapes["size.out"] = (self.size or self.head, 3)
         for r in range(self.rounds):
             shapes[f"shape{r}.out"] = (self.head, 6 + self.heads)

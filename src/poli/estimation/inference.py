@@ -13,6 +13,7 @@ from poli.errors import InputError, did_you_mean
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
 from poli.estimation.model import Model, read_model
+from poli.estimation.motion import Motion
 from poli.estimation.pca import NEIGHBORS, pca
 from poli.kdtree.tree import check_range
 from poli.scan import ScanLike, points_of
@@ -34,6 +35,7 @@ def estimate(
     *,
     k: int | None = None,
     radius: float | None = None,
+    motion: Motion = None,
 ) -> Ellipsoids:
     """Estimate an ellipsoid for every point, with a network trained on pairs of clouds of the same surface.
 
@@ -43,6 +45,10 @@ def estimate(
     Models for scans use the sensor position and the up direction. The defaults are the origin and the z axis, as in the frame of an
     upright sensor. Pass `up=None` if up is unknown, and `merged=True` for points that were seen from several positions.
 
+    `motion` says how far apart the scans were taken that the sizes are for: the distance in meters, or the relative pose (4, 4). It
+    changes the sizes of the ellipsoids, not their directions. By default it is unknown, and the sizes are those of an average
+    over standing, walking and driving.
+
     `model="pca"` calls `poli.pca` with `k` neighbors (default 24) or all neighbors within `radius` meters; it does not use the
     sensor position. Networks accept neither `k` nor `radius`.
 
@@ -50,13 +56,15 @@ def estimate(
     `DensityWarning`, and points too far from the viewpoint to be seen from there issue a `ViewpointWarning`.
     """
     if model == PCA:
+        if motion is not None:
+            raise InputError("{argument} is given, but PCA has no use for it", argument="motion", remedy="leave it out")
         return pca(scan, NEIGHBORS if k is None else k, radius, viewpoint=viewpoint)
     for name, value in (("k", k), ("radius", radius)):
         if value is not None:
             problem = f"{{argument}} is {value!r}, but only PCA takes it and the model is {os.fspath(model)!r}"
             raise InputError(problem, argument=name, remedy="leave it out, or choose the model pca")
     points = points_of(scan).copy()
-    network = load_model(model)
+    network = load_model(model).at_motion(motion)
     view = view_of(viewpoint, up, merged, len(points))
     covariances, spacing = network.covariances_and_spacing(points, view)
     if warn:

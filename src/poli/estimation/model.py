@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors import safe_open
 
-from poli.errors import DegenerateError, FormatError
+from poli.errors import DegenerateError, FormatError, InputError
 from poli.estimation.architecture import Architecture, tensor_name
 from poli.estimation.arrangement import Viewpoint
+from poli.estimation.motion import MOTION_INPUTS, Motion, motion_inputs
 from poli.estimation.runtime import covariances
 from poli.files.tables import parse_json
 
@@ -30,14 +31,27 @@ class Model:
     metadata: dict[str, str]
     training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if unknown
 
+    def at_motion(self, motion: Motion) -> Model:
+        """Return the model for scans this far apart (`motion_inputs`): one without an input for the motion."""
+        if not self.architecture.motion:
+            if motion is not None:
+                problem = f"{{argument}} is given, but the sizes of the model '{self.name[:80]}' do not depend on it"
+                raise InputError(problem, argument="motion", remedy="leave it out, or choose the model lidar")
+            return self
+        weight, inputs = self.weights["size.hidden.weight"], motion_inputs(motion).astype(np.float32)
+        bias = self.weights["size.hidden.bias"] + weight[:, -MOTION_INPUTS:] @ inputs
+        changed = {"size.hidden.weight": np.ascontiguousarray(weight[:, :-MOTION_INPUTS]), "size.hidden.bias": bias}
+        return replace(self, architecture=replace(self.architecture, motion=False), weights={**self.weights, **changed})
+
     def covariances(self, points: np.ndarray, view: Viewpoint = Viewpoint()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
         """Return calibrated covariances: matched points of two clouds of this density differ by N(0, 2 C)."""
         return self.covariances_and_spacing(points, view)[0]
 
     def covariances_and_spacing(self, points: np.ndarray, view: Viewpoint) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3), (M,)
         """Return the covariances, and the point spacing around each of the M distinct places in meters."""
+        plain = self.at_motion(None)
         with np.errstate(over="ignore"):
-            found, spacing = covariances(points, self.architecture, self.weights, self.calibration, view)
+            found, spacing = covariances(points, plain.architecture, plain.weights, self.calibration, view)
         # Finite weights can still overflow, which only the output shows.
         if not np.isfinite(found.sum()) and not np.isfinite(found).all():
             raise DegenerateError(

@@ -16,6 +16,7 @@ from poli.estimation.distinct import distinct
 from poli.estimation.grouping import check_places, group, seen_from
 from poli.estimation.inference import UP, load_model, view_of
 from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
+from poli.estimation.motion import Motion
 from poli.kdtree.tree import NARROWEST, check_range
 from poli.learn.groups import GroupBatch
 from poli.learn.model_file import network_of
@@ -30,6 +31,7 @@ def estimate(
     merged: bool = False,
     device: str | torch.device = "cpu",
     warn: bool = True,
+    motion: Motion = None,
 ) -> Ellipsoids:
     """Return the same as `poli.estimate`, computed on `device`.
 
@@ -37,7 +39,7 @@ def estimate(
     per point."""
     place = _device(device)
     points = points_of(scan).copy()
-    trained = load_model(model)
+    trained = load_model(model).at_motion(motion)
     view = view_of(viewpoint, up, merged, len(points))
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not trained.architecture.sensor)

@@ -6,7 +6,7 @@ import json
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -72,11 +72,16 @@ def export_model(path: Path, network: Network, config: TrainConfig, steps: int, 
 
 
 def import_model(model: Model, network: Network) -> None:
-    """Copy the weights of a model into a network of the same architecture."""
-    if model.architecture != network.architecture:
+    """Copy the weights of a model into a network of the same architecture.
+
+    Only the sizes may differ in width or in what they know. They are learned last, from the rest, and start over then."""
+    theirs, ours = (replace(a, size=0, motion=False) for a in (model.architecture, network.architecture))
+    if theirs != ours:
         raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; make them equal")
-    tensors = {}
-    for name in model.architecture.linear_shapes():
+    tensors = network.state_dict()
+    for name in network.architecture.linear_shapes():
+        if name.startswith("size.") and model.architecture != network.architecture:
+            continue
         for kind in ("weight", "bias"):
             tensors[f"maps.{name.replace('.', '_')}.{kind}"] = torch.from_numpy(model.weights[f"{name}.{kind}"].copy())
     network.load_state_dict(tensors)

@@ -21,6 +21,7 @@ from torch import nn
 from torch.nn import functional
 
 from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
+from poli.estimation.motion import MOTION_INPUTS
 from poli.learn import matrices3
 from poli.learn.groups import GroupBatch
 
@@ -143,7 +144,10 @@ class Network(nn.Module):
         """Return the stretched standard deviations along the axes, in local spacings, from the ascending variances before it."""
         variances = variances.clamp_min(self.architecture.floor**4).to(hidden)
         if self.architecture.size:
-            hidden = functional.relu(self._map("size_hidden", torch.cat([scalars, batch.context, variances.log()], dim=1)))
+            known = [scalars, batch.context, variances.log()]
+            if self.architecture.motion:
+                known.append(scalars.new_zeros(scalars.shape[0], MOTION_INPUTS) if batch.motion is None else batch.motion)
+            hidden = functional.relu(self._map("size_hidden", torch.cat(known, dim=1)))
         stretched = variances * self._map("size_out", hidden).exp()
         thinnest = torch.minimum(stretched[:, :1], THINNEST * stretched[:, 1:].amin(dim=1, keepdim=True))
         return torch.cat([thinnest, stretched[:, 1:]], dim=1).sqrt()

@@ -51,7 +51,7 @@ class _Graph(torch.nn.Module):
 
     def __init__(self, model: Model) -> None:
         super().__init__()
-        self.network, self.calibration = network_of(model), model.calibration
+        self.network, self.calibration = network_of(model.at_motion(None)), model.calibration
         self.names = [argument.name for argument in inputs(model.architecture)]
 
     def forward(self, *tensors: torch.Tensor) -> torch.Tensor:  # (N, 3, 3)

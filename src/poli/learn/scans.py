@@ -26,6 +26,7 @@ from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.grouping import group
+from poli.estimation.motion import motion_inputs
 from poli.kdtree.tree import KDTree
 from poli.learn.config import resolve
 from poli.learn.groups import GroupBatch
@@ -39,6 +40,7 @@ from poli.threads import thread_count
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 
 _VALIDATION_SEED = 7
+_FAR, _FINEST = 10.0, 0.4  # voxels shrink in proportion where the median range is below this many meters, down to this fraction
 _ELEVATION_BINS = 512  # over all elevations: a third of a degree near the horizon
 
 
@@ -94,7 +96,7 @@ def draw_scans(
         pairs = [_with_faults(pair, config, rng) for pair in pairs]
     clouds = [_cloud(pair, config, rng, settling) for pair in pairs]
     count = min(config.points, *(len(cloud.scan) for cloud in clouds))
-    groupings, normals, columns = [], [], []
+    groupings, normals, columns, motions = [], [], [], []
     for cloud in clouds:
         q = sector(cloud.scan, count, rng)
         points = q.points.astype(np.float64)
@@ -109,6 +111,7 @@ def draw_scans(
         seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
         distance, nearest = KDTree(seen).nearest(1, targets)
         weights = (distance[:, 0] <= config.max_distance * max(1.0, cloud.voxel)).astype(float)
+        motions.append(_known_motion(cloud.pair.T_q_p, rng))
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         groupings.append(group(points, architecture, _sight(config, rng)))
         normals.append(q.fields["true"])
@@ -121,7 +124,7 @@ def draw_scans(
     matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, noisy)))
     if gammas:
         matches = replace(matches, gamma=torch.from_numpy(np.stack(gammas)))
-    return PairBatch(GroupBatch.of(groupings), 1, matches, true, np.stack(normals), float(weight.mean()), shrinks)
+    return PairBatch(GroupBatch.of(groupings, motions), 1, matches, true, np.stack(normals), float(weight.mean()), shrinks)
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,9 @@ class _Cloud:
 
 def _cloud(pair: ScanPair, config: ScanConfig, rng: np.random.Generator, settling: bool) -> _Cloud:
     low, high = math.log(min(config.voxels)), math.log(max(config.voxels))
-    voxel = 0.0 if rng.random() < config.raw_share else math.exp(rng.uniform(low, high))
+    # Indoors, where everything is near, scans are voxelized more finely.
+    nearer = min(1.0, max(_FINEST, float(np.median(np.linalg.norm(pair.q.points[::16], axis=1))) / _FAR))
+    voxel = 0.0 if rng.random() < config.raw_share else nearer * math.exp(rng.uniform(low, high))
     pick: VoxelPick = "mean" if settling or rng.random() < 0.75 else "first"
     scan, rows = Scan(pair.q.points), np.arange(len(pair.q))
     if voxel:
@@ -177,8 +182,17 @@ def _partner(cloud: _Cloud, config: ScanConfig, settling: bool) -> tuple[np.ndar
         p = voxel_downsample(pair.p, cloud.voxel, cloud.pick) if cloud.voxel else pair.p
         return p.points.astype(np.float64), pair.T_q_p, 1.0
     assert pair.T_q_survey is not None
-    survey = voxel_downsample(pair.survey, config.survey_voxel, "first").points.astype(np.float64)
-    return survey, pair.T_q_survey, max(1.0, cloud.voxel / config.survey_voxel)
+    fine = min(config.survey_voxel, max(0.5 * cloud.voxel, _FINEST * config.survey_voxel))
+    survey = voxel_downsample(pair.survey, fine, "first").points.astype(np.float64)
+    return survey, pair.T_q_survey, max(1.0, cloud.voxel / fine)
+
+
+def _known_motion(T_q_p: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (4, 4) -> (4,)
+    """Draw what is known of the motion between the scans: all of it, only the distance, or nothing."""
+    known = rng.random()
+    if known < 0.25:
+        return motion_inputs(None)
+    return motion_inputs(T_q_p if known > 0.5 else float(np.linalg.norm(T_q_p[:3, 3])))
 
 
 def _sight(config: ScanConfig, rng: np.random.Generator) -> Viewpoint:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.data.simulate.ride import Ride, Trajectory
-from poli.data.simulate.sensor import Sensor
+from poli.data.simulate.scanner import Scanner
 from poli.data.simulate.sweep import sweep
 from poli.data.simulate.world import World
 from poli.errors import InputError
@@ -18,10 +18,10 @@ from poli.se3 import measured
 
 @dataclass(frozen=True)
 class Drive:
-    """Consecutive turns of a sensor on a ride. Scans are simulated on demand and are reproducible."""
+    """Consecutive scans of a sensor on a ride. Scans are simulated on demand and are reproducible."""
 
     world: World
-    sensor: Sensor
+    sensor: Scanner
     ride: Ride
     count: int
     seed: int = 0
@@ -41,7 +41,7 @@ class Drive:
 
     @property
     def poses(self) -> np.ndarray:  # (count, 4, 4)
-        """T_world_sensor at the start of each turn."""
+        """T_world_sensor at the start of each scan."""
         return self.trajectory.poses(np.arange(self.count) / self.sensor.rate)
 
     @property

@@ -10,7 +10,6 @@ from poli.data.simulate.spline import Spline, gaussian_smoothed
 from poli.errors import InputError
 
 _SPACING = 0.5  # meters between the points of the path
-_SMOOTHING = 3.0  # meters: smoothing radius of the route's corners
 _WAVES = 5
 
 
@@ -24,6 +23,8 @@ class Ride:
     heave: float = 0.02  # meters, one sigma
     mount: tuple[float, float] = (0.0, 0.0)  # roll and pitch of the sensor on the vehicle, degrees
     start: float = 0.0  # meters along the route
+    turning: float = 0.0  # degrees, one sigma of yaw relative to the route: a hand turns the sensor about
+    smoothing: float = 3.0  # meters: smoothing radius of the route's corners
 
 
 class Trajectory:
@@ -38,7 +39,7 @@ class Trajectory:
             raise InputError(f"ride: start must be between 0 and {along[-1]:.0f} m, and speed positive")
         even = np.arange(0.0, along[-1], _SPACING)
         resampled = np.stack([np.interp(even, along, route[:, a]) for a in range(3)], axis=1)
-        self._path = Spline(_smoothed(resampled, _SMOOTHING / _SPACING), _SPACING)
+        self._path = Spline(_smoothed(resampled, ride.smoothing / _SPACING), _SPACING)
         self._ride = ride
         self.duration = (even[-1] - ride.start) / ride.speed
         rng = np.random.default_rng([seed, 77])
@@ -46,6 +47,7 @@ class Trajectory:
         self._phase = rng.uniform(0.0, 2.0 * np.pi, (3, _WAVES))
         sigma = np.array([np.deg2rad(ride.sway), np.deg2rad(ride.sway), ride.heave])
         self._amplitude = rng.rayleigh(1.0, (3, _WAVES)) * sigma[:, None] / np.sqrt(_WAVES)
+        self._turns = np.stack([rng.uniform(0.1, 0.6, _WAVES), rng.uniform(0.0, 2.0 * np.pi, _WAVES), rng.rayleigh(1.0, _WAVES)])
 
     def poses(self, times: np.ndarray) -> np.ndarray:  # (M,) -> (M, 4, 4)
         times = np.asarray(times, dtype=np.float64)
@@ -57,7 +59,12 @@ class Trajectory:
         roll, pitch, heave = (self._amplitude[:, None] * np.sin(turns)).sum(axis=2)
         slope = -np.arctan2(ahead[:, 2], np.hypot(ahead[:, 0], ahead[:, 1]))  # nose down is positive about y
         mount_roll, mount_pitch = np.deg2rad(self._ride.mount)
-        R = _rotation(np.arctan2(ahead[:, 1], ahead[:, 0]), slope + pitch + mount_pitch, roll + mount_roll)
+        yaw = np.arctan2(ahead[:, 1], ahead[:, 0])
+        if self._ride.turning:
+            frequency, phase, size = self._turns
+            sway = np.sin(2.0 * np.pi * frequency * times[:, None] + phase) @ size / np.sqrt(_WAVES)
+            yaw = yaw + np.deg2rad(self._ride.turning) * sway
+        R = _rotation(yaw, slope + pitch + mount_pitch, roll + mount_roll)
         T = np.tile(np.eye(4), (len(times), 1, 1))
         T[:, :3, :3] = R
         T[:, :3, 3] = at + (self._ride.height + heave)[:, None] * np.array([0.0, 0.0, 1.0])

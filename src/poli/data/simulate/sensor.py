@@ -1,4 +1,4 @@
-"""Spinning LiDARs as tables of beams."""
+"""Spinning LiDARs as tables of beams, and all sensors by name; those that do not spin are in `patterns`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from poli.data.simulate.patterns import SOLID_STATE
+from poli.data.simulate.scanner import Rays, Scanner
 from poli.errors import FormatError, InputError, did_you_mean
 
 
@@ -34,9 +36,17 @@ class Sensor:
     @property
     def directions(self) -> np.ndarray:  # (steps, beams, 3)
         """Unit vectors in the sensor's frame, column by column."""
-        around = np.arange(self.steps)[:, None] * (-2.0 * np.pi / self.steps)  # clockwise from above, as most sensors turn
+        return self._directions(0.0)
+
+    def _directions(self, phase: float) -> np.ndarray:  # (steps, beams, 3)
+        around = (np.arange(self.steps)[:, None] + phase) * (-2.0 * np.pi / self.steps)  # clockwise from above, as most turn
         up = np.deg2rad(np.array(self.elevations))[None, :]
         return np.stack(np.broadcast_arrays(np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)), axis=2)
+
+    def rays(self, start: float, phase: float = 0.0) -> Rays:
+        """Return the rays of one turn; they do not depend on its start."""
+        columns, rings = (a.ravel() for a in np.indices((self.steps, len(self.elevations))))
+        return Rays(self._directions(phase).reshape(-1, 3), columns, rings, self.times)
 
     @property
     def times(self) -> np.ndarray:  # (steps,)
@@ -49,24 +59,31 @@ def _evenly(low: float, high: float, beams: int) -> tuple[float, ...]:
 
 
 # From the data sheets. The HDL-64E has two blocks of lasers. The OS1 is the first generation, as in MulRan; the OS2 is as in
-# HeLiPR.
-SENSORS = {
+# HeLiPR. The OS0 is wide and used indoors.
+SPINNING = {
     "vlp16": Sensor(_evenly(-15.0, 15.0, 16), 1800, max_range=100.0, noise=0.02),
     "hdl32e": Sensor(_evenly(-30.67, 10.67, 32), 1084, max_range=100.0, noise=0.02, rate=20.0),
     "hdl64e": Sensor(_evenly(-24.33, -8.83, 32) + _evenly(-8.33, 2.0, 32), 2083, max_range=120.0, noise=0.02, divergence=0.002),
     "os1_64": Sensor(_evenly(-16.6, 16.6, 64), 1024, max_range=120.0, noise=0.025, divergence=0.006),
     "os2_128": Sensor(_evenly(-11.25, 11.25, 128), 1024, max_range=200.0, noise=0.03, min_range=1.0, divergence=0.0016),
+    "os0_64": Sensor(_evenly(-45.0, 45.0, 64), 1024, max_range=50.0, noise=0.015, min_range=0.3, divergence=0.006),
 }
+SENSORS: dict[str, Scanner] = {**SPINNING, **SOLID_STATE}
 
 
 _RENAMED = {"farthest": "max_range", "nearest": "min_range"}  # with the old names a table would silently lose its ranges
 
 
-def find_sensor(name: str) -> Sensor:
-    """Return the sensor of this name, or read a beam table: a text file with one elevation in degrees per line and settings such as
-    `# steps 1024`."""
-    if name in SENSORS:
-        return SENSORS[name]
+def find_sensor(name: str) -> Scanner:
+    """Return the sensor of this name, or read a beam table (`find_spinning`)."""
+    return SENSORS[name] if name in SENSORS else find_spinning(name)
+
+
+def find_spinning(name: str) -> Sensor:
+    """Return the spinning sensor of this name, or read a beam table: a text file with one elevation in degrees per line, and
+    settings such as `# steps 1024`."""
+    if name in SPINNING:
+        return SPINNING[name]
     path = Path(name)
     if not path.is_file():
         hint = did_you_mean(name, SENSORS)

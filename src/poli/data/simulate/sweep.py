@@ -1,4 +1,4 @@
-"""One turn of a sensor through a world, with the effects that real scans suffer from and the ground truth."""
+"""One scan of a sensor in a world, with the effects that real scans suffer from and the ground truth."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from poli.data.simulate.places import make_place
 from poli.data.simulate.places.place import Label
 from poli.data.simulate.ride import Trajectory
-from poli.data.simulate.sensor import Sensor
+from poli.data.simulate.scanner import Scanner
 from poli.data.simulate.world import Hits, World
 from poli.scan import Scan
 from poli.se3 import check_pose, inverse
@@ -23,29 +23,31 @@ _MIXING = 1.5  # meters: two surfaces closer than the pulse length give one retu
 
 def sweep(
     world: World,
-    sensor: Sensor,
+    sensor: Scanner,
     poses: Callable[[np.ndarray], np.ndarray],  # (M,) seconds -> (M, 4, 4) T_world_sensor
     start: float = 0.0,  # seconds
     seed: int = 0,
     deskewed: bool = True,
     movers: bool = True,
+    phase: float = 0.0,
 ) -> Scan:
-    """Simulate one turn of a sensor.
+    """Simulate one scan: a turn of a spinning sensor, or a frame of another one.
 
     The fields are `ring`, `time` (s from the start), `intensity`, and the ground truth: `normal` (N, 3); `exact` (N, 3), where the
     center of the beam met a surface; `label`; `moving`; and `mixed` for returns between two surfaces, which are on neither.
 
-    Points are in the sensor's frame at the start of the turn or, if not `deskewed`, each in the frame at its own time, as a sensor
+    `phase` in [0, 1) shifts the firing grid by a fraction of a step.
+
+    Points are in the sensor's frame at the start of the scan or, if not `deskewed`, each in the frame at its own time, as a sensor
     delivers them. Normals are in the same frame as the points.
     """
     rng = np.random.default_rng([seed, 1])
-    shape = (sensor.steps, len(sensor.elevations))
-    local = sensor.directions.reshape(-1, 3)
-    columns, rings = (a.ravel() for a in np.indices(shape))
-    T = poses(start + sensor.times)  # (steps, 4, 4)
+    rays = sensor.rays(start, phase)
+    local, columns = rays.directions, rays.columns
+    T = poses(start + rays.times)  # (K, 4, 4)
     R, at = T[columns, :3, :3], T[columns, :3, 3]
     directions = np.einsum("mij,mj->mi", R, local)
-    times = start + sensor.times[columns] if movers else None
+    times = start + rays.times[columns] if movers else None
     central = world.cast(at, directions, sensor.max_range, times)
     hits, mixed = _with_beam_width(world, sensor, central, at, directions, times, rng)
     distance = hits.distance
@@ -58,33 +60,33 @@ def sweep(
     seen &= rng.random(len(reach)) >= sensor.dropout
     exact = np.where(np.isfinite(central.distance), central.distance, distance)[seen]
     distance = distance[seen] + rng.normal(0.0, sensor.noise, int(seen.sum()))
-    rays, normals = local[seen], np.einsum("mji,mj->mi", R[seen], hits.normals[seen])
+    lines, normals = local[seen], np.einsum("mji,mj->mi", R[seen], hits.normals[seen])
     origins = np.zeros(3)
     if deskewed:
         home = inverse(T[0])
         turn = np.einsum("ij,mjk->mik", home[:3, :3], R[seen])
-        rays, normals = np.einsum("mij,mj->mi", turn, rays), np.einsum("mij,mj->mi", turn, normals)
+        lines, normals = np.einsum("mij,mj->mi", turn, lines), np.einsum("mij,mj->mi", turn, normals)
         origins = at[seen] @ home[:3, :3].T + home[:3, 3]
     fields = {
-        "ring": rings[seen].astype(np.uint16),
-        "time": sensor.times[columns[seen]].astype(np.float32),
+        "ring": rays.rings[seen].astype(np.uint16),
+        "time": rays.times[columns[seen]].astype(np.float32),
         "intensity": (255.0 * intensity[seen]).astype(np.float32),
         "normal": normals.astype(np.float32),
-        "exact": (origins + exact[:, None] * rays).astype(np.float32),
+        "exact": (origins + exact[:, None] * lines).astype(np.float32),
         "label": hits.labels[seen],
         "moving": hits.moving[seen].astype(np.uint8),
         "mixed": mixed[seen].astype(np.uint8),
     }
-    return Scan((origins + distance[:, None] * rays).astype(np.float32), fields, stamp=round(start * 1e9))
+    return Scan((origins + distance[:, None] * lines).astype(np.float32), fields, stamp=round(start * 1e9))
 
 
-def simulate_scan(world: World, sensor: Sensor, T_world_sensor: np.ndarray, seed: int = 0) -> Scan:  # (4, 4)
-    """Simulate one turn of a stationary sensor."""
+def simulate_scan(world: World, sensor: Scanner, T_world_sensor: np.ndarray, seed: int = 0) -> Scan:  # (4, 4)
+    """Simulate one scan of a stationary sensor."""
     T = check_pose(T_world_sensor, "T_world_sensor")
     return sweep(world, sensor, lambda times: np.tile(T, (len(times), 1, 1)), seed=seed, movers=False)
 
 
-def scan_of(kind: str, sensor: Sensor, seed: int = 0, along: float = 0.3) -> Scan:
+def scan_of(kind: str, sensor: Scanner, seed: int = 0, along: float = 0.3) -> Scan:
     """Simulate one scan 1.8 m above the route of a place, at the share `along` of its length. For examples and measurements."""
     world = World(make_place(kind, seed))
     trajectory = Trajectory(world.place.route)
@@ -93,7 +95,7 @@ def scan_of(kind: str, sensor: Sensor, seed: int = 0, along: float = 0.3) -> Sca
 
 def _with_beam_width(
     world: World,
-    sensor: Sensor,
+    sensor: Scanner,
     hits: Hits,
     at: np.ndarray,
     directions: np.ndarray,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.data.simulate import SENSORS, Ride, Sensor, Trajectory, World, simulate_scan
+from poli.data.simulate import SPINNING, Ride, Sensor, Trajectory, World, simulate_scan
 from poli.data.simulate.places import make_place
 from poli.files.atomic import atomic_path
 from poli.files.npz import read_npz_arrays
@@ -23,7 +23,7 @@ from poli.se3 import inverse
 
 PLACE, SEED = "town", 2_000_003  # seeds from two million on are reserved for evaluation
 SENSOR_NAME = "vlp16"
-SENSOR = SENSORS[SENSOR_NAME]
+SENSOR = SPINNING[SENSOR_NAME]
 SPOTS = 180.0, 190.0  # meters along the route, positions of the two shipped scans
 START = 177.0  # meters along the route, start of the drive; it then turns left around a corner
 FILE = "town.npz"

@@ -1,0 +1,49 @@
+"""How far apart two scans were taken, as an input of the sizes.
+
+A size says how far a point lies from its partner in another scan of the place. That depends on the surface, and on how the sensor
+moved in between: scans taken from one spot hit the same places again, and their points differ by little more than noise; after a
+move, beams hit in between. The network's directions do not depend on the motion. Its sizes take four numbers, the same for all
+points of a scan, so a motion is a change of the bias of one layer (`Model.at_motion`) and costs nothing per point.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from poli.errors import InputError
+from poli.se3 import check_pose, so3_log
+from poli.validation import real_array
+
+MOTION_INPUTS = 4
+# Logarithms of lengths and angles, from values below which the noise of ranges hides a motion, in units of typical ones.
+_STILL, _STRIDE = 0.02, 0.5  # meters
+_STEADY, _TURN = 0.001, 0.01  # radians
+
+Motion = float | np.ndarray | None
+
+
+def motion_inputs(motion: Motion) -> np.ndarray:  # (4,)
+    """Return whether distance and rotation between two scans are known, and the logarithm of each; zero where unknown.
+
+    `motion` is the distance in meters, the relative pose (4, 4), or None if nothing is known."""
+    if motion is None:
+        return np.zeros(MOTION_INPUTS)
+    values = real_array(motion, "motion")
+    if values.ndim == 0:
+        if not 0.0 <= values < math.inf:
+            raise InputError(f"motion is {motion!r}; expected the distance of the scans in meters, their relative pose, or None")
+        return inputs_of(float(values), None)
+    T = check_pose(values, "motion")
+    return inputs_of(float(np.linalg.norm(T[:3, 3])), float(np.linalg.norm(so3_log(T[:3, :3]))))
+
+
+def inputs_of(distance: float | None, rotation: float | None) -> np.ndarray:  # (4,)
+    """Return the inputs for a distance in meters and a rotation in radians, each None if unknown."""
+    inputs = np.zeros(MOTION_INPUTS)
+    if distance is not None:
+        inputs[:2] = 1.0, math.log((distance + _STILL) / _STRIDE)
+    if rotation is not None:
+        inputs[2:] = 1.0, math.log((rotation + _STEADY) / _TURN)
+    return inputs
