@@ -79,7 +79,7 @@ UPRIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))  # a sensor at the o
 
 def stage_times(points: np.ndarray, model: str) -> dict[str, float]:
     """Median milliseconds of each stage."""
-    network = load_model(model)
+    network = load_model(model).at_motion(None)
     spent = dict.fromkeys(STAGES, 0.0)
     last = time.perf_counter()
 

@@ -1,5 +1,6 @@
 """The network: invariance under permutation, motion and scale, and inference without torch against the reference."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -19,13 +20,15 @@ from poli.estimation.arrangement import Viewpoint
 from poli.estimation.grouping import group
 from poli.estimation.inference import load_model, model_card, shipped_models
 from poli.estimation.model import read_model
+from poli.estimation.motion import motion_inputs
+from poli.se3 import so3_exp
 from poli.voxels import voxel_downsample
 
 torch = pytest.importorskip("torch")
 from poli.learn.config import TrainConfig  # noqa: E402
 from poli.learn.groups import GroupBatch  # noqa: E402
 from poli.learn.losses import LossConfig, PoseNoise, pair_loss  # noqa: E402
-from poli.learn.model_file import export_model  # noqa: E402
+from poli.learn.model_file import export_model, import_model  # noqa: E402
 from poli.learn.network import Network  # noqa: E402
 from poli.learn.pairs import PairConfig, draw_pairs  # noqa: E402
 
@@ -142,6 +145,52 @@ def test_ellipsoids_are_positive_definite_for_any_cloud():
         C = covariances(made, points)
         assert np.isfinite(C).all()
         assert (np.linalg.eigvalsh(C)[:, 0] > 0).all()
+
+
+def test_a_motion_changes_sizes_as_in_the_reference_and_no_directions(tmp_path):
+    architecture = Architecture(neighbors=(8, 8), edge=(8, 8), scalars=(9, 9), reach=8, size=7, motion=True)
+    model, made, points = read_model(exported(tmp_path, architecture)), network(architecture), cloud(1, 300)
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = so3_exp(np.array([0.0, 0.02, 0.1])), (0.3, -0.4, 1.2)
+    fields = {}
+    for name, motion in {"unknown": None, "still": 0.0, "far": 1.3, "pose": T}.items():
+        batch = GroupBatch.of([group(points, architecture, SIGHT)], [motion_inputs(motion)])
+        with torch.no_grad():
+            L, frames = made.sized(batch)
+        factor = 1.25 * (frames.double() @ L.double()).numpy()
+        expected = factor @ np.swapaxes(factor, 1, 2)
+        found = fields[name] = model.at_motion(motion).covariances(points, SIGHT)
+        size = np.abs(expected).max(axis=(1, 2), keepdims=True)
+        np.testing.assert_allclose(found / size, expected / size, atol=2e-4, err_msg=name)
+    normals = [np.linalg.eigh(found)[1][:, :, 0] for found in fields.values()]
+    for one, other in itertools.pairwise(normals):
+        assert (np.abs(np.einsum("ni,ni->n", one, other)) > 1.0 - 1e-6).mean() > 0.95  # ties of a symmetric ellipsoid aside
+    assert np.abs(fields["still"] / fields["far"] - 1.0).max() > 1e-3
+    np.testing.assert_array_equal(model.covariances(points, SIGHT), fields["unknown"])
+
+
+def test_a_motion_that_is_not_one_is_refused(tmp_path):
+    model = read_model(exported(tmp_path, Architecture(size=6, motion=True)))
+    for motion in (-1.0, np.nan, np.inf, np.zeros((4, 4)), np.zeros(3), "far"):
+        with pytest.raises(InputError, match="motion"):
+            model.at_motion(motion)
+    with pytest.raises(InputError, match="motion"):
+        poli.estimate(cloud(0, 100), "objects", motion=1.0)
+    with pytest.raises(InputError, match="motion"):
+        poli.estimate(cloud(0, 100), "pca", motion=1.0)
+    with pytest.raises(InputError, match="motion"):
+        Architecture(size=0, motion=True)
+
+
+def test_only_sizes_may_differ_from_the_initial_model(tmp_path):
+    old = read_model(exported(tmp_path, Architecture(size=6)))
+    wider = network(Architecture(size=9, motion=True))
+    before = wider.maps["size_hidden"].weight.clone()
+    import_model(old, wider)
+    torch.testing.assert_close(wider.maps["size_hidden"].weight, before)
+    np.testing.assert_array_equal(wider.maps["down0_edge"].weight.detach().numpy(), old.weights["down0.edge.weight"])
+    with pytest.raises(InputError, match="architecture"):
+        import_model(old, network(Architecture(size=6, head=8)))
 
 
 def test_every_parameter_learns():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
 from scipy.ndimage import gaussian_filter1d
+from scipy.spatial import cKDTree
 
 from oracles import random_pose
 from poli.data.simulate import SENSORS, Ride, Sensor, Trajectory, World, find_sensor, simulate_scan, sweep
@@ -185,15 +186,59 @@ def test_drives_are_reproducible_and_measured_poses_have_the_requested_noise():
         Drive(world, EXACT, Ride(speed=2.0), 100_000)
 
 
-def test_every_sensor_sees_a_town():
-    world = World(make_place("town", 3))
+@pytest.mark.parametrize("kind", ["town", "corridor"])
+def test_every_sensor_sees_a_place(kind):
+    world = World(make_place(kind, 3))
     T = Trajectory(world.place.route).poses(np.array([5.0]))[0]
-    for sensor in SENSORS.values():
-        scan = simulate_scan(world, sensor, T)
-        assert len(scan) > 0.3 * sensor.steps * len(sensor.elevations)
+    for name, sensor in SENSORS.items():
+        if (kind, name) == ("town", "depth_camera"):  # everything is too far away
+            continue
+        scan, rays = simulate_scan(world, sensor, T), sensor.rays(0.0, 0.0)
+        assert len(scan) > 0.3 * len(rays.directions), name
         near = world.distance(scan.transform(T).points.astype(float))
-        assert np.quantile(near[scan.fields["mixed"] == 0], 0.99) < 0.2
-        assert set(np.unique(scan.fields["ring"])) <= set(range(len(sensor.elevations)))
+        assert np.quantile(near[scan.fields["mixed"] == 0], 0.99) < 0.2, name
+        assert set(np.unique(scan.fields["ring"])) <= set(np.unique(rays.rings)), name
+
+
+@pytest.mark.parametrize("name", SENSORS)
+def test_rays_are_unit_vectors_that_fire_within_the_scan(name):
+    sensor = SENSORS[name]
+    rays = sensor.rays(0.0, 0.0)
+    np.testing.assert_allclose(np.linalg.norm(rays.directions, axis=1), 1.0, atol=1e-12)
+    assert rays.columns.max() == len(rays.times) - 1
+    assert (np.diff(rays.times) >= 0.0).all()
+    assert 0.0 <= rays.times[0] <= rays.times[-1] < 1.0 / sensor.rate
+    assert np.abs(sensor.rays(0.0, 0.5).directions - rays.directions).max() > 1e-4  # half a step aside
+
+
+def test_fields_of_view_are_those_of_the_data_sheets():
+    for name, (left, low, high) in {"e1r": (60, -45, 45), "at128": (60, -14.7, 10.7), "avia": (35.2, -38.6, 38.6)}.items():
+        x, y, z = SENSORS[name].rays(0.0, 0.0).directions.T
+        around, up = np.degrees(np.arctan2(y, x)), np.degrees(np.arcsin(z))
+        assert left - 2.0 < around.max() <= left + 1e-6, name
+        assert -left - 1e-6 <= around.min() < 2.0 - left, name
+        assert low - 1e-6 <= up.min() < low + 2.0, name
+        assert high - 2.0 < up.max() <= high + 1e-6, name
+    up = np.degrees(np.arcsin(SENSORS["mid360"].rays(0.0, 0.0).directions[:, 2]))
+    assert np.isclose([up.min(), up.max()], [-7.0, 52.0], atol=0.1).all()
+
+
+@pytest.mark.parametrize("name", ["avia", "mid360"])
+def test_patterns_of_prisms_do_not_repeat(name):
+    first, second = (SENSORS[name].rays(start, 0.0).directions for start in (0.0, 0.1))
+    aside = np.degrees(cKDTree(first).query(second)[0])
+    assert np.median(aside) > 0.05  # a repeated pattern would hit the same spots
+
+
+def test_a_hand_turns_the_sensor_about_and_takes_sharper_corners():
+    corner = np.array([[0.0, 0.0, 0.0], [10.0, 0.0, 0.0], [10.0, 10.0, 0.0]])
+    times = np.linspace(0.0, 15.0, 400)
+    rides = (Ride(1.0, sway=0.0, heave=0.0, turning=turning, smoothing=s) for turning, s in ((0.0, 3.0), (20.0, 0.5)))
+    steady, held = (Trajectory(corner, ride, 3).poses(times) for ride in rides)
+    gap = [np.abs(poses[:, :3, 3] - [10.0, 0.0, 1.8]).sum(axis=1).min() for poses in (steady, held)]
+    assert gap[1] < 0.4 * gap[0]
+    yaw = np.arctan2(held[:150, 1, 0], held[:150, 0, 0])  # on the straight part
+    assert 5.0 < np.degrees(np.ptp(yaw)) < 150.0
 
 
 def test_sensors_by_name_and_from_a_file(tmp_path):

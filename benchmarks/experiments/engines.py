@@ -147,7 +147,7 @@ def _measure(options: Options, threads: int, folder: Path) -> tuple[list[dict[st
 
 
 def _by_torch(model: Model) -> Callable[[Cloud], np.ndarray]:
-    network = network_of(model)
+    network = network_of(model.at_motion(None))
 
     def infer(cloud: Cloud) -> np.ndarray:  # (N, 3, 3)
         with torch.no_grad():
