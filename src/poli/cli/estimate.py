@@ -49,6 +49,10 @@ def estimate(
     merged: Annotated[bool, typer.Option("--merged", help="The points were not all seen from the origin (a map).")] = False,
     k: Annotated[int | None, typer.Option(help="PCA: neighbors per point, including itself; default: 24.")] = None,
     radius: Annotated[float | None, typer.Option(help="PCA: use all neighbors within this radius in meters instead of k.")] = None,
+    motion: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Sizes for scans taken this many meters apart; default: unknown. 0: the same place again."),
+    ] = None,
     regularize: Annotated[Regularize, typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = Regularize.none,
     floor: Annotated[float, typer.Option(help="Thicken each ellipsoid by this many meters.")] = 0.0,
     device: Annotated[
@@ -65,6 +69,7 @@ def estimate(
     poli estimate scan.bin splats.ply --voxel 0.5 --output splat
     poli estimate part.ply field.npz --model objects
     poli estimate scan.bin field.npz --model pca --radius 0.5
+    poli estimate scan.bin field.npz --motion 1.2
     poli estimate scan.bin field.npz --device cuda
     cat scan.pcd | poli estimate - -o field.npz
     """
@@ -77,6 +82,8 @@ def estimate(
         raise FormatError(f"{out}: write fields as .npz, or as .ply (--output splat for splat viewers)")
     if model == "pca" and device is not None:
         raise InputError(f"--device {device}: PCA runs on the CPU; remove it, or choose a network with --model")
+    if model == "pca" and motion is not None:
+        raise InputError(f"--motion {motion:g}: PCA has no use for it; remove it, or choose a network with --model")
     for name, value in (("k", k), ("radius", radius)):
         if model != "pca" and value is not None:
             raise InputError(f"--{name} {value:g}: only for --model pca, but the model is {model}; remove one of the two")
@@ -93,7 +100,7 @@ def estimate(
             if model != "pca":
                 check_count(points, scan, model)
         with busy(f"ellipsoids of {len(points)} points"):
-            field = _field(points, model, merged, k, radius, regularize, floor, device)
+            field = _field(points, model, merged, k, radius, motion, regularize, floor, device)
             {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
     say(f"{out}: {counted(len(field), 'ellipsoid')}")
     return {"out": out, "ellipsoids": len(field), "model": model, "voxel": voxel, "dropped": points.dropped}
@@ -105,6 +112,7 @@ def _field(
     merged: bool,
     k: int | None,
     radius: float | None,
+    motion: float | None,
     regularize: Regularize,
     floor: float,
     device: str | None,
@@ -112,10 +120,10 @@ def _field(
     if device is None:
         from poli.estimation import estimate as on_cpu
 
-        field = on_cpu(points, model=model, merged=merged, k=k, radius=radius)
+        field = on_cpu(points, model=model, merged=merged, k=k, radius=radius, motion=motion)
     else:
         from poli.learn.inference import estimate as on_device
 
-        field = on_device(points, model=model, merged=merged, device=device)
+        field = on_device(points, model=model, merged=merged, device=device, motion=motion)
     field = field.with_floor(floor)
     return field.as_planes() if regularize is Regularize.plane else field

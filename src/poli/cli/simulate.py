@@ -40,7 +40,8 @@ def simulate(
     sensor: Annotated[
         str,
         typer.Option(
-            help="Sensor: vlp16, hdl32e, hdl64e, os1_64, os2_128, or a text file of beam elevations.", autocompletion=sensor_names
+            help="Sensor: vlp16, hdl64e, os1_64, mid360, e1r, ..., or a text file of beam elevations; an unknown name lists all.",
+            autocompletion=sensor_names,
         ),
     ] = "vlp16",
     scans: Annotated[int, typer.Option(min=1, help="Number of scans (revolutions of the sensor).")] = 50,
