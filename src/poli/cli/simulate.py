@@ -40,7 +40,7 @@ def simulate(
     sensor: Annotated[
         str,
         typer.Option(
-            help="Sensor: vlp16, hdl64e, os1_64, mid360, e1r, ..., or a text file of beam elevations; an unknown name lists all.",
+            help="Sensor: vlp16, hdl64e, mid360, e1r, ..., or a text file of beam elevations; an unknown name lists all.",
             autocompletion=sensor_names,
         ),
     ] = "vlp16",
