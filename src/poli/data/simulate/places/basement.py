@@ -24,7 +24,7 @@ def basement(rng: np.random.Generator, kind: str, seed: int) -> Place:
     tall = rng.uniform(2.2, 3.0)
     site = indoor_site(rng, route, 3.0, clear=0.5)
     space = FloorSpace(plan, route, rng.uniform(0.35, 0.5))
-    partitions.build(site, plan, space, tall, windows=0.15, styles=("plain", "beams"))
+    partitions.build(site, plan, space, tall, windows=0.15, curtains=0.0, styles=("plain", "beams"))
     for cell in plan.cells:
         if plan.narrow[cell]:
             _corridor(site, space, cell)
@@ -62,15 +62,23 @@ def _room(site: Site, space: FloorSpace, cell: Cell, tall: float, use: str) -> N
     if use == "cages":
         path = np.column_stack([np.zeros(9), np.linspace(-1.0, 1.0, 9), np.zeros(9)])
         for _ in range(4):
-            space.free_standing(site, cell, fence(rng, path, str(rng.choice(["mesh", "bars", "rails"]))), Label.THIN, skew=0.0, tries=8)
+            space.free_standing(
+                site, cell, fence(rng, path, str(rng.choice(["mesh", "bars", "rails"]))), Label.THIN, skew=0.0, tries=8
+            )
     makes = {
-        "storage": [lambda r: _rack(r, top), lambda r: _rack(r, top), lambda r: interiors.cartons(r, 0.9), _barrel, furniture.bicycle],
+        "storage": [
+            lambda r: _rack(r, top),
+            lambda r: _rack(r, top),
+            lambda r: interiors.cartons(r, 0.9),
+            _barrel,
+            furniture.bicycle,
+        ],
         "workshop": [_workbench, _workbench, lambda r: _rack(r, top), _ladder, fittings.cabinet, lambda r: _machine(r, top)],
         "machines": [lambda r: _tank(r, top), lambda r: _tank(r, top), lambda r: _machine(r, top), _boiler, _barrel],
         "stairs": [furniture.bicycle, lambda r: interiors.cartons(r, 0.7), furniture.bin_],
         "cages": [lambda r: interiors.cartons(r, 0.9), furniture.bicycle, lambda r: _rack(r, top), _ladder],
     }[use]
-    for _ in range(int(rng.uniform(0.4, 1.2) * area)):
+    for _ in range(int(rng.uniform(0.6, 2.0) * area)):
         pick = int(rng.integers(len(makes) + 3))
         if pick < len(makes):
             space.against_wall(site, cell, makes[pick](rng))
@@ -130,7 +138,9 @@ def _tray(ends: np.ndarray, wide: float, tall: float) -> np.ndarray:  # (2, 3)
     hooks = ends[0] + np.arange(0.4, length, 1.4)[:, None] * way
     sides = [beams(ends[:1] + s * across, ends[1:] + s * across, 0.06) for s in (-1, 1)]
     cables = [tube(ends + u * across + [0, 0, 0.03], 0.015, 5) for u in (-0.6, -0.2, 0.5)]
-    hung = [beams(hooks + s * across, np.column_stack([(hooks + s * across)[:, :2], np.full(len(hooks), tall)]), 0.02) for s in (-1, 1)]
+    hung = [
+        beams(hooks + s * across, np.column_stack([(hooks + s * across)[:, :2], np.full(len(hooks), tall)]), 0.02) for s in (-1, 1)
+    ]
     return joined([*sides, beams(rungs - across, rungs + across, 0.025), *cables, *hung])
 
 
@@ -150,7 +160,18 @@ def _machine(rng: np.random.Generator, top: float) -> np.ndarray:
 def _tank(rng: np.random.Generator, top: float) -> np.ndarray:
     """A tank: upright on feet, or lying on saddles, with pipes to the ceiling."""
     r, long = rng.uniform(0.25, 0.55), rng.uniform(0.8, 1.7)
-    dome = np.array([[0.02, 0.0], [0.7 * r, 0.08 * r], [0.95 * r, 0.25 * r], [r, 0.5 * r], [r, long], [0.95 * r, long + 0.25 * r], [0.7 * r, long + 0.42 * r], [0.02, long + 0.5 * r]])
+    dome = np.array(
+        [
+            [0.02, 0.0],
+            [0.7 * r, 0.08 * r],
+            [0.95 * r, 0.25 * r],
+            [r, 0.5 * r],
+            [r, long],
+            [0.95 * r, long + 0.25 * r],
+            [0.7 * r, long + 0.42 * r],
+            [0.02, long + 0.5 * r],
+        ]
+    )
     if rng.random() < 0.6:
         feet = np.array([[0.7 * r * np.cos(a), 0.7 * r * np.sin(a), 0.0] for a in (0.5, 2.6, 4.7)])
         pipe = tube(np.array([[0.3 * r, 0, long + 0.4 * r], [0.3 * r, 0, 4.0]]), 0.03, 8)
@@ -165,14 +186,29 @@ def _boiler(rng: np.random.Generator) -> np.ndarray:
     """A boiler or a washing machine: a cabinet with a round door or a control panel, and pipes."""
     wide, tall = rng.uniform(0.5, 0.8), rng.uniform(0.8, 1.6)
     parts = [box((0.3, 0, tall / 2), (0.6, wide, tall)), box((0.61, 0, tall - 0.1), (0.03, 0.7 * wide, 0.12))]
-    parts.append(turned(lathe(np.array([[0.3 * wide, 0.0], [0.3 * wide, 0.04], [0.2 * wide, 0.02], [0.01, 0.05]]), 16)[..., [2, 0, 1]], 0.0) + [0.6, 0, 0.45])
+    parts.append(
+        turned(lathe(np.array([[0.3 * wide, 0.0], [0.3 * wide, 0.04], [0.2 * wide, 0.02], [0.01, 0.05]]), 16)[..., [2, 0, 1]], 0.0)
+        + [0.6, 0, 0.45]
+    )
     pipes = [tube(np.array([[0.15, y, tall], [0.15, y, tall + 0.25], [0.0, y, tall + 0.35]]), 0.02, 6) for y in (-0.15, 0.0, 0.12)]
     return joined([*parts, *pipes])
 
 
 def _barrel(rng: np.random.Generator) -> np.ndarray:
     r, h = rng.uniform(0.18, 0.32), rng.uniform(0.5, 0.95)
-    rings = [[0.97 * r, 0.0], [r, 0.02], [r, 0.32 * h], [1.05 * r, 0.34 * h], [r, 0.36 * h], [r, 0.64 * h], [1.05 * r, 0.66 * h], [r, 0.68 * h], [r, h], [0.9 * r, h - 0.02], [0.01, h - 0.02]]
+    rings = [
+        [0.97 * r, 0.0],
+        [r, 0.02],
+        [r, 0.32 * h],
+        [1.05 * r, 0.34 * h],
+        [r, 0.36 * h],
+        [r, 0.64 * h],
+        [1.05 * r, 0.66 * h],
+        [r, 0.68 * h],
+        [r, h],
+        [0.9 * r, h - 0.02],
+        [0.01, h - 0.02],
+    ]
     return lathe(np.array(rings), 16)
 
 
@@ -181,10 +217,26 @@ def _workbench(rng: np.random.Generator) -> np.ndarray:
     deep, wide, tall = rng.uniform(0.5, 0.75), rng.uniform(1.2, 2.2), rng.uniform(0.82, 0.95)
     bench = interiors.table(rng, deep, wide, tall) + [deep / 2, 0, 0]
     tools = interiors.clutter(rng, 0.6 * deep, 0.9 * wide, int(rng.integers(3, 10))) + [deep / 2, 0, tall]
-    vise = joined([box((0, 0, 0.08), (0.25, 0.12, 0.16)), tube(np.array([[0.1, 0, 0.1], [0.3, 0, 0.1]]), 0.02, 6)]) + [deep - 0.15, 0.3 * wide, tall]
+    vise = joined([box((0, 0, 0.08), (0.25, 0.12, 0.16)), tube(np.array([[0.1, 0, 0.1], [0.3, 0, 0.1]]), 0.02, 6)]) + [
+        deep - 0.15,
+        0.3 * wide,
+        tall,
+    ]
     n = int(rng.integers(4, 14))
-    hung = boxes(np.column_stack([np.full(n, 0.05), rng.uniform(-0.45, 0.45, n) * wide, rng.uniform(1.3, 1.75, n)]), np.column_stack([np.full(n, 0.04), rng.uniform(0.02, 0.12, n), rng.uniform(0.1, 0.35, n)]))
-    return joined([bench, tools, vise, hung, box((0.015, 0, 1.5), (0.03, wide, 0.8)), box((deep / 2, 0, 0.25), (0.8 * deep, 0.9 * wide, 0.03))])
+    hung = boxes(
+        np.column_stack([np.full(n, 0.05), rng.uniform(-0.45, 0.45, n) * wide, rng.uniform(1.3, 1.75, n)]),
+        np.column_stack([np.full(n, 0.04), rng.uniform(0.02, 0.12, n), rng.uniform(0.1, 0.35, n)]),
+    )
+    return joined(
+        [
+            bench,
+            tools,
+            vise,
+            hung,
+            box((0.015, 0, 1.5), (0.03, wide, 0.8)),
+            box((deep / 2, 0, 0.25), (0.8 * deep, 0.9 * wide, 0.03)),
+        ]
+    )
 
 
 def _ladder(rng: np.random.Generator) -> np.ndarray:
@@ -193,7 +245,9 @@ def _ladder(rng: np.random.Generator) -> np.ndarray:
     t = np.arange(0.1, 0.98, 0.28 / tall)[:, None]
     foot, head = np.array([lean, 0.0, 0.0]), np.array([0.03, 0.0, tall])
     rungs, side = foot + t * (head - foot), np.array([0.0, 0.2, 0.0])
-    return joined([beams([foot - side, foot + side], [head - side, head + side], 0.06), beams(rungs - side, rungs + side, 0.035, 6)])
+    return joined(
+        [beams([foot - side, foot + side], [head - side, head + side], 0.06), beams(rungs - side, rungs + side, 0.035, 6)]
+    )
 
 
 def _stairwell(rng: np.random.Generator, tall: float) -> np.ndarray:

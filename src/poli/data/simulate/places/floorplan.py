@@ -10,7 +10,7 @@ from poli.data.simulate.places.curves import lengths, resampled, smoothed
 
 Cell = tuple[int, int]
 _STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))
-_APPROACH = 0.7  # meters: the walk passes a door straight on this far to either side
+_APPROACH = 0.8  # meters: the walk passes a door straight on this far to either side
 _ROOMY = 4.0  # meters: in rooms larger than this, the walk comes by the middle
 
 
@@ -100,10 +100,11 @@ def walked(rng: np.random.Generator, plan: Plan) -> np.ndarray:
             turns = [np.clip(door, middle - reach, middle + reach) for door in doors]
             points += [doors[0], *turns, doors[1]]
         else:
-            inwards = [door + _APPROACH * _towards(low, high, door) for door in doors]
-            inwards = [middle if end is None else p for end, p in zip(ends, inwards, strict=True)]
-            via = [middle + rng.uniform(-0.15, 0.15, 2) * size] if size.min() > _ROOMY else []
-            points += [doors[0], inwards[0], *via, inwards[1], doors[1]]
+            reach = np.minimum(_APPROACH, np.abs(doors[1] - doors[0]))  # less if both doors are at one corner
+            inwards = [d + reach * _towards(low, high, d) for d in doors]
+            via = middle + rng.uniform(-0.15, 0.15, 2) * size
+            winding = (via - inwards[0]) @ (inwards[1] - via) < 0.0 or None in ends
+            points += [doors[0], inwards[0], *([] if size.min() < _ROOMY or winding else [via]), inwards[1], doors[1]]
     line = np.array(points)
     line = line[np.concatenate([[True], np.diff(lengths(line)) > 1e-6])]
     return resampled(smoothed(resampled(line, 0.25), 1), 0.5)

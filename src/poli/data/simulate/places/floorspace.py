@@ -65,7 +65,11 @@ class FloorSpace:
                 continue
             s = rng.uniform(wide / 2 + 0.03, long - wide / 2 - 0.03)
             gap = 0.03 + deep / 2
-            spot = np.array([(low[0] + gap, low[1] + s), (low[0] + s, low[1] + gap), (high[0] - gap, low[1] + s), (low[0] + s, high[1] - gap)][side])
+            spot = np.array(
+                [(low[0] + gap, low[1] + s), (low[0] + s, low[1] + gap), (high[0] - gap, low[1] + s), (low[0] + s, high[1] - gap)][
+                    side
+                ]
+            )
             if self.claim(spot, side * np.pi / 2, np.array([deep, wide])):
                 centered = part - np.array([*(first + last)[:2] / 2, 0.0])
                 site.add(turned(centered, side * np.pi / 2) + np.array([*spot, 0.0]), label)

@@ -33,7 +33,9 @@ def clutter(rng: np.random.Generator, deep: float, wide: float, count: int, big:
             part = lathe(np.array([[r, 0.0], [r, 0.6 * h], [0.6 * r, 0.8 * h], [0.5 * r, h], [0.005, h]]), 8)
         elif pick == 2:  # a bowl or a vase
             r, h = rng.uniform(0.06, 0.14) * s, rng.uniform(0.06, 0.3) * s
-            part = lathe(np.array([[0.5 * r, 0.0], [0.9 * r, 0.35 * h], [r, 0.6 * h], [0.8 * r, h], [0.7 * r, 0.5 * h], [0.01, 0.3 * h]]), 12)
+            part = lathe(
+                np.array([[0.5 * r, 0.0], [0.9 * r, 0.35 * h], [r, 0.6 * h], [0.8 * r, h], [0.7 * r, 0.5 * h], [0.01, 0.3 * h]]), 12
+            )
         elif pick == 3:  # a laptop
             part = joined([box((0, 0, 0.01), (0.22, 0.32, 0.02)), box((-0.14, 0, 0.12), (0.015, 0.32, 0.22))])
         elif pick == 4:
@@ -51,7 +53,9 @@ def table(rng: np.random.Generator, deep: float, wide: float, tall: float) -> np
     things = clutter(rng, 0.8 * deep, 0.8 * wide, int(rng.integers(0, 7))) + [0, 0, tall]
     if rng.random() < 0.25:
         r = 0.5 * min(deep, wide)
-        stem = np.array([[0.6 * r, 0.0], [0.55 * r, 0.03], [0.05, 0.08], [0.05, tall - 0.06], [r, tall - 0.04], [r, tall], [0.01, tall]])
+        stem = np.array(
+            [[0.6 * r, 0.0], [0.55 * r, 0.03], [0.05, 0.08], [0.05, tall - 0.06], [r, tall - 0.04], [r, tall], [0.01, tall]]
+        )
         return joined([lathe(stem, 18), things])
     inset = rng.uniform(0.02, 0.1)
     feet = np.array([[a * (deep / 2 - inset), b * (wide / 2 - inset), 0.0] for a in (-1, 1) for b in (-1, 1)])
@@ -73,7 +77,10 @@ def chair(rng: np.random.Generator) -> np.ndarray:
         hub = np.tile([0.0, 0.0, 0.1], (5, 1))
         parts = [beams(hub, tips, 0.05), copies(ellipsoid((0.03, 0.03, 0.03), 6, 4), tips - [0, 0, 0.03])]
         parts += [tube(np.array([[0, 0, 0.1], [0, 0, seat]]), 0.03, 8), cushion((wide, wide, 0.1)) + [0, 0, seat]]
-        parts += [cushion((0.09, wide, 0.5)) + [-wide / 2, 0, seat + 0.38], beams([[-0.15, 0, seat]], [[-wide / 2, 0, seat + 0.3]], 0.05)]
+        parts += [
+            cushion((0.09, wide, 0.5)) + [-wide / 2, 0, seat + 0.38],
+            beams([[-0.15, 0, seat]], [[-wide / 2, 0, seat + 0.3]], 0.05),
+        ]
         return joined([*parts, *[box((-0.02, s * (wide / 2 + 0.04), seat + 0.2), (0.25, 0.06, 0.03)) for s in (-1, 1)]])
     feet = np.array([[a * (wide / 2 - 0.02), b * (wide / 2 - 0.02), 0.0] for a in (-1, 1) for b in (-1, 1)])
     tops = feet + np.array([0, 0, seat])
@@ -101,7 +108,13 @@ def desk(rng: np.random.Generator) -> np.ndarray:
     deep, wide, tall = rng.uniform(0.55, 0.8), rng.uniform(1.1, 1.8), rng.uniform(0.7, 0.78)
     parts = [table(rng, deep, wide, tall)]
     for y in rng.choice([-0.3, 0.0, 0.3], int(rng.integers(1, 3)), replace=False) * wide:
-        screen = joined([box((0, 0, 0.33), (0.03, rng.uniform(0.45, 0.7), 0.34)), box((-0.02, 0, 0.12), (0.03, 0.05, 0.24)), box((0, 0, 0.01), (0.2, 0.24, 0.02))])
+        screen = joined(
+            [
+                box((0, 0, 0.33), (0.03, rng.uniform(0.45, 0.7), 0.34)),
+                box((-0.02, 0, 0.12), (0.03, 0.05, 0.24)),
+                box((0, 0, 0.01), (0.2, 0.24, 0.02)),
+            ]
+        )
         parts.append(turned(screen, rng.normal(0, 0.15)) + [-0.2 * deep, y, tall])
     parts.append(box((0.15, 0, tall + 0.015), (0.15, 0.42, 0.03)))
     if rng.random() < 0.6:
@@ -116,7 +129,10 @@ def sofa(rng: np.random.Generator) -> np.ndarray:
     each, deep, tall = rng.uniform(0.55, 0.75), rng.uniform(0.75, 1.0), rng.uniform(0.7, 0.95)
     wide, arm = seats * each, rng.uniform(0.12, 0.25)
     y = (np.arange(seats) + 0.5) * each - wide / 2
-    parts = [box((deep / 2, 0, 0.2), (deep, wide + 2 * arm, 0.24)), cushion((0.3, wide + 2 * arm, tall - 0.1), 0.25) + [0.15, 0, tall / 2 + 0.05]]
+    parts = [
+        box((deep / 2, 0, 0.2), (deep, wide + 2 * arm, 0.24)),
+        cushion((0.3, wide + 2 * arm, tall - 0.1), 0.25) + [0.15, 0, tall / 2 + 0.05],
+    ]
     parts += [cushion((deep, arm, rng.uniform(0.5, 0.62)), 0.3) + [deep / 2, s * (wide + arm) / 2, 0.35] for s in (-1, 1)]
     parts += [cushion((deep - 0.2, each, 0.2), 0.3) + [deep / 2 + 0.1, v, 0.4] for v in y]
     parts += [cushion((0.22, each - 0.02, 0.45), 0.5) + [0.36, v, 0.65] for v in y]
@@ -126,14 +142,19 @@ def sofa(rng: np.random.Generator) -> np.ndarray:
 def bed(rng: np.random.Generator) -> np.ndarray:
     """A bed with its head at the wall: frame, mattress, a wrinkled cover, pillows."""
     wide, long, tall = rng.uniform(0.9, 1.8), rng.uniform(1.9, 2.1), rng.uniform(0.4, 0.6)
-    parts = [box((long / 2, 0, 0.5 * tall - 0.08), (long, wide, 0.16)), box((0.03, 0, 0.5), (0.06, wide + 0.06, rng.uniform(0.9, 1.2)))]
+    parts = [
+        box((long / 2, 0, 0.5 * tall - 0.08), (long, wide, 0.16)),
+        box((0.03, 0, 0.5), (0.06, wide + 0.06, rng.uniform(0.9, 1.2))),
+    ]
     parts.append(cushion((long - 0.06, wide - 0.02, 0.24), 0.15) + [long / 2, 0, tall - 0.12])
     x, y = np.meshgrid(np.linspace(0.55, long + 0.02, 22), np.linspace(-0.56, 0.56, 18) * wide, indexing="ij")
     bumps = sum(0.02 * np.sin(rng.uniform(3, 14) * x + rng.uniform(-9, 9) * y + rng.uniform(0, 6)) for _ in range(4))
     drop = np.clip((np.abs(y) - 0.49 * wide) / (0.06 * wide), 0, 1) * rng.uniform(0.1, 0.3)
     parts.append(surface(np.stack([x, y, tall + 0.06 + bumps - drop], axis=-1)))
     n = 1 if wide < 1.3 else 2
-    parts += [cushion((0.4, 0.65 * wide / n, 0.16), 0.6) + [0.3, v * wide, tall + 0.08] for v in ([0.0] if n == 1 else [-0.23, 0.23])]
+    parts += [
+        cushion((0.4, 0.65 * wide / n, 0.16), 0.6) + [0.3, v * wide, tall + 0.08] for v in ([0.0] if n == 1 else [-0.23, 0.23])
+    ]
     feet = np.array([[a, b * 0.45 * wide, 0.0] for a in (0.1, long - 0.1) for b in (-1, 1)])
     return joined([*parts, beams(feet, feet + [0, 0, 0.3], 0.06)])
 
@@ -153,9 +174,14 @@ def bookshelf(rng: np.random.Generator, highest: float) -> np.ndarray:
             y = y[y < wide * rng.uniform(0.1, 0.47)]
             tops, depths = room * rng.uniform(0.55, 0.95, len(y)), deep * rng.uniform(0.5, 0.85, len(y))
             thick = np.diff(y, append=y[-1:] + 0.03) * 0.9
-            parts.append(boxes(np.column_stack([depths / 2 + 0.02, y, low + 0.01 + tops / 2]), np.column_stack([depths, thick, tops])))
+            parts.append(
+                boxes(np.column_stack([depths / 2 + 0.02, y, low + 0.01 + tops / 2]), np.column_stack([depths, thick, tops]))
+            )
         elif pick < 0.9:
-            parts.append(clutter(rng, 0.6 * deep, 0.8 * wide, int(rng.integers(1, 5)), 0.7) * [1, 1, min(1.0, room / 0.36)] + [deep / 2, 0, low + 0.01])
+            parts.append(
+                clutter(rng, 0.6 * deep, 0.8 * wide, int(rng.integers(1, 5)), 0.7) * [1, 1, min(1.0, room / 0.36)]
+                + [deep / 2, 0, low + 0.01]
+            )
     return joined(parts)
 
 
@@ -165,14 +191,28 @@ def kitchen(rng: np.random.Generator, highest: float) -> np.ndarray:
     n = max(2, round(wide / 0.6))
     y = (np.arange(n) + 0.5) * (wide / n) - wide / 2
     parts = [box((deep / 2 - 0.02, 0, 0.48), (deep - 0.06, wide, 0.76)), box((deep / 2 - 0.05, 0, 0.05), (deep - 0.14, wide, 0.1))]
-    parts += [boxes(np.column_stack([np.full(n, deep - 0.03), y, np.full(n, 0.48)]), [0.03, wide / n - 0.01, 0.72]), box((deep / 2, 0, 0.88), (deep, wide, 0.04))]
-    parts.append(beams(np.column_stack([np.full(n, deep + 0.02), y - 0.1, np.full(n, 0.78)]), np.column_stack([np.full(n, deep + 0.02), y + 0.1, np.full(n, 0.78)]), 0.015))
+    parts += [
+        boxes(np.column_stack([np.full(n, deep - 0.03), y, np.full(n, 0.48)]), [0.03, wide / n - 0.01, 0.72]),
+        box((deep / 2, 0, 0.88), (deep, wide, 0.04)),
+    ]
+    parts.append(
+        beams(
+            np.column_stack([np.full(n, deep + 0.02), y - 0.1, np.full(n, 0.78)]),
+            np.column_stack([np.full(n, deep + 0.02), y + 0.1, np.full(n, 0.78)]),
+            0.015,
+        )
+    )
     bow = np.array([[0.12, y[0], 0.9], [0.12, y[0], 1.15], [0.18, y[0], 1.22], [0.28, y[0], 1.2], [0.3, y[0], 1.12]])
     parts += [tube(bow, 0.015, 6), clutter(rng, 0.6 * deep, 0.9 * wide, int(rng.integers(2, 8))) + [deep / 2, 0, 0.9]]
     top = min(2.2, highest)
     some = y[rng.random(n) < 0.75]
     if len(some):
-        parts.append(boxes(np.column_stack([np.full(len(some), 0.17), some, np.full(len(some), (1.45 + top) / 2)]), [0.34, wide / n - 0.008, top - 1.45]))
+        parts.append(
+            boxes(
+                np.column_stack([np.full(len(some), 0.17), some, np.full(len(some), (1.45 + top) / 2)]),
+                [0.34, wide / n - 0.008, top - 1.45],
+            )
+        )
     if rng.random() < 0.6:
         parts.append(box((0.31, wide / 2 + 0.32, 0.9), (0.62, 0.6, min(1.8, highest))))
     return joined(parts)
@@ -180,8 +220,16 @@ def kitchen(rng: np.random.Generator, highest: float) -> np.ndarray:
 
 def television(rng: np.random.Generator) -> np.ndarray:
     wide, tall, screen = rng.uniform(1.0, 1.9), rng.uniform(0.4, 0.6), rng.uniform(0.8, 1.4)
-    stand = joined([box((0.2, 0, tall / 2), (0.4, wide, tall)), boxes([[0.41, s * wide / 4, tall / 2] for s in (-1, 1)], [0.02, wide / 2 - 0.03, tall - 0.08])])
-    panel = [box((0.2, 0, tall + 0.08 + 0.28 * screen), (0.04, screen, 0.56 * screen)), box((0.2, 0, tall + 0.05), (0.15, 0.4, 0.1))]
+    stand = joined(
+        [
+            box((0.2, 0, tall / 2), (0.4, wide, tall)),
+            boxes([[0.41, s * wide / 4, tall / 2] for s in (-1, 1)], [0.02, wide / 2 - 0.03, tall - 0.08]),
+        ]
+    )
+    panel = [
+        box((0.2, 0, tall + 0.08 + 0.28 * screen), (0.04, screen, 0.56 * screen)),
+        box((0.2, 0, tall + 0.05), (0.15, 0.4, 0.1)),
+    ]
     return joined([stand, *panel, clutter(rng, 0.2, wide, 3, 0.5) + [0.3, 0, tall]])
 
 

@@ -24,7 +24,7 @@ def rooms(rng: np.random.Generator, kind: str, seed: int) -> Place:
     tall = rng.uniform(2.3, 3.0)
     site = indoor_site(rng, route, 3.0, clear=0.5)
     space = FloorSpace(plan, route, rng.uniform(0.35, 0.6))
-    partitions.build(site, plan, space, tall, windows=0.75, styles=("plain", "plain", "beams", "panels"))
+    partitions.build(site, plan, space, tall, windows=0.75, curtains=0.6, styles=("plain", "plain", "beams", "panels"))
     office = rng.random() < 0.4
     for cell in plan.cells:
         if plan.narrow[cell]:
@@ -45,7 +45,10 @@ def facing(place: Place, yaw: float) -> Place:
 def _plan(rng: np.random.Generator) -> tuple[Plan, np.ndarray]:
     """A plan with a route that is long enough, and the route (K, 2)."""
     while True:
-        sides = [rng.uniform(2.7, rng.uniform(4.0, 8.0), rng.integers(3, 5)), rng.uniform(2.7, rng.uniform(4.0, 7.0), rng.integers(2, 4))]
+        sides = [
+            rng.uniform(2.7, rng.uniform(4.0, 8.0), rng.integers(3, 5)),
+            rng.uniform(2.7, rng.uniform(4.0, 7.0), rng.integers(2, 4)),
+        ]
         narrow = [np.zeros(len(s), bool) for s in sides]
         if rng.random() < 0.6:  # a hallway along the rooms
             at = int(rng.integers(len(sides[1])))
@@ -76,7 +79,7 @@ def _furnish(site: Site, space: FloorSpace, cell: Cell, tall: float, use: str) -
             if space.free_standing(site, cell, interiors.dining(rng), tries=10) is None:
                 part = interiors.table(rng, rng.uniform(0.45, 0.7), rng.uniform(0.5, 1.1), rng.uniform(0.35, 0.75))
                 space.free_standing(site, cell, part, tries=10)
-    crowd = rng.uniform(0.2, 0.9)
+    crowd = rng.uniform(0.5, 2.0)
     for _ in range(int(crowd * area)):
         pick = int(rng.integers(10))
         if pick < 3:
@@ -95,7 +98,7 @@ def _furnish(site: Site, space: FloorSpace, cell: Cell, tall: float, use: str) -
             space.against_wall(site, cell, interiors.cartons(rng))
         else:
             space.free_standing(site, cell, interiors.clutter(rng, 0.4, 0.4, 2, 1.4), skew=1.0)
-    if rng.random() < 0.35:
+    if rng.random() < 0.4:
         space.free_standing(site, cell, furniture.person(rng), skew=1.0, tries=8)
 
 
@@ -110,7 +113,13 @@ def put_plant(site: Site, space: FloorSpace, cell: Cell) -> None:
 def _hallway(site: Site, space: FloorSpace, cell: Cell) -> None:
     rng = site.rng
     for _ in range(int(rng.integers(1, 7))):
-        makes = (fittings.radiator, fittings.cabinet, interiors.cartons, lambda r: interiors.bookshelf(r, 1.6), fittings.extinguisher)
+        makes = (
+            fittings.radiator,
+            fittings.cabinet,
+            interiors.cartons,
+            lambda r: interiors.bookshelf(r, 1.6),
+            fittings.extinguisher,
+        )
         space.against_wall(site, cell, makes[int(rng.integers(len(makes)))](rng))
 
 
@@ -121,7 +130,7 @@ def pictures(site: Site, plan: Plan, cell: Cell, tall: float) -> None:
     for _ in range(int(rng.integers(0, 6))):
         side, wide, high_ = int(rng.integers(4)), rng.uniform(0.2, 1.0), rng.uniform(0.2, 0.8)
         axis = side % 2
-        spot = rng.uniform(low + 0.15 + wide / 2, high - 0.15 - wide / 2)
+        spot = 0.5 * (low + high) + rng.uniform(-0.5, 0.5, 2) * np.maximum(high - low - 0.3 - wide, 0.0)
         spot[axis] = low[axis] if side < 2 else high[axis]
         if any(np.abs(center - spot).max() < hole / 2 + wide / 2 + 0.15 for center, hole in holes):
             continue

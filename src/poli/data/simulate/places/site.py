@@ -106,9 +106,7 @@ class Site:
         if len(xy):
             self.add(copies(part, np.column_stack([xy, self.ground.height(xy)]), yaw, scale), label)
 
-    def finished(
-        self, kind: str, seed: int, finest: float = 0.5, indoors: bool = False, beside: float = CLEAR_BESIDE
-    ) -> Place:
+    def finished(self, kind: str, seed: int, finest: float = 0.5, indoors: bool = False, beside: float = CLEAR_BESIDE) -> Place:
         """Return the finished place. `indoors` means that the floor has already been added as triangles; leaves are cut back within
         `beside` meters of the route."""
 
