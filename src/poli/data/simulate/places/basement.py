@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from poli.data.simulate.places import fittings, furniture, interiors, partitions
@@ -113,7 +115,7 @@ def _overhead(site: Site, plan: Plan, tall: float) -> None:
     """Run pipes, ducts and cable trays below the ceilings along corridors and through walls into some rooms."""
     rng = site.rng
     for axis, (lines, others) in enumerate(((plan.x, plan.y), (plan.y, plan.x))):
-        for k, (low, high) in enumerate(zip(lines[:-1], lines[1:], strict=True)):
+        for k, (low, high) in enumerate(pairwise(lines)):
             narrow = plan.narrow.all(axis=1 - axis)[k]
             for _ in range(int(rng.integers(2, 6)) if narrow else int(rng.integers(0, 2))):
                 s = rng.uniform(low + plan.thick + 0.1, high - plan.thick - 0.1)

@@ -6,8 +6,8 @@ import numpy as np
 
 from poli.data.simulate.places.curves import resampled
 from poli.data.simulate.places.floorplan import Cell, Plan
-from poli.data.simulate.places.site import Site
 from poli.data.simulate.places.place import Label
+from poli.data.simulate.places.site import Site
 from poli.data.simulate.places.solids import turned
 
 _CELL = 0.1  # meters

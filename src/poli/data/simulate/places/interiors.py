@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from poli.data.simulate.places.solids import beams, box, boxes, copies, ellipsoid, joined, lathe, surface, tube, turned
@@ -167,7 +169,7 @@ def bookshelf(rng: np.random.Generator, highest: float) -> np.ndarray:
     parts += [box((deep / 2, s * wide / 2, tall / 2), (deep, 0.02, tall)) for s in (-1, 1)]
     if rng.random() < 0.6:
         parts.append(box((0.005, 0, tall / 2), (0.01, wide, tall)))
-    for low, high in zip(levels[:-1], levels[1:], strict=True):
+    for low, high in pairwise(levels):
         room, pick = high - low - 0.04, rng.random()
         if pick < 0.6:
             y = -wide / 2 + 0.03 + np.cumsum(rng.uniform(0.015, 0.06, int(wide / 0.04)))

@@ -12,7 +12,8 @@ from poli.data.simulate.places.solids import beams, box, boxes, joined, lathe, s
 
 
 def build(site: Site, plan: Plan, space: FloorSpace, tall: float, windows: float, curtains: float, styles: tuple[str, ...]) -> None:
-    """Add all walls, floors and ceilings; `windows` is the share of outer walls with a window, `curtains` of windows with curtains."""
+    """Add all walls, floors and ceilings. `windows` is the share of outer walls with a window, `curtains` the share of windows with
+    curtains."""
     rng = site.rng
     skirting = rng.uniform(0.05, 0.14) if rng.random() < 0.8 else 0.0
     door_top = rng.uniform(1.95, min(2.12, tall - 0.12))

@@ -45,10 +45,8 @@ def facing(place: Place, yaw: float) -> Place:
 def _plan(rng: np.random.Generator) -> tuple[Plan, np.ndarray]:
     """A plan with a route that is long enough, and the route (K, 2)."""
     while True:
-        sides = [
-            rng.uniform(2.7, rng.uniform(4.0, 8.0), rng.integers(3, 5)),
-            rng.uniform(2.7, rng.uniform(4.0, 7.0), rng.integers(2, 4)),
-        ]
+        smallest, largest = rng.uniform(2.7, 4.2), rng.uniform(5.5, 8.0)
+        sides = [rng.uniform(smallest, largest, rng.integers(*counts)) for counts in ((3, 5), (2, 4))]
         narrow = [np.zeros(len(s), bool) for s in sides]
         if rng.random() < 0.6:  # a hallway along the rooms
             at = int(rng.integers(len(sides[1])))
