@@ -8,7 +8,8 @@ from poli.data.simulate.places import PLACES, Label, Place, make_place
 from poli.data.simulate.places.nearest import NearestOnLine
 from poli.errors import InputError
 
-INDOORS = ("corridor", "hall")
+INDOORS = ("corridor", "hall", "rooms", "basement")
+WALKED = ("rooms", "basement")  # too narrow for a vehicle
 
 
 @pytest.fixture(scope="module", params=PLACES)
@@ -44,6 +45,11 @@ def test_triangles_are_finite_and_have_an_area(place: Place) -> None:
 
 def test_the_route_is_long_and_evenly_spaced(place: Place) -> None:
     steps = np.linalg.norm(np.diff(place.route, axis=0), axis=1)
+    if place.kind in WALKED:
+        assert steps.sum() > 25.0
+        assert steps.min() > 0.35
+        assert steps.max() < 0.6
+        return
     assert steps.sum() > (60.0 if place.kind in INDOORS else 250.0)
     assert steps.min() > 0.8
     assert steps.max() < 1.2
@@ -52,7 +58,19 @@ def test_the_route_is_long_and_evenly_spaced(place: Place) -> None:
 
 
 def test_the_route_is_free_of_obstacles(place: Place) -> None:
-    assert len(touched(place, 1.3, 3.0)) == 0
+    beside, above = (0.25, 1.9) if place.kind in WALKED else (1.3, 3.0)
+    assert len(touched(place, beside, above)) == 0
+
+
+@pytest.mark.parametrize("kind", WALKED)
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_walk_passes_doors_and_furniture(kind: str, seed: int) -> None:
+    """A sensor in the hand keeps its distance on every floor plan, and its surroundings are close."""
+    place = make_place(kind, seed)
+    assert len(touched(place, 0.25, 1.9)) == 0
+    assert len(place.triangles) < 150_000
+    points = place.triangles[place.labels == Label.STRUCTURE].reshape(-1, 3)[:, :2].astype(float)
+    assert np.median(cKDTree(points).query(place.route[:, :2])[0]) < 1.5
 
 
 def test_the_route_lies_on_ground(place: Place) -> None:

@@ -7,11 +7,13 @@ from zlib import crc32
 
 import numpy as np
 
+from poli.data.simulate.places.basement import basement
 from poli.data.simulate.places.corridor import corridor
 from poli.data.simulate.places.districts import apartments, campus
 from poli.data.simulate.places.hall import hall
 from poli.data.simulate.places.lots import parking
 from poli.data.simulate.places.place import Label, Mover, Place
+from poli.data.simulate.places.rooms import rooms
 from poli.data.simulate.places.roundabout import roundabout
 from poli.data.simulate.places.town import town
 from poli.data.simulate.places.tunnel import tunnel
@@ -29,6 +31,8 @@ _MAKERS: dict[str, Callable[[np.random.Generator, str, int], Place]] = {
     "tunnel": tunnel,
     "corridor": corridor,
     "hall": hall,
+    "rooms": rooms,
+    "basement": basement,
 }
 PLACES: tuple[str, ...] = tuple(_MAKERS)
 

@@ -35,5 +35,5 @@ class Place:
     seed: int
     triangles: np.ndarray  # (F, 3, 3) float32, meters, z up
     labels: np.ndarray  # (F,) uint8, values of Label
-    route: np.ndarray  # (K, 3) float64 on the ground, points about 1 m apart, free of obstacles
+    route: np.ndarray  # (K, 3) float64 on the ground, free of obstacles; points about 1 m apart, for walks half a meter
     movers: tuple[Mover, ...]

@@ -106,8 +106,9 @@ class Site:
         if len(xy):
             self.add(copies(part, np.column_stack([xy, self.ground.height(xy)]), yaw, scale), label)
 
-    def finished(self, kind: str, seed: int, finest: float = 0.5, indoors: bool = False) -> Place:
-        """Return the finished place. `indoors` means that the floor has already been added as triangles."""
+    def finished(self, kind: str, seed: int, finest: float = 0.5, indoors: bool = False, beside: float = CLEAR_BESIDE) -> Place:
+        """Return the finished place. `indoors` means that the floor has already been added as triangles; leaves are cut back within
+        `beside` meters of the route."""
 
         def distance(xy: np.ndarray) -> np.ndarray:
             roads = 10.0 + np.maximum(self.ground.layers(xy)[:, 3], 0.0)  # side roads need cells small enough to show their curbs
@@ -116,7 +117,7 @@ class Site:
         below = [] if indoors else ground_triangles(self.ground, self.rng, self.low, self.high, finest, distance)
         triangles, labels = soup(self.parts + below)
         leaves = np.flatnonzero(labels == Label.LEAVES)
-        blocked = leaves[in_the_way(triangles[leaves], self.route)]  # cut back branches over the road
+        blocked = leaves[in_the_way(triangles[leaves], self.route, beside)]  # cut back branches over the road
         triangles, labels = np.delete(triangles, blocked, axis=0), np.delete(labels, blocked)
         return Place(kind, seed, triangles, labels, self.route, tuple(self.movers))
 
