@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from poli.data.simulate.faults import apply_faults, draw_faults
 from poli.data.simulate.places import make_place
 from poli.data.simulate.ride import Ride, Trajectory
 from poli.data.simulate.scanner import Scanner
@@ -30,6 +31,7 @@ _EXACT = {"max_range": 200.0, "noise": 0.0, "min_range": 0.15, "divergence": 0.0
 _SURVEY = Sensor(tuple(float(e) for e in np.linspace(-32.0, 22.0, 200)), 1800, **_EXACT)
 _INDOOR_SURVEY = Sensor(tuple(float(e) for e in np.linspace(-80.0, 80.0, 280)), 1200, **_EXACT)
 _SURVEY_VOXEL, _INDOOR_SURVEY_VOXEL = 0.08, 0.04  # meters; one survey point per voxel
+_FEWEST = 500  # returns: with fewer, a sensor that looks into the open has nothing to learn from
 INDOORS = ("corridor", "hall", "rooms", "basement")
 _OUTDOOR_ONLY, _INDOOR_ONLY = ("os2_128", "at128", "hdl64e"), ("depth_camera",)
 
@@ -51,6 +53,8 @@ def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str],
     """Yield pairs simulated at `stations` spots along the route of a place, with `each` of the sensors per spot, chosen at random.
 
     The sensor name "any" stands for a random spinning sensor. Vehicles and hands carry the sensor, at all speeds from a standstill.
+    Both scans of a pair have the faults of one real sensor, measured or in between (`simulate.faults`). A spot with too few returns
+    for a sensor is left out.
     """
     rng = np.random.default_rng([seed, 2])
     world = World(make_place(kind, seed))
@@ -68,18 +72,20 @@ def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str],
         survey = sweep(world, _INDOOR_SURVEY if near else _SURVEY, _standing(trajectory, 0.0), movers=False)
         survey_points = voxel_downsample(survey.points, _INDOOR_SURVEY_VOXEL if indoors else _SURVEY_VOXEL, "first").points
         for name in rng.choice(np.array(fitting), min(each, len(fitting)), replace=False):
-            sensor: Scanner = random_sensor(rng) if name == "any" else _copy_of(SENSORS[str(name)], rng)
+            sensor = _exact(random_sensor(rng) if name == "any" else SENSORS[str(name)])
             # Consecutive scans, or keyframes up to two meters apart.
             step, apart = 1.0 / sensor.rate, rng.uniform(0.2, 1.0 if handheld else 2.0) / ride.speed
             apart = step if rng.random() < 0.7 else min(max(step, apart), 0.9 * trajectory.duration)
             # Firing is locked to the angle in some sensors, and free in others.
             phases = rng.random(2) if rng.random() < 0.7 else np.zeros(2)
             T_world_q, T_world_p = trajectory.poses(np.array([0.0, apart]))
+            found = draw_faults(rng)
             q, p = (
-                sweep(world, sensor, trajectory.poses, start=t, seed=int(s), phase=float(f))
+                apply_faults(sweep(world, sensor, trajectory.poses, t, int(s), phase=float(f)), found, np.random.default_rng(s))
                 for t, s, f in zip((0.0, apart), rng.integers(2**31, size=2), phases, strict=True)
             )
-            yield ScanPair(q, p, inverse(T_world_q) @ T_world_p, survey_points, np.eye(4))
+            if min(len(q), len(p)) >= _FEWEST:
+                yield ScanPair(q, p, inverse(T_world_q) @ T_world_p, survey_points, np.eye(4))
 
 
 def _ride(rng: np.random.Generator, handheld: bool, start: float) -> Ride:
@@ -156,16 +162,16 @@ def random_sensor(rng: np.random.Generator) -> Sensor:
         tuple(float(e) for e in np.sort(even + rng.uniform(0.0, 0.2) * (high - low) / beams * rng.standard_normal(beams))),
         int(rng.choice([600, 900, 1024, 1800, 2048])),
         max_range=rng.uniform(60.0, 200.0),
-        noise=rng.uniform(0.005, 0.04),
+        noise=0.02,
         divergence=rng.uniform(0.001, 0.006),
         rate=float(rng.choice([10.0, 20.0])),
     )
 
 
-def _copy_of(sensor: Scanner, rng: np.random.Generator) -> Scanner:
-    """Vary noise and dropout as between units of one product; data sheets state the noise of a bad unit."""
+def _exact(sensor: Scanner) -> Scanner:
+    """Return the sensor without range noise and dropouts, which are among the faults that are added afterwards."""
     assert is_dataclass(sensor)
-    return replace(sensor, noise=sensor.noise * rng.uniform(0.3, 1.1), dropout=rng.uniform(0.0, 0.05))
+    return replace(sensor, noise=0.0, dropout=0.0)
 
 
 def _standing(trajectory: Trajectory, time: float):

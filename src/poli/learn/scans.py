@@ -41,6 +41,7 @@ from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 
 _VALIDATION_SEED = 7
 _FAR, _FINEST = 10.0, 0.4  # voxels shrink in proportion where the median range is below this many meters, down to this fraction
+_FEWEST = 128  # points of a voxelized scan; small scans get smaller voxels
 _ELEVATION_BINS = 512  # over all elevations: a third of a degree near the horizon
 
 
@@ -143,8 +144,10 @@ def _cloud(pair: ScanPair, config: ScanConfig, rng: np.random.Generator, settlin
     voxel = 0.0 if rng.random() < config.raw_share else nearer * math.exp(rng.uniform(low, high))
     pick: VoxelPick = "mean" if settling or rng.random() < 0.75 else "first"
     scan, rows = Scan(pair.q.points), np.arange(len(pair.q))
+    while voxel and len(scan := voxel_downsample(Scan(pair.q.points), voxel, pick)) < min(_FEWEST, len(pair.q)):
+        voxel *= 0.7
     if voxel:
-        scan, rows = voxel_downsample(scan, voxel, pick), voxel_numbers(pair.q.points, voxel)[1]
+        rows = voxel_numbers(pair.q.points, voxel)[1]
     truth = true_normals(pair.q, voxel) if "normal" in pair.q.fields else np.full((len(scan), 3), np.nan)
     returns = pair.q.fields.get("exact", pair.q.points)
     return _Cloud(pair, Scan(scan.points, {"row": rows, "true": truth}), returns, voxel, pick)
@@ -217,7 +220,7 @@ def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable
 
 def _record_world(job: tuple[Path, str, int, int, tuple[str, ...], int]) -> list[ScanPair]:
     keep, kind, seed, stations, sensors, each = job
-    path, about = keep / f"{kind}_{seed}.npz", f"exact; {stations} stations, {each} each of {', '.join(sensors)}"
+    path, about = keep / f"{kind}_{seed}.npz", f"exact, faults; {stations} stations, {each} each of {', '.join(sensors)}"
     pairs = load_pairs(path, about)
     if pairs is None:
         truth = ("normal", "label", "mixed") if seed >= VALIDATION_SEEDS else ("exact",)
