@@ -116,7 +116,7 @@ def _overhead(site: Site, plan: Plan, tall: float) -> None:
     rng = site.rng
     for axis, (lines, others) in enumerate(((plan.x, plan.y), (plan.y, plan.x))):
         for k, (low, high) in enumerate(pairwise(lines)):
-            narrow = plan.narrow.all(axis=1 - axis)[k]
+            narrow = plan.narrow.take(k, axis).all()
             for _ in range(int(rng.integers(2, 6)) if narrow else int(rng.integers(0, 2))):
                 s = rng.uniform(low + plan.thick + 0.1, high - plan.thick - 0.1)
                 r = min(rng.choice([0.02, 0.04, 0.08, 0.14]), 0.5 * (tall - _FREE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -62,15 +63,15 @@ def _furnish(site: Site, space: FloorSpace, cell: Cell, tall: float, use: str) -
     rng = site.rng
     low, high = space.plan.inner(cell)
     area, top = float(np.prod(high - low)), tall - 0.15
-    large = {
+    choices: dict[str, list[Callable[[np.random.Generator], np.ndarray]]] = {
         "living": [interiors.sofa, interiors.television, interiors.sofa],
-        "bed": [interiors.bed, lambda r: fittings.cabinet(r)],
+        "bed": [interiors.bed, fittings.cabinet],
         "office": [interiors.desk] * 4,
         "kitchen": [lambda r: interiors.kitchen(r, top)],
         "storage": [lambda r: fittings.rack(r, r.uniform(1.0, 2.5), r.uniform(0.3, 0.5), r.uniform(1.2, min(2.1, top)))] * 3,
         "meeting": [],
-    }[use]
-    for make in large:
+    }
+    for make in choices[use]:
         space.against_wall(site, cell, make(rng), tries=14)
     if use in ("living", "kitchen", "meeting"):
         for _ in range(1 + int(area / 18)):
