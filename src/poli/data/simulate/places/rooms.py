@@ -79,7 +79,7 @@ def _furnish(site: Site, space: FloorSpace, cell: Cell, tall: float, use: str) -
                 part = interiors.table(rng, rng.uniform(0.45, 0.7), rng.uniform(0.5, 1.1), rng.uniform(0.35, 0.75))
                 space.free_standing(site, cell, part, tries=10)
     crowd = rng.uniform(0.5, 2.0)
-    for _ in range(int(crowd * area)):
+    for _ in range(min(int(crowd * area), 45)):
         pick = int(rng.integers(10))
         if pick < 3:
             space.against_wall(site, cell, interiors.bookshelf(rng, top))
@@ -88,7 +88,8 @@ def _furnish(site: Site, space: FloorSpace, cell: Cell, tall: float, use: str) -
         elif pick == 4:
             space.against_wall(site, cell, fittings.radiator(rng), Label.THIN)
         elif pick == 5:
-            space.free_standing(site, cell, interiors.floor_lamp(rng), Label.THIN)
+            if rng.random() < 0.3:  # they fit everywhere
+                space.free_standing(site, cell, interiors.floor_lamp(rng), Label.THIN)
         elif pick == 6:
             put_plant(site, space, cell)
         elif pick == 7:
