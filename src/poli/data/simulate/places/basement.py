@@ -34,7 +34,7 @@ def basement(rng: np.random.Generator, kind: str, seed: int) -> Place:
             _room(site, space, cell, tall, str(rng.choice(["storage", "workshop", "machines", "stairs", "cages"])))
         pictures(site, plan, cell, tall)  # here switch boxes and boards
     _overhead(site, plan, tall)
-    return facing(site.finished(kind, seed, indoors=True, beside=0.3), rng.uniform(0, 2 * np.pi))
+    return facing(site.finished(kind, seed, indoors=True, beside=0.4), rng.uniform(0, 2 * np.pi))
 
 
 def _plan(rng: np.random.Generator) -> tuple[Plan, np.ndarray]:

@@ -33,7 +33,7 @@ def rooms(rng: np.random.Generator, kind: str, seed: int) -> Place:
         else:
             _furnish(site, space, cell, tall, str(rng.choice(["office", "office", "meeting", "storage"] if office else _USES)))
         pictures(site, plan, cell, tall)
-    return facing(site.finished(kind, seed, indoors=True, beside=0.3), rng.uniform(0, 2 * np.pi))
+    return facing(site.finished(kind, seed, indoors=True, beside=0.4), rng.uniform(0, 2 * np.pi))
 
 
 def facing(place: Place, yaw: float) -> Place:
