@@ -34,7 +34,7 @@ def basement(rng: np.random.Generator, kind: str, seed: int) -> Place:
             _room(site, space, cell, tall, str(rng.choice(["storage", "workshop", "machines", "stairs", "cages"])))
         pictures(site, plan, cell, tall)  # here switch boxes and boards
     _overhead(site, plan, tall)
-    return facing(site.finished(kind, seed, indoors=True, beside=0.3), rng.uniform(0, 2 * np.pi))
+    return facing(site.finished(kind, seed, indoors=True, beside=0.4), rng.uniform(0, 2 * np.pi))
 
 
 def _plan(rng: np.random.Generator) -> tuple[Plan, np.ndarray]:
@@ -116,7 +116,7 @@ def _overhead(site: Site, plan: Plan, tall: float) -> None:
     rng = site.rng
     for axis, (lines, others) in enumerate(((plan.x, plan.y), (plan.y, plan.x))):
         for k, (low, high) in enumerate(pairwise(lines)):
-            narrow = plan.narrow.all(axis=1 - axis)[k]
+            narrow = plan.narrow.take(k, axis).all()
             for _ in range(int(rng.integers(2, 6)) if narrow else int(rng.integers(0, 2))):
                 s = rng.uniform(low + plan.thick + 0.1, high - plan.thick - 0.1)
                 r = min(rng.choice([0.02, 0.04, 0.08, 0.14]), 0.5 * (tall - _FREE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +33,7 @@ def rooms(rng: np.random.Generator, kind: str, seed: int) -> Place:
         else:
             _furnish(site, space, cell, tall, str(rng.choice(["office", "office", "meeting", "storage"] if office else _USES)))
         pictures(site, plan, cell, tall)
-    return facing(site.finished(kind, seed, indoors=True, beside=0.3), rng.uniform(0, 2 * np.pi))
+    return facing(site.finished(kind, seed, indoors=True, beside=0.4), rng.uniform(0, 2 * np.pi))
 
 
 def facing(place: Place, yaw: float) -> Place:
@@ -62,15 +63,15 @@ def _furnish(site: Site, space: FloorSpace, cell: Cell, tall: float, use: str) -
     rng = site.rng
     low, high = space.plan.inner(cell)
     area, top = float(np.prod(high - low)), tall - 0.15
-    large = {
+    choices: dict[str, list[Callable[[np.random.Generator], np.ndarray]]] = {
         "living": [interiors.sofa, interiors.television, interiors.sofa],
-        "bed": [interiors.bed, lambda r: fittings.cabinet(r)],
+        "bed": [interiors.bed, fittings.cabinet],
         "office": [interiors.desk] * 4,
         "kitchen": [lambda r: interiors.kitchen(r, top)],
         "storage": [lambda r: fittings.rack(r, r.uniform(1.0, 2.5), r.uniform(0.3, 0.5), r.uniform(1.2, min(2.1, top)))] * 3,
         "meeting": [],
-    }[use]
-    for make in large:
+    }
+    for make in choices[use]:
         space.against_wall(site, cell, make(rng), tries=14)
     if use in ("living", "kitchen", "meeting"):
         for _ in range(1 + int(area / 18)):
@@ -78,7 +79,7 @@ def _furnish(site: Site, space: FloorSpace, cell: Cell, tall: float, use: str) -
                 part = interiors.table(rng, rng.uniform(0.45, 0.7), rng.uniform(0.5, 1.1), rng.uniform(0.35, 0.75))
                 space.free_standing(site, cell, part, tries=10)
     crowd = rng.uniform(0.5, 2.0)
-    for _ in range(int(crowd * area)):
+    for _ in range(min(int(crowd * area), 45)):
         pick = int(rng.integers(10))
         if pick < 3:
             space.against_wall(site, cell, interiors.bookshelf(rng, top))
@@ -87,7 +88,8 @@ def _furnish(site: Site, space: FloorSpace, cell: Cell, tall: float, use: str) -
         elif pick == 4:
             space.against_wall(site, cell, fittings.radiator(rng), Label.THIN)
         elif pick == 5:
-            space.free_standing(site, cell, interiors.floor_lamp(rng), Label.THIN)
+            if rng.random() < 0.3:  # they fit everywhere
+                space.free_standing(site, cell, interiors.floor_lamp(rng), Label.THIN)
         elif pick == 6:
             put_plant(site, space, cell)
         elif pick == 7:
