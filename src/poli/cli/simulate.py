@@ -45,8 +45,10 @@ def simulate(
         ),
     ] = "vlp16",
     scans: Annotated[int, typer.Option(min=1, help="Number of scans (revolutions of the sensor).")] = 50,
-    speed: Annotated[float, typer.Option(help="Speed in meters per second.")] = 8.0,
-    height: Annotated[float, typer.Option(help="Height of the sensor above the ground, in meters.")] = 1.8,
+    speed: Annotated[float | None, typer.Option(help="Speed in meters per second; default: 8, in rooms 1.")] = None,
+    height: Annotated[
+        float | None, typer.Option(help="Height of the sensor above the ground, in meters; default: 1.8, in rooms 1.3.")
+    ] = None,
     layout: Annotated[
         Layout, typer.Option(help="Format: poli (scans with true normals and labels) or kitti (as KITTI odometry).")
     ] = Layout.poli,
@@ -63,10 +65,11 @@ def simulate(
     poli simulate drive --sensor my_beams.txt --skewed
     """
     import shlex
+    from dataclasses import replace
 
     from poli.cli.scan_files import counted
     from poli.data.datasets import write_folder, write_kitti
-    from poli.data.simulate import Ride, World, find_sensor
+    from poli.data.simulate import World, find_sensor, usual_ride
     from poli.data.simulate.drive import Drive
     from poli.data.simulate.places import make_place
     from poli.errors import FormatError
@@ -78,7 +81,8 @@ def simulate(
         check_new_folder(out / "sequences" / "00")
     if (out / "poses" / "00.txt").exists():
         raise FormatError(f"{out / 'poses' / '00.txt'}: already exists; remove it first, or give another name")
-    ride = Ride(speed=speed, height=height)
+    usual = usual_ride(place)
+    ride = replace(usual, speed=usual.speed if speed is None else speed, height=usual.height if height is None else height)
     table = find_sensor(sensor)
     world = World(make_place(place, seed))
     drive = Drive(world, table, ride, scans, seed, not skewed, movers, rotation_noise, translation_noise)
@@ -90,8 +94,8 @@ def simulate(
             "place": place,
             "seed": seed,
             "sensor": Path(sensor).name,
-            "speed": speed,
-            "height": height,
+            "speed": ride.speed,
+            "height": ride.height,
             "deskewed": not skewed,
         }
         about |= {"rotation_noise_deg": rotation_noise, "translation_noise_m": translation_noise}

@@ -1,6 +1,6 @@
 """Simulated scans with known surfaces."""
 
-from poli.data.simulate.ride import Ride, Trajectory
+from poli.data.simulate.ride import Ride, Trajectory, usual_ride
 from poli.data.simulate.scanner import Scanner
 from poli.data.simulate.sensor import SENSORS, SPINNING, Sensor, find_sensor, find_spinning
 from poli.data.simulate.sweep import scan_of, simulate_scan, sweep
@@ -19,4 +19,5 @@ __all__ = [
     "scan_of",
     "simulate_scan",
     "sweep",
+    "usual_ride",
 ]

@@ -27,6 +27,14 @@ class Ride:
     smoothing: float = 3.0  # meters: smoothing radius of the route's corners
 
 
+WALK = Ride(speed=1.0, height=1.3, sway=2.0, heave=0.01, turning=10.0, smoothing=0.5)  # a sensor carried by hand
+
+
+def usual_ride(kind: str) -> Ride:
+    """Return how a sensor usually moves in a kind of place: rooms are walked through, elsewhere it drives."""
+    return WALK if kind in ("rooms", "basement") else Ride()
+
+
 class Trajectory:
     """The sensor's pose over time: `poses(times)` returns T_world_sensor at any instant until the end of the route (`duration`)."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from poli.data.simulate.places import make_place
 from poli.data.simulate.places.place import Label
-from poli.data.simulate.ride import Trajectory
+from poli.data.simulate.ride import Trajectory, usual_ride
 from poli.data.simulate.scanner import Scanner
 from poli.data.simulate.world import Hits, World
 from poli.scan import Scan
@@ -87,9 +87,9 @@ def simulate_scan(world: World, sensor: Scanner, T_world_sensor: np.ndarray, see
 
 
 def scan_of(kind: str, sensor: Scanner, seed: int = 0, along: float = 0.3) -> Scan:
-    """Simulate one scan 1.8 m above the route of a place, at the share `along` of its length. For examples and measurements."""
+    """Simulate one scan on the route of a place, at the share `along` of its length. For examples and measurements."""
     world = World(make_place(kind, seed))
-    trajectory = Trajectory(world.place.route)
+    trajectory = Trajectory(world.place.route, usual_ride(kind))
     return simulate_scan(world, sensor, trajectory.poses(np.array([along * trajectory.duration]))[0], seed)
 
 
