@@ -52,6 +52,11 @@ class Raster:
     def ranges(self) -> np.ndarray:  # (N,)
         return np.linalg.norm(self.points, axis=1)
 
+    @property
+    def across(self) -> np.ndarray:  # (N,) columns, the same for all rings
+        """Place across the scan: the azimuth in columns, of a sensor that does not turn the column."""
+        return azimuths(self.points) * self.turn / 360.0 if self.turn else self.column.astype(np.float64)
+
     def select(self, mask: np.ndarray) -> Raster:
         return replace(self, points=self.points[mask], ring=self.ring[mask], column=self.column[mask])
 
