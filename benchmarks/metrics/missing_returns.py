@@ -1,7 +1,7 @@
 """Returns that are missing from continuous surfaces, and returns between two surfaces, along the rings of a scan.
 
 The inverse range of a plane is nearly linear in the column. So a line through three returns on each side of a gap tells whether the
-surface goes on behind it, and two returns on each side of a jump tell where the two surfaces would be.
+surface goes on behind it, and six returns on each side of a jump tell where the two surfaces would be.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ _LONGEST = 20  # columns; longer gaps are windows and other objects rather than 
 _WIDEST = 2.0  # meters, the same
 _SIDE = 3  # returns on each side of a gap
 _SMOOTH = (0.05, 0.005)  # meters, share of the range: farther from the line, the surface is not continuous
-_STEADY = (0.08, 0.01)  # meters, share of the range: two neighbors on one surface
+_EDGE_SIDE = 6  # returns on each side of an edge
+_STEADY = (0.05, 0.002)  # meters, share of the range: farther from the line, a side of an edge is no surface
+_FLAT = 0.1  # of the depth, per column: steeper sides would meet between two columns
 _MARGIN = 0.15  # of the depth of an edge: nearer to one of its surfaces, a return is on it
 _LEAST_MARGIN = 0.06  # meters
 MIXING = (0.3, 1.5)  # meters: depths of the edges at which returns between the surfaces are counted
@@ -95,27 +97,29 @@ def _steps(scan: Raster) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _edges(scan: Raster) -> tuple[int, int]:
     w, r = 1.0 / scan.ranges, scan.ranges
-    whole = (np.diff(scan.ring) == 0) & (np.diff(scan.column) == 1)
+    whole = np.append((np.diff(scan.ring) == 0) & (np.diff(scan.column) == 1), False)
     found = []
     for inner in (0, 1):  # returns between the surfaces
-        size = 4 + inner
-        count = len(w) - size + 1
-        if count < 1:
-            found.append(0)
-            continue
-        i = np.arange(count)[:, None] + np.arange(size)
-        good = np.all([whole[i[:, k]] for k in range(size - 1)], axis=0)
-        # Both surfaces at the place halfway between them.
-        reach = 0.5 * (1 + inner)
-        a = 1.0 / np.maximum(w[i[:, 1]] + reach * (w[i[:, 1]] - w[i[:, 0]]), 1e-3)
-        b = 1.0 / np.maximum(w[i[:, -2]] + reach * (w[i[:, -2]] - w[i[:, -1]]), 1e-3)
-        for near, next_one in ((0, 1), (-1, -2)):
-            good &= np.abs(r[i[:, near]] - r[i[:, next_one]]) < _STEADY[0] + _STEADY[1] * r[i[:, next_one]]
-        depth = np.abs(a - b)
-        good &= (depth > MIXING[0]) & (depth < MIXING[1])
+        size = 2 * _EDGE_SIDE + inner
+        first = np.arange(max(len(w) - size + 1, 0))
+        i = first[np.all([whole[first + k] for k in range(size - 1)], axis=0)][:, None] + np.arange(size)
+        good = np.ones(len(i), bool)
+        ends, steepest = [], np.zeros(len(i))
+        for side in (i[:, :_EDGE_SIDE], i[:, : -_EDGE_SIDE - 1 : -1]):  # each from the outside toward the edge
+            x = np.arange(_EDGE_SIDE) - 0.5 * (_EDGE_SIDE - 1)
+            y = w[side]
+            slope = y @ x / (x @ x)
+            off = np.abs(y - y.mean(axis=1, keepdims=True) - slope[:, None] * x).max(axis=1)
+            good &= off * r[side[:, -1]] ** 2 < _STEADY[0] + _STEADY[1] * r[side[:, -1]]
+            steepest = np.maximum(steepest, np.abs(slope) * r[side[:, -1]] ** 2)
+            # The surface halfway between the two sides.
+            ends.append(1.0 / np.maximum(y.mean(axis=1) + slope * (0.5 * _EDGE_SIDE + 0.5 * inner), 1e-3))
+        near, far = np.minimum(*ends), np.maximum(*ends)
+        depth = far - near
+        good &= (depth > MIXING[0]) & (depth < MIXING[1]) & (steepest < _FLAT * depth)
         if inner:
-            margin = np.maximum(_MARGIN * depth, _LEAST_MARGIN)
-            good &= (r[i[:, 2]] > np.minimum(a, b) + margin) & (r[i[:, 2]] < np.maximum(a, b) - margin)
+            margin, middle = np.maximum(_MARGIN * depth, _LEAST_MARGIN), r[i[:, _EDGE_SIDE]]
+            good &= (middle > near + margin) & (middle < far - margin)
         found.append(int(good.sum()))
     return found[0], found[1]
 
