@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def usable_rows(root: Path, name: str) -> list[int]:
     rows = list(range(len(sequence)))
     if SENSOR_OF[name] != "E1R":
         return rows
-    turns = [np.degrees(np.linalg.norm(so3_log((inverse(a) @ b)[:3, :3]))) for a, b in zip(sequence.poses, sequence.poses[1:])]
+    turns = [np.degrees(np.linalg.norm(so3_log((inverse(a) @ b)[:3, :3]))) for a, b in pairwise(sequence.poses)]
     return [row for row in rows[1:-1] if max(turns[row - 1], turns[row]) < _STILL]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,12 @@ class Options:
 
 
 def run(options: Options) -> Iterator[Report]:
-    records: list[dict[str, Any]] = []
-    for name in track(_SIMULATED if options.simulated else (), "simulated scans"):
-        records.append({"name": f"simulated {name}", "sensor": name, **judged(simulated(name, options.simulated))})
+    made: list[dict[str, Any]] = [
+        {"name": f"simulated {name}", "sensor": name, **judged(simulated(name, options.simulated))}
+        for name in track(_SIMULATED if options.simulated else (), "simulated scans")
+    ]
     names = [] if options.real is None else [name for name in SENSOR_OF if (options.real / "sequences" / name).is_dir()]
+    records: list[dict[str, Any]] = []
     sampled: list[dict[str, Any]] = []
     for name in track(names, "real sequences"):
         assert options.real is not None
@@ -56,7 +59,7 @@ def run(options: Options) -> Iterator[Report]:
         rows = usable_rows(options.real, name)[:_CONSECUTIVE]
         consecutive = sampling([raster(options.real, name, row) for row in rows])
         sampled.append({"name": name, "sensor": SENSOR_OF[name], **consecutive, **motion(options.real, name)})
-    records = [*records[len(records) - len(names) :], *records[: len(records) - len(names)]]
+    records += made
     yield _summary(records)
     yield _bins(records, "noise", "Range noise of real LiDARs", "{sigma_cm:.2f} / {within_ring_cm:.2f}", _NOISE_NOTES)
     yield _bins(records, "dropouts", "Returns missing from continuous surfaces", "{missing:%2}", _DROPOUT_NOTES)
@@ -82,7 +85,7 @@ def judged(scans: Sequence[Raster]) -> dict[str, Any]:
     cells: list[dict[str, Any]] = []
     axes = (("range", "m", RANGES, found.ranges, steps.ranges), ("incidence", "deg", INCIDENCES, found.incidence, steps.incidence))
     for kind, unit, edge_values, of_return, of_step in axes:
-        for k, (low, high) in enumerate(zip(edge_values[:-1], edge_values[1:], strict=True)):
+        for k, (low, high) in enumerate(pairwise(edge_values)):
             noise = _centimeters(scatter(found, bins(of_return, edge_values) == k, sigmas))
             here = bins(of_step, edge_values) == k
             missing = {"missing": 100.0 * steps.share(here), "steps": int(here.sum())}
@@ -131,11 +134,11 @@ def _summary(records: Sequence[dict[str, Any]]) -> Report:
         "simulated beams have none, so theirs is the error of the measure",
         "noise: 1.48 times the median absolute error along the ray, from planes of 6 rings by 16 columns / from second differences "
         "along a ring, which are free of the surface's shape; the simulated sensors have 2.0, 2.0 and 2.5 cm",
-        "beyond 3, 5 sigma: share of errors from planes beyond as many sigma of the same range and incidence (normal: 0.3 %, 0.0 %)",
+        "beyond 3, 5 sigma: share of errors from planes beyond as many sigma of the same range and incidence",
         "missing: share of returns missing between returns of one continuous surface, in gaps of at most 20; the simulated sensors "
         "lose 1 %; run: how many are missing one after another, on average (independent losses: 1.01)",
-        f"edges mixed: share of edges, {MIXING[0]:g} to {MIXING[1]:g} m deep and with straight sides, that have a return between the "
-        "two surfaces; objects that small count, too, so compare with the simulated scans",
+        f"edges mixed: share of edges, {MIXING[0]:g} to {MIXING[1]:g} m deep and with straight sides, that have a return between "
+        "the two surfaces; objects that small count, too, so compare with the simulated scans",
         f"own: returns within {OWN_REACH:g} m in voxels of 5 cm that are occupied in more than 60 % of the scans, as share of the "
         "returns within that distance and of all; the floor below a handheld sensor may be among them",
         "movers: share of the returns that lie in free space of at least two of the scans 5 and 10 before and after, under refined "
@@ -176,7 +179,10 @@ def _sampling(records: Sequence[dict[str, Any]]) -> Report:
         "step, jitter: median and standard deviation of the azimuth between neighbors on a ring",
         "regular: 1 if the azimuths of a ring lie on a lattice; locked: 1 if this lattice is the same in consecutive scans, about "
         f"{1 / np.sqrt(_CONSECUTIVE):.2f} if its phase is random",
-        "the E1R is a raster of 192 columns and 144 rows, which repeats in every scan; measured while it was held still",
+        "HDL-64E: azimuths are multiples of 0.09 degrees, of which a step has one or two, so its lattice is locked, but not "
+        "its rays",
+        "E1R: a raster of 192 columns and 144 rows, the same in every scan up to the slight turns of the hand that holds it, since "
+        "scans are deskewed; measured while it was held still",
         "translation, rotation: 5 %, median and 95 % between consecutive scans. Elevations of all rings are in the JSON file",
     ]
     return Report("faults_sampling", "Rays and motion of real LiDARs", records, table, notes)

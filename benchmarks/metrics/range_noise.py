@@ -1,8 +1,8 @@
 """Errors of the ranges of a sensor, from planes fitted to patches of single scans.
 
-A plane is linear in the inverse range: m . u = 1 / r for the unit vector u of a ray. So all patches are fitted at once, and residuals
-are along the rays. Constant errors of the beams, in range and in elevation, are estimated together with the planes. Patches are
-as tall as `BLOCK` rings; what is constant or linear across a block is a plane, too, and remains unknown.
+A plane is linear in the inverse range: m . u = 1 / r for the unit vector u of a ray. So all patches are fitted at once, and
+residuals are along the rays. Constant errors of the beams, in range and in elevation, are estimated together with the planes.
+Patches are as tall as `BLOCK` rings; what is constant or linear across a block is a plane, too, and remains unknown.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _INLIERS = 0.85  # share within 4 sigma; the rest may be a pole before a wall
 _CURVED = 0.35  # sigma: a patch in which a quadratic term explains more is not plane
 _STRETCH = 2.0  # of the longest to the shortest range
 _ROUNDS = 8
+_LEVER = 30.0  # meters per radian: on surfaces more slanted than this, uneven ground looks like an error of the beam
 _FEWEST_OF_RING, _FEWEST_OF_BIN = 200, 100  # returns for an estimate
 _PRIOR = (0.2, 0.03, 5e-4)  # noise of a return, beam errors in meters and radians. Errors of a patch are alike, hence the noise.
 RANGES = (0.0, 5.0, 10.0, 20.0, 40.0, 80.0)  # meters
@@ -93,14 +94,14 @@ def residuals(scans: Sequence[Raster]) -> Residuals:
             found, error, lever = found.select(keep), error[keep], lever[keep]
         more = _beams(error, lever, found, count)
         offset, tilt = offset + more[0], tilt + more[1]
-    error, incidence, _ = _errors(found, offset, tilt)
+    error, incidence, lever = _errors(found, offset, tilt)
     counts = np.bincount(found.patch)
     error = error * np.sqrt(counts / np.maximum(counts - 3.0, 1.0))[found.patch]  # a plane takes three degrees of freedom
     second = np.full(len(error), np.nan)
     same = found.follows[:-1] & (np.diff(found.patch) == 0)
     middle = np.flatnonzero(same[:-1] & same[1:]) + 1
     second[middle] = (error[middle - 1] - 2.0 * error[middle] + error[middle + 1]) / np.sqrt(6.0)
-    rings = np.flatnonzero(np.bincount(found.ring, minlength=count) >= _FEWEST_OF_RING)
+    rings = np.flatnonzero(np.bincount(found.ring, np.abs(lever) < _LEVER, count) >= _FEWEST_OF_RING)
     beams = (_straightened(offset[rings], rings), np.degrees(_straightened(tilt[rings], rings)))
     return Residuals(*(a[found.main] for a in (error, found.length, incidence, second)), rings, *beams)
 
@@ -195,7 +196,7 @@ def _errors(returns: _Returns, offset: np.ndarray, tilt: np.ndarray) -> tuple[np
 def _beams(error: np.ndarray, lever: np.ndarray, returns: _Returns, count: int) -> np.ndarray:  # (2, count)
     """What to add to the constant errors of the beams: error = offset + lever tilt, by weighted least squares per ring."""
     noise, wide, turned = _PRIOR
-    weight = returns.weight / (noise**2 + (5e-4 * lever) ** 2)
+    weight = np.where(np.abs(lever) < _LEVER, returns.weight, 0.0) / noise**2
     sums = [np.bincount(returns.ring, weight * a, count) for a in (np.ones_like(lever), lever, lever**2, error, lever * error)]
     A = np.array([[sums[0] + wide**-2, sums[1]], [sums[1], sums[2] + turned**-2]]).transpose(2, 0, 1)
     return np.linalg.solve(A, np.stack(sums[3:], axis=1)[:, :, None])[:, :, 0].T

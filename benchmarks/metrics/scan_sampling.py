@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ _NEAR = 1.5  # steps of the raster: farther rays are no neighbors
 _MARGIN = {"E1R": (0.15, 0.03)}  # meters, share of the range
 _WIDE_MARGIN = (0.5, 0.03)
 QUANTILES = (0.05, 0.5, 0.95)
+_LATTICES = np.linspace(0.97, 1.03, 121)  # times the median step
 _WINDOW_START, _WINDOW = 60.0, 15.0  # degrees of azimuth in which the phase is measured
 
 
@@ -30,7 +33,7 @@ def motion(root: Path, name: str) -> dict[str, float]:
     """Quantiles of translation and rotation between consecutive scans."""
     poses = uncorrected_sequence(root, name, 0.0).poses
     assert poses is not None
-    steps = [inverse(a) @ b for a, b in zip(poses[:-1], poses[1:], strict=True)]
+    steps = [inverse(a) @ b for a, b in pairwise(poses)]
     meters = np.array([np.linalg.norm(T[:3, 3]) for T in steps])
     degrees = np.array([np.degrees(np.linalg.norm(so3_log(T[:3, :3]))) for T in steps])
     found = {f"translation_{100 * q:02.0f}": float(np.quantile(meters, q)) for q in QUANTILES}
@@ -131,15 +134,12 @@ def sampling(scans: list[Raster]) -> dict[str, Any]:
         steps.append(_turned(np.diff(azimuths(scan.points)))[whole])
     step = float(np.median(np.concatenate(steps)))
     ring = int(np.argmax(np.bincount(np.concatenate([scan.ring for scan in scans]))))
-    phases = []
+    places = []
     for scan in scans:
-        mine = scan.select(scan.ring == ring)
-        start = _WINDOW_START if scan.turn else 0.0
-        mine = mine.select((azimuths(mine.points) > start) & (azimuths(mine.points) < start + _WINDOW))
-        if len(mine.points) >= 10:
-            # Columns are counted from another place in every scan, so the phase is taken against a common lattice.
-            phases.append(np.exp(2j * np.pi * azimuths(mine.points) / _lattice(mine)).mean())
-    waves = np.array(phases)
+        azimuth = azimuths(scan.points[scan.ring == ring]) - (_WINDOW_START if scan.turn else 0.0)
+        if ((azimuth > 0.0) & (azimuth < _WINDOW)).sum() >= 10:
+            places.append(azimuth[(azimuth > 0.0) & (azimuth < _WINDOW)])
+    waves = _waves(places)
     return {
         "rings": len(np.unique(scans[0].ring)),
         "step": step,
@@ -151,11 +151,17 @@ def sampling(scans: list[Raster]) -> dict[str, Any]:
     }
 
 
-def _lattice(scan: Raster) -> float:
-    """Degrees between the azimuths that a ring can have: half a step if some steps are half as wide as the others, as KITTI's."""
-    steps = _turned(np.diff(azimuths(scan.points)))
+def _waves(places: Sequence[np.ndarray]) -> np.ndarray:  # (scans,) complex
+    """Strength and phase of the lattice on which the azimuths of each scan lie: the most regular one near their median step, or
+    near half of it if some steps are half as wide, as those of the HDL-64E."""
+    if not places:
+        return np.zeros(0, complex)
+    steps = np.concatenate([np.abs(np.diff(np.sort(place))) for place in places])
     step = float(np.median(steps))
-    return 0.5 * step if (steps < 0.7 * step).mean() > 0.02 else step
+    if (steps < 0.7 * step).mean() > 0.02:
+        step *= 0.5
+    tried = [np.array([np.exp(2j * np.pi * place / width).mean() for place in places]) for width in step * _LATTICES]
+    return max(tried, key=lambda waves: float(np.abs(waves).mean()))
 
 
 def _turned(differences: np.ndarray) -> np.ndarray:
