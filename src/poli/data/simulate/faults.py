@@ -202,7 +202,7 @@ def _lost(share: np.ndarray, run_length: float, rng: np.random.Generator) -> np.
     # Runs overlap. If they begin at a return with probability a, log(1 - share) is the sum over k of log(1 - a q^k), with
     # q = 1 - 1 / run_length: about -a run_length - a^2 / (2 (1 - q^2)), which is solved for a.
     curve = 1.0 / (1.0 - (1.0 - 1.0 / run_length) ** 2)
-    rate = (np.sqrt(run_length**2 - 2.0 * curve * np.log1p(-share)) - run_length) / curve
+    rate = np.minimum((np.sqrt(run_length**2 - 2.0 * curve * np.log1p(-share)) - run_length) / curve, share)
     first = np.flatnonzero(rng.random(len(share)) < rate)
     ends = np.minimum(first + rng.geometric(1.0 / run_length, len(first)), len(share))
     running = np.bincount(first, minlength=len(share) + 1) - np.bincount(ends, minlength=len(share) + 1)
