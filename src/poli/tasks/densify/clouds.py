@@ -1,4 +1,4 @@
-"""Densify PointCloud2 and Livox messages. Fields, frame and stamp are kept, and samples differ from their parents only in x, y, z."""
+"""Densify PointCloud2 and Livox messages. Fields, frame and stamp are kept; samples differ from their parents only in x, y, z."""
 
 from __future__ import annotations
 
