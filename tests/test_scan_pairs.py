@@ -1,12 +1,10 @@
-"""Training pairs of scans: from simulated worlds and from datasets, voxelized, gated, with a measured pose."""
+"""Training pairs of scans: from simulated worlds, voxelized, gated, with a measured pose."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from poli.data.datasets import write_folder
 from poli.data.scan_pairs import load_pairs, random_sensor, save_pairs, simulated_pairs
 from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
@@ -18,7 +16,7 @@ torch = pytest.importorskip("torch")
 from poli.learn.config import TrainConfig, read_config  # noqa: E402
 from poli.learn.losses import LossConfig, Matches, PoseNoise, pair_loss  # noqa: E402
 from poli.learn.scan_config import ScanConfig  # noqa: E402
-from poli.learn.scans import draw_scans, recorded_scans, sector  # noqa: E402
+from poli.learn.scans import draw_scans, sector  # noqa: E402
 from poli.learn.trainer import train  # noqa: E402
 
 SMALL = Architecture(
@@ -123,18 +121,6 @@ def test_recorded_pairs_are_reused_and_others_are_not(tmp_path, pair):
     np.testing.assert_array_equal(again[0].survey, pair.survey)
     assert load_pairs(tmp_path / "w.npz", "something else") is None
     assert load_pairs(tmp_path / "none.npz", "") is None
-
-
-def test_pairs_of_a_dataset_are_its_consecutive_scans(tmp_path, pair):
-    poses = np.stack([np.eye(4), pair.T_q_p, pair.T_q_p, pair.T_q_p])
-    scans = [replace(pair.q, stamp=1), replace(pair.p, stamp=2), Scan(np.zeros((0, 3)), stamp=3), replace(pair.p, stamp=4)]
-    write_folder(tmp_path / "drive", "drive", scans, poses)
-    config = replace(CONFIG, worlds=0, validation_worlds=0, datasets=("drive",))
-    with pytest.warns(UserWarning, match="1 "):  # the empty scan is named and counted
-        source = recorded_scans(replace(config, datasets=(str(tmp_path / "drive"),)), SMALL, 0, Path(), tmp_path, lambda n, m: None)
-    batch = source.draw(np.random.default_rng(0), settling=False)
-    np.testing.assert_allclose(batch.T_true[0], pair.T_q_p, atol=1e-12)
-    assert list(source.held_out(1)) == []
 
 
 def test_a_run_on_scans_trains_keeps_its_worlds_and_resumes(tmp_path):

@@ -41,6 +41,7 @@ class ScanPair:
     T_q_survey: np.ndarray | None = None  # (4, 4)
     # (6, 6), of xi = (rotation, translation) in T_q_p Exp(xi), if T_q_p was measured; None if T_q_p is exact
     covariance: np.ndarray | None = None
+    survey_covariance: np.ndarray | None = None  # (6, 6), the same of T_q_survey, if the survey was merged from recorded scans
 
 
 def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2) -> Iterator[ScanPair]:
