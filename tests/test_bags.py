@@ -123,7 +123,7 @@ def test_sequential_reading_is_one_pass(tmp_path, monkeypatch):
 
 def test_several_topics_are_listed(tmp_path):
     write_bag(tmp_path / "a.bag", "ros1", [cloud("ros1", 1, STAMP)], ("/left", "/right"))
-    with pytest.raises(InputError, match=r"PointCloud2 topics: /left, /right; pass topic="):
+    with pytest.raises(InputError, match=r"point cloud topics: /left, /right; pass topic="):
         open_bag(tmp_path / "a.bag")
     assert len(open_bag(tmp_path / "a.bag", topic="/right")) == 1
     with pytest.raises(InputError, match=r"'/chatter' has type std_msgs/msg/String"):

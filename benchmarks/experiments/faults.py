@@ -23,7 +23,7 @@ from benchmarks.metrics.scan_sampling import OWN_REACH, motion, movers, own_retu
 from benchmarks.options import REAL, option
 from benchmarks.report import Column, Report, Table
 from poli.data.scan_pairs import HELD_OUT_SEEDS
-from poli.data.simulate import SENSORS
+from poli.data.simulate import SPINNING
 from poli.data.simulate.sweep import scan_of
 
 _SIMULATED = ("hdl64e", "hdl32e", "os1_64")
@@ -69,7 +69,7 @@ def run(options: Options) -> Iterator[Report]:
 
 def simulated(name: str, count: int) -> list[Raster]:
     """Held-out scans of the simulator."""
-    sensor, scans = SENSORS[name], []
+    sensor, scans = SPINNING[name], []
     for number in range(count):
         scan = scan_of(_PLACE, sensor, HELD_OUT_SEEDS + number, along=0.2 + 0.6 * number / count)
         column = np.round(scan.fields["time"] * sensor.rate * sensor.steps)

@@ -18,6 +18,7 @@ from poli.data.datasets.bag_copy import copy_of
 from poli.data.datasets.bags import choose_topic, damage, open_reader
 from poli.scan import Scan
 from tiny_bags import CLOUD, STORES, cloud, write_bag
+from tiny_livox import livox_cloud, serialized, write_livox_bag
 
 from .mutations import BINARY, FLOATS, WHOLE, Rng, damaged, pick
 from .target import Target, Tree, check_finite, damage_files, tree_of
@@ -235,12 +236,31 @@ def _chatty(folder: Path) -> list[Tree]:
     return [tree_of(folder / "a")]
 
 
+def _make_livox(kind: str, folder: Path, swap=lambda raw: raw) -> list[Tree]:
+    path = folder / ("a.bag" if kind == "ros1" else "a")
+    write_livox_bag(path, kind, [livox_cloud(kind, i, 10) for i in range(2)], swap=swap)
+    return [tree_of(folder if kind == "ros1" else path)]
+
+
+def _damage_livox(kind: str, tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
+    """Damage bytes of a file, or bytes of a message in an otherwise intact bag."""
+    from tempfile import TemporaryDirectory
+
+    if rng.random() < 0.4:
+        return damage_files(tree, rng, others)
+    with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
+        other = serialized(kind, livox_cloud(kind, 7, 5))
+        made = _make_livox(kind, Path(folder), lambda raw: damaged(raw, rng, other, BINARY))[0]
+    return {file: made[file] for file in tree}
+
+
 TARGETS = (
     *(Target(f"bag {name}", partial(_seeds, name), _read, partial(_damage, name)) for name in KINDS),
     *(
         Target(f"copy {name}", partial(_seeds, name), _copy, partial(_damage, name))
         for name in ("ros1 lz4", "sqlite3", "mcap zstd")
     ),
+    *(Target(f"livox {kind}", partial(_make_livox, kind), _read, partial(_damage_livox, kind)) for kind in ("ros1", "mcap")),
     Target("bag chatty", _chatty, _read, damage_files),
     Target("message", lambda _: [{"message.json": as_json(_message())}], _read_message, _damage_message, share=5),
 )

@@ -1,8 +1,7 @@
 """`poli adapt`: tune a model to a sensor from a recorded log."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,13 +19,6 @@ from poli.cli.data_options import (
 )
 from poli.cli.model_options import network_names
 from poli.cli.output import say
-from poli.cli.output import track as with_bar
-
-if TYPE_CHECKING:
-    from poli.data.datasets import Dataset
-    from poli.learn.tracked_log import TrackedLog
-    from poli.scan import Scan
-    from poli.tasks.odometry import OdometryConfig, Step
 
 
 def adapt(
@@ -45,6 +37,9 @@ def adapt(
     ] = "lidar",
     out: Annotated[Path | None, typer.Option(help="Output folder for the model and its card; default: runs/adapt/NAME.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Training steps; 400 take about a minute.")] = 1500,
+    shapes: Annotated[
+        bool, typer.Option("--shapes", help="Also train shapes, on merged scans; kept if that is better on the held-out scans.")
+    ] = False,
     min_range: Annotated[float, typer.Option(min=0.0, help="Drop returns nearer than this, in meters (the vehicle itself).")] = 0.0,
     max_range: Annotated[float, typer.Option(help="Drop returns farther than this, in meters.")] = 120.0,
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size for odometry, in meters; 0: chosen from the first scan.")] = 0.0,
@@ -56,14 +51,18 @@ def adapt(
     """Tune a model to a sensor from a recorded log, without ground truth.
 
     Odometry provides the poses. Training on pairs of scans changes the sizes of
-    the ellipsoids, not their directions. The last fifth of the log is held out: the
-    model is written only if it explains those scans better. Takes about five minutes.
+    the ellipsoids, not their directions. With --shapes, a second model learns
+    directions as well, from merged scans. The last fifth of the log is held out: the
+    better model is written, and only if it explains those scans better than before.
+    Takes about five minutes, with --shapes about fifteen.
 
     Examples:
     poli adapt drive.bag --topic /points --min-range 2
     poli adapt kitti --sequence 07 --out runs/my_sensor
     poli adapt scans --steps 400 --scans 300
+    poli adapt drive.bag --shapes
     """
+    from poli.cli.tracking import track
     from poli.cli.train import training_progress
     from poli.estimation.inference import load_model
     from poli.learn.adapt import AdaptConfig, check_free
@@ -74,7 +73,7 @@ def adapt(
     folder = out or Path("runs") / "adapt" / file_name(opened.name)
     check_free(folder, fresh, model)
     load_model(model)  # fail before the slow odometry
-    settings = AdaptConfig(steps, seed=seed)
+    settings = AdaptConfig(steps, seed=seed, shapes=shapes)
     log = track(
         opened, OdometryConfig(voxel=voxel, model=model, min_range=min_range, max_range=max_range, on_loss="restart"), scans
     )
@@ -89,6 +88,11 @@ def adapt(
         f"held out, before and after: NLL {before.nll:.3f} {after.nll:.3f}; mean of d'(2C)^-1 d {before.nees:.2f} {after.nees:.2f} "
         "(3 when calibrated)"
     )
+    if result.shapes is not None:
+        say(
+            f"with trained shapes: NLL {result.shapes.nll:.3f}, mean of d'(2C)^-1 d {result.shapes.nees:.2f}; "
+            f"{'better, and kept' if result.shapes_kept else 'not better than with trained sizes only'}"
+        )
     if not result.kept:
         remedy = "a longer log may help" if result.model is None else "written anyway (--force)"
         say(f"not better than {model} on the held-out scans: {remedy}", warning=True)
@@ -97,35 +101,3 @@ def adapt(
     elif not result.kept:
         say(f"no model was written; keep using --model {model}, or write it anyway with --force --fresh")
     return {"name": log.name, "scans": len(log.scans), "meters": log.meters, **vars(result)}
-
-
-def track(opened: "Dataset", config: "OdometryConfig", max_scans: int | None = None) -> "TrackedLog":
-    """Run odometry over a dataset with a progress bar; return the scans and their estimated poses."""
-    from poli.learn.tracked_log import TrackedLog
-    from poli.tasks.odometry import Odometer
-
-    odometer = Odometer(config)
-    count = len(opened) if max_scans is None else min(len(opened), max_scans)
-    for number in with_bar(range(count), f"odometry of {opened.name}"):
-        odometer.add(opened[number])
-    return TrackedLog.of(opened.name, Returns(opened, odometer.steps, config.min_range, config.max_range), odometer.steps)
-
-
-class Returns(Sequence["Scan"]):
-    """The scans of a dataset, read on access, cropped to the ranges that odometry uses, and deskewed as odometry did."""
-
-    def __init__(self, opened: "Dataset", steps: "Sequence[Step]", min_range: float, max_range: float) -> None:
-        self._opened, self._steps, self._min_range, self._max_range = opened, steps, min_range, max_range
-
-    def __len__(self) -> int:
-        return len(self._steps)
-
-    def __getitem__(self, row):
-        import numpy as np
-
-        from poli.tasks.deskewing import deskew
-
-        scan, velocity = self._opened[row].clean(), self._steps[row].velocity
-        distance = np.linalg.norm(scan.points.astype(np.float64), axis=1)
-        scan = scan.select((distance >= self._min_range) & (distance <= self._max_range))
-        return scan if velocity is None else deskew(scan, velocity)

@@ -20,13 +20,17 @@ def train(
 ) -> dict[str, Any] | None:
     """Train a network from pairs of clouds and measured poses. An interrupted run resumes from its last checkpoint.
 
+    Recorded sequences need no poses: odometry estimates them.
+
     Examples:
     poli train configs/objects.toml
     poli train configs/lidar.toml --out runs/mine --fresh
+    poli train configs/recorded.toml
     torchrun --nproc-per-node 2 -m poli train configs/objects.toml
     """
     import os
 
+    from poli.cli.tracking import tracker
     from poli.errors import MissingExtra
     from poli.learn.config import read_config
     from poli.learn.trainer import train as run
@@ -35,10 +39,12 @@ def train(
     folder = out or Path("runs") / settings.name
     first = os.environ.get("RANK", "0") == "0"
     if not first:
-        run(settings, folder, None, fresh, config.parent)
+        silent = tracker(settings.scans, lambda *_: None) if settings.scans else None
+        run(settings, folder, None, fresh, config.parent, track=silent)
         return None
     with training_progress(folder) as listener:
-        model = run(settings, folder, listener, fresh, config.parent)
+        track = tracker(settings.scans, listener.tracked) if settings.scans else None
+        model = run(settings, folder, listener, fresh, config.parent, track=track)
     say(f"{model}: use it with poli.estimate(points, model={str(model)!r})")
     curve = None
     try:
@@ -69,6 +75,9 @@ def training_progress(folder: Path) -> "Iterator[Listener]":
         class Screen(Listener):
             def shapes(self, made: int, total: int) -> None:
                 show("shapes", made, total, "surfaces")
+
+            def tracked(self, name: str, done: int, total: int) -> None:
+                show(name, done, total, name)
 
             def step(self, report: StepReport, total: int) -> None:
                 text = f"loss {report.loss:.3f}  NEES {report.nees:.2f}  certified {report.certified:.2f}"

@@ -47,14 +47,17 @@ class ScanPair:
     T_q_survey: np.ndarray | None = None  # (4, 4)
     # (6, 6), of xi = (rotation, translation) in T_q_p Exp(xi), if T_q_p was measured; None if T_q_p is exact
     covariance: np.ndarray | None = None
+    survey_covariance: np.ndarray | None = None  # (6, 6), the same of T_q_survey, if the survey was merged from recorded scans
 
 
-def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2) -> Iterator[ScanPair]:
+def simulated_pairs(
+    kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2, without: Sequence[str] = ()
+) -> Iterator[ScanPair]:
     """Yield pairs simulated at `stations` spots along the route of a place, with `each` of the sensors per spot, chosen at random.
 
     The sensor name "any" stands for a random spinning sensor. Vehicles and hands carry the sensor, at all speeds from a standstill.
-    Both scans of a pair have the faults of one real sensor, measured or in between (`simulate.faults`). A spot with too few returns
-    for a sensor is left out.
+    Both scans of a pair have the faults of one real sensor, measured or in between (`simulate.faults`), less those in `without`. A
+    spot with too few returns for a sensor is left out.
     """
     rng = np.random.default_rng([seed, 2])
     world = World(make_place(kind, seed))
@@ -79,7 +82,7 @@ def simulated_pairs(kind: str, seed: int, stations: int, sensors: Sequence[str],
             # Firing is locked to the angle in some sensors, and free in others.
             phases = rng.random(2) if rng.random() < 0.7 else np.zeros(2)
             T_world_q, T_world_p = trajectory.poses(np.array([0.0, apart]))
-            found = draw_faults(rng)
+            found = draw_faults(rng).without(without)
             q, p = (
                 apply_faults(sweep(world, sensor, trajectory.poses, t, int(s), phase=float(f)), found, np.random.default_rng(s))
                 for t, s, f in zip((0.0, apart), rng.integers(2**31, size=2), phases, strict=True)

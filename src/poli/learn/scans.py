@@ -2,7 +2,8 @@
 
 While shapes are trained, the partner of a simulated scan is a survey of the same spot, which is denser than the scan, free of noise
 and exactly on the surface. While sizes are trained, it is the sensor's next sweep, equally sparse and noisy, with its occlusions,
-mixed returns and moving cars: these are the residuals that covariances must predict. Recorded scans only have the next sweep.
+mixed returns and moving cars: these are the residuals that covariances must predict. The survey of a recorded scan is merged from
+the scans around it (`merged_scans`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from poli.data.datasets import dataset, occupied
 from poli.data.scan_pairs import VALIDATION_SEEDS, ScanPair, load_pairs, save_pairs, simulated_pairs
 from poli.data.simulate.places import PLACES
 from poli.data.simulate.truth import true_normals
@@ -28,21 +27,24 @@ from poli.estimation.arrangement import Viewpoint
 from poli.estimation.grouping import group
 from poli.estimation.motion import motion_inputs
 from poli.kdtree.tree import KDTree
-from poli.learn.config import resolve
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
+from poli.learn.merged_scans import Merging, density_ratio, log_of_poses, merged_pairs
 from poli.learn.pairs import PairBatch
 from poli.learn.scan_config import WORLDS_A_SEED, ScanConfig
+from poli.learn.tracked_log import TrackedLog
 from poli.processes import start_worker
 from poli.scan import Scan
-from poli.se3 import inverse, measured
+from poli.se3 import measured
 from poli.threads import thread_count
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 
 _VALIDATION_SEED = 7
 _FAR, _FINEST = 10.0, 0.4  # voxels shrink in proportion where the median range is below this many meters, down to this fraction
 _FEWEST = 128  # points of a voxelized scan; small scans get smaller voxels
-_ELEVATION_BINS = 512  # over all elevations: a third of a degree near the horizon
+_NEXT = 1.0  # meters: the partners of a recorded scan are the next one and later ones this near
+
+Tracker = Callable[[str], TrackedLog]  # runs odometry on the dataset at a path
 
 
 class ScanSource:
@@ -60,9 +62,11 @@ class ScanSource:
         self._pairs, self._held_out, self._growth = pairs, held_out, growth
         if not self._pairs:
             raise InputError("scans: no pair of scans to train on; check scans.worlds and scans.datasets")
+        self._surveyed = [pair for pair in pairs if pair.survey is not None] or pairs
 
     def draw(self, rng: np.random.Generator, settling: bool) -> PairBatch:
-        chosen = [self._pairs[int(rng.integers(len(self._pairs)))] for _ in range(self._config.clouds)]
+        pairs = self._pairs if settling else self._surveyed
+        chosen = [pairs[int(rng.integers(len(pairs)))] for _ in range(self._config.clouds)]
         return draw_scans(chosen, self._config, self._architecture, rng, settling)
 
     def held_out(self, draws: int) -> Iterator[PairBatch]:
@@ -77,27 +81,39 @@ class ScanSource:
 
 
 def recorded_scans(
-    config: ScanConfig, architecture: Architecture, seed: int, beside: Path, out: Path, made: Callable[[int, int], None]
+    config: ScanConfig,
+    architecture: Architecture,
+    seed: int,
+    beside: Path,
+    out: Path,
+    made: Callable[[int, int], None],
+    track: Tracker | None = None,
 ) -> ScanSource:
-    """Return the source for a configuration: its simulated worlds, recorded into `out`, and its datasets."""
+    """Return the source for a configuration: its simulated worlds, recorded into `out`, and its datasets.
+
+    The poses of datasets are those of `track`, or their own if it is None or `config.odometry` is false.
+    """
     first, total = seed * WORLDS_A_SEED, config.worlds + config.validation_worlds
     seeds = [first + i for i in range(config.worlds)] + [VALIDATION_SEEDS + i for i in range(config.validation_worlds)]
     recorded = _record(config, seeds, out / "worlds", lambda n: made(n, total))
     pairs = [pair for world in recorded[: config.worlds] for pair in world]
+    held_out = [pair for world in recorded[config.worlds :] for pair in world]
+    merging = Merging(config.survey_reach, config.survey_scans, config.survey_voxel)
     for name in config.datasets:
-        pairs += _dataset_pairs(resolve(name, beside))
-    return ScanSource(config, architecture, pairs, [pair for world in recorded[config.worlds :] for pair in world])
+        path = str(beside / name) if (beside / name).exists() else name
+        log = track(path) if track is not None and config.odometry else log_of_poses(path, config)
+        learned, last = merged_pairs(log, config.recorded, _NEXT, merging)
+        pairs, held_out = pairs + learned, held_out + last
+    return ScanSource(config, architecture, pairs, held_out)
 
 
 def draw_scans(
     pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, settling: bool
 ) -> PairBatch:
     """Draw the batch of a step from pairs of scans; the same generator state gives the same batch."""
-    if settling:
-        pairs = [_with_faults(pair, config, rng) for pair in pairs]
     clouds = [_cloud(pair, config, rng, settling) for pair in pairs]
     count = min(config.points, *(len(cloud.scan) for cloud in clouds))
-    groupings, normals, columns, motions = [], [], [], []
+    groupings, normals, columns, gammas, motions = [], [], [], [], []
     for cloud in clouds:
         q = sector(cloud.scan, count, rng)
         points = q.points.astype(np.float64)
@@ -105,26 +121,23 @@ def draw_scans(
         # the surface, and noise and mixed returns are errors along the ray: poles and edges would seem thick where they are
         # thinnest. Sizes are trained afterwards and include all of this.
         targets = points if settling else cloud.returns[q.fields["row"]].astype(np.float64)
-        p, T_true, shrink = _partner(cloud, config, settling)
+        p, T_true, shrink, gamma = _partner(cloud, config, settling, targets)
         T_measured = T_true
-        if cloud.pair.covariance is None:  # an exact pose: add noise
+        if gamma is None:  # an exact pose: add noise
             T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
         seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
         distance, nearest = KDTree(seen).nearest(1, targets)
         weights = (distance[:, 0] <= config.max_distance * max(1.0, cloud.voxel)).astype(float)
         motions.append(_known_motion(cloud.pair.T_q_p, rng))
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
+        gammas.append(gamma)
         groupings.append(group(points, architecture, _sight(config, rng)))
         normals.append(q.fields["true"])
     source, target, weight, noisy, true, shrinks = (np.stack(column) for column in zip(*columns, strict=True))
-    gammas = [pair.covariance for pair in pairs if pair.covariance is not None]
-    if 0 < len(gammas) < len(pairs):
-        raise InputError(
-            "pairs of scans: some have a pose covariance and some have none; give it for all pairs of a source, or for none"
-        )
     matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, noisy)))
-    if gammas:
-        matches = replace(matches, gamma=torch.from_numpy(np.stack(gammas)))
+    if any(gamma is not None for gamma in gammas):
+        added = np.diag([math.radians(config.rotation_noise) ** 2] * 3 + [config.translation_noise**2] * 3)
+        matches = replace(matches, gamma=torch.from_numpy(np.stack([added if gamma is None else gamma for gamma in gammas])))
     return PairBatch(GroupBatch.of(groupings, motions), 1, matches, true, np.stack(normals), float(weight.mean()), shrinks)
 
 
@@ -153,22 +166,6 @@ def _cloud(pair: ScanPair, config: ScanConfig, rng: np.random.Generator, settlin
     return _Cloud(pair, Scan(scan.points, {"row": rows, "true": truth}), returns, voxel, pick)
 
 
-def _with_faults(pair: ScanPair, config: ScanConfig, rng: np.random.Generator) -> ScanPair:
-    """Add sensor errors to both scans: range noise, and a constant range error per beam (distinguished by elevation)."""
-    if not (config.beam_bias or config.extra_noise):
-        return pair
-    bias = abs(rng.normal(0.0, config.beam_bias)) * rng.standard_normal(_ELEVATION_BINS)
-    noise = abs(rng.normal(0.0, config.extra_noise))
-    return replace(pair, q=_stretched(pair.q, bias, noise, rng), p=_stretched(pair.p, bias, noise, rng))
-
-
-def _stretched(scan: Scan, bias: np.ndarray, noise: float, rng: np.random.Generator) -> Scan:
-    length = np.maximum(np.linalg.norm(scan.points, axis=1), 1e-3)
-    bins = ((scan.points[:, 2] / length + 1.0) * 0.5 * (len(bias) - 1)).astype(np.int64)  # of the elevation's sine
-    longer = 1.0 + (bias[bins] + noise * rng.standard_normal(len(length))) / length
-    return replace(scan, points=(scan.points * longer[:, None]).astype(scan.points.dtype))
-
-
 def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
     """Return `count` points that are contiguous in azimuth, from a random direction on, at all ranges."""
     if len(scan) <= count:
@@ -178,16 +175,27 @@ def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
     return scan.select(np.sort(order[:count]))
 
 
-def _partner(cloud: _Cloud, config: ScanConfig, settling: bool) -> tuple[np.ndarray, np.ndarray, float]:  # (P, 3), (4, 4)
-    """Return the partner's points, its pose T_cloud_partner, and how much denser it is."""
+def _partner(
+    cloud: _Cloud, config: ScanConfig, settling: bool, targets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray | None]:  # (P, 3), (4, 4), (6, 6)
+    """Return the partner's points, its pose T_cloud_partner, how much denser it is, and the covariance of a measured pose."""
     pair = cloud.pair
     if settling or pair.survey is None:
-        p = voxel_downsample(pair.p, cloud.voxel, cloud.pick) if cloud.voxel else pair.p
-        return p.points.astype(np.float64), pair.T_q_p, 1.0
+        return _sweep(cloud), pair.T_q_p, 1.0, pair.covariance
     assert pair.T_q_survey is not None
     fine = min(config.survey_voxel, max(0.5 * cloud.voxel, _FINEST * config.survey_voxel))
     survey = voxel_downsample(pair.survey, fine, "first").points.astype(np.float64)
-    return survey, pair.T_q_survey, max(1.0, cloud.voxel / fine)
+    if pair.survey_covariance is None:
+        return survey, pair.T_q_survey, max(1.0, cloud.voxel / fine), None
+    # A merged survey is not equally dense everywhere: measure it.
+    next_sweep = _sweep(cloud) @ pair.T_q_p[:3, :3].T + pair.T_q_p[:3, 3]
+    ratio = density_ratio(targets, survey, next_sweep, config.max_distance * max(1.0, cloud.voxel))
+    return survey, pair.T_q_survey, ratio, pair.survey_covariance
+
+
+def _sweep(cloud: _Cloud) -> np.ndarray:  # (P, 3), the next sweep
+    p = voxel_downsample(cloud.pair.p, cloud.voxel, cloud.pick) if cloud.voxel else cloud.pair.p
+    return p.points.astype(np.float64)
 
 
 def _known_motion(T_q_p: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (4, 4) -> (4,)
@@ -209,7 +217,7 @@ def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable
     """Record all worlds, one process per core. Recordings are kept on disk for resumed runs."""
     keep.mkdir(parents=True, exist_ok=True)
     kinds = config.places or PLACES
-    jobs = [(keep, kinds[seed % len(kinds)], seed, config.stations, config.sensors, config.sensors_each) for seed in seeds]
+    jobs = [(keep, kinds[seed % len(kinds)], seed, config) for seed in seeds]
     worlds: list[list[ScanPair]] = []
     with ProcessPoolExecutor(thread_count(), get_context("spawn"), start_worker) as pool:
         for pairs in pool.map(_record_world, jobs):
@@ -218,23 +226,15 @@ def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable
     return worlds
 
 
-def _record_world(job: tuple[Path, str, int, int, tuple[str, ...], int]) -> list[ScanPair]:
-    keep, kind, seed, stations, sensors, each = job
-    path, about = keep / f"{kind}_{seed}.npz", f"exact, faults; {stations} stations, {each} each of {', '.join(sensors)}"
+def _record_world(job: tuple[Path, str, int, ScanConfig]) -> list[ScanPair]:
+    keep, kind, seed, config = job
+    about = f"exact, faults; {config.stations} stations, {config.sensors_each} each of {', '.join(config.sensors)}"
+    about += f"; without {', '.join(config.without_faults)}" if config.without_faults else ""
+    path = keep / f"{kind}_{seed}.npz"
     pairs = load_pairs(path, about)
     if pairs is None:
         truth = ("normal", "label", "mixed") if seed >= VALIDATION_SEEDS else ("exact",)
-        made = simulated_pairs(kind, seed, stations, sensors, each)
+        made = simulated_pairs(kind, seed, config.stations, config.sensors, config.sensors_each, config.without_faults)
         pairs = [ScanPair(pair.q.keep(*truth), pair.p.keep(), pair.T_q_p, pair.survey, pair.T_q_survey) for pair in made]
         save_pairs(path, pairs, about)
     return pairs
-
-
-def _dataset_pairs(path: str) -> list[ScanPair]:
-    """Return pairs of consecutive scans of a recorded sequence."""
-    sequence = dataset("auto", path)
-    if sequence.poses is None:
-        raise InputError(f"{path}: this sequence has no poses; training needs measured poses")
-    poses = sequence.poses
-    found = pairwise((i, scan.clean().keep()) for i, scan in occupied(sequence, least=64))
-    return [ScanPair(q, p, inverse(poses[i]) @ poses[j]) for (i, q), (j, p) in found if j == i + 1]

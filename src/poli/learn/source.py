@@ -14,7 +14,7 @@ import numpy as np
 from poli.data.shapes import Mesh
 from poli.learn.config import TrainConfig
 from poli.learn.pairs import PairBatch, PairConfig, draw_pairs
-from poli.learn.scans import recorded_scans
+from poli.learn.scans import Tracker, recorded_scans
 from poli.learn.surfaces import training_surfaces, validation_surfaces
 
 _VALIDATION_SEED = 7
@@ -36,12 +36,15 @@ class Source(Protocol):
         None: sizes are about right already and are not reset."""
 
 
-def open_source(config: TrainConfig, beside: Path, out: Path, made: Callable[[int, int], None]) -> Source:
+def open_source(
+    config: TrainConfig, beside: Path, out: Path, made: Callable[[int, int], None], track: Tracker | None = None
+) -> Source:
     """Open the source of a configuration.
 
-    File names in the configuration are relative to `beside`; recordings are kept in `out`; `made` receives the progress."""
+    File names in the configuration are relative to `beside`; recordings are kept in `out`; `made` receives the progress; `track`
+    runs odometry on recorded sequences."""
     if config.scans is not None:
-        return recorded_scans(config.scans, config.architecture, config.seed, beside, out, made)
+        return recorded_scans(config.scans, config.architecture, config.seed, beside, out, made, track)
     return ObjectSource(config, beside, made)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from poli.se3 import adjoint, inverse
 from poli.validation import real_array
 
 LEAST_PAIRS = 10
+Rows: TypeAlias = tuple[int, int]  # of Q and P
 _FARTHEST_ON = 5  # maximum number of scans from one to its partner
 _LEAST_POINTS = 64  # of a scan used for training
 _STANDING = 0.02  # meters between scans: a standing sensor hits the same spots again, and all surfaces seem thin
@@ -92,6 +93,11 @@ class TrackedLog:
         No scan is in both. At most `max_scans` scans, evenly spaced, start a pair. Their partners are the next scan and those of
         the four after it within `reach` meters: pairs with little motion alone say too little about views from elsewhere.
         """
+        learned, held_out = self.rows(max_scans, reach)
+        return list(self.read(learned).values()), list(self.read(held_out).values())
+
+    def rows(self, max_scans: int, reach: float) -> tuple[list[Rows], list[Rows]]:
+        """Return the rows (q, p) of the pairs that `pairs` reads."""
         steps = self.steps
         if len(steps) < LEAST_PAIRS:
             raise InputError(
@@ -102,12 +108,14 @@ class TrackedLog:
         count = round(_HELD_OUT * len(steps))
         first = int(steps[-count])
         chosen = [(int(q), p) for q in steps[:-count] for p in self._partners(int(q), reach) if p < first]
-        read = _Reader(self)
-        learned = read.pairs(both for q, p in chosen for both in ((q, p), (p, q)))
-        held_out = read.pairs((int(q), int(q) + 1) for q in steps[-count:])
-        if not learned or not held_out:
+        return [both for q, p in chosen for both in ((q, p), (p, q))], [(int(q), int(q) + 1) for q in steps[-count:]]
+
+    def read(self, rows: Sequence[Rows]) -> dict[Rows, ScanPair]:
+        """Read pairs of scans, each scan once; those with few points are left out."""
+        pairs = _Reader(self).pairs(rows)
+        if not pairs:
             raise InputError(f"{self.name}: too few scans have {_LEAST_POINTS} points; check the data and --min-range")
-        return learned, held_out
+        return pairs
 
     def _partners(self, q: int, reach: float) -> Iterator[int]:
         for p in range(q + 1, min(q + _FARTHEST_ON, len(self.scans) - 1) + 1):
@@ -124,8 +132,8 @@ class _Reader:
         self._log = log
         self._scans: dict[int, Scan] = {}
 
-    def pairs(self, rows: Iterable[tuple[int, int]]) -> list[ScanPair]:
-        return [pair for q, p in rows if (pair := self._pair(q, p)) is not None]
+    def pairs(self, rows: Iterable[Rows]) -> dict[Rows, ScanPair]:
+        return {(q, p): pair for q, p in rows if (pair := self._pair(q, p)) is not None}
 
     def _pair(self, q: int, p: int) -> ScanPair | None:
         both = self._scan(q), self._scan(p)

@@ -31,6 +31,7 @@ from poli.learn.losses import LossTerms
 from poli.learn.model import TrainingModel
 from poli.learn.model_file import calibrate, export_model, import_model
 from poli.learn.pairs import PairBatch
+from poli.learn.scans import Tracker
 from poli.learn.source import Source, open_source
 from poli.learn.validate import Validation, validate
 
@@ -63,6 +64,8 @@ class Listener:
 
     def shapes(self, made: int, total: int) -> None: ...
 
+    def tracked(self, name: str, done: int, total: int) -> None: ...
+
     def step(self, report: StepReport, total: int) -> None: ...
 
     def validated(self, step: int, result: Validation) -> None: ...
@@ -77,11 +80,13 @@ def train(
     fresh: bool = False,
     beside: Path | None = None,
     source: Source | None = None,
+    track: Tracker | None = None,
 ) -> Path:
     """Train to the end of the schedule, from the folder's checkpoint if it has one, and return the path of the model.
 
     File names in the configuration are relative to the folder `beside`, by default the current one. Batches are drawn from
-    `source`, by default from the data in the configuration.
+    `source`, by default from the data in the configuration. `track` runs odometry on recorded sequences, which use their own poses
+    otherwise.
     """
     beside = beside or Path()
     if config.initial:
@@ -90,7 +95,7 @@ def train(
             refuse_overwriting(out / name, initial)
     with process_group() as processes, _alone_in(out, processes.rank):
         heard = listener if listener is not None and processes.rank == 0 else Listener()
-        return Run(config, out, heard, fresh, processes, beside).finish(source)
+        return Run(config, out, heard, fresh, processes, beside).finish(source, track)
 
 
 @contextmanager
@@ -167,12 +172,12 @@ class Run:
         columns = ["step", *(f.name for f in fields(Validation))]
         self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
 
-    def finish(self, source: Source | None = None) -> Path:
+    def finish(self, source: Source | None = None, track: Tracker | None = None) -> Path:
         """Train to the end of the schedule and return the path of the model."""
         schedule = self.config.schedule
         if self.finished:
             return self.model_path
-        source = source or open_source(self.config, self.beside, self.out, self.listener.shapes)
+        source = source or open_source(self.config, self.beside, self.out, self.listener.shapes, track)
         with ThreadPoolExecutor(1) as ahead:  # prepares the next batch during the step
             waiting = ahead.submit(self._batch, source, self.steps_done)
             while self.steps_done < schedule.steps:

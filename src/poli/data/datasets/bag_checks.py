@@ -11,11 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from poli.data.datasets.livox import LIVOX, MESSAGE_TEXT, POINT_TEXT
 from poli.files.limits import check_inflated
 
 _TABLES = ("messages", "topics")
 _MOST_MESSAGES = 1 << 48
-_CLOUD, _FIELD, _HEADER = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/PointField", "std_msgs/msg/Header"
+_OF_ROS = ("sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/PointField", "std_msgs/msg/Header")
 _PLAIN = re.compile(r"[\w /.,:;@+=~()\[\]-]*", re.ASCII)
 
 
@@ -68,15 +69,19 @@ def check_connections(connections: Iterable[Any]) -> None:
 
 
 def check_definition(store: Any) -> None:
-    """Check that the bag defines its cloud messages as ROS does; otherwise they would be misread."""
+    """Check that the bag defines its cloud messages as ROS and Livox do; otherwise they would be misread."""
     for name, definitions in _known_definitions().items():
         if name in store.fielddefs and store.fielddefs[name][1] not in definitions:
-            raise ValueError(f"the definition of {name} differs from that of ROS")
+            raise ValueError(f"the definition of {name} differs from that of {'ROS' if name in _OF_ROS else 'Livox'}")
 
 
 @cache
 def _known_definitions() -> dict[str, list[Any]]:
-    from rosbags.typesys import Stores, get_typestore
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
     stores = [get_typestore(which) for which in (Stores.LATEST, Stores.ROS1_NOETIC)]
-    return {name: [ros.fielddefs[name][1] for ros in stores] for name in (_CLOUD, _FIELD, _HEADER)}
+    known = {name: [ros.fielddefs[name][1] for ros in stores] for name in _OF_ROS}
+    for message in LIVOX:
+        for name, text in ((message, MESSAGE_TEXT), (message.replace("CustomMsg", "CustomPoint"), POINT_TEXT)):
+            known[name] = [get_types_from_msg(text, name)[name][1]]
+    return known

@@ -13,6 +13,7 @@ from poli.data.datasets.bag_checks import check_chunks, check_connections, check
 from poli.data.datasets.bag_codecs import guard_rosbags, inflating
 from poli.data.datasets.bag_texts import counting_definitions, guard_rosbags_texts
 from poli.data.datasets.file_dataset import beyond
+from poli.data.datasets.livox import LIVOX, decode_livox, scan_from_livox
 from poli.data.datasets.point_times import TimeUnit, check_unit
 from poli.data.datasets.pointcloud2 import scan_from_message
 from poli.data.datasets.protocol import Skipped, row_of
@@ -29,6 +30,7 @@ _BEGINNINGS = {  # first bytes of such files, and their names
     ".db3": (b"SQLite format 3", "ROS 2 bag (sqlite3)"),
 }
 CLOUD = "sensor_msgs/msg/PointCloud2"
+_CLOUDS = (CLOUD, *LIVOX)
 _REMEDY = {
     ".bag": "repair it with `rosbag reindex`",
     ".mcap": "repair it with `mcap recover`",
@@ -100,12 +102,15 @@ class BagDataset:
             except Exception:
                 self._next = -1  # the next access starts a new pass and meets the same damage
                 raise
-            cloud: Any = self._reader.deserialize(raw, connection.msgtype)
-            if not is_pointcloud2(cloud):
+            of_livox = connection.msgtype in LIVOX
+            cloud: Any = decode_livox(raw, self._reader.is2) if of_livox else self._reader.deserialize(raw, connection.msgtype)
+            if not of_livox and not is_pointcloud2(cloud):
                 raise ValueError("the message is not a PointCloud2")
-        stamp = (stamp_of_cloud(cloud) if self._by_header else None) or log_time
+        header = cloud.stamp if of_livox else stamp_of_cloud(cloud)
+        stamp = (header if self._by_header else None) or log_time
         self._check_order(row, stamp, where)
-        return beyond(scan_from_message(cloud, where, stamp, self._unit), self._min_range)
+        scan = (scan_from_livox if of_livox else scan_from_message)(cloud, where, stamp, self._unit)
+        return beyond(scan, self._min_range)
 
     def _message(self, row: int) -> tuple[Any, int, bytes]:
         if self._next < 0 or row < self._next:
@@ -154,7 +159,7 @@ def open_bag(
     time_unit: TimeUnit | None = None,
     min_range: float = 0.0,
 ) -> BagDataset:
-    """Open the PointCloud2 messages of a bag; `topic` is required if several topics have such messages. There are no poses.
+    """Open the clouds of a bag, PointCloud2 or Livox' CustomMsg; `topic` is required if several topics have clouds. No poses.
 
     Stamps are those of the headers, or the log times with `stamps="log"`. `time_unit` (s, ms, us or ns) is the unit of per-point
     times, required only if it is ambiguous.
@@ -210,16 +215,16 @@ def _close(reader: Any) -> None:
 
 def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
     types = {c.topic: c.msgtype for c in reader.connections}
-    clouds = sorted(t for t, kind in types.items() if kind == CLOUD)
+    clouds = sorted(t for t, kind in types.items() if kind in _CLOUDS)
     if topic is None and len(clouds) == 1:
         return clouds[0]
     if topic in clouds:
         return str(topic)
     listed = ", ".join(clouds) or f"none (the topics are {', '.join(sorted(types)) or 'none'})"
     if topic is None:
-        raise InputError(f"{path}: choose a topic; PointCloud2 topics: {listed}", argument="topic")
+        raise InputError(f"{path}: choose a topic; point cloud topics: {listed}", argument="topic")
     problem = f"has type {types[topic]}" if topic in types else "is not in this bag"
-    raise InputError(f"{path}: topic {topic!r} {problem}; PointCloud2 topics: {listed}")
+    raise InputError(f"{path}: topic {topic!r} {problem}; point cloud topics: {listed}")
 
 
 @contextmanager

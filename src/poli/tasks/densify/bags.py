@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from poli.data.datasets.bag_copy import Item, copy_of
-from poli.data.datasets.bags import choose_topic, damage, open_reader
+from poli.data.datasets.bags import CLOUD, choose_topic, damage, open_reader
 from poli.errors import FormatError
 from poli.tasks.densify.clouds import densify_message
 from poli.tasks.densify.config import DensifyConfig
@@ -43,6 +43,7 @@ class Bag(NamedTuple):
     path: Path
     topic: str
     clouds: int  # of the topic
+    msgtype: str = CLOUD
 
 
 def look_into_bag(path: Path, out: Path, topic: str | None = None) -> Bag:
@@ -53,7 +54,8 @@ def look_into_bag(path: Path, out: Path, topic: str | None = None) -> Bag:
         raise FormatError(f"{out}: the input is a folder, so the output will be one; give a name without {out.suffix}")
     with closing(open_reader(path)) as reader:
         chosen = choose_topic(reader, path, topic)
-        return Bag(path, chosen, sum(c.msgcount for c in reader.connections if c.topic == chosen))
+        connections = [c for c in reader.connections if c.topic == chosen]
+        return Bag(path, chosen, sum(c.msgcount for c in connections), connections[0].msgtype)
 
 
 def densify_bag(
@@ -70,7 +72,7 @@ def densify_bag(
     with workspace(out) as folder:
         parts = Parts(folder, run) if resumable else NoParts()
         temporary = folder / TEMPORARY / out.name
-        work = partial(densify_message, config=config, ros2=bag.path.suffix != ".bag")
+        work = partial(densify_message, config=config, ros2=bag.path.suffix != ".bag", msgtype=bag.msgtype)
         with copy_of(bag.path, temporary, bag.topic) as items:
             yield from _Pass(bag, parts, engine, work).run(items)
         if out.is_dir():  # unlike files, folders cannot be replaced atomically

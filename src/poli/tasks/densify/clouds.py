@@ -1,7 +1,8 @@
-"""Densify PointCloud2 messages. Fields, frame and stamp are kept, and samples differ from their parents only in x, y, z."""
+"""Densify PointCloud2 and Livox messages. Fields, frame and stamp are kept; samples differ from their parents only in x, y, z."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from poli.data.datasets.bags import CLOUD
+from poli.data.datasets.livox import LIVOX, decode_livox, encode_livox
 from poli.data.datasets.pointcloud2 import records_of_cloud
 from poli.errors import FormatError
 from poli.tasks.densify.config import DensifyConfig
@@ -17,9 +19,11 @@ from poli.tasks.densify.resume import Message
 from poli.tasks.densify.scans import densify_records
 
 
-def densify_message(job: Large, config: DensifyConfig, ros2: bool) -> Message:
+def densify_message(job: Large, config: DensifyConfig, ros2: bool, msgtype: str = CLOUD) -> Message:
     """Densify a serialized message. `job` is the message and its name in errors. The result is always a cloud of one row."""
     raw, where = job
+    if msgtype in LIVOX:
+        return _densify_livox(raw, where, config, ros2)
     store = _typestore(ros2)
     try:
         cloud: Any = store.deserialize_cdr(raw, CLOUD) if ros2 else store.deserialize_ros1(raw, CLOUD)
@@ -45,6 +49,18 @@ def densify_cloud(
     cloud.row_step = len(dense) * cloud.point_step
     cloud.data = as_data(dense.view(np.uint8))
     return len(dense), why
+
+
+def _densify_livox(raw: Any, where: str, config: DensifyConfig, ros2: bool) -> Message:
+    try:
+        cloud = decode_livox(raw, ros2)
+    except (ValueError, struct.error) as error:
+        raise FormatError(f"{where}: not a readable Livox message ({str(error)[:120]})") from None
+    before = len(cloud.records)
+    if not before:
+        return Message(bytes(raw), 0, 0)
+    dense, why = densify_records(np.ascontiguousarray(cloud.records), config, where)
+    return Message(encode_livox(cloud, dense), before, len(dense), why)
 
 
 @lru_cache(maxsize=2)

@@ -1,0 +1,206 @@
+"""Surveys merged from recorded scans: what is in them, their pose error and density, and training on them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from poli.cli import app
+from poli.data.datasets import write_folder
+from poli.data.simulate import Ride, World, find_sensor
+from poli.data.simulate.drive import Drive
+from poli.data.simulate.places import make_place
+from poli.errors import InputError
+from poli.estimation.architecture import Architecture
+from poli.kdtree.tree import KDTree
+
+torch = pytest.importorskip("torch")
+from poli.learn import adapt as adapting  # noqa: E402
+from poli.learn.adapt import AdaptConfig, Judged, adapt  # noqa: E402
+from poli.learn.merged_scans import Merging, _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
+from poli.learn.scan_config import ScanConfig  # noqa: E402
+from poli.learn.scans import ScanSource, draw_scans, recorded_scans  # noqa: E402
+from poli.learn.tracked_log import TrackedLog  # noqa: E402
+
+COUNT = 14
+SMALL = Architecture(
+    neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
+    sensor=True, size=10,
+)  # fmt: skip
+CONFIG = ScanConfig(worlds=0, validation_worlds=0, datasets=("drive",), points=400, voxels=(0.5,), raw_share=0.0, clouds=2)
+TOML = """
+name = "tiny"
+[scans]
+worlds = 0
+validation_worlds = 0
+datasets = ["drive"]
+points = 300
+voxels = [0.5, 1.0]
+[loss]
+outliers = 0.1
+tail = 0.5
+[architecture]
+neighbors = [8, 6]
+edge = [8, 8]
+scalars = [8, 8]
+reach = 8
+wide = [6]
+log_scale = true
+sensor = true
+size = 8
+[schedule]
+steps = 4
+settle = 0.5
+"""
+
+
+@pytest.fixture(scope="module")
+def drive():
+    sensor = replace(find_sensor("vlp16"), steps=300)
+    return Drive(World(make_place("town", 3)), sensor, Ride(speed=6.0), COUNT, 0)
+
+
+@pytest.fixture(scope="module")
+def log(drive):
+    covariances = np.tile(np.diag([1e-7] * 3 + [1e-5] * 3), (COUNT, 1, 1))
+    return TrackedLog("a town", [scan.keep() for scan in drive], drive.poses, covariances, np.ones(COUNT, bool))
+
+
+@pytest.fixture(scope="module")
+def pairs(log):
+    return merged_pairs(log, 200, 0.0, Merging())[0]
+
+
+def test_a_survey_is_denser_than_the_next_scan_and_on_the_same_surfaces(pairs):
+    surveyed = [pair for pair in pairs if pair.survey is not None]
+    assert 2 * len(surveyed) == len(pairs)  # only forward
+    pair = surveyed[len(surveyed) // 2]
+    np.testing.assert_array_equal(pair.T_q_survey, np.eye(4))
+    near = pair.q.points[np.linalg.norm(pair.q.points, axis=1) < 20.0].astype(float)
+    to_survey, to_next = (
+        np.median(KDTree(points.astype(float)).nearest(1, near)[0]) for points in (pair.survey, pair.p.transform(pair.T_q_p).points)
+    )
+    assert to_survey < 0.7 * to_next
+    assert len(pair.survey) > 2 * len(pair.p)
+
+
+def test_surveys_leave_out_the_scan_itself_and_held_out_scans(log):
+    def rows(end=COUNT, trusted=log.trusted, **options):
+        return _Surveys(replace(log, trusted=trusted), Merging(**options), end)._rows(5)
+
+    assert rows(reach=3.1) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]  # 0.6 m per scan
+    assert rows(end=8, reach=3.1) == [0, 1, 2, 3, 4, 6, 7]
+    assert len(rows(reach=100.0, scans=5)) == 5
+    trusted = np.ones(COUNT, bool)
+    trusted[[3, 8]] = False  # later scans may be in another world frame
+    assert rows(trusted=trusted, reach=100.0) == [4, 6, 7]
+
+
+def test_what_moves_is_left_out():
+    rng = np.random.default_rng(0)
+    wall = [np.column_stack([np.full(200, 5.0), rng.uniform(-5, 5, 200), rng.uniform(0, 2, 200)]) for _ in range(12)]
+    car = [rng.uniform(0, 0.3, (50, 3)) + [0.0, 2.0 * number, 10.0] for number in range(12)]  # two meters per scan
+    points = np.concatenate([np.concatenate(both) for both in zip(wall, car, strict=True)])
+    found = lasting(points, np.repeat(np.arange(12), 250), 12, 0.4).reshape(12, 250)
+    assert found[:, :200].mean() > 0.95
+    assert not found[:, 200:].any()
+
+
+def test_the_density_ratio_is_that_of_the_points():
+    rng = np.random.default_rng(0)
+    plane = lambda count: np.column_stack([rng.uniform(0, 10, (count, 2)), np.zeros(count)])  # noqa: E731
+    assert density_ratio(plane(500), plane(16_000), plane(1000), 2.0) == pytest.approx(4.0, rel=0.2)
+    assert density_ratio(plane(500), plane(100), plane(1000), 2.0) == 1.0
+    assert density_ratio(plane(500), plane(100) + 50.0, plane(1000), 2.0) == 1.0
+
+
+def test_shapes_learn_from_surveys_and_sizes_from_the_next_scan(pairs):
+    source = ScanSource(CONFIG, SMALL, pairs)
+    shaping, settling = (source.draw(np.random.default_rng(2), settling) for settling in (False, True))
+    assert (shaping.shrink > 1.2).all()
+    np.testing.assert_array_equal(settling.shrink, 1.0)
+    np.testing.assert_array_equal(shaping.T_true, np.tile(np.eye(4), (2, 1, 1)))
+    assert not np.allclose(settling.T_true[:, :3, 3], 0.0)
+    for batch in (shaping, settling):
+        np.testing.assert_array_equal(batch.matches.T_measured.numpy(), batch.T_true)  # measured poses are used unchanged
+        assert batch.coverage > 0.8
+    gamma = shaping.matches.gamma.numpy()
+    floor = np.diag([np.radians(0.02) ** 2] * 3 + [0.003**2] * 3)
+    np.testing.assert_allclose(gamma[0], floor + np.diag([1e-7] * 3 + [1e-5] * 3) * (1 + 1 / 10), rtol=0.05, atol=1e-12)
+
+
+def test_exact_and_measured_poses_in_one_batch(pairs):
+    measured = next(pair for pair in pairs if pair.survey is not None)
+    batch = draw_scans([measured, replace(measured, covariance=None)], CONFIG, SMALL, np.random.default_rng(0), settling=True)
+    np.testing.assert_array_equal(batch.matches.gamma[0].numpy(), measured.covariance)
+    np.testing.assert_allclose(batch.matches.gamma[1].numpy(), np.diag([np.radians(0.1) ** 2] * 3 + [0.02**2] * 3))
+
+
+def test_a_dataset_with_its_own_poses(tmp_path, drive):
+    write_folder(tmp_path / "drive", "drive", list(drive), drive.poses)
+    source = recorded_scans(CONFIG, SMALL, 0, tmp_path, tmp_path, lambda *_: None)
+    assert len(list(source.held_out(1))) == 3
+    assert (source.draw(np.random.default_rng(0), settling=False).shrink > 1.0).all()
+    near = recorded_scans(replace(CONFIG, min_range=5.0), SMALL, 0, tmp_path, tmp_path, lambda *_: None)
+    assert min(np.linalg.norm(pair.q.points, axis=1).min() for pair in near._pairs) >= 5.0
+    tracked = []
+
+    def track(path):
+        tracked.append(path)
+        raise InputError("stop")
+
+    with pytest.raises(InputError, match="stop"):
+        recorded_scans(CONFIG, SMALL, 0, tmp_path, tmp_path, lambda *_: None, track)
+    assert tracked == [str(tmp_path / "drive")]
+    recorded_scans(replace(CONFIG, odometry=False), SMALL, 0, tmp_path, tmp_path, lambda *_: None, track)
+
+
+def test_the_command_trains_on_a_recording_without_poses(tmp_path, drive):
+    (tmp_path / "drive").mkdir()
+    for number, scan in enumerate(drive):
+        np.column_stack([scan.points, np.zeros(len(scan))]).astype("<f4").tofile(tmp_path / "drive" / f"{number:03d}.bin")
+    (tmp_path / "tiny.toml").write_text(TOML)
+    done = CliRunner().invoke(app, ["train", str(tmp_path / "tiny.toml"), "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+    (tmp_path / "other.toml").write_text(TOML.replace("worlds = 0\n", "worlds = 0\nodometry = false\n", 1))
+    refused = CliRunner().invoke(app, ["train", str(tmp_path / "other.toml"), "--out", str(tmp_path / "other")])
+    assert isinstance(refused.exception, InputError)
+    assert "no poses" in str(refused.exception)
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_adapted_shapes_are_kept_only_if_better(tmp_path, log, monkeypatch, better):
+    monkeypatch.setattr(adapting, "_CALIBRATING", 2)
+    figures = [Judged(-1.0, 2.0), Judged(-1.5, 2.8), Judged(-1.6 if better else -1.4, 2.9)]
+    monkeypatch.setattr(adapting, "judge", lambda *_: figures.pop(0))
+    few = AdaptConfig(steps=1, points=256, voxels=(0.5, 1.0), shapes=True, shape_steps=2)
+    result = adapt(log, tmp_path, config=few)
+    assert (result.kept, result.shapes_kept) == (True, better)
+    assert result.after.nll == (-1.6 if better else -1.5)
+    kept = tmp_path / ("run_shapes" if better else "run") / "model.safetensors"
+    assert (tmp_path / "model.safetensors").read_bytes() == kept.read_bytes()
+    assert f"With trained shapes ({'kept' if better else 'not kept'})" in (tmp_path / "model.md").read_text()
+
+
+def test_a_log_that_cannot_be_merged_is_refused(log):
+    far = np.tile(np.eye(4), (COUNT, 1, 1))
+    far[:, 0, 3] = 20.0 * np.arange(COUNT)
+    with pytest.raises(InputError, match=r"a town: no scan has 4 trusted scans within 8 m.*survey_reach"):
+        merged_pairs(replace(log, poses=far), 200, 0.0, Merging())
+    with pytest.raises(InputError, match="survey_scans"):
+        ScanConfig(survey_scans=1)
+
+
+def test_the_pose_error_of_a_survey_is_mostly_that_of_the_scan(log, pairs):
+    worse = np.array(log.covariances)
+    worse[5] *= 100.0
+    found = merged_pairs(replace(log, covariances=worse), 200, 0.0, Merging())[0]
+    changed = [
+        np.trace(a.survey_covariance) / np.trace(b.survey_covariance)
+        for a, b in zip(found, pairs, strict=True)
+        if a.survey is not None
+    ]
+    assert max(changed) > 30.0
+    assert np.median(changed) < 3.0
