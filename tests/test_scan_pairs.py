@@ -76,7 +76,7 @@ def test_while_shapes_are_learned_voxels_are_matched_at_the_true_surface(pair):
 def test_pairs_have_the_faults_of_real_sensors_less_those_left_out():
     faulty, spared = (next(simulated_pairs("tunnel", 3, 1, ("vlp16",), 1, without)) for without in ((), tuple(KINDS)))
     off = {name: np.linalg.norm(pair.q.points - pair.q.fields["exact"], axis=1) for name, pair in (("f", faulty), ("s", spared))}
-    assert np.median(off["f"]) > 0.004 > np.median(off["s"])
+    assert np.median(off["f"]) > 1.5 * np.median(off["s"])
     assert len(spared.q) > len(faulty.q)
     across = np.cross(faulty.q.points, faulty.q.fields["exact"])  # errors are along the rays
     assert np.abs(across / np.linalg.norm(faulty.q.points, axis=1, keepdims=True) ** 2).max() < 1e-3
