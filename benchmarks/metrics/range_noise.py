@@ -21,7 +21,7 @@ _THICKNESS = 0.05  # meters: patches whose returns scatter more across the plane
 _INLIERS = 0.85  # share within 4 sigma; the rest may be a pole before a wall
 _CURVED = 0.35  # sigma: a patch in which a quadratic term explains more is not plane
 _STRETCH = 2.0  # of the longest to the shortest range
-_ROUNDS = 6
+_ROUNDS = 8
 _LEVER = 30.0  # meters per radian: on surfaces more slanted than this, uneven ground looks like an error of the beam
 _FEWEST_OF_RING, _FEWEST_OF_BIN = 200, 100  # returns for an estimate
 _PRIOR = (0.2, 0.03, 5e-4)  # noise of a return, beam errors in meters and radians. Errors of a patch are alike, hence the noise.
@@ -86,20 +86,22 @@ def residuals(scans: Sequence[Raster]) -> Residuals:
     """Errors of all returns of the scans that lie on planes."""
     found = _planes(_patched(scans))
     count = int(found.ring.max()) + 1 if len(found.ring) else 0
-    offset, tilt, lever = _beam_errors(found, count, 2)
-    # Only now can a curved patch be told from the errors of its rings.
-    found = found.select(~_curved(_errors(found, offset, tilt)[0], found)[found.patch])
-    offset, tilt, lever = _beam_errors(found, count, _ROUNDS)
-    error, incidence, _ = _errors(found, offset, tilt)
-    blunt = found.select(np.abs(lever) < _LEVER)
-    offset, tilt, _ = _beam_errors(blunt, count, _ROUNDS)
+    offset, tilt = np.zeros(count), np.zeros(count)
+    for number in range(_ROUNDS):
+        error, _, lever = _errors(found, offset, tilt)
+        if number == 2:  # only now can a curved patch be told from the errors of its rings
+            keep = ~_curved(error, found)[found.patch]
+            found, error, lever = found.select(keep), error[keep], lever[keep]
+        more = _beams(error, lever, found, count)
+        offset, tilt = offset + more[0], tilt + more[1]
+    error, incidence, lever = _errors(found, offset, tilt)
     counts = np.bincount(found.patch)
     error = error * np.sqrt(counts / np.maximum(counts - 3.0, 1.0))[found.patch]  # a plane takes three degrees of freedom
     second = np.full(len(error), np.nan)
     same = found.follows[:-1] & (np.diff(found.patch) == 0)
     middle = np.flatnonzero(same[:-1] & same[1:]) + 1
     second[middle] = (error[middle - 1] - 2.0 * error[middle] + error[middle + 1]) / np.sqrt(6.0)
-    rings = np.flatnonzero(np.bincount(blunt.ring, minlength=count) >= _FEWEST_OF_RING)
+    rings = np.flatnonzero(np.bincount(found.ring, np.abs(lever) < _LEVER, count) >= _FEWEST_OF_RING)
     main, tilts = found.main, np.degrees(_straightened(tilt[rings], rings))
     offsets = _straightened(offset[rings], rings)
     return Residuals(error[main], found.length[main], incidence[main], second[main], rings, offsets, tilts)
@@ -192,20 +194,10 @@ def _errors(returns: _Returns, offset: np.ndarray, tilt: np.ndarray) -> tuple[np
     return r - 1.0 / inverse, np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0))), lever
 
 
-def _beam_errors(returns: _Returns, count: int, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Constant errors of the rings in meters and radians, each (count,), and how far a tilt moves each return."""
-    offset, tilt, lever = np.zeros(count), np.zeros(count), np.zeros(len(returns.ring))
-    for _ in range(rounds if len(lever) else 0):
-        error, _, lever = _errors(returns, offset, tilt)
-        more = _beams(error, lever, returns, count)
-        offset, tilt = offset + more[0], tilt + more[1]
-    return offset, tilt, lever
-
-
 def _beams(error: np.ndarray, lever: np.ndarray, returns: _Returns, count: int) -> np.ndarray:  # (2, count)
     """What to add to the constant errors of the beams: error = offset + lever tilt, by weighted least squares per ring."""
     noise, wide, turned = _PRIOR
-    weight = returns.weight / noise**2
+    weight = np.where(np.abs(lever) < _LEVER, returns.weight, 0.0) / noise**2
     sums = [np.bincount(returns.ring, weight * a, count) for a in (np.ones_like(lever), lever, lever**2, error, lever * error)]
     A = np.array([[sums[0] + wide**-2, sums[1]], [sums[1], sums[2] + turned**-2]]).transpose(2, 0, 1)
     return np.linalg.solve(A, np.stack(sums[3:], axis=1)[:, :, None])[:, :, 0].T
