@@ -150,7 +150,7 @@ def _summary(records: Sequence[dict[str, Any]]) -> Report:
 
 _NOISE_NOTES = (
     "centimeters: 1.48 times the median absolute error from planes / from second differences along the rings; - for fewer than 100 "
-    "returns. The first includes the shape of the surface, mostly of the ground far away",
+    "returns. The first includes the shape of the surface and, beyond 10 m and 75 degrees, the uncertain tilts of the beams",
 )
 _DROPOUT_NOTES = ("share of returns missing between returns of one continuous surface; - for fewer than 100 steps",)
 

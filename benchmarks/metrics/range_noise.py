@@ -36,7 +36,7 @@ class Residuals:
     error: np.ndarray  # (N,) meters, without the beams' constant errors
     ranges: np.ndarray  # (N,) meters
     incidence: np.ndarray  # (N,) degrees
-    second: np.ndarray  # (N,) meters: second difference of the errors along the ring, by its sigma's scale; NaN at gaps
+    second: np.ndarray  # (N,) meters: second difference of the errors along the ring, scaled to the sigma of one error; NaN at gaps
     rings: np.ndarray  # (R,) numbers of the rings with an estimate
     offsets: np.ndarray  # (R,) meters, constant error of each ring, relative to a line across each block
     tilts: np.ndarray  # (R,) degrees, the same for the elevation
@@ -102,9 +102,15 @@ def residuals(scans: Sequence[Raster]) -> Residuals:
     middle = np.flatnonzero(same[:-1] & same[1:]) + 1
     second[middle] = (error[middle - 1] - 2.0 * error[middle] + error[middle + 1]) / np.sqrt(6.0)
     rings = np.flatnonzero(np.bincount(found.ring, np.abs(lever) < _LEVER, count) >= _FEWEST_OF_RING)
+<<<<<<< HEAD
     offsets, tilts = _straightened(offset[rings], rings), np.degrees(_straightened(tilt[rings], rings))
     error, ranges, incidence, second = (a[found.main] for a in (error, found.length, incidence, second))
     return Residuals(error, ranges, incidence, second, rings, offsets, tilts)
+=======
+    main, tilts = found.main, np.degrees(_straightened(tilt[rings], rings))
+    offsets = _straightened(offset[rings], rings)
+    return Residuals(error[main], found.length[main], incidence[main], second[main], rings, offsets, tilts)
+>>>>>>> faults
 
 
 def scatter(found: Residuals, which: np.ndarray, sigmas: np.ndarray) -> Scatter:  # (N,) bool, (N,) meters

@@ -110,7 +110,7 @@ def _directions(azimuth: np.ndarray, elevation: np.ndarray) -> np.ndarray:  # (M
 SOLID_STATE: dict[str, Scanner] = {
     "mid360": Dome(-7.0, 52.0, 5000, 4, max_range=40.0, noise=0.02),
     "avia": Rosette(70.4, 77.2, 4000, 6, max_range=190.0, noise=0.02),
-    "e1r": Raster(120.0, 90.0, 156, 144, max_range=30.0, noise=0.02),
+    "e1r": Raster(120.0, 90.0, 192, 144, max_range=30.0, noise=0.02),
     "at128": Raster(120.0, 25.4, 600, 128, max_range=180.0, noise=0.03, min_range=1.0, lift=-2.0, divergence=0.002),
     "depth_camera": Raster(87.0, 58.0, 160, 120, max_range=8.0, noise=0.01, pinhole=True, rate=30.0),
 }
