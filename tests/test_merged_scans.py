@@ -109,10 +109,11 @@ def test_what_moves_is_left_out():
 
 def test_the_density_ratio_is_that_of_the_points():
     rng = np.random.default_rng(0)
-    plane = lambda count: np.column_stack([rng.uniform(0, 10, (count, 2)), np.zeros(count)])  # noqa: E731
-    assert density_ratio(plane(500), plane(16_000), plane(1000), 2.0) == pytest.approx(4.0, rel=0.2)
-    assert density_ratio(plane(500), plane(100), plane(1000), 2.0) == 1.0
-    assert density_ratio(plane(500), plane(100) + 50.0, plane(1000), 2.0) == 1.0
+    targets, sparse, dense = (np.column_stack([rng.uniform(0, 10, (count, 2)), np.zeros(count)]) for count in (500, 1000, 16_000))
+    far, near = (KDTree(points).nearest(1, targets)[0][:, 0] for points in (sparse, dense))
+    assert density_ratio(near, far, 2.0) == pytest.approx(4.0, rel=0.2)
+    assert density_ratio(far, near, 2.0) == 1.0
+    assert density_ratio(near + 50.0, far, 2.0) == 1.0
 
 
 def test_shapes_learn_from_surveys_and_sizes_from_the_next_scan(pairs):

@@ -102,15 +102,9 @@ def residuals(scans: Sequence[Raster]) -> Residuals:
     middle = np.flatnonzero(same[:-1] & same[1:]) + 1
     second[middle] = (error[middle - 1] - 2.0 * error[middle] + error[middle + 1]) / np.sqrt(6.0)
     rings = np.flatnonzero(np.bincount(found.ring, np.abs(lever) < _LEVER, count) >= _FEWEST_OF_RING)
-<<<<<<< HEAD
-    offsets, tilts = _straightened(offset[rings], rings), np.degrees(_straightened(tilt[rings], rings))
-    error, ranges, incidence, second = (a[found.main] for a in (error, found.length, incidence, second))
-    return Residuals(error, ranges, incidence, second, rings, offsets, tilts)
-=======
     main, tilts = found.main, np.degrees(_straightened(tilt[rings], rings))
     offsets = _straightened(offset[rings], rings)
     return Residuals(error[main], found.length[main], incidence[main], second[main], rings, offsets, tilts)
->>>>>>> faults
 
 
 def scatter(found: Residuals, which: np.ndarray, sigmas: np.ndarray) -> Scatter:  # (N,) bool, (N,) meters

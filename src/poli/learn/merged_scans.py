@@ -17,7 +17,6 @@ import numpy as np
 from poli.data.datasets import Dataset, dataset
 from poli.data.scan_pairs import ScanPair
 from poli.errors import InputError
-from poli.kdtree.tree import KDTree
 from poli.learn.scan_config import ScanConfig
 from poli.learn.tracked_log import TrackedLog, relative_pose
 from poli.scan import Scan
@@ -131,17 +130,12 @@ def lasting(points: np.ndarray, numbers: np.ndarray, scans: int, cell: float) ->
     return found
 
 
-def density_ratio(
-    targets: np.ndarray,  # (N, 3) of Q
-    survey: np.ndarray,  # (S, 3) in the frame of Q
-    sweep: np.ndarray,  # (P, 3) in the frame of Q, voxelized as Q is
-    farthest: float,
-) -> float:
-    """Return how many times farther the next sweep's points are from those of Q than the survey's, at least one.
+def density_ratio(near: np.ndarray, far: np.ndarray, farthest: float) -> float:  # (N,), (N,)
+    """Return how many times denser the survey is than the next sweep, at least one.
 
-    Both distances are medians over the points that have a partner in both.
+    This is the ratio of the median distances from the points of Q to the next sweep (`far`) and to the survey (`near`), over the
+    points that have a partner in both.
     """
-    near, far = (KDTree(points).nearest(1, targets)[0][:, 0] for points in (survey, sweep))
     both = (near <= farthest) & (far <= farthest)
     if not both.any():
         return 1.0

@@ -121,13 +121,18 @@ def draw_scans(
         # the surface, and noise and mixed returns are errors along the ray: poles and edges would seem thick where they are
         # thinnest. Sizes are trained afterwards and include all of this.
         targets = points if settling else cloud.returns[q.fields["row"]].astype(np.float64)
-        p, T_true, shrink, gamma = _partner(cloud, config, settling, targets)
+        p, T_true, shrink, gamma = _partner(cloud, config, settling)
         T_measured = T_true
         if gamma is None:  # an exact pose: add noise
             T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
-        seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
+        seen = _moved(p, T_measured)
         distance, nearest = KDTree(seen).nearest(1, targets)
-        weights = (distance[:, 0] <= config.max_distance * max(1.0, cloud.voxel)).astype(float)
+        farthest = config.max_distance * max(1.0, cloud.voxel)
+        weights = (distance[:, 0] <= farthest).astype(float)
+        if shrink is None:
+            shrink = density_ratio(
+                distance[:, 0], KDTree(_moved(_sweep(cloud), cloud.pair.T_q_p)).nearest(1, targets)[0][:, 0], farthest
+            )
         motions.append(_known_motion(cloud.pair.T_q_p, rng))
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         gammas.append(gamma)
@@ -176,9 +181,12 @@ def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
 
 
 def _partner(
-    cloud: _Cloud, config: ScanConfig, settling: bool, targets: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, float, np.ndarray | None]:  # (P, 3), (4, 4), (6, 6)
-    """Return the partner's points, its pose T_cloud_partner, how much denser it is, and the covariance of a measured pose."""
+    cloud: _Cloud, config: ScanConfig, settling: bool
+) -> tuple[np.ndarray, np.ndarray, float | None, np.ndarray | None]:  # (P, 3), (4, 4), (6, 6)
+    """Return the partner's points, its pose T_cloud_partner, how much denser it is, and the covariance of a measured pose.
+
+    The density of a survey merged from scans is None: it differs from place to place and must be measured.
+    """
     pair = cloud.pair
     if settling or pair.survey is None:
         return _sweep(cloud), pair.T_q_p, 1.0, pair.covariance
@@ -187,10 +195,7 @@ def _partner(
     survey = voxel_downsample(pair.survey, fine, "first").points.astype(np.float64)
     if pair.survey_covariance is None:
         return survey, pair.T_q_survey, max(1.0, cloud.voxel / fine), None
-    # A merged survey is not equally dense everywhere: measure it.
-    next_sweep = _sweep(cloud) @ pair.T_q_p[:3, :3].T + pair.T_q_p[:3, 3]
-    ratio = density_ratio(targets, survey, next_sweep, config.max_distance * max(1.0, cloud.voxel))
-    return survey, pair.T_q_survey, ratio, pair.survey_covariance
+    return survey, pair.T_q_survey, None, pair.survey_covariance
 
 
 def _sweep(cloud: _Cloud) -> np.ndarray:  # (P, 3), the next sweep
@@ -204,6 +209,10 @@ def _known_motion(T_q_p: np.ndarray, rng: np.random.Generator) -> np.ndarray:  #
     if known < 0.25:
         return motion_inputs(None)
     return motion_inputs(T_q_p if known > 0.5 else float(np.linalg.norm(T_q_p[:3, 3])))
+
+
+def _moved(points: np.ndarray, T: np.ndarray) -> np.ndarray:  # (N, 3), (4, 4)
+    return points @ T[:3, :3].T + T[:3, 3]
 
 
 def _sight(config: ScanConfig, rng: np.random.Generator) -> Viewpoint:
