@@ -21,6 +21,7 @@ from poli.errors import InputError
 from poli.learn import matrices3, motion
 from poli.learn.layer import certified_pose
 
+_LEAST_TRUST = 1e-6
 _GRAZING = 0.05  # added to the squared cosine: surfaces may be seen at grazing angles, as the ground far away is
 
 LossKind = Literal["ttqc", "ttqc-map", "tqc", "release"]
@@ -189,7 +190,8 @@ def _trust(config: LossConfig, matches: Matches, A: torch.Tensor, log_2c: torch.
         if config.tail:
             return (config.tail + 3.0) / (config.tail + _squared(A, d))
         right = math.log(1.0 - config.outliers) - 0.5 * (log_2c + _squared(A, d))
-        return torch.sigmoid(right - _outlier_log_density(config, d))
+        # Indoors, a measured pose that is off by centimeters makes every match improbable; the pose then depends on all alike.
+        return torch.sigmoid(right - _outlier_log_density(config, d)).clamp_min(_LEAST_TRUST)
 
 
 def _pose_likelihood(T: torch.Tensor, matches: Matches, information: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:  # (B,)
