@@ -238,8 +238,13 @@ class Odometer:
         moved = float(np.linalg.norm(T[:3, 3] - self._indexed_at[0]))
         far = moved > min(_INDEX_EVERY, _INDEX_RANGES * float(np.median(np.linalg.norm(field.means, axis=1))))
         unseen = bool(self._fits) and self._fits[-1] < _SEEN * max(self._fits)
-        if fresh or far or unseen or self.map.renumbered != self._indexed_at[1] or self._target is None:
-            self._target = Target(self.map.weighed)
+        renumbered = fresh or self._target is None or self.map.renumbered != self._indexed_at[1]
+        if renumbered or far or unseen:
+            changed, weighed = self.map.refresh(), self.map.weighed
+            if renumbered or self._target is None:
+                self._target = Target(weighed)
+            else:
+                self._target.update(weighed, changed)
             self._indexed_at = T[:3, 3].copy(), self.map.renumbered
 
     def _done(self, step: Step) -> Step:
