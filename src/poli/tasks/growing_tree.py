@@ -1,8 +1,8 @@
 """A k-d tree to which points can be added, and whose points may move a little.
 
 Building a tree over the map of a drive takes longer than aligning a scan to it, and from scan to scan only a part of the map
-changes. Leaves therefore have room: a new point is appended to the leaf whose box is nearest, and a full leaf is halved. Boxes grow
-with their points. Searches are exact whatever the shape of the tree.
+changes. Leaves therefore have room: a new point is appended to the leaf on its side of all splitting planes, and a full leaf is
+halved. Boxes grow with their points. Searches are exact whatever the shape of the tree.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from poli.kdtree.build import LEAF
-from poli.kdtree.tree import STACK, KDTree, box_distance
+from poli.kdtree.tree import STACK, KDTree
 from poli.kernel import kernel
 
-ROOM = 2 * LEAF  # points per leaf
+ROOM = LEAF  # points per leaf at most
+_HALF = ROOM // 2
 _DEEPEST = STACK - 8  # levels; a deeper tree is rebuilt
 
 
@@ -44,7 +45,7 @@ class GrowingTree:
         """Take the new positions of the points in the rows `changed`, which contain all rows that the tree does not have yet."""
         self._reserve(len(points))
         depth = _update(
-            *self.arrays, self._parents, self._owners, self._slots, self._used, self._count, points, np.asarray(changed, np.int64)
+            *self.arrays, self._parents, self._planes, self._owners, self._slots, self._used, self._count, points, changed
         )
         self._count = len(points)
         if depth > _DEEPEST:
@@ -56,24 +57,25 @@ class GrowingTree:
         nodes, leaves, first = len(ranges), 1 << depth, (1 << depth) - 1
         self._count = len(points)
         self._children, self._parents = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
+        self._planes = np.zeros((nodes, 2))  # axis that a node is split along, and where
         self._spans, self._boxes = np.zeros((nodes, 2), np.int32), boxes
         self._xyz, self._rows = np.empty((3, ROOM * leaves)), np.empty(ROOM * leaves, np.int32)
         self._owners, self._slots = np.empty(leaves, np.int32), np.empty(len(points), np.int32)
         self._used = np.array([nodes, leaves])
         self._built = nodes, leaves, len(points)
-        _spread(ranges, xyz, tree.leaf_order, first, *self.arrays, self._parents, self._owners, self._slots)
+        _spread(ranges, xyz, tree.leaf_order, first, *self.arrays, self._parents, self._planes, self._owners, self._slots)
 
     def _reserve(self, points: int) -> None:
-        """Make room for so many points. A leaf starts with at most LEAF points, so LEAF more must come before it is halved."""
+        """Make room for so many points. A leaf of the built tree is halved when it gets one more, its halves after _HALF more."""
         nodes, leaves, built = self._built
-        halved = (points - built) // LEAF + 1
+        halved = min(points - built, leaves + (points - built) // _HALF + 1)
         if points > len(self._slots):
             self._slots = _longer(self._slots, points)
         if leaves + halved > len(self._owners):
             self._owners = _longer(self._owners, leaves + halved)
             longest = nodes + 2 * (len(self._owners) - leaves), ROOM * len(self._owners)
-            self._children, self._parents, self._spans, self._boxes = (
-                _longer(a, longest[0], 1.0) for a in (self._children, self._parents, self._spans, self._boxes)
+            self._children, self._parents, self._planes, self._spans, self._boxes = (
+                _longer(a, longest[0], 1.0) for a in (self._children, self._parents, self._planes, self._spans, self._boxes)
             )
             self._rows, old = _longer(self._rows, longest[1], 1.0), self._xyz
             self._xyz = np.empty((3, longest[1]))
@@ -87,13 +89,14 @@ def _longer(array: np.ndarray, length: int, spare: float = 1.5) -> np.ndarray:
 
 
 @kernel
-def _spread(ranges, old, order, first_leaf, children, spans, boxes, xyz, rows, parents, owners, slots):
+def _spread(ranges, old, order, first_leaf, children, spans, boxes, xyz, rows, parents, planes, owners, slots):
     """Copy the leaves of a balanced tree into ones with room."""
     parents[0] = -1
     for node in range(len(children)):
         if node < first_leaf:
             children[node] = 2 * node + 1
             parents[2 * node + 1], parents[2 * node + 2] = node, node
+            _set_plane(node, 2 * node + 1, boxes, planes)
             continue
         leaf = node - first_leaf
         slot = leaf * ROOM
@@ -106,7 +109,7 @@ def _spread(ranges, old, order, first_leaf, children, spans, boxes, xyz, rows, p
 
 
 @kernel
-def _update(children, spans, boxes, xyz, rows, parents, owners, slots, used, count, points, changed):
+def _update(children, spans, boxes, xyz, rows, parents, planes, owners, slots, used, count, points, changed):
     """Move and add points. `used` are the numbers of nodes and of leaves. Returns the depth reached."""
     deepest = 0
     for i in range(len(changed)):
@@ -118,14 +121,12 @@ def _update(children, spans, boxes, xyz, rows, parents, owners, slots, used, cou
         else:
             node, depth = 0, 0
             while children[node] >= 0:
-                child = children[node]
-                node = child if box_distance(boxes, child, x, y, z) <= box_distance(boxes, child + 1, x, y, z) else child + 1
+                node = children[node] + _side(planes[node], x, y, z)
                 depth += 1
             deepest = max(deepest, depth)
             if spans[node, 1] - spans[node, 0] == ROOM:
-                _halve(node, children, spans, boxes, xyz, rows, parents, owners, slots, used)
-                child = children[node]
-                node = child if box_distance(boxes, child, x, y, z) <= box_distance(boxes, child + 1, x, y, z) else child + 1
+                _halve(node, children, spans, boxes, xyz, rows, parents, planes, owners, slots, used)
+                node = children[node] + _side(planes[node], x, y, z)
             slot = spans[node, 1]
             spans[node, 1] += 1
             rows[slot], slots[row] = row, slot
@@ -139,6 +140,29 @@ def _update(children, spans, boxes, xyz, rows, parents, owners, slots, used, cou
 
 
 @kernel(inline="always")
+def _longest(box):
+    axis = 0
+    for a in range(1, 3):
+        if box[3 + a] - box[a] > box[3 + axis] - box[axis]:
+            axis = a
+    return axis
+
+
+@kernel(inline="always")
+def _set_plane(node, left, boxes, planes):
+    """Split between the boxes of the children; without a right one, everything is left."""
+    axis = _longest(boxes[node])
+    planes[node, 0], planes[node, 1] = axis, 0.5 * (boxes[left, 3 + axis] + boxes[left + 1, axis])
+
+
+@kernel(inline="always")
+def _side(plane, x, y, z):
+    """Return 0 left of the plane, and 1 right of it."""
+    value = x if plane[0] == 0.0 else y if plane[0] == 1.0 else z
+    return np.int32(0) if value <= plane[1] else np.int32(1)
+
+
+@kernel(inline="always")
 def _inside(boxes, node, x, y, z):
     return (
         boxes[node, 0] <= x <= boxes[node, 3] and boxes[node, 1] <= y <= boxes[node, 4] and boxes[node, 2] <= z <= boxes[node, 5]
@@ -146,12 +170,9 @@ def _inside(boxes, node, x, y, z):
 
 
 @kernel
-def _halve(node, children, spans, boxes, xyz, rows, parents, owners, slots, used):
+def _halve(node, children, spans, boxes, xyz, rows, parents, planes, owners, slots, used):
     """Split a full leaf at the median of its longest axis. The left half stays in its slots, the right half moves to new ones."""
-    start, axis = spans[node, 0], 0
-    for a in range(1, 3):
-        if boxes[node, 3 + a] - boxes[node, a] > boxes[node, 3 + axis] - boxes[node, axis]:
-            axis = a
+    start, axis = spans[node, 0], _longest(boxes[node])
     order = np.argsort(xyz[axis, start : start + ROOM], kind="mergesort")
     kept, kept_rows = xyz[:, start : start + ROOM].copy(), rows[start : start + ROOM].copy()
     left, leaf = np.int32(used[0]), used[1]
@@ -164,10 +185,11 @@ def _halve(node, children, spans, boxes, xyz, rows, parents, owners, slots, used
         children[child], parents[child], owners[slot // ROOM], spans[child, 0] = -1, node, child, slot
         for a in range(3):
             boxes[child, a], boxes[child, 3 + a] = np.inf, -np.inf
-        for j in order[side * LEAF : (side + 1) * LEAF]:
+        for j in order[side * _HALF : (side + 1) * _HALF]:
             for a in range(3):
                 xyz[a, slot] = kept[a, j]
                 boxes[child, a], boxes[child, 3 + a] = min(boxes[child, a], kept[a, j]), max(boxes[child, 3 + a], kept[a, j])
             rows[slot], slots[kept_rows[j]] = kept_rows[j], slot
             slot += 1
         spans[child, 1] = slot
+    _set_plane(node, left, boxes, planes)
