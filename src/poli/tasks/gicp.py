@@ -20,7 +20,7 @@ from poli.se3 import check_pose
 from poli.se3_kernels import advanced
 from poli.tasks.degeneracy import Degeneracy, degeneracy
 from poli.tasks.deskewing import Sweep
-from poli.tasks.gicp_metric import GicpPoints, Metric
+from poli.tasks.gicp_metric import WEIGHT, GicpPoints, Metric
 from poli.tasks.gicp_sums import SAME_MATCH, Matches, NormalEquations, Source, linearize
 from poli.tasks.growing_tree import GrowingTree
 from poli.validation import real_number, whole_number
@@ -175,7 +175,7 @@ def _minimize(
             break
     if best is not T:
         problem.linearize(best, config.robust)
-    return _summary(problem.at(best), target, best, problem.matches.slots, equations, config, iteration, converged)
+    return _summary(problem.at(best), target, best, problem.matches, equations, config, iteration, converged)
 
 
 _EVERY = np.eye(6)
@@ -243,24 +243,23 @@ def _summary(
     source: GicpPoints,
     target: Target,
     T: np.ndarray,
-    match: np.ndarray,
+    matches: Matches,
     equations: NormalEquations,
     config: GicpConfig,
     iterations: int,
     converged: bool,
 ) -> Alignment:
-    rows = np.flatnonzero(match >= 0)
-    R, t = T[:3, :3], T[:3, 3]
-    points, hits = source.means[rows], target.tree.arrays.rows[match[rows]]
-    normals = target.weighed.normals[hits]
-    off = target.weighed.means[hits] - (points @ R.T + t)
-    across = np.abs(np.einsum("ij,ij->i", off, normals))
+    rows = np.flatnonzero(matches.slots >= 0)
+    across, weights, sure, normals = np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows)), np.empty((len(rows), 3))
+    hits, weighed = target.tree.arrays.rows[matches.slots[rows]], target.weighed
+    _match_surfaces(
+        source.means, source.shapes, source.flatness, rows, matches.near, weighed.normals, weighed.flatness, hits,
+        T, np.sqrt(2.0) * config.metric.thickness * config.robust, across, weights, sure, normals,
+    )  # fmt: skip
     count = max(len(source), 1)
     residual = 1.4826 * float(np.median(across)) if len(rows) else float("inf")
-    weights = source.weights[rows] * target.weighed.weights[hits]
-    weights = weights / (1.0 + (across / (np.sqrt(2.0) * config.metric.thickness * config.robust)) ** 2)
     # Residuals weighted as in the fit: those on wrong surfaces would hide how well the others determine the pose.
-    spread = max(float(np.sqrt(weights @ across**2 / max(weights.sum(), 1e-12))), config.metric.thickness)
+    spread = max(float(np.sqrt((weights * across) @ across / max(weights.sum(), 1e-12))), config.metric.thickness)
     observed = 1.0
     if config.metric.kind == "surfaces" and len(rows):
         observed = max(residual**2, 1e-8) / (2.0 * config.metric.thickness**2)
@@ -273,11 +272,21 @@ def _summary(
         residual,
         iterations,
         converged,
-        degeneracy(
-            points,
-            source.normals[rows],
-            normals @ R,
-            weights * source.flatness[rows] * target.weighed.flatness[hits],
-            np.sqrt(_MATCHES_PER_INDEPENDENT) * spread,
-        ),
+        degeneracy(source.means[rows], source.normals[rows], normals, sure, np.sqrt(_MATCHES_PER_INDEPENDENT) * spread),
     )
+
+
+@kernel
+def _match_surfaces(points, shapes, flatness, rows, near, normals, flatness_there, hits, T, scale, across, weights, sure, turned):
+    """Of each match: the distance across the target's surface, the weight with the robust kernel and with the flatness of both
+    surfaces, and the target's normal in the frame of the source."""
+    for k in range(len(rows)):
+        i, hit = rows[k], hits[k]
+        p, q, n = points[i], near[i], normals[hit]
+        distance = 0.0
+        for a in range(3):
+            distance += n[a] * (q[a] - T[a, 0] * p[0] - T[a, 1] * p[1] - T[a, 2] * p[2] - T[a, 3])
+            turned[k, a] = T[0, a] * n[0] + T[1, a] * n[1] + T[2, a] * n[2]
+        across[k] = abs(distance)
+        weights[k] = shapes[i, WEIGHT] * q[3 + WEIGHT] / (1.0 + (distance / scale) ** 2)
+        sure[k] = weights[k] * flatness[i] * flatness_there[hit]
