@@ -313,7 +313,9 @@ def test_the_map_fuses_points_of_a_cell():
     np.testing.assert_allclose(field.field.means[0], [0.15, 0.1, 0.1])
     np.testing.assert_allclose(field.field.covariances[0], 1.5 * np.eye(3))
     np.testing.assert_allclose(field.field.means[1], means[2])
+    np.testing.assert_array_equal(field.refresh(), [0, 1])
     np.testing.assert_allclose(field.weighed.weights, 0.15**2 / (0.15**2 + np.array([1.5, 1.0])))
+    assert not len(field.refresh())
 
 
 def test_the_map_grows_forgets_and_stays_consistent(rng):

@@ -18,9 +18,8 @@ def log_kernel(R, t):  # (3, 3), (3,) -> (6,)
     else:
         angle = sine
     # The inverse of the left Jacobian is 1 - hat / 2 + c hat^2.
-    if angle < _SMALL_ANGLE:
-        c = 1.0 / 12.0 + angle * angle / 720.0
-    else:
+    c = 1.0 / 12.0 + angle * angle / 720.0
+    if angle > _SMALL_ANGLE:
         c = 1.0 / (angle * angle) - 0.5 / (angle * np.tan(0.5 * angle))
     ux, uy, uz = y * t[2] - z * t[1], z * t[0] - x * t[2], x * t[1] - y * t[0]
     out = np.empty(6)

@@ -197,9 +197,7 @@ class _Problem:
 
     def linearize(self, T: np.ndarray, scale: float, same: float = SAME_MATCH) -> NormalEquations:  # (4, 4)
         target = self._target
-        return linearize(
-            target.tree.arrays, target.weighed.shapes, self._source, T, self._max_distance, scale, self.matches, same
-        )
+        return linearize(target.tree.arrays, target.weighed.shapes, self._source, T, self._max_distance, scale, self.matches, same)
 
 
 def _mean_cost(equations: NormalEquations) -> float:

@@ -164,9 +164,7 @@ def _side(plane, x, y, z):
 
 @kernel(inline="always")
 def _inside(boxes, node, x, y, z):
-    return (
-        boxes[node, 0] <= x <= boxes[node, 3] and boxes[node, 1] <= y <= boxes[node, 4] and boxes[node, 2] <= z <= boxes[node, 5]
-    )
+    return boxes[node, 0] <= x <= boxes[node, 3] and boxes[node, 1] <= y <= boxes[node, 4] and boxes[node, 2] <= z <= boxes[node, 5]
 
 
 @kernel
