@@ -13,6 +13,7 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import estimate
 from poli.estimation.inference import PCA, UP
+from poli.kernel import kernel
 from poli.keywords import takes_config
 from poli.scan import Scan, ScanLike
 from poli.se3 import exp, inverse, log, nearest_rotation
@@ -26,7 +27,7 @@ from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
 from poli.tasks.odometry.point_times import PointTimes
 from poli.tasks.odometry.step import Status, Step, TrackingLost
 from poli.tasks.odometry.surroundings import Surroundings
-from poli.voxels import voxel_downsample, voxel_numbers
+from poli.voxels import voxel_means, voxel_numbers
 
 _WANTED = 4500  # points after downsampling, if the voxel size is chosen automatically
 _VOXEL_STEP = 1.05  # largest change of the automatic voxel size from scan to scan
@@ -120,10 +121,11 @@ class Odometer:
     # --- a scan ------------------------------------------------------------------------------------------------------
 
     def _within(self, scan: Scan) -> Scan:
+        if _all_within(scan.points, self.config.min_range**2, self.config.max_range**2):
+            return scan
         scan = scan.clean()
         reach = np.einsum("ij,ij->i", scan.points, scan.points, dtype=np.float64)
-        within = (reach >= self.config.min_range**2) & (reach <= self.config.max_range**2)
-        return scan if within.all() else scan.select(within)
+        return scan.select((reach >= self.config.min_range**2) & (reach <= self.config.max_range**2))
 
     def _prepare(self, scan: Scan) -> Scan:
         """Downsample to one point per voxel, each with the time of one of its returns if deskewing."""
@@ -132,7 +134,7 @@ class Odometer:
             return scan
         scan = self._point_times(scan, self.period)
         self.voxel = self.voxel or _choose_voxel(scan.points)
-        cloud = voxel_downsample(scan.keep(*({"time"} & set(scan.fields))), self.voxel)
+        cloud = voxel_means(scan.keep(*({"time"} & set(scan.fields))), self.voxel)
         if not self.config.voxel:
             # Surfaces lose points with the square of the voxel size. Small steps, so that scans match the map they are added to.
             change = float(np.clip(np.sqrt(len(cloud) / _WANTED), 1.0 / _VOXEL_STEP, _VOXEL_STEP))
@@ -298,6 +300,17 @@ def _choose_voxel(points: np.ndarray) -> float:  # (N, 3)
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if len(voxel_numbers(points, middle)[1]) > _WANTED else (low, middle)
     return float(f"{high:.2g}")
+
+
+@kernel
+def _all_within(points, least, most):
+    """Whether all points are finite returns within this range of squared distances, as nearly always."""
+    for i in range(len(points)):
+        x, y, z = np.float64(points[i, 0]), np.float64(points[i, 1]), np.float64(points[i, 2])
+        squared = x * x + y * y + z * z
+        if not (least <= squared <= most) or squared == 0.0:  # not, so that it is false for NaN
+            return False
+    return True
 
 
 @contextmanager
