@@ -27,8 +27,8 @@ from poli.validation import real_number, whole_number
 
 _STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters; smaller steps mean convergence
 _LITTLE = 1e-4  # so do steps that lower the cost by less than this share; at 1e-3, errors in simulated drives grow by 3 %
-# Factor of the kernel's scale from one iteration to the next. Shrinking it faster after short steps saves one iteration in nine, but
-# errors over one scan grow by 1 % on MulRan and RoboSense E1R.
+# Factor of the kernel's scale from one iteration to the next. Shrinking it faster after short steps saves one iteration in nine,
+# but errors over one scan grow by 1 % on MulRan and RoboSense E1R.
 _SHRINK = 0.5
 _FIT = 0.1  # meters; a point within this distance across a surface lies on it
 _DAMPING = 1e-6
