@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from oracles import random_covariances, random_field, random_pose, seeds
 from poli import Ellipsoids
 from poli.ellipsoids.files import quaternions
-from poli.ellipsoids.symmetric3 import cholesky3, eigh3
+from poli.ellipsoids.symmetric3 import cholesky3, eigh3, thinnest
 from poli.errors import FormatError, InputError
 from poli.files.ply import read_ply_element
 
@@ -90,6 +90,34 @@ def test_eigh3_of_special_matrices(scale):
     values, vectors = eigh3(C)
     np.testing.assert_allclose(values / scale, np.linalg.eigvalsh(C / scale), atol=1e-15)
     np.testing.assert_allclose(vectors.swapaxes(1, 2) @ vectors, np.tile(np.eye(3), (5, 1, 1)), atol=1e-14)
+
+
+def thinnest_of(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3) -> (N, 2), (N, 3)
+    found = np.array([thinnest(C[0, 0], C[0, 1], C[0, 2], C[1, 1], C[1, 2], C[2, 2]) for C in matrices])
+    return found[:, :2], found[:, 2:]
+
+
+@given(seeds)
+def test_the_thinnest_axis_equals_that_of_eigh3(seed):
+    C = random_covariances(np.random.default_rng(seed), 50, thinnest=1e-5)
+    values, axes = thinnest_of(C)
+    known, vectors = eigh3(C)
+    size = known[:, 2:]
+    np.testing.assert_allclose(values / size, known[:, :2] / size, atol=1e-8)
+    gap = (known[:, 1] - known[:, 0]) / known[:, 2]
+    assert ((1.0 - np.abs(np.einsum("ij,ij->i", axes, vectors[:, :, 0]))) * gap**2 < 1e-14).all()
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-5, 1.0, 1e150])
+def test_the_thinnest_axis_of_special_matrices(scale):
+    turned = eigh3(np.array([[[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 3.0]]]))[1][0]
+    kinds = [np.diag([1.0, 2.0, 2.0]), np.diag([2.0, 2.0, 1.0]), np.diag([1.0, 1.0, 5.0]), np.diag([0.0, 0.0, 1.0])]
+    kinds += [turned @ C @ turned.T for C in kinds]
+    C = scale * np.stack([np.zeros((3, 3)), np.eye(3), np.ones((3, 3)), *kinds])
+    values, axes = thinnest_of(C)
+    np.testing.assert_allclose(values / scale, np.linalg.eigvalsh(C / scale)[:, :2], atol=1e-7)
+    np.testing.assert_allclose(np.linalg.norm(axes, axis=1), 1.0, atol=1e-12)
+    np.testing.assert_allclose((C / scale) @ axes[:, :, None], (values[:, :1] / scale * axes)[:, :, None], atol=1e-7)
 
 
 def test_cholesky3_of_flat_matrices_too(rng):

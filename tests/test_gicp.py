@@ -10,9 +10,10 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import pca
 from poli.tasks.degeneracy import degeneracy
+from poli.tasks.deskewing import Sweep
 from poli.tasks.gicp import GicpConfig, Target, align, gicp
 from poli.tasks.gicp_metric import Metric
-from poli.tasks.gicp_sums import Matches, linearize, packed
+from poli.tasks.gicp_sums import Matches, Source, linearize
 
 
 def room(rng: np.random.Generator, count: int = 4000, noise: float = 0.005) -> np.ndarray:  # (count, 3)
@@ -44,6 +45,10 @@ def motion(rotation: float = 2.0, shift: float = 0.3) -> np.ndarray:
     return se3.exp(np.concatenate([np.deg2rad(rotation) * np.array([0.2, -0.3, 0.9]), shift * np.array([0.8, 0.5, -0.1])]))
 
 
+def matched_rows(target: Target, matches: Matches) -> np.ndarray:  # (N,)
+    return np.where(matches.slots >= 0, target.tree.arrays.rows[matches.slots], -1)
+
+
 @given(seeds)
 def test_normal_equations_are_those_of_the_cost(seed):
     rng = np.random.default_rng(seed)
@@ -51,17 +56,18 @@ def test_normal_equations_are_those_of_the_cost(seed):
     metric = Metric("raw", thickness=0.05)
     p, aim = metric(source), Target(target, metric)
     T = se3.exp(0.1 * rng.standard_normal(6))
-    matches, follow = Matches.none(40), rng.uniform(0.5, 1.5, 40)
-    sides = aim.packed, p.means, packed(p.covariances, p.weights)
-    found = linearize(aim.index.tree, *sides, follow, T, 3.0, 1e6, matches)
-    match = matches.rows
+    # All points at rest, but following the pose more or less: a sweep of times whose motion is none.
+    sweep = Sweep(p.means, rng.uniform(-0.05, 0.05, 40), T, 0.1)
+    matches, follow = Matches.none(40), sweep.follow
+    found = linearize(aim.tree.arrays, aim.weighed.shapes, Source(p.means, p.shapes, sweep), T, 3.0, 1e6, matches)
+    match = matched_rows(aim, matches)
 
     def cost(xi):
         """With the weights of T, which GICP keeps fixed within a step."""
         total = 0.0
         for i in np.flatnonzero(match >= 0):
             U = T @ se3.exp(follow[i] * xi)
-            q = aim.index.leaf_order[match[i]]
+            q = match[i]
             W = np.linalg.inv(aim.weighed.covariances[q] + T[:3, :3] @ p.covariances[i] @ T[:3, :3].T)
             d = target.means[q] - (U[:3, :3] @ p.means[i] + U[:3, 3])
             total += d @ W @ d
@@ -80,15 +86,13 @@ def test_matches_are_the_nearest_within_the_gate(seed):
     source, target = random_field(rng, 30), random_field(rng, 50)
     aim, T = Target(target), se3.exp(0.3 * rng.standard_normal(6))
     p = Metric()(source)
-    matches, follow = Matches.none(30), np.ones(30)
-    sides = aim.packed, p.means, packed(p.covariances, p.weights)
+    matches = Matches.none(30)
     # From poses near and far, so that some matches are kept and others are searched again.
     for U in (T @ se3.exp(0.5 * rng.standard_normal(6)), T @ se3.exp(0.03 * rng.standard_normal(6)), T):
-        linearize(aim.index.tree, *sides, follow, U, 2.0, 1.0, matches)
-    match = matches.rows
+        linearize(aim.tree.arrays, aim.weighed.shapes, Source(p.means, p.shapes), U, 2.0, 1.0, matches, same=0.0)
     distance = np.linalg.norm(target.means[None] - (source.means @ T[:3, :3].T + T[:3, 3])[:, None], axis=2)
     expected = np.where(distance.min(axis=1) < 2.0, distance.argmin(axis=1), -1)
-    np.testing.assert_array_equal(np.where(match >= 0, aim.index.leaf_order[match], -1), expected)
+    np.testing.assert_array_equal(matched_rows(aim, matches), expected)
 
 
 def test_finds_the_motion_between_two_samples_of_a_room(rng):

@@ -57,6 +57,20 @@ def test_tracks_a_drive(drive, scans, against):
     np.testing.assert_array_equal(odometer.poses[0], np.eye(4))
 
 
+@pytest.mark.parametrize("against", ["map", "scan"])
+def test_an_update_in_the_background_does_not_change_the_result(scans, against, monkeypatch):
+    found = []
+    for threads in ("1", "2", "3"):
+        monkeypatch.setenv("POLI_NUM_THREADS", threads)
+        odometer = Odometer(replace(COARSE, against=against))
+        for scan in scans[:8]:  # far enough that the map is indexed again
+            odometer.add(scan)
+        found.append((odometer.poses, odometer.map.field.means if odometer.map else 0))
+    for poses, cells in found[1:]:
+        np.testing.assert_array_equal(poses, found[0][0])
+        np.testing.assert_array_equal(cells, found[0][1])
+
+
 def test_the_function_returns_the_poses(scans):
     poses = poli.odometry(without_stamps(scans[:4]), COARSE)
     assert poses.shape == (4, 4, 4)
@@ -313,7 +327,9 @@ def test_the_map_fuses_points_of_a_cell():
     np.testing.assert_allclose(field.field.means[0], [0.15, 0.1, 0.1])
     np.testing.assert_allclose(field.field.covariances[0], 1.5 * np.eye(3))
     np.testing.assert_allclose(field.field.means[1], means[2])
+    np.testing.assert_array_equal(field.refresh(), [0, 1])
     np.testing.assert_allclose(field.weighed.weights, 0.15**2 / (0.15**2 + np.array([1.5, 1.0])))
+    assert not len(field.refresh())
 
 
 def test_the_map_grows_forgets_and_stays_consistent(rng):

@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 from oracles import random_pose, seeds
 from poli import se3
 from poli.errors import InputError
+from poli.se3_kernels import advanced, log_kernel
 
 
 def twist(xi: np.ndarray) -> np.ndarray:
@@ -23,6 +24,20 @@ def test_exp_is_the_matrix_exponential_and_log_its_inverse(seed, angle):
     xi = np.concatenate([angle * axis / np.linalg.norm(axis), rng.standard_normal(3)])
     np.testing.assert_allclose(se3.exp(xi), expm(twist(xi)), atol=1e-12)
     np.testing.assert_allclose(se3.log(se3.exp(xi)), xi, atol=1e-9)
+
+
+@given(seeds, st.sampled_from([0.0, 1e-12, 1e-6, 1e-3, 0.1, 1.0, 3.0]))
+def test_kernels_equal_the_functions(seed, angle):
+    rng = np.random.default_rng(seed)
+    axis = rng.standard_normal(3)
+    xi, T = np.concatenate([angle * axis / np.linalg.norm(axis), rng.standard_normal(3)]), random_pose(rng)
+    U = se3.exp(xi)
+    np.testing.assert_allclose(log_kernel(U[:3, :3], U[:3, 3]), se3.log(U), atol=1e-9)
+    np.testing.assert_allclose(advanced(T, xi), T @ U, atol=1e-12)
+    drifted = T.copy()
+    drifted[:3, :3] += 1e-9 * rng.standard_normal((3, 3))
+    R = advanced(drifted, xi)[:3, :3]
+    np.testing.assert_allclose(R.T @ R, np.eye(3), atol=1e-15)
 
 
 def test_log_at_half_a_turn(rng):

@@ -16,7 +16,7 @@ from poli.errors import PoliError
 from poli.estimation.distinct import distinct
 from poli.kdtree.tree import KDTree
 from poli.tasks.gicp import gicp
-from poli.threads import run_chunks, thread_count
+from poli.threads import in_background, run_chunks, thread_count
 from poli.voxels import voxel_downsample
 
 MODELS = ["lidar", "objects"]
@@ -187,6 +187,18 @@ def test_no_chunk_is_empty(monkeypatch):
         run_chunks(lambda begin, end, ranges=ranges: ranges.append((begin, end)), total, smallest=3)
         assert all(begin < end for begin, end in ranges)
         assert sum(end - begin for begin, end in ranges) == total
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_work_in_the_background_is_done_and_its_errors_are_raised(monkeypatch, threads):
+    monkeypatch.setenv("POLI_NUM_THREADS", threads)
+    done: list[int] = []
+    work = in_background(lambda: done.append(1))
+    run_chunks(lambda begin, end: done.extend(range(begin, end)), 100, smallest=1)  # has a thread less, but is not stuck
+    work.result()
+    assert len(done) == 101
+    with pytest.raises(ZeroDivisionError):
+        in_background(lambda: done.append(1 // 0)).result()
 
 
 def calls_on(field, scale):

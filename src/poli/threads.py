@@ -6,7 +6,7 @@ they can be called from several threads at once and after a fork.
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 
 from poli.errors import InputError
@@ -59,6 +59,18 @@ def run_chunks(work: Callable[[int, int], object], total: int, smallest: int = 2
         for helper in helpers:
             if not helper.cancel():  # a helper that a busy pool has not started yet has nothing left to do
                 helper.result()
+
+
+def in_background(work: Callable[[], None]) -> Future[None]:
+    """Start `work` in a thread of the pool, or, if there is only one thread, do it now. Loops that run meanwhile have a thread
+    less."""
+    most = thread_count()
+    if most > 1:
+        return _executor(most).submit(work)
+    work()
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done
 
 
 def _executor(threads: int) -> ThreadPoolExecutor:

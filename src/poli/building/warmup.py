@@ -33,7 +33,7 @@ from poli.show.render import Camera, render_ellipsoids
 from poli.show.thinning import thin_field, thin_points
 from poli.tasks.calibration.equations import Rows, equations
 from poli.tasks.clique import cliques_through, maximum_clique
-from poli.tasks.gicp import gicp
+from poli.tasks.gicp import Target, gicp
 from poli.tasks.graph import consistency_graph
 from poli.tasks.odometry.drive_map import DriveMap
 from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
@@ -133,6 +133,8 @@ def _scans_of_a_world() -> None:
     seen = EllipsoidMap(cell=0.01, radius=50.0)
     for T in (np.eye(4), far):  # more cells than the initial capacity, then cells out of range
         seen.add(field, T)
+        changed = seen.refresh()
+        Target(seen.weighed).update(seen.weighed, changed)
     with tempfile.TemporaryDirectory() as folder:
         odometer = poli.Odometer()
         with DriveMap(Path(folder) / "map.ply", odometer) as drive_map:

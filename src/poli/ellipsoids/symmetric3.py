@@ -10,6 +10,7 @@ from poli.threads import run_chunks
 _SINGULAR = 1e-15
 _SWEEPS = 12  # cyclic Jacobi converges quadratically; four are typical
 _SMALL = 1e-18  # of a matrix of size one: the remaining off-diagonal entries change eigenvalues by their square
+_PARALLEL = 1e-28  # of a matrix of size one: shorter squared cross products are rounding
 _TINY, _LIFT = 1e-250, 2.0**400  # smaller matrices are scaled up first: the inverse of a denormal number is infinite
 
 
@@ -101,3 +102,57 @@ def _cholesky3(matrices: np.ndarray, begin: int, end: int, factors: np.ndarray) 
                 for k in range(c):
                     value -= factors[i, r, k] * factors[i, c, k]
                 factors[i, r, c] = value / root
+
+
+@kernel(inline="always")
+def _null(a, d, e, b, f, c, value):
+    """Return the unit eigenvector of [[a, d, e], [d, b, f], [e, f, c]], of size one, for a known eigenvalue: the rows of the matrix
+    minus the eigenvalue are perpendicular to it, so it is the longest cross product of two rows."""
+    a, b, c = a - value, b - value, c - value
+    x, y, z = d * f - e * b, e * d - a * f, a * b - d * d
+    best = x * x + y * y + z * z
+    u, v, w = d * c - e * f, e * e - a * c, a * f - d * e
+    length = u * u + v * v + w * w
+    if length > best:
+        x, y, z, best = u, v, w, length
+    u, v, w = b * c - f * f, f * e - d * c, d * f - b * e
+    length = u * u + v * v + w * w
+    if length > best:
+        x, y, z, best = u, v, w, length
+    if best < _PARALLEL:  # two eigenvalues are equal: anything perpendicular to the longest row
+        u, v, w, length = a, d, e, a * a + d * d + e * e
+        if d * d + b * b + f * f > length:
+            u, v, w, length = d, b, f, d * d + b * b + f * f
+        if e * e + f * f + c * c > length:
+            u, v, w, length = e, f, c, e * e + f * f + c * c
+        if length < _PARALLEL:
+            return 1.0, 0.0, 0.0
+        x, y, z = (-v, u, 0.0) if abs(w) < abs(u) or abs(w) < abs(v) else (0.0, -w, v)
+        best = x * x + y * y + z * z
+    scale = 1.0 / np.sqrt(best)
+    return x * scale, y * scale, z * scale
+
+
+@kernel(inline="always")
+def thinnest(a, d, e, b, f, c):
+    """Return the two smallest eigenvalues of [[a, d, e], [d, b, f], [e, f, c]] and the unit eigenvector of the smallest.
+
+    By the formula for the roots of a cubic, in a quarter of the time of Jacobi's method. Near equal eigenvalues it is accurate to
+    half the digits only; a Rayleigh quotient restores them."""
+    largest = max(max(max(abs(a), abs(b)), max(abs(c), abs(d))), max(abs(e), abs(f)))
+    lift = _LIFT if largest < _TINY else 1.0
+    scale = 1.0 / (largest * lift) if largest > 0.0 else 1.0
+    a, b, c, d, e, f = a * lift * scale, b * lift * scale, c * lift * scale, d * lift * scale, e * lift * scale, f * lift * scale
+    mean = (a + b + c) / 3.0
+    u, v, w = a - mean, b - mean, c - mean
+    spread = np.sqrt((u * u + v * v + w * w + 2.0 * (d * d + e * e + f * f)) / 6.0)
+    if spread < 1e-15:
+        return mean / scale / lift, mean / scale / lift, 1.0, 0.0, 0.0
+    half = 0.5 * (u * (v * w - f * f) - d * (d * w - f * e) + e * (d * f - v * e)) / (spread * spread * spread)
+    angle = np.arccos(min(max(half, -1.0), 1.0)) / 3.0
+    most = mean + 2.0 * spread * np.cos(angle)
+    least = mean + 2.0 * spread * np.cos(angle + 2.0 * np.pi / 3.0)
+    x, y, z = _null(a, d, e, b, f, c, least)
+    least = x * (a * x + 2.0 * (d * y + e * z)) + y * (b * y + 2.0 * f * z) + c * z * z
+    x, y, z = _null(a, d, e, b, f, c, least)
+    return least / scale / lift, (3.0 * mean - most - least) / scale / lift, x, y, z

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from poli.kernel import kernel
+
 # What a prediction at constant velocity leaves open from one scan to the next. The root mean square per axis in real recordings was
 # 0.1 degrees and 1 cm in a car, and 1.3 degrees and 1 cm in a hand, where one scan in twenty was off by 4 degrees. A car that
 # brakes hard is off by 10 cm. A direction that the surfaces determine less well than this is weak.
@@ -69,17 +71,13 @@ def degeneracy(
     - Only what exceeds (_NORMAL |m|)^2 counts: a surface says nothing about motions that are parallel to it within 10 degrees.
     - The matches that resist a motion most, up to 0.5 % of the weight of all, may be wrong and do not count.
     """
-    cosines = np.einsum("ij,ij->i", own_normals, normals)
     wrong = _WRONG * float(weights.sum()) / deviation**2
-    kept = (np.abs(cosines) >= _AGREEING) & (weights > 0.0)
-    p, n, w = points[kept], normals[kept], weights[kept] / deviation**2
-    own = own_normals[kept] * np.sign(cosines[kept])[:, None]
-    rows, own_rows = (UNITS * np.concatenate([np.cross(p, m), m], axis=1) for m in (n, own))  # (K, 6)
-    matches = _Matches(rows, own_rows, p, w, wrong)
-    information = matches.information()
-    bound = information - _NORMAL**2 * matches.motion()
+    information, motion = _summed(points, own_normals, normals, weights)
+    information, motion = (np.outer(UNITS, UNITS) * sums / deviation**2 for sums in (information, motion))
+    bound = information - _NORMAL**2 * motion
     directions, strengths = np.zeros((0, 6)), np.zeros(0)
     if np.linalg.eigvalsh(bound)[0] < 1.0:
+        matches = _Matches.of(points, own_normals, normals, weights / deviation**2, wrong)
         while len(directions) < 6 and (strengths < 1.0).all():
             strength, y = _weakest(matches, information, _complement(directions))
             directions, strengths = np.vstack([directions, y]), np.append(strengths, strength)
@@ -99,21 +97,19 @@ class _Matches:
     weights: np.ndarray  # (K,) 1 / variance
     wrong: float  # weight of the matches that may be wrong
 
-    def information(self, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:  # (6, 6)
+    @classmethod
+    def of(cls, points, own_normals, normals, weights, wrong: float) -> _Matches:
+        cosines = np.einsum("ij,ij->i", own_normals, normals)
+        kept = (np.abs(cosines) >= _AGREEING) & (weights > 0.0)
+        p, n = points[kept], normals[kept]
+        own = own_normals[kept] * np.sign(cosines[kept])[:, None]
+        rows, own_rows = (UNITS * np.concatenate([np.cross(p, m), m], axis=1) for m in (n, own))  # (K, 6)
+        return cls(rows, own_rows, p, weights[kept], wrong)
+
+    def information(self, chosen: np.ndarray) -> np.ndarray:  # (6, 6)
         """Sum of (n.m)(n'.m)."""
         A = (self.rows[chosen] * self.weights[chosen, None]).T @ self.own[chosen]
         return 0.5 * (A + A.T)
-
-    def motion(self) -> np.ndarray:  # (6, 6)
-        """Sum of |m|^2."""
-        x, y, z = self.weights @ self.points
-        second = (self.points * self.weights[:, None]).T @ self.points
-        G = np.zeros((6, 6))
-        G[:3, :3] = np.trace(second) * np.eye(3) - second
-        G[:3, 3:] = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
-        G[3:, :3] = G[:3, 3:].T
-        G[3:, 3:] = self.weights.sum() * np.eye(3)
-        return G * np.outer(UNITS, UNITS)
 
     def strength(self, y: np.ndarray) -> tuple[float, np.ndarray]:  # (6,) -> strength, (k,)
         """Information along a direction, and the matches that resist it most, which may be wrong and do not count."""
@@ -126,6 +122,39 @@ class _Matches:
         order = order[np.argsort(-resists[order])]
         wrong = order[: np.searchsorted(np.cumsum(self.weights[order]), self.wrong, side="right")]
         return float(self.weights @ resists - self.weights[wrong] @ resists[wrong]), wrong
+
+
+@kernel
+def _summed(points, own_normals, normals, weights):
+    """Return the sums of (n.m)(n'.m) and of |m|^2 over all matches whose normals agree, as quadratic forms of the motion."""
+    A, G = np.zeros((6, 6)), np.zeros((6, 6))
+    row, own = np.empty(6), np.empty(6)
+    for i in range(len(points)):
+        p, n, o, w = points[i], normals[i], own_normals[i], weights[i]
+        cosine = n[0] * o[0] + n[1] * o[1] + n[2] * o[2]
+        if not (abs(cosine) >= _AGREEING and w > 0.0):
+            continue
+        sign = np.sign(cosine)
+        for a in range(3):
+            b, c = (a + 1) % 3, (a + 2) % 3
+            row[a], row[3 + a] = p[b] * n[c] - p[c] * n[b], n[a]
+            own[a], own[3 + a] = sign * (p[b] * o[c] - p[c] * o[b]), sign * o[a]
+        for a in range(6):
+            for b in range(a, 6):
+                A[a, b] += 0.5 * w * (row[a] * own[b] + row[b] * own[a])
+        for a in range(3):
+            b, c = (a + 1) % 3, (a + 2) % 3
+            G[a, a] += w * (p[b] * p[b] + p[c] * p[c])
+            G[3 + a, 3 + a] += w
+            G[a, 3 + b] -= w * p[c]
+            G[a, 3 + c] += w * p[b]
+        G[0, 1] -= w * p[0] * p[1]
+        G[0, 2] -= w * p[0] * p[2]
+        G[1, 2] -= w * p[1] * p[2]
+    for a in range(6):
+        for b in range(a):
+            A[a, b], G[a, b] = A[b, a], G[b, a]
+    return A, G
 
 
 def _complement(directions: np.ndarray) -> np.ndarray:  # (k, 6) -> (6 - k, 6)

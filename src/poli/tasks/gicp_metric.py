@@ -16,13 +16,16 @@ from typing import Literal, get_args
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
-from poli.ellipsoids.symmetric3 import eigh3
+from poli.ellipsoids.symmetric3 import thinnest
 from poli.errors import InputError
 from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 from poli.validation import real_number
 
 MetricKind = Literal["surfaces", "raw"]
+SHAPE = 7  # numbers: the upper triangle of a covariance and a weight, side by side, so that a match costs one access to memory
+WEIGHT = 6  # column
+_FULL = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # columns of the entries of a covariance
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,18 @@ class Metric:
         real_number(self.trust, "metric: trust", "a positive number of meters", above=True)
 
     def __call__(self, field: Ellipsoids) -> GicpPoints:
-        return self.weigh(field.means, field.covariances)
+        points = GicpPoints.empty(len(field))
+        points.means[:] = field.means
+        self.weigh(field.covariances, np.arange(len(field)), points)
+        return points
 
-    def weigh(self, means: np.ndarray, covariances: np.ndarray) -> GicpPoints:  # (N, 3), (N, 3, 3)
-        variances, axes = eigh3(covariances)
-        normals, flat = np.empty((len(means), 3)), np.empty((len(means), 3, 3))
-        weights, flatness = np.empty(len(means)), np.empty(len(means))
-        work = over_range(_surfaces, variances, axes, self.thickness**2, self.trust**2, normals, flat, weights, flatness)
-        run_chunks(work, len(means), 2048)
-        if self.kind == "raw":
-            return GicpPoints(means, covariances + self.thickness**2 * np.eye(3), np.ones(len(means)), normals, flatness)
-        return GicpPoints(means, flat, weights, normals, flatness)
+    def weigh(self, covariances: np.ndarray, rows: np.ndarray, points: GicpPoints) -> None:  # (N, 3, 3), (k,)
+        """Set shapes, normals and flatness of these rows of `points` from those of `covariances`."""
+        how = (self.kind == "raw", self.thickness**2, self.trust**2)
+        work = over_range(
+            _weigh, np.ascontiguousarray(covariances, np.float64), rows, *how, points.shapes, points.normals, points.flatness
+        )
+        run_chunks(work, len(rows), 1024)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,23 +66,44 @@ class GicpPoints:
     """Points with the covariances and weights that GICP uses."""
 
     means: np.ndarray  # (N, 3)
-    covariances: np.ndarray  # (N, 3, 3)
-    weights: np.ndarray  # (N,)
+    shapes: np.ndarray  # (N, SHAPE)
     normals: np.ndarray  # (N, 3)
     flatness: np.ndarray  # (N,) from 0, where the normal is undetermined, to 1
+
+    @classmethod
+    def empty(cls, count: int) -> GicpPoints:
+        return cls(np.empty((count, 3)), np.empty((count, SHAPE)), np.empty((count, 3)), np.empty(count))
 
     def __len__(self) -> int:
         return len(self.means)
 
+    def first(self, count: int) -> GicpPoints:
+        """A view of the first rows."""
+        return GicpPoints(self.means[:count], self.shapes[:count], self.normals[:count], self.flatness[:count])
+
+    @property
+    def weights(self) -> np.ndarray:  # (N,)
+        return self.shapes[:, WEIGHT]
+
+    @property
+    def covariances(self) -> np.ndarray:  # (N, 3, 3)
+        return self.shapes[:, _FULL]
+
 
 @kernel
-def _surfaces(variances, axes, thickness2, trust2, begin, end, normals, flat, weights, flatness):
-    """Planes I - (1 - thickness^2) n n', their weights, and how well each normal is determined."""
-    for i in range(begin, end):
-        thin = max(variances[i, 0], 0.0)
-        weights[i] = trust2 / (trust2 + thin)
-        flatness[i] = 1.0 - thin / max(variances[i, 1], 1e-12)
-        for a in range(3):
-            normals[i, a] = axes[i, a, 0]
-            for b in range(3):
-                flat[i, a, b] = (1.0 if a == b else 0.0) - (1.0 - thickness2) * axes[i, a, 0] * axes[i, b, 0]
+def _weigh(covariances, rows, raw, thickness2, trust2, begin, end, shapes, normals, flatness):
+    """Planes I - (1 - thickness^2) n n', or covariances plus thickness^2; weights; and how well each normal is determined."""
+    for k in range(begin, end):
+        i = rows[k]
+        C, shape = covariances[i], shapes[i]
+        thin, middle, x, y, z = thinnest(C[0, 0], C[0, 1], C[0, 2], C[1, 1], C[1, 2], C[2, 2])
+        thin = max(thin, 0.0)
+        normals[i, 0], normals[i, 1], normals[i, 2] = x, y, z
+        flatness[i] = 1.0 - thin / max(middle, 1e-12)
+        if raw:
+            shape[0], shape[3], shape[5] = C[0, 0] + thickness2, C[1, 1] + thickness2, C[2, 2] + thickness2
+            shape[1], shape[2], shape[4], shape[6] = C[0, 1], C[0, 2], C[1, 2], 1.0
+        else:
+            s = 1.0 - thickness2
+            shape[0], shape[3], shape[5] = 1.0 - s * x * x, 1.0 - s * y * y, 1.0 - s * z * z
+            shape[1], shape[2], shape[4], shape[6] = -s * x * y, -s * x * z, -s * y * z, trust2 / (trust2 + thin)

@@ -8,13 +8,18 @@ import numpy as np
 
 from poli.kdtree.tree import STACK, box_distance
 from poli.kernel import kernel, over_range
+from poli.tasks.deskewing import MOTION, Sweep, moved
+from poli.tasks.gicp_metric import SHAPE
+from poli.tasks.growing_tree import TreeArrays
 from poli.threads import run_chunks
 
 BLOCK = 256  # points per partial sum; fixed, so that the result does not depend on the number of threads
 _HESSIAN = 21  # distinct entries of a symmetric 6x6 matrix
 _COST, _TOTAL, _MATCHED = 27, 28, 29
 SUMS = 30
-_SAME_MATCH = 5e-3  # meters; a point that moves less keeps its match, even between two target points that are equally near
+SAME_MATCH = 5e-3  # meters; a point that moves less keeps its match, even between two target points that are equally near
+_NEAR = 3 + SHAPE  # numbers of a matched target point
+_MARGIN = 1.0 + 1e-9  # of bounds of distances, for rounding
 _UPPER = np.triu_indices(6)
 
 
@@ -33,59 +38,70 @@ class NormalEquations:
 
 @dataclass(frozen=True, eq=False)
 class Matches:
-    """The nearest target point of each source point, and how far the source point may move before it can be another one."""
+    """The nearest target point of each source point, and what is known about the distances to the two nearest."""
 
-    rows: np.ndarray  # (N,) int32, in leaf order of the target; -1: none
-    searched_at: np.ndarray  # (N, 3) position at the last search
-    slack: np.ndarray  # (N,) meters from there within which the match stays the nearest
+    slots: np.ndarray  # (N,) int32 in the target's tree; -1: none
+    near: np.ndarray  # (N, _NEAR) mean, covariance and weight of the target point: copies, which are adjacent in memory
+    searched: np.ndarray  # (N, 5) position at the last search, and distances to the two nearest there; -1: never searched
 
     @classmethod
     def none(cls, count: int) -> Matches:
-        return cls(np.full(count, -1, np.int32), np.empty((count, 3)), np.full(count, -1.0))
+        return cls(np.full(count, -1, np.int32), np.empty((count, _NEAR)), np.full((count, 5), -1.0))
 
 
-def packed(covariances: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (N, 3, 3), (N,) -> (N, 7)
-    """Upper triangles and weights side by side, so that a match costs one access to memory."""
-    rows = np.empty((len(weights), 7))
-    rows[:, :3], rows[:, 3:5], rows[:, 5], rows[:, 6] = covariances[:, 0], covariances[:, 1, 1:], covariances[:, 2, 2], weights
-    return rows
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The points to be aligned."""
+
+    points: np.ndarray  # (N, 3); with a sweep, as measured
+    shapes: np.ndarray  # (N, SHAPE)
+    sweep: Sweep | None = None
+
+    def linear_terms(self, T: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (4, 4) -> (N,), (N,), (MOTION,)
+        """Time of each point, how far it moves if the pose moves by 1, and the motion during the scan; empty without a sweep."""
+        if self.sweep is None:
+            return _NOTHING, _NOTHING, _AT_REST
+        return self.sweep.times, self.sweep.follow, self.sweep.motion(T)
+
+
+_NOTHING, _AT_REST = np.empty(0), np.zeros(MOTION)
 
 
 def linearize(
-    tree: tuple[np.ndarray, np.ndarray, np.ndarray, int],  # of the target, see KDTree.tree
-    target: np.ndarray,  # (M, 7) `packed`, in leaf order
-    points: np.ndarray,  # (N, 3) of the source
-    source: np.ndarray,  # (N, 7) `packed`
-    follow: np.ndarray,  # (N,) how far each point moves if the pose moves by 1; all 1 unless deskewed
+    tree: TreeArrays,  # of the target
+    target: np.ndarray,  # (M, SHAPE)
+    source: Source,
     T: np.ndarray,  # (4, 4) T_target_source
     max_distance: float,  # meters
     scale: float,  # of the robust kernel, in standard deviations
     matches: Matches,  # updated
+    same: float = SAME_MATCH,  # meters that a point may move without being matched again
 ) -> NormalEquations:
-    blocks = -(-len(points) // BLOCK)
+    blocks = -(-len(source.points) // BLOCK)
     sums = np.zeros((blocks, SUMS))
-    known = (matches.rows, matches.searched_at, matches.slack)
-    work = over_range(
-        _linearize, *tree, target, points, source, follow, np.ascontiguousarray(T), max_distance**2, scale**2, *known, sums
-    )
+    times, follow, motion = source.linear_terms(T)
+    how = (np.ascontiguousarray(T), motion, max_distance**2, scale**2, same)
+    known = (matches.slots, matches.near, matches.searched)
+    work = over_range(_linearize, tree, target, source.points, times, source.shapes, follow, *how, *known, sums)
     run_chunks(work, blocks, 4)
     return NormalEquations(sums.sum(axis=0))
 
 
 @kernel(inline="always")
-def _two_nearest(ranges, boxes, xyz, depth, x, y, z, limit, waiting, waiting_distance):
-    """Return the nearest point within the squared distance `limit`, or -1, its squared distance, and that of the second nearest;
-    `limit` stands for points that do not exist."""
-    first_leaf = (1 << depth) - 1
+def _two_nearest(tree, x, y, z, known, first, second, waiting, waiting_distance):
+    """Return the slot of the nearest point, its squared distance, and that of the second nearest. `first` and `second` are upper
+    bounds of them: `first` is the distance of the slot `known`, or equal to `second` if that is -1. Points that are not nearer
+    than the bounds are not found."""
+    children, spans, boxes, xyz = tree.children, tree.spans, tree.boxes, tree.xyz
     waiting[0], waiting_distance[0], top = 0, 0.0, 1
-    best, first, second = np.int32(-1), limit, limit
+    best = known
     while top > 0:
         top -= 1
         if waiting_distance[top] >= second:
             continue
         node = waiting[top]
-        while node < first_leaf:
-            child = 2 * node + 1
+        child = children[node]
+        while child >= 0:
             left, right = box_distance(boxes, child, x, y, z), box_distance(boxes, child + 1, x, y, z)
             if left <= right:
                 node, near, other, far = child, left, child + 1, right
@@ -97,46 +113,63 @@ def _two_nearest(ranges, boxes, xyz, depth, x, y, z, limit, waiting, waiting_dis
             if far < second:
                 waiting[top], waiting_distance[top] = other, far
                 top += 1
+            child = children[node]
         if node < 0:
             continue
-        for j in range(ranges[node, 0], ranges[node, 1]):
+        for j in range(spans[node, 0], spans[node, 1]):
             squared = (xyz[0, j] - x) ** 2 + (xyz[1, j] - y) ** 2 + (xyz[2, j] - z) ** 2
-            if squared < first:
-                best, first, second = np.int32(j), squared, first
-            elif squared < second:
-                second = squared
+            if squared < second and j != best:
+                if squared < first:
+                    best, first, second = j, squared, first
+                else:
+                    second = squared
     return best, first, second
 
 
 @kernel
 def _linearize(
-    ranges, boxes, xyz, depth, target, points, source, follow, T, gate2, scale2, match, searched_at, slack, begin, end, sums
+    tree, target, points, times, source, follow, T, motion, gate2, scale2, same, match, near, searched, begin, end, sums
 ):  # fmt: skip
     """Sum up the normal equations of d = R'(q - t) - p, the residual in the source frame, J = dd/d(rotation, translation) =
     [hat(p), -I] under T Exp(dx), times `follow`. The weight W is the inverse of R' C_q R + C_p, times the weights of the two
     points, times Cauchy's 1 / (1 + d'Wd / scale^2).
 
     A point is matched again only if it has moved so far that another target point may be the nearest: if the second nearest is
-    farther than the nearest by 2 s, the nearest stays the same within s."""
+    farther than the nearest by 2 s, the nearest stays the same within s. The distances at the last search also bound those of the
+    next one, which makes it faster."""
     waiting, waiting_distance = np.empty(STACK, np.int32), np.empty(STACK)
+    swept = len(times) > 0
     R00, R01, R02, R10, R11, R12, R20, R21, R22 = T[0, 0], T[0, 1], T[0, 2], T[1, 0], T[1, 1], T[1, 2], T[2, 0], T[2, 1], T[2, 2]
     for block in range(begin, end):
         out = sums[block]
         for i in range(block * BLOCK, min(len(points), (block + 1) * BLOCK)):
-            px, py, pz = points[i, 0], points[i, 1], points[i, 2]
+            px, py, pz, follows = points[i, 0], points[i, 1], points[i, 2], 1.0
+            if swept:
+                px, py, pz = moved(px, py, pz, times[i], motion)
+                follows = follow[i]
             x = R00 * px + R01 * py + R02 * pz + T[0, 3]
             y = R10 * px + R11 * py + R12 * pz + T[1, 3]
             z = R20 * px + R21 * py + R22 * pz + T[2, 3]
-            m = match[i]
-            sx, sy, sz = x - searched_at[i, 0], y - searched_at[i, 1], z - searched_at[i, 2]
-            if slack[i] < 0.0 or sx * sx + sy * sy + sz * sz > slack[i] * slack[i]:
-                m, first, second = _two_nearest(ranges, boxes, xyz, depth, x, y, z, gate2, waiting, waiting_distance)
-                match[i] = m
-                searched_at[i, 0], searched_at[i, 1], searched_at[i, 2] = x, y, z
-                slack[i] = max(_SAME_MATCH, 0.5 * (np.sqrt(second) - np.sqrt(first)))
-            if m < 0:
+            q, last = near[i], searched[i]
+            shift = np.sqrt((x - last[0]) ** 2 + (y - last[1]) ** 2 + (z - last[2]) ** 2)
+            if last[3] < 0.0 or shift > max(same, 0.5 * (last[4] - last[3])):
+                first, second, slot = gate2, gate2, np.int64(-1)
+                if match[i] >= 0:
+                    first = (q[0] - x) ** 2 + (q[1] - y) ** 2 + (q[2] - z) ** 2
+                    if first < gate2:
+                        second, slot = min(gate2, ((last[4] + shift) * _MARGIN) ** 2), np.int64(match[i])
+                    else:
+                        first = gate2
+                slot, first, second = _two_nearest(tree, x, y, z, slot, first, second, waiting, waiting_distance)
+                if slot >= 0 and slot != match[i]:
+                    q[0], q[1], q[2] = tree.xyz[0, slot], tree.xyz[1, slot], tree.xyz[2, slot]
+                    for a in range(SHAPE):
+                        q[3 + a] = target[tree.rows[slot], a]
+                match[i] = slot
+                last[0], last[1], last[2], last[3], last[4] = x, y, z, np.sqrt(first), np.sqrt(second)
+            if match[i] < 0:
                 continue
-            c00, c01, c02, c11, c12, c22 = target[m, 0], target[m, 1], target[m, 2], target[m, 3], target[m, 4], target[m, 5]
+            c00, c01, c02, c11, c12, c22 = q[3], q[4], q[5], q[6], q[7], q[8]
             a00, a01, a02 = c00 * R00 + c01 * R10 + c02 * R20, c00 * R01 + c01 * R11 + c02 * R21, c00 * R02 + c01 * R12 + c02 * R22
             a10, a11, a12 = c01 * R00 + c11 * R10 + c12 * R20, c01 * R01 + c11 * R11 + c12 * R21, c01 * R02 + c11 * R12 + c12 * R22
             a20, a21, a22 = c02 * R00 + c12 * R10 + c22 * R20, c02 * R01 + c12 * R11 + c22 * R21, c02 * R02 + c12 * R12 + c22 * R22
@@ -150,13 +183,13 @@ def _linearize(
             inverse = 1.0 / (s00 * w00 + s01 * w01 + s02 * w02)
             w11, w12, w22 = (s00 * s22 - s02 * s02) * inverse, (s01 * s02 - s00 * s12) * inverse, (s00 * s11 - s01 * s01) * inverse
             w00, w01, w02 = w00 * inverse, w01 * inverse, w02 * inverse
-            ox, oy, oz = xyz[0, m] - x, xyz[1, m] - y, xyz[2, m] - z
+            ox, oy, oz = q[0] - x, q[1] - y, q[2] - z
             dx, dy, dz = R00 * ox + R10 * oy + R20 * oz, R01 * ox + R11 * oy + R21 * oz, R02 * ox + R12 * oy + R22 * oz
             gx, gy, gz = w00 * dx + w01 * dy + w02 * dz, w01 * dx + w11 * dy + w12 * dz, w02 * dx + w12 * dy + w22 * dz
             squared = dx * gx + dy * gy + dz * gz
-            both = source[i, 6] * target[m, 6]
-            g = follow[i] * both / (1.0 + squared / scale2)  # of the gradient
-            h = follow[i] * g  # of the Hessian
+            both = source[i, 6] * q[9]
+            g = follows * both / (1.0 + squared / scale2)  # of the gradient
+            h = follows * g  # of the Hessian
             w00, w01, w02, w11, w12, w22 = h * w00, h * w01, h * w02, h * w11, h * w12, h * w22
             # A = W hat(p). The blocks of J'WJ are hat(p)'A, -A' and W.
             a00, a01, a02 = w01 * pz - w02 * py, w02 * px - w00 * pz, w00 * py - w01 * px

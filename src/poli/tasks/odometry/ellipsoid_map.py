@@ -43,10 +43,16 @@ class EllipsoidMap:
 
     @property
     def weighed(self) -> GicpPoints:
-        """The map as GICP points. The arrays are views; those of rows that `add` touches change with the next call."""
-        n = self._count
-        self._refresh(np.flatnonzero(self._stale[:n]))
-        return GicpPoints(self._means[:n], self._shaped[:n], self._weights[:n], self._normals[:n], self._flatness[:n])
+        """The map as GICP points, as of the last `refresh`. The arrays are views: they change with the next one."""
+        return self._weighed.first(self._count)
+
+    def refresh(self) -> np.ndarray:  # (k,)
+        """Bring `weighed` up to date, and return the rows that have changed since the last time."""
+        rows = np.flatnonzero(self._stale[: self._count])
+        self._stale[rows] = False
+        self._weighed.means[rows] = self._means[rows]
+        self._metric.weigh(self._covariances, rows, self._weighed)
+        return rows
 
     def add(self, field: Ellipsoids, T_world_scan: np.ndarray) -> None:  # (4, 4)
         """Fuse the ellipsoids of a scan at this pose, and remove cells farther than the radius from it."""
@@ -65,12 +71,6 @@ class EllipsoidMap:
             self._keys, self._slots, self._means, self._covariances, self._mass, self._seen, self._stale, self._count,
             means, np.ascontiguousarray(field.covariances), np.ascontiguousarray(T[:3, :3]), self.cell, _MEMORY,
         )  # fmt: skip
-
-    def _refresh(self, rows: np.ndarray) -> None:
-        self._stale[rows] = False
-        shaped = self._metric.weigh(self._means[rows], self._covariances[rows])
-        self._shaped[rows], self._weights[rows] = shaped.covariances, shaped.weights
-        self._normals[rows], self._flatness[rows] = shaped.normals, shaped.flatness
 
     def _forget(self, at: np.ndarray) -> None:
         n = self._count
@@ -97,14 +97,13 @@ class EllipsoidMap:
     def _allocate(self, cells: int) -> None:
         self._means, self._covariances = np.empty((cells, 3)), np.empty((cells, 3, 3))
         self._mass, self._seen = np.empty(cells), np.empty(cells, np.int64)  # weight of the average, and its cell's key
-        self._shaped, self._weights = np.empty((cells, 3, 3)), np.empty(cells)
-        self._normals, self._flatness = np.empty((cells, 3)), np.empty(cells)
-        self._stale = np.empty(cells, np.bool_)  # changed since `weighed` was last asked for
+        self._weighed = GicpPoints.empty(cells)
+        self._stale = np.empty(cells, np.bool_)  # changed since the last `refresh`
         self._keys, self._slots = np.zeros(2 * cells, np.int64), np.full(2 * cells, -1, np.int32)
 
     def _arrays(self) -> list[np.ndarray]:
-        shaped = (self._shaped, self._weights, self._normals, self._flatness, self._stale)
-        return [self._means, self._covariances, self._mass, self._seen, *shaped]
+        weighed = (self._weighed.means, self._weighed.shapes, self._weighed.normals, self._weighed.flatness)
+        return [self._means, self._covariances, self._mass, self._seen, self._stale, *weighed]
 
     def _rehash(self) -> None:
         self._slots[:] = -1

@@ -13,6 +13,7 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import estimate
 from poli.estimation.inference import PCA, UP
+from poli.kernel import kernel
 from poli.keywords import takes_config
 from poli.scan import Scan, ScanLike
 from poli.se3 import exp, inverse, log, nearest_rotation
@@ -25,17 +26,13 @@ from poli.tasks.odometry.config import Against, Deskew, OdometryConfig, OnLoss
 from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
 from poli.tasks.odometry.point_times import PointTimes
 from poli.tasks.odometry.step import Status, Step, TrackingLost
-from poli.voxels import voxel_downsample, voxel_numbers
+from poli.tasks.odometry.surroundings import Surroundings
+from poli.voxels import voxel_means, voxel_numbers
 
 _WANTED = 4500  # points after downsampling, if the voxel size is chosen automatically
 _VOXEL_STEP = 1.05  # largest change of the automatic voxel size from scan to scan
 _VOXELS = 0.05, 0.8  # meters: smallest and largest automatic voxel size
-# Meters that the sensor moves before the map is indexed again. This saves time and lowers drift: the ring pattern on the ground
-# moves with the sensor, and aligning only to older scans keeps a scan from locking onto the pattern of the last one.
-_INDEX_EVERY = 2.0
-_INDEX_RANGES = 0.2  # times the median range: the same, where surfaces are near
 _SEEN = 0.95  # times the best fit of the last scans: below it, the scan sees surfaces that are not indexed yet
-_CELL = 0.3  # meters: cells of the map are half a voxel, but not smaller than this unless voxels are
 _LEAST = 64  # minimum number of points to align a scan
 _PCA_NEIGHBORS = 20  # as in small_gicp and GICP, for comparison
 _GAP = 1.8  # times the usual period: a longer interval means missing scans
@@ -55,22 +52,24 @@ class Odometer:
     def __init__(self, config: OdometryConfig | None = None) -> None:
         self.config = config or OdometryConfig()
         self.voxel = self.config.voxel
-        self.map: EllipsoidMap | None = None
         self.field: Ellipsoids | None = None  # of the latest scan, in its frame; None if it was not aligned
         self.steps: list[Step] = []
-        self._target: Target | None = None
-        self._T_world_target = np.eye(4)
+        self._surroundings = Surroundings(self.config)
         self._velocity = np.zeros(6)  # tangent per second
         self._point_times = PointTimes(self.config)
         self._periods: list[float] = []
         self._fits: list[float] = []
-        self._indexed_at = np.zeros(3), 0
         self._missed = 0
         self._first: Scan | None = None  # not deskewed, until its motion is known
 
     @property
     def poses(self) -> np.ndarray:  # (M, 4, 4)
         return np.stack([step.T_world_scan for step in self.steps]) if self.steps else np.empty((0, 4, 4))
+
+    @property
+    def map(self) -> EllipsoidMap | None:
+        """The map around the sensor, or None before the first scan and if scans are aligned to scans."""
+        return self._surroundings.map
 
     @property
     def deskewing(self) -> str:
@@ -104,7 +103,7 @@ class Odometer:
             raise TrackingLost(len(self.steps), note, self.poses)
         T = T_expected
         if found is not None and status is not Status.RESTARTED:
-            T = nearest_rotation(self._T_world_target @ found.T_target_source)
+            T = nearest_rotation(self._surroundings.T_world_target @ found.T_target_source)
             self._fits = [*self._fits[1 - _USUAL :], found.fit]
         with _clock(seconds, "map"):
             self._remember(field, weighed, T, fresh=status in (Status.FIRST, Status.RESTARTED))
@@ -122,10 +121,11 @@ class Odometer:
     # --- a scan ------------------------------------------------------------------------------------------------------
 
     def _within(self, scan: Scan) -> Scan:
+        if _all_within(scan.points, self.config.min_range**2, self.config.max_range**2):
+            return scan
         scan = scan.clean()
         reach = np.einsum("ij,ij->i", scan.points, scan.points, dtype=np.float64)
-        within = (reach >= self.config.min_range**2) & (reach <= self.config.max_range**2)
-        return scan if within.all() else scan.select(within)
+        return scan.select((reach >= self.config.min_range**2) & (reach <= self.config.max_range**2))
 
     def _prepare(self, scan: Scan) -> Scan:
         """Downsample to one point per voxel, each with the time of one of its returns if deskewing."""
@@ -134,7 +134,7 @@ class Odometer:
             return scan
         scan = self._point_times(scan, self.period)
         self.voxel = self.voxel or _choose_voxel(scan.points)
-        cloud = voxel_downsample(scan.keep(*({"time"} & set(scan.fields))), self.voxel)
+        cloud = voxel_means(scan.keep(*({"time"} & set(scan.fields))), self.voxel)
         if not self.config.voxel:
             # Surfaces lose points with the square of the voxel size. Small steps, so that scans match the map they are added to.
             change = float(np.clip(np.sqrt(len(cloud) / _WANTED), 1.0 / _VOXEL_STEP, _VOXEL_STEP))
@@ -174,33 +174,34 @@ class Odometer:
     ) -> tuple[Ellipsoids, GicpPoints, Alignment | None]:
         with _clock(seconds, "estimate"):
             field = self._estimate(_means(cloud, self._velocity))
+        with _clock(seconds, "map"):  # the last scan's update, if it is not done yet
+            target = self._surroundings.target
         with _clock(seconds, "align"):
             weighed = self.config.gicp.metric(field)
-            if self._target is None:
+            if target is None:
                 return field, weighed, None
             sweep = None
             if "time" in cloud.fields and self._first is None:
-                T_target_before = inverse(self._T_world_target) @ self.steps[-1].T_world_scan
+                T_target_before = inverse(self._surroundings.T_world_target) @ self.steps[-1].T_world_scan
                 points, times = cloud.points.astype(np.float64), np.asarray(cloud.fields["time"], np.float64)
                 sweep = Sweep(points, times, T_target_before, elapsed)
-            found = self._align(weighed, T_expected, sweep)
+            found = self._align(weighed, target, T_expected, sweep)
             if sweep is not None:
                 means = sweep.means(found.T_target_source)
                 field = Ellipsoids.trusted(means, field.covariances, field.viewpoint)
                 weighed = replace(weighed, means=means)
             return field, weighed, found
 
-    def _align(self, source: GicpPoints, T_expected: np.ndarray, sweep: Sweep | None) -> Alignment:
+    def _align(self, source: GicpPoints, target: Target, T_expected: np.ndarray, sweep: Sweep | None) -> Alignment:
         """Align from the predicted pose. If the scan does not fit there, search more widely, also from the last pose."""
-        assert self._target is not None
-        to_target = inverse(self._T_world_target)
+        to_target = inverse(self._surroundings.T_world_target)
         config = self.config.gicp
-        found = align(source, self._target, nearest_rotation(to_target @ T_expected), config, sweep)
+        found = align(source, target, nearest_rotation(to_target @ T_expected), config, sweep)
         if self._fits_well(found):
             return found
         wide = replace(config, start=max(config.start, _WIDER), max_distance=max(config.max_distance, 2.0 * _WIDER))
         guesses = (T_expected, self.steps[-1].T_world_scan)
-        others = [align(source, self._target, nearest_rotation(to_target @ T), wide, sweep) for T in guesses]
+        others = [align(source, target, nearest_rotation(to_target @ T), wide, sweep) for T in guesses]
         return max([found, *others], key=lambda alignment: alignment.fit)
 
     def _fits_well(self, found: Alignment) -> bool:
@@ -219,7 +220,7 @@ class Odometer:
         return (Status.BRIDGED, missing) if gap else (Status.TRACKED, "")
 
     def _predict(self, scan: Scan, T_expected: np.ndarray, why: str, points: int, seconds: dict[str, float]) -> Step:
-        if not self.steps or self._target is None:
+        if not self.steps or self._surroundings.target is None:
             raise InputError(f"scan {len(self.steps)}: {why}; the first scan needs at least {_LEAST} points")
         self._missed, self.field = self._missed + 1, None
         if self._missed > self.config.patience and self.config.on_loss == "stop":
@@ -227,20 +228,8 @@ class Odometer:
         return self._done(Step(len(self.steps), scan.stamp, T_expected, Status.PREDICTED, why, points, None, seconds))
 
     def _remember(self, field: Ellipsoids, weighed: GicpPoints, T: np.ndarray, fresh: bool) -> None:
-        if self.config.against == "scan":
-            self._target, self._T_world_target = Target(weighed), T
-            return
-        if self.map is None or fresh:
-            cell = self.config.cell or min(self.voxel, max(0.5 * self.voxel, _CELL))
-            self.map = EllipsoidMap(cell, self.config.radius, self.config.gicp.metric)
-        self.map.add(field, T)
-        # Building the tree is expensive. Indexed cells are still updated; new cells are indexed when the sensor has moved.
-        moved = float(np.linalg.norm(T[:3, 3] - self._indexed_at[0]))
-        far = moved > min(_INDEX_EVERY, _INDEX_RANGES * float(np.median(np.linalg.norm(field.means, axis=1))))
         unseen = bool(self._fits) and self._fits[-1] < _SEEN * max(self._fits)
-        if fresh or far or unseen or self.map.renumbered != self._indexed_at[1] or self._target is None:
-            self._target = Target(self.map.weighed)
-            self._indexed_at = T[:3, 3].copy(), self.map.renumbered
+        self._surroundings.remember(field, weighed, T, self.voxel, fresh, unseen)
 
     def _done(self, step: Step) -> Step:
         self.steps.append(step)
@@ -311,6 +300,17 @@ def _choose_voxel(points: np.ndarray) -> float:  # (N, 3)
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if len(voxel_numbers(points, middle)[1]) > _WANTED else (low, middle)
     return float(f"{high:.2g}")
+
+
+@kernel
+def _all_within(points, least, most):
+    """Whether all points are finite returns within this range of squared distances, as nearly always."""
+    for i in range(len(points)):
+        x, y, z = np.float64(points[i, 0]), np.float64(points[i, 1]), np.float64(points[i, 2])
+        squared = x * x + y * y + z * z
+        if not (least <= squared <= most) or squared == 0.0:  # not, so that it is false for NaN
+            return False
+    return True
 
 
 @contextmanager
