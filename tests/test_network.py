@@ -154,12 +154,13 @@ def test_a_motion_changes_sizes_as_in_the_reference_and_no_directions(tmp_path):
     T[:3, :3], T[:3, 3] = so3_exp(np.array([0.0, 0.02, 0.1])), (0.3, -0.4, 1.2)
     fields = {}
     for name, motion in {"unknown": None, "still": 0.0, "far": 1.3, "pose": T}.items():
-        batch = GroupBatch.of([group(points, architecture, SIGHT)], [motion_inputs(motion)])
+        inputs = motion_inputs(motion, points)
+        batch = GroupBatch.of([group(points, architecture, SIGHT)], [inputs])
         with torch.no_grad():
             L, frames = made.sized(batch)
         factor = 1.25 * (frames.double() @ L.double()).numpy()
         expected = factor @ np.swapaxes(factor, 1, 2)
-        found = fields[name] = model.at_motion(motion).covariances(points, SIGHT)
+        found = fields[name] = model.at_motion(inputs).covariances(points, SIGHT)
         size = np.abs(expected).max(axis=(1, 2), keepdims=True)
         np.testing.assert_allclose(found / size, expected / size, atol=2e-4, err_msg=name)
     normals = [np.linalg.eigh(found)[1][:, :, 0] for found in fields.values()]
@@ -170,16 +171,27 @@ def test_a_motion_changes_sizes_as_in_the_reference_and_no_directions(tmp_path):
 
 
 def test_a_motion_that_is_not_one_is_refused(tmp_path):
-    model = read_model(exported(tmp_path, Architecture(size=6, motion=True)))
+    path = exported(tmp_path, Architecture(size=6, motion=True))
     for motion in (-1.0, np.nan, np.inf, np.zeros((4, 4)), np.zeros(3), "far"):
         with pytest.raises(InputError, match="motion"):
-            model.at_motion(motion)
+            poli.estimate(cloud(0, 100), path, motion=motion)
     with pytest.raises(InputError, match="motion"):
         poli.estimate(cloud(0, 100), "objects", motion=1.0)
     with pytest.raises(InputError, match="motion"):
         poli.estimate(cloud(0, 100), "pca", motion=1.0)
     with pytest.raises(InputError, match="motion"):
         Architecture(size=0, motion=True)
+
+
+def test_turning_about_its_axis_does_not_matter_to_a_sensor_that_sees_all_around(rng):
+    around = rng.uniform(-np.pi, np.pi, 4000)
+    ring = 10.0 * np.stack([np.cos(around), np.sin(around), 0.1 * rng.standard_normal(4000)], axis=1)
+    ahead = ring[np.abs(around) < np.radians(60.0)]
+    yaw, tilt, still = (np.eye(4) for _ in range(3))
+    yaw[:3, :3], tilt[:3, :3] = so3_exp(np.array([0.0, 0.0, 0.2])), so3_exp(np.array([0.0, 0.2, 0.0]))
+    np.testing.assert_allclose(motion_inputs(yaw, ring), motion_inputs(still, ring), atol=1e-5)
+    for points, motion in ((ring, tilt), (ahead, yaw), (ahead, tilt)):
+        np.testing.assert_allclose(motion_inputs(motion, points)[2:], [1.0, np.log(0.201 / 0.01)], atol=1e-6)
 
 
 def test_only_sizes_may_differ_from_the_initial_model(tmp_path):

@@ -13,7 +13,7 @@ from poli.errors import InputError, did_you_mean
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
 from poli.estimation.model import Model, read_model
-from poli.estimation.motion import Motion
+from poli.estimation.motion import UP, Motion, motion_inputs
 from poli.estimation.pca import NEIGHBORS, pca
 from poli.kdtree.tree import check_range
 from poli.scan import ScanLike, points_of
@@ -21,8 +21,6 @@ from poli.validation import real_array
 
 _SHIPPED = Path(__file__).parent / "models"
 PCA = "pca"  # the model name that selects PCA instead of a network
-UP = np.array([0.0, 0.0, 1.0])
-UP.flags.writeable = False
 
 
 def estimate(
@@ -64,8 +62,8 @@ def estimate(
             problem = f"{{argument}} is {value!r}, but only PCA takes it and the model is {os.fspath(model)!r}"
             raise InputError(problem, argument=name, remedy="leave it out, or choose the model pca")
     points = points_of(scan).copy()
-    network = load_model(model).at_motion(motion)
     view = view_of(viewpoint, up, merged, len(points))
+    network = load_model(model).at_motion(inputs_of_motion(motion, points, view))
     covariances, spacing = network.covariances_and_spacing(points, view)
     if warn:
         warn_of_distance(network, points, view)
@@ -89,6 +87,14 @@ def view_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, c
         raise InputError(f"viewpoint has shape {place.shape}; expected finite numbers of shape (3,) or ({count}, 3)")
     check_range(place.reshape(-1, 3), "viewpoint")
     return Viewpoint(place, direction)
+
+
+def inputs_of_motion(motion: Motion, points: np.ndarray, view: Viewpoint) -> np.ndarray | None:  # (N, 3) -> (4,)
+    """Return the inputs of the sizes for a motion, or None if it is unknown."""
+    if motion is None:
+        return None
+    seen = points if view.position is None else points - view.position
+    return motion_inputs(motion, seen, UP if view.up is None else view.up)
 
 
 def load_model(model: str | os.PathLike[str]) -> Model:

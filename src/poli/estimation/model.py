@@ -13,7 +13,7 @@ from safetensors import safe_open
 from poli.errors import DegenerateError, FormatError, InputError
 from poli.estimation.architecture import Architecture, tensor_name
 from poli.estimation.arrangement import Viewpoint
-from poli.estimation.motion import MOTION_INPUTS, Motion, motion_inputs
+from poli.estimation.motion import MOTION_INPUTS
 from poli.estimation.runtime import covariances
 from poli.files.tables import parse_json
 
@@ -31,15 +31,16 @@ class Model:
     metadata: dict[str, str]
     training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if unknown
 
-    def at_motion(self, motion: Motion) -> Model:
-        """Return the model for scans this far apart (`motion_inputs`): one without an input for the motion."""
+    def at_motion(self, motion: np.ndarray | None) -> Model:  # (4,)
+        """Return the model for scans this far apart (`motion_inputs`; None: unknown): one without an input for the motion."""
         if not self.architecture.motion:
             if motion is not None:
                 problem = f"{{argument}} is given, but the sizes of the model '{self.name[:80]}' do not depend on it"
                 raise InputError(problem, argument="motion", remedy="leave it out, or choose the model lidar")
             return self
-        weight, inputs = self.weights["size.hidden.weight"], motion_inputs(motion).astype(np.float32)
-        bias = self.weights["size.hidden.bias"] + weight[:, -MOTION_INPUTS:] @ inputs
+        weight, bias = self.weights["size.hidden.weight"], self.weights["size.hidden.bias"]
+        if motion is not None:
+            bias = bias + weight[:, -MOTION_INPUTS:] @ motion.astype(np.float32)
         changed = {"size.hidden.weight": np.ascontiguousarray(weight[:, :-MOTION_INPUTS]), "size.hidden.bias": bias}
         return replace(self, architecture=replace(self.architecture, motion=False), weights={**self.weights, **changed})
 

@@ -17,17 +17,23 @@ from poli.se3 import check_pose, so3_log
 from poli.validation import real_array
 
 MOTION_INPUTS = 4
+UP = np.array([0.0, 0.0, 1.0])
+UP.flags.writeable = False
 # Logarithms of lengths and angles, from values below which the noise of ranges hides a motion, in units of typical ones.
 _STILL, _STRIDE = 0.02, 0.5  # meters
 _STEADY, _TURN = 0.001, 0.01  # radians
+_SECTORS, _AROUND = 36, 0.75  # spinning sensors on cars see 0.9 of the sectors or more; at most 0.4 is seen by one that looks ahead
 
 Motion = float | np.ndarray | None
 
 
-def motion_inputs(motion: Motion) -> np.ndarray:  # (4,)
+def motion_inputs(motion: Motion, points: np.ndarray, up: np.ndarray = UP) -> np.ndarray:  # (N, 3), (3,) -> (4,)
     """Return whether distance and rotation between two scans are known, and the logarithm of each; zero where unknown.
 
-    `motion` is the distance in meters, the relative pose (4, 4), or None if nothing is known."""
+    `motion` is the distance in meters, the relative pose (4, 4), or None if nothing is known. The rotation is what changes the
+    pattern of the beams: all of it for a sensor that looks one way, but only the tilt for one that sees all around, because a
+    spinning sensor that is turned about its axis hits the same rings.
+    """
     if motion is None:
         return np.zeros(MOTION_INPUTS)
     values = real_array(motion, "motion")
@@ -36,7 +42,17 @@ def motion_inputs(motion: Motion) -> np.ndarray:  # (4,)
             raise InputError(f"motion is {motion!r}; expected the distance of the scans in meters, their relative pose, or None")
         return inputs_of(float(values), None)
     T = check_pose(values, "motion")
-    return inputs_of(float(np.linalg.norm(T[:3, 3])), float(np.linalg.norm(so3_log(T[:3, :3]))))
+    turned = math.acos(min(1.0, float(up @ T[:3, :3] @ up))) if sees_all_around(points, up) else np.linalg.norm(so3_log(T[:3, :3]))
+    return inputs_of(float(np.linalg.norm(T[:3, 3])), float(turned))
+
+
+def sees_all_around(points: np.ndarray, up: np.ndarray = UP) -> bool:  # (N, 3), (3,)
+    """Whether returns cover nearly all directions about the axis `up`, as those of spinning sensors do."""
+    side = np.cross(up, np.eye(3)[np.argmin(np.abs(up))])
+    side /= np.linalg.norm(side)
+    angles = np.arctan2(points @ np.cross(up, side), points @ side)
+    seen = np.bincount(((angles / (2.0 * np.pi) + 0.5) * _SECTORS).astype(int).clip(0, _SECTORS - 1), minlength=_SECTORS) > 0
+    return bool(seen.mean() >= _AROUND)
 
 
 def inputs_of(distance: float | None, rotation: float | None) -> np.ndarray:  # (4,)

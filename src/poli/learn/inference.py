@@ -14,7 +14,7 @@ from poli.errors import InputError
 from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST
 from poli.estimation.distinct import distinct
 from poli.estimation.grouping import check_places, group, seen_from
-from poli.estimation.inference import UP, load_model, view_of
+from poli.estimation.inference import UP, inputs_of_motion, load_model, view_of
 from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
 from poli.estimation.motion import Motion
 from poli.kdtree.tree import NARROWEST, check_range
@@ -39,8 +39,8 @@ def estimate(
     per point."""
     place = _device(device)
     points = points_of(scan).copy()
-    trained = load_model(model).at_motion(motion)
     view = view_of(viewpoint, up, merged, len(points))
+    trained = load_model(model).at_motion(inputs_of_motion(motion, points, view))
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not trained.architecture.sensor)
     check_places(points, places, trained.architecture)

@@ -133,7 +133,7 @@ def draw_scans(
             shrink = density_ratio(
                 distance[:, 0], KDTree(_moved(_sweep(cloud), cloud.pair.T_q_p)).nearest(1, targets)[0][:, 0], farthest
             )
-        motions.append(_known_motion(cloud.pair.T_q_p, rng))
+        motions.append(_known_motion(cloud.pair, rng))
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         gammas.append(gamma)
         groupings.append(group(points, architecture, _sight(config, rng)))
@@ -203,12 +203,11 @@ def _sweep(cloud: _Cloud) -> np.ndarray:  # (P, 3), the next sweep
     return p.points.astype(np.float64)
 
 
-def _known_motion(T_q_p: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (4, 4) -> (4,)
+def _known_motion(pair: ScanPair, rng: np.random.Generator) -> np.ndarray:  # (4,)
     """Draw what is known of the motion between the scans: all of it, only the distance, or nothing."""
     known = rng.random()
-    if known < 0.25:
-        return motion_inputs(None)
-    return motion_inputs(T_q_p if known > 0.5 else float(np.linalg.norm(T_q_p[:3, 3])))
+    motion = None if known < 0.25 else pair.T_q_p if known > 0.5 else float(np.linalg.norm(pair.T_q_p[:3, 3]))
+    return motion_inputs(motion, pair.q.points)
 
 
 def _moved(points: np.ndarray, T: np.ndarray) -> np.ndarray:  # (N, 3), (4, 4)
