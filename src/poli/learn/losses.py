@@ -133,11 +133,11 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
     kept = kept & (count > 0)
     if not kept.any():  # nothing to train on; a zero that depends on all parameters keeps processes in sync
         return LossTerms(0.0 * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
-    d = _residuals(matches, T)
-    squared = _squared(A, d)
-    likelihood = 0.5 * (log_2c + squared)
+    d = residuals(matches, T)
+    squares = squared(A, d)
+    likelihood = 0.5 * (log_2c + squares)
     if config.tail:
-        likelihood = 0.5 * (log_2c + (config.tail + 3.0) * (squared / config.tail).log1p())
+        likelihood = 0.5 * (log_2c + (config.tail + 3.0) * (squares / config.tail).log1p())
     elif config.outliers:
         likelihood = -torch.logaddexp(math.log(1.0 - config.outliers) - likelihood, _outlier_log_density(config, d))
     data = (matches.weights * likelihood).sum(1)
@@ -148,22 +148,24 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
     if config.kind == "release":
         error = ((T - matches.T_measured) ** 2).sum((1, 2)).clamp_min(1e-24).sqrt()
         spread = (matches.weights * log_2c).sum(1)
-        residual = (matches.weights * squared).sum(1)
+        residual = (matches.weights * squares).sum(1)
         each = error + config.release_correspondence * residual + config.release_log_determinant * spread
     else:
         each = data + pose + config.visibility * seen
     total = (each[kept] if config.kind == "release" else each[kept] / count[kept]).mean() + 0.0 * noise.log_sigma.sum()
     with torch.no_grad():
         data_mean, pose_mean = ((value[kept] / count[kept]).mean().item() for value in (data, pose))
-        nees = ((weights * squared).sum(1)[kept] / weights.sum(1)[kept].clamp_min(1e-9)).mean().item()
+        nees = ((weights * squares).sum(1)[kept] / weights.sum(1)[kept].clamp_min(1e-9)).mean().item()
     return LossTerms(total, data_mean, pose_mean, nees, kept.double().mean().item())
 
 
-def _residuals(matches: Matches, T: torch.Tensor) -> torch.Tensor:  # (B, N, 3)
+def residuals(matches: Matches, T: torch.Tensor) -> torch.Tensor:  # (B, N, 3)
+    """Return d = q - (R p + t) of each match."""
     return matches.target - (matches.source @ T[:, :3, :3].transpose(1, 2) + T[:, None, :3, 3])
 
 
-def _squared(A: torch.Tensor, d: torch.Tensor) -> torch.Tensor:  # (B, N), d'(2C)^-1 d
+def squared(A: torch.Tensor, d: torch.Tensor) -> torch.Tensor:  # (B, N)
+    """Return d'(2C)^-1 d, with A of `whitening`."""
     return 0.5 * ((A @ d[..., None])[..., 0] ** 2).sum(-1)
 
 
@@ -186,10 +188,10 @@ def _trust(config: LossConfig, matches: Matches, A: torch.Tensor, log_2c: torch.
     if not (config.outliers or config.tail):
         return 1.0
     with torch.no_grad():
-        d = _residuals(matches, matches.T_measured)
+        d = residuals(matches, matches.T_measured)
         if config.tail:
-            return (config.tail + 3.0) / (config.tail + _squared(A, d))
-        right = math.log(1.0 - config.outliers) - 0.5 * (log_2c + _squared(A, d))
+            return (config.tail + 3.0) / (config.tail + squared(A, d))
+        right = math.log(1.0 - config.outliers) - 0.5 * (log_2c + squared(A, d))
         # Indoors, a measured pose that is off by centimeters makes every match improbable; the pose then depends on all alike.
         return torch.sigmoid(right - _outlier_log_density(config, d)).clamp_min(_LEAST_TRUST)
 

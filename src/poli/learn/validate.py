@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
-from poli.learn.losses import LossConfig, Matches, pair_loss
+from poli.learn.losses import LossConfig, Matches, pair_loss, residuals, squared, whitening
 from poli.learn.model import TrainingModel, repeated
 from poli.learn.pairs import PairBatch
 
@@ -21,11 +21,12 @@ class Validation:
     normal_rmse: float  # degrees, ignoring the sign
     normal_median: float
     nees: float  # mean of d'(2C)^-1 d over likely inliers at the true pose: 3 when calibrated
+    nees_median: float  # median of d'(2C)^-1 d over all matches at the true pose: 2.37 when calibrated
 
 
 def validate(model: TrainingModel, held_out: Iterable[PairBatch]) -> Validation | None:
     """Return means over batches of one cloud each, or None without batches."""
-    angles, losses, nees = [], [], []
+    angles, losses, nees, squares = [], [], [], []
     yardstick = LossConfig(kind="tqc", outliers=model.loss.outliers, outlier_sigma=model.loss.outlier_sigma)
     model.eval()
     with torch.no_grad():
@@ -40,6 +41,7 @@ def validate(model: TrainingModel, held_out: Iterable[PairBatch]) -> Validation 
             )
             losses.append(terms.correspondence)
             nees.append(terms.nees)
+            squares.append(_squares(at_truth, *(repeated(t, batch, m.weights.shape[1]) for t in (L, frames))))
             axes = frames.double() @ L.double()
             normals = torch.linalg.eigh(axes @ axes.transpose(1, 2))[1][:, :, 0].numpy()
             cosine = np.abs(np.einsum("ni,ni->n", normals, batch.normals[0]))
@@ -49,4 +51,10 @@ def validate(model: TrainingModel, held_out: Iterable[PairBatch]) -> Validation 
         return None
     every = np.concatenate(angles)
     rmse, median = (float(np.sqrt(np.mean(every**2))), float(np.median(every))) if len(every) else (np.nan, np.nan)
-    return Validation(float(np.mean(losses)), rmse, median, float(np.mean(nees)))
+    return Validation(float(np.mean(losses)), rmse, median, float(np.mean(nees)), float(np.median(np.concatenate(squares))))
+
+
+def _squares(matches: Matches, L: torch.Tensor, frames: torch.Tensor) -> np.ndarray:  # (B, N, 3, 3), (B, N, 3, 3) -> (M,)
+    """Return d'(2C)^-1 d of the matches within the gate."""
+    d = residuals(matches, matches.T_measured)
+    return squared(whitening(L.double(), frames.double()), d)[matches.weights > 0].numpy()
