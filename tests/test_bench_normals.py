@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 import torch
 
 from benchmarks.__main__ import main
-from benchmarks.rivals.deepfit import ORDERS, PointWeights, deepfit_normals, fit, load, normals_by, patches_of
+from benchmarks.rivals.deepfit import ORDERS, PointWeights, deepfit_normals, fit, load, normals_by, patches_of, trained_steps
 
 
 def bowl(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -112,6 +112,7 @@ def test_a_short_training_writes_weights_that_are_read_back(tmp_path, monkeypatc
     assert methods == {"PCA", *(f"DeepFit, order {order}" for order in ORDERS)}
     points, _ = bowl(100, np.random.default_rng(5))
     network = load(weights)
+    assert trained_steps(weights) == "2"
     assert isinstance(network, PointWeights)
     np.testing.assert_array_equal(normals_by(network, points, 12, 1), deepfit_normals(points, 12, 1, weights))
 

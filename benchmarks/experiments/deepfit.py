@@ -54,7 +54,7 @@ def run(options: Options) -> Iterator[Report]:
     surfaces = training_surfaces(data, config.seed, beside, lambda made: None)
     held_out = validation_clouds(validation_surfaces(config.data, beside), config.pairs.points)
     network = train(surfaces, config, options)
-    write_tensors(options.weights, network.state_dict(), {"trained_by": command_line()})
+    write_tensors(options.weights, network.state_dict(), {"command": command_line(), "steps": str(options.steps)})
     methods: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {"PCA": lambda points, k: pca(points, k=k).normals}
     for order in ORDERS:
         methods[f"DeepFit, order {order}"] = lambda points, k, o=order: normals_by(network, points, k, o)  # type: ignore[misc]

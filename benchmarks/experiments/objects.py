@@ -21,7 +21,7 @@ from benchmarks.options import MODEL, option
 from benchmarks.parallel import in_processes
 from benchmarks.report import Plot, Record, Report, Table, column_list, mean_record
 from benchmarks.rivals.deepfit import NEIGHBORS as DEEPFIT_NEIGHBORS
-from benchmarks.rivals.deepfit import ORDERS, deepfit_normals
+from benchmarks.rivals.deepfit import ORDERS, deepfit_normals, trained_steps
 from benchmarks.rivals.pca import POWERS, setting_name, weighted_pca
 from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBORS, Cloud
 from poli.data.shapes import Mesh, procedural_mesh, read_mesh
@@ -137,7 +137,7 @@ def _normals_report(normals: dict[str, dict[int, dict[str, BestErrors]]]) -> Rep
         f"PCA: k of {', '.join(map(str, PCA_NEIGHBORS))}; weighted PCA: the same k, and the inverse distance to the power of "
         f"{', '.join(map(str, POWERS))} as weight",
         f"DeepFit: our small reimplementation, k of {', '.join(map(str, DEEPFIT_NEIGHBORS))}, jets of order 1 and 2; supervised: "
-        "trained with the true normals of shapes that POLI learns from without them",
+        f"trained for {trained_steps()} steps with the true normals of shapes that POLI learns from without them",
     ]
     return Report("objects_normals", "Objects: normals", records, _NORMALS, notes)
 

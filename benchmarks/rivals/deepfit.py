@@ -124,6 +124,12 @@ def normals_by(network: PointWeights, points: np.ndarray, k: int, order: int) ->
         return (axes @ torch.cat(parts)[..., None])[..., 0].numpy().astype(np.float64)
 
 
+def trained_steps(path: Path = WEIGHTS) -> str:
+    """The number of steps that the weights were trained for, so that a table can say how much of a rival it shows."""
+    with safe_open(path, framework="numpy") as file:
+        return (file.metadata() or {}).get("steps", "an unknown number of")
+
+
 @cache
 def load(path: Path) -> PointWeights:
     """Read a network written by `python -m benchmarks deepfit`."""
