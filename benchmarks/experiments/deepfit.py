@@ -103,7 +103,7 @@ def draw(surfaces: Surfaces, sizes: tuple[int, ...], k: int, rng: np.random.Gene
         rows = rng.choice(len(points), _PATCHES, replace=False)
         patches, axes, found = patches_of(points, k, rows)
         # The signs of principal axes are arbitrary.
-        signs = torch.from_numpy(rng.choice(np.float32([-1.0, 1.0]), (len(rows), 1, 3)))
+        signs = torch.from_numpy(rng.choice(np.array([-1.0, 1.0], np.float32), (len(rows), 1, 3)))
         truths = torch.from_numpy(normals[found].astype(np.float32)) @ axes * signs
         truth = (torch.from_numpy(normals[rows].astype(np.float32))[:, None] @ axes * signs)[:, 0]
         parts.append((patches * signs, truth, truths))
