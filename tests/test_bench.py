@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 import poli
+from poli.data.shapes import procedural_mesh
+from poli.se3 import so3_exp
+
+pytest.importorskip("torch")
 from benchmarks.experiments.objects import (
+    DEEPFIT,
+    PCA,
+    PCA_NEIGHBORS,
+    POLI,
+    WEIGHTED,
     NormalErrors,
     Options,
     draw_pair,
@@ -13,12 +22,9 @@ from benchmarks.experiments.objects import (
     squared_distances,
     with_normals,
 )
-from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBORS
-from poli.data.shapes import procedural_mesh
-from poli.se3 import so3_exp
-
-pytest.importorskip("torch")
 from benchmarks.experiments.relaxation import SCENARIOS, trajectory
+from benchmarks.rivals.pca import weighted_pca
+from benchmarks.rivals.registrars import CONTESTANTS
 
 MESH = procedural_mesh(3_000_009, 64)  # not trained on
 
@@ -31,16 +37,21 @@ def test_normal_errors_ignore_the_sign():
     assert errors.median == pytest.approx(22.5)
 
 
-def test_the_best_pca_is_the_best_of_each_measure():
+def test_a_rival_has_the_best_setting_for_each_measure():
     result = normal_errors(MESH, 300, Options())
     rng = np.random.default_rng([0, 300])
     clouds = [MESH.sample(300, rng) for _ in range(20)]
     truth = [normals for _, normals in clouds]
-    rivals = [NormalErrors.of([poli.pca(points, k=k).normals for points, _ in clouds], truth) for k in NEIGHBORS]
-    assert result["pca_rmse"] == pytest.approx(min(e.rmse for e in rivals))
-    assert result["pca_median"] == pytest.approx(min(e.median for e in rivals))
-    assert result["poli_rmse"] < result["pca_rmse"]
-    assert result["poli_median"] < result["pca_median"]
+    plain = [NormalErrors.of([poli.pca(points, k=k).normals for points, _ in clouds], truth) for k in PCA_NEIGHBORS]
+    assert result[PCA].rmse == pytest.approx(min(e.rmse for e in plain))
+    assert result[PCA].median == pytest.approx(min(e.median for e in plain))
+    k, power = (int(word) for word in result[WEIGHTED].rmse_setting.replace("k ", "").split(", power "))
+    fields = [next(iter(weighted_pca(points, [k], [power])))[1] for points, _ in clouds]
+    assert result[WEIGHTED].rmse == pytest.approx(NormalErrors.of([field.normals for field in fields], truth).rmse)
+    assert result[WEIGHTED].rmse < result[PCA].rmse
+    assert 0.0 < result[DEEPFIT].median < result[DEEPFIT].rmse < 90.0
+    assert result[POLI].rmse < result[PCA].rmse
+    assert result[POLI].median < result[PCA].median
 
 
 def test_calibration_is_near_three():

@@ -5,7 +5,7 @@ Example: python -m benchmarks generalization configs/lidar.toml
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,10 +13,12 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.data.held_out import HeldOut, held_out_pairs
-from benchmarks.experiments.geometry import likelihoods, normal_angles
-from benchmarks.metrics.surface import AngleErrors
+from benchmarks.experiments.geometry import likelihoods, normal_angles, pca_angles
+from benchmarks.metrics.likelihood import NEIGHBORS
+from benchmarks.metrics.surface import AngleErrors, BestErrors
 from benchmarks.options import MODEL, option
 from benchmarks.report import Report, Table, column_list
+from benchmarks.rivals.pca import POWERS, setting_name
 from poli.errors import InputError
 from poli.estimation import estimate
 from poli.learn.config import TrainConfig, read_config
@@ -63,8 +65,13 @@ def run(options: Options) -> Iterator[Report]:
         for name, model in models.items():
             home = " (home)" if name == f"only {domain_name}" else ""
             records.append({"domain": domain_name, "model": name, "home": home, **_judge(here, voxel, model)})
+        for name, errors in pca_normals(here, voxel).items():
+            judged = {**vars(errors), "nll": np.nan, "squared_median": np.nan}
+            records.append({"domain": domain_name, "model": name, "home": "", **judged})
     notes = [
         "normal RMSE / median in degrees / NLL in nats per match (one in ten an outlier), in six held-out places",
+        f"PCA: k of {', '.join(map(str, NEIGHBORS))}; weighted PCA: the same k, and the inverse distance to the power of "
+        f"{', '.join(map(str, POWERS))} as weight; the best setting for each number, chosen with the true normals",
         f"specialists: trained from scratch for {options.steps} steps on {options.worlds} worlds, one sensor and one voxel size, "
         "with the architecture and loss of the one model",
     ]
@@ -87,6 +94,15 @@ def _judge(scans: list[HeldOut], voxel: float, model: str) -> dict[str, float]:
     errors = AngleErrors.of(normal_angles(clouds, fields)[0])
     losses, squares = likelihoods([s.matches(voxel) for s in scans], fields)
     return {"rmse": errors.rmse, "median": errors.median, "nll": float(losses.mean()), "squared_median": float(np.median(squares))}
+
+
+def pca_normals(scans: Sequence[HeldOut], voxel: float) -> dict[str, BestErrors]:
+    """Normal errors of PCA and of weighted PCA, with the best settings for each measure."""
+    plain, weighted = pca_angles([(s.cloud(voxel), s.normals(voxel)) for s in scans])
+    return {
+        "PCA": BestErrors.of({f"k {k}": AngleErrors.of(degrees) for k, (degrees, _) in plain.items()}),
+        "weighted PCA": BestErrors.of({setting_name(s): AngleErrors.of(degrees) for s, (degrees, _) in weighted.items()}),
+    }
 
 
 def _name(domain: Domain) -> str:

@@ -20,6 +20,7 @@ from benchmarks.metrics.likelihood import NEIGHBORS, Matches, nll, right, square
 from benchmarks.metrics.surface import AngleErrors, angles, by_band, coverage, sample_distances
 from benchmarks.options import MODEL, REAL, option
 from benchmarks.report import Cell, Column, Report, Table
+from benchmarks.rivals.pca import POWERS, Setting, weighted_pca
 from poli.data.simulate import SENSORS
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
@@ -87,17 +88,20 @@ def run(options: Options) -> Iterator[Report]:
 
 
 def judge(scans: Sequence[HeldOut], voxel: float, model: str) -> dict[str, Any]:
-    """Evaluate POLI, PCA with the k of lowest normal RMSE, radius PCA with the best radius, and PCA tuned for likelihood."""
+    """Evaluate POLI, PCA with the k of lowest normal RMSE, weighted PCA with the best k and power, radius PCA with the best radius,
+    and PCA tuned for likelihood."""
     if not scans:
         raise InputError("no scans of this sensor")
     clouds = [(s.cloud(voxel), s.normals(voxel)) for s in scans]
     matches = [s.matches(voxel) for s in scans]
-    by_k = {k: normal_angles(clouds, [pca(c, k=k) for c, _ in clouds]) for k in NEIGHBORS}
+    by_k, by_setting = pca_angles(clouds)
     by_radius = {r: normal_angles(clouds, [pca(c, radius=r * voxel) for c, _ in clouds]) for r in RADII}
     best_k = min(by_k, key=lambda k: AngleErrors.of(by_k[k][0]).rmse)
     best_radius = min(by_radius, key=lambda r: AngleErrors.of(by_radius[r][0]).rmse)
     median_k = min(by_k, key=lambda k: AngleErrors.of(by_k[k][0]).median)
-    far_k = min(by_k, key=lambda k: AngleErrors.of(by_k[k][0][by_k[k][1] >= FAR]).rmse)
+    far_k = min(by_k, key=lambda k: _far(*by_k[k]).rmse)
+    weighted = min(by_setting, key=lambda s: AngleErrors.of(by_setting[s][0]).rmse)
+    weighted_far = min(by_setting, key=lambda s: _far(*by_setting[s]).rmse)
     tuned = tuned_pca(matches)
     poli = [estimate(cloud, model) for cloud, _ in clouds]
     degrees, ranges = normal_angles(clouds, poli)
@@ -107,9 +111,14 @@ def judge(scans: Sequence[HeldOut], voxel: float, model: str) -> dict[str, Any]:
         "poli": asdict(_judged(scans, degrees, ranges, poli, matches)),
         "pca": asdict(_judged(scans, *by_k[best_k], rival, matches)),
         "pca_k": best_k,
-        "pca_far_rmse": AngleErrors.of(by_k[far_k][0][by_k[far_k][1] >= FAR]).rmse,
+        "pca_far_rmse": _far(*by_k[far_k]).rmse,
         "pca_far_k": far_k,
         "pca_best_median": AngleErrors.of(by_k[median_k][0]).median,
+        "weighted": {"all": asdict(AngleErrors.of(by_setting[weighted][0])), "bands": _by_band(*by_setting[weighted])},
+        "weighted_setting": weighted,
+        "weighted_far_rmse": _far(*by_setting[weighted_far]).rmse,
+        "weighted_far_setting": weighted_far,
+        "weighted_best_median": min(AngleErrors.of(degrees).median for degrees, _ in by_setting.values()),
         "radius_pca": asdict(AngleErrors.of(by_radius[best_radius][0])),
         "radius_voxels": best_radius,
         "tuned": asdict(tuned),
@@ -139,7 +148,29 @@ def judge_real(root: Path, configuration: RealConfiguration, count: int, model: 
     }
 
 
-def normal_angles(clouds: Sequence[tuple[Scan, np.ndarray]], fields: Sequence[Ellipsoids]) -> tuple[np.ndarray, np.ndarray]:
+Angles = tuple[np.ndarray, np.ndarray]  # degrees (N,), ranges of the points (N,)
+
+
+def pca_angles(clouds: Sequence[tuple[Scan, np.ndarray]]) -> tuple[dict[int, Angles], dict[Setting, Angles]]:
+    """Angles of PCA's normals by k, and of weighted PCA's by k and power."""
+    plain = {k: normal_angles(clouds, [pca(c, k=k) for c, _ in clouds]) for k in NEIGHBORS}
+    found: dict[Setting, list[Angles]] = {}
+    for cloud, normals in clouds:
+        for setting, field in weighted_pca(cloud, NEIGHBORS):
+            found.setdefault(setting, []).append(normal_angles([(cloud, normals)], [field]))
+    weighted = {s: (np.concatenate([a for a, _ in parts]), np.concatenate([r for _, r in parts])) for s, parts in found.items()}
+    return plain, weighted
+
+
+def _far(degrees: np.ndarray, ranges: np.ndarray) -> AngleErrors:
+    return AngleErrors.of(degrees[ranges >= FAR])
+
+
+def _by_band(degrees: np.ndarray, ranges: np.ndarray) -> dict[str, dict[str, Any]]:
+    return {label: asdict(AngleErrors.of(degrees[inside])) for label, inside in by_band(ranges).items()}
+
+
+def normal_angles(clouds: Sequence[tuple[Scan, np.ndarray]], fields: Sequence[Ellipsoids]) -> Angles:
     """Angles between estimated and known true normals in degrees, and the ranges of the points."""
     degrees, ranges = [], []
     for (cloud, normals), field in zip(clouds, fields, strict=True):
@@ -210,9 +241,13 @@ _HELD_OUT = Table(
         Column("POLI", "{poli[all][rmse]:.1f} / {poli[all][median]:.1f}"),
         Column("PCA (k)", "{pca[all][rmse]:.1f} / {pca_best_median:.1f} ({pca_k})"),
         Column("lower", _lower("poli.all.rmse", "pca.all.rmse")),
+        Column("weighted PCA (k, power)", "{weighted[all][rmse]:.1f} / {weighted_best_median:.1f} {weighted_setting}"),
+        Column("lower", _lower("poli.all.rmse", "weighted.all.rmse")),
         Column("far POLI", "{poli[far][rmse]:.1f}"),
         Column("far PCA", "{pca_far_rmse:.1f} ({pca_far_k})"),
         Column("lower", _lower("poli.far.rmse", "pca_far_rmse")),
+        Column("far weighted PCA", "{weighted_far_rmse:.1f} {weighted_far_setting}"),
+        Column("lower", _lower("poli.far.rmse", "weighted_far_rmse")),
         Column("radius PCA", "{radius_pca[rmse]:.1f}"),
         Column("within 10°", lambda r: f"{100 * r['poli']['all']['close']:.0f} / {100 * r['pca']['all']['close']:.0f}"),
         Column("NLL POLI", "{poli[nll]:.2f}"),
@@ -230,6 +265,8 @@ def _held_out_report(records: list[dict[str, Any]], options: Options) -> Report:
         "normal of a voxel is the mean over its returns; leaves and mixed returns have none and are skipped",
         f"PCA uses the best k of {', '.join(map(str, NEIGHBORS))} for each value in each row: for RMSE, for the median, for the "
         f"far band ({FAR:g} m and beyond); radius PCA the best of {', '.join(f'{r:g}' for r in RADII)} voxels",
+        f"weighted PCA: weights are inverse distances to the power of {', '.join(map(str, POWERS))}; the best of all k and powers "
+        "for each value, as for PCA",
         "NLL, samples and coverage of PCA: k, scale and floor tuned for the likelihood on these scans; POLI comes first",
         "NLL in nats per match, one match in ten an outlier; NEES: d'(2C)^-1 d, its mean over all matches, its mean weighted by "
         "the probability that a match is right, and its median (3, 3 and 2.37 when calibrated)",
@@ -247,19 +284,23 @@ _BANDS = Table(
         Column("points", "{poli[count]}"),
         *(
             Column(title, f"{{{m}[rmse]:.1f}} / {{{m}[median]:.1f}} / {{{m}[close]:share}}")
-            for m, title in (("poli", "POLI"), ("pca", "PCA"))
+            for m, title in (("poli", "POLI"), ("pca", "PCA"), ("weighted", "weighted PCA"))
         ),
-        Column("RMSE lower", _lower("poli.rmse", "pca.rmse")),
+        Column("RMSE below PCA", _lower("poli.rmse", "pca.rmse")),
+        Column("below weighted PCA", _lower("poli.rmse", "weighted.rmse")),
     ],
 )
 
 
 def _bands_report(held_out: list[dict[str, Any]]) -> Report:
     records = [
-        {"name": r["name"], "range": band, "poli": mine, "pca": r["pca"]["bands"][band]}
+        {"name": r["name"], "range": band, "poli": mine, "pca": r["pca"]["bands"][band], "weighted": r["weighted"]["bands"][band]}
         for r in held_out for band, mine in r["poli"]["bands"].items() if mine["count"]
     ]  # fmt: skip
-    notes = ["RMSE / median in degrees / share within 10 degrees; PCA with the best k for the whole configuration"]
+    notes = [
+        "RMSE / median in degrees / share within 10 degrees; PCA with the best k, and weighted PCA with the best k "
+        "and power, for the whole configuration"
+    ]
     return Report("geometry_bands", "Normals of scans by range", records, _BANDS, notes)
 
 

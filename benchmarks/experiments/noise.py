@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from benchmarks.experiments.objects import NEIGHBORS, NormalErrors, load_objects
+from benchmarks.experiments.objects import NormalErrors, load_objects, pca_errors
 from benchmarks.options import option
 from benchmarks.report import Plot, Report, Table, column_list
 from poli.data.shapes import Mesh
-from poli.estimation import estimate, pca
+from poli.estimation import estimate
 from poli.learn.config import TrainConfig, read_config
 from poli.learn.losses import LossKind
 from poli.learn.trainer import train
@@ -55,20 +55,22 @@ def run(options: Options) -> Iterator[Report]:
             {"loss": name, "noise": level, "title": f"noise {level:g}", **vars(errors)}
             | {"against_clean_percent": 100 * (errors.rmse / clean - 1)}
         )
-    rivals = [_errors(objects, options, lambda points, k=k: pca(points, k=k).normals) for k in NEIGHBORS]  # type: ignore[misc]
-    best_rmse, best_median = min(e.rmse for e in rivals), min(e.median for e in rivals)
+    plain, weighted = pca_errors(_clouds(objects, options)).values()
     notes = [
         f"normal RMSE / median in degrees (and change of the RMSE against the same loss without noise), N = {options.points}, "
-        f"{options.clouds} clouds per object ({', '.join(objects)}); the best PCA has {best_rmse:.1f} / {best_median:.1f}",
+        f"{options.clouds} clouds per object ({', '.join(objects)})",
+        f"the best PCA has {plain.rmse:.1f} / {plain.median:.1f} ({plain.rmse_setting} / {plain.median_setting}), the best PCA "
+        f"with inverse distances as weights {weighted.rmse:.1f} / {weighted.median:.1f} ({weighted.rmse_setting} / "
+        f"{weighted.median_setting})",
         f"{config.schedule.steps} steps of {config.pairs.clouds} clouds with {config.pairs.partners} partners each; "
         "matches are nearest neighbors under the measured pose",
         "noise: standard deviation of each axis of the measured translation, in radii of the object; Gamma uses that value",
     ]
     plot = Plot(
         "noise", "rmse", "loss", "noise of the measured translations, in radii", "normal RMSE, degrees",
-        title="", level=("the best PCA", best_rmse),
+        title="", level=("the best weighted PCA", weighted.rmse),
     )  # fmt: skip
-    summary = {"best_pca": {"rmse": best_rmse, "median": best_median}}
+    summary = {"best_pca": vars(plain), "best_weighted_pca": vars(weighted)}
     yield Report("noise", "Losses under noisy poses", records, _TABLE, notes, summary, {"noise": plot})
 
 
@@ -77,7 +79,11 @@ def _configured(config: TrainConfig, kind: LossKind, level: float) -> TrainConfi
     return replace(config, pairs=replace(config.pairs, translation_noise=level), loss=loss)
 
 
-def _errors(objects: dict[str, Mesh], options: Options, normals_of: Callable[[np.ndarray], np.ndarray]) -> NormalErrors:
+def _clouds(objects: dict[str, Mesh], options: Options) -> list[tuple[np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(options.seed)
-    clouds = [mesh.sample(options.points, rng) for mesh in objects.values() for _ in range(options.clouds)]
+    return [mesh.sample(options.points, rng) for mesh in objects.values() for _ in range(options.clouds)]
+
+
+def _errors(objects: dict[str, Mesh], options: Options, normals_of: Callable[[np.ndarray], np.ndarray]) -> NormalErrors:
+    clouds = _clouds(objects, options)
     return NormalErrors.of([normals_of(points) for points, _ in clouds], [normals for _, normals in clouds])

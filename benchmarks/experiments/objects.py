@@ -1,4 +1,4 @@
-"""Normals, registration and calibration on objects, against PCA, KISS-Matcher and true normals.
+"""Normals, registration and calibration on objects, against PCA, DeepFit, KISS-Matcher and true normals.
 
 The protocol follows the paper (Section "Object Pose Estimation", SD): N points drawn twice from a mesh in the unit sphere, rotated
 by up to 60 degrees; success is a rotation error of at most 10 degrees.
@@ -16,9 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.metrics.surface import BestErrors
 from benchmarks.options import MODEL, option
 from benchmarks.parallel import in_processes
-from benchmarks.report import Plot, Report, Table, column_list, mean_record
+from benchmarks.report import Plot, Record, Report, Table, column_list, mean_record
+from benchmarks.rivals.deepfit import NEIGHBORS as DEEPFIT_NEIGHBORS
+from benchmarks.rivals.deepfit import ORDERS, deepfit_normals, trained_steps
+from benchmarks.rivals.pca import POWERS, setting_name, weighted_pca
 from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBORS, Cloud
 from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.errors import InputError
@@ -29,6 +33,8 @@ from poli.show.figure import pyplot, save_figure
 from poli.threads import thread_count
 
 _CLOUDS = 20  # per object and N, for normals and calibration
+PCA_NEIGHBORS = (*NEIGHBORS, 32, 48)  # of PCA's normals, plain and weighted
+POLI, PCA, WEIGHTED, DEEPFIT = "POLI", "PCA", "weighted PCA", "DeepFit"
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class Options:
     model: str = option("objects", MODEL)
     pairs: int = option(100, "pairs per object and number of points", least=1)
     seed: int = option(0, "random seed of the pairs", least=0)
+    registration: bool = option(True, "register pairs; without, only the table of normals")
     normal_sizes: tuple[int, ...] = (300, 500, 1000)
     sizes: tuple[int, ...] = (300, 400, 500, 600, 700, 800, 900, 1000)
     max_rotation: float = 60.0  # degrees
@@ -64,9 +71,37 @@ _TABLE = Table(
 )
 
 
+def _best(record: Record) -> str:
+    """Both errors, each followed by the setting it is reached with."""
+    shown = [(record[name], record[f"{name}_setting"]) for name in ("rmse", "median")]
+    return " / ".join(f"{error:.1f} ({setting})" if setting else f"{error:.1f}" for error, setting in shown)
+
+
+def _below(rival: str) -> tuple[str, Callable[[dict[Any, Record]], str]]:
+    def cell(by: dict[Any, Record]) -> str:
+        return " / ".join(f"{100 * (1 - by[POLI][name] / by[rival][name]):.1f} %" for name in ("rmse", "median"))
+
+    return f"POLI below {rival}", cell
+
+
+_NORMALS = Table(
+    column_list(object="{object}", N="{N}"),
+    across="method",
+    cell=_best,
+    lowest="rmse",
+    then=[_below(PCA), _below(WEIGHTED), _below(DEEPFIT)],
+)
+
+
 def run(options: Options) -> Iterator[Report]:
     objects = load_objects(options.mesh)
     normals = {name: {n: normal_errors(mesh, n, options) for n in options.normal_sizes} for name, mesh in objects.items()}
+    if options.registration:
+        yield _registration_report(objects, options)
+    yield _normals_report(normals)
+
+
+def _registration_report(objects: dict[str, Mesh], options: Options) -> Report:
     distances = {name: squared_distances(mesh, options) for name, mesh in objects.items()}
     records = _success_rates(objects, options)
     shown: list[Any] = []
@@ -77,15 +112,8 @@ def run(options: Options) -> Iterator[Report]:
     notes = [f"success: rotation error of at most {options.tolerance:.0f} degrees, {options.pairs} pairs each, in percent"]
     notes += [f"{name}: {how.about}" for name, how in CONTESTANTS.items()]
     for name in objects:
-        for n, e in normals[name].items():
-            notes.append(
-                f"normals, {name} N={n}: POLI {e['poli_rmse']:.1f} / {e['poli_median']:.1f} degrees (RMSE / median); the best PCA "
-                f"{e['pca_rmse']:.1f} (k={e['pca_rmse_k']:.0f}) / {e['pca_median']:.1f} (k={e['pca_median_k']:.0f}); "
-                f"{100 * (1 - e['poli_rmse'] / e['pca_rmse']):.1f} % / {100 * (1 - e['poli_median'] / e['pca_median']):.1f} % lower"
-            )
         notes.append(f"calibration, {name}: mean of d'(2C)^-1 d is {distances[name].mean():.2f} (3 when calibrated)")
     summary = {
-        "normals": normals,
         "calibration": {name: float(values.mean()) for name, values in distances.items()},
         "success_mean": {
             name: {r["method"]: r["success"] for r in shown if (r["object"], r["N"]) == (name, "mean")} for name in objects
@@ -95,7 +123,23 @@ def run(options: Options) -> Iterator[Report]:
         "objects": Plot("N", "success", "method", "points", "success, %", "object", scale=100, ylim=(-2, 102)),
         "objects_calibration": partial(_plot_calibration, distances),
     }
-    yield Report("objects", "Objects: registration, normals and calibration", records, _TABLE, notes, summary, plots, shown)
+    return Report("objects", "Objects: registration and calibration", records, _TABLE, notes, summary, plots, shown)
+
+
+def _normals_report(normals: dict[str, dict[int, dict[str, BestErrors]]]) -> Report:
+    records = [
+        {"object": name, "N": n, "method": method, **vars(errors)}
+        for name, by_size in normals.items() for n, by_method in by_size.items() for method, errors in by_method.items()
+    ]  # fmt: skip
+    notes = [
+        f"RMSE / median of normal errors in degrees, ignoring sign, over {_CLOUDS} clouds each; every rival has the best of its "
+        "settings for each number, chosen with the true normals",
+        f"PCA: k of {', '.join(map(str, PCA_NEIGHBORS))}; weighted PCA: the same k, and the inverse distance to the power of "
+        f"{', '.join(map(str, POWERS))} as weight",
+        f"DeepFit: our small reimplementation, k of {', '.join(map(str, DEEPFIT_NEIGHBORS))}, jets of order 1 and 2; supervised: "
+        f"trained for {trained_steps()} steps with the true normals of shapes that POLI learns from without them",
+    ]
+    return Report("objects_normals", "Objects: normals", records, _NORMALS, notes)
 
 
 def load_objects(paths: Sequence[Path]) -> dict[str, Mesh]:
@@ -107,23 +151,35 @@ def load_objects(paths: Sequence[Path]) -> dict[str, Mesh]:
     return {f"shape {seed}": procedural_mesh(seed) for seed in range(2_000_000, 2_000_004)}
 
 
-def normal_errors(mesh: Mesh, count: int, config: Options) -> dict[str, float]:
-    """Normal errors of POLI, and of PCA with the best k for each measure."""
+def normal_errors(mesh: Mesh, count: int, config: Options) -> dict[str, BestErrors]:
+    """Normal errors by method; of a rival with several settings, those with the best setting for each measure."""
     rng = np.random.default_rng([config.seed, count])
     clouds = [mesh.sample(count, rng) for _ in range(_CLOUDS)]
     truth = [normals for _, normals in clouds]
-    mine = NormalErrors.of([estimate(points, config.model).normals for points, _ in clouds], truth)
-    rivals = {k: NormalErrors.of([pca(points, k=k).normals for points, _ in clouds], truth) for k in NEIGHBORS}
-    by_rmse = min(rivals, key=lambda k: rivals[k].rmse)
-    by_median = min(rivals, key=lambda k: rivals[k].median)
-    return {
-        "poli_rmse": mine.rmse,
-        "poli_median": mine.median,
-        "pca_rmse": rivals[by_rmse].rmse,
-        "pca_rmse_k": by_rmse,
-        "pca_median": rivals[by_median].median,
-        "pca_median_k": by_median,
+
+    def judged(normals_of: Callable[[np.ndarray], np.ndarray]) -> NormalErrors:
+        return NormalErrors.of([normals_of(points) for points, _ in clouds], truth)
+
+    deepfit = {
+        f"k {k}, order {order}": judged(partial(deepfit_normals, k=k, order=order)) for k in DEEPFIT_NEIGHBORS for order in ORDERS
     }
+    return {
+        POLI: BestErrors.of({"": judged(lambda points: estimate(points, config.model).normals)}),
+        **pca_errors(clouds),
+        DEEPFIT: BestErrors.of(deepfit),
+    }
+
+
+def pca_errors(clouds: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, BestErrors]:
+    """Normal errors of PCA and of weighted PCA over clouds with their true normals, with the best settings for each measure."""
+    truth = [normals for _, normals in clouds]
+    plain = {f"k {k}": NormalErrors.of([pca(points, k=k).normals for points, _ in clouds], truth) for k in PCA_NEIGHBORS}
+    found: dict[str, list[np.ndarray]] = {}
+    for points, _ in clouds:
+        for setting, field in weighted_pca(points, PCA_NEIGHBORS):
+            found.setdefault(setting_name(setting), []).append(field.axes[:, :, 0])
+    weighted = {setting: NormalErrors.of(normals, truth) for setting, normals in found.items()}
+    return {PCA: BestErrors.of(plain), WEIGHTED: BestErrors.of(weighted)}
 
 
 def squared_distances(mesh: Mesh, config: Options) -> np.ndarray:

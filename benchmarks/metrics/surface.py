@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -34,6 +35,29 @@ class AngleErrors:
         return AngleErrors(
             len(degrees), float(np.sqrt(np.mean(degrees**2))), float(np.median(degrees)), float(np.mean(degrees <= _CLOSE))
         )
+
+
+class _Errors(Protocol):
+    @property
+    def rmse(self) -> float: ...
+
+    @property
+    def median(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class BestErrors:
+    """The lowest errors of a method with several settings, each measure with its own best setting."""
+
+    rmse: float  # degrees
+    rmse_setting: str
+    median: float  # degrees
+    median_setting: str
+
+    @staticmethod
+    def of(errors: Mapping[str, _Errors]) -> BestErrors:  # by setting
+        by_rmse, by_median = min(errors, key=lambda s: errors[s].rmse), min(errors, key=lambda s: errors[s].median)
+        return BestErrors(errors[by_rmse].rmse, by_rmse, errors[by_median].median, by_median)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,125 @@
+"""The rivals that estimate normals: PCA with weights, and DeepFit."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import poli
+from benchmarks.metrics.surface import AngleErrors, BestErrors, normal_errors
+from benchmarks.rivals.pca import POWERS, weighted_pca
+from poli.errors import FormatError
+from poli.kdtree import KDTree
+
+pytest.importorskip("torch")
+import torch
+
+from benchmarks.__main__ import main
+from benchmarks.rivals.deepfit import ORDERS, PointWeights, deepfit_normals, fit, load, normals_by, patches_of, trained_steps
+
+
+def bowl(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Points of z = x^2 - y^2 / 2, and their unit normals."""
+    x, y = rng.uniform(-1.0, 1.0, (2, count))
+    normals = np.stack([-2.0 * x, y, np.ones(count)], axis=1)
+    return np.stack([x, y, x * x - 0.5 * y * y], axis=1), normals / np.linalg.norm(normals, axis=1, keepdims=True)
+
+
+def test_weights_of_power_zero_are_plain_pca():
+    points, _ = bowl(200, np.random.default_rng(0))
+    for (k, _power), field in weighted_pca(points, (6, 30, 12), (0,)):
+        np.testing.assert_allclose(field.covariances, poli.pca(points, k=k).covariances, atol=1e-14)
+
+
+def test_weighted_pca_is_the_covariance_with_inverse_distances():
+    points, _ = bowl(60, np.random.default_rng(1))
+    found = dict(weighted_pca(points, (8, 20)))
+    assert set(found) == {(k, power) for k in (8, 20) for power in POWERS}
+    for (k, power), field in found.items():
+        distances, neighbors = KDTree(points).nearest(k)
+        for row in (0, 17):
+            d = distances[row].copy()
+            d[0] = d[1]  # the point itself counts like its nearest neighbor
+            weights = (d / d[-1]) ** -power
+            expected = np.cov(points[neighbors[row]].T, aweights=weights, ddof=0)
+            np.testing.assert_allclose(field.covariances[row], expected, atol=1e-14)
+
+
+def test_weighted_pca_of_duplicates_and_few_points_is_finite():
+    few = np.array([[0.0, 0, 0], [0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0]])
+    for points in (few, np.zeros((4, 3))):
+        fields = dict(weighted_pca(points, (3, 24)))
+        assert len(fields) == 2 * len(POWERS)
+        for field in fields.values():
+            assert np.isfinite(field.covariances).all()
+            np.testing.assert_allclose(np.linalg.norm(field.normals, axis=1), 1.0)
+
+
+def test_the_best_errors_have_a_setting_each():
+    errors = {"a": AngleErrors(3, 2.0, 1.5, 1.0), "b": AngleErrors(3, 3.0, 1.0, 1.0)}
+    assert BestErrors.of(errors) == BestErrors(2.0, "a", 1.0, "b")
+
+
+def test_a_quadric_with_equal_weights_fits_a_quadric_and_a_plane_does_not():
+    points, truth = bowl(400, np.random.default_rng(2))
+    inside = np.abs(points[:, :2]).max(axis=1) < 0.7  # away from the rim, where neighbors are on one side
+    patches, axes, found = patches_of(points, 24)
+    errors, neighbors = {}, {}
+    for order in ORDERS:
+        normal, normals = fit(patches, torch.ones(patches.shape[:2]), order)
+        errors[order] = normal_errors((axes @ normal[..., None])[..., 0].double().numpy()[inside], truth[inside]).rmse
+        turned = (normals @ axes.mT).double().numpy()[inside].reshape(-1, 3)
+        neighbors[order] = normal_errors(turned, truth[found][inside].reshape(-1, 3)).rmse
+    assert errors[2] < 0.5 * errors[1]
+    assert neighbors[2] < 0.5 * neighbors[1]
+    np.testing.assert_allclose(errors[1], normal_errors(poli.pca(points, k=24).normals[inside], truth[inside]).rmse, rtol=1e-3)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_derivatives_of_a_fit_are_right(order):
+    rng = np.random.default_rng(3)
+    patches = torch.from_numpy(rng.normal(size=(4, 12, 3)) * [1.0, 0.7, 0.1])
+    weights = torch.from_numpy(rng.uniform(0.2, 1.0, (4, 12))).requires_grad_()
+    target = torch.from_numpy(rng.normal(size=3))
+
+    def value(w):  # the sign of a normal is arbitrary
+        normal, normals = fit(patches, w, order)
+        return ((normal @ target) ** 2).sum() + ((normals @ target) ** 2).sum()
+
+    assert torch.autograd.gradcheck(value, (weights,), atol=1e-5)
+
+
+def test_deepfit_rotates_with_the_points():
+    points, _ = bowl(150, np.random.default_rng(4))
+    rotation = poli.se3.so3_exp(np.array([0.3, -1.0, 0.4]))
+    turned, plain = (deepfit_normals(p, 16, 1) for p in (points @ rotation.T, points))
+    # The signs of the axes of a patch may differ, so the weights do slightly.
+    assert np.median(np.abs(np.einsum("ni,ni->n", turned, plain @ rotation.T))) > 0.99
+    np.testing.assert_allclose(np.linalg.norm(plain, axis=1), 1.0, atol=1e-5)
+
+
+def test_a_short_training_writes_weights_that_are_read_back(tmp_path, monkeypatch):
+    config = tmp_path / "small.toml"
+    config.write_text(
+        'name = "small"\n[data]\nprocedural = 2\nresolution = 32\nvalidation_procedural = 1\n[pairs]\npoints = [150]\n'
+    )
+    weights = tmp_path / "deepfit.safetensors"
+    words = ["deepfit", str(config), "--steps", "2", "--shapes", "2", "--weights", str(weights), "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
+    main()
+    methods = {record["method"] for record in json.loads((tmp_path / "deepfit.json").read_text())["records"]}
+    assert methods == {"PCA", *(f"DeepFit, order {order}" for order in ORDERS)}
+    points, _ = bowl(100, np.random.default_rng(5))
+    network = load(weights)
+    assert trained_steps(weights) == "2"
+    assert isinstance(network, PointWeights)
+    np.testing.assert_array_equal(normals_by(network, points, 12, 1), deepfit_normals(points, 12, 1, weights))
+
+
+def test_a_file_without_weights_is_refused(tmp_path):
+    broken = tmp_path / "deepfit.safetensors"
+    broken.write_bytes(b"no weights")
+    for path in (broken, tmp_path / "missing.safetensors"):
+        with pytest.raises(FormatError, match="python -m benchmarks deepfit"):
+            load(path)
