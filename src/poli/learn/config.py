@@ -78,6 +78,8 @@ class TrainConfig:
     name: str = "objects"
     seed: int = 0
     initial: str = ""  # start from this model instead of random weights: the name of a shipped one, or a .safetensors file
+    # Factor for L after calibration on held-out pairs: real scans match better than simulated ones by a measured amount.
+    calibration_scale: float = 1.0
     data: DataConfig = field(default_factory=DataConfig)
     pairs: PairConfig = field(default_factory=PairConfig)
     scans: ScanConfig | None = None  # if given, the run is on scans, and `data` and `pairs` are not used
@@ -88,6 +90,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 100:
             raise InputError(f"seed is {self.seed}; expected 0 to 99 (each seed has ten thousand shapes)")
+        if not 0.1 <= self.calibration_scale <= 10.0:
+            raise InputError(f"calibration_scale is {self.calibration_scale}; expected 0.1 to 10")
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

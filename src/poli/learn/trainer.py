@@ -192,7 +192,7 @@ class Run:
                     self._save()
         if self.rank == 0:
             averaged = self._averaged()
-            factor = calibrate(averaged, source.held_out(draws=4))
+            factor = self.config.calibration_scale * calibrate(averaged, source.held_out(draws=4))
             export_model(self.model_path, averaged.network, self.config, self.steps_done, factor)
         self._wait()
         return self.model_path
