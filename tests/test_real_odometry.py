@@ -11,7 +11,9 @@ from benchmarks.data.raw_kitti import prepared, rings_by_order
 from benchmarks.data.real_system_drives import SYSTEM_SEQUENCES
 from benchmarks.data.rings import thin_rings
 from benchmarks.experiments import real_odometry
-from benchmarks.experiments.real_odometry import Options, at_best, errors_report, judge, run, summary_of, times_report, with_ratios
+from benchmarks.experiments.real_odometry import (
+    Options, at_best, errors_report, judge, run, summary_of, times_report, with_ratios, with_rivals,
+)  # fmt: skip
 from benchmarks.metrics.odometry import far_frames, horizontal_rpe
 from benchmarks.rivals import odometry_contestants
 from benchmarks.rivals.evalio_systems import _after_begin, _arranged, run_loam
@@ -343,3 +345,12 @@ def test_our_odometry_deskews_scans_with_times(monkeypatch):
     ours.run(without_times(timed))
     assert used[0] is not False
     assert used[1] != True  # noqa: E712
+
+
+def test_rivals_of_an_earlier_run_join_ours():
+    same = {"sequence": "a", "scans": 20, "frames": 10}
+    earlier = [{**same, "method": "KISS-ICP"}, {**same, "method": MAP, "rpe_1_m": 9.0}, {**same, "sequence": "b", "method": "LOAM"}]
+    found = with_rivals([{**same, "method": MAP, "rpe_1_m": 1.0}], earlier)
+    assert [(r["method"], r.get("rpe_1_m")) for r in found] == [("KISS-ICP", None), (MAP, 1.0)]
+    with pytest.raises(InputError, match="30 scans"):
+        with_rivals([{**same, "scans": 30, "method": MAP}], earlier)

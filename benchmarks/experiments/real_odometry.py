@@ -8,6 +8,7 @@ Example: python -m benchmarks real_odometry --real sequences --out docs/results
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class Options:
     runs: Path = option(Path("runs/real_odometry"), RUNS)
     sequences: tuple[str, ...] = option((), "names of sequences, separated by commas; without it, all that are found")
     rivals: tuple[str, ...] = option(SYSTEMS, "rivals, separated by commas")
+    earlier: Path | None = option(None, "odometry_real_systems.json of an earlier run: take the rivals from it, and run ours only")
     processes: int = option(0, f"{PROCESSES}; for errors", least=0)
     times: bool = option(True, "measure times")
     known: tuple[RealSequence, ...] = SYSTEM_SEQUENCES
@@ -82,6 +84,8 @@ def run(options: Options) -> Iterator[Report]:
         in_processes(work, sources, processes, "sequences") if processes > 1 else [work(s) for s in track(sources, "sequences")]
     )
     flat = [record for those in records for record in those]
+    if options.earlier is not None:
+        flat = with_rivals(flat, json.loads(options.earlier.read_text())["records"])
     yield errors_report(flat)
     yield surfaces_report(flat)
     timed = [source for source in sources if source.sequence.sequence == _TIMED and source.sequence.beams in (16, None)]
@@ -90,9 +94,20 @@ def run(options: Options) -> Iterator[Report]:
             yield times_report([_times(source.open().first(_TIMED_SCANS), options.model) for source in track(timed, "times")])
 
 
+def with_rivals(ours: Sequence[Record], earlier: Sequence[Record]) -> list[dict[str, Any]]:
+    """Our records, and those of the rivals in an earlier run on the same sequences: their code and the scans have not changed."""
+    found: list[dict[str, Any]] = []
+    for record in ours:
+        rivals = [r for r in earlier if r["method"] != MAP and all(r[k] == record[k] for k in ("sequence", "scans", "frames"))]
+        if not rivals:
+            raise InputError(f"earlier: no rival has a record of {record['sequence']} with {record['scans']} scans; run them, too")
+        found += [*map(dict, rivals), dict(record)]
+    return found
+
+
 def _judged(options: Options, source: RealDrive) -> list[dict[str, Any]]:
     kept, drive = Cache(options.runs), source.open()
-    everyone = system_contestants(drive, options.model, options.rivals)
+    everyone = system_contestants(drive, options.model, options.rivals if options.earlier is None else ())
     outcomes = [kept.outcome(drive, contestant) for contestant in everyone]
     *agreement, given = surface_residuals(drive, [*(outcome.poses for outcome in outcomes), drive.poses])
     return [
