@@ -12,7 +12,15 @@ from benchmarks.data.real_system_drives import SYSTEM_SEQUENCES
 from benchmarks.data.rings import thin_rings
 from benchmarks.experiments import real_odometry
 from benchmarks.experiments.real_odometry import (
-    Options, at_best, errors_report, judge, run, summary_of, times_report, with_ratios, with_rivals,
+    Options,
+    at_best,
+    errors_report,
+    judge,
+    run,
+    summary_of,
+    times_report,
+    with_ratios,
+    with_rivals,
 )  # fmt: skip
 from benchmarks.metrics.odometry import far_frames, horizontal_rpe
 from benchmarks.rivals import odometry_contestants

@@ -142,6 +142,18 @@ def test_training_lowers_the_loss_and_writes_its_files(tmp_path):
     assert model.read_bytes() == before
 
 
+def test_the_calibration_can_be_scaled(tmp_path):
+    from poli.estimation.model import read_model
+
+    config = read_config(tiny(tmp_path, 3))
+    plain, scaled = (
+        read_model(train(replace(config, calibration_scale=scale), tmp_path / f"{scale}")).calibration for scale in (1.0, 0.8)
+    )
+    assert scaled == pytest.approx(0.8 * plain)
+    with pytest.raises(InputError, match="calibration_scale"):
+        replace(config, calibration_scale=0.0)
+
+
 def test_the_curve_is_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     from poli.show.curve import draw_curve
