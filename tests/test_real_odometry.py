@@ -356,9 +356,10 @@ def test_our_odometry_deskews_scans_with_times(monkeypatch):
 
 
 def test_rivals_of_an_earlier_run_join_ours():
-    same = {"sequence": "a", "scans": 20, "frames": 10}
+    same = {"sequence": "a", "scans": 20, "frames": 10, "surfaces_given_m": 0.1}
     earlier = [{**same, "method": "KISS-ICP"}, {**same, "method": MAP, "rpe_1_m": 9.0}, {**same, "sequence": "b", "method": "LOAM"}]
-    found = with_rivals([{**same, "method": MAP, "rpe_1_m": 1.0}], earlier)
+    found = with_rivals([{**same, "method": MAP, "rpe_1_m": 1.0, "surfaces_given_m": 0.2}], earlier)
+    assert [r["surfaces_given_m"] for r in found] == [0.2, 0.2]
     assert [(r["method"], r.get("rpe_1_m")) for r in found] == [("KISS-ICP", None), (MAP, 1.0)]
     with pytest.raises(InputError, match="30 scans"):
         with_rivals([{**same, "scans": 30, "method": MAP}], earlier)

@@ -101,7 +101,9 @@ def with_rivals(ours: Sequence[Record], earlier: Sequence[Record]) -> list[dict[
         rivals = [r for r in earlier if r["method"] != MAP and all(r[k] == record[k] for k in ("sequence", "scans", "frames"))]
         if not rivals:
             raise InputError(f"earlier: no rival has a record of {record['sequence']} with {record['scans']} scans; run them, too")
-        found += [*map(dict, rivals), dict(record)]
+        # Scans are deskewed with our velocities before surfaces are compared, so the value of the given poses is that of this run.
+        given = {"surfaces_given_m": record["surfaces_given_m"]}
+        found += [*({**r, **given} for r in rivals), dict(record)]
     return found
 
 
