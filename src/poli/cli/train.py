@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.output import progress, say
+from poli.cli.output import say
 
 if TYPE_CHECKING:
     from poli.learn.trainer import Listener
@@ -61,10 +61,11 @@ def train(
 def training_progress(folder: Path) -> "Iterator[Listener]":
     from rich.progress import TaskID
 
+    from poli.cli.progress_lines import ProgressLines
     from poli.learn.trainer import Listener, StepReport
     from poli.learn.validate import Validation
 
-    with progress() as bar:
+    with ProgressLines(folder.name or str(folder)) as bar:
         tasks: dict[str, TaskID] = {}
 
         def show(name: str, done: int, total: int, text: str) -> None:
