@@ -5,6 +5,7 @@ import struct
 
 _MAGIC = b"#ROSBAG V2.0\n"
 
+
 def read_rosbag1(path):
     """Connections by number, as the fields of their headers, and messages as (connection, time, bytes) in file order."""
     data = path.read_bytes()

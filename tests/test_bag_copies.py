@@ -37,7 +37,9 @@ def test_ros1_reads_the_lz4_frames(tmp_path):
     for _, frame in chunks:
         magic, flags, block = struct.unpack_from("<IBB", frame)
         assert magic == 0x184D2204
-        assert flags == 0b01_1_0_0_1_0_0  # version 1, independent blocks, no block checksums, no size, content checksum, no dictionary
+        assert (
+            flags == 0b01_1_0_0_1_0_0
+        )  # version 1, independent blocks, no checksums of them, no size, a checksum of all, no dictionary
         assert block & 0b1000_1111 == 0
         assert 4 <= block >> 4 <= 7
         end, _ = struct.unpack("<II", frame[-8:])  # of the blocks; then the checksum

@@ -143,7 +143,6 @@ def test_training_lowers_the_loss_and_writes_its_files(tmp_path):
 
 
 def test_the_curve_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
     from poli.show.curve import draw_curve
 
     train(read_config(tiny(tmp_path, 8)), tmp_path / "run")

@@ -163,7 +163,7 @@ def progress_columns() -> "tuple[ProgressColumn, ...]":
 
 
 def progress_streams() -> dict[str, Any]:
-    """Where bars are drawn. Messages appear above them only if both are on a terminal; rich would also redirect those for a file."""
+    """Where bars are drawn. Messages appear above them only if both are on a terminal: rich would also redirect those to a file."""
     import rich
 
     return {"console": rich.get_console(), "redirect_stdout": sys.stdout.isatty()}

@@ -31,9 +31,9 @@ def train(
     import os
 
     from poli.cli.tracking import tracker
-    from poli.errors import MissingExtra
     from poli.learn.config import read_config
     from poli.learn.trainer import train as run
+    from poli.show.curve import draw_curve
 
     settings = read_config(config)
     folder = out or Path("runs") / settings.name
@@ -46,14 +46,8 @@ def train(
         track = tracker(settings.scans, listener.tracked) if settings.scans else None
         model = run(settings, folder, listener, fresh, config.parent, track=track)
     say(f"{model}: use it with poli.estimate(points, model={str(model)!r})")
-    curve = None
-    try:
-        from poli.show.curve import draw_curve
-
-        curve = draw_curve(folder)
-        say(f"{curve}: the learning curve")
-    except MissingExtra as error:
-        say(f"no learning curve drawn: {error}")
+    curve = draw_curve(folder)
+    say(f"{curve}: the learning curve")
     return {"model": model, "curve": curve}
 
 

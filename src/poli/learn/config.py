@@ -118,7 +118,7 @@ def read_config(path: str | Path) -> TrainConfig:
         raise FormatError(f"{path}: {error}") from None
     if not any(table in values for table in _TRAINED_ON):
         what = "the file is empty" if not values else f"it has only {', '.join(sorted(values))}"
-        raise FormatError(f"{path}: nothing to train on: {what}; add a table [scans], or [data] or [pairs] for objects (see configs/)")
+        raise FormatError(f"{path}: nothing to train on: {what}; add a table [scans], [data] or [pairs] (see configs/)")
     return config
 
 

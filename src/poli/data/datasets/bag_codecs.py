@@ -172,7 +172,12 @@ def compress_ros1_lz4(data: bytes) -> bytes:
     import lz4.frame
 
     frame = lz4.frame.compress(
-        data, block_size=lz4.frame.BLOCKSIZE_MAX1MB, block_linked=False, content_checksum=True, block_checksum=False, store_size=False
+        data,
+        block_size=lz4.frame.BLOCKSIZE_MAX1MB,
+        block_linked=False,
+        content_checksum=True,
+        block_checksum=False,
+        store_size=False,
     )
     return bytes(frame)
 
