@@ -23,7 +23,7 @@ class ProgressLines(Progress):
         self._lines = not sys.stderr.isatty() and not silenced()
         self._last = time.monotonic()
 
-    def update(self, task_id: TaskID, **changes: Any) -> None:  # type: ignore[override]
+    def update(self, task_id: TaskID, **changes: Any) -> None:
         super().update(task_id, **changes)
         if self._lines and time.monotonic() - self._last >= PERIOD:
             self._last = time.monotonic()
