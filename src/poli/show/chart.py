@@ -114,7 +114,7 @@ class Panel:
         if keys:
             self._legend(keys, columns)
         left, top, right, bottom = self._box
-        inside = tuple(round(_SCALE * edge) for edge in self._box)
+        inside = (round(_SCALE * left), round(_SCALE * top), round(_SCALE * right), round(_SCALE * bottom))
         self._chart.image.paste(self._layer.crop(inside), inside[:2])
         self._chart.draw.rectangle(inside, outline=_FRAME, width=_SCALE)
         for value in ticks(*self._x):
