@@ -1,4 +1,7 @@
-"""Whether denser scans are likely to pay: not for scans that are dense already, or of near surfaces."""
+"""Whether denser scans are likely to pay: not for scans that are dense already, or of near surfaces.
+
+The rule is for odometry and registration by other systems, as measured in docs/results. A viewer may profit in any case.
+"""
 
 from __future__ import annotations
 
