@@ -3,20 +3,27 @@
 import bz2
 import struct
 
+_MAGIC = b"#ROSBAG V2.0\n"
+
 
 def read_rosbag1(path):
     """Connections by number, as the fields of their headers, and messages as (connection, time, bytes) in file order."""
     data = path.read_bytes()
-    magic = b"#ROSBAG V2.0\n"
-    assert data.startswith(magic)
+    assert data.startswith(_MAGIC)
     connections, messages = {}, []
-    for header, content in _records(data[len(magic) :]):
+    for header, content in _records(data[len(_MAGIC) :]):
         if header["op"] == b"\x05":  # a chunk
             for inner, raw in _records(_plain(header["compression"], content)):
                 _note(inner, raw, connections, messages)
         else:
             _note(header, content, connections, messages)
     return connections, messages
+
+
+def chunks_of(path):
+    """The chunks of a bag as they are stored: (compression, bytes)."""
+    data = path.read_bytes()[len(_MAGIC) :]
+    return [(header["compression"].decode(), content) for header, content in _records(data) if header["op"] == b"\x05"]
 
 
 def _note(header, content, connections, messages):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import poli
-from plain_rosbag1 import read_rosbag1
+from plain_rosbag1 import chunks_of, read_rosbag1
 from test_densify_bags import check_clouds, make, run
 from tiny_bags import STORES, contents, write_bag
 
 
-@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("compressed", [False, "bz2", "lz4"])
 def test_ros1_bags_read_by_a_plain_reader(tmp_path, compressed):
     path, _ = make(tmp_path, "ros1", compressed=compressed)
     out = tmp_path / "dense.bag"
@@ -25,6 +25,25 @@ def test_ros1_bags_read_by_a_plain_reader(tmp_path, compressed):
     for (number, time, old), (number_after, time_after, new) in zip(before, after, strict=True):
         assert (number, time) == (number_after, time_after)
         assert (old == new) == (number != points)
+    assert {name for name, _ in chunks_of(out)} == {compressed or "none"}
+
+
+def test_ros1_reads_the_lz4_frames(tmp_path):
+    """roslz4, the decoder of ROS 1, refuses frames with any other flags: ROSLZ4_DATA_ERROR."""
+    path, _ = make(tmp_path, "ros1", compressed="lz4", points=3000)  # 768 kB per densified cloud: several chunks and blocks
+    run(path, tmp_path / "dense.bag", "--voxel", 0)
+    chunks = chunks_of(tmp_path / "dense.bag")
+    assert len(chunks) > 1
+    for _, frame in chunks:
+        magic, flags, block = struct.unpack_from("<IBB", frame)
+        assert magic == 0x184D2204
+        assert (
+            flags == 0b01_1_0_0_1_0_0
+        )  # version 1, independent blocks, no checksums of them, no size, a checksum of all, no dictionary
+        assert block & 0b1000_1111 == 0
+        assert 4 <= block >> 4 <= 7
+        end, _ = struct.unpack("<II", frame[-8:])  # of the blocks; then the checksum
+        assert end == 0
 
 
 @pytest.mark.parametrize("version", [8, 9])

@@ -76,7 +76,9 @@ def test_learn_without_torch_names_the_extra():
     )
     assert len(modules) > 15
     assert run_python(code).splitlines() == [f"{name}: {MissingExtra('poli.learn', 'train')}" for name in modules]
-    assert "pip install 'poli[train]'" in str(MissingExtra("poli.learn", "train"))
+    said = str(MissingExtra("poli.learn", "train"))
+    assert "pip install 'poli[train]'" in said
+    assert "pip install '.[train]'" in said  # in a clone
 
 
 def test_every_public_name_resolves():

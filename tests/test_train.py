@@ -155,7 +155,6 @@ def test_the_calibration_can_be_scaled(tmp_path):
 
 
 def test_the_curve_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
     from poli.show.curve import draw_curve
 
     train(read_config(tiny(tmp_path, 8)), tmp_path / "run")
@@ -206,8 +205,12 @@ def test_divergence_is_reported_and_ends_the_run(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nmae = 'x'", "unknown setting nmae"),
-        ("[pairs]\npoint = [3]", r"unknown setting pairs\.point"),
+        ("", "nothing to train on: the file is empty"),
+        ("# all commented out\n", "nothing to train on: the file is empty"),
+        ("name = 'x'\n[schedule]\nsteps = 3", r"nothing to train on: it has only name, schedule.*\[scans\]"),
+        ("[scan]\nworlds = 3", "unknown table scan;.*did you mean scans"),
+        ("nmae = 'x'", "unknown setting nmae;.*did you mean name"),
+        ("[pairs]\npoint = [3]", r"unknown setting pairs\.point;.*did you mean points"),
         ("[pairs]\npoints = 500", r"pairs\.points is 500; expected a list"),
         ("[pairs]\npoints = [4]", "at least 16"),
         ("[schedule]\nsteps = 'many'", r"schedule\.steps is 'many'; expected int"),

@@ -63,7 +63,8 @@ def write_bag(path, kind, clouds=4, compressed=False, version=9, first=0, **opti
     if compressed:
         mode = CompressionMode.STORAGE if kind == "mcap" else CompressionMode.MESSAGE
         mode = compressed if isinstance(compressed, CompressionMode) else mode
-        writer.set_compression(*((Writer1.CompressionFormat.LZ4,) if ros1 else (mode, CompressionFormat.ZSTD)))
+        name = compressed.upper() if isinstance(compressed, str) else "LZ4"
+        writer.set_compression(*((Writer1.CompressionFormat[name],) if ros1 else (mode, CompressionFormat.ZSTD)))
     serialize = store.serialize_ros1 if ros1 else store.serialize_cdr
     told = (
         [{"callerid": "/driver", "latching": 0}, {"callerid": "/talker", "latching": 1}]

@@ -78,7 +78,12 @@ class MissingExtra(PoliError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an optional dependency: pip install 'poli[{extra}]'")
+        super().__init__(f"{feature} needs an optional dependency: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """Return how to install an extra: from a package index, or in a clone of the repository."""
+    return f"pip install 'poli[{extra}]' (in a clone: pip install '.[{extra}]')"
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

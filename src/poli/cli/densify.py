@@ -12,11 +12,13 @@ from poli.cli.output import busy, say
 from poli.cli.scan_files import OutOption, ScanFormat, check_place, counted, is_pipe, naming, one_output, output_file, read_scan
 
 if TYPE_CHECKING:
+    from poli.scan import Scan
     from poli.tasks.densify import DensifyConfig
     from poli.tasks.densify.engines import Certificates, Engine
     from poli.tasks.densify.report import Tally
 
-    _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]]]  # number of scans, and the function that processes them
+    # The number of scans, the function that processes them, and one that reads the first.
+    _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]], Callable[[], Scan]]
 
 _A_WORKER = 8  # scans per worker that justify starting one
 
@@ -90,7 +92,7 @@ def densify(
     from contextlib import closing
     from time import perf_counter
 
-    from poli.cli.densify_screen import print_summary, progress
+    from poli.cli.densify_screen import print_summary, progress, say_worth
     from poli.cli.odometry_screen import stop_requests
     from poli.errors import InputError
     from poli.tasks.densify import DensifyConfig
@@ -123,9 +125,9 @@ def densify(
         return {"out": out, "scans": 0}
     # Check the input before starting workers, to fail early.
     if kind == "bag":
-        total, run = _bag(data, out, topic, settings, overwrite, resume)
+        total, run, first = _bag(data, out, topic, settings, overwrite, resume)
     else:
-        total, run = _tree(data, out, kind, sensor, sequences, settings, overwrite)
+        total, run, first = _tree(data, out, kind, sensor, sequences, settings, overwrite)
     tally, begin = Tally(), perf_counter()
     with (
         stop_requests() as stop,
@@ -139,11 +141,12 @@ def densify(
                 break
     seconds = perf_counter() - begin
     print_summary(out, tally, total, seconds)
+    hint = say_worth(first) if tally.points_out > tally.points_in else ""
     if tally.scans < total:
         remedy = "run it again to resume" if kind != "bag" or resume else "nothing was kept (--no-resume)"
         say(f"poli: interrupted after {tally.scans} of {total} scans; {remedy}", warning=True, to_stderr=True)
         raise typer.Exit(128 + (stop.signal or 2))
-    return {"out": out, **vars(tally), "seconds": seconds}
+    return {"out": out, **vars(tally), "seconds": seconds, "hint": hint}
 
 
 def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
@@ -187,6 +190,7 @@ def _check_options(kind: str, **options: tuple[str | None, Sequence[str]]) -> No
 
 
 def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str | None) -> dict[str, Any]:
+    from poli.cli.densify_screen import say_worth
     from poli.data import write
     from poli.data.formats import check_ending
     from poli.tasks.densify import densify as densify_points
@@ -200,23 +204,33 @@ def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str 
             dense = densify_points(scan, settings)
         write(dense, path)
     say(f"{out}: {counted(len(scan), 'point')} in, {len(dense)} out")
-    return {"out": out, "points_in": len(scan), "points_out": len(dense), "dropped": scan.dropped}
+    hint = say_worth(lambda: scan) if len(dense) > len(scan) else ""
+    return {"out": out, "points_in": len(scan), "points_out": len(dense), "dropped": scan.dropped, "hint": hint}
 
 
 def _bag(data: Path, out: Path, topic: str | None, settings: "DensifyConfig", overwrite: bool, resume: bool) -> "_Job":
+    from poli.data.datasets import dataset
     from poli.tasks.densify.bags import densify_bag, look_into_bag
 
     bag = look_into_bag(data, out, topic)
-    return bag.clouds, lambda engine: densify_bag(bag, out, settings, engine, resume, overwrite)
+
+    def run(engine: "Engine") -> "Generator[Tally, None, None]":
+        return densify_bag(bag, out, settings, engine, resume, overwrite)
+
+    return bag.clouds, run, lambda: dataset("bag", data, topic=bag.topic)[0]
 
 
 def _tree(
     data: Path, out: Path, kind: str, sensor: str | None, sequences: tuple[str, ...], settings: "DensifyConfig", overwrite: bool
 ) -> "_Job":
-    from poli.tasks.densify.trees import densify_tree, plan_tree
+    from poli.tasks.densify.trees import densify_tree, plan_tree, read_input
 
     tree = plan_tree(data, out, kind, sensor, sequences)
-    return len(tree.scans), lambda engine: densify_tree(tree, data, out, settings, engine, overwrite)
+
+    def run(engine: "Engine") -> "Generator[Tally, None, None]":
+        return densify_tree(tree, data, out, settings, engine, overwrite)
+
+    return len(tree.scans), run, lambda: read_input(tree.scans[0])
 
 
 def _worker_count(asked: int, scans: int) -> int:

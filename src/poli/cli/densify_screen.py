@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from poli.cli.output import say
 
 if TYPE_CHECKING:
+    from poli.scan import Scan
     from poli.tasks.densify.report import Tally
 
 
@@ -18,6 +19,20 @@ def progress(name: str, total: int) -> "Iterator[Callable[[Tally], None]]":
     with output.progress() as bar:
         task = bar.add_task(name, total=total)
         yield lambda tally: bar.update(task, completed=tally.scans)
+
+
+def say_worth(read: "Callable[[], Scan]") -> str:
+    """Print a hint if denser scans are unlikely to pay for a sensor and place like this, and return it."""
+    from contextlib import suppress
+
+    from poli.errors import PoliError
+    from poli.tasks.densify.worth import why_little
+
+    hint = ""
+    with suppress(PoliError, OSError):  # the result is complete; bags with odd stamps, for example, are densified but not read
+        if hint := why_little(read()):
+            say(f"hint: {hint}")
+    return hint
 
 
 def print_summary(out: Path, tally: "Tally", total: int, seconds: float) -> None:

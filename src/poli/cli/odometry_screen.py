@@ -111,14 +111,9 @@ def _more(count: int, file: str) -> None:
 def draw(folder: Path, written: "MapFile | None") -> None:
     import shlex
 
-    from poli.errors import MissingExtra
+    from poli.show.trajectory_plot import draw_trajectory
 
-    try:
-        from poli.show.trajectory_plot import draw_trajectory
-
-        draw_trajectory(folder)
-    except MissingExtra:
-        say("no plot drawn, matplotlib is missing: pip install matplotlib")
+    draw_trajectory(folder)
     say(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
     if written is not None:
         size = written.path.stat().st_size / 1e6

@@ -1,7 +1,8 @@
 """Output of the commands: messages, results and progress.
 
 A command prints messages with `say` and returns its results. `--quiet` and `--json` silence messages, and messages move to
-stderr when standard output carries results or a file. Progress is shown on stderr, and only on a terminal.
+stderr when standard output carries results or a file. Progress is shown on stderr, as bars on a terminal. Commands that run for
+many minutes use `progress_lines`, which also reports without a terminal.
 
 Commands write to the terminal only through this module. It removes control characters from text that comes with the data,
 such as file names.
@@ -24,7 +25,7 @@ from poli.errors import InputError
 from poli.printable import printable
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress, ProgressColumn
     from rich.status import Status
 
 _T = TypeVar("_T")
@@ -35,6 +36,7 @@ class _Mode:
     stdout: TextIO  # the original stream
     silent: bool  # discard messages
     as_json: bool
+    quiet: bool = False  # no progress either
 
 
 _mode: ContextVar[_Mode] = ContextVar("mode")
@@ -47,7 +49,7 @@ def speaking(quiet: bool, as_json: bool) -> Iterator[None]:
 
     rich.reconfigure(stderr=True, quiet=quiet or not sys.stderr.isatty())  # also applies to `rich.progress.track`
     with ExitStack() as stack:
-        mode = _Mode(sys.stdout, quiet or as_json, as_json)
+        mode = _Mode(sys.stdout, quiet or as_json, as_json, quiet)
         stack.enter_context(redirect_stdout(_nowhere() if mode.silent else sys.stdout))
         if quiet:
             stack.enter_context(warnings.catch_warnings())
@@ -134,10 +136,21 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, int | str) else str(value)
 
 
+def silenced() -> bool:
+    """Whether `--quiet` was given."""
+    mode = _mode.get(None)
+    return mode is not None and mode.quiet
+
+
 def progress() -> "Progress":
     """Progress bars with count, total, elapsed time, remaining time and description."""
-    import rich
-    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress
+
+    return Progress(*progress_columns(), **progress_streams())
+
+
+def progress_columns() -> "tuple[ProgressColumn, ...]":
+    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.text import Text
 
     class Description(ProgressColumn):
@@ -146,10 +159,14 @@ def progress() -> "Progress":
         def render(self, task: Task) -> Text:
             return Text(printable(task.description))
 
-    columns = (TextColumn("{task.completed}/{task.total}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    # Messages appear above the bars only if both are on a terminal; rich would also redirect messages meant for a file.
-    together = sys.stdout.isatty()
-    return Progress(*columns, Description(), console=rich.get_console(), redirect_stdout=together)
+    return (TextColumn("{task.completed}/{task.total}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), Description())
+
+
+def progress_streams() -> dict[str, Any]:
+    """Where bars are drawn. Messages appear above them only if both are on a terminal: rich would also redirect those to a file."""
+    import rich
+
+    return {"console": rich.get_console(), "redirect_stdout": sys.stdout.isatty()}
 
 
 def track(things: Iterable[_T], doing: str, total: int | None = None) -> Iterator[_T]:

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from poli.cli.output import track as with_bar
-
 if TYPE_CHECKING:
     from poli.data.datasets import Dataset
     from poli.learn.scan_config import ScanConfig
@@ -31,11 +29,19 @@ def tracker(config: "ScanConfig", show: Callable[[str, int, int], None]) -> "Cal
     return run
 
 
+def with_progress(rows: range, name: str) -> Iterator[int]:
+    """Iterate with a progress bar, or lines without a terminal."""
+    from poli.cli.progress_lines import ProgressLines
+
+    with ProgressLines(name) as bar:
+        yield from bar.track(rows, description=name)
+
+
 def track(
     opened: "Dataset",
     config: "OdometryConfig",
     max_scans: int | None = None,
-    counting: Callable[[range, str], Iterator[int]] = with_bar,
+    counting: Callable[[range, str], Iterator[int]] = with_progress,
 ) -> "TrackedLog":
     """Run odometry over a dataset, by default with a progress bar; return the scans and their estimated poses."""
     from poli.learn.tracked_log import TrackedLog

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.output import progress, say
+from poli.cli.output import say
 
 if TYPE_CHECKING:
     from poli.learn.trainer import Listener
@@ -31,9 +31,9 @@ def train(
     import os
 
     from poli.cli.tracking import tracker
-    from poli.errors import MissingExtra
     from poli.learn.config import read_config
     from poli.learn.trainer import train as run
+    from poli.show.curve import draw_curve
 
     settings = read_config(config)
     folder = out or Path("runs") / settings.name
@@ -46,14 +46,8 @@ def train(
         track = tracker(settings.scans, listener.tracked) if settings.scans else None
         model = run(settings, folder, listener, fresh, config.parent, track=track)
     say(f"{model}: use it with poli.estimate(points, model={str(model)!r})")
-    curve = None
-    try:
-        from poli.show.curve import draw_curve
-
-        curve = draw_curve(folder)
-        say(f"{curve}: the learning curve")
-    except MissingExtra as error:
-        say(f"no learning curve drawn: {error}")
+    curve = draw_curve(folder)
+    say(f"{curve}: the learning curve")
     return {"model": model, "curve": curve}
 
 
@@ -61,10 +55,11 @@ def train(
 def training_progress(folder: Path) -> "Iterator[Listener]":
     from rich.progress import TaskID
 
+    from poli.cli.progress_lines import ProgressLines
     from poli.learn.trainer import Listener, StepReport
     from poli.learn.validate import Validation
 
-    with progress() as bar:
+    with ProgressLines(folder.name or str(folder)) as bar:
         tasks: dict[str, TaskID] = {}
 
         def show(name: str, done: int, total: int, text: str) -> None:

@@ -282,12 +282,12 @@ class Ellipsoids:
         return adapters.to_open3d(self)
 
     def to_small_gicp(self, neighbors: int = 20) -> tuple[Any, Any]:
-        """Convert to a `small_gicp.PointCloud` and its `small_gicp.KdTree`, as `small_gicp.align` takes them (extra `adapters`).
+        """Convert the means, not the covariances, to a `small_gicp.PointCloud` and its `KdTree` for `small_gicp.align`.
 
-        Only the means are transferred. small_gicp 1.0 lets Python set neither normals nor covariances: its constructor takes
-        points, and `normals()` and `covs()` return copies. The cloud therefore has small_gicp's normals and covariances, by PCA of
-        `neighbors` points; without them its GICP would read uninitialized memory. To align with the covariances of this field, use
-        `poli.tasks.gicp` or `to_open3d`.
+        It needs the extra `adapters`. small_gicp 1.0.1, the latest release, lets Python set neither normals nor covariances (its
+        pull request 123 proposes it): the constructor takes points, and `normals()` and `covs()` return copies. The cloud therefore
+        has small_gicp's normals and covariances, by PCA of `neighbors` points; without them its GICP would read uninitialized
+        memory. To align with the covariances of this field, use `poli.gicp` or `to_open3d`.
         """
         from poli.ellipsoids import adapters
 

@@ -50,7 +50,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     check_new_file(final)
     # Keep the suffix: some writers choose the format by it.
     with writing(final), temporary_file(final.parent, final.suffix) as temporary:
+        mode = stat.S_IMODE(temporary.stat().st_mode)  # of the user's umask
         yield temporary
+        if stat.S_IMODE(temporary.stat().st_mode) != mode:  # a library has replaced the file by one with another mode, often 0600
+            temporary.chmod(mode)
         temporary.replace(final)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from poli.errors import FormatError, InputError
+from poli.errors import FormatError, InputError, did_you_mean
 from poli.estimation.architecture import Architecture
 from poli.files.tables import parse_json, read_toml
 from poli.learn.losses import LossConfig
@@ -17,6 +17,7 @@ from poli.learn.scan_config import ScanConfig
 
 _LARGEST, _LARGEST_WHOLE = 1e300, 1 << 63
 SHAPES_A_SEED = 10_000  # a run's shapes start at seed * 10,000
+_TRAINED_ON = ("scans", "data", "pairs")  # tables of a configuration file, one of which is required
 # Settings in checkpoints and models written before 0.1, and their present names.
 _RENAMED = {"gate": "max_distance", "neighbours": "neighbors"}
 
@@ -109,13 +110,20 @@ def _renamed(values: Any) -> Any:
 
 
 def read_config(path: str | Path) -> TrainConfig:
-    """Read a TOML file with the tables and names of `TrainConfig`. Settings not in the file keep their defaults."""
+    """Read a TOML file with the tables and names of `TrainConfig`. Settings not in the file keep their defaults.
+
+    The file must name what to train on, or an empty file would start the training of the model `objects`, which takes hours.
+    """
     path = Path(path)
     values = read_toml(path)
     try:
-        return build(TrainConfig, values, "")
+        config = build(TrainConfig, values, "")
     except InputError as error:
         raise FormatError(f"{path}: {error}") from None
+    if not any(table in values for table in _TRAINED_ON):
+        what = "the file is empty" if not values else f"it has only {', '.join(sorted(values))}"
+        raise FormatError(f"{path}: nothing to train on: {what}; add a table [scans], [data] or [pairs] (see configs/)")
+    return config
 
 
 def resolve(name: str, beside: Path) -> str:
@@ -130,7 +138,8 @@ def build(kind: type, values: Any, where: str) -> Any:
     known = {f.name for f in fields(kind)}
     for name in values:
         if name not in known:
-            raise InputError(f"unknown setting {where}{name}; expected one of {', '.join(sorted(known))}")
+            what = "table" if isinstance(values[name], dict) else "setting"
+            raise InputError(f"unknown {what} {where}{name}; expected one of {', '.join(sorted(known))}{did_you_mean(name, known)}")
     hints = get_type_hints(kind)
     return kind(**{name: _typed(hints[name], value, f"{where}{name}") for name, value in values.items()})
 

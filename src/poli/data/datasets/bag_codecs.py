@@ -160,7 +160,26 @@ def _decompressor(name: str) -> Any:
     return zstd().ZstdDecompressor()
 
 
-# --- lz4 and zstd of ROS 2 bags, in both directions
+# --- compression of bags that are written
+
+
+def compress_ros1_lz4(data: bytes) -> bytes:
+    """Compress a chunk of a ROS 1 bag.
+
+    ROS 1 has its own LZ4 decoder (roslz4), which accepts only frames of independent blocks with a checksum of the content and
+    without its size: the opposite of every default of the lz4 package. `rosbag` writes blocks of 1 MB, and so does this.
+    """
+    import lz4.frame
+
+    frame = lz4.frame.compress(
+        data,
+        block_size=lz4.frame.BLOCKSIZE_MAX1MB,
+        block_linked=False,
+        content_checksum=True,
+        block_checksum=False,
+        store_size=False,
+    )
+    return bytes(frame)
 
 
 def compress(data: bytes, name: str) -> bytes:

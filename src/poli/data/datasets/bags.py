@@ -221,6 +221,8 @@ def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
     if topic in clouds:
         return str(topic)
     listed = ", ".join(clouds) or f"none (the topics are {', '.join(sorted(types)) or 'none'})"
+    if topic is None and not clouds:
+        raise InputError(f"{path}: no topic of type PointCloud2 or Livox CustomMsg; point cloud topics: {listed}")
     if topic is None:
         raise InputError(f"{path}: choose a topic; point cloud topics: {listed}", argument="topic")
     problem = f"has type {types[topic]}" if topic in types else "is not in this bag"

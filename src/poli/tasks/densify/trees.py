@@ -35,6 +35,7 @@ from poli.files.private import made_by_another
 from poli.files.records import write_array
 from poli.files.tables import write_json
 from poli.files.temporary import remove_stale
+from poli.scan import Scan
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.engines import Engine, Promise
 from poli.tasks.densify.report import Tally
@@ -169,6 +170,15 @@ def _densify_missing(tree: Tree, config: DensifyConfig, engine: Engine) -> Itera
     while waiting:
         tally.add(*waiting.popleft().result())
         yield tally
+
+
+def read_input(file: ScanFile) -> Scan:
+    """Read a scan of the tree, with its rings if the file has them."""
+    if file.layout == "own":
+        return read_or_empty(file.source)
+    records = read_packed(file.source, file.layout)
+    rings = {"ring": records["ring"]} if "ring" in (records.dtype.names or ()) else {}
+    return Scan(np.stack([records[axis] for axis in "xyz"], axis=1), rings)
 
 
 def densify_file(file: ScanFile, config: DensifyConfig) -> tuple[int, int, str]:

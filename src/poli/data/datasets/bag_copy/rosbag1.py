@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from poli.data.datasets.bag_codecs import compress_ros1_lz4
 from poli.data.datasets.bag_copy.item import Item
 from poli.data.datasets.bags import open_reader
 
@@ -57,3 +58,5 @@ def _set_compression(writer: Any, reader: Any) -> None:
     for name in ("bz2", "lz4"):
         if chunks and chunks[0].decompressor is decompressors.get(name):
             writer.set_compression(writer.CompressionFormat[name.upper()])
+            if name == "lz4":
+                writer.compressor = compress_ros1_lz4  # ROS cannot read the frames of rosbags
