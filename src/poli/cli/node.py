@@ -22,6 +22,13 @@ class Ros(StrEnum):
     two = "2"
 
 
+class TimeUnit(StrEnum):
+    s = "s"
+    ms = "ms"
+    us = "us"
+    ns = "ns"
+
+
 class OnLoss(StrEnum):
     stop = "stop"
     restart = "restart"
@@ -136,6 +143,9 @@ def odometry(
     model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters; 0: chosen from the first scan.")] = 0.0,
     deskew: DeskewMode = Deskew.auto,
+    time_unit: Annotated[
+        TimeUnit | None, typer.Option(help="Unit of the points' times; default: guessed, if that is safe.")
+    ] = None,
     min_range: Annotated[float, typer.Option(min=0.0, help="Drop returns nearer than this, in meters (the vehicle itself).")] = 0.0,
     max_range: Annotated[float, typer.Option(help="Drop returns farther than this, in meters.")] = 120.0,
     radius: Annotated[float, typer.Option(help="Keep the map within this distance of the sensor, in meters.")] = 120.0,
@@ -173,7 +183,8 @@ def odometry(
     )  # fmt: skip
     frames, beams = Frames(map_frame, sensor_frame, tf, map_every), load_calibration(calibration)
     transport = _connect(ctx, name, ros)
-    serve(transport, OdometryJob(transport, source, target, config, frames, beams), source, log_every)
+    job = OdometryJob(transport, source, target, config, frames, beams, time_unit.value if time_unit else None)
+    serve(transport, job, source, log_every)
 
 
 def _connect(ctx: typer.Context, name: str, ros: Ros) -> "Transport":

@@ -83,6 +83,8 @@ class Log:
     def line(self) -> str:
         now, (since, heard, dropped, done, failed) = time.perf_counter(), self._mark
         self._mark = now, self._clouds.heard, self._clouds.dropped, self.done, self.failed
+        if self._clouds.heard == heard:
+            return ""
         return _told(
             self._clouds.heard - heard, self.done - done, self._clouds.dropped - dropped, self.failed - failed,
             [*self.all][len(self.all) - min(self.done - done, len(self.all)) :], now - since,
@@ -129,7 +131,7 @@ def serve(transport: Transport, job: Job, source: str, log_every: float = 10.0) 
                     _process(transport, job, log, *held)
                 if log_every and time.perf_counter() - last >= log_every:
                     last = time.perf_counter()
-                    transport.say(f"{job.name}: {log.line()}")
+                    transport.say(f"{job.name}: {log.line() or f'no clouds on {source} since the last line'}")
             lost = "" if stop.is_set() else transport.ended()
         transport.say(f"{job.name}: ending after {log.summary()}")
     finally:

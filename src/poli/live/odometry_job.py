@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from poli.beam_calibration import BeamCalibration
-from poli.data.datasets.pointcloud2 import scan_from_message
+from poli.data.datasets.point_times import TimeUnit, check_unit
+from poli.data.datasets.pointcloud2 import scan_from_cloud, scan_from_message
 from poli.errors import InputError
 from poli.live.clouds import cloud_message, ellipsoid_columns, name_of, records_of_columns, sphere
 from poli.live.loop import CLOUD, Fatal
 from poli.live.transport import Transport, message
+from poli.pointcloud2 import stamp_of_cloud
 from poli.scan import Scan
 from poli.se3 import inverse, log, quaternion
 from poli.tasks.odometry import Odometer, OdometryConfig, Status, TrackingLost
@@ -45,9 +47,11 @@ class OdometryJob:
 
     def __init__(
         self, transport: Transport, source: str, target: str, config: OdometryConfig, frames: Frames = Frames(),  # noqa: B008
-        calibration: BeamCalibration | None = None,
+        calibration: BeamCalibration | None = None, time_unit: TimeUnit | None = None,
     ) -> None:  # fmt: skip
         self._transport, self._source, self._config, self._frames, self._beams = transport, source, config, frames, calibration
+        self._unit = time_unit
+        check_unit(time_unit)
         self._odometry = transport.publisher("nav_msgs/Odometry", f"{target}/odometry")
         self._path = transport.publisher("nav_msgs/Path", f"{target}/path")
         self._map = transport.publisher(CLOUD, f"{target}/map")
@@ -75,10 +79,10 @@ class OdometryJob:
 
     def process(self, cloud: Any) -> str:
         where = name_of(self._source, cloud)
-        scan = scan_from_message(cloud, where)
-        scan = scan if scan.stamp else replace(scan, stamp=self._transport.now())
+        stamp = stamp_of_cloud(cloud) or self._transport.now()
+        scan = self._scan(cloud, where, stamp)
         scan = scan if self._beams is None else self._beams.apply(scan)
-        stamp, warning = scan.stamp or 0, ""
+        warning = ""
         if self._stamp - stamp > _REWOUND * 1e9:
             warning = f"{where}: {(self._stamp - stamp) * 1e-9:.1f} s earlier than the cloud before; starting again"
             self._start()
@@ -99,6 +103,12 @@ class OdometryJob:
         sensor = self._frames.sensor_frame or cloud.header.frame_id
         self._publish(self._transport.time(stamp), sensor, T, covariance, velocity, seconds)
         return warning or ("" if step.trusted else f"{where}: {step.status.value}: {step.note}")
+
+    def _scan(self, cloud: Any, where: str, stamp: int) -> Scan:
+        """Without deskewing, the times of the points do not matter, not even if they make no sense."""
+        if self._config.deskew == "off":
+            return replace(scan_from_cloud(cloud, where), stamp=stamp)
+        return scan_from_message(cloud, where, stamp, self._unit)
 
     def _publish(
         self, stamp: Any, sensor: str, T: np.ndarray, covariance: np.ndarray, velocity: np.ndarray, seconds: float | None
