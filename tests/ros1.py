@@ -42,15 +42,15 @@ class Master:
 
     def __exit__(self, *_):
         for process in reversed(self.processes):
-            if process.poll() is None:
-                process.kill()
+            with suppress(ProcessLookupError):  # `rosbag` is a script that starts another program
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
     def start(self, name, *command):
         """Start a process whose output goes to a file; `said` reads it."""
         with (self.folder / f"{name}.txt").open("w") as out:
             streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.STDOUT}
-            process = subprocess.Popen(command, env=self.environment, cwd=self.folder, **streams)
+            process = subprocess.Popen(command, env=self.environment, cwd=self.folder, start_new_session=True, **streams)
         self.processes.append(process)
         return process
 
@@ -62,7 +62,7 @@ class Master:
 
     def end(self, process):
         """Press Ctrl-C and return the exit code."""
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)
         return process.wait(PATIENCE)
 
     def call(self, method, *arguments):

@@ -1,7 +1,11 @@
 """The live node with the real ROS 1: a master, `rosbag play`, `rosbag record`. What it publishes equals the offline result."""
 
 import re
+import shutil
+import subprocess
+import sys
 from copy import deepcopy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +30,7 @@ from test_bags import write_bag
 from test_odometry_bags import SENSOR, message
 
 TOPICS = ("/dense", "/estimated", "/poli/odometry", "/poli/path", "/poli/map", "/tf")
+EXAMPLES = Path(__file__).parents[1] / "examples"
 SCANS = 8
 LEAST = 3  # clouds that are not dropped, even on a machine with much else to do
 
@@ -163,3 +168,27 @@ def test_the_node_ends_when_the_master_is_lost_and_parameters_change_before(tmp_
         again = master.poli("again", "estimate")
         assert again.wait(ros1.PATIENCE) == 2
         assert "start roscore" in master.said("again")
+
+
+def test_the_launch_file_starts_the_jobs(tmp_path):
+    if shutil.which("roslaunch") is None:
+        pytest.skip("roslaunch is not installed")
+    with ros1.Master(tmp_path) as master:
+        program = f"program:=exec {sys.executable} -m poli node"
+        master.start("launch", "roslaunch", str(EXAMPLES / "ros1" / "poli.launch"), "points:=/scan", "job:=estimate", program)
+        master.wait(lambda: master.subscribers("/scan") == {"/poli_estimate"})
+        assert master.call("getParam", "/poli_estimate/voxel") == 0.2
+
+
+def test_the_cpp_example_compiles(tmp_path):
+    compiler, source = shutil.which("g++"), EXAMPLES / "ros1" / "covariance_listener.cpp"
+    if compiler is None or not Path("/usr/include/ros/ros.h").is_file():
+        pytest.skip("no g++ or no libroscpp-dev")
+    done = subprocess.run(
+        [compiler, "-fsyntax-only", "-Wall", "-Wno-deprecated-declarations", source], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_launch_file_of_ros_2_is_python():
+    compile((EXAMPLES / "ros2" / "poli.launch.py").read_text(), "poli.launch.py", "exec")
