@@ -9,6 +9,7 @@ import sys
 import time
 import xmlrpc.client
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -50,7 +51,11 @@ class Master:
         """Start a process whose output goes to a file; `said` reads it."""
         with (self.folder / f"{name}.txt").open("w") as out:
             streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": subprocess.STDOUT}
-            process = subprocess.Popen(command, env=self.environment, cwd=self.folder, start_new_session=True, **streams)
+            # `rosbag record` fails on SIGINT if it was ignored before, as in background jobs of shells.
+            heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+            process = subprocess.Popen(
+                command, env=self.environment, cwd=self.folder, start_new_session=True, preexec_fn=heed, **streams
+            )
         self.processes.append(process)
         return process
 

@@ -11,6 +11,7 @@ from poli.cli.data_options import CalibrationFile, Deskew, DeskewMode, load_cali
 from poli.cli.model_options import ModelName
 
 if TYPE_CHECKING:
+    from poli.data.datasets.point_times import TimeUnit as Unit
     from poli.live import Transport
 
 _DEFAULT = "densify"  # the job of `poli node` without one, as before there were others
@@ -99,7 +100,7 @@ def densify(
         calibration=load_calibration(calibration),
     )  # fmt: skip
     transport = _connect(ctx, name, ros)
-    serve(transport, DensifyJob(transport, source, target, config), source, log_every)
+    serve(transport, lambda: DensifyJob(transport, source, target, config), source, log_every)
 
 
 @node.command(cls=_Job)
@@ -132,7 +133,7 @@ def estimate(
 
     config = EstimateConfig(model, voxel, not tilted, floor, load_calibration(calibration))
     transport = _connect(ctx, name, ros)
-    serve(transport, EstimateJob(transport, source, target, config), source, log_every)
+    serve(transport, lambda: EstimateJob(transport, source, target, config), source, log_every)
 
 
 @node.command(cls=_Job)
@@ -183,8 +184,8 @@ def odometry(
     )  # fmt: skip
     frames, beams = Frames(map_frame, sensor_frame, tf, map_every), load_calibration(calibration)
     transport = _connect(ctx, name, ros)
-    job = OdometryJob(transport, source, target, config, frames, beams, time_unit.value if time_unit else None)
-    serve(transport, job, source, log_every)
+    unit: Unit | None = time_unit.value if time_unit else None
+    serve(transport, lambda: OdometryJob(transport, source, target, config, frames, beams, unit), source, log_every)
 
 
 def _connect(ctx: typer.Context, name: str, ros: Ros) -> "Transport":

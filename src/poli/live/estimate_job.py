@@ -34,6 +34,8 @@ class EstimateConfig:
     def __post_init__(self) -> None:
         for name in ("voxel", "floor"):
             real_number(getattr(self, name), name, "a number of meters of at least 0")
+        if not isinstance(self.upright, bool):
+            raise InputError(f"upright is {self.upright!r}; expected true or false")
         if not isinstance(self.model, str) or not self.model:
             raise InputError(f"model is {self.model!r}; expected lidar, pca, or the path of a .safetensors file")
 

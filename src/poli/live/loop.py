@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -114,11 +114,12 @@ def _told(heard: int, done: int, dropped: int, failed: int, latencies: list[floa
     return ", ".join(parts)
 
 
-def serve(transport: Transport, job: Job, source: str, log_every: float = 10.0) -> Log:
+def serve(transport: Transport, make_job: Callable[[], Job], source: str, log_every: float = 10.0) -> Log:
     """Process clouds until Ctrl-C (SIGINT), SIGTERM or the end of ROS. Raises a PoliError if ROS was lost or the job gave up."""
     clouds = Newest()
     log = Log(clouds)
     try:
+        job = make_job()
         transport.parameters(job.parameters(), job.change)
         job.warm_up()
         with _stop_requests() as stop:
@@ -132,7 +133,7 @@ def serve(transport: Transport, job: Job, source: str, log_every: float = 10.0) 
                 if log_every and time.perf_counter() - last >= log_every:
                     last = time.perf_counter()
                     transport.say(f"{job.name}: {log.line() or f'no clouds on {source} since the last line'}")
-            lost = "" if stop.is_set() else transport.ended()
+            lost = "" if stop.is_set() else transport.lost()
         transport.say(f"{job.name}: ending after {log.summary()}")
     finally:
         transport.close()

@@ -23,6 +23,7 @@ from poli.validation import real_number
 
 _PARAMETERS = ("map_every", "map_frame", "sensor_frame")
 _REWOUND = 1.0  # seconds: a stamp this much earlier than the last means that a recording was started again
+_UNNAMED = "lidar"  # the sensor's frame, if the clouds name none
 _UNKNOWN = 1e6  # variance of a velocity that is not known
 _SPACING = 0.1  # meters between the poses of the path
 
@@ -100,7 +101,7 @@ class OdometryJob:
             if before.stamp is not None and step.status is not Status.RESTARTED:
                 seconds = (stamp - before.stamp) * 1e-9
                 velocity = log(inverse(before.T_world_scan) @ T) / seconds
-        sensor = self._frames.sensor_frame or cloud.header.frame_id
+        sensor = self._frames.sensor_frame or cloud.header.frame_id.lstrip("/") or _UNNAMED  # tf refuses a slash
         self._publish(self._transport.time(stamp), sensor, T, covariance, velocity, seconds)
         return warning or ("" if step.trusted else f"{where}: {step.status.value}: {step.note}")
 

@@ -59,17 +59,16 @@ class Ros1:
         return Publisher(publish, publisher.get_num_connections)
 
     def parameters(self, values: Mapping[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
-        """Private parameters, such as /poli_densify/per_point. The master is asked for changes every second."""
+        """Private parameters, such as /poli_densify/per_point. The master is asked for changes every second.
+
+        Nothing is written to the master, which would keep it, and prefer it to the options of the next start.
+        """
         self._names, self._change = frozenset(values), change
         for name, value in self._private().items():
             if name not in self._names:
                 self.warn(f"unknown parameter ~{name}; the parameters are {', '.join(values)}")
             else:
                 change({name: value})
-                self._set[name] = value
-        for name, value in values.items():  # so that rosparam lists them
-            if name not in self._set and value is not None:
-                self._ros.set_param(f"~{name}", value)
                 self._set[name] = value
 
     def time(self, stamp: int) -> Any:
@@ -81,8 +80,11 @@ class Ros1:
     def data(self, array: np.ndarray) -> bytes:
         return array.tobytes()
 
-    def ended(self) -> str:
-        return self._lost or ("ROS asked this node to end" if self._ros.is_shutdown() else "")
+    def ended(self) -> bool:
+        return bool(self._lost) or self._ros.is_shutdown()
+
+    def lost(self) -> str:
+        return self._lost
 
     def say(self, text: str) -> None:
         self._ros.loginfo("%s", text)

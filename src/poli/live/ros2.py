@@ -75,8 +75,11 @@ class Ros2:
     def data(self, array: np.ndarray) -> Any:
         return byte_array("B", array.tobytes())  # rclpy checks every byte of any other type
 
-    def ended(self) -> str:
-        return "" if self._ros.ok() else "ROS asked this node to end"
+    def ended(self) -> bool:
+        return not self._ros.ok()
+
+    def lost(self) -> str:
+        return ""  # there is no master
 
     def say(self, text: str) -> None:
         self._node.get_logger().info(text)

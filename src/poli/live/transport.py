@@ -46,8 +46,11 @@ class Transport(Protocol):
     def data(self, array: np.ndarray) -> Any:
         """Return (B,) uint8 as the data of a message."""
 
-    def ended(self) -> str:
-        """Return why the node must end, or an empty string. May ask the master."""
+    def ended(self) -> bool:
+        """Whether ROS has asked this node to end, or was lost."""
+
+    def lost(self) -> str:
+        """Return how ROS was lost, or an empty string."""
 
     def say(self, text: str) -> None: ...
 
