@@ -157,7 +157,7 @@ def test_clouds_that_cannot_be_densified_pass_through(node, densify):
 
 
 def test_estimate_adds_fields_and_leaves_invalid_returns_out(node):
-    job = EstimateJob(Ros2("poli_estimate"), "/points", "/out", EstimateConfig(model="pca"))
+    job = EstimateJob(Ros2("poli_estimate"), "/points", "/out", EstimateConfig(model="pca", voxel=0.0))
     cloud = tiny_bags.cloud("sqlite3", 1, points=60, big=True)
     records_of_cloud(cloud, "")
     cloud.data[2:14] = 0  # x, y and z of the first point

@@ -109,7 +109,7 @@ def estimate(
     source: Source = "/points",
     target: Annotated[str, typer.Option("--out", help="Output topic.")] = "/points_estimated",
     model: ModelName = "lidar",
-    voxel: Annotated[float, typer.Option(min=0.0, help="Downsample first: voxel size in meters; 0: use every point.")] = 0.0,
+    voxel: Annotated[float, typer.Option(min=0.0, help="Downsample first: voxel size in meters; 0: use every point.")] = 0.2,
     floor: Annotated[float, typer.Option(min=0.0, help="Thicken each ellipsoid by this many meters.")] = 0.0,
     tilted: Tilted = False,
     calibration: CalibrationFile = None,
@@ -127,7 +127,7 @@ def estimate(
 
     Examples:
     poli node estimate --in /velodyne_points --out /velodyne_points_normals
-    poli node estimate --voxel 0.3
+    poli node estimate --voxel 0
     """
     from poli.live import EstimateConfig, EstimateJob, serve
 

@@ -26,7 +26,7 @@ _PARAMETERS = ("model", "voxel", "upright", "floor")
 @dataclass(frozen=True)
 class EstimateConfig:
     model: str = "lidar"  # a shipped model, the path of a .safetensors file, or "pca"
-    voxel: float = 0.0  # meters; one point per voxel. 0: every point
+    voxel: float = 0.2  # meters; one point per voxel. 0: every point
     upright: bool = True  # the sensor's z axis points up; the network uses this
     floor: float = 0.0  # meters; each ellipsoid is thickened by this
     calibration: BeamCalibration | None = None
