@@ -9,8 +9,10 @@ from enum import StrEnum
 import numpy as np
 
 from poli.errors import PoliError
+from poli.tasks.degeneracy import UNITS
 from poli.tasks.gicp import Alignment
 
+_EXACT = 1e-12  # variance of the first pose, which defines the world; zero would not be invertible
 STAGES = ("prepare", "estimate", "align", "map")  # stages that are timed
 
 
@@ -38,6 +40,22 @@ class Step:
     @property
     def trusted(self) -> bool:
         return self.status in (Status.FIRST, Status.TRACKED, Status.BRIDGED)
+
+    @property
+    def covariance(self) -> np.ndarray:  # (6, 6)
+        """Covariance of the tangent xi = (rotation, translation) of T_world_scan Exp(xi).
+
+        It is the error against the map, or the previous scan, and not the drift of the map, which odometry cannot see. Directions
+        that the surfaces leave open, and all directions of a scan that was not aligned, have what a prediction at constant
+        velocity leaves open: 2 degrees and 10 cm.
+        """
+        if self.status is Status.FIRST:
+            return _EXACT * np.eye(6)
+        if self.alignment is None or self.status in (Status.PREDICTED, Status.RESTARTED):
+            return np.diag(UNITS**2)
+        open_ = self.alignment.degeneracy.directions[self.alignment.degeneracy.weak]  # (k, 6)
+        covariance = self.alignment.covariance + open_.T @ open_
+        return 0.5 * (covariance + covariance.T)
 
 
 class TrackingLost(PoliError):
