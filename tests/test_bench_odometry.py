@@ -223,6 +223,7 @@ def test_losses_under_pose_noise_are_judged_by_odometry_and_normals(bench, tmp_p
         next(pose_noise.run(pose_noise.Options(config=ROOT / "configs" / "noise.toml")))
     monkeypatch.setattr(pose_noise, "_SENSOR", bench.sensors[0])
     monkeypatch.setattr(pose_noise, "held_out_pairs", lambda _sensors, _spots: [])
+    monkeypatch.setattr(pose_noise, "pca_normals", lambda _scans, _voxel: {})
     monkeypatch.setattr(pose_noise, "_normals", lambda _scans, _model: pose_noise.AngleErrors.of(np.array([1.0, 3.0])))
     few = pose_noise.Options(places=("town",), scans=COUNT, drives=bench.drives)
     report = pose_noise.report(few, config, {"T-Q-C": "lidar", "T-T-Q-C": "objects"})

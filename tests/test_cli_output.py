@@ -308,12 +308,15 @@ def test_tab_completes_known_values():
 
 def test_all_completions_are_known_values():
     found = {}
-    for verb, command in typer.main.get_command(app).commands.items():
+    verbs = dict(typer.main.get_command(app).commands)
+    verbs |= {f"node {job}": command for job, command in verbs["node"].commands.items()}
+    for verb, command in verbs.items():
         for parameter in getattr(command, "params", ()):
             if parameter._custom_shell_complete:
                 found[verb, parameter.name] = {item.value for item in parameter._custom_shell_complete(None, parameter, "")}
     assert found["simulate", "place"] == set(PLACES)
     assert found["densify", "dataset"] == {"auto", "bag", "kitti", "helipr", "mulran", "poli", "folder"}
     assert found["export", "model"] == found["adapt", "model"] == set(shipped_models())
-    assert found["node", "model"] == found["densify", "model"] == found["odometry", "model"] == {*shipped_models(), "pca"}
+    for verb in ("node densify", "node estimate", "node odometry", "densify", "odometry"):
+        assert found[verb, "model"] == {*shipped_models(), "pca"}, verb
     assert {"kitti", "pcd", "ply"} <= found["register", "format"] == found["estimate", "format"]

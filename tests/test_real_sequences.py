@@ -83,4 +83,4 @@ def test_pairs_are_spread_over_the_sequence():
     assert evenly_spaced(2, 8) == [0, 1]
     labels = [configuration.label for configuration in real_configurations((0.5,))]
     assert labels[0] == "kitti_raw_0013, 16 beams, 0.5 m"
-    assert len(set(labels)) == len(labels) == 5
+    assert len(set(labels)) == len(labels) == 13
