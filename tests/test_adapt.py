@@ -139,7 +139,7 @@ def test_measured_poses_are_used_unchanged_with_their_gamma(log, rng):
     pairs = log.pairs(200, reach=0.0)[0][:2]
     architecture = load_model("lidar").architecture
     config = ScanConfig(worlds=0, validation_worlds=0, datasets=("a town",), points=256, clouds=2)
-    batch = draw_scans(pairs, config, architecture, rng, settling=True)
+    batch = draw_scans(pairs, config, architecture, rng, phase="sizes")
     np.testing.assert_array_equal(batch.matches.T_measured.numpy(), [pair.T_q_p for pair in pairs])
     np.testing.assert_array_equal(batch.matches.gamma.numpy(), [pair.covariance for pair in pairs])
 

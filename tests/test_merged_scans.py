@@ -118,7 +118,7 @@ def test_the_density_ratio_is_that_of_the_points():
 
 def test_shapes_learn_from_surveys_and_sizes_from_the_next_scan(pairs):
     source = ScanSource(CONFIG, SMALL, pairs)
-    shaping, settling = (source.draw(np.random.default_rng(2), settling) for settling in (False, True))
+    shaping, settling = (source.draw(np.random.default_rng(2), phase) for phase in ("shapes", "sizes"))
     assert (shaping.shrink > 1.2).all()
     np.testing.assert_array_equal(settling.shrink, 1.0)
     np.testing.assert_array_equal(shaping.T_true, np.tile(np.eye(4), (2, 1, 1)))
@@ -133,7 +133,7 @@ def test_shapes_learn_from_surveys_and_sizes_from_the_next_scan(pairs):
 
 def test_exact_and_measured_poses_in_one_batch(pairs):
     measured = next(pair for pair in pairs if pair.survey is not None)
-    batch = draw_scans([measured, replace(measured, covariance=None)], CONFIG, SMALL, np.random.default_rng(0), settling=True)
+    batch = draw_scans([measured, replace(measured, covariance=None)], CONFIG, SMALL, np.random.default_rng(0), phase="sizes")
     np.testing.assert_array_equal(batch.matches.gamma[0].numpy(), measured.covariance)
     np.testing.assert_allclose(batch.matches.gamma[1].numpy(), np.diag([np.radians(0.1) ** 2] * 3 + [0.02**2] * 3))
 
@@ -142,7 +142,7 @@ def test_a_dataset_with_its_own_poses(tmp_path, drive):
     write_folder(tmp_path / "drive", "drive", list(drive), drive.poses)
     source = recorded_scans(CONFIG, SMALL, 0, tmp_path, tmp_path, lambda *_: None)
     assert len(list(source.held_out(1))) == 3
-    assert (source.draw(np.random.default_rng(0), settling=False).shrink > 1.0).all()
+    assert (source.draw(np.random.default_rng(0), phase="shapes").shrink > 1.0).all()
     near = recorded_scans(replace(CONFIG, min_range=5.0), SMALL, 0, tmp_path, tmp_path, lambda *_: None)
     assert min(np.linalg.norm(pair.q.points, axis=1).min() for pair in near._pairs) >= 5.0
     tracked = []

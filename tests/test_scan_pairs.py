@@ -46,10 +46,10 @@ def test_scans_of_a_spot_agree_with_each_other_and_with_the_survey(pair):
     assert np.median(cKDTree(survey).query(still.points)[0]) < 0.15
 
 
-@pytest.mark.parametrize("settling", [False, True])
-def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, settling):
+@pytest.mark.parametrize("phase", ["shapes", "sizes"])
+def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, phase):
     config = replace(CONFIG, clouds=2)
-    batch = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), settling)
+    batch = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), phase)
     assert batch.matches.source.shape == (2, 600, 3)
     T_true = torch.from_numpy(batch.T_true)
     d = (batch.matches.target - moved(batch.matches.source, T_true)).norm(dim=2)
@@ -59,17 +59,17 @@ def test_a_batch_has_matches_within_the_gate_at_a_noisy_pose(pair, settling):
     off = (batch.matches.T_measured - T_true)[:, :3, 3].abs()
     assert 0.0 < off.max() < 0.1
     assert batch.coverage > 0.8
-    again = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), settling)
+    again = draw_scans([pair, pair], config, SMALL, np.random.default_rng(0), phase)
     assert torch.equal(again.matches.target, batch.matches.target)
 
 
 def test_while_shapes_are_learned_voxels_are_matched_at_the_true_surface(pair):
     """Voxel means are off a curved surface, and returns are noisy."""
     config = replace(CONFIG, voxels=(1.0,), raw_share=0.0)
-    shaping = draw_scans([pair], config, SMALL, np.random.default_rng(1), settling=False).matches.target[0].numpy()
+    shaping = draw_scans([pair], config, SMALL, np.random.default_rng(1), phase="shapes").matches.target[0].numpy()
     exact = {tuple(p) for p in pair.q.fields["exact"].astype(np.float64).tolist()}
     assert all(tuple(p) in exact for p in shaping.tolist())
-    settling = draw_scans([pair], config, SMALL, np.random.default_rng(1), settling=True).matches.target[0].numpy()
+    settling = draw_scans([pair], config, SMALL, np.random.default_rng(1), phase="sizes").matches.target[0].numpy()
     assert np.mean([tuple(p) in exact for p in settling.tolist()]) < 0.1
 
 

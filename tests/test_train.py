@@ -265,7 +265,7 @@ def test_learning_rate_rises_and_falls():
     schedule = replace(TrainConfig().schedule, steps=1000, warmup=100, settle=0.2)
     rates = [learning_rate(schedule, step) for step in range(1000)]
     assert rates[0] < rates[50] < max(rates)
-    for last in (schedule.shaping_steps - 1, 999):  # of each phase
+    for last in (schedule.spans()["shapes"][1] - 1, 999):  # of each phase
         assert rates[last] == pytest.approx(schedule.learning_rate * schedule.final_fraction, rel=0.05)
     assert max(rates) <= schedule.learning_rate
 

@@ -41,7 +41,7 @@ from poli.voxels import voxel_downsample
 
 _LIDAR: dict[str, Any] = {
     "neighbors": (8, 8, 6), "edge": (8, 12, 16), "scalars": (12, 16, 20), "reach": 8, "wide": (6, 4), "frames": "sensor",
-    "log_scale": True, "sensor": True, "size": 10,
+    "log_scale": True, "sensor": True, "size": 10, "curvature": 6,
 }  # fmt: skip
 _UP = np.array([0.0, 0.0, 1.0])
 
@@ -56,9 +56,9 @@ def rehearse(number: int) -> None:
 
 def _networks() -> None:
     points = _cloud(400)
-    for settings in ({}, _LIDAR):
+    for settings in ({"curvature": 6}, _LIDAR):
         for view in (Viewpoint(np.zeros(3), _UP), Viewpoint()):
-            _model(settings).covariances(points, view)
+            _model(settings).estimate(points, view, curvature=True)
             group(points, Architecture(**settings), view)
 
 

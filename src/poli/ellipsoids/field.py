@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from poli.ellipsoids.second_order import SecondOrder
 from poli.errors import InputError
 from poli.se3 import check_pose
 from poli.validation import real_array, real_number, whole_number
@@ -62,18 +63,31 @@ class Ellipsoids:
             )
 
     @classmethod
-    def trusted(cls, means: np.ndarray, covariances: np.ndarray, viewpoint: np.ndarray | None = None) -> Ellipsoids:
+    def trusted(
+        cls,
+        means: np.ndarray,
+        covariances: np.ndarray,
+        viewpoint: np.ndarray | None = None,
+        second_order: SecondOrder | None = None,
+    ) -> Ellipsoids:
         """Build a field without validation, for estimators whose covariances are valid by construction. Validation takes time."""
         field = cls.__new__(cls)
-        field._adopt(means, covariances, viewpoint)
+        field._adopt(means, covariances, viewpoint, second_order)
         return field
 
-    def _adopt(self, means: np.ndarray, covariances: np.ndarray, viewpoint: np.ndarray | None) -> None:
+    def _adopt(
+        self,
+        means: np.ndarray,
+        covariances: np.ndarray,
+        viewpoint: np.ndarray | None,
+        second_order: SecondOrder | None = None,
+    ) -> None:
         view = np.zeros(3) if viewpoint is None else real_array(viewpoint, "viewpoint").copy()
         if view.shape not in ((3,), (len(means), 3)) or not np.isfinite(view).all():
             raise InputError(f"viewpoint has shape {view.shape}; expected finite numbers of shape (3,) or ({len(means)}, 3)")
         check_length(view, "viewpoint")
         self.means, self.covariances, self.viewpoint = (_read_only(a) for a in (means, covariances, view))
+        self._second_order = None if second_order is None else SecondOrder(*(_read_only(a) for a in second_order))
 
     def __len__(self) -> int:
         return len(self.means)
@@ -152,31 +166,85 @@ class Ellipsoids:
         """l3 / l1: 1 in a ball, and where the shape is unknown."""
         return 1.0 - self.linearity - self.planarity
 
+    # --- curvature ---------------------------------------------------------------------------------------------------
+
+    @property
+    def has_curvature(self) -> bool:
+        """Whether the model that estimated the field also estimates curvature."""
+        return self._second_order is not None
+
+    @property
+    def second_order(self) -> SecondOrder:
+        """The quadrics that the properties below are read from."""
+        if self._second_order is None:
+            raise InputError(
+                "the field has no curvature; estimate it with a model that has it (lidar, objects), with `curvature=True`"
+            )
+        return self._second_order
+
+    @property
+    def curvatures(self) -> np.ndarray:  # (N, 2)
+        """Principal curvatures in 1/m, the larger first, positive where the surface bends towards the viewpoint; NaN if unknown."""
+        return self.second_order.curvatures
+
+    @property
+    def curvature_directions(self) -> np.ndarray:  # (N, 2, 3)
+        """Unit vectors along which the surface has the principal curvatures."""
+        return self.second_order.directions
+
+    @property
+    def curvature_sigmas(self) -> np.ndarray:  # (N, 2)
+        """Standard deviations of the principal curvatures; infinite if unknown."""
+        return self.second_order.sigmas
+
+    @property
+    def mean_curvature(self) -> np.ndarray:  # (N,)
+        """The mean of the principal curvatures: 0 on planes and minimal surfaces, -1 / radius on a sphere seen from outside."""
+        return self.curvatures.mean(axis=1)
+
+    @property
+    def gaussian_curvature(self) -> np.ndarray:  # (N,)
+        """The product of the principal curvatures: positive on bumps and in hollows, negative on saddles, 0 on cylinders."""
+        return self.curvatures.prod(axis=1)
+
+    @property
+    def shape_index(self) -> np.ndarray:  # (N,)
+        """2/pi arctan((k1 + k2) / (k1 - k2)), Koenderink's index: -1 on a bump, -1/2 on a ridge, 0 on a saddle, 1/2 in a rut, 1 in
+        a hollow, as seen from the viewpoint. Noise decides on planes, where both curvatures are small; NaN if they are unknown."""
+        first, second = self.curvatures.T
+        return 2.0 / np.pi * np.arctan2(first + second, first - second)
+
+    def surface_error(self, distance: np.ndarray | float) -> np.ndarray:  # (N,) or () -> (N,)
+        """Standard deviation, along the normal, of the surface about a point's quadric, `distance` meters from the point."""
+        return self.second_order.error_at(np.broadcast_to(real_array(distance, "distance"), len(self)))
+
     # --- moving and changing -----------------------------------------------------------------------------------------
 
     def transform(self, T_target_source: np.ndarray) -> Ellipsoids:  # (4, 4)
         """Transform the field to another frame (Proposition 1)."""
         T = check_pose(T_target_source, "T_target_source")
         R, t = T[:3, :3], T[:3, 3]
-        return Ellipsoids.trusted(self.means @ R.T + t, R @ self.covariances @ R.T, self.viewpoint @ R.T + t)
+        bent = None if self._second_order is None else self._second_order.rotated(R)
+        return Ellipsoids.trusted(self.means @ R.T + t, R @ self.covariances @ R.T, self.viewpoint @ R.T + t, bent)
 
     def select(self, rows: np.ndarray) -> Ellipsoids:
         """Select ellipsoids by a mask or an index array."""
         view = self.viewpoint if self.viewpoint.ndim == 1 else self.viewpoint[rows]
-        return Ellipsoids.trusted(self.means[rows], self.covariances[rows], view)
+        bent = None if self._second_order is None else self._second_order.select(rows)
+        return Ellipsoids.trusted(self.means[rows], self.covariances[rows], view, bent)
 
     def with_floor(self, sigma: float) -> Ellipsoids:
         """Thicken by `sigma` in every direction: C + sigma^2 I."""
         sigma = real_number(sigma, "sigma", "a length of at least 0")
         check_length(np.array(sigma), "sigma")
-        return Ellipsoids.trusted(self.means, self.covariances + sigma**2 * np.eye(3), self.viewpoint)
+        return Ellipsoids.trusted(self.means, self.covariances + sigma**2 * np.eye(3), self.viewpoint, self._second_order)
 
     def as_planes(self, thickness: float = 1e-3) -> Ellipsoids:
         """GICP's regularization: replace the variances along the axes by (thickness, 1, 1)."""
         thickness = real_number(thickness, "thickness", "a variance of at least 0")
         thin = self.axes[:, :, 0]
         planes = np.eye(3) - (1.0 - thickness) * thin[:, :, None] * thin[:, None, :]
-        return Ellipsoids.trusted(self.means, planes, self.viewpoint)
+        return Ellipsoids.trusted(self.means, planes, self.viewpoint, self._second_order)
 
     # --- as densities ------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,13 @@
 """Ellipsoid fields on disk: .npz as the native format, PLY for point cloud tools, Gaussian-splat PLY for splat viewers."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from poli.ellipsoids.field import Ellipsoids
+from poli.ellipsoids.second_order import SecondOrder
 from poli.errors import FormatError, InputError
 from poli.files.atomic import atomic_path
 from poli.files.npz import read_npz_arrays
@@ -25,7 +27,8 @@ def save(field: Ellipsoids, path: str | os.PathLike[str]) -> None:
     if Path(path).suffix.lower() != ".npz":
         raise FormatError(f"{path}: cannot save a field in this format; use .npz")
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, means=field.means, covariances=field.covariances, viewpoint=field.viewpoint)
+        bent = {_prefixed(name): a for name, a in field.second_order._asdict().items()} if field.has_curvature else {}
+        np.savez(file, means=field.means, covariances=field.covariances, viewpoint=field.viewpoint, **bent)
 
 
 def load(path: str | os.PathLike[str]) -> Ellipsoids:
@@ -36,9 +39,27 @@ def load(path: str | os.PathLike[str]) -> Ellipsoids:
             return _from_records(read_ply_element(path))
         arrays = read_npz_arrays(path)
         check_variances(arrays["covariances"])
-        return Ellipsoids(arrays["means"], arrays["covariances"], arrays.get("viewpoint"))
+        field = Ellipsoids(arrays["means"], arrays["covariances"], arrays.get("viewpoint"))
+        return field if _prefixed("curvatures") not in arrays else _curved(field, arrays)
     except (KeyError, ValueError, InputError) as error:
         raise FormatError(f"{path}: not an ellipsoid field: {error}") from None
+
+
+def _prefixed(name: str) -> str:
+    return f"second_order_{name}"
+
+
+def _curved(field: Ellipsoids, arrays: Mapping[str, np.ndarray]) -> Ellipsoids:
+    """Add the second order, whose arrays may hold NaN, but must have the right shapes."""
+    shapes = {"curvatures": (2,), "directions": (2, 3), "sigmas": (2,), "heights": (), "terms": (4,)}
+    for name, shape in shapes.items():
+        found = arrays[_prefixed(name)]
+        if found.shape != (len(field), *shape) or found.dtype != np.float64:
+            raise InputError(
+                f"{_prefixed(name)} has shape {found.shape} of {found.dtype}; expected {(len(field), *shape)} of float64"
+            )
+    bent = SecondOrder(**{name: arrays[_prefixed(name)] for name in shapes})
+    return Ellipsoids.trusted(field.means, field.covariances, field.viewpoint, bent)
 
 
 def check_variances(variances: np.ndarray) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from poli.errors import InputError
 from poli.estimation.interpolation import CANDIDATES
 from poli.estimation.motion import MOTION_INPUTS
+from poli.estimation.quadric import DEFAULTS
 from poli.kdtree.neighborhoods import CELL
 
 # Upper bound of the variance across the surface, as a fraction of those along it, whatever sizes are learned. Where points are so
@@ -58,6 +59,7 @@ class Architecture:
     sensor: bool = False  # whether the sensor position and the up direction are inputs
     size: int = 0  # width of the layer that predicts sizes from all features of a point; 0: from the head's hidden layer alone
     motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.motion`); needs `size`
+    curvature: int = 0  # width of the layer that predicts what curvature needs (`learn.curvature`); 0: no curvature
     floor: float = 0.01  # smallest diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:
@@ -81,10 +83,10 @@ class Architecture:
             raise InputError("architecture: frames must be `neighbors`, or `sensor` if sensor is true")
         if self.motion and not self.size:
             raise InputError("architecture: motion is an input of the layer of sizes; set size above 0")
-        if min(numbers) < 1 or min(self.vectors, self.size) < 0 or not 0 < self.floor < MOST_FLOOR:
+        if min(numbers) < 1 or min(self.vectors, self.size, self.curvature) < 0 or not 0 < self.floor < MOST_FLOOR:
             raise InputError("architecture: sizes must be positive, floor above 0")
         object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
-        if max(*numbers, self.vectors, self.size) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
+        if max(*numbers, self.vectors, self.size, self.curvature) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
             raise InputError(f"architecture: sizes must be at most {MOST}, rounds and heads at most {MOST_ROUNDS}")
 
     def _check_kinds(self) -> None:
@@ -94,6 +96,7 @@ class Architecture:
             raise InputError("architecture: neighbors, edge, scalars and wide must be lists")
         numbers = [n for entry in lists for n in entry]
         numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds, self.size]
+        numbers.append(self.curvature)
         if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
             raise InputError("architecture: sizes must be whole numbers")
         if (
@@ -178,6 +181,9 @@ class Architecture:
         if self.size:
             shapes["size.hidden"] = (self.scalars[0] + self.context + 3 + MOTION_INPUTS * int(self.motion), self.size)
         shapes["size.out"] = (self.size or self.head, 3)
+        if self.curvature:
+            shapes["bend.hidden"] = (self.scalars[0] + self.context + 3, self.curvature)
+            shapes["bend.out"] = (self.curvature, len(DEFAULTS))
         for r in range(self.rounds):
             shapes[f"shape{r}.out"] = (self.head, 6 + self.heads)
             shapes[f"attend{r}.place"] = (1 if r else 9, self.attention)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
+from poli.ellipsoids.second_order import SecondOrder
 from poli.errors import InputError, did_you_mean
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
@@ -34,6 +35,7 @@ def estimate(
     k: int | None = None,
     radius: float | None = None,
     motion: Motion = None,
+    curvature: bool = True,
 ) -> Ellipsoids:
     """Estimate an ellipsoid for every point, with a network trained on pairs of clouds of the same surface.
 
@@ -46,6 +48,8 @@ def estimate(
     `motion` says how far apart the scans were taken that the sizes are for: the distance in meters, or the relative pose (4, 4). It
     changes the sizes of the ellipsoids, not their directions. By default it is unknown, and the sizes are those of an average
     over standing, walking and driving.
+
+    If the model knows curvature, so does the field (`field.curvatures`), unless `curvature=False`, which saves a little time.
 
     `model="pca"` calls `poli.pca` with `k` neighbors (default 24) or all neighbors within `radius` meters; it does not use the
     sensor position. Networks accept neither `k` nor `radius`.
@@ -64,11 +68,14 @@ def estimate(
     points = points_of(scan).copy()
     view = view_of(viewpoint, up, merged, len(points))
     network = load_model(model).at_motion(inputs_of_motion(motion, points, view))
-    covariances, spacing = network.covariances_and_spacing(points, view)
+    found = network.estimate(points, view, curvature and network.architecture.curvature > 0)
     if warn:
         warn_of_distance(network, points, view)
-        warn_of_density(network, len(points), median_spacing(spacing))
-    return Ellipsoids.trusted(points, covariances, viewpoint)
+        warn_of_density(network, len(points), median_spacing(found.spacing))
+    field = Ellipsoids.trusted(points, found.covariances, viewpoint)
+    if found.quadrics is None:
+        return field
+    return Ellipsoids.trusted(points, found.covariances, viewpoint, SecondOrder.of_fit(found.quadrics, points, field.viewpoint))
 
 
 def view_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, count: int) -> Viewpoint:

@@ -14,7 +14,7 @@ from poli.errors import DegenerateError, FormatError, InputError
 from poli.estimation.architecture import Architecture, tensor_name
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.motion import MOTION_INPUTS
-from poli.estimation.runtime import covariances
+from poli.estimation.runtime import Estimate, covariances
 from poli.files.tables import parse_json
 
 MODEL_FORMAT = "poli model 2"
@@ -46,20 +46,20 @@ class Model:
 
     def covariances(self, points: np.ndarray, view: Viewpoint = Viewpoint()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
         """Return calibrated covariances: matched points of two clouds of this density differ by N(0, 2 C)."""
-        return self.covariances_and_spacing(points, view)[0]
+        return self.estimate(points, view).covariances
 
-    def covariances_and_spacing(self, points: np.ndarray, view: Viewpoint) -> tuple[np.ndarray, np.ndarray]:  # (N, 3, 3), (M,)
-        """Return the covariances, and the point spacing around each of the M distinct places in meters."""
+    def estimate(self, points: np.ndarray, view: Viewpoint, curvature: bool = False) -> Estimate:
+        """Return the covariances, the point spacing around each distinct place in meters, and curvature if asked for."""
         plain = self.at_motion(None)
         with np.errstate(over="ignore"):
-            found, spacing = covariances(points, plain.architecture, plain.weights, self.calibration, view)
+            found = covariances(points, plain.architecture, plain.weights, self.calibration, view, curvature=curvature)
         # Finite weights can still overflow, which only the output shows.
-        if not np.isfinite(found.sum()) and not np.isfinite(found).all():
+        if not np.isfinite(found.covariances.sum()) and not np.isfinite(found.covariances).all():
             raise DegenerateError(
                 f"the model '{self.name[:80]}' gives ellipsoids that are not finite: its weights are damaged, or the points are "
                 "far too large or too small; retrain the model, or scale the points"
             )
-        return found, spacing
+        return found
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:

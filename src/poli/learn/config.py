@@ -12,7 +12,7 @@ from poli.errors import FormatError, InputError, did_you_mean
 from poli.estimation.architecture import Architecture
 from poli.files.tables import parse_json, read_toml
 from poli.learn.losses import LossConfig
-from poli.learn.pairs import PairConfig
+from poli.learn.pairs import PairConfig, Phase
 from poli.learn.scan_config import ScanConfig
 
 _LARGEST, _LARGEST_WHOLE = 1e300, 1 << 63
@@ -49,7 +49,8 @@ class ScheduleConfig:
     steps: int = 4000
     learning_rate: float = 1e-2  # peak value, reached after the warm-up and followed by a cosine decay
     warmup: int = 100
-    settle: float = 0.1  # the last fraction of the steps: only sizes are trained, on partners as dense as the clouds
+    settle: float = 0.1  # fraction of the steps, after those of shapes: only sizes are trained, on partners as dense as the clouds
+    bend: float = 0.0  # the last fraction of the steps: only curvature is trained; needs architecture.curvature
     final_fraction: float = 0.01  # final learning rate as a fraction of the peak
     weight_decay: float = 0.0
     clip: float = 1.0  # maximum norm of the gradient
@@ -58,18 +59,24 @@ class ScheduleConfig:
     validate_every: int = 500
     checkpoint_every: int = 200
 
-    @property
-    def shaping_steps(self) -> int:
-        """Number of steps before only the sizes are trained."""
-        return self.steps - round(self.settle * self.steps)
+    def spans(self) -> dict[Phase, tuple[int, int]]:
+        """Return the first step of each phase, and the one after its last."""
+        bending = self.steps - round(self.bend * self.steps)
+        settling = max(0, bending - round(self.settle * self.steps))
+        return {"shapes": (0, settling), "sizes": (settling, bending), "curvature": (bending, self.steps)}
+
+    def phase(self, step: int) -> Phase:
+        return next(phase for phase, (_, end) in self.spans().items() if step < end or end == self.steps)
 
     def __post_init__(self) -> None:
         if min(self.steps, self.log_every, self.validate_every, self.checkpoint_every) < 1 or self.warmup < 0:
             raise InputError("schedule: steps and intervals must be at least 1, warmup at least 0")
         if not (self.learning_rate > 0 and self.clip > 0 and self.weight_decay >= 0):
             raise InputError("schedule: learning_rate and clip must be positive, weight_decay at least 0")
-        if not (0 <= self.average < 1 and 0 < self.final_fraction <= 1 and 0 <= self.settle <= 1):
-            raise InputError("schedule: average must be in [0, 1), final_fraction in (0, 1], settle in [0, 1]")
+        if not (0 <= self.average < 1 and 0 < self.final_fraction <= 1):
+            raise InputError("schedule: average must be in [0, 1), final_fraction in (0, 1]")
+        if min(self.settle, self.bend) < 0 or self.settle + self.bend > 1:
+            raise InputError("schedule: settle and bend must be at least 0, and their sum at most 1")
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,8 @@ class TrainConfig:
     name: str = "objects"
     seed: int = 0
     initial: str = ""  # start from this model instead of random weights: the name of a shipped one, or a .safetensors file
+    teacher: str = ""  # also learn the shapes of this model, a name or file as above (`learn.teacher`)
+    taught: float = 0.5  # share of the teacher in the loss while shapes are trained
     # Factor for L after calibration on held-out pairs: real scans match better than simulated ones by a measured amount.
     calibration_scale: float = 1.0
     data: DataConfig = field(default_factory=DataConfig)
@@ -91,6 +100,10 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.seed < 100:
             raise InputError(f"seed is {self.seed}; expected 0 to 99 (each seed has ten thousand shapes)")
+        if self.schedule.bend and not self.architecture.curvature:
+            raise InputError("schedule.bend: the architecture has no curvature; set architecture.curvature above 0")
+        if not 0.0 <= self.taught <= 1.0:
+            raise InputError(f"taught is {self.taught}; expected 0 to 1")
         if not 0.1 <= self.calibration_scale <= 10.0:
             raise InputError(f"calibration_scale is {self.calibration_scale}; expected 0.1 to 10")
 

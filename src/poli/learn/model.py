@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
 import torch
 
 from poli.estimation.architecture import Architecture
+from poli.estimation.quadric import FARTHEST
+from poli.learn.curvature import negative_log_likelihood
+from poli.learn.groups import GroupBatch
 from poli.learn.losses import LossConfig, LossTerms, PoseNoise, pair_loss
 from poli.learn.network import Network
-from poli.learn.pairs import PairBatch
+from poli.learn.pairs import PairBatch, Phase
+from poli.learn.teacher import Teacher
 
 
 class TrainingModel(torch.nn.Module):
     """One forward pass for the whole loss, so that DistributedDataParallel can wrap it."""
 
-    def __init__(self, architecture: Architecture, loss: LossConfig) -> None:
+    def __init__(self, architecture: Architecture, loss: LossConfig, teacher: Teacher | None = None, taught: float = 0.0) -> None:
         super().__init__()
         self.loss = loss
+        self.teacher, self.taught = teacher, taught
         self.network = Network(architecture)
         self.noise = PoseNoise(loss)
         self.seconds = (0.0, 0.0)  # of the last pass: network, and layer with the rest of the loss
 
-    def forward(self, batch: PairBatch, settling: bool = False) -> LossTerms:
-        """Return the loss of a batch. If `settling`, only the sizes of the ellipsoids are trained."""
+    def forward(self, batch: PairBatch, phase: Phase = "shapes") -> LossTerms:
+        """Return the loss of a batch. Its gradient is that of what the phase trains."""
         device = next(self.parameters()).device
         start = time.perf_counter()
         groups = batch.groups.to(device)
+        if phase == "curvature":
+            return self._bent(batch, groups, start)
+        settling = phase == "sizes"
         L, frames = self.network.sized(groups) if settling else (self.network(groups), groups.frames[0])
+        lesson = None if settling or self.teacher is None else self.teacher.cross_entropy(groups, L)
         middle = time.perf_counter()
         matches = batch.matches.to(device)
         points = matches.weights.shape[1]
@@ -38,8 +48,21 @@ class TrainingModel(torch.nn.Module):
         # These two are for training directions, which are now fixed.
         loss = replace(self.loss, visibility=0.0, tail=0.0) if settling else self.loss
         terms = pair_loss(loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
+        if lesson is not None and torch.isfinite(lesson):
+            terms = replace(terms, total=(1.0 - self.taught) * terms.total + self.taught * lesson)
         self.seconds = (middle - start, time.perf_counter() - middle)
         return terms
+
+    def _bent(self, batch: PairBatch, groups: GroupBatch, start: float) -> LossTerms:
+        """Return the loss of the curvatures, per point of the partner."""
+        assert batch.around is not None, "batches for curvature have probes"
+        quadric, axes, radius = self.network.curved(groups)
+        middle = time.perf_counter()
+        local = batch.around.to(axes) @ axes / radius[:, None, None]
+        seen = (local.square().sum(2) < FARTHEST**2).to(local)
+        total = negative_log_likelihood(quadric, local, seen) + 0.0 * self.noise.log_sigma.sum()
+        self.seconds = (middle - start, time.perf_counter() - middle)
+        return LossTerms(total, total.item(), 0.0, math.nan, 1.0)
 
 
 def repeated(values: torch.Tensor, batch: PairBatch, points: int) -> torch.Tensor:  # (clouds * N, 3, 3) -> (B, N, 3, 3)

@@ -79,13 +79,14 @@ def export_model(path: Path, network: Network, config: TrainConfig, steps: int, 
 def import_model(model: Model, network: Network) -> None:
     """Copy the weights of a model into a network of the same architecture.
 
-    Only the sizes may differ in width or in what they know. They are learned last, from the rest, and start over then."""
-    theirs, ours = (replace(a, size=0, motion=False) for a in (model.architecture, network.architecture))
+    Only the sizes and the curvature, which are learned last, from the rest, may differ in width or in what they know. The sizes, or
+    the curvature, start over then."""
+    theirs, ours = (replace(a, size=0, motion=False, curvature=0) for a in (model.architecture, network.architecture))
     if theirs != ours:
         raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; make them equal")
     tensors = network.state_dict()
     for name in network.architecture.linear_shapes():
-        if name.startswith("size.") and model.architecture != network.architecture:
+        if network.architecture.linear_shapes()[name] != model.architecture.linear_shapes().get(name):
             continue
         for kind in ("weight", "bias"):
             tensors[f"maps.{name.replace('.', '_')}.{kind}"] = torch.from_numpy(model.weights[f"{name}.{kind}"].copy())

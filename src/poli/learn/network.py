@@ -21,8 +21,10 @@ from torch import nn
 from torch.nn import functional
 
 from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
+from poli.estimation.frames import spacing_per_radius
 from poli.estimation.motion import MOTION_INPUTS
 from poli.learn import matrices3
+from poli.learn.curvature import Quadric, fit
 from poli.learn.groups import GroupBatch
 
 
@@ -42,6 +44,8 @@ class Network(nn.Module):
                 layers[f"shape{r}_out"].weight.mul_(0.1)
                 layers[f"attend{r}_out"].weight.mul_(0.1)
             layers["size_out"].weight.zero_()  # no stretch until trained
+            if architecture.curvature:
+                layers["bend_out"].weight.zero_()  # the default variances until trained
 
     def forward(self, batch: GroupBatch) -> torch.Tensor:  # (N, 3, 3)
         """Return L in the frame of each point (`batch.frames[0]`) and in units of the cloud, not stretched: C = (F L)(F L)'."""
@@ -60,6 +64,19 @@ class Network(nn.Module):
             variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
         scales = self.scales(batch, scalars, hidden, variances)
         return torch.diag_embed(scales) * batch.spacing[:, None, None], batch.frames[0] @ axes.to(batch.frames[0])
+
+    def curved(self, batch: GroupBatch) -> tuple[Quadric, torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N,)
+        """Return quadrics, the axes that they are relative to (columns, normal first, in the common frame), and their unit.
+
+        Gradients flow to the maps of the curvature alone."""
+        with torch.no_grad():
+            scalars = self.features(batch)
+            L, _ = self.ellipsoids(batch, scalars)
+            variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
+            axes = axes.to(L)
+        known = [scalars, batch.context, variances.clamp_min(self.architecture.floor**4).log().to(L)]
+        predicted = self._map("bend_out", functional.relu(self._map("bend_hidden", torch.cat(known, dim=1))))
+        return fit(predicted, batch.offsets[0] @ axes), batch.frames[0] @ axes, batch.spacing / spacing_per_radius(batch.size)
 
     def features(self, batch: GroupBatch) -> torch.Tensor:  # (N, scalars)
         """Return the features of every point, after encoder and decoder."""

@@ -6,8 +6,9 @@ paired with several partners P: grouping and forward pass of Q are expensive, an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,11 +16,17 @@ import torch
 from poli.data.shapes import Mesh
 from poli.errors import InputError
 from poli.estimation.architecture import LEAST_POINTS, Architecture
-from poli.estimation.grouping import group
+from poli.estimation.grouping import Grouping, group
 from poli.kdtree.tree import KDTree
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
 from poli.se3 import measured, so3_exp
+
+# What a step trains: the shapes of the ellipsoids, on dense partners; then their sizes, on partners as dense as the clouds; then
+# curvature, on dense partners again. Each phase keeps what the earlier ones learned.
+Phase = Literal["shapes", "sizes", "curvature"]
+PROBES = 8  # points of the partner around each point, for curvature
+_FARTHEST_PROBE = 2.0  # group radii
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class PairBatch:
     # Factor per row by which residuals are smaller than those of a partner as sparse as the cloud. L is divided by it before it is
     # compared with the residuals, so that L always has its final size.
     shrink: np.ndarray | None = None  # (clouds * partners,); None: one
+    around: torch.Tensor | None = None  # (clouds * N, PROBES, 3): points of the first partner around each point, for curvature
 
 
 def draw_pairs(
@@ -70,21 +78,27 @@ def draw_pairs(
     config: PairConfig,
     architecture: Architecture,
     rng: np.random.Generator,
+    phase: Phase = "shapes",
 ) -> PairBatch:
     """Draw the batch of a step; the same generator state gives the same batch."""
+    if phase == "sizes":
+        config = replace(config, partner_density=1.0)
     count = int(rng.choice(config.points))
-    groupings, normals, sources, targets, weights, noisy, true = [], [], [], [], [], [], []
+    groupings, normals, sources, targets, weights, noisy, true, around = [], [], [], [], [], [], [], []
     for _ in range(max(1, round(config.clouds * max(config.points) / count))):
         mesh = pick(rng)
         q, q_normals = mesh.sample(count, rng)
         groupings.append(group(q, architecture))
         normals.append(q_normals)
-        for _ in range(config.partners):
+        for number in range(config.partners):
             p, _ = mesh.sample(round(config.partner_density * count), rng)
             T_true, T_measured = _poses(config, rng)
             p = (p - T_true[:3, 3]) @ T_true[:3, :3]  # into its own frame, so that T_true maps it back
             seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]
-            distance, nearest = KDTree(seen).nearest(1, q)
+            index = KDTree(seen)
+            distance, nearest = index.nearest(1, q)
+            if phase == "curvature" and number == 0:
+                around.append(probes(index, seen, q, groupings[-1], rng))
             sources.append(p[nearest[:, 0]])
             targets.append(q)
             weights.append(np.ones(count) if config.max_distance is None else (distance[:, 0] <= config.max_distance).astype(float))
@@ -92,7 +106,25 @@ def draw_pairs(
             true.append(T_true)
     stacked = [torch.from_numpy(np.stack(a)) for a in (sources, targets, weights, noisy)]
     coverage = float(np.mean(weights))
-    return PairBatch(GroupBatch.of(groupings), config.partners, Matches(*stacked), np.stack(true), np.stack(normals), coverage)
+    groups, matches = GroupBatch.of(groupings), Matches(*stacked)
+    return PairBatch(groups, config.partners, matches, np.stack(true), np.stack(normals), coverage, around=joined(around))
+
+
+def probes(  # (N, PROBES, 3)
+    index: KDTree, partner: np.ndarray, points: np.ndarray, grouping: Grouping, rng: np.random.Generator
+) -> np.ndarray:
+    """Return points of the partner, in the cloud's frame, around each point of the cloud: the nearest to random places there.
+
+    The nearest neighbors alone would be too near to show curvature if the partner is dense."""
+    directions = rng.standard_normal((len(points), PROBES, 3))
+    distance = _FARTHEST_PROBE * grouping.levels[0].radius[:, None] * rng.random((len(points), PROBES))
+    places = points[:, None] + directions * (distance / np.linalg.norm(directions, axis=2))[..., None]
+    return partner[index.nearest(1, places.reshape(-1, 3))[1][:, 0]].reshape(places.shape) - points[:, None]
+
+
+def joined(around: Sequence[np.ndarray]) -> torch.Tensor | None:
+    """Return the probes of all clouds as `PairBatch.around`."""
+    return torch.from_numpy(np.concatenate(around)) if around else None
 
 
 def _poses(config: PairConfig, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -30,7 +30,7 @@ from poli.kdtree.tree import KDTree
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import Matches
 from poli.learn.merged_scans import Merging, density_ratio, log_of_poses, merged_pairs
-from poli.learn.pairs import PairBatch
+from poli.learn.pairs import PairBatch, Phase, joined, probes
 from poli.learn.scan_config import WORLDS_A_SEED, ScanConfig
 from poli.learn.tracked_log import TrackedLog
 from poli.processes import start_worker
@@ -64,16 +64,16 @@ class ScanSource:
             raise InputError("scans: no pair of scans to train on; check scans.worlds and scans.datasets")
         self._surveyed = [pair for pair in pairs if pair.survey is not None] or pairs
 
-    def draw(self, rng: np.random.Generator, settling: bool) -> PairBatch:
-        pairs = self._pairs if settling else self._surveyed
+    def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
+        pairs = self._pairs if phase == "sizes" else self._surveyed
         chosen = [pairs[int(rng.integers(len(pairs)))] for _ in range(self._config.clouds)]
-        return draw_scans(chosen, self._config, self._architecture, rng, settling)
+        return draw_scans(chosen, self._config, self._architecture, rng, phase)
 
     def held_out(self, draws: int) -> Iterator[PairBatch]:
         for number, pair in enumerate(self._held_out):
             for draw in range(draws):
                 rng = np.random.default_rng([_VALIDATION_SEED, number, draw])
-                yield draw_scans([pair], self._config, self._architecture, rng, settling=True)
+                yield draw_scans([pair], self._config, self._architecture, rng, "sizes")
 
     @property
     def growth(self) -> float | None:
@@ -108,12 +108,13 @@ def recorded_scans(
 
 
 def draw_scans(
-    pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, settling: bool
+    pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, phase: Phase
 ) -> PairBatch:
     """Draw the batch of a step from pairs of scans; the same generator state gives the same batch."""
+    settling = phase == "sizes"
     clouds = [_cloud(pair, config, rng, settling) for pair in pairs]
     count = min(config.points, *(len(cloud.scan) for cloud in clouds))
-    groupings, normals, columns, gammas, motions = [], [], [], [], []
+    groupings, normals, columns, gammas, motions, around = [], [], [], [], [], []
     for cloud in clouds:
         q = sector(cloud.scan, count, rng)
         points = q.points.astype(np.float64)
@@ -126,7 +127,8 @@ def draw_scans(
         if gamma is None:  # an exact pose: add noise
             T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
         seen = _moved(p, T_measured)
-        distance, nearest = KDTree(seen).nearest(1, targets)
+        index = KDTree(seen)
+        distance, nearest = index.nearest(1, targets)
         farthest = config.max_distance * max(1.0, cloud.voxel)
         weights = (distance[:, 0] <= farthest).astype(float)
         if shrink is None:
@@ -137,13 +139,16 @@ def draw_scans(
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         gammas.append(gamma)
         groupings.append(group(points, architecture, _sight(config, rng)))
+        if phase == "curvature":
+            around.append(probes(index, seen, points, groupings[-1], rng))
         normals.append(q.fields["true"])
     source, target, weight, noisy, true, shrinks = (np.stack(column) for column in zip(*columns, strict=True))
     matches = Matches(*(torch.from_numpy(a) for a in (source, target, weight, noisy)))
     if any(gamma is not None for gamma in gammas):
         added = np.diag([math.radians(config.rotation_noise) ** 2] * 3 + [config.translation_noise**2] * 3)
         matches = replace(matches, gamma=torch.from_numpy(np.stack([added if gamma is None else gamma for gamma in gammas])))
-    return PairBatch(GroupBatch.of(groupings, motions), 1, matches, true, np.stack(normals), float(weight.mean()), shrinks)
+    groups = GroupBatch.of(groupings, motions)
+    return PairBatch(groups, 1, matches, true, np.stack(normals), float(weight.mean()), shrinks, joined(around))
 
 
 @dataclass(frozen=True)

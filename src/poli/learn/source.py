@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +12,7 @@ import numpy as np
 
 from poli.data.shapes import Mesh
 from poli.learn.config import TrainConfig
-from poli.learn.pairs import PairBatch, PairConfig, draw_pairs
+from poli.learn.pairs import PairBatch, PairConfig, Phase, draw_pairs
 from poli.learn.scans import Tracker, recorded_scans
 from poli.learn.surfaces import training_surfaces, validation_surfaces
 
@@ -23,8 +22,8 @@ _VALIDATION_SEED = 7
 class Source(Protocol):
     """A source of training and validation batches."""
 
-    def draw(self, rng: np.random.Generator, settling: bool) -> PairBatch:
-        """Draw a batch; the same generator state gives the same batch. If `settling`, partners are as dense as the clouds."""
+    def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
+        """Draw a batch; the same generator state gives the same batch. For sizes, partners are as dense as the clouds."""
 
     def held_out(self, draws: int) -> Iterator[PairBatch]:
         """Yield batches of one cloud with an equally dense partner, of held-out surfaces; always the same ones."""
@@ -56,9 +55,8 @@ class ObjectSource:
         self._surfaces = training_surfaces(config.data, config.seed, beside, lambda n: made(n, config.data.procedural))
         self._held_out = validation_surfaces(config.data, beside)
 
-    def draw(self, rng: np.random.Generator, settling: bool) -> PairBatch:
-        pairs = replace(self._config.pairs, partner_density=1.0) if settling else self._config.pairs
-        return draw_pairs(self._surfaces.pick, pairs, self._config.architecture, rng)
+    def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
+        return draw_pairs(self._surfaces.pick, self._config.pairs, self._config.architecture, rng, phase)
 
     def held_out(self, draws: int) -> Iterator[PairBatch]:
         pairs = self._config.pairs

@@ -29,10 +29,11 @@ from poli.learn.config import ScheduleConfig, TrainConfig, resolve
 from poli.learn.logs import CsvLog
 from poli.learn.losses import LossTerms
 from poli.learn.model import TrainingModel
-from poli.learn.model_file import calibrate, export_model, import_model
+from poli.learn.model_file import calibrate, export_model, import_model, network_of
 from poli.learn.pairs import PairBatch
 from poli.learn.scans import Tracker
 from poli.learn.source import Source, open_source
+from poli.learn.teacher import Teacher
 from poli.learn.validate import Validation, validate
 
 _CHECKPOINT, _MODEL = "checkpoint.safetensors", "model.safetensors"
@@ -144,7 +145,8 @@ class Run:
         device = processes.device
         out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(config.seed)
-        self.model = TrainingModel(config.architecture, config.loss).to(device)
+        teacher = Teacher(network_of(load_model(resolve(config.teacher, beside))), config.architecture) if config.teacher else None
+        self.model = TrainingModel(config.architecture, config.loss, teacher, config.taught).to(device)
         self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(trained, config.schedule.learning_rate, weight_decay=config.schedule.weight_decay)
@@ -205,7 +207,7 @@ class Run:
     def _batch(self, source: Source, step: int) -> tuple[PairBatch, float]:
         start = time.perf_counter()
         rng = np.random.default_rng([self.config.seed, self.rank, step])
-        batch = source.draw(rng, settling=step >= self.config.schedule.shaping_steps)
+        batch = source.draw(rng, self.config.schedule.phase(step))
         return batch, time.perf_counter() - start
 
     def _step(self, batch: PairBatch, grouping: float, growth: float | None) -> None:
@@ -213,9 +215,10 @@ class Run:
         rate = learning_rate(schedule, self.steps_done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        if self.steps_done == schedule.shaping_steps and growth is not None:
+        phase = schedule.phase(self.steps_done)
+        if (self.steps_done, phase) == (schedule.spans()["sizes"][0], "sizes") and growth is not None:
             self._begin_settling(growth)
-        terms: LossTerms = self.parallel(batch, settling=self.steps_done >= schedule.shaping_steps)
+        terms: LossTerms = self.parallel(batch, phase=phase)
         start = time.perf_counter()
         self.optimizer.zero_grad()
         terms.total.backward()
@@ -247,8 +250,8 @@ class Run:
 
     def _follow(self) -> None:
         """Update the moving average of the weights, faster at the start of each phase, when the weights are still poor."""
-        first = self.config.schedule.shaping_steps
-        done = self.steps_done if self.steps_done < first else self.steps_done - first
+        schedule = self.config.schedule
+        done = self.steps_done - schedule.spans()[schedule.phase(self.steps_done)][0]
         decay = min(self.config.schedule.average, (1 + done) / (10 + done))
         with torch.no_grad():
             for name, value in self.model.network.state_dict().items():
@@ -309,9 +312,9 @@ class Run:
 
 
 def learning_rate(schedule: ScheduleConfig, step: int) -> float:
-    """Return the learning rate of a step: linear warm-up, then cosine decay to the final fraction; for shapes, then for sizes."""
-    first = schedule.shaping_steps
-    done, length = (step, first) if step < first else (step - first, schedule.steps - first)
+    """Return the learning rate of a step: in each phase linear warm-up, then cosine decay to the final fraction."""
+    begin, end = schedule.spans()[schedule.phase(step)]
+    done, length = step - begin, max(1, end - begin)
     rise = min(1.0, (done + 1) / max(1, schedule.warmup))
     fall = 0.5 * (1.0 + math.cos(math.pi * done / length))
     return schedule.learning_rate * rise * (schedule.final_fraction + (1.0 - schedule.final_fraction) * fall)

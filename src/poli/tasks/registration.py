@@ -74,4 +74,4 @@ def register(
 def _trained(points: np.ndarray) -> Ellipsoids:
     from poli.estimation import estimate
 
-    return estimate(points, model="objects", warn=False)
+    return estimate(points, model="objects", warn=False, curvature=False)

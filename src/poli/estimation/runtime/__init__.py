@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from poli.estimation.architecture import HORIZON, Architecture
-from poli.estimation.arrangement import Viewpoint, arrange
+from poli.estimation.arrangement import Arrangement, Viewpoint, arrange
 from poli.estimation.distinct import distinct
 from poli.estimation.frames import group_radii
 from poli.estimation.grouping import check_places, seen_from
+from poli.estimation.quadric import DEFAULTS
 from poli.estimation.runtime.arithmetic import TILE
 from poli.estimation.runtime.attention import attend
+from poli.estimation.runtime.bend import COLUMNS, bend
 from poli.estimation.runtime.decode import read_level
 from poli.estimation.runtime.encode import encode_level, encode_points
 from poli.estimation.runtime.scale import size
@@ -46,6 +49,14 @@ class _Features:
     mapped: np.ndarray  # (M, m) float32: the scalars after the linear map of the next stage
 
 
+class Estimate(NamedTuple):
+    """What the network says about N points at M distinct places."""
+
+    covariances: np.ndarray  # (N, 3, 3)
+    spacing: np.ndarray  # (M,)
+    quadrics: np.ndarray | None  # (N, 15), see `bend`
+
+
 def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     points: np.ndarray,
     architecture: Architecture,
@@ -53,8 +64,9 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     calibration: float,
     view: Viewpoint,
     watch: Callable[[str], None] = lambda stage: None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return calibrated covariances, and the point spacing around each of the M distinct places.
+    curvature: bool = False,
+) -> Estimate:
+    """Return calibrated covariances, the point spacing around each of the M distinct places, and, if asked for, curvature.
 
     `watch` is called with the name of each stage when it ends: sampling, neighbors, network, interpolation, and network again.
 
@@ -62,13 +74,15 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not architecture.sensor)
     check_places(points, places, architecture)
-    found, spacing = _of_places(places.of_places(points), architecture, weights, calibration, seen_from(view, places), watch)
-    return places.of_points(found), spacing
+    view = seen_from(view, places)
+    found = _of_places(places.of_places(points), architecture, weights, calibration, view, watch, curvature)
+    bent = None if found.quadrics is None else places.of_points(found.quadrics)
+    return Estimate(places.of_points(found.covariances), found.spacing, bent)
 
 
 def _of_places(
-    points, architecture: Architecture, weights: Weights, calibration: float, view: Viewpoint, watch
-) -> tuple[np.ndarray, np.ndarray]:
+    points, architecture: Architecture, weights: Weights, calibration: float, view: Viewpoint, watch, curvature: bool
+) -> Estimate:
     cloud = arrange(points, architecture, view, watch)
     radius, context, frames = cloud.radius, cloud.context, cloud.frames.astype(np.float32)
     levels = [
@@ -92,8 +106,9 @@ def _of_places(
     most = np.minimum(HORIZON / cloud.scale * radius, cloud.extent) ** 2  # nothing farther away was seen
     lengths = calibration * spacing
     result = _size(moments, levels[0].frames, lengths, most, known.scalars, context, cloud.order, architecture, weights)
+    quadrics = _bend(levels, cloud, moments, known.scalars, architecture, weights) if curvature else None
     watch("network")
-    return result, spacing
+    return Estimate(result, spacing, quadrics)
 
 
 def _encode_points(level: _Level, k, radius, context, architecture: Architecture, weights: Weights) -> _Features:
@@ -146,15 +161,30 @@ def _read_level(
     return features
 
 
+def _shared(levels, wide: tuple[int, ...]) -> tuple:
+    """The neighbors of the leads of levels 1 and 2, and how many of them a point sees."""
+    nobody = np.empty((1, 0), np.int32)
+    (near1, wide1), (near2, wide2) = [(levels[n].near, wide[n - 1]) if n <= len(wide) else (nobody, 0) for n in (1, 2)]
+    return near1, wide1, near2, wide2
+
+
+def _bend(levels, cloud: Arrangement, moments, scalars, architecture: Architecture, weights: Weights) -> np.ndarray:  # (N, 15)
+    level, result = levels[0], np.empty((len(moments), COLUMNS))
+    maps = _flat([_map(weights, "bend.hidden"), _map(weights, "bend.out")])
+    args = (level.points, level.frames, cloud.radius, level.near, *_shared(levels, cloud.wide), moments, scalars, cloud.context)
+    settings = (maps, np.array(DEFAULTS, np.float32), architecture.floor, 1.0 / cloud.scale, cloud.order)
+    run_chunks(over_range(bend, *args, *settings, result), -(-len(moments) // TILE), _LEAST_TILES)
+    return result
+
+
 def _attend(levels, wide, radius, known: _Features, architecture: Architecture, weights: Weights) -> np.ndarray:  # (N, 6) float32
     count, level = len(levels[0].points), levels[0]
-    moments, nobody = scratch("moments", (count, 6)), np.empty((1, 0), np.int32)
-    (near1, wide1), (near2, wide2) = [(levels[n].near, wide[n - 1]) if n <= len(wide) else (nobody, 0) for n in (1, 2)]
+    moments = scratch("moments", (count, 6))
     first = _flat(_map(weights, name) for name in ("attend0.place", "attend0.reader", "head.hidden"))
     rounds = range(architecture.rounds)
     maps = [_stacked(weights, [f"attend{r}.out" for r in rounds]), _stacked(weights, [f"shape{r}.out" for r in rounds])]
     place, reader = (_stacked(weights, [f"attend{r}.{part}" for r in rounds[1:]]) for part in ("place", "reader"))
-    args = (level.points, level.frames, radius, level.near, near1, wide1, near2, wide2, known.scalars, known.mapped, first)
+    args = (level.points, level.frames, radius, level.near, *_shared(levels, wide), known.scalars, known.mapped, first)
     looks = (*_flat(maps), place[0], reader[0], place[1] + reader[1])
     run_chunks(over_range(attend, *args, looks, np.float32(architecture.floor), moments), -(-count // TILE), _LEAST_TILES)
     return moments

@@ -46,8 +46,8 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
         start = tile * TILE
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
         list_near(near, rows, k, who)
-        _list_shared(near1, wide1, CELL, start, k, who)
-        _list_shared(near2, wide2, LEAF, start, k + wide1, who)
+        list_shared(near1, wide1, CELL, start, k, who)
+        list_shared(near2, wide2, LEAF, start, k + wide1, who)
         gather_offsets(points, who, at, inverse, offsets)
         draw_near(offsets, scratch[0])
         turn_offsets(offsets, frame, x)
@@ -74,7 +74,7 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
 
 
 @kernel
-def _list_shared(near, wide, step, start, first, who):
+def list_shared(near, wide, step, start, first, who):
     """List the neighbors of the leads of these points: `step` consecutive points share a lead."""
     for j in range(wide):
         names = who[first + j]

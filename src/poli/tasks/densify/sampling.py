@@ -122,7 +122,7 @@ def _group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _ellipsoids(centers: np.ndarray, config: DensifyConfig) -> Ellipsoids:
-    return estimate(centers, model=config.model, up=UP if config.upright else None, warn=False)
+    return estimate(centers, model=config.model, up=UP if config.upright else None, warn=False, curvature=False)
 
 
 def _worth(field: Ellipsoids, config: DensifyConfig) -> np.ndarray:  # (E,)

@@ -143,7 +143,8 @@ class Odometer:
 
     def _estimate(self, points: np.ndarray) -> Ellipsoids:
         k = _PCA_NEIGHBORS if self.config.model == PCA else None
-        return estimate(points, model=self.config.model, up=UP if self.config.upright else None, warn=False, k=k)
+        up = UP if self.config.upright else None
+        return estimate(points, model=self.config.model, up=up, warn=False, k=k, curvature=False)
 
     def _elapsed(self, scan: Scan) -> tuple[float, int]:
         """Return the time since the last scan, in the unit of the velocity, and how many scans seem to be missing in between."""
