@@ -10,14 +10,14 @@ import numpy as np
 class SecondOrder(NamedTuple):
     """Quadrics at N points, over the tangent planes of the ellipsoids; heights are positive towards the viewpoint.
 
-    Where the neighbors say nothing about the curvature, curvatures and directions are NaN and their standard deviations infinite."""
+    Where the neighbors say nothing about the curvature, curvatures and directions are NaN, and standard deviations infinite."""
 
     curvatures: np.ndarray  # (N, 2) in 1/m, the larger one first; positive where the surface bends towards the viewpoint
     directions: np.ndarray  # (N, 2, 3) unit, in the tangent plane
     sigmas: np.ndarray  # (N, 2) standard deviations of the curvatures
     heights: np.ndarray  # (N,) of the surface over the point, in meters
-    # (N, 4): variances of the height (m^2), of the slope, and of the curvature (1/m^2) at the point, and the scale in 1/m^2 of what a
-    # quadric leaves out, which grows with the cube of the distance.
+    # (N, 4): variances of the height (m^2), of the slope, and of the curvature (1/m^2) at the point, and the scale in 1/m^2 of what
+    # a quadric leaves out, which grows with the cube of the distance.
     terms: np.ndarray
 
     @staticmethod
@@ -39,7 +39,7 @@ class SecondOrder(NamedTuple):
         return self._replace(directions=self.directions @ R.T)
 
     def height_at(self, offsets: np.ndarray) -> np.ndarray:  # (N, ..., 3), in the tangent plane -> (N, ...)
-        """Return the height of the quadrics over their points, at offsets within the tangent planes. Unknown curvature counts as 0."""
+        """Return the height of the quadrics over their points, at offsets within the tangent planes. Unknown curvature is 0."""
         known = np.isfinite(self.curvatures[:, :1])
         bent, directions = np.where(known, self.curvatures, 0.0), np.where(known[..., None], self.directions, 0.0)
         along = np.einsum("n...i,nai->n...a", offsets, directions)

@@ -16,11 +16,14 @@ _UPPER = {"xx": (0, 0), "xy": (0, 1), "xz": (0, 2), "yy": (1, 1), "yz": (1, 2), 
 
 
 def ellipsoid_columns(field: Ellipsoids, viewpoint: np.ndarray) -> dict[str, np.ndarray]:  # (3,) -> each (N,) float32
-    """Normals that face the viewpoint, curvature as in PCL (the share of the smallest variance), and covariances in m^2."""
+    """Normals that face the viewpoint, curvature as in PCL (the share of the smallest variance), covariances in m^2, and,
+    if the model has them, principal curvatures in 1/m."""
     columns = dict(zip(("normal_x", "normal_y", "normal_z"), field.oriented_normals(viewpoint).T, strict=True))
     total = np.maximum(field.eigenvalues.sum(axis=1), np.finfo(float).tiny)
     columns["curvature"] = np.maximum(field.eigenvalues[:, 0], 0.0) / total
     columns |= {f"cov_{name}": field.covariances[:, i, j] for name, (i, j) in _UPPER.items()}
+    if field.has_curvature:
+        columns |= {"curvature_1": field.curvatures[:, 0], "curvature_2": field.curvatures[:, 1]}
     return {name: values.astype(np.float32) for name, values in columns.items()}
 
 

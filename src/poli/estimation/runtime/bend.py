@@ -26,7 +26,7 @@ def bend(
     """Fit the quadrics. The result has, in units of the cloud (`unit` is that of `points` and `radius`):
 
     normal (0 to 2), larger and smaller curvature along it (3, 4), direction of the larger (5 to 7), standard deviations of both
-    (8, 9), height of the surface over the point (10), and the variances of the height (11), the slope (12) and the curvature (13) at
+    (8, 9), height of the surface over the point (10), the variances of the height (11), the slope (12) and the curvature (13) at
     the point, and the scale of what a quadric leaves out (14)."""
     hidden_weight, hidden_bias, out_weight, out_bias = maps
     count, k = len(points), near.shape[1]
