@@ -14,7 +14,9 @@ from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.grouping import group
-from poli.estimation.model import Model
+from poli.estimation.model import Model, read_model
+from poli.se3 import log, so3_exp
+from poli.tasks.quadric_icp import quadric_icp
 
 torch = pytest.importorskip("torch")
 from poli.learn.config import TrainConfig, read_config  # noqa: E402
@@ -178,12 +180,12 @@ def test_training_curvature_leaves_the_rest_as_it_is(tmp_path):
     config = curving(tmp_path, 8)
     assert [config.schedule.phase(step) for step in (0, 3, 4, 7)] == ["shapes", "shapes", "curvature", "curvature"]
     train(config, tmp_path / "run")
-    before = poli.estimation.model.read_model(tmp_path / "run" / "model.safetensors")
+    before = read_model(tmp_path / "run" / "model.safetensors")
     more = replace(
         config, initial=str(tmp_path / "run" / "model.safetensors"), schedule=replace(config.schedule, bend=1.0, steps=6)
     )
     train(more, tmp_path / "more")
-    after = poli.estimation.model.read_model(tmp_path / "more" / "model.safetensors")
+    after = read_model(tmp_path / "more" / "model.safetensors")
     changed = {name for name, w in before.weights.items() if not np.array_equal(w, after.weights[name])}
     assert changed == {"bend.hidden.weight", "bend.hidden.bias", "bend.out.weight", "bend.out.bias"}
 
@@ -227,3 +229,26 @@ def test_a_run_with_a_teacher_trains_and_names_it(tmp_path):
     assert train(taught, tmp_path / "run").exists()
     with pytest.raises(InputError, match="taught"):
         replace(config, taught=2.0)
+
+
+def test_icp_on_quadrics_finds_the_pose_better_than_on_planes():
+    rng = np.random.default_rng(0)
+    shape = (1.0, 0.7, 0.5)
+    fields = []
+    for seed in range(2):
+        points = sphere(500, 1.0, seed) * shape
+        fields.append(poli.estimate(points, model="objects", viewpoint=100.0 * points))
+    axis = rng.standard_normal(3)
+    guess = np.eye(4)
+    guess[:3, :3] = so3_exp(0.1 * axis / np.linalg.norm(axis))
+    turns = []
+    for curved in (False, True):
+        found = quadric_icp(*fields, guess, max_distance=0.5, curved=curved)
+        turns.append(np.linalg.norm(log(found.T_target_source)[:3]))
+    assert turns[1] < turns[0] < 0.05
+    with pytest.raises(InputError, match="no curvature"):
+        quadric_icp(poli.pca(sphere(100, 1.0), k=8), fields[0])
+    with pytest.raises(InputError, match="better guess"):
+        far = np.eye(4)
+        far[0, 3] = 100.0
+        quadric_icp(*fields, far)
