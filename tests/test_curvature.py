@@ -248,7 +248,7 @@ def test_icp_on_quadrics_finds_the_pose_better_than_on_planes():
     assert turns[1] < turns[0] < 0.05
     with pytest.raises(InputError, match="no curvature"):
         quadric_icp(poli.pca(sphere(100, 1.0), k=8), fields[0])
+    far = np.eye(4)
+    far[0, 3] = 100.0
     with pytest.raises(InputError, match="better guess"):
-        far = np.eye(4)
-        far[0, 3] = 100.0
         quadric_icp(*fields, far)

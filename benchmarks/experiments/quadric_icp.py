@@ -72,11 +72,14 @@ def _errors(draw, points: int, noise: float, seed: int) -> list[tuple[float, flo
     rng = np.random.default_rng([seed, points])
     clouds = [draw(points, rng) for _ in range(2)]
     source, target = (
-        estimate(c.points + noise * rng.standard_normal(c.points.shape), model="objects", viewpoint=c.points + 1e3 * c.normals, warn=False)
-        for c in clouds
-    )  # fmt: skip
+        estimate(_noisy(c.points, noise, rng), model="objects", viewpoint=c.points + 1e3 * c.normals, warn=False) for c in clouds
+    )
     axis, step = rng.standard_normal((2, 3))
     guess = np.eye(4)
     guess[:3, :3], guess[:3, 3] = so3_exp(_TURN * axis / np.linalg.norm(axis)), _SHIFT * step / np.linalg.norm(step)
     found = [quadric_icp(source, target, guess, max_distance=0.5, curved=curved).T_target_source for curved in (False, True)]
     return [(float(np.degrees(np.linalg.norm(log(T)[:3]))), float(np.linalg.norm(T[:3, 3]))) for T in found]
+
+
+def _noisy(points: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
+    return points + noise * rng.standard_normal(points.shape)

@@ -1,12 +1,13 @@
 """Experimental: refine a pose by ICP whose residuals are taken from quadrics instead of planes.
 
-For a source point moved to x and its nearest target point q, with u the part of x - q within the tangent plane, the surface at x is not
-q + u but q + u + h_q(u) n_q, where h_q is the height of the target's quadric. The source's quadric says the same of q, at -u. The residual
+For a source point moved to x and its nearest target point q, with u the part of x - q within the tangent plane, the surface at x is
+not q + u but q + u + h_q(u) n_q, where h_q is the height of the target's quadric. The source's quadric says the same of q, at -u.
+The residual
 
     d = q + (h_q(u) n_q - h_p(-u) R n_p) / 2 - x
 
-uses both. It enters the certified solver with the weights of GICP, (C_q + R C_p R')^-1, and the Cauchy kernel. Matches and heights are
-those of the previous pose. docs/results/quadric_icp.md says where it helps.
+uses both. It enters the certified solver with the weights of GICP, (C_q + R C_p R')^-1, and the Cauchy kernel. Matches and heights
+are those of the previous pose. docs/results/quadric_icp.md says where it helps.
 """
 
 from __future__ import annotations
@@ -47,9 +48,8 @@ def quadric_icp(
         distance, nearest = index.nearest(1, moved)
         rows = np.flatnonzero(distance[:, 0] <= max_distance)
         if len(rows) < 3:
-            raise InputError(
-                f"{len(rows)} points of the source are within {max_distance:g} m of the target; a better guess is needed"
-            )
+            near = f"{len(rows)} points of the source are within {max_distance:g} m of the target"
+            raise InputError(f"{near}; a better guess is needed")
         p, q = source.select(rows), target.select(nearest[rows, 0])
         ends = q.means + (_bent(p, q, moved[rows] - q.means, R) if curved else 0.0)
         information = np.linalg.inv(q.covariances + R @ p.covariances @ R.T)
