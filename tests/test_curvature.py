@@ -15,6 +15,7 @@ from poli.estimation.architecture import Architecture
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.grouping import group
 from poli.estimation.model import Model, read_model
+from poli.files.ply import read_ply_element
 from poli.se3 import log, so3_exp
 from poli.tasks.quadric_icp import quadric_icp
 
@@ -141,6 +142,10 @@ def test_fields_keep_curvature_when_moved_selected_saved_and_thickened(tmp_path)
     again = Ellipsoids.load(tmp_path / "field.npz")
     for ours, theirs in zip(field.second_order, again.second_order, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+    field.write_ply(tmp_path / "field.ply")
+    records = read_ply_element(tmp_path / "field.ply")
+    np.testing.assert_array_equal(records["curvature_2"], field.curvatures[:, 1])
+    assert not Ellipsoids.load(tmp_path / "field.ply").has_curvature
 
 
 def test_a_field_without_curvature_says_so(tmp_path):

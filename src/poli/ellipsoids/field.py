@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from poli.ellipsoids.curved import Curved
 from poli.ellipsoids.second_order import SecondOrder
 from poli.errors import InputError
 from poli.se3 import check_pose
@@ -24,7 +25,7 @@ _MOST_DEVIATIONS = 1e100  # limit of the radius that samples are drawn within
 _SAME = 1e-9
 
 
-class Ellipsoids:
+class Ellipsoids(Curved):
     """A field of 3D Gaussians N(mean, covariance), the statistical manifold of Definitions 1-2.
 
     Covariances must be symmetric and positive semidefinite, which the constructor checks. `viewpoint` is the position of the sensor
@@ -166,58 +167,6 @@ class Ellipsoids:
         """l3 / l1: 1 in a ball, and where the shape is unknown."""
         return 1.0 - self.linearity - self.planarity
 
-    # --- curvature ---------------------------------------------------------------------------------------------------
-
-    @property
-    def has_curvature(self) -> bool:
-        """Whether the model that estimated the field also estimates curvature."""
-        return self._second_order is not None
-
-    @property
-    def second_order(self) -> SecondOrder:
-        """The quadrics that the properties below are read from."""
-        if self._second_order is None:
-            raise InputError(
-                "the field has no curvature; estimate it with a model that has it (lidar, objects), with `curvature=True`"
-            )
-        return self._second_order
-
-    @property
-    def curvatures(self) -> np.ndarray:  # (N, 2)
-        """Principal curvatures in 1/m, the larger first, positive where the surface bends towards the viewpoint; NaN if unknown."""
-        return self.second_order.curvatures
-
-    @property
-    def curvature_directions(self) -> np.ndarray:  # (N, 2, 3)
-        """Unit vectors along which the surface has the principal curvatures."""
-        return self.second_order.directions
-
-    @property
-    def curvature_sigmas(self) -> np.ndarray:  # (N, 2)
-        """Standard deviations of the principal curvatures; infinite if unknown."""
-        return self.second_order.sigmas
-
-    @property
-    def mean_curvature(self) -> np.ndarray:  # (N,)
-        """The mean of the principal curvatures: 0 on planes and minimal surfaces, -1 / radius on a sphere seen from outside."""
-        return self.curvatures.mean(axis=1)
-
-    @property
-    def gaussian_curvature(self) -> np.ndarray:  # (N,)
-        """The product of the principal curvatures: positive on bumps and in hollows, negative on saddles, 0 on cylinders."""
-        return self.curvatures.prod(axis=1)
-
-    @property
-    def shape_index(self) -> np.ndarray:  # (N,)
-        """2/pi arctan((k1 + k2) / (k1 - k2)), Koenderink's index: -1 on a bump, -1/2 on a ridge, 0 on a saddle, 1/2 in a rut, 1 in
-        a hollow, as seen from the viewpoint. Noise decides on planes, where both curvatures are small; NaN if they are unknown."""
-        first, second = self.curvatures.T
-        return 2.0 / np.pi * np.arctan2(first + second, first - second)
-
-    def surface_error(self, distance: np.ndarray | float) -> np.ndarray:  # (N,) or () -> (N,)
-        """Standard deviation, along the normal, of the surface about a point's quadric, `distance` meters from the point."""
-        return self.second_order.error_at(np.broadcast_to(real_array(distance, "distance"), len(self)))
-
     # --- moving and changing -----------------------------------------------------------------------------------------
 
     def transform(self, T_target_source: np.ndarray) -> Ellipsoids:  # (4, 4)
@@ -326,7 +275,9 @@ class Ellipsoids:
         return files.load(path)
 
     def write_ply(self, path: str | os.PathLike[str]) -> None:
-        """Write a PLY point cloud with normals and the six entries of each covariance."""
+        """Write a PLY point cloud with normals, the six entries of each covariance, and principal curvatures if the field has them.
+
+        `load` reads means, normals and covariances back; .npz (`save`) keeps everything."""
         from poli.ellipsoids import files
 
         files.write_ply_field(self, path)

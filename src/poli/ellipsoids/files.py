@@ -17,6 +17,7 @@ from poli.validation import real_array
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _COVARIANCE_NAMES = tuple(f"cov_{'xyz'[r]}{'xyz'[c]}" for r, c in _UPPER)
 PLY_DTYPE = np.dtype([(n, "f8") for n in ("x", "y", "z", "nx", "ny", "nz", *_COVARIANCE_NAMES)])
+_CURVATURE = np.dtype([(f"curvature_{part}", "f8") for part in ("1", "2", "sigma_1", "sigma_2")])
 PLY_COMMENTS = ("poli ellipsoids: mean, normal, covariance",)
 SH_BAND_0 = 0.28209479177387814  # the constant spherical harmonic: splat files store (color - 1/2) / this
 _LARGEST = 1e290  # square meters; its inverse is the smallest
@@ -76,8 +77,12 @@ def write_ply_field(field: Ellipsoids, path: str | os.PathLike[str]) -> None:
     write_ply(path, ply_records(field), comments=PLY_COMMENTS)
 
 
-def ply_records(field: Ellipsoids) -> np.ndarray:  # (N,) of PLY_DTYPE
-    records = np.empty(len(field), PLY_DTYPE)
+def ply_records(field: Ellipsoids) -> np.ndarray:  # (N,) of PLY_DTYPE, with principal curvatures if the field has them
+    records = np.empty(len(field), np.dtype(PLY_DTYPE.descr + (_CURVATURE.descr if field.has_curvature else [])))
+    if field.has_curvature:
+        for column in range(2):
+            records[f"curvature_{column + 1}"] = field.curvatures[:, column]
+            records[f"curvature_sigma_{column + 1}"] = field.curvature_sigmas[:, column]
     for i, n in enumerate("xyz"):
         records[n] = field.means[:, i]
         records[f"n{n}"] = field.normals[:, i]
