@@ -67,7 +67,9 @@ _DENSE, _AROUND = 60_000, 24  # points of a mesh, and neighbors, that define its
 def of_mesh(mesh: Mesh, count: int, rng: np.random.Generator) -> Curved:
     """Draw points of a mesh. Their curvatures are those of jets fitted to a cloud so dense that its jets hardly have an error."""
     dense, _ = mesh.sample(_DENSE, rng)
+    center, radius = dense.mean(axis=0), np.linalg.norm(dense - dense.mean(axis=0), axis=1).max()
     points, normals = mesh.sample(count, rng)
+    dense, points = (dense - center) / radius, (points - center) / radius
     around = dense[KDTree(dense).nearest(_AROUND, points)[1]] - points[:, None]
     axes = np.linalg.eigh(np.swapaxes(around, 1, 2) @ around)[1]
     return Curved(points, normals, of_neighbors(around, axes, normals))

@@ -42,6 +42,9 @@ class PairConfig:
     max_rotation: float = 60.0  # degrees, between P and Q
     translation_noise: float = 0.0  # standard deviation of the measured pose per axis, in radii of the object
     rotation_noise: float = 0.0  # degrees per axis
+    # Largest standard deviation of the noise of clouds while curvature is trained, in radii of the object; a third of the clouds have
+    # none. Fitting a quadric, unlike finding directions, depends on the noise more than on anything else.
+    noise: float = 0.0
     max_distance: float | None = None  # matches farther apart than this under the measured pose are ignored
 
     def __post_init__(self) -> None:
@@ -51,7 +54,7 @@ class PairConfig:
             raise InputError("pairs.clouds and pairs.partners must be at least 1")
         if not self.partner_density >= 1.0:
             raise InputError(f"pairs.partner_density is {self.partner_density}; expected at least 1")
-        if min(self.max_rotation, self.translation_noise, self.rotation_noise) < 0 or (
+        if min(self.max_rotation, self.translation_noise, self.rotation_noise, self.noise) < 0 or (
             self.max_distance is not None and self.max_distance <= 0
         ):
             raise InputError("pairs: rotations and noise must be at least 0, and max_distance above 0")
@@ -88,6 +91,8 @@ def draw_pairs(
     for _ in range(max(1, round(config.clouds * max(config.points) / count))):
         mesh = pick(rng)
         q, q_normals = mesh.sample(count, rng)
+        if phase == "curvature" and config.noise:
+            q = q + config.noise * max(0.0, 1.5 * rng.random() - 0.5) * rng.standard_normal(q.shape)
         groupings.append(group(q, architecture))
         normals.append(q_normals)
         for number in range(config.partners):
