@@ -42,8 +42,8 @@ class PairConfig:
     max_rotation: float = 60.0  # degrees, between P and Q
     translation_noise: float = 0.0  # standard deviation of the measured pose per axis, in radii of the object
     rotation_noise: float = 0.0  # degrees per axis
-    # Largest standard deviation of the noise of clouds while curvature is trained, in radii of the object; a third of the clouds have
-    # none. Fitting a quadric, unlike finding directions, depends on the noise more than on anything else.
+    # Largest standard deviation of the noise of clouds while curvature is trained, in radii of the object; a third of the clouds
+    # have none. Quadrics depend on the noise more than directions do.
     noise: float = 0.0
     max_distance: float | None = None  # matches farther apart than this under the measured pose are ignored
 
