@@ -77,6 +77,8 @@ def test_kernels_compute_what_torch_computes(architecture):
     np.testing.assert_allclose(sign * found[:, 10], beta[:, 0] * r, atol=1e-4)
     np.testing.assert_allclose(found[:, 11], (S[:, 0, 0] + quadric.rest.numpy() ** 2) * r**2, rtol=1e-3)
     np.testing.assert_allclose(found[:, 12], 0.5 * (S[:, 1, 1] + S[:, 2, 2]), rtol=1e-3)
+    tilt = np.einsum("ni,nij->nj", found[:, 15:18], axes.double().numpy())[:, 1:]
+    np.testing.assert_allclose(tilt, slope * sign[:, None], atol=1e-4)
     np.testing.assert_allclose(found[:, 14], quadric.higher.numpy() / r**2, rtol=1e-4)
     directions = found[known, 5:8]
     np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1.0, atol=1e-5)
@@ -113,6 +115,16 @@ def test_a_cylinder_is_straight_along_its_axis_and_a_plane_everywhere():
     assert np.median(np.abs(around[:, 2])) < 0.15
     flat = poli.estimate(np.c_[rng.uniform(-1, 1, (500, 2)), np.zeros(500)], model="objects", viewpoint=np.array([0.0, 0.0, 5.0]))
     assert np.abs(flat.curvatures).max() < 1e-3
+
+
+def test_normals_of_quadrics_are_better_on_a_sphere():
+    points = sphere(400, 1.0)
+    field = poli.estimate(points, model="objects", viewpoint=100.0 * points)
+    flat, bent = (
+        np.degrees(np.arccos(np.einsum("ni,ni->n", n, points).clip(-1, 1))) for n in (field.normals, field.quadric_normals)
+    )
+    assert np.median(bent) < 0.3 * np.median(flat)
+    assert bent.max() < 5.0
 
 
 def test_errors_grow_with_the_distance_and_are_about_right():
@@ -166,7 +178,7 @@ def test_damaged_curvature_in_a_file_is_refused(tmp_path):
 
 
 def test_nothing_is_known_of_curvature_where_all_neighbors_lie_on_a_line():
-    fit = np.tile(np.r_[0.0, 0.0, 1.0, [np.nan] * 5, [np.inf] * 2, np.zeros(5)], (3, 1))
+    fit = np.tile(np.r_[0.0, 0.0, 1.0, [np.nan] * 5, [np.inf] * 2, np.zeros(8)], (3, 1))
     bent = SecondOrder.of_fit(fit, np.zeros((3, 3)), np.array([0.0, 0.0, 1.0]))
     assert np.isnan(bent.curvatures).all()
     np.testing.assert_array_equal(bent.height_at(np.ones((3, 3))), 0.0)  # a plane

@@ -52,7 +52,7 @@ def _prefixed(name: str) -> str:
 
 def _curved(field: Ellipsoids, arrays: Mapping[str, np.ndarray]) -> Ellipsoids:
     """Add the second order, whose arrays may hold NaN, but must have the right shapes."""
-    shapes = {"curvatures": (2,), "directions": (2, 3), "sigmas": (2,), "heights": (), "terms": (4,)}
+    shapes = {"curvatures": (2,), "directions": (2, 3), "sigmas": (2,), "heights": (), "slopes": (3,), "terms": (4,)}
     for name, shape in shapes.items():
         found = arrays[_prefixed(name)]
         if found.shape != (len(field), *shape) or found.dtype != np.float64:

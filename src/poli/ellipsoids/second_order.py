@@ -16,12 +16,13 @@ class SecondOrder(NamedTuple):
     directions: np.ndarray  # (N, 2, 3) unit, in the tangent plane
     sigmas: np.ndarray  # (N, 2) standard deviations of the curvatures
     heights: np.ndarray  # (N,) of the surface over the point, in meters
+    slopes: np.ndarray  # (N, 3) of the surface at the point, the gradient of its height: a vector in the tangent plane
     # (N, 4): variances of the height (m^2), of the slope, and of the curvature (1/m^2) at the point, and the scale in 1/m^2 of what
     # a quadric leaves out, which grows with the cube of the distance.
     terms: np.ndarray
 
     @staticmethod
-    def of_fit(fit: np.ndarray, means: np.ndarray, viewpoint: np.ndarray) -> SecondOrder:  # (N, 15), (N, 3), (3,) or (N, 3)
+    def of_fit(fit: np.ndarray, means: np.ndarray, viewpoint: np.ndarray) -> SecondOrder:  # (N, 18), (N, 3), (3,) or (N, 3)
         """Orient the result of `estimation.runtime.bend` towards the viewpoint."""
         normals, curvatures, first = fit[:, :3], fit[:, 3:5], fit[:, 5:8]
         directions = np.stack([first, np.cross(normals, first)], axis=1)
@@ -30,13 +31,14 @@ class SecondOrder(NamedTuple):
         curvatures = np.where(away[:, None], -curvatures[:, ::-1], curvatures)
         sigmas = np.where(away[:, None], fit[:, 9:7:-1], fit[:, 8:10])
         directions = np.where(away[:, None, None], directions[:, ::-1], directions)
-        return SecondOrder(curvatures, directions, sigmas, np.where(away, -fit[:, 10], fit[:, 10]), fit[:, 11:15].copy())
+        sign = np.where(away, -1.0, 1.0)
+        return SecondOrder(curvatures, directions, sigmas, sign * fit[:, 10], sign[:, None] * fit[:, 15:18], fit[:, 11:15].copy())
 
     def select(self, rows: np.ndarray) -> SecondOrder:
         return SecondOrder(*(values[rows] for values in self))
 
     def rotated(self, R: np.ndarray) -> SecondOrder:  # (3, 3)
-        return self._replace(directions=self.directions @ R.T)
+        return self._replace(directions=self.directions @ R.T, slopes=self.slopes @ R.T)
 
     def height_at(self, offsets: np.ndarray) -> np.ndarray:  # (N, ..., 3), in the tangent plane -> (N, ...)
         """Return the height of the quadrics over their points, at offsets within the tangent planes. Unknown curvature is 0."""
@@ -44,7 +46,8 @@ class SecondOrder(NamedTuple):
         bent, directions = np.where(known, self.curvatures, 0.0), np.where(known[..., None], self.directions, 0.0)
         along = np.einsum("n...i,nai->n...a", offsets, directions)
         wide = (slice(None), *[None] * (offsets.ndim - 2))
-        return self.heights[wide] + 0.5 * np.einsum("n...a,na->n...", along**2, bent)
+        tilted = self.heights[wide] + np.einsum("n...i,ni->n...", offsets, self.slopes)
+        return tilted + 0.5 * np.einsum("n...a,na->n...", along**2, bent)
 
     def error_at(self, distances: np.ndarray) -> np.ndarray:  # (N, ...) -> (N, ...)
         """Return the standard deviation of the true height about the quadric, at distances within the tangent planes."""

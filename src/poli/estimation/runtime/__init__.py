@@ -54,7 +54,7 @@ class Estimate(NamedTuple):
 
     covariances: np.ndarray  # (N, 3, 3)
     spacing: np.ndarray  # (M,)
-    quadrics: np.ndarray | None  # (N, 15), see `bend`
+    quadrics: np.ndarray | None  # (N, 18), see `bend`
 
 
 def covariances(  # (N, 3) -> (N, 3, 3), (M,)
@@ -168,7 +168,7 @@ def _shared(levels, wide: tuple[int, ...]) -> tuple:
     return near1, wide1, near2, wide2
 
 
-def _bend(levels, cloud: Arrangement, moments, scalars, architecture: Architecture, weights: Weights) -> np.ndarray:  # (N, 15)
+def _bend(levels, cloud: Arrangement, moments, scalars, architecture: Architecture, weights: Weights) -> np.ndarray:  # (N, 18)
     level, result = levels[0], np.empty((len(moments), COLUMNS))
     maps = _flat([_map(weights, "bend.hidden"), _map(weights, "bend.out")])
     args = (level.points, level.frames, cloud.radius, level.near, *_shared(levels, cloud.wide), moments, scalars, cloud.context)

@@ -15,7 +15,7 @@ from poli.simd import larger, smaller
 _PACKED = TERMS * (TERMS + 1) // 2
 _MOMENTS, _RIGHT = 15, 6  # sums of w u^a v^b with a + b <= 4, and of w h u^a v^b with a + b <= 2
 _UNKNOWN = 0.9  # share of the prior variance: if more is left, the neighbors say nothing about the curvature
-COLUMNS = 15  # of the result, see `bend`
+COLUMNS = 18  # of the result, see `bend`
 
 
 @kernel(**FAST)
@@ -27,7 +27,7 @@ def bend(
 
     normal (0 to 2), larger and smaller curvature along it (3, 4), direction of the larger (5 to 7), standard deviations of both
     (8, 9), height of the surface over the point (10), the variances of the height (11), the slope (12) and the curvature (13) at
-    the point, and the scale of what a quadric leaves out (14)."""
+    the point, the scale of what a quadric leaves out (14), and the slope, as a vector in the tangent plane (15 to 17)."""
     hidden_weight, hidden_bias, out_weight, out_bias = maps
     count, k = len(points), near.shape[1]
     total, known, extra = k + wide1 + wide2, scalars.shape[1], context.shape[1]
@@ -269,6 +269,7 @@ def _write(p, world, S, beta, prior, predicted, radius, out):
         cosine = 0.5 * b / (spread * sine)
     for axis in range(3):
         out[axis] = world[3 * axis, p]
+        out[15 + axis] = fu * world[3 * axis + 1, p] + fv * world[3 * axis + 2, p]
         out[5 + axis] = cosine * world[3 * axis + 1, p] + sine * world[3 * axis + 2, p]
     out[3], out[4] = (middle + spread) / radius, (middle - spread) / radius
     unknown = 0.5 * (S[9, p] + S[20, p]) > _UNKNOWN
