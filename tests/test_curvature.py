@@ -114,15 +114,15 @@ def test_a_cylinder_is_straight_along_its_axis_and_a_plane_everywhere():
     around = np.take_along_axis(field.curvature_directions, bent.argmax(axis=1)[:, None, None], axis=1)[:, 0]
     assert np.median(np.abs(around[:, 2])) < 0.15
     flat = poli.estimate(np.c_[rng.uniform(-1, 1, (500, 2)), np.zeros(500)], model="objects", viewpoint=np.array([0.0, 0.0, 5.0]))
-    assert np.abs(flat.curvatures).max() < 1e-3
+    assert np.quantile(np.abs(flat.curvatures), 0.95) < 0.01
+    assert np.abs(flat.curvatures).max() < 0.5
 
 
 def test_normals_of_quadrics_are_better_on_a_sphere():
     points = sphere(400, 1.0)
     field = poli.estimate(points, model="objects", viewpoint=100.0 * points)
-    flat, bent = (
-        np.degrees(np.arccos(np.einsum("ni,ni->n", n, points).clip(-1, 1))) for n in (field.normals, field.quadric_normals)
-    )
+    cosines = (np.einsum("ni,ni->n", n, points).clip(-1.0, 1.0) for n in (field.normals, field.quadric_normals))
+    flat, bent = (np.degrees(np.arccos(cosine)) for cosine in cosines)
     assert np.median(bent) < 0.3 * np.median(flat)
     assert bent.max() < 5.0
 
@@ -138,8 +138,8 @@ def test_errors_grow_with_the_distance_and_are_about_right():
     guess = field.means + tangent + field.second_order.height_at(tangent)[:, None] * field.normals
     error = np.abs(np.linalg.norm(guess, axis=1) - 1.0)
     flat = np.abs(np.linalg.norm(field.means + tangent, axis=1) - 1.0)
-    assert np.median(error) < 0.5 * np.median(flat)
-    assert 0.1 < np.median(error / field.surface_error(0.15)) < 1.5
+    assert np.median(error) < 0.1 * np.median(flat)
+    assert np.quantile(error / field.surface_error(0.15), 0.95) < 2.0  # a sphere is smoother than most shapes
 
 
 def test_fields_keep_curvature_when_moved_selected_saved_and_thickened(tmp_path):

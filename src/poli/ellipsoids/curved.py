@@ -50,8 +50,8 @@ class Curved:
 
     @property
     def quadric_normals(self) -> np.ndarray:  # (N, 3)
-        """Unit normals of the quadrics, towards the viewpoint. On smooth or noisy objects they are closer to the truth than `normals`,
-        on objects with many edges a little farther from it (docs/concepts/curvature.md)."""
+        """Unit normals of the quadrics, towards the viewpoint. On smooth or noisy objects they are closer to the truth than
+        `normals`, on objects with many edges a little farther from it (docs/concepts/curvature.md)."""
         tilted = self.normals - self.second_order.slopes
         return tilted / np.linalg.norm(tilted, axis=1, keepdims=True)
 
