@@ -115,7 +115,6 @@ def test_a_cylinder_is_straight_along_its_axis_and_a_plane_everywhere():
     assert np.median(np.abs(around[:, 2])) < 0.15
     flat = poli.estimate(np.c_[rng.uniform(-1, 1, (500, 2)), np.zeros(500)], model="objects", viewpoint=np.array([0.0, 0.0, 5.0]))
     assert np.quantile(np.abs(flat.curvatures), 0.95) < 0.01
-    assert np.abs(flat.curvatures).max() < 0.5
 
 
 def test_normals_of_quadrics_are_better_on_a_sphere():
