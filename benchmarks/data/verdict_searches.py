@@ -67,10 +67,13 @@ class Searches:
         return {**about, **results}
 
 
-def searches(groups: list[PairGroup], kept: Searches, parts: int = 6) -> Iterator[tuple[PairGroup, VerdictPair, dict[str, Any]]]:
-    """Yield all pairs: a part of every group, then the next, so that an interrupted run has some of each."""
+def searches(
+    groups: list[PairGroup], kept: Searches, parts: int = 8, first: int | None = None
+) -> Iterator[tuple[PairGroup, VerdictPair, dict[str, Any]]]:
+    """Yield all pairs, or the `first` of so many parts: a part of every group, then the next, so that an interrupted run has some
+    of each."""
     lists = [(group, group.pairs()) for group in groups]
-    for part in range(parts):
+    for part in range(parts if first is None else min(first, parts)):
         for group, pairs in lists:
             some = pairs[len(pairs) * part // parts : len(pairs) * (part + 1) // parts]
             for pair in sorted(some, key=lambda pair: pair.name):  # scans of one place together
