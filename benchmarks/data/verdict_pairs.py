@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from zlib import crc32
 
@@ -133,7 +133,7 @@ class SimulatedScans:
 Scans = RealScans | SimulatedScans
 
 
-@lru_cache(maxsize=None)  # making a place takes longer than a search
+@cache  # making a place takes longer than a search
 def _world(kind: str, seed: int) -> World:
     return World(make_place(kind, seed))
 

@@ -28,8 +28,8 @@ _TILTS = {BEFORE: None, AFTER: MAX_TILT}
 
 @dataclass(frozen=True)
 class Searches:
-    """Searches and the surfaces of scans, kept in a folder. They are keyed by the pair, the preset and the weights, not by the code:
-    delete the folder after a change of the search."""
+    """Searches and the surfaces of scans, kept in a folder by pair, preset and weights. Changes of the code are not detected:
+    delete the folder after one."""
 
     folder: Path
 

@@ -1,4 +1,4 @@
-"""Whether a registration of scans knows when it is wrong: the probability of its pose on pairs of one place and of different places.
+"""Whether the registration of scans knows when it is wrong, on pairs of scans of one place and of different places.
 
 The probability is fitted on some sequences and worlds, and reported on others. The fitted coefficients are printed and recorded;
 copy them to `poli.tasks.verdict` if they have changed.
@@ -28,6 +28,7 @@ from poli.threads import use_one_thread
 
 _OLD_LIMIT = 0.3  # agreement of upright surfaces, below which poses used to cause a warning
 _DEGREES, _METERS, _METERS_INDOORS = 5.0, 1.0, 0.5  # limits of a right pose
+_SHARE = 0.05  # of the distance between the scans, if that is more: over 30 m, given poses of real sequences are off by a meter
 PARTS = 8
 
 
@@ -56,14 +57,18 @@ def measure(options: Options) -> Iterator[dict[str, Any]]:
 def record(group: PairGroup, pair: VerdictPair, result: dict[str, Any], kept: Searches) -> dict[str, Any]:
     """A pair, and for both searches whether the pose is right, the evidence, and the verdicts."""
     about = {"group": group.name, "half": group.half, "real": group.real, "indoors": group.indoors}
-    return {**about, "pair": pair.name, "label": pair.label, **{n: _judged(group, pair, result[n], n, kept) for n in (BEFORE, AFTER)}}
+    about = {**about, "pair": pair.name, "label": pair.label}
+    return {**about, **{name: _judged(group, pair, result[name], name, kept) for name in (BEFORE, AFTER)}}
 
 
 def _judged(group: PairGroup, pair: VerdictPair, found: dict[str, Any], name: str, kept: Searches) -> dict[str, Any]:
     if "error" in found:
         return {"found": False, "right": False, "probability": 0.0, "agreement": 0.0, "evidence": None}
-    meters = _METERS_INDOORS if group.indoors else _METERS
-    right = pair.label != ELSEWHERE and found["degrees"] <= _DEGREES and found["meters"] <= meters
+    right = False
+    if pair.T_target_source is not None:
+        apart = float(np.linalg.norm(pair.T_target_source[:3, 3]))
+        meters = _METERS_INDOORS if group.indoors else max(_METERS, _SHARE * apart)
+        right = found["degrees"] <= _DEGREES and found["meters"] <= meters
     P, Q = (kept.surface(sighting, group.preset) for sighting in (pair.source, pair.target))
     upright, T = name == AFTER, np.array(found["T_target_source"])
     evidence = evidence_of(P, Q, T, 2.0 * PRESETS[group.preset].noise_bound, found["margin"], upright)
@@ -107,12 +112,13 @@ def report(records: Sequence[Record], fitted: dict[str, list[float]]) -> Report:
         shown.append({"scans": scans, "verdict": _AFTER, **_counts(group, AFTER, "probability", 0.5)})
     scores = {half: _scores([r[AFTER] for r in records if r["half"] == half]) for half in (FIT, REPORT)}
     notes = [
-        f"A pose is right if it is within {_DEGREES:g} degrees and {_METERS:g} m of the truth ({_METERS_INDOORS:g} m indoors); any pose "
-        "between different places is wrong. Half of the pairs show different places. If no pose was found, the verdict is "wrong".",
-        "Before: any rotation was allowed, and a warning issued if fewer than 0.3 of the upright surfaces agreed. Now: poses that tip "
-        "the vertical by more than 45 degrees are no candidates. Both from the same features and matches.",
-        "Pairs of one place are 0 to 30 m apart outdoors, 0 to 16 m in corridors, and 0 to 6 m in rooms. Headings differ at random.",
-        *(f"{_NAMES[half]}: Brier score {s['brier']:.3f}, calibration error {s['error']:.3f}." for half, s in scores.items()),
+        f"A pose is right if it is within {_DEGREES:g} degrees and {_METERS:g} m of the truth ({_METERS_INDOORS:g} m indoors; "
+        f"outdoors {100 * _SHARE:g} % of the distance between the scans, if that is more). Any pose between different places is "
+        "wrong. If no pose was found, the verdict is 'wrong'.",
+        "Before: any rotation was allowed, and a warning issued if fewer than 0.3 of the upright surfaces agreed. Now: poses that "
+        "tip the vertical by more than 45 degrees are not considered. Both from the same matches.",
+        "Pairs of one place are 0 to 30 m apart outdoors, 0 to 16 m in corridors, 0 to 6 m in rooms. Headings differ at random.",
+        *(f"{_NAMES[h]}: Brier score {s['brier']:.3f}, calibration error {s['error']:.3f}." for h, s in scores.items()),
         f"Fitted coefficients (constant, {', '.join(Evidence._fields)}): {fitted[AFTER]}; with any rotation: {fitted[BEFORE]}.",
     ]
     if [list(COEFFICIENTS[True]), list(COEFFICIENTS[False])] != [fitted[AFTER], fitted[BEFORE]]:

@@ -12,7 +12,9 @@ from poli.show.figure import pyplot, save_figure
 _STEPS = 4000
 
 
-def fit_logistic(X: np.ndarray, y: np.ndarray, signs: Sequence[int], penalty: float = 1.0) -> np.ndarray:  # (N, D), (N,) -> (D + 1,)
+def fit_logistic(
+    X: np.ndarray, y: np.ndarray, signs: Sequence[int], penalty: float = 1.0
+) -> np.ndarray:  # (N, D), (N,) -> (D + 1,)
     """Logistic regression with a constant, whose coefficients have the given signs or are 0.
 
     `penalty` is that of the squared coefficients of standardized columns, in units of one pair: it keeps them finite where the
@@ -60,7 +62,9 @@ def draw_reliability(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], path: 
         p, share, count = (np.array(column) for column in zip(*reliability(probability, right), strict=True))
         # Laplace's estimate, so that bins in which all are right have an error, too.
         smooth = (share * count + 1.0) / (count + 2.0)
-        axes.errorbar(p, share, np.sqrt(smooth * (1.0 - smooth) / (count + 3.0)), fmt="o-", ms=4, capsize=2, label=name, color=color)
+        axes.errorbar(
+            p, share, np.sqrt(smooth * (1.0 - smooth) / (count + 3.0)), fmt="o-", ms=4, capsize=2, label=name, color=color
+        )
         for x, y, n in zip(p, share, count, strict=True):
             axes.annotate(str(n), (x, y), textcoords="offset points", xytext=(5, -9), fontsize=7, color=color)
     axes.set(xlabel="probability", ylabel="share of right poses", xlim=(-0.02, 1.02), ylim=(-0.02, 1.05))

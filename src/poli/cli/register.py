@@ -44,7 +44,9 @@ def register(
     ] = None,
     noise_bound: Annotated[
         float | None,
-        typer.Option(help="Maximum distance between matching points. Scans: meters; objects: units of the file, 0.05 of their radius."),
+        typer.Option(
+            help="Maximum distance between matching points. Scans: meters; objects: units of the file, 0.05 of their radius."
+        ),
     ] = None,
     format: ScanFormat = None,
 ) -> dict[str, Any]:

@@ -54,7 +54,9 @@ def find_preset(preset: str | ScanPreset) -> ScanPreset:
     if preset not in PRESETS:
         known = [*PRESETS, AUTO, OBJECTS]
         raise InputError(
-            f"{{argument}} is {preset!r}; expected one of {', '.join(known)}{did_you_mean(preset, known)}", argument="preset", remedy=""
+            f"{{argument}} is {preset!r}; expected one of {', '.join(known)}{did_you_mean(preset, known)}",
+            argument="preset",
+            remedy="",
         )
     return PRESETS[preset]
 

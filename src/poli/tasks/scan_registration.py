@@ -14,9 +14,9 @@ from poli.tasks.scan_presets import ScanPreset, find_preset
 from poli.tasks.scan_surface import scan_surface
 from poli.tasks.verdict import evidence_of, probability_of
 
-# Degrees. Two scans of one place differ by the slope of the ground and the sway of the sensor: 4 at most in six sequences from cars,
-# 16 in simulated walks, and 27 between two scans of a sensor held in the hand. Wrong poses that stand walls on the ground tip the
-# vertical by about 90.
+# Degrees. Two scans of one place differ by the slope of the ground and the sway of the sensor: by at most 4 in six sequences from
+# cars, 16 in simulated walks, and 27 in a sequence of a handheld sensor. Wrong poses that lay walls on the ground tip the vertical
+# by about 90.
 MAX_TILT = 45.0
 
 
@@ -57,8 +57,8 @@ def register_scans(
         warnings.warn(
             f"probably wrong: the pose is right with a probability of {probability:.0%}. {evidence.agreement:.0%} of the "
             f"{'upright ' if upright else ''}surfaces of a scan are found in the other, and the other sensor looked through "
-            f"{evidence.contradiction:.0%}; the scans may show different places or be too far apart. Do not trust this pose without "
-            "other evidence",
+            f"{evidence.contradiction:.0%}; the scans may show different places or be too far apart. Do not trust this pose "
+            "without other evidence",
             DoubtfulPose,
             stacklevel=2,
         )
