@@ -12,7 +12,7 @@ from poli.scan import ScanLike, points_of
 from poli.tasks.pose_search import Registration, SearchConfig, register_by_normals
 from poli.tasks.scan_presets import ScanPreset, find_preset
 from poli.tasks.scan_surface import scan_surface
-from poli.tasks.verdict import evidence_of, probability_of
+from poli.tasks.verdict import COEFFICIENTS, evidence_of, probability_of
 
 # Degrees. Two scans of one place differ by the slope of the ground and the sway of the sensor: by at most 4 in six sequences from
 # cars, 16 in simulated walks, and 27 in a sequence of a handheld sensor. Wrong poses that lay walls on the ground tip the vertical
@@ -52,12 +52,12 @@ def register_scans(
         max_tilt=MAX_TILT if upright else None,
     )  # fmt: skip
     evidence = evidence_of(P, Q, found.T_target_source, 2.0 * noise, found.margin, upright)
-    probability = probability_of(evidence, upright)
+    probability = probability_of(evidence, COEFFICIENTS[upright])
     if probability < 0.5:
         warnings.warn(
             f"probably wrong: the pose is right with a probability of {probability:.0%}. {evidence.agreement:.0%} of the "
             f"{'upright ' if upright else ''}surfaces of a scan are found in the other, and the other sensor looked through "
-            f"{evidence.contradiction:.0%}; the scans may show different places or be too far apart. Do not trust this pose "
+            f"{evidence.contradiction**2:.0%}; the scans may show different places or be too far apart. Do not trust this pose "
             "without other evidence",
             DoubtfulPose,
             stacklevel=2,

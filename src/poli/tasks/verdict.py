@@ -1,11 +1,12 @@
 """The probability that the pose between two scans is right, from what the scans say about it.
 
 Any two scans have a best pose. If it is right, the upright surfaces of each scan are found in the other, nothing stands where the
-other sensor looked through, and no different pose fits nearly as well.
+other sensor looked through, no different pose fits nearly as well, and the surfaces that agree determine the position.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,37 +24,39 @@ class Evidence(NamedTuple):
     """Evidence for a pose between two scans. Shares are means of both directions, source to target and back."""
 
     agreement: float  # 0..1, share of the upright surfaces that the other scan has, facing the same way
-    contradiction: float  # 0..1, share of the surfaces in its field of view that the other sensor looked through
+    contradiction: float  # 0..1, square root of the share of surfaces in its field of view that the other sensor looked through
     margin: float  # 0..1, how much worse the best different pose fits
-    surfaces: float  # decimal logarithm of the number of upright surfaces that agree
+    hold: float  # 0..0.5, how well the surfaces that agree determine the position: 0 if they slide, as along a bare tunnel
 
 
 # What more of each evidence says: for the pose, or against it.
 SIGNS = Evidence(1, -1, 1, 1)
 
-# The constant, then one coefficient per kind of evidence, of a logistic regression (`python -m benchmarks verdict`).
-COEFFICIENTS = {True: (0.0, 1.0, -1.0, 1.0, 1.0), False: (0.0, 1.0, -1.0, 1.0, 1.0)}  # by upright
+# The constant, then one coefficient per kind of evidence, of a logistic regression on pairs of real and simulated scans, half of
+# which show different places. `python -m benchmarks verdict` fits them, and evaluates them on other sequences and worlds
+# (docs/results/verdict.md). True: upright scans; False: any rotation.
+COEFFICIENTS = {True: (0.0, 1.0, -1.0, 1.0, 1.0), False: (0.0, 1.0, -1.0, 1.0, 1.0)}
 
 
 def evidence_of(
     source: ScanSurface,
     target: ScanSurface,
     T_target_source: np.ndarray,  # (4, 4)
-    reach: float,  # meters
+    reach: float,  # meters: maximum distance between points of one surface
     margin: float,
     upright: bool = True,
 ) -> Evidence:
     """Collect the evidence for a pose. Unless the scans are upright, all surfaces count, not only the upright ones."""
-    agreement, contradiction, count = [], [], 0
-    ways = ((source, target, T_target_source), (target, source, inverse(T_target_source)))
-    for moved, seen, T in ways:
+    agreement, contradiction, hold = [], [], []
+    for moved, seen, T in ((source, target, T_target_source), (target, source, inverse(T_target_source))):
         counted = moved.standing if upright else np.ones(len(moved.points), bool)
         points, normals = moved.points[counted], moved.normals[counted]
         _, agrees = Surfaces(points, normals, seen.points, seen.normals, KDTree(seen.points)).covered(T, reach)
         agreement.append(float(agrees.mean()) if len(agrees) else 0.0)
         contradiction.append(looked_through(moved.points @ T[:3, :3].T + T[:3, 3], seen.points, reach))
-        count += int(agrees.sum())
-    return Evidence(float(np.mean(agreement)), float(np.mean(contradiction)), margin, float(np.log10(1 + count)))
+        across = normals[agrees][:, :2] if upright else normals[agrees]  # the height is determined by the ground
+        hold.append(float(np.linalg.eigvalsh(across.T @ across)[0]) / max(len(across), 1))
+    return Evidence(float(np.mean(agreement)), float(np.sqrt(np.mean(contradiction))), margin, float(np.mean(hold)))
 
 
 def looked_through(points: np.ndarray, seen: np.ndarray, reach: float) -> float:  # (N, 3), (M, 3): in the frame of a sensor
@@ -77,7 +80,7 @@ def _cells(points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,)
     return around * 1000 + up
 
 
-def probability_of(evidence: Evidence, upright: bool = True) -> float:
+def probability_of(evidence: Evidence, coefficients: Sequence[float]) -> float:
     """Return the probability that a pose is right, if as many pairs of scans show different places as the same place."""
-    constant, *slopes = COEFFICIENTS[upright]
+    constant, *slopes = coefficients
     return float(1.0 / (1.0 + np.exp(-(constant + np.dot(slopes, evidence)))))
