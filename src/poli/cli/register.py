@@ -160,4 +160,4 @@ def _describe(result: "Registration", what: str, unit: str) -> None:
     say(f"overlap {result.overlap:.0%}, agreement {result.agreement:.0%}; {proven} optimal for its {len(result.inliers)} inliers")
     if result.probability is not None:
         verdict = "probably wrong" if result.probability < 0.5 else "probably right"
-        say(f"{verdict}: the pose is right with a probability of {result.probability:.0%}", warning=result.probability < 0.5)
+        say(f"probability that the pose is right: {result.probability:.0%}, {verdict}", warning=result.probability < 0.5)

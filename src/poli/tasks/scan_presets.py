@@ -36,6 +36,7 @@ _DENSE = ScanPreset(DensifyConfig(per_point=0))
 _INDOOR = ScanPreset(DensifyConfig(per_point=1, voxel=0.1), voxel=0.3, max_range=15.0, feature_radius=0.6, noise_bound=0.18)
 PRESETS = {"vlp16": _SPARSE, "hdl32e": _SPARSE, "hdl64e": _DENSE, "os1_64": _DENSE, "os2_128": _DENSE, "indoor": _INDOOR}
 AUTO, OBJECTS = "auto", "objects"
+_KNOWN = ", ".join(PRESETS)
 
 MOST_OF_AN_OBJECT = 20_000  # points. With more, the search takes minutes, and lengths relative to the radius are meaningless
 _LEAST_OF_A_SCAN = 2_000
@@ -49,14 +50,17 @@ _OF_SENSORS = {"ring", "time"}  # fields
 
 
 def find_preset(preset: str | ScanPreset) -> ScanPreset:
+    """Return the settings of a preset for scans."""
     if isinstance(preset, ScanPreset):
         return preset
-    if preset not in PRESETS:
-        known = [*PRESETS, AUTO, OBJECTS]
+    if preset == OBJECTS:
         raise InputError(
-            f"{{argument}} is {preset!r}; expected one of {', '.join(known)}{did_you_mean(preset, known)}",
-            argument="preset",
-            remedy="",
+            "the clouds look like an object, not like scans", argument="preset", remedy=f"name one with {{argument}}: {_KNOWN}"
+        )
+    if preset not in PRESETS:
+        hint = did_you_mean(preset, [*PRESETS, AUTO, OBJECTS])
+        raise InputError(
+            f"{{argument}} is {preset!r}; expected one of {_KNOWN}, {AUTO}, {OBJECTS}{hint}", argument="preset", remedy=""
         )
     return PRESETS[preset]
 

@@ -10,7 +10,7 @@ import numpy as np
 from poli.errors import DoubtfulPose
 from poli.scan import ScanLike, points_of
 from poli.tasks.pose_search import Registration, SearchConfig, register_by_normals
-from poli.tasks.scan_presets import ScanPreset, find_preset
+from poli.tasks.scan_presets import AUTO, ScanPreset, choose_preset, find_preset
 from poli.tasks.scan_surface import scan_surface
 from poli.tasks.verdict import COEFFICIENTS, evidence_of, probability_of
 
@@ -38,7 +38,7 @@ def register_scans(
     `upright`: the z axes of both sensors point up. Poses that tip the vertical by more than 45 degrees are not considered, and only
     upright surfaces are evidence. Otherwise any rotation is considered, and all surfaces are evidence.
     """
-    chosen = find_preset(preset)
+    chosen = find_preset(choose_preset(source, target) if preset == AUTO else preset)
     if not upright:
         chosen = replace(chosen, densify=replace(chosen.densify, upright=False))
     P, Q = (scan_surface(points_of(scan, name), chosen, name) for scan, name in ((source, "source"), (target, "target")))
