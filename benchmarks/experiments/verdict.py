@@ -22,7 +22,9 @@ from benchmarks.data.verdict_searches import AFTER, BEFORE, Searches, searches
 from benchmarks.metrics.reliability import brier, calibration_error, draw_reliability, fit_logistic
 from benchmarks.options import REAL, RUNS, option
 from benchmarks.report import Column, Record, Report, Table
+from poli.tasks.pose_search import tilt
 from poli.tasks.scan_presets import PRESETS
+from poli.tasks.scan_registration import MAX_TILT
 from poli.tasks.verdict import COEFFICIENTS, SIGNS, Evidence, evidence_of, probability_of
 from poli.threads import use_one_thread
 
@@ -85,6 +87,7 @@ def _outcome(group: PairGroup, pair: VerdictPair, found: dict[str, Any], name: s
     upright, T = name == AFTER, np.array(found["T_target_source"])
     evidence = evidence_of(P, Q, T, 2.0 * PRESETS[group.preset].noise_bound, found["margin"], upright)
     numbers = {name: found[name] for name in ("degrees", "meters", "agreement", "overlap", "margin")}
+    numbers["tilt"] = float(tilt(T))
     return {"found": True, "right": right, **numbers, "evidence": evidence._asdict()}
 
 
@@ -116,7 +119,7 @@ def report(records: Sequence[Record], fitted: dict[str, list[float]]) -> Report:
     reported = [r for r in records if r["half"] == REPORT]
     parts: dict[str, list[Record]] = {"**all, not fitted to**": reported}
     for r in reported:
-        parts.setdefault(r["group"], []).append(r)
+        parts.setdefault(f"{r['group']}{', indoors' if r['indoors'] else ''}", []).append(r)
     parts["fitted to"] = [r for r in records if r["half"] == FIT]
     for scans, group in parts.items():
         shown.append({"scans": scans, "verdict": _BEFORE, **_counts(group, BEFORE, "agreement", _OLD_LIMIT)})
@@ -128,6 +131,7 @@ def report(records: Sequence[Record], fitted: dict[str, list[float]]) -> Report:
         "wrong. If no pose was found, the verdict is 'wrong'.",
         "Before: any rotation was allowed, and a warning issued if fewer than 0.3 of the upright surfaces agreed. Now: poses that "
         "tip the vertical by more than 45 degrees are not considered. Both from the same matches.",
+        _tipped(records),
         "Pairs of one place are 0 to 30 m apart outdoors, 0 to 16 m in corridors, 0 to 6 m in rooms. Headings differ at random.",
         *(f"{_NAMES[h]}: Brier score {s['brier']:.3f}, calibration error {s['error']:.3f}." for h, s in scores.items()),
         "The coefficients were fitted to one half only. The four kinds of evidence were chosen on the first quarter of the pairs "
@@ -155,6 +159,14 @@ def _counts(records: Sequence[Record], name: str, measure: str, limit: float) ->
         "apart": len(apart), "apart_called_wrong": sum(not trusted[id(r)] for r in apart),
         "correct": 100.0 * correct / max(len(records), 1),
     }  # fmt: skip
+
+
+def _tipped(records: Sequence[Record]) -> str:
+    poses = [r[BEFORE] for r in records if r[BEFORE]["found"] and r[BEFORE]["tilt"] > MAX_TILT]
+    trusted = sum(r["agreement"] >= _OLD_LIMIT for r in poses)
+    return (
+        f"Before, {len(poses)} of {len(records)} poses tipped the vertical by more than that, {trusted} of them without a warning."
+    )
 
 
 def _scores(results: Sequence[Record]) -> dict[str, float]:

@@ -13,7 +13,7 @@ _STEPS = 4000
 
 
 def fit_logistic(
-    X: np.ndarray, y: np.ndarray, signs: Sequence[int], penalty: float = 1.0
+    X: np.ndarray, y: np.ndarray, signs: Sequence[float], penalty: float = 1.0
 ) -> np.ndarray:  # (N, D), (N,) -> (D + 1,)
     """Logistic regression with a constant, whose coefficients have the given signs or are 0.
 
