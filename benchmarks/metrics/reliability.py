@@ -10,6 +10,7 @@ import numpy as np
 from poli.show.figure import pyplot, save_figure
 
 _STEPS = 4000
+_EDGES = np.array([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])  # of bins of probability: most are near 0 or 1
 
 
 def fit_logistic(
@@ -39,15 +40,15 @@ def brier(probability: np.ndarray, right: np.ndarray) -> float:  # (N,), (N,)
     return float(((probability - right) ** 2).mean()) if len(right) else float("nan")
 
 
-def calibration_error(probability: np.ndarray, right: np.ndarray, bins: int = 10) -> float:  # (N,), (N,)
+def calibration_error(probability: np.ndarray, right: np.ndarray) -> float:  # (N,), (N,)
     """Mean distance of the mean probability to the share of right poses in a bin, weighted by the pairs in it."""
-    return float(sum(abs(p - share) * count for p, share, count in reliability(probability, right, bins)) / max(len(right), 1))
+    return float(sum(abs(p - share) * count for p, share, count in reliability(probability, right)) / max(len(right), 1))
 
 
-def reliability(probability: np.ndarray, right: np.ndarray, bins: int = 10) -> list[tuple[float, float, int]]:  # (N,), (N,)
+def reliability(probability: np.ndarray, right: np.ndarray) -> list[tuple[float, float, int]]:  # (N,), (N,)
     """Mean probability, share of right poses, and number of pairs, by bins of probability; empty ones are left out."""
-    which = np.minimum((probability * bins).astype(int), bins - 1)
-    chosen = [which == number for number in range(bins) if (which == number).any()]
+    which = np.searchsorted(_EDGES[1:-1], probability, side="right")
+    chosen = [which == number for number in range(len(_EDGES) - 1) if (which == number).any()]
     return [(float(probability[rows].mean()), float(right[rows].mean()), int(rows.sum())) for rows in chosen]
 
 
@@ -56,7 +57,7 @@ def draw_reliability(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], path: 
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(5.5, 5.0))
     axes.plot([0, 1], [0, 1], "k:", lw=0.8)
-    for (name, (probability, right)), color in zip(curves.items(), ("#9e9e9e", "#e53935"), strict=False):
+    for (name, (probability, right)), color, below in zip(curves.items(), ("#9e9e9e", "#e53935"), (-10, 4), strict=True):
         if not len(right):
             continue
         p, share, count = (np.array(column) for column in zip(*reliability(probability, right), strict=True))
@@ -66,10 +67,10 @@ def draw_reliability(curves: Mapping[str, tuple[np.ndarray, np.ndarray]], path: 
             p, share, np.sqrt(smooth * (1.0 - smooth) / (count + 3.0)), fmt="o-", ms=4, capsize=2, label=name, color=color
         )
         for x, y, n in zip(p, share, count, strict=True):
-            axes.annotate(str(n), (x, y), textcoords="offset points", xytext=(5, -9), fontsize=7, color=color)
+            axes.annotate(str(n), (x, y), textcoords="offset points", xytext=(5, below), fontsize=7, color=color)
     axes.set(xlabel="probability", ylabel="share of right poses", xlim=(-0.02, 1.02), ylim=(-0.02, 1.05))
     axes.grid(True, alpha=0.3)
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=8, loc="lower right")
     figure.tight_layout()
     save_figure(figure, path)
     plt.close(figure)
