@@ -29,7 +29,8 @@ from poli.tasks.verdict import COEFFICIENTS, SIGNS, Evidence, evidence_of, proba
 from poli.threads import use_one_thread
 
 _OLD_LIMIT = 0.3  # agreement of upright surfaces, below which poses used to cause a warning
-# Limits of a right pose. Given poses of real sequences, and skewed scans, are off by up to 1.5 m over 30 m; wrong poses by 6 m or more.
+# Limits of a right pose. In real sequences, right poses differ from the given ones by up to 1.5 m over 30 m, since scans are
+# skewed; wrong ones by 6 m or more.
 _DEGREES, _METERS_SIMULATED, _METERS_REAL, _METERS_INDOORS = 5.0, 1.0, 2.0, 0.5
 PARTS = 8
 
