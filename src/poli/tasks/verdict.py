@@ -35,7 +35,7 @@ SIGNS = Evidence(1, -1, 1, 1)
 # The constant, then one coefficient per kind of evidence, of a logistic regression on pairs of real and simulated scans, half of
 # which show different places. `python -m benchmarks verdict` fits them, and evaluates them on other sequences and worlds
 # (docs/results/verdict.md). True: upright scans; False: any rotation.
-COEFFICIENTS = {True: (-1.24, 3.05, -25.65, 5.48, 8.45), False: (1.13, 0.0, -28.39, 6.59, 12.44)}
+COEFFICIENTS = {True: (-0.2, 2.66, -33.58, 7.22, 9.41), False: (1.51, 0.0, -33.06, 9.54, 13.08)}
 
 
 def evidence_of(
