@@ -57,7 +57,8 @@ def judged(record: Record, fitted: dict[str, list[float]]) -> dict[str, Any]:
     results = {}
     for name, coefficients in fitted.items():
         evidence = record[name]["evidence"]
-        results[name] = {**record[name], "probability": probability_of(Evidence(**evidence), coefficients) if evidence else 0.0}
+        probability = round(probability_of(Evidence(*evidence), coefficients), 4) if evidence else 0.0
+        results[name] = {**record[name], "probability": probability}
     return {**record, **results}
 
 
@@ -84,15 +85,15 @@ def _outcome(group: PairGroup, pair: VerdictPair, found: dict[str, Any], name: s
     P, Q = (kept.surface(sighting, group.preset) for sighting in (pair.source, pair.target))
     upright, T = name == AFTER, np.array(found["T_target_source"])
     evidence = evidence_of(P, Q, T, 2.0 * PRESETS[group.preset].noise_bound, found["margin"], upright)
-    numbers = {name: found[name] for name in ("degrees", "meters", "agreement", "overlap", "margin")}
-    numbers["tilt"] = float(tilt(T))
-    return {"found": True, "right": right, **numbers, "evidence": evidence._asdict()}
+    numbers = {name: found[name] and round(found[name], 3) for name in ("degrees", "meters", "agreement")}
+    numbers["tilt"] = round(float(tilt(T)), 1)
+    return {"found": True, "right": right, **numbers, "evidence": [round(value, 4) for value in evidence]}
 
 
 def fit(records: Sequence[Record], name: str) -> list[float]:
     """Coefficients of the logistic regression on the half to fit: the constant first, then one per kind of evidence."""
     chosen = [r[name] for r in records if r["half"] == FIT and r[name]["found"]]
-    evidence = np.array([list(r["evidence"].values()) for r in chosen])
+    evidence = np.array([r["evidence"] for r in chosen])
     return fit_logistic(evidence, np.array([r["right"] for r in chosen]), SIGNS).round(2).tolist()
 
 
