@@ -160,4 +160,5 @@ def _describe(result: "Registration", what: str, unit: str) -> None:
     say(f"overlap {result.overlap:.0%}, agreement {result.agreement:.0%}; {proven} optimal for its {len(result.inliers)} inliers")
     if result.probability is not None:
         verdict = "probably wrong" if result.probability < 0.5 else "probably right"
-        say(f"probability that the pose is right: {result.probability:.0%}, {verdict}", warning=result.probability < 0.5)
+        shown = f"{result.probability:.0%}" if 0.01 <= result.probability <= 0.99 else "<1%" if result.probability < 0.5 else ">99%"
+        say(f"probability that the pose is right: {shown}, {verdict}", warning=result.probability < 0.5)
