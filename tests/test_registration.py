@@ -14,6 +14,7 @@ from poli.scan import Scan
 from poli.tasks import SearchConfig, register, register_by_normals
 from poli.tasks.gnc import gnc
 from poli.tasks.matching import mutual_matches
+from poli.tasks.pose_search import tilt
 from poli.tasks.verify import Surfaces, closeness, distinct, fit, refine
 
 
@@ -226,6 +227,24 @@ def test_partial_overlap_and_clutter(rng):
     Q[::10] = Q.mean(axis=0) + 0.5 * rng.standard_normal(Q[::10].shape)
     result = register_by_normals(P[seen], n_P[seen], Q, n_Q)
     assert degrees_off(result.T_target_source, T) < 5.0
+
+
+def test_poses_that_tip_the_vertical_are_no_candidates(rng):
+    P, n_P, Q, n_Q, T = pair(rng)
+    R = (
+        se3.exp(np.array([np.deg2rad(100.0), 0.0, 0.0, 0.0, 0.0, 0.0]))[:3, :3] @ T[:3, :3].T
+    )  # the right pose tips z by 100 degrees
+    Q, n_Q = Q @ R.T, n_Q @ R.T
+    assert tilt(register_by_normals(P, n_P, Q, n_Q).T_target_source) == pytest.approx(100.0, abs=5.0)
+    for max_tilt in (5.0, 60.0):
+        try:
+            result = register_by_normals(P, n_P, Q, n_Q, max_tilt=max_tilt)
+        except DegenerateError as error:
+            assert f"more than {max_tilt:g} degrees" in str(error)  # noqa: PT017
+            assert "upright=False" in str(error)  # noqa: PT017
+        else:
+            assert tilt(result.T_target_source) <= max_tilt
+    assert 0.0 <= register_by_normals(P, n_P, Q, n_Q, max_tilt=120.0).margin <= 1.0
 
 
 def test_too_few_points_and_coincident_points(rng):

@@ -1,5 +1,7 @@
 """Registration of two scans of one place: preparing a scan, and the pose between two."""
 
+import json
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -7,13 +9,16 @@ from typer.testing import CliRunner
 import poli
 from poli import se3
 from poli.cli import app
-from poli.data.simulate import Ride, Sensor, Trajectory, World, sweep
+from poli.data.shapes import procedural_mesh
+from poli.data.simulate import SENSORS, Ride, Sensor, Trajectory, World, sweep, usual_ride
 from poli.data.simulate.places import make_place
 from poli.errors import DegenerateError, DoubtfulPose, InputError
 from poli.scan import Scan
 from poli.tasks import PRESETS, ScanPreset, register_scans
 from poli.tasks.densify import DensifyConfig
-from poli.tasks.scan_registration import scan_surface
+from poli.tasks.pose_search import tilt
+from poli.tasks.scan_presets import choose_preset
+from poli.tasks.scan_surface import scan_surface
 
 SENSOR = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), 600, max_range=80.0, noise=0.01)
 
@@ -50,18 +55,37 @@ def test_scans_are_registered_for_any_heading(street, angle):
     assert translation < 0.3
     assert result.certified
     assert result.agreement > 0.5
+    assert 0.7 < result.probability <= 1.0
     # Inliers are rows of the scans: the points in these rows are close to each other under the pose.
     p, q = moved[result.inliers[:, 0]], target[result.inliers[:, 1]]
     there = p @ result.T_target_source[:3, :3].T + result.T_target_source[:3, 3]
     assert np.median(np.linalg.norm(there - q, axis=1)) < 2.0 * PRESETS["vlp16"].voxel
 
 
-def test_scans_of_different_places_give_a_warning(street):
-    source, *_ = street
+@pytest.fixture(scope="module")
+def elsewhere():
+    """A scan of another place."""
     world = World(make_place("riverside", 2_000_010))
-    elsewhere = sweep(world, SENSOR, Trajectory(world.place.route, Ride(), seed=0).poses, 1.0).clean()
-    with pytest.warns(DoubtfulPose, match=r"only \d+% .* found in the target"):
-        assert poli.register(source, elsewhere, preset="vlp16").agreement < 0.3
+    return sweep(world, SENSOR, Trajectory(world.place.route, Ride(), seed=0).poses, 1.0).clean()
+
+
+def test_scans_of_different_places_give_a_warning(street, elsewhere):
+    source, *_ = street
+    with pytest.warns(DoubtfulPose, match=r"probably wrong: .* probability of \d+%"):
+        result = poli.register(source, elsewhere, preset="vlp16")
+    assert 0.0 <= result.probability < 0.5
+    assert tilt(result.T_target_source) <= 45.0
+
+
+def test_scans_of_a_tilted_sensor_are_registered_on_request(street):
+    source, target, T_target_source = street
+    tip = se3.exp(np.array([np.deg2rad(80.0), 0.0, 0.0, 0.0, 0.0, 0.0]))
+    tipped, T_true = source @ tip[:3, :3].T, T_target_source @ se3.inverse(tip)
+    result = register_scans(tipped, target, "vlp16", upright=False)
+    rotation, translation = errors(result.T_target_source, T_true)
+    assert rotation < 1.0
+    assert translation < 0.3
+    assert 0.5 < result.probability <= 1.0
 
 
 def test_scans_are_not_mistaken_for_objects():
@@ -113,13 +137,94 @@ def test_given_lengths_override_the_presets(street, monkeypatch):
     assert (seen["noise_bound"], seen["feature_radius"]) == (0.25, PRESETS["os2_128"].feature_radius)
 
 
-def test_the_command(street, tmp_path):
-    source, target, T = street
-    for name, points in (("a.pcd", source), ("b.bin", target)):
-        poli.write(Scan(points.astype(np.float32)), tmp_path / name)
-    words = ["register", str(tmp_path / "a.pcd"), str(tmp_path / "b.bin"), "--preset", "vlp16", "--out", str(tmp_path / "T.txt")]
-    result = CliRunner().invoke(app, words)
+@pytest.fixture(scope="module")
+def room():
+    """A scan of a room, of fewer points than the sensor has, since some formats store no ring numbers."""
+    world = World(make_place("rooms", 2_000_010))
+    walk = Trajectory(world.place.route, usual_ride("rooms"), seed=0)
+    return [sweep(world, SENSORS["mid360"], walk.poses, time, seed=0).clean().keep("ring") for time in (2.0, 3.0)]
+
+
+def test_presets_are_chosen_from_the_clouds(street, room, rng):
+    source, target, _ = street
+    assert choose_preset(Scan(source), target) == "vlp16"
+    assert choose_preset(*room) == "indoor"
+    assert choose_preset(np.repeat(source, 6, axis=0), np.repeat(target, 6, axis=0)) == "hdl64e"
+    part = procedural_mesh(8, 48).sample(5_000, rng)[0]
+    for cloud in (part, 100.0 * part, 100.0 * part + [300.0, 0.0, 0.0], np.repeat(100.0 * part, 6, axis=0), part[:3]):
+        assert choose_preset(cloud, cloud) == "objects"
+    assert choose_preset(source, part) == "objects"
+
+
+def test_scans_indoors_are_registered_by_themselves(room):
+    world = World(make_place("rooms", 2_000_010))
+    T_a, T_b = Trajectory(world.place.route, usual_ride("rooms"), seed=0).poses(np.array([2.0, 3.0]))
+    result = poli.register(*room, preset="auto")
+    rotation, translation = errors(result.T_target_source, se3.inverse(T_b) @ T_a)
+    assert rotation < 2.0
+    assert translation < 0.1
+    assert result.probability > 0.5
+
+
+def run(*words):
+    result = CliRunner().invoke(app, ["register", *map(str, words)])
     assert result.exit_code == 0, result.output
-    rotation, translation = errors(np.loadtxt(tmp_path / "T.txt"), T)
+    return result
+
+
+@pytest.fixture
+def files(street, elsewhere, tmp_path):
+    source, target, _ = street
+    fields = {"intensity": np.arange(len(source), dtype=np.float32)}
+    poli.write(Scan(source.astype(np.float32), fields), tmp_path / "a.pcd")
+    poli.write(Scan(target.astype(np.float32)), tmp_path / "b.pcd")
+    poli.write(elsewhere.keep("ring"), tmp_path / "c.pcd")
+    return tmp_path
+
+
+def test_the_command(street, files):
+    *_, T = street
+    said = run(files / "a.pcd", files / "b.pcd", "--out", files / "T.txt", "--out-cloud", files / "moved.ply").output
+    found = np.loadtxt(files / "T.txt")
+    rotation, translation = errors(found, T)
     assert rotation < 1.0
     assert translation < 0.3
+    assert "preset: vlp16" in said
+    assert " m\n" in said
+    assert "probably right" in said
+    assert "certified optimal for its" in said
+    moved, source = poli.read(files / "moved.ply"), poli.read(files / "a.pcd")
+    np.testing.assert_allclose(moved.points, source.points @ found[:3, :3].T + found[:3, 3], atol=1e-3)
+    np.testing.assert_array_equal(moved.fields["intensity"], source.fields["intensity"])
+
+
+def test_the_command_says_that_a_pose_is_probably_wrong(files):
+    with pytest.warns(DoubtfulPose):
+        told = json.loads(run(files / "a.pcd", files / "c.pcd", "--preset", "vlp16", "--json").stdout)
+    assert told["probability"] < 0.5
+    assert told["preset"] == "vlp16"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--out-cloud", "{0}/a.pcd"), "same"),
+        (("--out-cloud", "{0}/b.pcd"), "same"),
+        (("--out-cloud", "-"), "standard output carries the pose"),
+        (("--out-cloud", "{0}/x.ply", "--out", "{0}/x.ply"), "--out and --out-cloud are the same file"),
+        (("--out-cloud", "{0}/x.strange"), "strange"),
+        (("--out-cloud", "{0}/nowhere/x.ply"), "does not exist"),
+    ],
+)
+def test_mistakes_with_the_cloud_to_write_are_found_first(files, words, message, monkeypatch):
+    monkeypatch.setattr("poli.tasks.registration.register_scans", lambda *_, **__: pytest.fail("searched"))
+    words = [word.format(files) for word in words]
+    result = CliRunner().invoke(app, ["register", str(files / "a.pcd"), str(files / "b.pcd"), *words])
+    assert message in str(result.exception)
+
+
+def test_a_format_that_cannot_store_the_fields_is_found_before_the_search(files, monkeypatch):
+    monkeypatch.setattr("poli.tasks.registration.register_scans", lambda *_, **__: pytest.fail("searched"))
+    result = CliRunner().invoke(app, ["register", str(files / "c.pcd"), str(files / "b.pcd"), "--out-cloud", str(files / "x.bin")])
+    assert f"{files / 'x.bin'}" in str(result.exception)
+    assert not (files / "x.bin").exists()

@@ -67,7 +67,7 @@ class DensityWarning(UserWarning):
 
 
 class DoubtfulPose(UserWarning):
-    """A pose was found, but few upright surfaces of the two scans coincide; the scans may show different places."""
+    """A pose was found, but it is probably wrong; the scans may show different places or be too far apart."""
 
 
 class ViewpointWarning(UserWarning):

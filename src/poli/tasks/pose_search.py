@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,6 +62,8 @@ class Registration:
     clique_exact: bool  # proven to be the largest
     overlap: float  # 0..1, share of the source with the target within twice the noise bound
     agreement: float  # 0..1, share with it there and facing the same way; for scans, of the upright surfaces
+    margin: float = 1.0  # 0..1, how much worse the second-best pose fits that is different: 0, equally well; 1, not at all
+    probability: float | None = None  # that the pose is right; for scans only (`poli.tasks.verdict`)
 
     @property
     def T_target_source(self) -> np.ndarray:  # (4, 4)
@@ -85,6 +88,7 @@ def register_by_normals(
     noise_bound: float | None = None,
     search: SearchConfig = DEFAULT_SEARCH,
     deciding: np.ndarray | None = None,  # (N,) bool: source points that distinguish places; all if not given
+    max_tilt: float | None = None,  # degrees: poses that tip the z axis by more are not considered. None: any rotation
 ) -> Registration:
     """Find the pose T_target_source between two clouds of one object or place, for any rotation and translation.
 
@@ -106,15 +110,40 @@ def register_by_normals(
     radius = real_number(radius, "feature_radius", "a positive length", above=True)
     noise = NOISE_BOUND * size if noise_bound is None else noise_bound
     noise = real_number(noise, "noise_bound", "a positive length", above=True)
-    reach = 2.0 * noise  # between the clouds
+    features = [surface_features(points, normals, radius, search) for points, normals in ((P, n_P), (Q, n_Q))]
+    hypotheses = find_hypotheses(P, features[0], Q, features[1], noise, search)
+    surfaces = Surfaces(P, n_P, Q, n_Q, KDTree(Q))
+    refined = refine_poses(surfaces, promising(surfaces, hypotheses, noise, search, max_tilt), noise, search)
+    return best_pose(surfaces, hypotheses, refined, noise, deciding, max_tilt)
 
-    # 1. Features, and pairs of points with similar ones.
-    source_features = fpfh_of_scales(P, n_P, radius * _SCALES, search.neighbors)
-    target_features = fpfh_of_scales(Q, n_Q, radius * _SCALES, search.neighbors)
+
+class Hypotheses(NamedTuple):
+    """Poses of consistent sets of matches."""
+
+    poses: np.ndarray  # (H, 4, 4)
+    matches: np.ndarray  # (K, 2)
+    clique: np.ndarray  # (n,) rows of `matches`
+    clique_exact: bool
+
+
+def surface_features(points: np.ndarray, normals: np.ndarray, radius: float, search: SearchConfig) -> np.ndarray:  # -> (N, 99)
+    """1. Return features of the points at three scales."""
+    return fpfh_of_scales(points, normals, radius * _SCALES, search.neighbors)
+
+
+def find_hypotheses(
+    P: np.ndarray,  # (N, 3)
+    source_features: np.ndarray,  # (N, 99)
+    Q: np.ndarray,  # (M, 3)
+    target_features: np.ndarray,  # (M, 99)
+    noise: float,
+    search: SearchConfig,
+) -> Hypotheses:
+    """2. Return the poses of consistent sets of similar points."""
     matches = _match(source_features, target_features, search.candidates, search.matches)
     p, q = P[matches[:, 0]], Q[matches[:, 1]]
 
-    # 2. Hypotheses: the poses of the maximum clique of consistent matches, and of one clique through each match.
+    # The poses of the maximum clique of consistent matches, and of one clique through each match.
     graph = consistency_graph(p, q, noise)
     clique, exact = maximum_clique(graph, search.clique_nodes)
     if len(clique) < 3:
@@ -124,27 +153,74 @@ def register_by_normals(
         )  # fmt: skip
     members = cliques_through(graph, search.hypotheses)
     members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
-    poses = _poses(p, q, members.astype(float))
+    return Hypotheses(_poses(p, q, members.astype(float)), matches, clique, exact)
 
-    # 3. Verification: the pose that aligns the whole clouds best after refinement.
-    surfaces = Surfaces(P, n_P, Q, n_Q, KDTree(Q))
-    sketch = surfaces.thinned(search.scoring_points)
-    best = distinct(poses, closeness(sketch, poses, reach), P, apart=2.0 * reach, max_poses=search.refined)
+
+def promising(
+    surfaces: Surfaces, hypotheses: Hypotheses, noise: float, search: SearchConfig, max_tilt: float | None = None
+) -> np.ndarray:  # (h, 4, 4)
+    """3. Return the hypotheses that align a sample of the points best, all different from each other."""
+    poses = _upright(hypotheses.poses, max_tilt)
+    scores = closeness(surfaces.thinned(search.scoring_points), poses, 2.0 * noise)
+    return poses[distinct(poses, scores, surfaces.source, apart=4.0 * noise, max_poses=search.refined)]
+
+
+def refine_poses(surfaces: Surfaces, poses: np.ndarray, noise: float, search: SearchConfig) -> np.ndarray:  # (h, 4, 4) -> (h, 4, 4)
     sketch = surfaces.thinned(search.refining_points)
-    refined = [refine(sketch, T, 4.0 * reach) for T in poses[best]]
-    T = max(refined, key=lambda T: fit(surfaces, T, reach, _ACROSS * noise))
+    return np.stack([refine(sketch, T, 8.0 * noise) for T in poses])
 
-    # 4. The certified pose of all nearest pairs, without outliers.
-    T = refine(surfaces, T, 2.0 * reach)
-    distance, found = surfaces.nearest(T)
-    rows = np.flatnonzero(distance <= 2.0 * reach)
-    result = gnc(P[rows], Q[found[rows]], noise, surfaces.information(T[:3, :3], rows, found[rows]))
+
+def best_pose(
+    surfaces: Surfaces,
+    hypotheses: Hypotheses,
+    refined: np.ndarray,  # (h, 4, 4)
+    noise: float,
+    deciding: np.ndarray | None = None,  # (N,) bool
+    max_tilt: float | None = None,  # degrees
+) -> Registration:
+    """4. Return the refined pose that aligns the whole clouds best, from all nearest pairs without outliers, certified."""
+    P, Q, reach = surfaces.source, surfaces.target, 2.0 * noise
+    refined = _upright(refined, max_tilt)
+    scores = np.array([fit(surfaces, T, reach, _ACROSS * noise) for T in refined])
+    order = distinct(refined, scores, P, apart=2.0 * reach, max_poses=len(refined))
+    margin = 1.0 - scores[order[1]] / max(scores[order[0]], 1e-12) if len(order) > 1 else 1.0
+    for T in refined[order]:
+        T = refine(surfaces, T, 2.0 * reach)
+        distance, found = surfaces.nearest(T)
+        rows = np.flatnonzero(distance <= 2.0 * reach)
+        result = gnc(P[rows], Q[found[rows]], noise, surfaces.information(T[:3, :3], rows, found[rows]))
+        if max_tilt is None or tilt(result.T_target_source) <= max_tilt:
+            break
+    else:
+        raise _tipped(max_tilt)
     inliers = np.stack([rows, found[rows]], axis=1)[result.inliers]
     there, agrees = surfaces.covered(result.T_target_source, reach)
     decisive = agrees if deciding is None else agrees[deciding]
     return Registration(
-        result.pose, inliers, matches, clique, exact, float(there.mean()), float(decisive.sum() / max(len(decisive), 1))
-    )
+        result.pose, inliers, hypotheses.matches, hypotheses.clique, hypotheses.clique_exact,
+        float(there.mean()), float(decisive.sum() / max(len(decisive), 1)), float(margin),
+    )  # fmt: skip
+
+
+def tilt(T: np.ndarray) -> np.ndarray:  # (..., 4, 4) -> (...)
+    """Return the angle in degrees by which a pose tips the z axis."""
+    return np.degrees(np.arccos(np.clip(T[..., 2, 2], -1.0, 1.0)))
+
+
+def _upright(poses: np.ndarray, max_tilt: float | None) -> np.ndarray:  # (H, 4, 4) -> (h, 4, 4)
+    if max_tilt is None:
+        return poses
+    kept = poses[tilt(poses) <= max_tilt]
+    if not len(kept):
+        raise _tipped(max_tilt)
+    return kept
+
+
+def _tipped(max_tilt: float | None) -> DegenerateError:
+    return DegenerateError(
+        f"every pose that was found tips the vertical by more than {max_tilt:g} degrees; the scans may show different places",
+        argument="upright", value=False, remedy="if a sensor was tilted, pass {argument}",
+    )  # fmt: skip
 
 
 def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarray:  # -> (K, 2)

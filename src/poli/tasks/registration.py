@@ -10,10 +10,8 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.scan import ScanLike, points_of
 from poli.tasks.pose_search import DEFAULT_SEARCH, Registration, SearchConfig, register_by_normals
-from poli.tasks.scan_registration import PRESETS, ScanPreset, register_scans
-
-# Points of an object. With more, the search takes minutes, and lengths relative to the radius are meaningless for a scan.
-_MOST = 20_000
+from poli.tasks.scan_presets import AUTO, MOST_OF_AN_OBJECT, OBJECTS, PRESETS, ScanPreset, choose_preset
+from poli.tasks.scan_registration import register_scans
 
 
 def register(
@@ -21,6 +19,7 @@ def register(
     target: ScanLike,  # (M, 3)
     *,
     preset: str | ScanPreset | None = None,
+    upright: bool = True,
     source_field: Ellipsoids | None = None,
     target_field: Ellipsoids | None = None,
     estimator: Callable[[np.ndarray], Ellipsoids] | None = None,
@@ -31,14 +30,17 @@ def register(
     """Find the pose T_target_source between two clouds of one object or place, for any rotation and translation.
 
     Scans of a place need a `preset`: they are densified and downsampled, and their normals point to the sensor at the origin
-    (`register_scans`). Without a preset, the clouds show an object, and normals point away from each cloud's centroid. Objects
-    should have a few hundred to a few thousand points; more than 20,000 are refused. Raises `DegenerateError` if too few matches
-    agree.
+    (`register_scans`). The result then has a `probability` that the pose is right; below 0.5, a `DoubtfulPose` warning is issued.
+    Without a preset, the clouds show an object, and normals point away from each cloud's centroid. Objects should have a few
+    hundred to a few thousand points; more than 20,000 are refused. Raises `DegenerateError` if too few matches agree.
 
     Args:
         source: the cloud to move.
         target: the cloud to move it to.
-        preset: the sensor of two scans of a place ("vlp16", "hdl32e", "hdl64e", "os1_64", "os2_128"), or a `ScanPreset`.
+        preset: the sensor of two scans of a place ("vlp16", "hdl32e", "hdl64e", "os1_64", "os2_128"), "indoor", or a
+            `ScanPreset`. "auto" chooses one of them, or "objects", from the clouds. None: "objects".
+        upright: for scans, whether the z axes of both sensors point up, within 45 degrees of each other. Poses that tip the
+            vertical by more are not considered. False: any rotation.
         source_field: ellipsoids of the source, one per point; estimated if not given. Not with a preset.
         target_field: ellipsoids of the target, likewise.
         estimator: computes ellipsoids from (N, 3) points; the trained network for objects if not given. Not with a preset.
@@ -47,16 +49,20 @@ def register(
         noise_bound: maximum distance between points of one surface. None: that of the preset, or 0.05 of the target's radius.
         search: effort of the search. None: that of the preset, or the defaults.
     """
-    if preset is not None:
+    if isinstance(preset, str) and preset == AUTO:
+        given = source_field is not None or target_field is not None or estimator is not None
+        preset = OBJECTS if given else choose_preset(source, target)
+    if preset is not None and preset != OBJECTS:
         if source_field is not None or target_field is not None or estimator is not None:
             raise InputError("preset: cannot be combined with source_field, target_field or estimator; leave out one or the other")
-        return register_scans(source, target, preset, feature_radius=feature_radius, noise_bound=noise_bound, search=search)
+        lengths = {"feature_radius": feature_radius, "noise_bound": noise_bound}
+        return register_scans(source, target, preset, upright=upright, search=search, **lengths)
     source_points, target_points = points_of(source, "source", least=3), points_of(target, "target", least=3)
     for name, points in (("source", source_points), ("target", target_points)):
-        if len(points) > _MOST:
+        if len(points) > MOST_OF_AN_OBJECT:
             sensors = ", ".join(PRESETS)
             what = f"{name}: {len(points)} points look like a scan, not an object"
-            remedy = f"name the sensor with {{argument}} ({sensors}), or downsample an object to at most {_MOST} points"
+            remedy = f"name the sensor with {{argument}} ({sensors}), or downsample an object to at most {MOST_OF_AN_OBJECT} points"
             raise InputError(what, argument="preset", remedy=remedy)
     normals = []
     for name, points, field in (("source", source_points, source_field), ("target", target_points, target_field)):

@@ -12,7 +12,7 @@ from poli.show.demo.surfaces import timed_again
 from poli.show.demo.town import SENSOR_NAME
 from poli.tasks import register
 from poli.tasks.densify import DensifyConfig
-from poli.tasks.scan_registration import ScanPreset
+from poli.tasks.scan_presets import ScanPreset
 
 TURN = 140.0  # degrees about the vertical: the other scan's heading is unknown
 
