@@ -13,6 +13,7 @@ from poli.estimation import estimate
 from poli.estimation.inference import PCA
 from poli.scan import Scan
 from poli.show.panel import Panel, flat_discs
+from poli.show.scalars import colors_of, scalars_of
 from poli.voxels import voxel_downsample
 
 PCA_NEIGHBORS = 16  # at 0.5 m voxels, PCA normals are best with 8 to 16 (docs/results/geometry.md)
@@ -62,9 +63,12 @@ def scan_panels(scan: Scan, how: Estimates, name: str = "the scan") -> list[Pane
     """The panels of one scan: returns and ellipsoids; with `how.compare`, also PCA and the ground truth."""
     cloud = how.cloud(scan, name)
     field = how.field(cloud)
-    panels = [Panel("Scan", points=scan, caption="all returns")]
+    here = None if scan_in_map else np.zeros(3)
+    seen = {"viewpoint": here, "scalars": scalars_of(cloud)}
+    first = Panel("Scan", points=scan, caption="all returns", viewpoint=here, scalars=scalars_of(scan), colors=colors_of(scan))
+    panels = [first]
     if not how.compare:
-        return [*panels, Panel(how.name, field=field, caption=how.caption)]
+        return [*panels, Panel(how.name, field=field, caption=how.caption, **seen)]
     truth = true_normals(scan, how.size) if set(scan.fields) >= _TRUTH else None  # (N, 3)
     rival = estimate(cloud, model=PCA, k=PCA_NEIGHBORS)
     # PCA's ellipsoids are as wide as their neighborhoods; draw them at about the size of the network's.

@@ -104,7 +104,8 @@ class _Between:
 
 def _parts(panel: Panel) -> list[np.ndarray]:
     field = [] if panel.field is None else [panel.field.means]
-    return [part for part in (panel.places, *field, *(track.positions for track in panel.tracks)) if len(part)]
+    parts = [panel.places, *field, *(track.positions for track in panel.tracks), *(frame.places for frame in panel.frames)]
+    return [part for part in parts if len(part)]
 
 
 def _some(places: np.ndarray) -> np.ndarray:  # (N, 3) -> (n, 3)

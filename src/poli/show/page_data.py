@@ -5,6 +5,9 @@
     size    float16 standard deviations along them; accurate to 0.05 %
     normal  int8, for colors only; accurate to half a degree
     color   uint8
+    scalars uint16 steps of each field's range; 65535 if unknown
+
+The scans of a timeline follow each other in one array; each has a box of its own, with uint16 steps.
 
 Coordinates are relative to the page's origin, so that float32 on the GPU is precise enough everywhere.
 """
@@ -20,6 +23,8 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.files import quaternions
 from poli.show.panel import Panel
+from poli.show.parts import Frame
+from poli.show.scalar_data import codes_of, encode_fields
 
 _FINEST_STEP = 0.005  # meters: a coarser grid would be visible up close
 _LARGEST_HALF = 65504.0
@@ -30,23 +35,30 @@ _THINNEST = 1e-4  # meters: lower bound of the uncertainty scale
 def encode_panels(panels: Sequence[Panel], most_ellipsoids: int, most_points: int) -> tuple[dict[str, Any], list[str]]:
     """Return the panels for JSON, and a sentence for each panel that is subsampled."""
     origin = _origin(panels)
+    fields = encode_fields(panels)
     encoded, left_out = [], []
     for panel in panels:
-        content, cut = _encode_panel(panel, origin, most_ellipsoids, most_points)
+        content, cut = _encode_panel(panel, origin, fields, most_ellipsoids, most_points)
         encoded.append(content)
         left_out += cut
-    parts = [part for panel in encoded for part in (panel["ellipsoids"], panel["points"]) if part]
+    wholes = [whole for panel in encoded for whole in (panel, panel["frames"]) if whole]
+    parts = [part for whole in wholes for part in (whole["ellipsoids"], whole["points"]) if part]
     return {
         "origin": origin.tolist(),
+        "fields": fields,
         "rounding": max((part["place"]["rounding"] for part in parts), default=0.0),  # meters, at most
         "ranges": {"uncertainty": _uncertainty_range(panels), "height": _height_range(panels, origin)},
         "panels": encoded,
     }, left_out
 
 
-def _encode_panel(panel: Panel, origin: np.ndarray, most_ellipsoids: int, most_points: int) -> tuple[dict[str, Any], list[str]]:
+def _encode_panel(
+    panel: Panel, origin: np.ndarray, fields: list[dict[str, Any]], most_ellipsoids: int, most_points: int
+) -> tuple[dict[str, Any], list[str]]:
     content: dict[str, Any] = {"name": panel.name, "caption": panel.caption, "sigmaScale": panel.sigma_scale}
-    content |= {"ellipsoids": None, "points": None}
+    content |= {"ellipsoids": None, "points": None, "frames": _encode_frames(panel, origin, fields)}
+    content["viewpoint"] = None if panel.viewpoint is None else (panel.viewpoint - origin).tolist()
+    content["layers"] = [{"name": layer.name, "color": layer.color} for layer in panel.layers]
     left_out = []
     if panel.field is not None and len(panel.field):
         rows = _evenly(len(panel.field), most_ellipsoids)
@@ -58,6 +70,8 @@ def _encode_panel(panel: Panel, origin: np.ndarray, most_ellipsoids: int, most_p
         content["ellipsoids"] = {
             **_encode_field(field, field.normals if normals is None else normals[rows], origin),
             "color": None if colors is None else _encode_colors(colors[rows]),
+            "scalars": _encode_scalars(panel.scalars, fields, rows) if panel.shows_means else {},
+            "layers": _layer_counts(rows, [layer.ellipsoids for layer in panel.layers]),
             "directionsOnly": panel.directions_only,
             "count": len(rows),
             "total": len(panel.field),
@@ -71,6 +85,8 @@ def _encode_panel(panel: Panel, origin: np.ndarray, most_ellipsoids: int, most_p
             "place": _encode_places(panel.places[rows], origin),
             "normal": None if normals is None else _encode_normals(normals[rows]),
             "color": None if panel.colors is None else _encode_colors(panel.colors[rows]),
+            "scalars": _encode_scalars(panel.scalars, fields, rows),
+            "layers": _layer_counts(rows, [layer.points for layer in panel.layers]),
             "count": len(rows),
             "total": len(panel.places),
         }
@@ -86,6 +102,76 @@ def _encode_panel(panel: Panel, origin: np.ndarray, most_ellipsoids: int, most_p
     return content, left_out
 
 
+def _encode_frames(panel: Panel, origin: np.ndarray, fields: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The scans of a timeline; `counts` are the rows of each in `points` and `ellipsoids`."""
+    if not panel.frames:
+        return None
+    shown = [frame.field for frame in panel.frames if frame.field is not None]
+    points = {"place": _encode_frame_places([frame.places for frame in panel.frames], origin)}
+    ellipsoids = None
+    if shown:
+        ellipsoids = {
+            "place": _encode_frame_places([_means(frame) for frame in panel.frames], origin),
+            "turn": encode_array(np.concatenate([_turns(field) for field in shown])),
+            "size": encode_array(np.concatenate([_sizes(field) for field in shown])),
+            "normal": None,  # the first axis of `turn`
+            "scalars": _frame_scalars([(len(_means(frame)), frame.field_scalars) for frame in panel.frames], fields),
+            "counts": [len(_means(frame)) for frame in panel.frames],
+        }
+    return {
+        "names": [frame.name for frame in panel.frames],
+        "seconds": [frame.seconds for frame in panel.frames],
+        "totals": [max(frame.total, len(frame.places)) for frame in panel.frames],
+        "positions": [None if frame.position is None else (frame.position - origin).tolist() for frame in panel.frames],
+        "shareWorld": panel.frames_share_world,
+        "points": points
+        | {
+            "normal": None,
+            "scalars": _frame_scalars([(len(frame.places), frame.scalars) for frame in panel.frames], fields),
+            "counts": [len(frame.places) for frame in panel.frames],
+        },
+        "ellipsoids": ellipsoids,
+    }
+
+
+def _means(frame: Frame) -> np.ndarray:  # (M, 3)
+    return np.empty((0, 3)) if frame.field is None else frame.field.means
+
+
+def _encode_frame_places(parts: list[np.ndarray], origin: np.ndarray) -> dict[str, Any]:
+    """As `_encode_places`, with a box for each part: `start` and `step` have a row for each."""
+    starts, steps, codes = [], [], []
+    for places in parts:
+        local = places - origin
+        low = local.min(axis=0) if len(local) else np.zeros(3)
+        step = np.maximum(local.max(axis=0) - low, 1e-9) / 65535.0 if len(local) else np.ones(3)
+        starts.append(low.tolist())
+        steps.append(step.tolist())
+        codes.append(np.rint((local - low) / step).astype("<u2"))
+    rounding = max((max(step) for step, code in zip(steps, codes, strict=True) if len(code)), default=0.0) / 2.0
+    return {"type": "uint16", "start": starts, "step": steps, "rounding": rounding, "data": encode_array(np.concatenate(codes))}
+
+
+def _frame_scalars(parts: list[tuple[int, Any]], fields: list[dict[str, Any]]) -> dict[str, str]:
+    """The fields of all frames; unknown in frames that lack one."""
+    encoded = {}
+    for field in fields:
+        name = field["name"]
+        if any(name in scalars for _, scalars in parts):
+            columns = [codes_of(scalars.get(name, np.full(count, np.nan)), field) for count, scalars in parts]
+            encoded[name] = encode_array(np.concatenate(columns))
+    return encoded
+
+
+def _encode_scalars(scalars: Any, fields: list[dict[str, Any]], rows: np.ndarray) -> dict[str, str]:
+    return {field["name"]: encode_array(codes_of(scalars[field["name"]][rows], field)) for field in fields if field["name"] in scalars}
+
+
+def _layer_counts(rows: np.ndarray, counts: list[int]) -> list[int]:
+    """How many of the chosen rows, in ascending order, belong to each layer."""
+    return np.diff(np.searchsorted(rows, np.cumsum([0, *counts]))).tolist() if counts else []
+
+
 def encode_array(array: np.ndarray) -> str:
     return b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
 
@@ -93,10 +179,22 @@ def encode_array(array: np.ndarray) -> str:
 def _encode_field(field: Ellipsoids, normals: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
     return {
         "place": _encode_places(field.means, origin),
-        "turn": encode_array(np.rint(32767.0 * quaternions(field.axes)).astype("<i2")),
-        "size": encode_array(np.minimum(field.scales, _LARGEST_HALF).astype("<f2")),
+        "turn": encode_array(_turns(field)),
+        "size": encode_array(_sizes(field)),
         "normal": _encode_normals(normals),
     }
+
+
+def _turns(field: Ellipsoids) -> np.ndarray:  # (N, 4) int16
+    """Quaternions of the axes. The first axis is the normal, facing the sensor."""
+    axes = field.axes.copy()
+    away = np.einsum("ni,ni->n", axes[:, :, 0], field.normals) < 0.0
+    axes[away, :, :2] *= -1.0  # turning two axes around keeps it a rotation
+    return np.rint(32767.0 * quaternions(axes)).astype("<i2")
+
+
+def _sizes(field: Ellipsoids) -> np.ndarray:  # (N, 3) float16
+    return np.minimum(field.scales, _LARGEST_HALF).astype("<f2")
 
 
 def _encode_places(places: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
@@ -140,7 +238,7 @@ def _origin(panels: Sequence[Panel]) -> np.ndarray:  # (3,)
 
 
 def _box(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-    parts = [panel.places, *(track.positions for track in panel.tracks)]
+    parts = [panel.places, *(track.positions for track in panel.tracks), *(frame.places for frame in panel.frames)]
     if panel.field is not None:
         parts.append(panel.field.means)
     everything = np.concatenate([part for part in parts if len(part)] or [np.zeros((1, 3))])
@@ -149,7 +247,9 @@ def _box(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
 
 def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
     """Range of the standard deviation along the normal, in meters."""
-    thin = [panel.field.scales[:, 0] for panel in panels if panel.field is not None and not panel.directions_only]
+    shown = [panel for panel in panels if not panel.directions_only]
+    fields = [part.field for panel in shown for part in (panel, *panel.frames)]
+    thin = [field.scales[:, 0] for field in fields if field is not None]
     if not sum(map(len, thin)):
         return [0.01, 0.1]
     low, high = np.percentile(np.concatenate(thin), _RANGE)
@@ -160,6 +260,7 @@ def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
 def _height_range(panels: Sequence[Panel], origin: np.ndarray) -> list[float]:
     """Range of heights in meters, relative to the page's origin."""
     heights = [panel.places[:, 2] - origin[2] for panel in panels if len(panel.places)]
+    heights += [frame.places[:, 2] - origin[2] for panel in panels for frame in panel.frames]
     heights += [panel.field.means[:, 2] - origin[2] for panel in panels if panel.field is not None and len(panel.field)]
     if not heights:
         return [0.0, 1.0]

@@ -10,7 +10,7 @@ void main() {
   vec3 c = uTurn * (world - uEye);
   gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
   gl_PointSize = 1.0;
-  if (-c.z < uNear) return;
+  if (-c.z < uNear || isClipped(world)) return;
   gl_Position = vec4(uFocal * c.xy / -c.z + uJitter, 2.0 * uNear / (-c.z * uYield) - 1.0, 1.0);
   gl_PointSize = max(uPoint * clamp(sqrt(uPivot / -c.z), 0.5, 2.0), 1.0);
   vColor = colorHere(world);

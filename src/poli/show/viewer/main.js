@@ -8,8 +8,9 @@ const STILL = 160;  // milliseconds without motion, at least
 const scene = decodeScene(JSON.parse(find("poli-data").textContent));
 const state = {
   sigma: scene.sigma, color: scene.color, theme: scene.theme, size: scene.pointSize, ellipsoids: true, points: true, tracks: true, only: null,
-  samples: SAMPLES, pixelRatio: 1,
+  samples: SAMPLES, pixelRatio: 1, clip: NO_CLIP, hidden: new Set(), moment: 0, when: "all", follow: false,
 };
+if (timelineOf(scene) && !timelineOf(scene).shareWorld) state.when = "one";
 const camera = new Camera(scene.camera, scene.box);
 const stage = find("stage"), canvas = find("canvas");
 let renderer = null, boxes = [], frames = 0, sample = 0, asked = false, ratio = 1, moving = false, last = 0, pace = 0, still = 0;
@@ -59,6 +60,7 @@ function adapt(now) {
 }
 
 function drawAround() {
+  probe.draw(boxes, state);
   drawLegend(find("legend"), state.color, camera.axes, scene);
   const box = boxes[boxes.length - 1];
   if (!box) return;
@@ -93,17 +95,32 @@ function set(part) {
   find("size").value = state.size;
   find("size-value").textContent = `${state.size} px`;
   for (const what of ["ellipsoids", "points", "tracks"]) find(`show-${what}`).checked = state[what];
-  if (colorInputs[state.color]) colorInputs[state.color].checked = true;
-  tellCounts(scene, frameElements, state.sigma);
+  for (const [name, input] of Object.entries(colorInputs)) input.checked = name === state.color;
+  tellField(state.color);
+  tellLayers(state.hidden);
+  if (timeline) timeline.tell();
+  tellCounts(scene, frameElements, state);
   if ("only" in part) arrange();
-  else changed();
+  else changed(Boolean(timeline && timeline.playing));
 }
+
+const knowsColor = (color) => Boolean(colorInputs[color]) || scene.fields.some((field) => FIELD + field.name === color);
+const toggleLayer = (name, on) => {
+  const hidden = new Set(state.hidden);
+  if (on) hidden.delete(name);
+  else hidden.add(name);
+  set({ hidden });
+};
 
 const alone = (panel) => set({ only: state.only === panel ? null : panel });
 const reset = () => { camera.reset(); changed(); };
 const turned = () => changed(true);
 
-const frameElements = makeFrames(scene, alone);
+const frameElements = makeFrames(scene, alone, toggleLayer);
+const tellField = makeFieldMenu(scene, (color) => set({ color }));
+const probe = new Probe(scene, camera, () => changed());
+const timeline = makeTimeline(scene, state, set, (by) => { camera.target = add(camera.target, by); });
+const clip = makeClip(scene, (limits) => { state.clip = limits; changed(); });
 const ruler = make("div", "ruler", "", stage);
 const colorInputs = makeColors(scene, (color) => set({ color }));
 find("title").textContent = scene.title;
@@ -123,20 +140,30 @@ const toggleHelp = (open = find("about").hidden) => {
   find("about").hidden = !open;
   find("help").setAttribute("aria-expanded", String(open));
 };
+const toggleClip = (open = find("clip-panel").hidden) => {
+  find("clip-panel").hidden = !open;
+  find("clip").setAttribute("aria-expanded", String(open));
+};
+find("clip").addEventListener("click", () => toggleClip());
 find("reset").addEventListener("click", reset);
 find("theme").addEventListener("click", otherTheme);
 find("help").addEventListener("click", () => toggleHelp());
-followPointers(canvas, camera, () => (boxes.length ? [boxes[0].width, boxes[0].height] : [1, 1]), turned, reset);
+followPointers(canvas, camera, () => (boxes.length ? [boxes[0].width, boxes[0].height] : [1, 1]), turned, reset,
+  (x, y) => probe.click(x, y, boxes, state));
 
 const KEYS = {
   r: reset, d: otherTheme, "?": () => toggleHelp(), e: () => set({ ellipsoids: !state.ellipsoids }), p: () => set({ points: !state.points }),
-  Escape: () => { toggleHelp(false); set({ only: null }); },
+  m: () => probe.measure(!probe.measuring), c: () => toggleClip(),
+  Escape: () => { toggleHelp(false); toggleClip(false); probe.measure(false); set({ only: null }); },
   ArrowLeft: () => { camera.turn(-20, 0); turned(); }, ArrowRight: () => { camera.turn(20, 0); turned(); },
   ArrowUp: () => { camera.turn(0, -20); turned(); }, ArrowDown: () => { camera.turn(0, 20); turned(); },
   "+": () => { camera.zoom(0.9); turned(); }, "=": () => { camera.zoom(0.9); turned(); }, "-": () => { camera.zoom(1 / 0.9); turned(); },
 };
+if (timeline) Object.assign(KEYS, { " ": timeline.toggle, ",": () => timeline.step(-1), ".": () => timeline.step(1) });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target instanceof HTMLSelectElement) return;
+  if (event.key === " " && (event.target instanceof HTMLButtonElement || event.target.type === "checkbox")) return;  // presses it
   if (event.target instanceof HTMLInputElement && event.key.startsWith("Arrow")) return;  // arrow keys move the focused slider
   const panel = Number(event.key) - 1;
   if (KEYS[event.key]) KEYS[event.key]();
@@ -181,14 +208,22 @@ window.poliView = {
   get state() { return { ...state, panels: scene.panels.length, works: renderer !== null }; },
   get camera() { return { target: [...camera.target], yaw: camera.yaw, pitch: camera.pitch, distance: camera.distance }; },
   get frames() { return frames; },
+  get fields() { return scene.fields.map((field) => field.name); },
+  get picked() { return probe.report(); },
   get settled() { return renderer !== null && !asked && !moving && sample >= samples(); },
   setSigma: (sigma) => set({ sigma: clamp(Number(sigma), 0, scene.mostSigma) }),
-  setColor: (color) => { if (colorInputs[color]) set({ color }); },
+  setColor: (color) => { if (knowsColor(color)) set({ color }); },
+  setClip: (low, high) => clip.set(low, high),
+  setMoment: (moment) => { if (timeline) timeline.go(moment); },
+  play: () => { if (timeline) timeline.toggle(); },
+  measure: (on) => probe.measure(on),
+  click: (x, y) => probe.click(x, y, boxes, state),
   setTheme: (theme) => { if (THEMES[theme]) set({ theme }); },
   setCamera: (part) => { Object.assign(camera, part); changed(); },
   show: (part) => set(part),
   reset,
 };
 
+clip.tell();
 set({});
 begin();
