@@ -164,7 +164,9 @@ def _frame_scalars(parts: list[tuple[int, Any]], fields: list[dict[str, Any]]) -
 
 
 def _encode_scalars(scalars: Any, fields: list[dict[str, Any]], rows: np.ndarray) -> dict[str, str]:
-    return {field["name"]: encode_array(codes_of(scalars[field["name"]][rows], field)) for field in fields if field["name"] in scalars}
+    return {
+        field["name"]: encode_array(codes_of(scalars[field["name"]][rows], field)) for field in fields if field["name"] in scalars
+    }
 
 
 def _layer_counts(rows: np.ndarray, counts: list[int]) -> list[int]:
