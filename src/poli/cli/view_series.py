@@ -50,7 +50,7 @@ def scans_subject(data: Dataset, how: Estimates, amount: Amount) -> Subject:
             return stills()
         if poses is None:
             timeline = _timeline(data, None, how, _shown(amount, count))
-            if not timeline.frames:
+            if timeline is None:
                 raise InputError(f"{data.name}: all scans that were read are empty")
             return [timeline]
         world = world_panel()
@@ -77,8 +77,10 @@ def _shown(amount: Amount, available: int) -> int:
     return min(available, _TIMELINE if amount.scans is None else amount.scans)
 
 
-def _timeline(data: Dataset, poses: np.ndarray | None, how: Estimates, most: int, first: int = 0, available: int = 0) -> Panel:
-    """A panel of at most `most` scans, evenly spaced; empty scans are left out."""
+def _timeline(
+    data: Dataset, poses: np.ndarray | None, how: Estimates, most: int, first: int = 0, available: int = 0
+) -> Panel | None:
+    """A panel of at most `most` scans, evenly spaced; empty scans are left out. None if all are empty."""
     from poli.show.panel import Panel
     from poli.show.timeline import frames_of, thinning_for
     from poli.show.world import moments, spread
@@ -89,14 +91,11 @@ def _timeline(data: Dataset, poses: np.ndarray | None, how: Estimates, most: int
     series = _watched(moments(data, rows, poses, thinning.how, first), len(rows), "timeline")
     frames = tuple(frame for frame in frames_of(series, thinning, poses is not None) if len(frame.places))
     caption = thinning.caption(len(frames)) if len(rows) == count else f"{thinning.caption(len(frames))}; {count:,} scans in total"
-    from poli.show.panel import Track
-
-    nothing = () if frames else (Track([[0.0, 0.0, 0.0]]),)  # a panel needs something to show
-    return Panel("Scans", caption=caption, frames=frames, frames_share_world=poses is not None, tracks=nothing)
+    return Panel("Scans", caption=caption, frames=frames, frames_share_world=poses is not None) if frames else None
 
 
-def _with_frames(panel: Panel, timeline: Panel) -> Panel:
-    if not timeline.frames:
+def _with_frames(panel: Panel, timeline: Panel | None) -> Panel:
+    if timeline is None:
         return panel
     return replace(panel, frames=timeline.frames, caption=f"{panel.caption}. {timeline.caption.capitalize()}")
 

@@ -78,7 +78,9 @@ def _occupied(places: np.ndarray) -> np.ndarray:  # (N, 3) -> (n, 3)
     edge = _CELL * float(np.percentile(away, _MOST))
     if not edge > 0.0:
         return places
-    cells, which, counts = np.unique(np.floor((places - middle) / edge).clip(-1e9, 1e9), axis=0, return_inverse=True, return_counts=True)
+    cells, which, counts = np.unique(
+        np.floor((places - middle) / edge).clip(-1e9, 1e9), axis=0, return_inverse=True, return_counts=True
+    )
     kept = counts >= max(1, round(_LEAST * min(len(places) / _FEW, 1.0)))
     distance = np.linalg.norm(cells + 0.5, axis=1)
     kept &= distance <= _REACH * np.median(distance[kept])

@@ -17,13 +17,6 @@ from poli.show.scalars import scalars_of
 _TOLERANCE = 1e-4  # meters: formats round coordinates
 
 
-def overlay_panels(clouds: Sequence[Scan], names: Sequence[str], how: Estimates, **seen: object) -> list[Panel]:
-    """Points and ellipsoids of several clouds in one frame. The ellipsoids were estimated at the voxel size of `how`."""
-    thin = [how.cloud(cloud, name) for cloud, name in zip(clouds, names, strict=True)]
-    fields = [how.field(cloud, **seen) for cloud in thin]
-    return merged_panels(clouds, thin, fields, names, how)
-
-
 def merged_panels(
     clouds: Sequence[Scan], thin: Sequence[Scan], fields: Sequence[Ellipsoids], names: Sequence[str], how: Estimates
 ) -> list[Panel]:
@@ -53,10 +46,10 @@ def densified_panels(dense: Scan, original: Scan, names: tuple[str, str]) -> lis
         )
     layers = (Layer("originals", count), Layer("samples", len(dense) - count))
     caption = f"{len(dense) - count:,} samples, {len(dense) / max(count, 1):.1f} times as many points"
-    seen = {"viewpoint": np.zeros(3)}
+    here = np.zeros(3)
     return [
-        Panel("Original", points=original, scalars=scalars_of(original), layers=(Layer("originals", count),), **seen),
-        Panel("Densified", points=dense, caption=caption, scalars=scalars_of(dense), layers=layers, **seen),
+        Panel("Original", points=original, scalars=scalars_of(original), layers=(Layer("originals", count),), viewpoint=here),
+        Panel("Densified", points=dense, caption=caption, scalars=scalars_of(dense), layers=layers, viewpoint=here),
     ]
 
 

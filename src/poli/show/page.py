@@ -32,8 +32,8 @@ MOST_SIGMA = 3.0  # maximum of the page's slider
 _WINDOW = 1584, 760  # CSS pixels available to the panels in a window of 1600 by 900
 _WORDS = 90  # CSS pixels for the text at the top of each panel
 _SCRIPTS = (
-    "linear.js", "colors.js", "fields.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js", "layout.js",
-    "layers.js", "timeline.js", "clip.js", "controls.js", "pick.js", "probe.js", "main.js",
+    "linear.js", "colors.js", "fields.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js",
+    "layout.js", "layers.js", "timeline.js", "clip.js", "controls.js", "pick.js", "probe.js", "main.js",
 )  # fmt: skip
 
 
@@ -53,8 +53,8 @@ def write_page(
     """Write the page atomically. Returns a sentence for each panel that is subsampled; the page shows the same.
 
     All panels share one camera, so they must be in the same coordinate frame, z up. `sigma` is the initial size of the ellipsoids
-    in standard deviations, `color` the initial coloring: normal, planarity, uncertainty, height, own (the panels' colors), layer, or
-    the name of a scalar. `camera` is the initial view. A panel with more than `most_ellipsoids` or `most_points` shows an evenly
+    in standard deviations, `color` the initial coloring: normal, planarity, uncertainty, height, own (the panels' colors), layer,
+    or the name of a scalar. `camera` is the initial view. A panel with more than `most_ellipsoids` or `most_points` shows an evenly
     chosen subset.
     """
     if not panels:

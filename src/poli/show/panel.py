@@ -37,8 +37,8 @@ class Track:
 class Panel:
     """One of several views that share a camera.
 
-    Give `points`, a `field`, or both. `normals`, `colors` and `scalars` belong to the points, row by row, or to the field's means if
-    there are no points; a row of NaN in `normals` is an unknown normal, NaN in `scalars` an unknown value. `normals` default to
+    Give `points`, a `field`, or both. `normals`, `colors` and `scalars` belong to the points, row by row, or to the field's means
+    if there are no points; a row of NaN in `normals` is an unknown normal, NaN in `scalars` an unknown value. `normals` default to
     those of the field. `layers` split the points and the field into named parts, `frames` are the scans of a timeline.
     """
 

@@ -16,7 +16,7 @@ from poli.show.thinning import voxel_for
 from poli.show.world import FARTHEST, Moment, within_reach
 from poli.voxels import voxel_downsample
 
-MOST_BYTES = 32_000_000  # of all frames; base64 adds a third, and the map a few megabytes: the page stays below 60 MB
+MOST_BYTES = 38_000_000  # of all frames; base64 adds a third, and the map a few megabytes: the page stays below 60 MB
 _POINT, _ELLIPSOID, _SCALAR = 6, 20, 2  # bytes
 _PROBES = 6  # scans that the sizes of the voxels are chosen by
 _MARGIN = 0.9  # other scans may have more points

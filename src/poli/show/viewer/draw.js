@@ -227,7 +227,7 @@ class Renderer extends Gpu {
 
   place(cloud, state) {
     const name = fieldOf(state.color), field = name && this.scene.fields.find((one) => one.name === name);
-    const has = Boolean(field) && this.choose(cloud, name);
+    const has = Boolean(field) && field.high > field.low && this.choose(cloud, name);  // a constant has no scale
     const uField = has ? shareOfCodes(field) : [0, 0];
     return { uStart: cloud.start, uStep: cloud.step, uKnows: cloud.knows + (has ? 8 : 0), uField };
   }

@@ -113,7 +113,7 @@ class Probe {
     for (const box of boxes) {
       const view = projectionOf(this.camera, box), frames = this.scene.panels[box.panel].frames;
       const seen = (place) => {
-        const at = project(view, place);
+        const at = isInside(state.clip, place) ? project(view, place) : null;
         return at && at.x > box.x && at.x < box.x + box.width && at.y > box.y && at.y < box.y + box.height ? at : null;
       };
       const sensor = frames && state.when !== "all" && state.tracks && frames.positions[state.moment];
