@@ -1,8 +1,8 @@
 """Clouds in map coordinates (UTM and the like), hundreds of kilometers from the origin: center them for computing and drawing.
 
 Voxels are numbered from the origin, the network assumes the sensor there, and 4-byte floats round such coordinates to centimeters
-or worse. So commands subtract an offset of whole hundreds of meters and say it. Outputs that can hold 8-byte floats get the original
-coordinates back; the others are written relative to the offset.
+or worse. So commands subtract an offset of whole hundreds of meters and say it. Outputs that can hold 8-byte floats get the
+original coordinates back; the others are written relative to the offset.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def merged_panels(
 
 
 def densified_panels(dense: Scan, original: Scan, names: tuple[str, str]) -> list[Panel]:
-    """The original scan, and the densified one with its samples as a layer. The originals come first in it, as densify writes them."""
+    """The original scan, and the densified one with its samples as a layer. Its first points are the originals."""
     count = len(original)
     if len(dense) < count or np.abs(dense.points[:count].astype(np.float64) - original.points).max(initial=0.0) > _TOLERANCE:
         raise InputError(

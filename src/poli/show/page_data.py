@@ -250,7 +250,7 @@ def _box(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
 def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
     """Range of the standard deviation along the normal, in meters."""
     shown = [panel for panel in panels if not panel.directions_only]
-    fields = [part.field for panel in shown for part in (panel, *panel.frames)]
+    fields = [panel.field for panel in shown] + [frame.field for panel in shown for frame in panel.frames]
     thin = [field.scales[:, 0] for field in fields if field is not None]
     if not sum(map(len, thin)):
         return [0.01, 0.1]

@@ -72,9 +72,10 @@ def _moved(scan: Scan, pose: np.ndarray | None) -> np.ndarray:  # (N, 3)
 
 
 def _size(probes: list[Scan], most: int) -> float | None:
-    """The smallest voxel, of two digits, that leaves at most `most` points of each scan; None if no scan has more."""
-    sizes = [size for size in (voxel_for(np.array(scan.points), max(most, 1)) for scan in probes) if size is not None]
-    return _rounded_up(max(sizes)) if sizes else None
+    """A voxel, of two digits, that leaves about `most` points of a scan; None if no scan has more."""
+    sizes = [voxel_for(np.array(scan.points), max(most, 1)) for scan in probes]
+    larger = [size for size in sizes if size is not None]
+    return _rounded_up(float(np.mean(larger))) if larger else None
 
 
 def _rounded_up(size: float) -> float:

@@ -78,10 +78,10 @@ class Renderer extends Gpu {
       knows: (normal ? 1 : 0) + (cloud.size && !cloud.directionsOnly ? 2 : 0) + (cloud.color ? 4 : 0),
       scalars: cloud.scalars,
       scalar: names.length ? { buffer: parts[parts.length - 1].buffer, holds: names[0], copies } : null,
-      asPoints: this.arrays(parts.filter((part) => part.name !== "turn")),
+      asPoints: this.arrays(parts.filter((part) => part.name !== "turn"), 0, cloud.count),
       asEllipsoids: cloud.turn && this.arrays(parts.map((part) => ({ ...part, stride: part.stride / copies })), cloud.count),
     };
-    made.buffers = [...parts.map((part) => part.buffer), ...(made.asEllipsoids ? [made.asEllipsoids.order] : [])];
+    made.buffers = [...parts.map((part) => part.buffer), made.asPoints.order, ...(made.asEllipsoids ? [made.asEllipsoids.order] : [])];
     return made;
   }
 
@@ -136,10 +136,13 @@ class Renderer extends Gpu {
 
   // --- drawing
 
-  // Picture number `sample` of the mean. `boxes` are the panels' places on the canvas in pixels from its upper left corner.
-  draw(view, boxes, state, sample, ratio) {
+  // Picture number `sample` of the mean, or, with `direct`, a single one, which takes half the time. `boxes` are the panels' places
+  // on the page in device pixels from its upper left corner; the canvas has `ratio` of their resolution. Fewer points than all, a
+  // `share` of them, are drawn larger.
+  draw(view, boxes, state, sample, { ratio, share, direct }) {
+    this.share = share;
     const gl = this.gl, canvas = gl.canvas;
-    this.resize(Math.max(1, Math.round(canvas.width * ratio)), Math.max(1, Math.round(canvas.height * ratio)));
+    this.resize(canvas.width, canvas.height);
     const { width, height, scene, sum, color, depth, mean } = this.targets;
     const shift = [(0.5 + sample * 0.7548776662) % 1 - 0.5, (0.5 + sample * 0.5698402910) % 1 - 0.5];  // spread evenly
     gl.bindFramebuffer(gl.FRAMEBUFFER, scene);
@@ -162,8 +165,8 @@ class Renderer extends Gpu {
     gl.disable(gl.DEPTH_TEST);
     gl.viewport(0, 0, width, height);
     gl.bindVertexArray(this.nothing);
-    gl.bindFramebuffer(gl.FRAMEBUFFER, sum);
-    if (sample > 0) {
+    gl.bindFramebuffer(gl.FRAMEBUFFER, direct ? null : sum);
+    if (sample > 0 && !direct) {
       gl.enable(gl.BLEND);
       gl.blendColor(0, 0, 0, 1 / (sample + 1));
       gl.blendFunc(gl.CONSTANT_ALPHA, gl.ONE_MINUS_CONSTANT_ALPHA);
@@ -174,12 +177,13 @@ class Renderer extends Gpu {
     this.use("finish", { uColor: 0, uDepth: 1, uStrength: 3.2, uRadius: radius });
     gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
     gl.disable(gl.BLEND);
-    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
-    gl.viewport(0, 0, canvas.width, canvas.height);
     this.bind(1, null);
-    this.bind(0, mean);
-    this.use("copy", { uColor: 0 });
-    gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
+    if (!direct) {
+      gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+      this.bind(0, mean);
+      this.use("copy", { uColor: 0 });
+      gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
+    }
     gl.bindVertexArray(null);
   }
 
@@ -217,7 +221,7 @@ class Renderer extends Gpu {
     if (state.ellipsoids && sigma > 0 && part.ellipsoids) {
       this.use("ellipsoid", { ...colored, ...this.place(part.ellipsoids, state), uSigma: sigma });
       gl.bindVertexArray(part.ellipsoids.asEllipsoids);
-      gl.drawElements(gl.TRIANGLES, 6 * part.ellipsoids.count, gl.UNSIGNED_INT, 0);
+      gl.drawElements(gl.TRIANGLES, 6 * Math.ceil(part.ellipsoids.count * this.share), gl.UNSIGNED_INT, 0);
     }
     const cloud = part.points || part.ellipsoids;  // a part without points shows the means
     if (!state.points || !cloud) return;
@@ -234,9 +238,9 @@ class Renderer extends Gpu {
 
   drawPoints(cloud, values, uYield, uPoint) {
     const gl = this.gl;
-    this.use("point", { uStart: cloud.start, uStep: cloud.step, uKnows: cloud.knows, ...values, uYield, uPoint });
+    this.use("point", { uStart: cloud.start, uStep: cloud.step, uKnows: cloud.knows, ...values, uYield, uPoint: uPoint * this.share ** -0.25 });
     gl.bindVertexArray(cloud.asPoints);
-    gl.drawArrays(gl.POINTS, 0, cloud.count);
+    gl.drawElements(gl.POINTS, Math.ceil(cloud.count * this.share), gl.UNSIGNED_INT, 0);
   }
 
   // Faint if hidden, opaque if visible. Each track is wider than the previous ones and behind them, so that overlapping tracks

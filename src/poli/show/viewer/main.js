@@ -1,8 +1,10 @@
 // --- State, drawing loop and event handlers of the page.
 
 const PIXEL_RATIO_LIMIT = 2;
-const SLOW = 70, QUICK = 25;  // milliseconds per frame while the view moves: reduce the resolution above, raise it below
-const COARSEST = 0.5, COARSER = 0.25;
+const SLOW = 40, QUICK = 25;  // milliseconds per frame while the view moves: draw less above, more below
+// What is drawn while the view moves, on ever slower machines: the resolution, and the share of points and ellipsoids.
+const LEVELS = [{ ratio: 1, share: 1 }, { ratio: 0.75, share: 0.25 }, { ratio: 0.5, share: 0.25 }, { ratio: 0.5, share: 0.0625 }];
+const IDLE = 50;  // milliseconds
 const STILL = 160;  // milliseconds without motion, at least
 
 const scene = decodeScene(JSON.parse(find("poli-data").textContent));
@@ -13,7 +15,8 @@ const state = {
 if (timelineOf(scene) && !timelineOf(scene).shareWorld) state.when = "one";
 const camera = new Camera(scene.camera, scene.box);
 const stage = find("stage"), canvas = find("canvas");
-let renderer = null, boxes = [], frames = 0, sample = 0, asked = false, ratio = 1, moving = false, last = 0, pace = 0, still = 0;
+let renderer = null, boxes = [], frames = 0, sample = 0, asked = false, moving = false, last = 0, pace = 0, still = 0;
+let level = 0, leastLevel = 0, ended = 0, size = [1, 1];
 
 // --- showing
 
@@ -32,6 +35,7 @@ const samples = () => Math.min(state.samples, renderer.samples);
 function ask() {
   if (asked || !renderer) return;
   asked = true;
+  if (performance.now() - ended > IDLE) last = performance.now();  // nothing was drawn meanwhile
   requestAnimationFrame(show);
 }
 
@@ -42,22 +46,35 @@ function show(now) {
   const pixels = boxes.map((box) => ({
     panel: box.panel, ...Object.fromEntries(["x", "y", "width", "height"].map((key) => [key, box[key] * state.pixelRatio])),
   }));
-  renderer.draw(camera.view, pixels, state, sample, moving ? ratio : 1);
+  const { ratio, share } = LEVELS[moving ? level : 0];
+  const [width, height] = size.map((side) => Math.max(1, Math.round(side * ratio)));
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });  // the browser scales it up
+  renderer.draw(camera.view, pixels, state, sample, { ratio, share, direct: moving });
+  find("pace").hidden = !moving || !level;
   if (sample === 0) drawAround();
   frames += 1;
   sample += 1;
+  ended = performance.now();
   if (!moving && sample < samples()) ask();
 }
 
-// On slow machines, the resolution is reduced while the view moves; a still view is always drawn at full resolution.
+// On slow machines, less is drawn while the view moves; a still view is always drawn completely. A level that was too slow is not
+// tried again until something else is shown.
 function adapt(now) {
   const took = now - last;
   last = now;
-  if (!moving || took > 1000) return;
+  if (!moving) {
+    pace = took;
+    return;
+  }
+  if (pace > SLOW && !level) level = pace > 8 * SLOW ? 3 : pace > 3 * SLOW ? 2 : 1;  // as slow as the still view was
+  else if (took > SLOW && level < LEVELS.length - 1) leastLevel = ++level;
+  else if (took < QUICK && level > leastLevel) level -= 1;
   pace = took;
-  if (took > SLOW) ratio = Math.max(COARSEST, ratio - COARSER);
-  else if (took < QUICK) ratio = Math.min(1, ratio + COARSER);
+  if (level) find("pace").textContent = paceText(LEVELS[level]);
 }
+
+const paceText = ({ ratio, share }) => `while moving: 1 of ${Math.round(1 / share)} points and ellipsoids, ${ratio === 0.5 ? "half" : "3/4"} resolution`;
 
 function drawAround() {
   probe.draw(boxes, state);
@@ -74,8 +91,7 @@ function drawAround() {
 function arrange() {
   const width = stage.clientWidth, height = stage.clientHeight;
   state.pixelRatio = Math.min(window.devicePixelRatio || 1, PIXEL_RATIO_LIMIT);
-  canvas.width = Math.max(1, Math.round(width * state.pixelRatio));
-  canvas.height = Math.max(1, Math.round(height * state.pixelRatio));
+  size = [width, height].map((side) => Math.max(1, Math.round(side * state.pixelRatio)));
   boxes = boxesOf(scene.panels.length, state.only, width, height);
   frameElements.forEach((frame, i) => {
     const box = boxes.find((b) => b.panel === i);
@@ -89,6 +105,7 @@ function arrange() {
 
 function set(part) {
   Object.assign(state, part);
+  if (!("moment" in part)) leastLevel = 0;
   document.documentElement.dataset.theme = state.theme;
   find("sigma").value = state.sigma;
   find("sigma-value").textContent = `${state.sigma.toFixed(2)} σ`;
@@ -208,6 +225,7 @@ window.poliView = {
   get state() { return { ...state, panels: scene.panels.length, works: renderer !== null }; },
   get camera() { return { target: [...camera.target], yaw: camera.yaw, pitch: camera.pitch, distance: camera.distance }; },
   get frames() { return frames; },
+  get level() { return level; },
   get fields() { return scene.fields.map((field) => field.name); },
   get picked() { return probe.report(); },
   get settled() { return renderer !== null && !asked && !moving && sample >= samples(); },
