@@ -19,7 +19,6 @@ _CELL = 0.25  # edge of a cell, relative to the distance from the center within 
 _MOST = 80.0  # percent
 _LEAST = 4  # points of a cell, for `_FEW` points
 _REACH = 3.0
-_SEEN = 99.5  # percent of the cells that are inside each edge of the picture
 _ROOM = 1.05
 _FEW = 20_000  # points are enough to fit the camera
 
@@ -113,7 +112,7 @@ class _Between:
 
     def __init__(self, x: np.ndarray, z: np.ndarray, before: float, after: float) -> None:  # (n,), (n,), slopes of the two edges
         self.before, self.after = before, after
-        self.low, self.high = float(np.percentile(x - after * z, _SEEN)), float(np.percentile(x + before * z, 100.0 - _SEEN))
+        self.low, self.high = float((x - after * z).max()), float((x + before * z).min())
 
     @property
     def distance(self) -> float:

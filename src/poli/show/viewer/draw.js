@@ -3,6 +3,7 @@
 
 const SAMPLES = 12;  // pictures averaged for a still view
 const TRACK_WIDTH = 3;  // CSS pixels
+const FRAME_SIZE = 2;  // CSS pixels, at least, of the points of a single scan; the map has more points than that
 const FRAMES_KEPT = 16;  // frames of a timeline on the GPU
 const SPOT = { dark: "#f7f3d0", light: "#101419" };  // points of a frame over the map
 
@@ -226,7 +227,8 @@ class Renderer extends Gpu {
     const cloud = part.points || part.ellipsoids;  // a part without points shows the means
     if (!state.points || !cloud) return;
     const yields = state.ellipsoids && sigma > 0 ? 1.005 : 1;
-    this.drawPoints(cloud, { ...colored, ...this.place(cloud, state) }, yields, state.size * state.pixelRatio * ratio);
+    const size = panel.frames && state.when === "one" ? Math.max(state.size, FRAME_SIZE) : state.size;
+    this.drawPoints(cloud, { ...colored, ...this.place(cloud, state) }, yields, size * state.pixelRatio * ratio);
   }
 
   place(cloud, state) {

@@ -144,6 +144,7 @@ find("title").textContent = scene.title;
 find("note").textContent = scene.note;
 find("note").hidden = !scene.note;
 find("sigma").max = scene.mostSigma;
+find("sigma-slider").hidden = find("ellipsoids-toggle").hidden = !scene.panels.some((p) => p.ellipsoids || (p.frames && p.frames.ellipsoids));
 find("tracks-toggle").hidden = !scene.panels.some((panel) => panel.tracks.length);
 describePrecision(scene);
 
@@ -234,6 +235,10 @@ window.poliView = {
   setClip: (low, high) => clip.set(low, high),
   setMoment: (moment) => { if (timeline) timeline.go(moment); },
   play: () => { if (timeline) timeline.toggle(); },
+  project: (place) => {  // where a place is in the first panel, as shares of its size
+    const box = boxes[0], at = box && project(projectionOf(camera, box), subtract(place, scene.origin));
+    return at && { x: (at.x - box.x) / box.width, y: (at.y - box.y) / box.height };
+  },
   measure: (on) => probe.measure(on),
   click: (x, y) => probe.click(x, y, boxes, state),
   setTheme: (theme) => { if (THEMES[theme]) set({ theme }); },
