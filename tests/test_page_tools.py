@@ -148,12 +148,8 @@ def test_a_timeline_steps_and_plays(opened):
     assert is_drawn(tab, ROW).all()
     tab.run("document.getElementById('play').click()")
     assert tab.run("document.getElementById('play').getAttribute('aria-label')") == "Pause"
-    tab.run(
-        "new Promise(done => { const look = () => poliView.state.moment === 6 ? done() : requestAnimationFrame(look); look(); })"
-    )
-    tab.run(
-        "new Promise(done => { const look = () => document.querySelector('.playing') ? requestAnimationFrame(look) : done(); look(); })"
-    )
+    ended = "poliView.state.moment === 6 && !document.querySelector('.playing')"
+    tab.run(f"new Promise(done => {{ const look = () => ({ended} ? done() : requestAnimationFrame(look)); look(); }})")
     assert is_drawn(tab, ROW).tolist() == [i == 6 for i in range(7)]
 
 

@@ -33,7 +33,7 @@ _WINDOW = 1584, 760  # CSS pixels available to the panels in a window of 1600 by
 _WORDS = 90  # CSS pixels for the text at the top of each panel
 _SCRIPTS = (
     "linear.js", "colors.js", "fields.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js",
-    "layout.js", "layers.js", "timeline.js", "clip.js", "controls.js", "pick.js", "probe.js", "main.js",
+    "layout.js", "timeline.js", "clip.js", "controls.js", "pick.js", "probe.js", "main.js",
 )  # fmt: skip
 
 

@@ -1,33 +1,23 @@
 """Encode panels for the page: rounded below visible precision, as base64.
 
-    place   uint16 steps of the panel's box, if a step is 5 mm or finer; float32 otherwise
-    turn    int16 quaternion (w, x, y, z) of the axes, from the thinnest to the longest; accurate to 1 / 30,000
-    size    float16 standard deviations along them; accurate to 0.05 %
-    normal  int8, for colors only; accurate to half a degree
-    color   uint8
-    scalars uint16 steps of each field's range; 65535 if unknown
-
-The scans of a timeline follow each other in one array; each has a box of its own, with uint16 steps.
+`array_codes` encodes positions, shapes and colors, `scalar_data` fields, and `frame_data` the scans of timelines.
 
 Coordinates are relative to the page's origin, so that float32 on the GPU is precise enough everywhere.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
-from poli.ellipsoids.files import quaternions
+from poli.show.array_codes import encode_array, encode_colors, encode_normals, encode_places, sizes_of, turns_of
+from poli.show.frame_data import encode_frames
 from poli.show.panel import Panel
-from poli.show.parts import Frame
 from poli.show.scalar_data import codes_of, encode_fields
 
-_FINEST_STEP = 0.005  # meters: a coarser grid would be visible up close
-_LARGEST_HALF = 65504.0
 _RANGE = 2.0, 98.0  # percentiles spanned by a color scale
 _THINNEST = 1e-4  # meters: lower bound of the uncertainty scale
 
@@ -56,7 +46,7 @@ def _encode_panel(
     panel: Panel, origin: np.ndarray, fields: list[dict[str, Any]], most_ellipsoids: int, most_points: int
 ) -> tuple[dict[str, Any], list[str]]:
     content: dict[str, Any] = {"name": panel.name, "caption": panel.caption, "sigmaScale": panel.sigma_scale}
-    content |= {"ellipsoids": None, "points": None, "frames": _encode_frames(panel, origin, fields)}
+    content |= {"ellipsoids": None, "points": None, "frames": encode_frames(panel, origin, fields)}
     content["viewpoint"] = None if panel.viewpoint is None else (panel.viewpoint - origin).tolist()
     content["layers"] = [{"name": layer.name, "color": layer.color} for layer in panel.layers]
     left_out = []
@@ -69,7 +59,7 @@ def _encode_panel(
         colors = panel.colors if panel.shows_means else None
         content["ellipsoids"] = {
             **_encode_field(field, field.normals if normals is None else normals[rows], origin),
-            "color": None if colors is None else _encode_colors(colors[rows]),
+            "color": None if colors is None else encode_colors(colors[rows]),
             "scalars": _encode_scalars(panel.scalars, fields, rows) if panel.shows_means else {},
             "layers": _layer_counts(rows, [layer.ellipsoids for layer in panel.layers]),
             "directionsOnly": panel.directions_only,
@@ -82,9 +72,9 @@ def _encode_panel(
             left_out.append(f"panel {panel.name!r}: {len(rows)} of {len(panel.places)} points, evenly chosen")
         normals = panel.place_normals
         content["points"] = {
-            "place": _encode_places(panel.places[rows], origin),
-            "normal": None if normals is None else _encode_normals(normals[rows]),
-            "color": None if panel.colors is None else _encode_colors(panel.colors[rows]),
+            "place": encode_places(panel.places[rows], origin),
+            "normal": None if normals is None else encode_normals(normals[rows]),
+            "color": None if panel.colors is None else encode_colors(panel.colors[rows]),
             "scalars": _encode_scalars(panel.scalars, fields, rows),
             "layers": _layer_counts(rows, [layer.points for layer in panel.layers]),
             "count": len(rows),
@@ -102,67 +92,6 @@ def _encode_panel(
     return content, left_out
 
 
-def _encode_frames(panel: Panel, origin: np.ndarray, fields: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The scans of a timeline; `counts` are the rows of each in `points` and `ellipsoids`."""
-    if not panel.frames:
-        return None
-    shown = [frame.field for frame in panel.frames if frame.field is not None]
-    points = {"place": _encode_frame_places([frame.places for frame in panel.frames], origin)}
-    ellipsoids = None
-    if shown:
-        ellipsoids = {
-            "place": _encode_frame_places([_means(frame) for frame in panel.frames], origin),
-            "turn": encode_array(np.concatenate([_turns(field) for field in shown])),
-            "size": encode_array(np.concatenate([_sizes(field) for field in shown])),
-            "normal": None,  # the first axis of `turn`
-            "scalars": _frame_scalars([(len(_means(frame)), frame.field_scalars) for frame in panel.frames], fields),
-            "counts": [len(_means(frame)) for frame in panel.frames],
-        }
-    return {
-        "names": [frame.name for frame in panel.frames],
-        "seconds": [frame.seconds for frame in panel.frames],
-        "totals": [max(frame.total, len(frame.places)) for frame in panel.frames],
-        "positions": [None if frame.position is None else (frame.position - origin).tolist() for frame in panel.frames],
-        "shareWorld": panel.frames_share_world,
-        "points": points
-        | {
-            "normal": None,
-            "scalars": _frame_scalars([(len(frame.places), frame.scalars) for frame in panel.frames], fields),
-            "counts": [len(frame.places) for frame in panel.frames],
-        },
-        "ellipsoids": ellipsoids,
-    }
-
-
-def _means(frame: Frame) -> np.ndarray:  # (M, 3)
-    return np.empty((0, 3)) if frame.field is None else frame.field.means
-
-
-def _encode_frame_places(parts: list[np.ndarray], origin: np.ndarray) -> dict[str, Any]:
-    """As `_encode_places`, with a box for each part: `start` and `step` have a row for each."""
-    starts, steps, codes = [], [], []
-    for places in parts:
-        local = places - origin
-        low = local.min(axis=0) if len(local) else np.zeros(3)
-        step = np.maximum(local.max(axis=0) - low, 1e-9) / 65535.0 if len(local) else np.ones(3)
-        starts.append(low.tolist())
-        steps.append(step.tolist())
-        codes.append(np.rint((local - low) / step).astype("<u2"))
-    rounding = max((max(step) for step, code in zip(steps, codes, strict=True) if len(code)), default=0.0) / 2.0
-    return {"type": "uint16", "start": starts, "step": steps, "rounding": rounding, "data": encode_array(np.concatenate(codes))}
-
-
-def _frame_scalars(parts: list[tuple[int, Any]], fields: list[dict[str, Any]]) -> dict[str, str]:
-    """The fields of all frames; unknown in frames that lack one."""
-    encoded = {}
-    for field in fields:
-        name = field["name"]
-        if any(name in scalars for _, scalars in parts):
-            columns = [codes_of(scalars.get(name, np.full(count, np.nan)), field) for count, scalars in parts]
-            encoded[name] = encode_array(np.concatenate(columns))
-    return encoded
-
-
 def _encode_scalars(scalars: Any, fields: list[dict[str, Any]], rows: np.ndarray) -> dict[str, str]:
     return {
         field["name"]: encode_array(codes_of(scalars[field["name"]][rows], field)) for field in fields if field["name"] in scalars
@@ -174,55 +103,13 @@ def _layer_counts(rows: np.ndarray, counts: list[int]) -> list[int]:
     return np.diff(np.searchsorted(rows, np.cumsum([0, *counts]))).tolist() if counts else []
 
 
-def encode_array(array: np.ndarray) -> str:
-    return b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
-
-
 def _encode_field(field: Ellipsoids, normals: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
     return {
-        "place": _encode_places(field.means, origin),
-        "turn": encode_array(_turns(field)),
-        "size": encode_array(_sizes(field)),
-        "normal": _encode_normals(normals),
+        "place": encode_places(field.means, origin),
+        "turn": encode_array(turns_of(field)),
+        "size": encode_array(sizes_of(field)),
+        "normal": encode_normals(normals),
     }
-
-
-def _turns(field: Ellipsoids) -> np.ndarray:  # (N, 4) int16
-    """Quaternions of the axes. The first axis is the normal, facing the sensor."""
-    axes = field.axes.copy()
-    away = np.einsum("ni,ni->n", axes[:, :, 0], field.normals) < 0.0
-    axes[away, :, :2] *= -1.0  # turning two axes around keeps it a rotation
-    return np.rint(32767.0 * quaternions(axes)).astype("<i2")
-
-
-def _sizes(field: Ellipsoids) -> np.ndarray:  # (N, 3) float16
-    return np.minimum(field.scales, _LARGEST_HALF).astype("<f2")
-
-
-def _encode_places(places: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
-    """Encode positions: place = start + step * data, in meters from the page's origin, with an error of at most `rounding`."""
-    local = places - origin
-    low = local.min(axis=0)
-    step = np.maximum(local.max(axis=0) - low, 1e-9) / 65535.0
-    if step.max() > _FINEST_STEP:
-        rounding = float(np.abs(local).max()) * 2.0**-24
-        data, kind, low, step = local.astype("<f4"), "float32", np.zeros(3), np.ones(3)
-    else:
-        rounding = float(step.max()) / 2.0
-        data, kind = np.rint((local - low) / step).astype("<u2"), "uint16"
-    return {"type": kind, "start": low.tolist(), "step": step.tolist(), "rounding": rounding, "data": encode_array(data)}
-
-
-def _encode_normals(normals: np.ndarray) -> str:  # (N, 3); four bytes per row, aligned for the GPU
-    return encode_array(_four(np.rint(127.0 * normals).astype(np.int8)))
-
-
-def _encode_colors(colors: np.ndarray) -> str:  # (N, 3) in 0..1
-    return encode_array(_four(np.rint(255.0 * colors).astype(np.uint8)))
-
-
-def _four(rows: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 4)
-    return np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
 
 
 def _evenly(count: int, most: int) -> np.ndarray:
