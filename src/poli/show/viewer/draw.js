@@ -5,7 +5,7 @@ const SAMPLES = 12;  // pictures averaged for a still view
 const TRACK_WIDTH = 3;  // CSS pixels
 const FRAME_SIZE = 2;  // CSS pixels, at least, of the points of a single scan; the map has more points than that
 const FRAMES_KEPT = 16;  // frames of a timeline on the GPU
-const SPOT = { dark: "#f7f3d0", light: "#101419" };  // points of a frame over the map
+const SPOT = { dark: "#ff5aa5", light: "#d1006b" };  // points of a frame over the map, a color of no scale
 
 class Renderer extends Gpu {
   constructor(canvas, scene) {
@@ -57,32 +57,31 @@ class Renderer extends Gpu {
   }
 
   // Each rectangle has four vertices with the same attributes instead of being an instance: software drivers take twenty
-  // microseconds per instance, regardless of its size.
+  // microseconds per instance, regardless of its size. Attributes have types that need no conversion by the driver, which would
+  // take longer than drawing.
   uploadCloud(cloud) {
     const gl = this.gl, copies = cloud.turn ? 4 : 1, names = Object.keys(cloud.scalars);
     const normal = cloud.normal || (cloud.turn && normalsOfTurns(cloud.turn));
-    const parts = [{ name: "place", data: cloud.place.bytes, size: 3, type: cloud.place.float ? gl.FLOAT : gl.UNSIGNED_SHORT }];
+    const parts = [{ name: "place", data: floatPlaces(cloud), size: 3, type: gl.FLOAT }];
     if (cloud.turn) parts.push({ name: "turn", data: cloud.turn, size: 4, type: gl.SHORT, unit: true });
-    if (cloud.size) parts.push({ name: "size", data: cloud.size, size: 3, type: gl.HALF_FLOAT });
+    if (cloud.size) parts.push({ name: "size", data: widerRows(cloud.size, 6, 8), size: 4, type: gl.HALF_FLOAT });
     if (normal) parts.push({ name: "normal", data: normal, size: 4, type: gl.BYTE, unit: true });
     if (cloud.color) parts.push({ name: "color", data: cloud.color, size: 4, type: gl.UNSIGNED_BYTE, unit: true });
-    if (names.length) parts.push({ name: "scalar", data: cloud.scalars[names[0]], size: 1, type: gl.UNSIGNED_SHORT });
+    if (names.length) parts.push({ name: "scalar", data: floatCodes(cloud.scalars[names[0]]), size: 1, type: gl.FLOAT });
     for (const part of parts) {
       const width = part.data.length / cloud.count;  // bytes per row
-      part.buffer = this.buffer(copies === 1 ? part.data : repeatRows(part.data, width, copies));
+      part.buffer = this.buffer(rowsFor(part.data, width, copies));
       part.stride = width * copies;
     }
     const made = {
       count: cloud.count,
-      start: cloud.place.start,
-      step: cloud.place.step,
       knows: (normal ? 1 : 0) + (cloud.size && !cloud.directionsOnly ? 2 : 0) + (cloud.color ? 4 : 0),
       scalars: cloud.scalars,
       scalar: names.length ? { buffer: parts[parts.length - 1].buffer, holds: names[0], copies } : null,
-      asPoints: this.arrays(parts.filter((part) => part.name !== "turn"), 0, cloud.count),
+      asPoints: this.arrays(parts.filter((part) => part.name !== "turn")),
       asEllipsoids: cloud.turn && this.arrays(parts.map((part) => ({ ...part, stride: part.stride / copies })), cloud.count),
     };
-    made.buffers = [...parts.map((part) => part.buffer), made.asPoints.order, ...(made.asEllipsoids ? [made.asEllipsoids.order] : [])];
+    made.buffers = [...parts.map((part) => part.buffer), ...(made.asEllipsoids ? [made.asEllipsoids.order] : [])];
     return made;
   }
 
@@ -92,7 +91,7 @@ class Renderer extends Gpu {
     if (made.scalar.holds !== name) {
       const gl = this.gl, data = made.scalars[name], { buffer, copies } = made.scalar;
       gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
-      gl.bufferData(gl.ARRAY_BUFFER, copies === 1 ? data : repeatRows(data, 2, copies), gl.STATIC_DRAW);
+      gl.bufferData(gl.ARRAY_BUFFER, rowsFor(floatCodes(data), 4, copies), gl.STATIC_DRAW);
       made.scalar.holds = name;
     }
     return true;
@@ -235,14 +234,14 @@ class Renderer extends Gpu {
     const name = fieldOf(state.color), field = name && this.scene.fields.find((one) => one.name === name);
     const has = Boolean(field) && field.high > field.low && this.choose(cloud, name);  // a constant has no scale
     const uField = has ? shareOfCodes(field) : [0, 0];
-    return { uStart: cloud.start, uStep: cloud.step, uKnows: cloud.knows + (has ? 8 : 0), uField };
+    return { uKnows: cloud.knows + (has ? 8 : 0), uField };
   }
 
   drawPoints(cloud, values, uYield, uPoint) {
     const gl = this.gl;
-    this.use("point", { uStart: cloud.start, uStep: cloud.step, uKnows: cloud.knows, ...values, uYield, uPoint: uPoint * this.share ** -0.25 });
+    this.use("point", { uKnows: cloud.knows, ...values, uYield, uPoint: uPoint * this.share ** -0.2 });
     gl.bindVertexArray(cloud.asPoints);
-    gl.drawElements(gl.POINTS, Math.ceil(cloud.count * this.share), gl.UNSIGNED_INT, 0);
+    gl.drawArrays(gl.POINTS, 0, Math.ceil(cloud.count * this.share));
   }
 
   // Faint if hidden, opaque if visible. Each track is wider than the previous ones and behind them, so that overlapping tracks
@@ -261,4 +260,27 @@ class Renderer extends Gpu {
     gl.depthMask(true);
     gl.disable(gl.BLEND);
   }
+}
+
+// Rows as the GPU gets them: mixed, and `copies` of each, one per vertex.
+function rowsFor(data, width, copies) {
+  const mixed = evenRows(data, width);
+  return copies === 1 ? mixed : repeatRows(mixed, width, copies);
+}
+
+function floatPlaces(cloud) {
+  const values = placesOf(cloud), { start, step, float } = cloud.place, places = new Float32Array(values.length);
+  for (let i = 0; i < values.length; i++) places[i] = float ? values[i] : start[i % 3] + step[i % 3] * values[i];
+  return new Uint8Array(places.buffer);
+}
+
+function floatCodes(bytes) {
+  return new Uint8Array(Float32Array.from(new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.length / 2)).buffer);
+}
+
+// Rows of `width` bytes, followed by zeros up to `wider`.
+function widerRows(bytes, width, wider) {
+  const rows = new Uint8Array((bytes.length / width) * wider);
+  for (let from = 0, to = 0; from < bytes.length; from += width, to += wider) for (let b = 0; b < width; b++) rows[to + b] = bytes[from + b];
+  return rows;
 }

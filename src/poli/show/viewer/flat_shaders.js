@@ -6,7 +6,7 @@ uniform float uPivot;
 uniform float uYield;    // depth offset away from the eye: points do not show through their ellipsoids
 flat out vec3 vColor;
 void main() {
-  vec3 world = uStart + uStep * place;
+  vec3 world = place;
   vec3 c = uTurn * (world - uEye);
   gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
   gl_PointSize = 1.0;

@@ -57,9 +57,8 @@ class Gpu {
     return buffer;
   }
 
-  // `rectangles`: the number of rectangles, each of four vertices and two triangles; `points`: the number of points. Both are
-  // drawn in an order whose beginning is an even choice of all, for views that move.
-  arrays(parts, rectangles = 0, points = 0) {
+  // `rectangles`: the number of rectangles, each of four vertices and two triangles.
+  arrays(parts, rectangles = 0) {
     const gl = this.gl, arrays = gl.createVertexArray();
     gl.bindVertexArray(arrays);
     for (const { name, buffer, size, type, unit = false, stride = 0 } of parts) {
@@ -68,11 +67,12 @@ class Gpu {
       gl.enableVertexAttribArray(place);
       gl.vertexAttribPointer(place, size, type, unit, stride, 0);
     }
-    if (rectangles || points) {
-      const order = evenOrder(rectangles || points);
+    if (rectangles) {
+      const order = new Uint32Array(6 * rectangles);
+      for (let i = 0; i < rectangles; i++) order.set([4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 2, 4 * i + 1, 4 * i + 3], 6 * i);
       arrays.order = gl.createBuffer();
       gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, arrays.order);
-      gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, rectangles ? cornersOf(order) : order, gl.STATIC_DRAW);
+      gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, order, gl.STATIC_DRAW);
     }
     gl.bindVertexArray(null);
     return arrays;
@@ -109,26 +109,16 @@ function repeatRows(bytes, width, times) {
   return repeated;
 }
 
-// Numbers below `count`: first every sixteenth, then the rest of every fourth, then the others.
-function evenOrder(count) {
-  const order = new Uint32Array(count);
-  let at = 0;
-  for (const first of [0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15]) for (let i = first; i < count; i += 16) order[at++] = i;
-  return order;
-}
-
-function cornersOf(order) {
-  const corners = new Uint32Array(6 * order.length);
-  for (let i = 0, at = 0; i < order.length; i++) {
-    const first = 4 * order[i];
-    corners[at++] = first;
-    corners[at++] = first + 1;
-    corners[at++] = first + 2;
-    corners[at++] = first + 2;
-    corners[at++] = first + 1;
-    corners[at++] = first + 3;
+// The rows, `width` bytes each, in an order whose beginning is an even choice of all: first every 64th, then the rest of every 32nd,
+// and so on. Views that move draw only the beginning.
+function evenRows(bytes, width) {
+  const mixed = new Uint8Array(bytes.length), count = bytes.length / width;
+  for (let turn = 0, at = 0; turn < 64; turn++) {
+    let first = 0;
+    for (let bit = 0; bit < 6; bit++) first |= ((turn >> bit) & 1) << (5 - bit);
+    for (let row = first; row < count; row += 64) for (let b = 0; b < width; b++) mixed[at++] = bytes[row * width + b];
   }
-  return corners;
+  return mixed;
 }
 
 // The first axis of each rotation, as bytes like those of normals.

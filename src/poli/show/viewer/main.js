@@ -3,7 +3,9 @@
 const PIXEL_RATIO_LIMIT = 2;
 const SLOW = 40, QUICK = 25;  // milliseconds per frame while the view moves: draw less above, more below
 // What is drawn while the view moves, on ever slower machines: the resolution, and the share of points and ellipsoids.
-const LEVELS = [{ ratio: 1, share: 1 }, { ratio: 0.75, share: 0.25 }, { ratio: 0.5, share: 0.25 }, { ratio: 0.5, share: 0.0625 }];
+const LEVELS = [
+  { ratio: 1, share: 1 }, { ratio: 0.75, share: 1 / 4 }, { ratio: 0.5, share: 1 / 4 }, { ratio: 0.5, share: 1 / 16 }, { ratio: 0.5, share: 1 / 64 },
+];
 const IDLE = 50;  // milliseconds
 const STILL = 160;  // milliseconds without motion, at least
 
@@ -67,7 +69,7 @@ function adapt(now) {
     pace = took;
     return;
   }
-  if (pace > SLOW && !level) level = pace > 8 * SLOW ? 3 : pace > 3 * SLOW ? 2 : 1;  // as slow as the still view was
+  if (pace > SLOW && !level) level = pace > 20 * SLOW ? 4 : pace > 8 * SLOW ? 3 : pace > 3 * SLOW ? 2 : 1;  // as slow as the still view was
   else if (took > SLOW && level < LEVELS.length - 1) leastLevel = ++level;
   else if (took < QUICK && level > leastLevel) level -= 1;
   pace = took;

@@ -21,8 +21,6 @@ uniform float uPixel;    // width of a pixel at a distance of one
 
 // Colors of ellipsoids and points, per vertex.
 const COLORING = `
-uniform vec3 uStart;     // a place is uStart + uStep * place
-uniform vec3 uStep;
 uniform int uMode;
 uniform int uKnows;      // available attributes, bits: 1 normals, 2 sizes, 4 own colors, 8 the chosen field
 uniform vec3 uPlain;
@@ -102,7 +100,7 @@ mat3 rotation(vec4 q) {
 }
 
 void main() {
-  vec3 world = uStart + uStep * place;
+  vec3 world = place;
   vec3 c = uTurn * (world - uEye);
   float pixel = uPixel * max(-c.z, 0.0);
   vec3 s = max(uSigma * size, max(0.001 * uSigma * size.z, 0.5 * pixel));  // at least a pixel thick
