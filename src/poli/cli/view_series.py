@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poli.cli.data_options import open_data
-from poli.cli.output import track
+from poli.cli.output import say, track
 from poli.cli.view_subject import Amount, Subject
 from poli.errors import InputError, PoliError
 
@@ -148,7 +148,13 @@ def run_subject(folder: Path, how: Estimates, amount: Amount) -> Subject:
     def panels() -> list[Panel]:
         if data is None or not available or amount.scans == 0:
             return [still()]
-        timeline = _timeline(data, run.poses, how, _shown(amount, available), first, available)
+        try:
+            timeline = _timeline(data, run.poses, how, _shown(amount, available), first, available)
+        except PoliError as error:
+            if run.map is None:
+                raise
+            say(f"{folder}: shown without a timeline; its scans cannot be read ({error})", to_stderr=True)
+            return [still()]
         return [_with_frames(still(), timeline)]
 
     shown: Callable[[], Iterator[Moment]] | None = (lambda: recorded(available)) if available else None
