@@ -85,7 +85,7 @@ function drawAround() {
   if (!box) return;
   const bar = scaleBar((2 * camera.distance) / (camera.focal(box.width / box.height)[1] * box.height));
   ruler.style.width = `${bar.pixels}px`;
-  ruler.textContent = bar.text;
+  if (ruler.textContent !== bar.text) ruler.textContent = bar.text;  // painting costs time
   ruler.style.right = `${stage.clientWidth - box.x - box.width + 16}px`;
   ruler.style.bottom = `${stage.clientHeight - box.y - box.height + 14}px`;
 }
