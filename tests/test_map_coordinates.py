@@ -103,3 +103,11 @@ def test_the_page_shows_the_original_coordinates(tmp_path, cloud, room):
 def test_rounded_coordinates_are_reported(tmp_path, room):
     poli.write(Scan((room + FAR).astype(np.float32)), tmp_path / "utm.pcd")
     assert "round these coordinates to 0.5 m" in run("view", tmp_path / "utm.pcd", "--out", tmp_path / "a.html", "--model", "pca")
+
+
+def test_a_folder_in_map_coordinates_is_refused(tmp_path, room):
+    (tmp_path / "tiles").mkdir()
+    for i in range(2):
+        poli.write(Scan(room + FAR), tmp_path / "tiles" / f"{i}.pcd")
+    with pytest.raises(poli.PoliError, match=r"map coordinates.*one of the files"):
+        run("view", tmp_path / "tiles", "--out", tmp_path / "a.html", "--model", "pca")

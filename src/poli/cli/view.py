@@ -30,7 +30,8 @@ def view(
     data: Annotated[
         Path,
         typer.Argument(
-            help="A scan, an ellipsoid file (.npz, .ply), a folder of scans, a bag, or a `poli odometry` result; -: standard input."
+            metavar="DATA",
+            help="A scan, an ellipsoid file (.npz, .ply), a folder of scans, a bag or a `poli odometry` result; -: standard input.",
         ),
     ],
     other: Annotated[

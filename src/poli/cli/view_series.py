@@ -51,7 +51,7 @@ def scans_subject(data: Dataset, how: Estimates, amount: Amount) -> Subject:
         if poses is None:
             timeline = _timeline(data, None, how, _shown(amount, count))
             if timeline is None:
-                raise InputError(f"{data.name}: all scans that were read are empty")
+                raise InputError(f"{data.name}: {_why_empty(data)}")
             return [timeline]
         world = world_panel()
         return [world] if amount.scans == 0 else [_with_frames(world, _timeline(data, poses, how, _shown(amount, count)))]
@@ -71,6 +71,14 @@ def scans_subject(data: Dataset, how: Estimates, amount: Amount) -> Subject:
         return found
 
     return Subject(data.name, f"{count:,} scans", panels, remarks, lambda: recorded(count), tracks, pictures=stills)
+
+
+def _why_empty(data: Dataset) -> str:
+    from poli.cli.map_coordinates import map_offset
+
+    if map_offset(data[0]) is not None:
+        return "scans in map coordinates; a timeline needs them in the sensor's frame. Give one of the files to see it"
+    return "all scans that were read are empty"
 
 
 def _shown(amount: Amount, available: int) -> int:
