@@ -18,10 +18,14 @@ from pictures import read_picture
 from poli import Ellipsoids
 from poli.cli import app
 from poli.data.datasets import write_folder
+from poli.data.trajectory_files import read_kitti
 from poli.ellipsoids.splat import read_splat
 from poli.errors import FormatError, PoliError
 from poli.scan import Scan
-from test_page import data_of, places
+from poli.show.estimated import Estimates
+from poli.show.timeline import frames_of, thinning_for
+from poli.show.world import moments
+from test_page import array, data_of, places
 
 
 def view(*arguments):
@@ -122,10 +126,107 @@ def test_ellipsoid_files(tmp_path, field, kind):
 
 
 def test_scans_of_a_folder_without_poses_are_side_by_side(tmp_path, folder):
-    view(folder / "scans", "--out", tmp_path / "a.html", "--model", "pca", "--scans", "3")
+    view(folder / "scans", "--out", tmp_path / "a.html", "--model", "pca", "--scans", "3", "--side-by-side")
     data = data_of(tmp_path / "a.html")
     assert [panel["name"] for panel in data["panels"]] == ["Scan 0", "Scan 2", "Scan 4"]
     assert all(panel["ellipsoids"]["total"] > 500 for panel in data["panels"])
+
+
+def test_scans_of_a_folder_without_poses_have_a_timeline(tmp_path, folder, sweeps):
+    text = view(folder / "scans", "--out", tmp_path / "a.html", "--model", "pca")
+    assert "timeline of 5 scans" in text
+    (panel,) = data_of(tmp_path / "a.html")["panels"]
+    frames = panel["frames"]
+    assert (frames["names"], frames["shareWorld"]) == ([f"Scan {i}" for i in range(5)], False)
+    assert frames["points"]["counts"] == frames["totals"] == [len(sweep) for sweep in sweeps[:5]]
+    assert min(frames["ellipsoids"]["counts"]) > 500
+    assert panel["ellipsoids"] is panel["points"] is None
+
+
+def test_the_timeline_of_a_drive_is_in_the_world(tmp_path, folder, drive, sweeps):
+    view(folder / "run", "--out", tmp_path / "a.html", "--model", "pca", "--scans", "3")
+    data = data_of(tmp_path / "a.html")
+    (panel,) = data["panels"]
+    frames = panel["frames"]
+    assert (frames["names"], frames["shareWorld"], panel["name"]) == (["Scan 0", "Scan 4", f"Scan {COUNT - 1}"], True, "Map")
+    place, counts = frames["points"]["place"], frames["points"]["counts"]
+    codes = array(place["data"], "<u2", 3)[counts[0] : counts[0] + counts[1]]
+    shown = np.array(data["origin"]) + place["start"][1] + np.array(place["step"][1]) * codes
+    T = read_kitti(folder / "run" / "poses_kitti.txt")[4]
+    kept = sweeps[4].clean().points
+    kept = kept[np.linalg.norm(kept, axis=1) <= 120.0]
+    assert np.abs(shown - (kept @ T[:3, :3].T + T[:3, 3])).max() < 0.01
+    np.testing.assert_allclose(frames["positions"][1], T[:3, 3] - data["origin"], atol=1e-6)
+    view(folder / "run", "--out", tmp_path / "a.html", "--scans", "0")
+    assert data_of(tmp_path / "a.html")["panels"][0]["frames"] is None
+
+
+def test_a_long_timeline_is_thinned_to_its_budget(folder):
+    data = poli.dataset("poli", folder / "drive")
+    rows = np.arange(len(data))
+    all_of_it = thinning_for(data, rows, Estimates("pca", 0.5))
+    assert (all_of_it.points, all_of_it.how.size) == (None, 0.5)
+    assert "within 120 m" in all_of_it.caption(8)
+    most = 200_000
+    thin = thinning_for(data, rows, Estimates("pca", 0.5), most=most)
+    assert f"one return per voxel of {thin.points:g} m" in thin.caption(8)
+    frames = list(frames_of(moments(data, rows, data.poses, thin.how), thin, True))
+    held = sum(6 * len(frame.places) + 20 * len(frame.field) for frame in frames)
+    scalars = 2 * len(frames[0].scalars) * sum(len(frame.places) + len(frame.field) for frame in frames)
+    assert 0.3 * most < held + scalars < 1.2 * most
+
+
+# --- two clouds
+
+
+def test_two_clouds_in_one_frame(tmp_path, folder, drive, sweeps):
+    T = np.linalg.inv(drive.poses[1]) @ drive.poses[0]
+    np.savetxt(tmp_path / "pose.txt", T)
+    pair = folder / "scans" / "0.pcd", folder / "scans" / "1.pcd"
+    view(*pair, "--pose", tmp_path / "pose.txt", "--out", tmp_path / "a.html", "--model", "pca")
+    data = data_of(tmp_path / "a.html")
+    points, field = data["panels"]
+    assert data["color"] == "layer"
+    assert [layer["name"] for layer in points["layers"]] == ["0.pcd", "1.pcd"]
+    assert points["points"]["layers"] == [len(sweeps[0]), len(sweeps[1])]
+    assert sum(field["ellipsoids"]["layers"]) == field["ellipsoids"]["total"]
+    shown = places(data, points["points"])[: len(sweeps[0])]
+    assert np.abs(shown - (sweeps[0].points @ T[:3, :3].T + T[:3, 3])).max() < 0.01
+    (tmp_path / "bad.txt").write_text("1 2 3")
+    for arguments, message in (
+        ([*pair, "--pose", tmp_path / "gone.txt"], "gone.txt: no such file"),
+        ([*pair, "--pose", tmp_path / "bad.txt"], "3 numbers; expected a 4x4 or 3x4 matrix"),
+        ([pair[0], "--pose", tmp_path / "pose.txt"], "give the second one"),
+        ([*pair, "--original", pair[0]], "--original .*: cannot be combined"),
+        ([*pair, "--compare"], "only one scan can be compared"),
+    ):
+        with pytest.raises(PoliError, match=message):
+            view(*arguments, "--out", tmp_path / "b.html")
+
+
+def test_samples_of_a_densified_scan_are_a_layer(tmp_path, folder, sweeps):
+    raw = folder / "scans" / "0.pcd"
+    poli.write(poli.densify(poli.read(raw), model="pca"), tmp_path / "dense.pcd")
+    view(tmp_path / "dense.pcd", "--original", raw, "--out", tmp_path / "a.html")
+    data = data_of(tmp_path / "a.html")
+    _, dense = data["panels"]
+    assert [layer["name"] for layer in dense["layers"]] == ["originals", "samples"]
+    assert dense["points"]["layers"][0] == len(sweeps[0])
+    assert dense["points"]["layers"][1] > 0
+    with pytest.raises(PoliError, match=r"first .* points of .*dense.pcd are not those of .*1.pcd"):
+        view(tmp_path / "dense.pcd", "--original", folder / "scans" / "1.pcd", "--out", tmp_path / "a.html")
+
+
+def test_fields_are_shown_and_can_be_the_initial_color(tmp_path, folder, sweeps):
+    name = next(name for name, values in sweeps[0].fields.items() if values.ndim == 1)
+    view(folder / "scans" / "0.pcd", "--out", tmp_path / "a.html", "--model", "pca", "--color", name)
+    data = data_of(tmp_path / "a.html")
+    assert data["color"] == f"field:{name}"
+    field = next(field for field in data["fields"] if field["name"] == name)
+    codes = array(data["panels"][0]["points"]["scalars"][name], "<u2", 1)[:, 0]
+    assert np.abs(field["start"] + field["step"] * codes - sweeps[0].fields[name]).max() <= field["step"]
+    with pytest.raises(PoliError, match=f"color is 'red'; expected one of normal.*or a field: .*{name}"):
+        view(folder / "scans" / "0.pcd", "--out", tmp_path / "a.html", "--model", "pca", "--color", "red")
 
 
 def test_scans_of_a_folder_with_poses_share_one_frame(tmp_path, folder, drive, field):

@@ -40,7 +40,7 @@ def _odometry(folder: Path) -> list[Tree]:
 
 
 def _read_odometry(folder: Path) -> object:
-    subject = subject_of(folder, "auto", {}, Estimates(), None, False)
+    subject = subject_of(folder, "auto", {}, Estimates())
     read_steps(folder)
     return write_page(folder.parent / "page.html", subject.name, subject.panels(), note=subject.note)
 
@@ -54,7 +54,7 @@ def _damage_json(name: str, tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
 def _view(folder: Path) -> object:
     path = only_file(folder)
     with naming(path):
-        subject = subject_of(path, "auto", {}, Estimates(model="pca"), None, False)
+        subject = subject_of(path, "auto", {}, Estimates(model="pca"))
         return write_page(folder.parent / "page.html", subject.name, subject.panels(), note=subject.note)
 
 

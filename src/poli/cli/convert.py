@@ -23,6 +23,8 @@ from poli.cli.scan_files import (
 if TYPE_CHECKING:
     from poli.scan import Scan
 
+_FOUR_BYTES = ("kitti", "nuscenes")  # formats of 4-byte floats
+
 
 def convert(
     scan: Annotated[Path, typer.Argument(metavar="IN", help=SCAN_FILES)],
@@ -36,6 +38,9 @@ def convert(
         ),
     ] = None,
     drop: Annotated[bool, typer.Option("--drop", help="Drop fields that the output format cannot store.")] = False,
+    center: Annotated[
+        bool, typer.Option("--center", help="Map coordinates: write 4-byte floats relative to an offset, which is printed.")
+    ] = False,
     format: ScanFormat = None,
 ) -> dict[str, Any]:
     """Write a scan in another format, with all its fields.
@@ -43,14 +48,25 @@ def convert(
     Non-finite points and zero returns are dropped. A field that the output
     format cannot store is an error unless --drop is given.
 
+    Map coordinates, such as UTM, stay as they are, in 8-byte floats. .bin files
+    hold 4-byte floats, so they are written relative to an offset, which is printed;
+    --center does the same for programs that read no 8-byte floats.
+
     Examples:
     poli convert scan.bin scan.pcd
     poli convert sweep.pcd.bin sweep.bin --drop
     poli convert scan.bin scan.ply --format nuscenes
+    poli convert tile.laz tile.pcd --center
     cat scan.laz | poli convert - - --to npz > scan.npz
     """
+    from dataclasses import replace
+
+    import numpy as np
+
+    from poli.cli.map_coordinates import map_offset, say_offset, without_offset
     from poli.data import write
     from poli.data.formats import FORMATS, check_ending
+    from poli.data.formats import output_format as format_of_output
 
     out = one_output(out, out_option)
     if is_pipe(out):
@@ -62,6 +78,15 @@ def convert(
             check_ending(path, to)
         with busy(f"reading {scan}"):
             points = read_scan(scan, format)
+        offset = map_offset(points)
+        if offset is not None and (center or format_of_output(path, to) in _FOUR_BYTES):
+            say_offset(scan, points, offset, "OUT is relative to {offset}")
+            points = without_offset(points, offset)
+            points = replace(points, points=points.points.astype(np.float32))
+        else:
+            say_offset(scan, points, offset, "OUT keeps them as 8-byte floats; --center writes 4-byte floats relative to {offset}")
+            points = without_offset(points, None if offset is None else np.zeros(3))
+            offset = None
         with busy(f"writing {out}"):
             kept = _holdable(points, path.name, to) if drop else points
             with spelled(**{"scan.keep(...)": "--drop"}):
@@ -69,7 +94,14 @@ def convert(
     left_out = [name for name in points.fields if name not in kept.fields]
     without = f", without {', '.join(left_out)}" if left_out else ""
     say(f"{out}: {counted(len(kept), 'point')} with {', '.join(kept.fields) or 'no fields'}{without}")
-    return {"out": out, "points": len(kept), "fields": list(kept.fields), "left_out": left_out, "dropped": points.dropped}
+    return {
+        "out": out,
+        "points": len(kept),
+        "fields": list(kept.fields),
+        "left_out": left_out,
+        "dropped": points.dropped,
+        "offset": offset,
+    }
 
 
 def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":

@@ -24,6 +24,8 @@ from poli.cli.scan_files import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from poli.ellipsoids import Ellipsoids
     from poli.scan import Scan
 
@@ -64,6 +66,10 @@ def estimate(
 ) -> dict[str, Any]:
     """Estimate an ellipsoid for each point of a scan, with a trained network or principal component analysis (PCA).
 
+    Clouds in map coordinates, such as UTM, are centered for computing and taken as
+    --merged, with normals facing up. Outputs are in the original coordinates; splat
+    files, which hold 4-byte floats, are relative to the printed offset.
+
     Examples:
     poli estimate scan.pcd field.npz
     poli estimate scan.bin splats.ply --voxel 0.5 --output splat
@@ -73,6 +79,7 @@ def estimate(
     poli estimate scan.bin field.npz --device cuda
     cat scan.pcd | poli estimate - -o field.npz
     """
+    from poli.cli.map_coordinates import above, map_offset, say_offset, with_offset, without_offset
     from poli.errors import FormatError, InputError
 
     out = one_output(out, out_option)
@@ -94,22 +101,40 @@ def estimate(
             from poli.voxels import voxel_downsample
 
             points = read_scan(scan, format)
+            offset = map_offset(points)
+            kept = (
+                "OUT is relative to {offset}"
+                if kind == "splat"
+                else "centered at {offset} for computing; OUT has the original ones"
+            )
+            say_offset(scan, points, offset, f"{kept}; taken as --merged")
+            points = without_offset(points, offset)
             with naming(scan):
                 points = points if beams is None else beams.apply(points)
                 points = voxel_downsample(points, voxel) if voxel else points
             if model != "pca":
                 check_count(points, scan, model)
         with busy(f"ellipsoids of {len(points)} points"):
-            field = _field(points, model, merged, k, radius, motion, regularize, floor, device)
+            merged = merged or offset is not None
+            field = _field(points, model, merged, above(offset), k, radius, motion, regularize, floor, device)
+            field = field if kind == "splat" else with_offset(field, offset)
             {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
     say(f"{out}: {counted(len(field), 'ellipsoid')}")
-    return {"out": out, "ellipsoids": len(field), "model": model, "voxel": voxel, "dropped": points.dropped}
+    return {
+        "out": out,
+        "ellipsoids": len(field),
+        "model": model,
+        "voxel": voxel,
+        "dropped": points.dropped,
+        "offset": offset if kind == "splat" else None,  # to add to the coordinates of OUT
+    }
 
 
 def _field(
     points: "Scan",
     model: str,
     merged: bool,
+    viewpoint: "np.ndarray | None",
     k: int | None,
     radius: float | None,
     motion: float | None,
@@ -120,10 +145,10 @@ def _field(
     if device is None:
         from poli.estimation import estimate as on_cpu
 
-        field = on_cpu(points, model=model, merged=merged, k=k, radius=radius, motion=motion)
+        field = on_cpu(points, model=model, viewpoint=viewpoint, merged=merged, k=k, radius=radius, motion=motion)
     else:
         from poli.learn.inference import estimate as on_device
 
-        field = on_device(points, model=model, merged=merged, device=device, motion=motion)
+        field = on_device(points, model=model, viewpoint=viewpoint, merged=merged, device=device, motion=motion)
     field = field.with_floor(floor)
     return field.as_planes() if regularize is Regularize.plane else field

@@ -1,8 +1,9 @@
 """`poli view`: show scans, ellipsoids and odometry as an interactive page, a picture, or in rerun."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,14 +14,7 @@ from poli.cli.scan_files import check_place, is_pipe, naming
 
 if TYPE_CHECKING:
     from poli.cli.view_subject import Subject
-
-
-class Color(StrEnum):
-    normal = "normal"
-    planarity = "planarity"
-    uncertainty = "uncertainty"
-    height = "height"
-    own = "own"
+    from poli.show.panel import Panel
 
 
 class Theme(StrEnum):
@@ -28,13 +22,21 @@ class Theme(StrEnum):
     light = "light"
 
 
+def _colorings() -> list[str]:
+    return ["normal", "planarity", "uncertainty", "height", "own", "layer", "intensity", "ring", "time"]
+
+
 def view(
     data: Annotated[
         Path,
         typer.Argument(
-            help="A scan, an ellipsoid file (.npz, .ply), a folder of scans, or a `poli odometry` result; -: standard input."
+            metavar="DATA",
+            help="A scan, an ellipsoid file (.npz, .ply), a folder of scans, a bag or a `poli odometry` result; -: standard input.",
         ),
     ],
+    other: Annotated[
+        Path | None, typer.Argument(metavar="OTHER", help="A second scan, to show both in one frame in two colors.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Output .html page or .rrd recording; default: NAME.html in the current folder.")
     ] = None,
@@ -47,9 +49,24 @@ def view(
         typer.Option(min=0.0, help="Scans: voxel size in meters; 0: use every point; default: 0.5, for objects 0."),
     ] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Single scan: also show PCA, and the truth if simulated.")] = False,
+    pose: Annotated[
+        Path | None, typer.Option(help="With OTHER: text file of the 4x4 pose of DATA in OTHER's frame (`poli register --out`).")
+    ] = None,
+    original: Annotated[
+        Path | None,
+        typer.Option(
+            help="DATA was densified from this scan: show the samples in another color. Files do not mark them; the originals are "
+            "its first points, which is checked."
+        ),
+    ] = None,
     sigma: Annotated[float, typer.Option(min=0.0, max=3.0, help="Size of the drawn ellipsoids, in standard deviations.")] = 2.0,
     color: Annotated[
-        Color | None, typer.Option(help="Initial coloring of the page; default: normal, for maps of points height.")
+        str | None,
+        typer.Option(
+            help="Initial coloring of the page: normal, planarity, uncertainty, height, own, layer, or a field such as intensity; "
+            "default: normal, for maps of points height, for two clouds layer.",
+            autocompletion=_colorings,
+        ),
     ] = None,
     theme: Annotated[Theme, typer.Option(help="Initial theme of the page.")] = Theme.dark,
     title: Annotated[str | None, typer.Option(help="Title of the page; default: the name of the data.")] = None,
@@ -60,26 +77,37 @@ def view(
     option: DatasetOptions = None,
     scans: Annotated[
         int | None,
-        typer.Option(min=1, help="Folders: maximum number of scans, evenly spaced; default: 4, with known poses 50, in rerun all."),
+        typer.Option(
+            min=0,
+            help="Folders: maximum number of scans, evenly spaced; 0: no timeline; default: 200 in the timeline, 50 fused by known "
+            "poses, in rerun all.",
+        ),
     ] = None,
+    side_by_side: Annotated[
+        bool, typer.Option("--side-by-side", help="Folders without poses: show scans (default: 4) in panels, without a timeline.")
+    ] = False,
 ) -> dict[str, Any]:
     """View scans, ellipsoids and odometry.
 
     Writes a self-contained HTML page that opens in any browser. The ellipsoids of
-    scans are estimated first. Folders of scans are shown side by side, or fused
-    into one world if their poses are known. For odometry, the page shows the map
-    and the trajectory.
+    scans are estimated first. Folders, bags and odometry runs have a timeline; if
+    the poses are known, also the scans fused into one world, or the map, and the
+    trajectory. Click a point to read its numbers. Clouds in map coordinates, such
+    as UTM, are centered, and the offset is printed.
 
     Examples:
     poli view scan.pcd --open
     poli view scan.bin --compare --voxel 0.5 --out town.html
     poli view field.npz --color uncertainty --theme light
+    poli view scan.pcd --color intensity
+    poli view source.pcd target.pcd --pose pose.txt
+    poli view dense.pcd --original raw.pcd
     poli view kitti --sequence 07 --scans 100
     poli view results/odometry/kitti_07/latest --out drive.rrd
     poli view part.ply --model objects --png part.png
     cat scan.pcd | poli view - --out scan.html
     """
-    from poli.cli.view_subject import subject_of
+    from poli.cli.view_subject import Amount, subject_of
     from poli.errors import FormatError, InputError
     from poli.show.estimated import Estimates
 
@@ -97,11 +125,19 @@ def view(
     if compare and model == "pca":
         raise InputError("--compare: compares a network with PCA; choose a network with --model, or remove --compare")
 
+    _check_pair(other, pose, original, compare)
+    inputs = [path for path in (data, other, pose, original, Path(model)) if path is not None]
     for written in (page, png, recorded):
         if written is not None:
-            check_place(written, data, Path(model))
-    options = dataset_options(option or [], sequence, topic, sensor)
-    subject = subject_of(data, dataset, options, Estimates(model, voxel, compare), scans, series=to_rerun)
+            check_place(written, *inputs)
+    how = Estimates(model, voxel, compare)
+    if other is not None or original is not None:
+        from poli.cli.view_pairs import densified_subject, overlay_subject
+
+        subject = overlay_subject(data, other, pose, how) if other is not None else densified_subject(data, cast(Path, original))
+    else:
+        options = dataset_options(option or [], sequence, topic, sensor)
+        subject = subject_of(data, dataset, options, how, Amount(scans, to_rerun, side_by_side))
     for line in subject.remarks:
         say(line)
     if page is not None:
@@ -111,33 +147,37 @@ def view(
         from poli.show.figure import write_png
         from poli.show.panel_picture import draw_panels
 
-        write_png(png, draw_panels(subject.panels(), sigma))
-        say(f"{png}: {_listed(subject)}")
+        stills = subject.stills
+        write_png(png, draw_panels(stills, sigma))
+        say(f"{png}: {_listed(stills)}")
     if to_rerun:
         from poli.show.rerun_recording import log_panels, log_series, recording
 
         with recording(recorded) as stream:
             if subject.series is None:
-                log_panels(stream, subject.panels(), sigma)
+                log_panels(stream, subject.stills, sigma)
             else:
                 count = log_series(stream, subject.series(), subject.tracks, sigma)
-        what = _listed(subject) if subject.series is None else f"{count} scans"
+        what = _listed(subject.stills) if subject.series is None else f"{count} scans"
         say(f"{recorded or 'rerun'}: {what}")
     return {"name": subject.name, "about": subject.note, "page": page, "png": png, "recording": recorded}
 
 
 def _write_page(
-    page: Path, subject: "Subject", title: str | None, sigma: float, color: Color | None, theme: Theme, browser: bool
+    page: Path, subject: "Subject", title: str | None, sigma: float, color: str | None, theme: Theme, browser: bool
 ) -> None:
     from poli.show.page import write_page
 
-    color = color or (Color.normal if subject.has_normals else Color.height)
+    panels = subject.panels()
     left_out = write_page(
-        page, title or subject.name, subject.panels(), note=subject.note, sigma=sigma, color=color.value, theme=theme.value
+        page, title or subject.name, panels, note=subject.note, sigma=sigma, color=color or subject.color, theme=theme.value
     )
     for line in left_out:
         say(f"shown: {line}", to_stderr=True)
-    say(f"{page}: {_listed(subject)}, {page.stat().st_size / 1e6:.1f} MB; open it in a browser")
+    for panel in panels:
+        if panel.frames:
+            say(f"{panel.name}: {panel.caption}")
+    say(f"{page}: {_listed(panels)}, {page.stat().st_size / 1e6:.1f} MB; open it in a browser")
     if browser:
         import webbrowser
 
@@ -145,8 +185,19 @@ def _write_page(
             say("no browser found; open the page manually", to_stderr=True)
 
 
-def _listed(subject: "Subject") -> str:
-    names = [panel.name for panel in subject.panels()]
+def _check_pair(other: Path | None, pose: Path | None, original: Path | None, compare: bool) -> None:
+    from poli.errors import InputError
+
+    if pose is not None and other is None:
+        raise InputError(f"--pose {pose}: is the pose between two scans; give the second one, too")
+    if original is not None and other is not None:
+        raise InputError(f"--original {original}: cannot be combined with a second scan; remove one of the two")
+    if compare and (other is not None or original is not None):
+        raise InputError("--compare: only one scan can be compared; remove it, or give one scan")
+
+
+def _listed(panels: "Sequence[Panel]") -> str:
+    names = [panel.name for panel in panels]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

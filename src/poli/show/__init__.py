@@ -3,10 +3,13 @@
 from poli.show.figure import write_png
 from poli.show.page import write_page
 from poli.show.panel import Panel, Track, flat_discs
+from poli.show.parts import Frame, Layer
 from poli.show.render import Camera, normal_colors, render_ellipsoids, render_points
 
 __all__ = [
     "Camera",
+    "Frame",
+    "Layer",
     "Panel",
     "Track",
     "flat_discs",

@@ -13,6 +13,7 @@ from poli.estimation import estimate
 from poli.estimation.inference import PCA
 from poli.scan import Scan
 from poli.show.panel import Panel, flat_discs
+from poli.show.scalars import colors_of, scalars_of
 from poli.voxels import voxel_downsample
 
 PCA_NEIGHBORS = 16  # at 0.5 m voxels, PCA normals are best with 8 to 16 (docs/results/geometry.md)
@@ -54,29 +55,59 @@ class Estimates:
             raise InputError(f"{name}: {len(cloud)} points are left of {len(scan)}{smaller}; {_LEAST} are needed")
         return cloud
 
-    def field(self, cloud: Scan) -> Ellipsoids:
-        return estimate(cloud, model=self.model, k=PCA_NEIGHBORS if self.model == PCA else None)
+    def field(self, cloud: Scan, viewpoint: np.ndarray | None = None, merged: bool = False) -> Ellipsoids:  # (3,)
+        k = PCA_NEIGHBORS if self.model == PCA else None
+        return estimate(cloud, model=self.model, k=k, viewpoint=viewpoint, merged=merged)
 
 
-def scan_panels(scan: Scan, how: Estimates, name: str = "the scan") -> list[Panel]:
-    """The panels of one scan: returns and ellipsoids; with `how.compare`, also PCA and the ground truth."""
+def scan_panels(
+    scan: Scan, how: Estimates, name: str = "the scan", above: np.ndarray | None = None, T_map_scan: np.ndarray | None = None
+) -> list[Panel]:
+    """The panels of one scan: returns and ellipsoids; with `how.compare`, also PCA and the ground truth.
+
+    A cloud in map coordinates was centered before: `above` is where its normals face, `T_map_scan` moves the panels back.
+    """
     cloud = how.cloud(scan, name)
-    field = how.field(cloud)
-    panels = [Panel("Scan", points=scan, caption="all returns")]
+    field = how.field(cloud, above, merged=above is not None)
+    here = np.zeros(3) if above is None else None
+    scalars = scalars_of(cloud)
+    colors = colors_of(cloud)
+    first = Panel(
+        "Scan", _placed(scan, T_map_scan), caption="all returns", viewpoint=here, scalars=scalars_of(scan), colors=colors_of(scan)
+    )
+    panels = [first]
     if not how.compare:
-        return [*panels, Panel(how.name, field=field, caption=how.caption)]
-    truth = true_normals(scan, how.size) if set(scan.fields) >= _TRUTH else None  # (N, 3)
-    rival = estimate(cloud, model=PCA, k=PCA_NEIGHBORS)
+        shown = field if T_map_scan is None else field.transform(T_map_scan)
+        return [*panels, Panel(how.name, field=shown, caption=how.caption, viewpoint=here, scalars=scalars, colors=colors)]
+    truth = true_normals(scan, how.size) if set(scan.fields) >= _TRUTH and above is None else None  # (N, 3)
+    rival = estimate(cloud, model=PCA, k=PCA_NEIGHBORS, viewpoint=above)
     # PCA's ellipsoids are as wide as their neighborhoods; draw them at about the size of the network's.
     smaller = float(f"{_width(field) / max(_width(rival), 1e-12):.2g}") or 1.0
-    panels.append(Panel("PCA", field=rival, caption=f"{PCA_NEIGHBORS} neighbors{_off(rival, truth)}", sigma_scale=smaller))
-    panels.append(Panel(how.name, field=field, caption=f"{how.caption}{_off(field, truth)}"))
+    caption = f"{PCA_NEIGHBORS} neighbors{_off(rival, truth)}"
+    shown = rival if T_map_scan is None else rival.transform(T_map_scan)
+    panels.append(Panel("PCA", field=shown, caption=caption, sigma_scale=smaller, viewpoint=here, scalars=scalars, colors=colors))
+    shown = field if T_map_scan is None else field.transform(T_map_scan)
+    caption = f"{how.caption}{_off(field, truth)}"
+    panels.append(Panel(how.name, field=shown, caption=caption, viewpoint=here, scalars=scalars, colors=colors))
     if truth is not None:
         discs = flat_discs(cloud, truth, how.size / 4.0 or _width(field) or 1.0)  # they just touch at two sigma
         panels.append(
-            Panel("Truth", points=cloud, field=discs, normals=truth, caption="surfaces hit by the beams", directions_only=True)
+            Panel(
+                "Truth",
+                points=cloud,
+                field=discs,
+                normals=truth,
+                caption="surfaces hit by the beams",
+                directions_only=True,
+                viewpoint=here,
+                scalars=scalars,
+            )
         )
     return panels
+
+
+def _placed(scan: Scan, T: np.ndarray | None) -> Scan:
+    return scan if T is None else scan.transform(T)
 
 
 def _width(field: Ellipsoids) -> float:

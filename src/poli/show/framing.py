@@ -13,10 +13,12 @@ from poli.show.render import Camera
 
 _BEHIND = -0.92, -0.39  # from the target to the eye, seen from above: behind, a little to the right
 _STEEPNESS = 30.0, 40.0, 50.0  # degrees above the horizon
-# A scan has a few far points that would dominate the view; an object has none. So the camera is fitted to the points within a
-# multiple of the median distance from the center: most of a scan, and all of an object.
-_REACH = 2.5
-_SEEN = 99.0  # percent of these that are inside each edge of the picture
+# The camera shows all of a place: near surfaces have most of the points, so cells count, not points. Of a scan's few far returns,
+# cells that hold almost nothing are left out, and so is what lies farther away than a multiple of the median over the cells.
+_CELL = 0.25  # edge of a cell, relative to the distance from the center within which `_MOST` of the points are
+_MOST = 80.0  # percent
+_LEAST = 4  # points of a cell, for `_FEW` points
+_REACH = 3.0
 _ROOM = 1.05
 _FEW = 20_000  # points are enough to fit the camera
 
@@ -62,11 +64,29 @@ def camera_for(panels: Sequence[Panel], width: int = 1280, height: int = 720, sk
     Tries several elevations and takes the one that gets the eye closest: a flat scan fills a tall picture best from above.
     """
     places = np.concatenate([_some(part) for panel in panels for part in _parts(panel)] or [np.zeros((1, 3))])
+    shown = _occupied(places)
+    middle = 0.5 * (shown.min(axis=0) + shown.max(axis=0))
+    views = [_view(shown, middle, np.deg2rad(steep), width, height, sky) for steep in _STEEPNESS]
+    return min(views, key=lambda view: np.linalg.norm(np.subtract(view.eye, view.target)))
+
+
+def _occupied(places: np.ndarray) -> np.ndarray:  # (N, 3) -> (n, 3)
+    """The corners of what the points of each occupied cell span: the shape of a place, however unevenly it was seen."""
     middle = np.median(places, axis=0)
     away = np.linalg.norm(places - middle, axis=1)
-    shown = places[away <= max(_REACH * float(np.median(away)), 1e-9)]
-    views = [_view(shown if len(shown) else places, middle, np.deg2rad(steep), width, height, sky) for steep in _STEEPNESS]
-    return min(views, key=lambda view: np.linalg.norm(np.subtract(view.eye, view.target)))
+    edge = _CELL * float(np.percentile(away, _MOST))
+    if not edge > 0.0:
+        return places
+    cells, which, counts = np.unique(
+        np.floor((places - middle) / edge).clip(-1e9, 1e9), axis=0, return_inverse=True, return_counts=True
+    )
+    kept = counts >= max(1, round(_LEAST * min(len(places) / _FEW, 1.0)))
+    distance = np.linalg.norm(cells + 0.5, axis=1)
+    kept &= distance <= _REACH * np.median(distance[kept])
+    low, high = np.full((len(cells), 3), np.inf), np.full((len(cells), 3), -np.inf)
+    np.minimum.at(low, which.reshape(-1), places)
+    np.maximum.at(high, which.reshape(-1), places)
+    return np.concatenate([low[kept], high[kept]])
 
 
 def _view(places: np.ndarray, middle: np.ndarray, steepness: float, width: int, height: int, sky: float) -> Camera:
@@ -92,7 +112,7 @@ class _Between:
 
     def __init__(self, x: np.ndarray, z: np.ndarray, before: float, after: float) -> None:  # (n,), (n,), slopes of the two edges
         self.before, self.after = before, after
-        self.low, self.high = float(np.percentile(x - after * z, _SEEN)), float(np.percentile(x + before * z, 100.0 - _SEEN))
+        self.low, self.high = float((x - after * z).max()), float((x + before * z).min())
 
     @property
     def distance(self) -> float:
@@ -104,7 +124,8 @@ class _Between:
 
 def _parts(panel: Panel) -> list[np.ndarray]:
     field = [] if panel.field is None else [panel.field.means]
-    return [part for part in (panel.places, *field, *(track.positions for track in panel.tracks)) if len(part)]
+    parts = [panel.places, *field, *(track.positions for track in panel.tracks), *(frame.places for frame in panel.frames)]
+    return [part for part in parts if len(part)]
 
 
 def _some(places: np.ndarray) -> np.ndarray:  # (N, 3) -> (n, 3)

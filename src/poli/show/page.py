@@ -24,7 +24,7 @@ from poli.show.panel import Panel
 from poli.show.render import Camera
 from poli.validation import real_number, whole_number
 
-Color = Literal["normal", "planarity", "uncertainty", "height", "own"]
+COLORS = ("normal", "planarity", "uncertainty", "height", "own", "layer")
 Theme = Literal["dark", "light"]
 
 MOST_ELLIPSOIDS, MOST_POINTS = 50_000, 500_000  # drawn in a panel
@@ -32,8 +32,8 @@ MOST_SIGMA = 3.0  # maximum of the page's slider
 _WINDOW = 1584, 760  # CSS pixels available to the panels in a window of 1600 by 900
 _WORDS = 90  # CSS pixels for the text at the top of each panel
 _SCRIPTS = (
-    "linear.js", "colors.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js", "layout.js",
-    "controls.js", "main.js",
+    "linear.js", "colors.js", "fields.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js",
+    "layout.js", "timeline.js", "clip.js", "controls.js", "pick.js", "probe.js", "main.js",
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def write_page(
     *,
     note: str = "",
     sigma: float = 2.0,
-    color: Color = "normal",
+    color: str = "normal",
     theme: Theme = "dark",
     camera: Camera | None = None,
     most_ellipsoids: int = MOST_ELLIPSOIDS,
@@ -53,24 +53,27 @@ def write_page(
     """Write the page atomically. Returns a sentence for each panel that is subsampled; the page shows the same.
 
     All panels share one camera, so they must be in the same coordinate frame, z up. `sigma` is the initial size of the ellipsoids
-    in standard deviations, `color` the initial coloring, `camera` the initial view. A panel with more than `most_ellipsoids` or
-    `most_points` shows an evenly chosen subset.
+    in standard deviations, `color` the initial coloring: normal, planarity, uncertainty, height, own (the panels' colors), layer,
+    or the name of a scalar. `camera` is the initial view. A panel with more than `most_ellipsoids` or `most_points` shows an evenly
+    chosen subset.
     """
     if not panels:
         raise InputError("panels: none given; a page needs at least one")
-    for name, value, known in (("color", color, get_args(Color)), ("theme", theme, get_args(Theme))):
-        if value not in known:
-            raise InputError(f"{name} is {value!r}; expected one of {', '.join(known)}")
+    if theme not in get_args(Theme):
+        raise InputError(f"theme is {theme!r}; expected one of {', '.join(get_args(Theme))}")
     if real_number(sigma, "sigma", "a number of standard deviations of at least 0") > MOST_SIGMA:
         raise InputError(f"sigma is {sigma}; the page's slider ends at {MOST_SIGMA:g}")
     if color == "own" and all(panel.colors is None for panel in panels):
         raise InputError("color is 'own', but no panel has colors; pass `colors` to a panel, or choose another coloring")
     whole_number(most_ellipsoids, "most_ellipsoids", least=1)
     whole_number(most_points, "most_points", least=1)
+    if color == "layer" and not any(panel.layers for panel in panels):
+        raise InputError("color is 'layer', but no panel has layers; choose another coloring")
     data, left_out = encode_panels(panels, most_ellipsoids, most_points)
+    color = _coloring(color, [field["name"] for field in data["fields"]])
     title, note = printable(title), printable(note)  # removes right-to-left overrides and invalid UTF-8
     data |= {"title": title, "note": note, "sigma": float(sigma), "mostSigma": MOST_SIGMA, "color": color, "theme": theme}
-    data["pointSize"] = point_size(max(min(len(panel.places), most_points) for panel in panels))
+    data["pointSize"] = point_size(max(_drawn(panel, most_points) for panel in panels))
     data["camera"] = _view(camera or _first_view(panels), np.array(data["origin"]))
     try:
         page = _fill(title, theme, data)
@@ -79,6 +82,21 @@ def write_page(
     with atomic_path(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return tuple(left_out)
+
+
+def _coloring(color: str, fields: list[str]) -> str:
+    """The page's name of a coloring. A field with the name of a built-in coloring is chosen as `field:NAME`."""
+    if color in COLORS or color in (f"field:{name}" for name in fields):
+        return color
+    if color in fields:
+        return f"field:{color}"
+    has = f", or a field: {', '.join(fields)}" if fields else "; the data has no other fields"
+    raise InputError(f"color is {color!r}; expected one of {', '.join(COLORS)}{has}")
+
+
+def _drawn(panel: Panel, most: int) -> int:
+    """The largest number of points that a panel draws at once."""
+    return max([min(len(panel.places), most), *(len(frame.places) for frame in panel.frames)])
 
 
 def _first_view(panels: Sequence[Panel]) -> Camera:

@@ -1,28 +1,23 @@
 """Encode panels for the page: rounded below visible precision, as base64.
 
-    place   uint16 steps of the panel's box, if a step is 5 mm or finer; float32 otherwise
-    turn    int16 quaternion (w, x, y, z) of the axes, from the thinnest to the longest; accurate to 1 / 30,000
-    size    float16 standard deviations along them; accurate to 0.05 %
-    normal  int8, for colors only; accurate to half a degree
-    color   uint8
+`array_codes` encodes positions, shapes and colors, `scalar_data` fields, and `frame_data` the scans of timelines.
 
 Coordinates are relative to the page's origin, so that float32 on the GPU is precise enough everywhere.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
-from poli.ellipsoids.files import quaternions
+from poli.show.array_codes import encode_array, encode_colors, encode_normals, encode_places, sizes_of, turns_of
+from poli.show.frame_data import encode_frames
 from poli.show.panel import Panel
+from poli.show.scalar_data import codes_of, encode_fields
 
-_FINEST_STEP = 0.005  # meters: a coarser grid would be visible up close
-_LARGEST_HALF = 65504.0
 _RANGE = 2.0, 98.0  # percentiles spanned by a color scale
 _THINNEST = 1e-4  # meters: lower bound of the uncertainty scale
 
@@ -30,23 +25,30 @@ _THINNEST = 1e-4  # meters: lower bound of the uncertainty scale
 def encode_panels(panels: Sequence[Panel], most_ellipsoids: int, most_points: int) -> tuple[dict[str, Any], list[str]]:
     """Return the panels for JSON, and a sentence for each panel that is subsampled."""
     origin = _origin(panels)
+    fields = encode_fields(panels)
     encoded, left_out = [], []
     for panel in panels:
-        content, cut = _encode_panel(panel, origin, most_ellipsoids, most_points)
+        content, cut = _encode_panel(panel, origin, fields, most_ellipsoids, most_points)
         encoded.append(content)
         left_out += cut
-    parts = [part for panel in encoded for part in (panel["ellipsoids"], panel["points"]) if part]
+    wholes = [whole for panel in encoded for whole in (panel, panel["frames"]) if whole]
+    parts = [part for whole in wholes for part in (whole["ellipsoids"], whole["points"]) if part]
     return {
         "origin": origin.tolist(),
+        "fields": fields,
         "rounding": max((part["place"]["rounding"] for part in parts), default=0.0),  # meters, at most
         "ranges": {"uncertainty": _uncertainty_range(panels), "height": _height_range(panels, origin)},
         "panels": encoded,
     }, left_out
 
 
-def _encode_panel(panel: Panel, origin: np.ndarray, most_ellipsoids: int, most_points: int) -> tuple[dict[str, Any], list[str]]:
+def _encode_panel(
+    panel: Panel, origin: np.ndarray, fields: list[dict[str, Any]], most_ellipsoids: int, most_points: int
+) -> tuple[dict[str, Any], list[str]]:
     content: dict[str, Any] = {"name": panel.name, "caption": panel.caption, "sigmaScale": panel.sigma_scale}
-    content |= {"ellipsoids": None, "points": None}
+    content |= {"ellipsoids": None, "points": None, "frames": encode_frames(panel, origin, fields)}
+    content["viewpoint"] = None if panel.viewpoint is None else (panel.viewpoint - origin).tolist()
+    content["layers"] = [{"name": layer.name, "color": layer.color} for layer in panel.layers]
     left_out = []
     if panel.field is not None and len(panel.field):
         rows = _evenly(len(panel.field), most_ellipsoids)
@@ -57,7 +59,9 @@ def _encode_panel(panel: Panel, origin: np.ndarray, most_ellipsoids: int, most_p
         colors = panel.colors if panel.shows_means else None
         content["ellipsoids"] = {
             **_encode_field(field, field.normals if normals is None else normals[rows], origin),
-            "color": None if colors is None else _encode_colors(colors[rows]),
+            "color": None if colors is None else encode_colors(colors[rows]),
+            "scalars": _encode_scalars(panel.scalars, fields, rows) if panel.shows_means else {},
+            "layers": _layer_counts(rows, [layer.ellipsoids for layer in panel.layers]),
             "directionsOnly": panel.directions_only,
             "count": len(rows),
             "total": len(panel.field),
@@ -68,9 +72,11 @@ def _encode_panel(panel: Panel, origin: np.ndarray, most_ellipsoids: int, most_p
             left_out.append(f"panel {panel.name!r}: {len(rows)} of {len(panel.places)} points, evenly chosen")
         normals = panel.place_normals
         content["points"] = {
-            "place": _encode_places(panel.places[rows], origin),
-            "normal": None if normals is None else _encode_normals(normals[rows]),
-            "color": None if panel.colors is None else _encode_colors(panel.colors[rows]),
+            "place": encode_places(panel.places[rows], origin),
+            "normal": None if normals is None else encode_normals(normals[rows]),
+            "color": None if panel.colors is None else encode_colors(panel.colors[rows]),
+            "scalars": _encode_scalars(panel.scalars, fields, rows),
+            "layers": _layer_counts(rows, [layer.points for layer in panel.layers]),
             "count": len(rows),
             "total": len(panel.places),
         }
@@ -86,43 +92,24 @@ def _encode_panel(panel: Panel, origin: np.ndarray, most_ellipsoids: int, most_p
     return content, left_out
 
 
-def encode_array(array: np.ndarray) -> str:
-    return b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+def _encode_scalars(scalars: Any, fields: list[dict[str, Any]], rows: np.ndarray) -> dict[str, str]:
+    return {
+        field["name"]: encode_array(codes_of(scalars[field["name"]][rows], field)) for field in fields if field["name"] in scalars
+    }
+
+
+def _layer_counts(rows: np.ndarray, counts: list[int]) -> list[int]:
+    """How many of the chosen rows, in ascending order, belong to each layer."""
+    return np.diff(np.searchsorted(rows, np.cumsum([0, *counts]))).tolist() if counts else []
 
 
 def _encode_field(field: Ellipsoids, normals: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
     return {
-        "place": _encode_places(field.means, origin),
-        "turn": encode_array(np.rint(32767.0 * quaternions(field.axes)).astype("<i2")),
-        "size": encode_array(np.minimum(field.scales, _LARGEST_HALF).astype("<f2")),
-        "normal": _encode_normals(normals),
+        "place": encode_places(field.means, origin),
+        "turn": encode_array(turns_of(field)),
+        "size": encode_array(sizes_of(field)),
+        "normal": encode_normals(normals),
     }
-
-
-def _encode_places(places: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
-    """Encode positions: place = start + step * data, in meters from the page's origin, with an error of at most `rounding`."""
-    local = places - origin
-    low = local.min(axis=0)
-    step = np.maximum(local.max(axis=0) - low, 1e-9) / 65535.0
-    if step.max() > _FINEST_STEP:
-        rounding = float(np.abs(local).max()) * 2.0**-24
-        data, kind, low, step = local.astype("<f4"), "float32", np.zeros(3), np.ones(3)
-    else:
-        rounding = float(step.max()) / 2.0
-        data, kind = np.rint((local - low) / step).astype("<u2"), "uint16"
-    return {"type": kind, "start": low.tolist(), "step": step.tolist(), "rounding": rounding, "data": encode_array(data)}
-
-
-def _encode_normals(normals: np.ndarray) -> str:  # (N, 3); four bytes per row, aligned for the GPU
-    return encode_array(_four(np.rint(127.0 * normals).astype(np.int8)))
-
-
-def _encode_colors(colors: np.ndarray) -> str:  # (N, 3) in 0..1
-    return encode_array(_four(np.rint(255.0 * colors).astype(np.uint8)))
-
-
-def _four(rows: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 4)
-    return np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
 
 
 def _evenly(count: int, most: int) -> np.ndarray:
@@ -140,7 +127,7 @@ def _origin(panels: Sequence[Panel]) -> np.ndarray:  # (3,)
 
 
 def _box(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-    parts = [panel.places, *(track.positions for track in panel.tracks)]
+    parts = [panel.places, *(track.positions for track in panel.tracks), *(frame.places for frame in panel.frames)]
     if panel.field is not None:
         parts.append(panel.field.means)
     everything = np.concatenate([part for part in parts if len(part)] or [np.zeros((1, 3))])
@@ -149,7 +136,9 @@ def _box(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
 
 def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
     """Range of the standard deviation along the normal, in meters."""
-    thin = [panel.field.scales[:, 0] for panel in panels if panel.field is not None and not panel.directions_only]
+    shown = [panel for panel in panels if not panel.directions_only]
+    fields = [panel.field for panel in shown] + [frame.field for panel in shown for frame in panel.frames]
+    thin = [field.scales[:, 0] for field in fields if field is not None]
     if not sum(map(len, thin)):
         return [0.01, 0.1]
     low, high = np.percentile(np.concatenate(thin), _RANGE)
@@ -160,6 +149,7 @@ def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
 def _height_range(panels: Sequence[Panel], origin: np.ndarray) -> list[float]:
     """Range of heights in meters, relative to the page's origin."""
     heights = [panel.places[:, 2] - origin[2] for panel in panels if len(panel.places)]
+    heights += [frame.places[:, 2] - origin[2] for panel in panels for frame in panel.frames]
     heights += [panel.field.means[:, 2] - origin[2] for panel in panels if panel.field is not None and len(panel.field)]
     if not heights:
         return [0.0, 1.0]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as attribute
 
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.scan import ScanLike, points_of
+from poli.show.parts import Frame, Layer, check_layers
+from poli.show.scalars import check_scalars
 from poli.validation import real_array, real_number
 
 _THIN = 0.1  # thickness relative to a disc's radius
@@ -33,8 +37,9 @@ class Track:
 class Panel:
     """One of several views that share a camera.
 
-    Give `points`, a `field`, or both. `normals` and `colors` belong to the points, row by row, or to the field's means if there are
-    no points; a row of NaN in `normals` is an unknown normal. `normals` default to those of the field.
+    Give `points`, a `field`, or both. `normals`, `colors` and `scalars` belong to the points, row by row, or to the field's means
+    if there are no points; a row of NaN in `normals` is an unknown normal, NaN in `scalars` an unknown value. `normals` default to
+    those of the field. `layers` split the points and the field into named parts, `frames` are the scans of a timeline.
     """
 
     name: str
@@ -46,10 +51,15 @@ class Panel:
     tracks: tuple[Track, ...] = ()
     sigma_scale: float = 1.0  # factor on the viewer's sigma; the viewer displays it
     directions_only: bool = False  # the field's sizes have no meaning (`flat_discs`): no color shows them
+    scalars: Mapping[str, np.ndarray] = attribute(default_factory=dict)  # each (N,), such as the intensity
+    viewpoint: np.ndarray | None = None  # (3,), the sensor that all points were seen from; None: unknown, or several
+    layers: tuple[Layer, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    frames_share_world: bool = True  # the frames are in one coordinate frame, so that all of them can be shown at once
 
     def __post_init__(self) -> None:
-        if self.points is None and self.field is None and not self.tracks:
-            raise InputError(f"panel {self.name!r} has nothing to show; pass points, a field or tracks")
+        if self.points is None and self.field is None and not self.tracks and not self.frames:
+            raise InputError(f"panel {self.name!r} has nothing to show; pass points, a field, tracks or frames")
         if self.points is not None:
             object.__setattr__(self, "points", points_of(self.points, f"points of panel {self.name!r}", least=0))
         real_number(self.sigma_scale, f"sigma_scale of panel {self.name!r}", "a positive number", above=True)
@@ -61,6 +71,11 @@ class Panel:
             object.__setattr__(self, "normals", normals)
         if self.colors is not None:
             object.__setattr__(self, "colors", _check_colors(self.colors, f"colors of panel {self.name!r}", rows))
+        object.__setattr__(self, "scalars", check_scalars(self.scalars, rows, f"panel {self.name!r}"))
+        if self.viewpoint is not None:
+            object.__setattr__(self, "viewpoint", _finite_rows(np.reshape(self.viewpoint, (-1, 3)), "viewpoint")[0])
+        count = 0 if self.field is None else len(self.field)
+        check_layers(self.layers, 0 if self.points is None else len(self.places), count, f"panel {self.name!r}")
 
     @property
     def places(self) -> np.ndarray:  # (N, 3)

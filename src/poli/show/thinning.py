@@ -13,7 +13,7 @@ _LARGER = 1.1  # factor between the voxel sizes that are tried
 
 def thin_points(scan: Scan, most: int) -> tuple[Scan, float | None]:
     """Return at most `most` points, each the mean of a voxel, and the size of the voxels in meters; None if all points remain."""
-    size = _voxel_for(scan.points, most)
+    size = voxel_for(scan.points, most)
     return (scan, None) if size is None else (voxel_downsample(scan.keep(), size), size)
 
 
@@ -21,7 +21,7 @@ def thin_field(field: Ellipsoids, most: int) -> tuple[Ellipsoids, float | None]:
     """Return at most `most` ellipsoids, each with the mean and covariance of all that are in its voxel, and the size of the voxels
     in meters; None if all ellipsoids remain. Merged ellipsoids cover the same surface; a subset would leave holes."""
     places = np.array(field.means)  # writable and contiguous: the types that the kernel is compiled for
-    size = _voxel_for(places, most)
+    size = voxel_for(places, most)
     if size is None:
         return field, None
     voxels, first = voxel_numbers(places, size)
@@ -34,7 +34,7 @@ def thin_field(field: Ellipsoids, most: int) -> tuple[Ellipsoids, float | None]:
     return Ellipsoids.trusted(means, covariances, means + normals), size
 
 
-def _voxel_for(points: np.ndarray, most: int) -> float | None:  # (N, 3)
+def voxel_for(points: np.ndarray, most: int) -> float | None:  # (N, 3)
     """Return the smallest voxel size, to 10 %, that leaves at most `most` points; None if there are no more."""
     if len(points) <= most:
         return None

@@ -15,7 +15,7 @@ from poli.show.estimated import Estimates
 from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
 
 _LEAST = 64  # minimum points of a scan to fuse
-_FARTHEST = 120.0  # meters: farther returns are sparse and would mostly add empty space
+FARTHEST = 120.0  # meters: farther returns are sparse and would mostly add empty space
 _EVERYTHING = 1e9  # meters: keep all cells
 _FINEST = 0.05  # meters, smallest cell size
 
@@ -29,6 +29,7 @@ class Moment:
     scan: Scan
     field: Ellipsoids | None  # None if the scan has too few points
     T_world_scan: np.ndarray | None  # (4, 4); None if unknown
+    cloud: Scan | None = None  # the points that the ellipsoids belong to
 
 
 def spread(count: int, most: int) -> np.ndarray:
@@ -39,11 +40,11 @@ def spread(count: int, most: int) -> np.ndarray:
 def moments(scans: Dataset, rows: np.ndarray, poses: np.ndarray | None, how: Estimates, first: int = 0) -> Iterator[Moment]:
     """Yield the scans `first + rows` of a dataset with their ellipsoids; `poses` (M, 4, 4) start at scan `first`."""
     for row in rows.tolist():
-        scan = _within_reach(scans[first + row])
+        scan = within_reach(scans[first + row])
         cloud = how.cloud(scan) if len(scan) >= _LEAST else scan
         field = how.field(cloud) if len(cloud) >= _LEAST else None
         pose = None if poses is None else check_pose(poses[row], f"pose {row}")
-        yield Moment(first + row, scan.stamp, scan, field, pose)
+        yield Moment(first + row, scan.stamp, scan, field, pose, cloud)
 
 
 def fused_world(series: Iterator[Moment], how: Estimates) -> tuple[Ellipsoids, int]:
@@ -57,7 +58,8 @@ def fused_world(series: Iterator[Moment], how: Estimates) -> tuple[Ellipsoids, i
     return world.field, fused
 
 
-def _within_reach(scan: Scan) -> Scan:
+def within_reach(scan: Scan) -> Scan:
+    """The valid returns of a scan that are worth showing."""
     scan = scan.clean()
-    near = (scan.points.astype(np.float64) ** 2).sum(axis=1) <= _FARTHEST**2
+    near = (scan.points.astype(np.float64) ** 2).sum(axis=1) <= FARTHEST**2
     return scan if near.all() else scan.select(near)

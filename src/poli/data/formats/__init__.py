@@ -88,6 +88,11 @@ def check_ending(path: str | os.PathLike[str], format: str | None = None) -> Non
     _choose(Path(path), format)
 
 
+def output_format(path: str | os.PathLike[str], format: str | None = None) -> str:
+    """Return the format that `write` would choose."""
+    return _choose(Path(path), format).name
+
+
 def format_of(path: str | os.PathLike[str]) -> str:
     """Return the format that `read` would choose for a file."""
     name = _choose(Path(path), None).name

@@ -59,9 +59,13 @@ class Camera {
   }
 }
 
-// Mouse, pen and touch input. `changed` is called after every motion; `panelSize` returns the size of a panel.
-function followPointers(element, camera, panelSize, changed, reset) {
+const STEADY = 4;  // CSS pixels: a pointer that moves less clicks
+
+// Mouse, pen and touch input. `changed` is called after every motion, `clicked` with a position in the element; `panelSize` returns
+// the size of a panel.
+function followPointers(element, camera, panelSize, changed, reset, clicked) {
   const down = new Map();
+  let began = null;  // where a click may have begun
   const middle = () => {
     const all = [...down.values()];
     return { x: all.reduce((sum, p) => sum + p.x, 0) / all.length, y: all.reduce((sum, p) => sum + p.y, 0) / all.length };
@@ -73,6 +77,7 @@ function followPointers(element, camera, panelSize, changed, reset) {
   element.addEventListener("pointerdown", (event) => {
     element.setPointerCapture(event.pointerId);
     down.set(event.pointerId, { x: event.clientX, y: event.clientY, moves: event.button !== 0 || event.shiftKey });
+    began = down.size === 1 && event.button === 0 ? { x: event.clientX, y: event.clientY } : null;
     element.classList.add("held");
   });
   element.addEventListener("pointermove", (event) => {
@@ -80,6 +85,7 @@ function followPointers(element, camera, panelSize, changed, reset) {
     if (!pointer) return;
     const before = middle(), apart = down.size > 1 ? spread() : 1;
     const moves = pointer.moves || down.size > 1;
+    if (began && Math.hypot(event.clientX - began.x, event.clientY - began.y) > STEADY) began = null;
     pointer.x = event.clientX;
     pointer.y = event.clientY;
     const now = middle(), dx = now.x - before.x, dy = now.y - before.y;
@@ -91,6 +97,11 @@ function followPointers(element, camera, panelSize, changed, reset) {
   for (const kind of ["pointerup", "pointercancel"]) {
     element.addEventListener(kind, (event) => {
       down.delete(event.pointerId);
+      if (began && kind === "pointerup") {
+        const box = element.getBoundingClientRect();
+        clicked(event.clientX - box.left, event.clientY - box.top);
+      }
+      began = null;
       if (!down.size) element.classList.remove("held");
     });
   }

@@ -12,11 +12,15 @@ const SCALES = {
   planarity: ["#c4524a", "#dd9a5b", "#d9cf94", "#7fb8a4", "#3c8f9c"],
   uncertainty: ["#4a9aa5", "#8fc0a9", "#e0cf92", "#de9158", "#bf4f55"],
   height: ["#5877b8", "#57a4ae", "#9cc08b", "#e0be74", "#d77d63"],
+  field: ["#5a55b4", "#9a57b0", "#cf5f8d", "#e68a5f", "#e8c766"],
 };
 const SCALE_STEPS = 256;
 
 // Tracks: colorblind-safe palette (Okabe and Ito).
 const TRACKS = ["#e69f00", "#56b4e9", "#009e73", "#cc79a7"];
+
+// Layers: blue and orange of the same palette, which differ for everyone.
+const LAYERS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7"];
 
 const THEMES = {
   dark: { page: "#0a0c10", top: "#171b22", bottom: "#0f1217", plain: "#b9c0c8", unknown: "#6c7480" },

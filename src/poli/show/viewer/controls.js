@@ -2,6 +2,7 @@
 
 const COLORS = [
   ["normal", "Normal"], ["planarity", "Planarity"], ["uncertainty", "Uncertainty"], ["height", "Height"], ["own", "As given"],
+  ["layer", "Layers"],
 ];
 
 const find = (id) => document.getElementById(id);
@@ -25,7 +26,7 @@ function length(meters) {
 }
 
 // A frame for each panel: its name, its counts, and how many items are not drawn.
-function makeFrames(scene, choose) {
+function makeFrames(scene, choose, toggleLayer) {
   return scene.panels.map((panel, i) => {
     const frame = make("div", "frame", "", find("frames")), head = make("div", "head", "", frame);
     make("h2", "", panel.name, head);
@@ -45,6 +46,7 @@ function makeFrames(scene, choose) {
         item.append(track.name);
       }
     }
+    if (panel.layers.length) makeLayerSwitches(panel, head, toggleLayer);
     if (scene.panels.length > 1) {
       const button = make("button", "alone", "", frame);
       button.type = "button";
@@ -57,22 +59,49 @@ function makeFrames(scene, choose) {
   });
 }
 
-// Each panel's counts, and the sigma of its ellipsoids.
-function tellCounts(scene, frames, sigma) {
+// A switch for each layer in a panel's head, such as the samples that were added to a scan; the same name in several panels is one layer.
+function makeLayerSwitches(panel, head, toggle) {
+  const list = make("p", "layers", "", head);
+  panel.layers.forEach((layer, i) => {
+    const label = make("label", "", "", list), input = make("input", "", "", label);
+    input.type = "checkbox";
+    input.checked = true;
+    input.dataset.layer = layer.name;
+    input.addEventListener("change", () => toggle(layer.name, input.checked));
+    make("i", "", "", label).style.background = hexOfRgb(layer.color);
+    const { points, ellipsoids } = panel.parts[i];
+    const count = points ? ` (${number(points.count)} points)` : ellipsoids ? ` (${number(ellipsoids.count)} ellipsoids)` : "";
+    make("span", "", layer.name + count, label);
+  });
+}
+
+function tellLayers(hidden) {
+  for (const input of document.querySelectorAll("input[data-layer]")) input.checked = !hidden.has(input.dataset.layer);
+}
+
+const layerNames = (scene) => [...new Set(scene.panels.flatMap((panel) => panel.layers.map((layer) => layer.name)))];
+
+// Each panel's counts, and the sigma of its ellipsoids; in a timeline, those of the current frame.
+function tellCounts(scene, frames, state) {
+  const said = (cloud, sigma) => (cloud.directionsOnly ? `${number(cloud.total)} directions` : `${number(cloud.total)} ellipsoids at ${sigma.toFixed(2)} σ`);
   scene.panels.forEach((panel, i) => {
-    const parts = [];
-    if (panel.ellipsoids) parts.push(panel.ellipsoids.directionsOnly ? `${number(panel.ellipsoids.total)} directions` : `${number(panel.ellipsoids.total)} ellipsoids at ${(sigma * panel.sigmaScale).toFixed(2)} σ`);
-    if (panel.points) parts.push(`${number(panel.points.total)} points`);
+    const one = panel.frames && state.when === "one", shown = one ? panel.frames.parts[state.moment] : panel, parts = [];
+    if (shown.ellipsoids) parts.push(said(shown.ellipsoids, state.sigma * panel.sigmaScale));
+    if (shown.points) {
+      const total = one ? panel.frames.totals[state.moment] : shown.points.total, drawn = shown.points.count;
+      parts.push(one && drawn < total ? `${number(drawn)} of ${number(total)} points` : `${number(total)} points`);
+    }
     frames[i].querySelector(".counts").textContent = parts.join(" · ");
   });
 }
 
 function makeColors(scene, choose) {
   const given = scene.panels.some((p) => (p.points && p.points.color) || (p.ellipsoids && p.ellipsoids.color));
-  const shaped = scene.panels.some((p) => p.ellipsoids && !p.ellipsoids.directionsOnly);
+  const shaped = scene.panels.some((p) => (p.ellipsoids && !p.ellipsoids.directionsOnly) || (p.frames && p.frames.ellipsoids));
+  const layered = layerNames(scene).length > 0;
   const inputs = {};
   for (const [name, title] of COLORS) {
-    if ((name === "own" && !given) || (!shaped && (name === "planarity" || name === "uncertainty"))) continue;
+    if ((name === "own" && !given) || (name === "layer" && !layered) || (!shaped && (name === "planarity" || name === "uncertainty"))) continue;
     const label = make("label", "", "", find("colors")), input = make("input", "", "", label);
     input.type = "radio";
     input.name = "color";
@@ -97,26 +126,33 @@ function drawLegend(element, color, axes, scene) {
       const ball = make("canvas", "ball", "", element);
       ball.width = ball.height = 2 * BALL;
       make("span", "words", "direction of the surface", element);
+    } else if (fieldOf(color) !== null) {
+      const { what, low, high } = fieldLegend(scene.fields.find((field) => field.name === fieldOf(color)));
+      drawScale(element, "field", what, [low, high]);
+    } else if (color === "layer") {
+      make("span", "words", "one color per layer, named in each panel", element);
     } else if (color !== "own") {
-      const box = make("div", "scale", "", element);
-      make("div", "what", WHAT_SCALES_TELL[color], box);
-      const bar = make("i", "bar", "", box), ends = make("div", "ends", "", box);
-      const stops = Array.from({ length: 17 }, (_, i) => hexOfRgb(rgbOfScale(color, i / 16)));
-      bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
       const [low, high] = scene.ranges[color] || [0, 1], base = scene.origin[2];
       const texts = {
-        planarity: ["0", "line, ball", "plane", "1"],
-        uncertainty: [length(low), "", "logarithmic", length(high)],
-        height: [length(low + base), "", "", length(high + base)],
+        planarity: ["0 line, ball", "plane 1"],
+        uncertainty: [length(low), "logarithmic", length(high)],
+        height: [length(low + base), length(high + base)],
       }[color];
-      make("span", "", texts[0] + (texts[1] ? ` ${texts[1]}` : ""), ends);
-      if (color === "uncertainty") make("span", "", texts[2], ends);
-      make("span", "", (color === "planarity" ? `${texts[2]} ` : "") + texts[3], ends);
+      drawScale(element, color, WHAT_SCALES_TELL[color], texts);
     } else {
       make("span", "words", "colors from the data", element);
     }
   }
   if (color === "normal") drawBall(element.querySelector("canvas"), axes);
+}
+
+function drawScale(element, scale, what, ends) {
+  const box = make("div", "scale", "", element);
+  make("div", "what", what, box).title = what;
+  const bar = make("i", "bar", "", box), row = make("div", "ends", "", box);
+  const stops = Array.from({ length: 17 }, (_, i) => hexOfRgb(rgbOfScale(scale, i / 16)));
+  bar.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
+  for (const text of ends) make("span", "", text, row);
 }
 
 const BALL = 26;  // CSS pixels
@@ -145,5 +181,5 @@ function scaleBar(metersPerPixel) {
 
 function describePrecision(scene) {
   find("precision").textContent = `To keep this file small, positions are rounded to ${length(scene.rounding)}, sizes to 0.05 %, and normals to
-    half a degree for their colors. The file is self-contained and makes no network requests.`;
+    half a degree for their colors; fields to 1 / 130,000 of their range. The file is self-contained and makes no network requests.`;
 }

@@ -6,11 +6,11 @@ uniform float uPivot;
 uniform float uYield;    // depth offset away from the eye: points do not show through their ellipsoids
 flat out vec3 vColor;
 void main() {
-  vec3 world = uStart + uStep * place;
+  vec3 world = place;
   vec3 c = uTurn * (world - uEye);
   gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
   gl_PointSize = 1.0;
-  if (-c.z < uNear) return;
+  if (-c.z < uNear || isClipped(world)) return;
   gl_Position = vec4(uFocal * c.xy / -c.z + uJitter, 2.0 * uNear / (-c.z * uYield) - 1.0, 1.0);
   gl_PointSize = max(uPoint * clamp(sqrt(uPivot / -c.z), 0.5, 2.0), 1.0);
   vColor = colorHere(world);

@@ -1,7 +1,7 @@
 // --- Thin wrappers around WebGL2: programs, arrays, textures.
 
 // The same locations in every program, so that a vertex array works with any of them.
-const ATTRIBUTES = ["place", "turn", "size", "normal", "color", "from", "to"];
+const ATTRIBUTES = ["place", "turn", "size", "normal", "color", "from", "to", "scalar"];
 
 class NoWebGL extends Error {}
 
@@ -70,7 +70,8 @@ class Gpu {
     if (rectangles) {
       const order = new Uint32Array(6 * rectangles);
       for (let i = 0; i < rectangles; i++) order.set([4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 2, 4 * i + 1, 4 * i + 3], 6 * i);
-      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer());
+      arrays.order = gl.createBuffer();
+      gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, arrays.order);
       gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, order, gl.STATIC_DRAW);
     }
     gl.bindVertexArray(null);
@@ -106,4 +107,28 @@ function repeatRows(bytes, width, times) {
     for (let i = 0; i < times; i++, at += width) for (let b = 0; b < width; b++) repeated[at + b] = bytes[row + b];
   }
   return repeated;
+}
+
+// The rows, `width` bytes each, in an order whose beginning is an even choice of all: first every 64th, then the rest of every 32nd,
+// and so on. Views that move draw only the beginning.
+function evenRows(bytes, width) {
+  const mixed = new Uint8Array(bytes.length), count = bytes.length / width;
+  for (let turn = 0, at = 0; turn < 64; turn++) {
+    let first = 0;
+    for (let bit = 0; bit < 6; bit++) first |= ((turn >> bit) & 1) << (5 - bit);
+    for (let row = first; row < count; row += 64) for (let b = 0; b < width; b++) mixed[at++] = bytes[row * width + b];
+  }
+  return mixed;
+}
+
+// The first axis of each rotation, as bytes like those of normals.
+function normalsOfTurns(turns) {
+  const q = new Int16Array(turns.buffer, turns.byteOffset, turns.length / 2), normals = new Int8Array(q.length);
+  for (let i = 0; i < q.length; i += 4) {
+    const s = 2 / (q[i] * q[i] + q[i + 1] * q[i + 1] + q[i + 2] * q[i + 2] + q[i + 3] * q[i + 3] || 1);
+    normals[i] = Math.round(127 * (1 - s * (q[i + 2] * q[i + 2] + q[i + 3] * q[i + 3])));
+    normals[i + 1] = Math.round(127 * s * (q[i + 1] * q[i + 2] + q[i] * q[i + 3]));
+    normals[i + 2] = Math.round(127 * s * (q[i + 1] * q[i + 3] - q[i] * q[i + 2]));
+  }
+  return new Uint8Array(normals.buffer);
 }

@@ -1,4 +1,7 @@
 // --- Decode the page's data for the GPU. page_data.py describes the format.
+//
+// A panel's content is a list of parts { layer, points, ellipsoids }: one for each layer, or a single one. Each frame of a timeline
+// is a part of its own.
 
 function bytesOf(text) {
   const packed = atob(text);
@@ -24,41 +27,114 @@ function decodeCloud(cloud) {
     size: optional(cloud.size),
     normal: optional(cloud.normal),
     color: optional(cloud.color),
+    scalars: Object.fromEntries(Object.entries(cloud.scalars || {}).map(([name, text]) => [name, bytesOf(text)])),
   };
 }
 
-function decodeScene(data) {
-  const panels = data.panels.map((panel) => ({
-    ...panel,
-    ellipsoids: decodeCloud(panel.ellipsoids),
-    points: decodeCloud(panel.points),
-    tracks: panel.tracks.map((track, i) => ({
-      name: track.name,
-      count: track.count,
-      color: track.color || rgbOfHex(TRACKS[i % TRACKS.length]),
-      place: new Float32Array(bytesOf(track.place).buffer),
-    })),
-  }));
-  return { ...data, panels, box: boxOf(panels) };
+// Rows first to first + count of a cloud, without copying them. `box` selects the start and step of a frame.
+function sliceCloud(cloud, first, count, box = null) {
+  const cut = (bytes, width) => bytes && bytes.subarray(first * width, (first + count) * width);
+  const { place } = cloud;
+  return {
+    ...cloud,
+    count,
+    total: count,
+    place: {
+      float: place.float,
+      bytes: cut(place.bytes, place.float ? 12 : 6),
+      start: box === null ? place.start : place.start[box],
+      step: box === null ? place.step : place.step[box],
+    },
+    turn: cut(cloud.turn, 8),
+    size: cut(cloud.size, 6),
+    normal: cut(cloud.normal, 4),
+    color: cut(cloud.color, 4),
+    scalars: Object.fromEntries(Object.entries(cloud.scalars).map(([name, bytes]) => [name, cut(bytes, 2)])),
+  };
 }
 
-// Center and radius of a ball around everything: how far the camera has to see.
+function partsOf(panel, points, ellipsoids) {
+  if (!panel.layers.length) return points || ellipsoids ? [{ layer: null, points, ellipsoids }] : [];
+  const at = { points: 0, ellipsoids: 0 };
+  return panel.layers.map((layer, i) => {
+    const take = (cloud, given, kind) => {
+      const count = cloud ? given.layers[i] : 0, first = at[kind];
+      at[kind] += count;
+      return count ? sliceCloud(cloud, first, count) : null;
+    };
+    return { layer: i, points: take(points, panel.points, "points"), ellipsoids: take(ellipsoids, panel.ellipsoids, "ellipsoids") };
+  });
+}
+
+function decodeFrames(frames) {
+  if (!frames) return null;
+  const whole = { points: decodeCloud(frames.points), ellipsoids: decodeCloud(frames.ellipsoids) };
+  const at = { points: 0, ellipsoids: 0 };
+  const parts = frames.names.map((name, i) => {
+    const part = { layer: null };
+    for (const kind of ["points", "ellipsoids"]) {
+      const count = frames[kind] ? frames[kind].counts[i] : 0;
+      part[kind] = count ? sliceCloud(whole[kind], at[kind], count, i) : null;
+      at[kind] += count;
+    }
+    return part;
+  });
+  const dots = parts.map(({ points }) => ({ layer: null, points, ellipsoids: null }));
+  return { ...frames, count: parts.length, parts, dots };
+}
+
+function decodeScene(data) {
+  const panels = data.panels.map((panel) => {
+    const points = decodeCloud(panel.points), ellipsoids = decodeCloud(panel.ellipsoids);
+    return {
+      ...panel,
+      ellipsoids,
+      points,
+      parts: partsOf(panel, points, ellipsoids),
+      frames: decodeFrames(panel.frames),
+      layers: panel.layers.map((layer, i) => ({ name: layer.name, color: layer.color || rgbOfHex(LAYERS[i % LAYERS.length]) })),
+      tracks: panel.tracks.map((track, i) => ({
+        name: track.name,
+        count: track.count,
+        color: track.color || rgbOfHex(TRACKS[i % TRACKS.length]),
+        place: new Float32Array(bytesOf(track.place).buffer),
+      })),
+    };
+  });
+  return { ...data, panels, ...boxOf(panels) };
+}
+
+// The positions of a cloud as numbers: place i of axis a is start[a] + step[a] * values[3 i + a].
+function placesOf(cloud) {
+  const { bytes, float } = cloud.place;
+  const Kind = float ? Float32Array : Uint16Array;
+  return new Kind(bytes.buffer, bytes.byteOffset, 3 * cloud.count);
+}
+
+// Limits of the clipping sliders, which leave out one point in a thousand on either side, and a ball around everything: how far the
+// camera has to see.
 function boxOf(panels) {
-  const low = [Infinity, Infinity, Infinity], high = [-Infinity, -Infinity, -Infinity];
+  const low = [Infinity, Infinity, Infinity], high = [-Infinity, -Infinity, -Infinity], some = [[], [], []];
   const grow = (value, axis) => {
     low[axis] = Math.min(low[axis], value);
     high[axis] = Math.max(high[axis], value);
   };
   for (const panel of panels) {
-    for (const cloud of [panel.ellipsoids, panel.points]) {
+    const parts = [...panel.parts, ...(panel.frames ? panel.frames.parts : [])];
+    for (const cloud of parts.flatMap((part) => [part.ellipsoids, part.points])) {
       if (!cloud) continue;
-      const { bytes, start, step, float } = cloud.place;
-      const values = float ? new Float32Array(bytes.buffer) : new Uint16Array(bytes.buffer);
+      const { start, step } = cloud.place, values = placesOf(cloud), stride = 3 * Math.ceil(values.length / 60000);
       for (let i = 0; i < values.length; i++) grow(start[i % 3] + step[i % 3] * values[i], i % 3);
+      for (let i = 0; i + 2 < values.length; i += stride) for (let a = 0; a < 3; a++) some[a].push(start[a] + step[a] * values[i + a]);
     }
     for (const track of panel.tracks) track.place.forEach((value, i) => grow(value, i % 3));
   }
-  if (low[0] > high[0]) return { middle: [0, 0, 0], radius: 1 };
+  if (low[0] > high[0]) return { box: { middle: [0, 0, 0], radius: 1 }, limits: [0, 1, 2].map(() => [-1, 1]) };
+  const limits = some.map((values, axis) => {
+    if (!values.length) return [low[axis], high[axis]];
+    const sorted = Float64Array.from(values).sort(), share = (p) => sorted[Math.round(p * (sorted.length - 1))];
+    return [share(0.001), share(0.999)];
+  });
   const middle = times(0.5, add(low, high));
-  return { middle, radius: Math.max(0.5 * norm(subtract(high, low)), 1e-3) };
+  return { box: { middle, radius: Math.max(0.5 * norm(subtract(high, low)), 1e-3) }, limits };
 }

@@ -4,7 +4,8 @@
 // at any distance, and four corners replace hundreds of triangles, which matters for software rendering.
 // Depth is near / distance as a float: 1 at the near plane, 0 at infinity, with even precision.
 
-const MODES = { normal: 0, planarity: 1, uncertainty: 2, height: 3, own: 4 };
+const MODES = { normal: 0, planarity: 1, uncertainty: 2, height: 3, own: 4, field: 5, layer: 6 };
+const SCALE_ROWS = ["planarity", "uncertainty", "height", "field"];  // of the texture of scales
 
 const COMMON = `#version 300 es
 precision highp float;
@@ -20,19 +21,23 @@ uniform float uPixel;    // width of a pixel at a distance of one
 
 // Colors of ellipsoids and points, per vertex.
 const COLORING = `
-uniform vec3 uStart;     // a place is uStart + uStep * place
-uniform vec3 uStep;
 uniform int uMode;
-uniform int uKnows;      // available attributes, bits: 1 normals, 2 sizes, 4 own colors
+uniform int uKnows;      // available attributes, bits: 1 normals, 2 sizes, 4 own colors, 8 the chosen field
 uniform vec3 uPlain;
 uniform vec3 uUnknown;
 uniform vec2 uUncertainty;  // logarithms
 uniform vec2 uHeight;
-uniform sampler2D uScales;  // a row for each of planarity, uncertainty, height
+uniform vec2 uField;     // share of the scale = x + y * scalar
+uniform vec3 uLayer;     // color of the layer
+uniform vec3 uClipLow, uClipHigh;
+uniform sampler2D uScales;  // a row for each of SCALE_ROWS
 in vec3 place;
 in vec3 size;
 in vec4 normal;
 in vec4 color;
+in float scalar;
+
+bool isClipped(vec3 world) { return any(lessThan(world, uClipLow)) || any(greaterThan(world, uClipHigh)); }
 
 vec3 encodeGamma(vec3 c) {
   c = clamp(c, 0.0, 1.0);
@@ -67,6 +72,8 @@ vec3 colorHere(vec3 world) {
     return onScale(1, (log(max(size.x, 1e-7)) - uUncertainty.x) / (uUncertainty.y - uUncertainty.x));
   if (uMode == 3) return onScale(2, (world.z - uHeight.x) / (uHeight.y - uHeight.x));
   if (uMode == 4 && (uKnows & 4) != 0) return color.rgb;
+  if (uMode == 5 && (uKnows & 8) != 0) return scalar > 65534.5 ? uUnknown : onScale(3, uField.x + uField.y * scalar);
+  if (uMode == 6) return uLayer;
   return uPlain;
 }
 `;
@@ -93,7 +100,7 @@ mat3 rotation(vec4 q) {
 }
 
 void main() {
-  vec3 world = uStart + uStep * place;
+  vec3 world = place;
   vec3 c = uTurn * (world - uEye);
   float pixel = uPixel * max(-c.z, 0.0);
   vec3 s = max(uSigma * size, max(0.001 * uSigma * size.z, 0.5 * pixel));  // at least a pixel thick
@@ -101,7 +108,7 @@ void main() {
   vec3 eye = (-c * R) / s;
   float D = length(eye);
   gl_Position = vec4(2.0, 2.0, 2.0, 1.0);
-  if (D <= 1.0 || -c.z < uNear) return;  // contains the eye, or is behind it
+  if (D <= 1.0 || -c.z < uNear || isClipped(world)) return;  // contains the eye, or is behind it
   vec3 e3 = eye / D;
   float sign = e3.z < 0.0 ? -1.0 : 1.0, h = -1.0 / (sign + e3.z), k = e3.x * e3.y * h;
   vec3 e1 = vec3(1.0 + sign * e3.x * e3.x * h, sign * k, -sign * e3.x), e2 = vec3(k, sign + e3.y * e3.y * h, -e3.y);
