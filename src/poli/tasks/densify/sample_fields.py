@@ -1,0 +1,150 @@
+"""Fields of samples: the ring in which a sample lies, the time at which the sensor faced it, and the rest from its parent.
+
+A sample between two rings belongs to the nearer one, and its time lies between those of its two returns. A sample of an ellipsoid may
+lie in another ring than its parent; it gets the ring of its elevation, and the time of that ring's return of the nearest azimuth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from poli.beam_calibration import RING_FIELDS
+from poli.data.datasets.point_times import TIME_NAMES
+from poli.errors import InputError
+from poli.tasks.densify.columns import angles_of
+from poli.tasks.densify.samples import Samples
+
+_WRAP = 0.25  # of a scan's duration: two returns farther apart in time are those of its start and its end
+_SPREAD = 0.25  # of the mean spacing of rings: the largest median deviation of returns from the elevation of their ring
+_TURN = 2000.0  # degrees, more than three turns: separates the rings in one sorted list
+_RARE = 0.02  # of the median ring's returns: rarer numbers are stray values, not beams
+
+
+class Ring(NamedTuple):
+    name: str
+    numbers: np.ndarray  # (N,) int64
+
+
+def ring_of(fields: Mapping[str, np.ndarray]) -> Ring | None:  # each (N,)
+    """The field that numbers the beams, if there is one."""
+    for name in RING_FIELDS:
+        values = fields.get(name)
+        if values is not None and values.ndim == 1 and (values.dtype.kind in "iu" or _whole(values)):
+            return Ring(name, values.astype(np.int64))
+    return None
+
+
+def beam_count(ring: Ring | None) -> int | None:
+    """The number of beams by the field; None if there is no field."""
+    if ring is None or not len(ring.numbers):
+        return None
+    _, counts = np.unique(ring.numbers, return_counts=True)
+    return int((counts >= _RARE * np.median(counts)).sum())
+
+
+def sample_fields(
+    points: np.ndarray,  # (N, 3): the scan
+    fields: Mapping[str, np.ndarray],  # each (N,) or (N, c)
+    samples: Samples,
+    new_rings: bool = False,  # number the rings between those of the scan
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:  # each (N,), each (S,)
+    """Return the fields of the originals that change, and those of the samples that differ from their parents'.
+
+    With `new_rings`, ring r of the scan becomes ring k r, so that k - 1 new rings fit between two neighbors. Otherwise, the numbers of
+    the originals stay.
+    """
+    ring = ring_of(fields)
+    times = {name: fields[name] for name in TIME_NAMES if name in fields and fields[name].ndim == 1}
+    before: dict[str, np.ndarray] = {}
+    new: dict[str, np.ndarray] = {}
+    if not len(samples.points):
+        return before, new
+    between = samples.partners is not None and samples.shares is not None
+    if between and ring is not None and new_rings:
+        before[ring.name], new[ring.name] = _numbered_between(ring.numbers, fields[ring.name].dtype, samples)
+    elif ring is not None:
+        by_ring = _RingTable.of(points, ring.numbers)
+        if by_ring is not None:
+            at = by_ring.nearest(samples.points)
+            new[ring.name] = by_ring.values[at].astype(fields[ring.name].dtype)
+            if not between:
+                like = by_ring.facing(samples.points, at)
+                new |= {name: values[like] for name, values in times.items()}
+    if samples.partners is not None and samples.shares is not None:
+        for name, values in times.items():
+            new[name] = _times_between(values, samples.parents, samples.partners, samples.shares)
+    return before, new
+
+
+def _numbered_between(numbers: np.ndarray, kind: np.dtype, samples: Samples) -> tuple[np.ndarray, np.ndarray]:  # (N,) -> (N,), (S,)
+    """Numbers of the originals and of the samples between them. Numbers that already leave room between neighbors are kept."""
+    assert samples.partners is not None and samples.shares is not None
+    there, beyond = numbers[samples.parents], numbers[samples.partners]
+    wanted = round(1.0 / float(samples.shares.min()))  # the sample nearest to its parent says how many parts the gap has
+    room = max(1, int(np.median(np.abs(beyond - there))))
+    finer = -(-wanted // room)
+    largest = finer * int(np.abs(numbers).max())
+    if kind.kind != "f" and largest > np.iinfo(kind).max:
+        raise InputError(f"ring numbers would reach {largest}, and the field holds at most {np.iinfo(kind).max}; ask for fewer rings")
+    between = np.rint(samples.shares * finer * (beyond - there)).astype(np.int64)
+    return (finer * numbers).astype(kind), (finer * there + between).astype(kind)
+
+
+def _times_between(values: np.ndarray, parents: np.ndarray, partners: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    a, b = values[parents], values[partners]
+    # Differences first: times of drivers may be integers, or seconds since 1970, whose products lose microseconds.
+    later = np.where(b >= a, b - np.minimum(a, b), a - np.minimum(a, b)).astype(np.float64) * np.where(b >= a, 1.0, -1.0)
+    duration = float(np.ptp(values.astype(np.float64))) if len(values) else 0.0
+    moved = np.where(np.abs(later) <= _WRAP * duration, shares * later, 0.0)
+    if values.dtype.kind in "iu":
+        return (a.astype(np.int64) + np.rint(moved).astype(np.int64)).astype(values.dtype)
+    return (a + moved).astype(values.dtype)
+
+
+class _RingTable(NamedTuple):
+    """The rings of a scan by elevation, and their returns by azimuth."""
+
+    values: np.ndarray  # (B,) numbers of the rings, by ascending elevation
+    heights: np.ndarray  # (B,) degrees: median elevations
+    keys: np.ndarray  # (K,) ascending: turns of the rings' places in `values`, plus azimuths in degrees
+    rows: np.ndarray  # (K,) rows of the scan
+
+    @classmethod
+    def of(cls, points: np.ndarray, numbers: np.ndarray) -> _RingTable | None:  # (N, 3), (N,)
+        """None if the numbers are not those of rings: returns of one number differ in elevation."""
+        rows = np.flatnonzero(np.isfinite(points).all(axis=1) & points.any(axis=1))
+        azimuths, elevations = angles_of(points[rows].astype(np.float64))
+        values, place, counts = np.unique(numbers[rows], return_inverse=True, return_counts=True)
+        order, ends = np.lexsort((elevations, place)), np.cumsum(counts)
+        middle = elevations[order[ends - 1 - counts // 2]] if len(counts) else np.zeros(0)
+        known = np.flatnonzero(counts >= _RARE * np.median(counts)) if len(counts) else np.zeros(0, np.intp)
+        if len(known) < 2 or np.median(np.abs(elevations - middle[place])) > _SPREAD * np.ptp(middle[known]) / (len(known) - 1):
+            return None
+        known = known[np.argsort(middle[known], kind="stable")]
+        rank = np.full(len(values), -1)
+        rank[known] = np.arange(len(known))
+        kept = np.flatnonzero(rank[place] >= 0)
+        # Each ring is repeated by a turn at both ends, so that the nearest azimuth is a neighbor in the list.
+        keys = _TURN * rank[place[kept]] + azimuths[kept]
+        keys, owners = np.concatenate([keys, keys - 360.0, keys + 360.0]), np.tile(rows[kept], 3)
+        order = np.argsort(keys, kind="stable")
+        return cls(values[known], middle[known], keys[order], owners[order])
+
+    def nearest(self, points: np.ndarray) -> np.ndarray:  # (S, 3) -> (S,) rows of `values`
+        """The ring of the nearest elevation."""
+        return np.searchsorted(0.5 * (self.heights[1:] + self.heights[:-1]), angles_of(points)[1])
+
+    def facing(self, points: np.ndarray, rings: np.ndarray) -> np.ndarray:  # (S, 3), (S,) -> (S,) rows of the scan
+        """The return with the nearest azimuth in each point's ring."""
+        wanted = _TURN * rings + angles_of(points)[0]
+        after = np.clip(np.searchsorted(self.keys, wanted), 1, len(self.keys) - 1)
+        nearer = np.abs(self.keys[after] - wanted) < np.abs(self.keys[after - 1] - wanted)
+        return self.rows[np.where(nearer, after, after - 1)]
+
+
+def _whole(values: np.ndarray) -> bool:
+    with np.errstate(invalid="ignore"):
+        return bool(values.dtype.kind == "f" and np.isfinite(values).all() and (values == np.round(values)).all())
