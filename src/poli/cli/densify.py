@@ -51,7 +51,7 @@ def densify(
     ] = None,
     max_error: Annotated[
         float, typer.Option(min=0.0, help="Accepted error of samples in meters; none where a larger one is expected.")
-    ] = 0.1,
+    ] = 0.05,
     rings: Annotated[
         int | None, typer.Option(min=2, help="Fill the gaps to at most this many rings, and give the new ones numbers.")
     ] = None,
@@ -70,7 +70,9 @@ def densify(
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters, one ellipsoid per voxel; 0: one per point.")] = 0.2,
     planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids with at least this planarity.")] = 0.0,
     max_range: Annotated[float, typer.Option(min=0.0, help="Do not sample beyond this range, in meters; 0: no limit.")] = 120.0,
-    max_thickness: Annotated[float, typer.Option(min=0.0, help="With --max-sigma: skip thicker ellipsoids (meters); 0: no limit.")] = 0.05,
+    max_thickness: Annotated[
+        float, typer.Option(min=0.0, help="With --max-sigma: skip thicker ellipsoids (meters); 0: no limit.")
+    ] = 0.05,
     max_points: Annotated[int, typer.Option(min=0, help="Maximum points per scan, originals included; 0: no limit.")] = 0,
     sample_voxel: Annotated[
         float, typer.Option(min=0.0, help="Keep at most one sample per voxel of this size in meters, none in voxels of originals.")

@@ -70,7 +70,7 @@ def densify(
     target: Annotated[str, typer.Option("--out", help="Output topic.")] = "/points_dense",
     max_error: Annotated[
         float, typer.Option(min=0.0, help="Accepted error of samples in meters; none where a larger one is expected.")
-    ] = 0.1,
+    ] = 0.05,
     per_point: Annotated[
         int | None, typer.Option(min=0, help="Draw this many samples per ellipsoid, instead of filling gaps between rings.")
     ] = None,

@@ -27,7 +27,8 @@ _LEAST = 16  # minimum number of points to search for a pose
 class ScanPreset:
     """Registration settings for a type of sensor. Lengths are in meters."""
 
-    densify: DensifyConfig = field(default_factory=lambda: DensifyConfig(per_point=3, max_sigma=12.0))  # `per_point=0`: do not densify
+    # `per_point=0`: do not densify
+    densify: DensifyConfig = field(default_factory=lambda: DensifyConfig(per_point=3, max_sigma=12.0))
     voxel: float = 1.0  # one point per voxel, for features and for the search
     max_range: float = 60.0  # from the sensor; points beyond are too sparse to be recognized
     feature_radius: float = 2.0  # of the smallest of three features

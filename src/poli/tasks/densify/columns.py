@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-STEP = 0.43  # degrees between the rings of a sensor with 64 beams (HDL-64E): gaps of scans are filled to this spacing
+# Gaps are filled to about the spacing of a sensor with 64 beams, 0.43 to 0.53 degrees: three new rings in the gaps of a VLP-16.
+STEP = 0.45  # degrees
 # Two beams are compared in a column of this width: one to two returns of each beam at 10 Hz, one at 20 Hz.
 _WIDTH = 0.4  # degrees
 _NARROWEST = 0.15  # degrees between two rings; the returns of one ring differ by less

@@ -10,8 +10,9 @@ import numpy as np
 
 from poli.tasks.densify.columns import find_gaps
 from poli.tasks.densify.config import DensifyConfig
-from poli.tasks.densify.samples import Samples, ScanField, no_samples, suitable, thinned_out
+from poli.tasks.densify.samples import Between, Samples, ScanField, no_samples, suitable, thinned_out
 from poli.tasks.densify.surface import Surfaces
+
 
 def fill_gaps(
     of_scan: ScanField,
@@ -48,7 +49,7 @@ def fill_gaps(
     partners = np.where(upper, gaps.lower[gap], gaps.upper[gap])
     share = np.where(upper, 1.0 - share, share)
     rows = of_scan.rows
-    samples = Samples(placed, rows[parents], ellipsoids[parents], rows[partners], share)
+    samples = Samples(placed, rows[parents], ellipsoids[parents], Between(rows[partners], share))
     return thinned_out(samples, number - 1, returns, points, config)
 
 

@@ -13,7 +13,9 @@ from poli.data.datasets.point_times import TIME_NAMES
 from poli.tasks.densify.sample_fields import ring_of
 
 
-def output_order(fields: Mapping[str, np.ndarray], parents: np.ndarray, count: int) -> np.ndarray:  # each (N + S,), (S,) -> (N + S,)
+def output_order(
+    fields: Mapping[str, np.ndarray], parents: np.ndarray, count: int
+) -> np.ndarray:  # each (N + S,), (S,) -> (N + S,)
     """The rows in the order of time and ring; without times, samples follow their parents. `count` rows are originals.
 
     Points of equal time and ring stay in the order of the scan, each original before its samples.

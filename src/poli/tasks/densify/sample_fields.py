@@ -1,7 +1,7 @@
 """Fields of samples: the ring in which a sample lies, the time at which the sensor faced it, and the rest from its parent.
 
-A sample between two rings belongs to the nearer one, and its time lies between those of its two returns. A sample of an ellipsoid may
-lie in another ring than its parent; it gets the ring of its elevation, and the time of that ring's return of the nearest azimuth.
+The ring is that of the nearest elevation. The time of a sample between two rings lies between those of its two returns; a sample of
+an ellipsoid may lie aside of its parent, and gets the time of the return with the nearest azimuth in its ring.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from poli.beam_calibration import RING_FIELDS
 from poli.data.datasets.point_times import TIME_NAMES
 from poli.errors import InputError
 from poli.tasks.densify.columns import angles_of
-from poli.tasks.densify.samples import Samples
+from poli.tasks.densify.samples import Between, Samples
 
 _WRAP = 0.25  # of a scan's duration: two returns farther apart in time are those of its start and its end
 _SPREAD = 0.25  # of the mean spacing of rings: the largest median deviation of returns from the elevation of their ring
@@ -53,8 +53,8 @@ def sample_fields(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:  # each (N,), each (S,)
     """Return the fields of the originals that change, and those of the samples that differ from their parents'.
 
-    With `new_rings`, ring r of the scan becomes ring k r, so that k - 1 new rings fit between two neighbors. Otherwise, the numbers of
-    the originals stay.
+    With `new_rings`, ring r of the scan becomes ring k r, so that k - 1 new rings fit between two neighbors. Otherwise, the numbers
+    of the originals stay.
     """
     ring = ring_of(fields)
     times = {name: fields[name] for name in TIME_NAMES if name in fields and fields[name].ndim == 1}
@@ -62,43 +62,47 @@ def sample_fields(
     new: dict[str, np.ndarray] = {}
     if not len(samples.points):
         return before, new
-    between = samples.partners is not None and samples.shares is not None
-    if between and ring is not None and new_rings:
-        before[ring.name], new[ring.name] = _numbered_between(ring.numbers, fields[ring.name].dtype, samples)
-    elif ring is not None:
-        by_ring = _RingTable.of(points, ring.numbers)
-        if by_ring is not None:
-            at = by_ring.nearest(samples.points)
-            new[ring.name] = by_ring.values[at].astype(fields[ring.name].dtype)
-            if not between:
-                like = by_ring.facing(samples.points, at)
-                new |= {name: values[like] for name, values in times.items()}
-    if samples.partners is not None and samples.shares is not None:
-        for name, values in times.items():
-            new[name] = _times_between(values, samples.parents, samples.partners, samples.shares)
+    if samples.between is not None:
+        new |= {name: _times_between(values, samples.parents, samples.between) for name, values in times.items()}
+    if ring is None:
+        return before, new
+    kind = fields[ring.name].dtype
+    if new_rings and samples.between is not None:
+        before[ring.name], new[ring.name] = _numbered_between(ring.numbers, kind, samples.parents, samples.between)
+        return before, new
+    rings = _RingTable.of(points, ring.numbers)
+    if rings is not None:
+        at = rings.nearest(samples.points)
+        new[ring.name] = rings.values[at].astype(kind)
+        if samples.between is None:
+            facing = rings.facing(samples.points, at)
+            new |= {name: values[facing] for name, values in times.items()}
     return before, new
 
 
-def _numbered_between(numbers: np.ndarray, kind: np.dtype, samples: Samples) -> tuple[np.ndarray, np.ndarray]:  # (N,) -> (N,), (S,)
+def _numbered_between(
+    numbers: np.ndarray, kind: np.dtype, parents: np.ndarray, between: Between
+) -> tuple[np.ndarray, np.ndarray]:  # (N,), (S,) -> (N,), (S,)
     """Numbers of the originals and of the samples between them. Numbers that already leave room between neighbors are kept."""
-    assert samples.partners is not None and samples.shares is not None
-    there, beyond = numbers[samples.parents], numbers[samples.partners]
-    wanted = round(1.0 / float(samples.shares.min()))  # the sample nearest to its parent says how many parts the gap has
+    there, beyond = numbers[parents], numbers[between.partners]
+    wanted = round(1.0 / float(between.shares.min()))  # the sample nearest to its parent says how many parts the gap has
     room = max(1, int(np.median(np.abs(beyond - there))))
     finer = -(-wanted // room)
     largest = finer * int(np.abs(numbers).max())
     if kind.kind != "f" and largest > np.iinfo(kind).max:
-        raise InputError(f"ring numbers would reach {largest}, and the field holds at most {np.iinfo(kind).max}; ask for fewer rings")
-    between = np.rint(samples.shares * finer * (beyond - there)).astype(np.int64)
-    return (finer * numbers).astype(kind), (finer * there + between).astype(kind)
+        raise InputError(
+            f"ring numbers would reach {largest}, and the field holds at most {np.iinfo(kind).max}; ask for fewer rings"
+        )
+    steps = np.rint(between.shares * finer * (beyond - there)).astype(np.int64)
+    return (finer * numbers).astype(kind), (finer * there + steps).astype(kind)
 
 
-def _times_between(values: np.ndarray, parents: np.ndarray, partners: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    a, b = values[parents], values[partners]
+def _times_between(values: np.ndarray, parents: np.ndarray, between: Between) -> np.ndarray:  # (N,), (S,) -> (S,)
+    a, b = values[parents], values[between.partners]
     # Differences first: times of drivers may be integers, or seconds since 1970, whose products lose microseconds.
     later = np.where(b >= a, b - np.minimum(a, b), a - np.minimum(a, b)).astype(np.float64) * np.where(b >= a, 1.0, -1.0)
     duration = float(np.ptp(values.astype(np.float64))) if len(values) else 0.0
-    moved = np.where(np.abs(later) <= _WRAP * duration, shares * later, 0.0)
+    moved = np.where(np.abs(later) <= _WRAP * duration, between.shares * later, 0.0)
     if values.dtype.kind in "iu":
         return (a.astype(np.int64) + np.rint(moved).astype(np.int64)).astype(values.dtype)
     return (a + moved).astype(values.dtype)

@@ -32,16 +32,25 @@ class ScanField(_Grouped):
         return found
 
 
+class Between(NamedTuple):
+    """The second returns of samples between two rings, and how far toward them the samples lie."""
+
+    partners: np.ndarray  # (S,) rows of the scan
+    shares: np.ndarray  # (S,) of the way from the parent to the partner, up to a half
+
+    def select(self, rows: np.ndarray) -> Between:
+        return Between(self.partners[rows], self.shares[rows])
+
+
 class Samples(NamedTuple):
     points: np.ndarray  # (S, 3) float64
     parents: np.ndarray  # (S,) rows of the scan
     ellipsoids: np.ndarray  # (S,) rows of the field they were drawn from
-    # A sample between two rings has a second return, and its share of the way from the parent to it, up to a half.
-    partners: np.ndarray | None = None  # (S,) rows of the scan
-    shares: np.ndarray | None = None  # (S,)
+    between: Between | None = None  # for samples between two rings
 
     def select(self, rows: np.ndarray) -> Samples:
-        return Samples(*(None if values is None else values[rows] for values in self))
+        between = None if self.between is None else self.between.select(rows)
+        return Samples(self.points[rows], self.parents[rows], self.ellipsoids[rows], between)
 
 
 def no_samples() -> Samples:

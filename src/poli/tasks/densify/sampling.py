@@ -62,7 +62,9 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     rows, returns, field, members, first, counts = of_scan
     surfaces = Surfaces(field)
     worth = suitable(field, config)
-    reach = np.full(len(field), config.max_sigma or 0.0) if config.max_sigma is not None else surfaces.reach_in_sigmas(config.max_error)
+    reach = (
+        np.full(len(field), config.max_sigma or 0.0) if config.max_sigma is not None else surfaces.reach_in_sigmas(config.max_error)
+    )
     chosen = np.flatnonzero(worth if config.max_sigma is not None else worth & (reach > 0.0))
     k = config.samples_each
     if not len(chosen) or not k:

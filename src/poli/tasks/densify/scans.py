@@ -41,7 +41,7 @@ def densify(
     sample_voxel: float = 0.0,
     seed: int = 0,
     calibration: BeamCalibration | None = None,
-    max_error: float = 0.1,
+    max_error: float = 0.05,
     rings: int | None = None,
     order: str = "originals",
     auto: bool = False,
