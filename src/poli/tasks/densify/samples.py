@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -100,3 +101,18 @@ def evenly(turn: np.ndarray, budget: int) -> np.ndarray:  # (S,) which sample of
     rest, size = budget - begin, int(ends[last]) - begin
     picked = begin + np.arange(rest) * size // max(rest, 1)
     return np.sort(np.concatenate([by_turn[:begin], by_turn[picked]]))
+
+
+def scan_generator(points: np.ndarray, seed: int) -> np.random.Generator:  # (N, 3)
+    """A generator of random numbers that depends on the scan and the seed only, not on the process or the order of scans."""
+    return np.random.default_rng([seed, _fingerprint(points)])
+
+
+def _fingerprint(points: np.ndarray) -> int:  # (N, 3)
+    """Return a checksum of the values, independent of type and byte order: of their float32 bytes if float32 holds them exactly."""
+    values = points.astype(np.float64) + 0.0  # -0.0 is 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = values.astype(np.float32)
+    lost = np.isnan(values)
+    values[lost], narrow[lost] = np.nan, np.nan
+    return crc32((narrow if ((narrow == values) | lost).all() else values).tobytes())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from zlib import crc32
-
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
@@ -13,7 +11,7 @@ from poli.estimation.inference import UP
 from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.free_space import in_free_space
 from poli.tasks.densify.gap_filling import fill_gaps
-from poli.tasks.densify.samples import Samples, ScanField, no_samples, suitable, thinned_out
+from poli.tasks.densify.samples import Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
 from poli.tasks.densify.surface import Surfaces
 from poli.voxels import check_reach, voxel_numbers
 
@@ -73,7 +71,7 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     # 2. Draw k uniform offsets in each. They are added to the ellipsoid's returns in turn, not to their mean, so that the time and
     # ring of the parent also apply to the sample.
     centered = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
-    generator = np.random.default_rng([config.seed, _fingerprint(points)])
+    generator = scan_generator(points, config.seed)
     offsets = centered.sample(k, 1.0, seed=generator) * np.repeat(reach[chosen], k)[:, None]  # (E k, 3)
     turn = np.arange(k)[None, :] * counts[chosen, None] // k  # (E, k)
     parents = members[first[chosen, None] + turn].reshape(-1)  # (E k,) rows of `returns`
@@ -88,16 +86,6 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
         solid = np.flatnonzero(~in_free_space(drawn, returns, surfaces, config.max_error))
         drawn, numbers = drawn.select(solid), numbers[solid]
     return thinned_out(drawn, numbers, returns, points, config)
-
-
-def _fingerprint(points: np.ndarray) -> int:  # (N, 3)
-    """Return a checksum of the values, independent of type and byte order: of their float32 bytes if float32 holds them exactly."""
-    values = points.astype(np.float64) + 0.0  # -0.0 is 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        narrow = values.astype(np.float32)
-    lost = np.isnan(values)
-    values[lost], narrow[lost] = np.nan, np.nan
-    return crc32((narrow if ((narrow == values) | lost).all() else values).tobytes())
 
 
 def _flatten(samples: np.ndarray, means: np.ndarray, normals: np.ndarray) -> None:  # (E, k, 3), (E, 3), (E, 3)
