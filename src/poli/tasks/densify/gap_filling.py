@@ -13,8 +13,8 @@ from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.samples import Between, Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
 from poli.tasks.densify.surface import Surfaces
 
-# Wide gaps, meters of ground between two rings, pull point-to-point ICP along most, and there is nothing else to match: they may have
-# larger errors. In simulation, this took KISS-ICP's error over 50 scans from 65 to 20 cm.
+# Wide gaps, meters of ground between two rings, pull point-to-point ICP along most, and nothing else can be matched there. So they
+# may have larger errors. In simulation, this took KISS-ICP's error over 50 scans from 65 to 20 cm.
 _MORE_PER_METER = 0.4
 
 
