@@ -264,8 +264,11 @@ def test_the_command_takes_rings_and_an_error(tmp_path, scan):
     words = ["densify", str(tmp_path / "thin.pcd"), str(tmp_path / "dense.pcd"), "--rings", "32", "--max-error", "0.05"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
-    # All 31 but ring 11, which would lie on the edge between the ground and the walls.
-    assert set(poli.read(tmp_path / "dense.pcd").fields["ring"]) == {*range(31)} - {11}
+    # Almost all of ring 11 would lie on the edge between the ground and the walls.
+    counts = np.bincount(poli.read(tmp_path / "dense.pcd").fields["ring"])
+    assert len(counts) == 31
+    assert counts.argmin() == 11
+    assert counts[11] < 0.5 * np.median(counts)
 
 
 def test_one_azimuth_only():
