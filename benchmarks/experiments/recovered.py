@@ -226,11 +226,11 @@ def _judged(options: Options, sequence: str, beams: int) -> list[dict[str, Any]]
     for name, setting, denser in _settings(options, beams):
         values = [_of_scan(denser, thin.recorded[row], full.scans[row]) for row in rows]
         found.append({"sequence": sequence, "beams": beams, "way": name, "setting": setting, **_mean_of(values)})
-    ours = sorted((r["covered"], r["distance"]) for r in found if r["way"] == POLI)
+    ours = np.array(sorted((r["covered"], r["distance"]) for r in found if r["way"] == POLI))
     unit = next(r["milliseconds"] for r in found if r["way"] == BEFORE)
     for record in found:
-        inside = ours[0][0] <= record["covered"] <= ours[-1][0]
-        record["equal"] = float(np.interp(record["covered"], *zip(*ours, strict=True))) if inside else math.nan
+        inside = ours[0, 0] <= record["covered"] <= ours[-1, 0]
+        record["equal"] = float(np.interp(record["covered"], ours[:, 0], ours[:, 1])) if inside else math.nan
         record["time"] = record["milliseconds"] / unit
     return found
 

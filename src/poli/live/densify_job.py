@@ -32,7 +32,7 @@ class DensifyJob:
         return {name: _NONE[name] if name in _NONE and values[name] is None else values[name] for name in _PARAMETERS}
 
     def change(self, wanted: dict[str, Any]) -> None:
-        given = {name: None if name in _NONE and value == _NONE[name] else value for name, value in wanted.items()}
+        given: dict[str, Any] = {name: None if name in _NONE and value == _NONE[name] else value for name, value in wanted.items()}
         self._config = replace(self._config, **given)
 
     def warm_up(self) -> None:
