@@ -109,12 +109,13 @@ def _times_between(values: np.ndarray, parents: np.ndarray, between: Between) ->
 
 
 class _RingTable(NamedTuple):
-    """The rings of a scan by elevation, and their returns by azimuth."""
+    """The rings of a scan by elevation, and the azimuths of their returns."""
 
     values: np.ndarray  # (B,) numbers of the rings, by ascending elevation
     heights: np.ndarray  # (B,) degrees: median elevations
-    keys: np.ndarray  # (K,) ascending: turns of the rings' places in `values`, plus azimuths in degrees
-    rows: np.ndarray  # (K,) rows of the scan
+    rows: np.ndarray  # (R,) rows of the scan that are returns of these rings
+    rings: np.ndarray  # (R,) their rows of `values`
+    azimuths: np.ndarray  # (R,) degrees
 
     @classmethod
     def of(cls, points: np.ndarray, numbers: np.ndarray) -> _RingTable | None:  # (N, 3), (N,)
@@ -122,8 +123,9 @@ class _RingTable(NamedTuple):
         rows = np.flatnonzero(np.isfinite(points).all(axis=1) & points.any(axis=1))
         azimuths, elevations = angles_of(points[rows].astype(np.float64))
         values, place, counts = np.unique(numbers[rows], return_inverse=True, return_counts=True)
-        order, ends = np.lexsort((elevations, place)), np.cumsum(counts)
-        middle = elevations[order[ends - 1 - counts // 2]] if len(counts) else np.zeros(0)
+        order = np.argsort(place, kind="stable")
+        groups = np.split(elevations[order], np.cumsum(counts)[:-1])
+        middle = np.array([np.median(group) for group in groups]) if len(counts) else np.zeros(0)
         known = np.flatnonzero(counts >= _RARE * np.median(counts)) if len(counts) else np.zeros(0, np.intp)
         if len(known) < 2 or np.median(np.abs(elevations - middle[place])) > _SPREAD * np.ptp(middle[known]) / (len(known) - 1):
             return None
@@ -131,11 +133,7 @@ class _RingTable(NamedTuple):
         rank = np.full(len(values), -1)
         rank[known] = np.arange(len(known))
         kept = np.flatnonzero(rank[place] >= 0)
-        # Each ring is repeated by a turn at both ends, so that the nearest azimuth is a neighbor in the list.
-        keys = _TURN * rank[place[kept]] + azimuths[kept]
-        keys, owners = np.concatenate([keys, keys - 360.0, keys + 360.0]), np.tile(rows[kept], 3)
-        order = np.argsort(keys, kind="stable")
-        return cls(values[known], middle[known], keys[order], owners[order])
+        return cls(values[known], middle[known], rows[kept], rank[place[kept]], azimuths[kept])
 
     def nearest(self, points: np.ndarray) -> np.ndarray:  # (S, 3) -> (S,) rows of `values`
         """The ring of the nearest elevation."""
@@ -143,10 +141,15 @@ class _RingTable(NamedTuple):
 
     def facing(self, points: np.ndarray, rings: np.ndarray) -> np.ndarray:  # (S, 3), (S,) -> (S,) rows of the scan
         """The return with the nearest azimuth in each point's ring."""
+        # One sorted list, in which each ring is repeated by a turn at both ends: the nearest azimuth is a neighbor in the list.
+        keys = _TURN * self.rings + self.azimuths
+        keys, owners = np.concatenate([keys, keys - 360.0, keys + 360.0]), np.tile(self.rows, 3)
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
         wanted = _TURN * rings + angles_of(points)[0]
-        after = np.clip(np.searchsorted(self.keys, wanted), 1, len(self.keys) - 1)
-        nearer = np.abs(self.keys[after] - wanted) < np.abs(self.keys[after - 1] - wanted)
-        return self.rows[np.where(nearer, after, after - 1)]
+        after = np.clip(np.searchsorted(keys, wanted), 1, len(keys) - 1)
+        nearer = np.abs(keys[after] - wanted) < np.abs(keys[after - 1] - wanted)
+        return owners[order[np.where(nearer, after, after - 1)]]
 
 
 def _whole(values: np.ndarray) -> bool:
