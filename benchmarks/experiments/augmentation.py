@@ -143,14 +143,13 @@ def _by_measure(records: Sequence[Record], name: str) -> list[dict[str, Any]]:
 def _way_of(config: DensifyConfig) -> str:
     if config.fills_gaps:
         return f"gaps between rings are filled up to an error of {config.max_error:g} m"
-    reach = f"up to an error of {config.max_error:g} m" if config.max_sigma is None else f"within {config.max_sigma:g} sigma"
-    return f"{config.samples_each} samples per ellipsoid {reach}"
+    return f"{config.samples_each} samples per ellipsoid within {config.reach:g} sigma"
 
 
 def _chosen(config: DensifyConfig) -> str:
     chosen = f", within {config.max_range:g} m" if config.max_range is not None else ""
     chosen += f", planarity of {config.planarity:g} or more" if config.planarity else ""
-    limited = config.max_thickness is not None and config.max_sigma is not None
+    limited = config.max_thickness is not None and config.reach is not None
     return chosen + (f", no thicker than {config.max_thickness:g} m" if limited else "")
 
 

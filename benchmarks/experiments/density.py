@@ -78,7 +78,8 @@ def density_ways(options: augmentation.Options, source: DriveSource) -> list[Aug
 def density_grid(config: DensifyConfig) -> dict[str, DensifyConfig]:
     """Configurations by name: `config` with each number of samples and reach, then with other selections, and PCA."""
     filled = replace(config, per_point=None, max_sigma=None)
-    config = replace(config, per_point=config.samples_each, max_sigma=REACHES[-1] if config.max_sigma is None else config.max_sigma)
+    config = replace(config, per_point=config.samples_each)
+    config = replace(config, max_sigma=config.reach)
     grid = {f"{count} at {reach:g}": replace(config, per_point=count, max_sigma=reach) for reach in REACHES for count in COUNTS}
     own = f"{config.per_point} at {config.max_sigma:g}"
     for limit in THICKEST:

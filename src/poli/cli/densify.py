@@ -63,7 +63,7 @@ def densify(
         int | None, typer.Option(min=0, help="Draw this many samples per ellipsoid, instead of filling gaps between rings.")
     ] = None,
     max_sigma: Annotated[
-        float | None, typer.Option(min=0.0, help="Draw samples this far, in standard deviations, instead of by --max-error.")
+        float | None, typer.Option(min=0.0, help="Draw samples this far, in standard deviations; 12 if only --per-point is given.")
     ] = None,
     flat: Annotated[bool, typer.Option(help="Draw samples in the plane of the ellipsoid, perpendicular to its normal.")] = True,
     model: ModelName = "lidar",
@@ -71,7 +71,7 @@ def densify(
     planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids with at least this planarity.")] = 0.0,
     max_range: Annotated[float, typer.Option(min=0.0, help="Do not sample beyond this range, in meters; 0: no limit.")] = 120.0,
     max_thickness: Annotated[
-        float, typer.Option(min=0.0, help="With --max-sigma: skip thicker ellipsoids (meters); 0: no limit.")
+        float, typer.Option(min=0.0, help="With --per-point or --max-sigma: skip thicker ellipsoids (meters); 0: no limit.")
     ] = 0.05,
     max_points: Annotated[int, typer.Option(min=0, help="Maximum points per scan, originals included; 0: no limit.")] = 0,
     sample_voxel: Annotated[

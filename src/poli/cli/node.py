@@ -75,7 +75,7 @@ def densify(
         int | None, typer.Option(min=0, help="Draw this many samples per ellipsoid, instead of filling gaps between rings.")
     ] = None,
     max_sigma: Annotated[
-        float | None, typer.Option(min=0.0, help="Draw samples this far, in standard deviations, instead of by --max-error.")
+        float | None, typer.Option(min=0.0, help="Draw samples this far, in standard deviations; 12 if only --per-point is given.")
     ] = None,
     model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters, one ellipsoid per voxel; 0: one per point.")] = 0.2,

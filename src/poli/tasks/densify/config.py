@@ -9,6 +9,7 @@ from poli.errors import InputError
 from poli.validation import real_number, whole_number
 
 ORDERS = ("originals", "time")
+REACH = 12.0  # standard deviations, if only per_point is given
 MOST_RINGS = 256  # numbers of rings often have one byte
 
 
@@ -21,8 +22,9 @@ class DensifyConfig:
     or gaps get samples of their ellipsoids instead, and so do all scans if `per_point` or `max_sigma` is given.
     """
 
-    per_point: int | None = None  # samples per ellipsoid, that is per voxel, or per point if voxel is 0; None: one
-    max_sigma: float | None = None  # maximum distance of a sample from its parent, in standard deviations; None: by max_error
+    per_point: int | None = None  # samples per ellipsoid, that is per voxel, or per point if voxel is 0; None: 1
+    # Maximum distance of a sample from its parent, in standard deviations. None: 12 with per_point, else as far as max_error allows.
+    max_sigma: float | None = None
     flat: bool = True  # samples lie in the plane through the ellipsoid's mean, across its normal
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     voxel: float = 0.2  # meters; one ellipsoid per voxel of the scan. 0: one per point
@@ -72,6 +74,11 @@ class DensifyConfig:
     def fills_gaps(self) -> bool:
         """Whether gaps between rings are filled, if a scan has rings."""
         return self.per_point is None and self.max_sigma is None
+
+    @property
+    def reach(self) -> float | None:
+        """How far samples of ellipsoids reach, in standard deviations; None: as far as `max_error` allows."""
+        return REACH if self.max_sigma is None and self.per_point is not None else self.max_sigma
 
     @property
     def samples_each(self) -> int:

@@ -59,7 +59,7 @@ def _unfit(places: np.ndarray, config: DensifyConfig) -> str:  # (E, 3)
 
 
 def _too_inaccurate(config: DensifyConfig) -> str:
-    if config.max_sigma is None:
+    if config.reach is None:
         return f"too inaccurate for samples within {config.max_error:g} m of the surface (max_error)"
     return f"thicker than {config.max_thickness:g} m (max_thickness)" if config.max_thickness is not None else ""
 

@@ -65,7 +65,7 @@ def suitable(field: Ellipsoids, config: DensifyConfig) -> np.ndarray:  # (E,) bo
         worth &= np.sqrt(np.einsum("ij,ij->i", field.means, field.means)) <= config.max_range
     if config.planarity:
         worth &= field.planarity >= config.planarity
-    if config.max_thickness is not None and config.max_sigma is not None:
+    if config.max_thickness is not None and config.reach is not None:
         worth &= field.scales[:, 0] <= config.max_thickness
     return worth
 

@@ -55,15 +55,13 @@ def _returns(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> 
 
 
 def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3): the scan
-    """Return samples drawn from the ellipsoids, within `max_sigma`, or as far as the expected error allows."""
+    """Return samples drawn from the ellipsoids, within a number of sigmas, or as far as the expected error allows."""
     # 1. Choose the ellipsoids to sample, and how far.
     rows, returns, field, members, first, counts = of_scan
     surfaces = Surfaces(field)
     worth = suitable(field, config)
-    reach = (
-        np.full(len(field), config.max_sigma or 0.0) if config.max_sigma is not None else surfaces.reach_in_sigmas(config.max_error)
-    )
-    chosen = np.flatnonzero(worth if config.max_sigma is not None else worth & (reach > 0.0))
+    reach = surfaces.reach_in_sigmas(config.max_error) if config.reach is None else np.full(len(field), config.reach)
+    chosen = np.flatnonzero(worth & (reach > 0.0) if config.reach is None else worth)
     k = config.samples_each
     if not len(chosen) or not k:
         return no_samples()
@@ -82,7 +80,7 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
     numbers = np.tile(np.arange(k), len(chosen))
 
     # 3. A reach by error may leave the surface: drop samples where beams have passed.
-    if config.max_sigma is None:
+    if config.reach is None:
         solid = np.flatnonzero(~in_free_space(drawn, returns, surfaces, config.max_error))
         drawn, numbers = drawn.select(solid), numbers[solid]
     return thinned_out(drawn, numbers, returns, points, config)

@@ -59,7 +59,8 @@ def densify(
         scan: a Scan, an (N, 3) array, or a cloud of another library.
         config: the options as one object. Keywords override its values.
         per_point: samples per ellipsoid; None: one, in scans whose gaps are not filled.
-        max_sigma: maximum distance between a sample and its parent, in standard deviations. None: as far as `max_error` allows.
+        max_sigma: maximum distance between a sample and its parent, in standard deviations. None: 12 with `per_point`, else as
+            far as `max_error` allows.
         flat: samples lie in the plane through the ellipsoid's mean, across its normal.
         model: a shipped model, the path of a .safetensors file, or "pca".
         voxel: meters; one ellipsoid per voxel of the scan. 0: one per point.
