@@ -23,7 +23,7 @@ class DensifyConfig:
     """
 
     per_point: int | None = None  # samples per ellipsoid, that is per voxel, or per point if voxel is 0; None: 1
-    # Maximum distance of a sample from its parent, in standard deviations. None: 12 with per_point, else as far as max_error allows.
+    # Maximum distance of a sample from its parent, in standard deviations. None: 12 with per_point, else as max_error allows.
     max_sigma: float | None = None
     flat: bool = True  # samples lie in the plane through the ellipsoid's mean, across its normal
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
