@@ -36,7 +36,7 @@ class DensifyConfig:
     sample_voxel: float = 0.0  # meters; at most one sample per voxel of this size, none in voxels with an original. 0: no limit
     seed: int = 0
     calibration: BeamCalibration | None = None  # corrects the points first, originals included
-    max_error: float = 0.05  # meters: accepted error of samples across the surface; 40 % more per meter between two rings
+    max_error: float = 0.05  # meters: accepted error of samples, expected across the surface
     rings: int | None = None  # wanted rings, which also get numbers of their own; None: those of a sensor with 64 beams
     order: str = "originals"  # "originals": the points of the scan, then the samples; "time": by time and ring
     auto: bool = False  # leave scans as they are where denser ones are unlikely to help other systems

@@ -13,10 +13,6 @@ from poli.tasks.densify.config import DensifyConfig
 from poli.tasks.densify.samples import Between, Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
 from poli.tasks.densify.surface import Surfaces
 
-# Wide gaps, meters of ground between two rings, pull point-to-point ICP along most, and nothing else can be matched there. So they
-# may have larger errors. In simulation, this took KISS-ICP's error over 50 scans from 65 to 20 cm.
-_MORE_PER_METER = 0.4
-
 
 def fill_gaps(
     of_scan: ScanField,
@@ -34,8 +30,7 @@ def fill_gaps(
     ellipsoids = of_scan.of_returns
     p, q = returns[gaps.lower], returns[gaps.upper]
     a, b = ellipsoids[gaps.lower], ellipsoids[gaps.upper]
-    accepted = config.max_error * (1.0 + _MORE_PER_METER * np.linalg.norm(q - p, axis=1))
-    one_surface = Surfaces(of_scan.field).error_between(a, b, p, q) <= accepted
+    one_surface = Surfaces(of_scan.field).error_between(a, b, p, q) <= config.max_error
     worth = suitable(of_scan.field, config)
     kept = np.flatnonzero(one_surface & worth[a] & worth[b])
     if not len(kept):

@@ -72,8 +72,7 @@ def densify(
         sample_voxel: meters; at most one sample per voxel of this size, none in voxels with an original. 0: no limit.
         seed: seed of the random samples.
         calibration: corrections of the sensor's beams. They are applied first, and the originals are returned corrected.
-        max_error: meters; accepted error of the samples. Where a larger one is expected, there are none. Between two rings,
-            40 % more is accepted per meter.
+        max_error: meters; accepted error of the samples. Where a larger one is expected, there are none.
         rings: fill the gaps to at most this many rings, and number them all: ring r becomes ring k r, with k times as many rings.
         order: "originals": the points of the scan, then the samples; "time": all points by time and ring.
         auto: leave the scan as it is if denser scans are unlikely to help other systems.
