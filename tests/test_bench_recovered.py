@@ -38,16 +38,19 @@ def test_the_share_is_of_the_missing_beams():
 
 
 def test_samples_are_compared_with_the_dropped_returns(full, thin):
-    every = recovered._of_scan(replace(raw(), apply=lambda _: Scan(np.concatenate([thin.points, full.points]))), thin, full.points)
+    truth = recovered.Truth.of(full.points, thin.points)
+    assert len(truth.dropped) == len(full) - len(thin)
+    every = recovered._of_scan(replace(raw(), apply=lambda _: Scan(np.concatenate([thin.points, full.points]))), thin, truth)
     assert every["distance"] == pytest.approx(0.0, abs=1e-6)
     assert every["covered"] == 1.0
-    none = recovered._of_scan(raw(), thin, full.points)
+    none = recovered._of_scan(raw(), thin, truth)
     assert none["covered"] == none["samples"] == 0.0
     ways = recovered._settings(Options(), 16)
     (_, _, ours) = next(way for way in ways if way[:2] == (POLI, "max_error 0.05 m"))
-    found = recovered._of_scan(ours, thin, full.points)
+    found = recovered._of_scan(ours, thin, truth)
     assert found["covered"] > 0.4
-    assert found["distance"] < 0.3
+    assert found["across"] < 0.02
+    assert found["across"] < found["distance"] < 0.3
 
 
 def test_interpolated_rows_have_times(thin):

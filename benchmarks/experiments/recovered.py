@@ -27,6 +27,7 @@ from benchmarks.rivals.odometry_contestants import CHOSEN, Outcome
 from benchmarks.rivals.range_interpolation import RangeInterpolation
 from benchmarks.rivals.tracks import Run
 from poli.errors import InputError
+from poli.estimation import pca
 from poli.kdtree.tree import KDTree
 from poli.scan import Scan, ScanLike
 from poli.tasks.densify import DensifyConfig
@@ -39,6 +40,7 @@ FRAMES = (1, 20)
 ERRORS = (0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 2.0)  # meters
 _SHARES = (0.05, 0.2, 0.5)  # of the range: how far apart two returns may be for interpolation
 _SAMPLES = (1, 3)  # per ellipsoid
+_NEIGHBORS = 12  # of the normals of full scans
 _REACH = 0.2  # meters: a dropped return with a sample this near is covered
 
 
@@ -203,7 +205,8 @@ def _samples_report(options: Options) -> Report:
     notes = [
         f"{options.looked_at} scans per sequence. Distance: mean from a sample to the nearest return of the full scan, in "
         f"centimeters. Covered: share of the dropped returns with a sample within {100 * _REACH:g} cm.",
-        f"{POLI}, same coverage: the distance of {POLI} at the coverage of the row, interpolated between values of `max_error`.",
+        "Across: mean distance from the plane through that return, which does not depend on how far apart the returns are.",
+        f"{POLI}, same coverage: the distances of {POLI} at the coverage of the row, interpolated between values of `max_error`.",
         f"Time: CPU time of a scan against {BEFORE} (the sampling of earlier versions), on one thread.",
     ]
     table = Table(
@@ -212,7 +215,9 @@ def _samples_report(options: Options) -> Report:
             Column("samples per scan", "{samples:.0f}"),
             Column("covered", "{covered:share}"),
             Column("distance", "{distance:cm}"),
-            Column(f"{POLI}, same coverage", "{equal:cm}"),
+            Column(f"{POLI}, same coverage", "{equal_distance:cm}"),
+            Column("across", "{across:cm}"),
+            Column(f"{POLI}, same coverage ", "{equal_across:cm}"),
             Column("time", "{time:.2f}"),
         ],
     )
@@ -222,15 +227,18 @@ def _samples_report(options: Options) -> Report:
 def _judged(options: Options, sequence: str, beams: int) -> list[dict[str, Any]]:
     full, thin = (open_drive(options, sequence, count) for count in (FULL_BEAMS, beams))
     rows = np.unique(np.linspace(0, len(full) - 1, options.looked_at).round().astype(int))
+    scans = thin.recorded
+    truths = [Truth.of(full.scans[row], scans[row].points) for row in rows]
     found: list[dict[str, Any]] = []
     for name, setting, denser in _settings(options, beams):
-        values = [_of_scan(denser, thin.recorded[row], full.scans[row]) for row in rows]
+        values = [_of_scan(denser, scans[row], truth) for row, truth in zip(rows, truths, strict=True)]
         found.append({"sequence": sequence, "beams": beams, "way": name, "setting": setting, **_mean_of(values)})
-    ours = np.array(sorted((r["covered"], r["distance"]) for r in found if r["way"] == POLI))
+    ours = np.array(sorted((r["covered"], r["distance"], r["across"]) for r in found if r["way"] == POLI))
     unit = next(r["milliseconds"] for r in found if r["way"] == BEFORE)
     for record in found:
         inside = ours[0, 0] <= record["covered"] <= ours[-1, 0]
-        record["equal"] = float(np.interp(record["covered"], ours[:, 0], ours[:, 1])) if inside else math.nan
+        for column, name in enumerate(("equal_distance", "equal_across"), start=1):
+            record[name] = float(np.interp(record["covered"], ours[:, 0], ours[:, column])) if inside else math.nan
         record["time"] = record["milliseconds"] / unit
     return found
 
@@ -248,19 +256,36 @@ def _settings(options: Options, beams: int) -> list[tuple[str, str, Denser]]:
     return found + [(BEFORE, f"{count} within 12 sigma", ellipsoids(replace(before, per_point=count))) for count in _SAMPLES]
 
 
-def _of_scan(denser: Denser, thin: Scan, full: np.ndarray) -> dict[str, float]:  # (N, 3)
-    denser.apply(thin)  # warm up
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """A full scan, and those of its returns that thinning has dropped."""
+
+    returns: np.ndarray  # (N, 3)
+    normals: np.ndarray  # (N, 3), by PCA of the full scan
+    dropped: np.ndarray  # (D, 3)
+    tree: KDTree
+
+    @staticmethod
+    def of(full: np.ndarray, thin: np.ndarray) -> Truth:  # (N, 3), (K, 3)
+        full, thin = full.astype(np.float64), thin.astype(np.float64)
+        dropped = full[KDTree(thin).nearest(1, full)[0][:, 0] > 1e-4]
+        return Truth(full, pca(full, k=_NEIGHBORS).axes[:, :, 0], dropped, KDTree(full))
+
+
+def _of_scan(denser: Denser, thin: Scan, truth: Truth) -> dict[str, float]:
     begin = process_time()
     dense = denser.apply(thin)
     milliseconds = 1e3 * (process_time() - begin)
     samples = dense.points[len(thin) :].astype(np.float64)
-    full = full.astype(np.float64)
-    dropped = full[KDTree(thin.points.astype(np.float64)).nearest(1, full)[0][:, 0] > 1e-4]
     if not len(samples):
-        return {"samples": 0.0, "covered": 0.0, "distance": math.nan, "milliseconds": milliseconds}
-    distance = float(np.mean(KDTree(full).nearest(1, samples)[0]))
-    covered = coverage(dropped, samples, _REACH)
-    return {"samples": float(len(samples)), "covered": covered, "distance": distance, "milliseconds": milliseconds}
+        return {"samples": 0.0, "covered": 0.0, "distance": math.nan, "across": math.nan, "milliseconds": milliseconds}
+    distances, nearest = truth.tree.nearest(1, samples)
+    nearest = nearest[:, 0]
+    across = np.abs(np.einsum("ni,ni->n", samples - truth.returns[nearest], truth.normals[nearest]))
+    return {
+        "samples": float(len(samples)), "covered": coverage(truth.dropped, samples, _REACH), "distance": float(distances.mean()),
+        "across": float(across.mean()), "milliseconds": milliseconds,
+    }  # fmt: skip
 
 
 def _mean_of(values: Sequence[dict[str, float]]) -> dict[str, float]:
