@@ -14,6 +14,7 @@ import numpy as np
 STEP = 0.45  # degrees
 # Two beams are compared in a column of this width: one to two returns of each beam at 10 Hz, one at 20 Hz.
 _WIDTH = 0.4  # degrees
+_TURN = 1000.0  # degrees, more than the elevations span: separates the columns in one sorted list
 _NARROWEST = 0.15  # degrees between two rings; the returns of one ring differ by less
 _MORE = 1.5  # times as many numbers of rings as rings can be seen: the numbers are not those of whole rings
 _BIN = 0.5  # degrees of elevation, in which gaps are compared; one bin to either side counts, too
@@ -32,10 +33,14 @@ class Gaps(NamedTuple):
     missing: np.ndarray  # (G,) how many beams of the wanted spacing are missing between them, 1 or more
 
 
+def elevations_of(points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,) degrees
+    x, y, z = points.T
+    return np.degrees(np.arctan2(z, np.hypot(x, y)))
+
+
 def angles_of(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> (N,), (N,) degrees
     """Azimuths and elevations."""
-    x, y, z = points.T
-    return np.degrees(np.arctan2(y, x)), np.degrees(np.arctan2(z, np.hypot(x, y)))
+    return np.degrees(np.arctan2(points[:, 1], points[:, 0])), elevations_of(points)
 
 
 def find_gaps(returns: np.ndarray, rings: int | None = None, beams: int | None = None) -> Gaps | None:  # (R, 3) float64
@@ -48,7 +53,7 @@ def find_gaps(returns: np.ndarray, rings: int | None = None, beams: int | None =
     """
     azimuths, elevations = angles_of(returns)
     columns = np.floor(azimuths / _WIDTH)
-    order = np.lexsort((elevations, columns))
+    order = np.argsort(_TURN * columns + elevations, kind="stable")
     lower, upper = order[:-1], order[1:]
     together = columns[lower] == columns[upper]
     lower, upper = lower[together], upper[together]

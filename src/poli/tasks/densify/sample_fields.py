@@ -14,12 +14,15 @@ import numpy as np
 from poli.beam_calibration import RING_FIELDS
 from poli.data.datasets.point_times import TIME_NAMES
 from poli.errors import InputError
-from poli.tasks.densify.columns import angles_of
+from poli.tasks.densify.columns import angles_of, elevations_of
 from poli.tasks.densify.samples import Between, Samples
 
 _WRAP = 0.25  # of a scan's duration: two returns farther apart in time are those of its start and its end
 _SPREAD = 0.25  # of the mean spacing of rings: the largest median deviation of returns from the elevation of their ring
 _TURN = 2000.0  # degrees, more than three turns: separates the rings in one sorted list
+_MOST = 4096  # range of the numbers of rings
+_ENOUGH = 8192  # returns that suffice for the elevations of the rings
+_FEWEST = 8  # returns per ring; fewer do not show that their elevations agree
 _RARE = 0.02  # of the median ring's returns: rarer numbers are stray values, not beams
 
 
@@ -73,9 +76,9 @@ def sample_fields(
     rings = _RingTable.of(points, ring.numbers)
     if rings is not None:
         at = rings.nearest(samples.points)
-        new[ring.name] = rings.values[at].astype(kind)
+        new[ring.name] = at.astype(kind)
         if samples.between is None:
-            facing = rings.facing(samples.points, at)
+            facing = _facing(points, ring.numbers, samples.points, at)
             new |= {name: values[facing] for name, values in times.items()}
     return before, new
 
@@ -109,47 +112,53 @@ def _times_between(values: np.ndarray, parents: np.ndarray, between: Between) ->
 
 
 class _RingTable(NamedTuple):
-    """The rings of a scan by elevation, and the azimuths of their returns."""
+    """The rings of a scan by elevation."""
 
     values: np.ndarray  # (B,) numbers of the rings, by ascending elevation
     heights: np.ndarray  # (B,) degrees: median elevations
-    rows: np.ndarray  # (R,) rows of the scan that are returns of these rings
-    rings: np.ndarray  # (R,) their rows of `values`
-    azimuths: np.ndarray  # (R,) degrees
 
     @classmethod
     def of(cls, points: np.ndarray, numbers: np.ndarray) -> _RingTable | None:  # (N, 3), (N,)
-        """None if the numbers are not those of rings: returns of one number differ in elevation."""
-        rows = np.flatnonzero(np.isfinite(points).all(axis=1) & points.any(axis=1))
-        azimuths, elevations = angles_of(points[rows].astype(np.float64))
-        values, place, counts = np.unique(numbers[rows], return_inverse=True, return_counts=True)
-        order = np.argsort(place, kind="stable")
-        groups = np.split(elevations[order], np.cumsum(counts)[:-1])
-        middle = np.array([np.median(group) for group in groups]) if len(counts) else np.zeros(0)
-        known = np.flatnonzero(counts >= _RARE * np.median(counts)) if len(counts) else np.zeros(0, np.intp)
-        if len(known) < 2 or np.median(np.abs(elevations - middle[place])) > _SPREAD * np.ptp(middle[known]) / (len(known) - 1):
+        """None if the numbers are not those of rings: there are too many, or returns of one number differ in elevation."""
+        rows = _valid(points)
+        rows = rows[:: max(1, len(rows) // _ENOUGH)]
+        if not len(rows) or np.ptp(numbers[rows]) >= _MOST:
+            return None
+        elevations, lowest = elevations_of(points[rows].astype(np.float64)), int(numbers[rows].min())
+        place = (numbers[rows] - lowest).astype(np.int16)  # sorted by radix
+        counts = np.bincount(place)
+        groups = np.split(elevations[np.argsort(place, kind="stable")], np.cumsum(counts)[:-1])
+        middle = np.array([np.median(group) if len(group) else 0.0 for group in groups])
+        usual = float(np.median(counts[counts > 0]))
+        known = np.flatnonzero(counts >= max(1.0, _RARE * usual))
+        if len(known) < 2 or usual < _FEWEST:
+            return None
+        if np.median(np.abs(elevations - middle[place])) > _SPREAD * np.ptp(middle[known]) / (len(known) - 1):
             return None
         known = known[np.argsort(middle[known], kind="stable")]
-        rank = np.full(len(values), -1)
-        rank[known] = np.arange(len(known))
-        kept = np.flatnonzero(rank[place] >= 0)
-        return cls(values[known], middle[known], rows[kept], rank[place[kept]], azimuths[kept])
+        return cls(known + lowest, middle[known])
 
-    def nearest(self, points: np.ndarray) -> np.ndarray:  # (S, 3) -> (S,) rows of `values`
+    def nearest(self, samples: np.ndarray) -> np.ndarray:  # (S, 3) -> (S,) numbers
         """The ring of the nearest elevation."""
-        return np.searchsorted(0.5 * (self.heights[1:] + self.heights[:-1]), angles_of(points)[1])
+        return self.values[np.searchsorted(0.5 * (self.heights[1:] + self.heights[:-1]), elevations_of(samples))]
 
-    def facing(self, points: np.ndarray, rings: np.ndarray) -> np.ndarray:  # (S, 3), (S,) -> (S,) rows of the scan
-        """The return with the nearest azimuth in each point's ring."""
-        # One sorted list, in which each ring is repeated by a turn at both ends: the nearest azimuth is a neighbor in the list.
-        keys = _TURN * self.rings + self.azimuths
-        keys, owners = np.concatenate([keys, keys - 360.0, keys + 360.0]), np.tile(self.rows, 3)
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
-        wanted = _TURN * rings + angles_of(points)[0]
-        after = np.clip(np.searchsorted(keys, wanted), 1, len(keys) - 1)
-        nearer = np.abs(keys[after] - wanted) < np.abs(keys[after - 1] - wanted)
-        return owners[order[np.where(nearer, after, after - 1)]]
+
+def _facing(points: np.ndarray, numbers: np.ndarray, samples: np.ndarray, rings: np.ndarray) -> np.ndarray:  # (N, 3), (N,), (S, 3)
+    """For each sample, the row of the return with the nearest azimuth in its ring, (S,)."""
+    # One sorted list, in which each ring is repeated by a turn at both ends: the nearest azimuth is a neighbor in the list.
+    rows = _valid(points)
+    keys = _TURN * numbers[rows] + angles_of(points[rows].astype(np.float64))[0]
+    keys, owners = np.concatenate([keys, keys - 360.0, keys + 360.0]), np.tile(rows, 3)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    wanted = _TURN * rings + angles_of(samples)[0]
+    after = np.clip(np.searchsorted(keys, wanted), 1, len(keys) - 1)
+    nearer = np.abs(keys[after] - wanted) < np.abs(keys[after - 1] - wanted)
+    return owners[order[np.where(nearer, after, after - 1)]]
+
+
+def _valid(points: np.ndarray) -> np.ndarray:  # (N, 3) -> (R,) rows of returns
+    return np.flatnonzero(np.isfinite(points).all(axis=1) & points.any(axis=1))
 
 
 def _whole(values: np.ndarray) -> bool:

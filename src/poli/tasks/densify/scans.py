@@ -136,7 +136,7 @@ class _Added(NamedTuple):
 
 
 def _add(points: np.ndarray, fields: Mapping[str, np.ndarray], config: DensifyConfig) -> _Added:  # (N, 3)
-    samples = draw_samples(points, config, beam_count(ring_of(fields)))
+    samples = draw_samples(points, config, None if config.rings is None else beam_count(ring_of(fields)))
     return _Added(samples, *sample_fields(points, fields, samples, config.rings is not None))
 
 
