@@ -33,7 +33,7 @@ def test_the_share_is_of_the_missing_beams():
     assert recovered._measures(0.10, 0.07, 0.04)["recovered"] == pytest.approx(0.5)
     assert recovered._measures(0.10, 0.07, 0.04)["change"] == pytest.approx(-30.0)
     assert math.isnan(recovered._measures(0.1, 0.2, 0.1)["recovered"])
-    assert recovered._share({"few": 0.1, "full": 0.0995, "recovered": 3.0}) == "-"  # few beams are as good as all
+    assert recovered._share({"few": 0.1, "full": 0.0999, "recovered": 3.0}) == "-"  # few beams are as good as all
     assert recovered._share({"few": 0.1, "full": 0.04, "recovered": 0.5}) == "50 %"
 
 

@@ -40,6 +40,7 @@ FRAMES = (1, 20)
 ERRORS = (0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 2.0)  # meters
 _SHARES = (0.05, 0.2, 0.5)  # of the range: how far apart two returns may be for interpolation
 _SAMPLES = (1, 3)  # per ellipsoid
+_LEAST = 0.003  # of the error with few beams: no share is given if all beams are worth less
 _NEIGHBORS = 12  # of the normals of full scans
 _REACH = 0.2  # meters: a dropped return with a sample this near is covered
 
@@ -192,7 +193,7 @@ def _means(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 def _share(record: Record) -> str:
     """The share, unless few beams are as good as all."""
-    known = record["few"] - record["full"] > 0.01 * record["few"]
+    known = record["few"] - record["full"] > _LEAST * record["few"]
     return f"{100 * record['recovered']:.0f} %" if known else NONE
 
 
