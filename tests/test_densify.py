@@ -11,7 +11,8 @@ import poli
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
 from poli.tasks.densify import DensifyConfig, densify_records
-from poli.tasks.densify.sampling import _evenly, draw_samples
+from poli.tasks.densify.samples import evenly
+from poli.tasks.densify.sampling import draw_samples
 from poli.voxels import voxel_numbers
 from tiny_scans import room
 
@@ -123,7 +124,7 @@ def test_equal_values_of_any_type_give_the_same_samples(scan):
 
 def test_only_suitable_ellipsoids_are_sampled(scan):
     field = poli.estimate(scan)
-    options = {"voxel": 0.0, "planarity": 0.5, "max_range": 6.0, "max_thickness": 0.2}
+    options = {"voxel": 0.0, "planarity": 0.5, "max_range": 6.0, "max_thickness": 0.2, "max_sigma": 12.0}
     worth = (field.planarity >= 0.5) & (np.linalg.norm(field.means, axis=1) <= 6.0) & (field.scales[:, 0] <= 0.2)
     assert 0 < worth.sum() < len(scan)
     parents = draw_samples(scan.points, DensifyConfig(**options)).parents
@@ -131,7 +132,7 @@ def test_only_suitable_ellipsoids_are_sampled(scan):
     assert len(poli.densify(scan, max_range=0.1)) == len(scan)
 
 
-def test_a_cap_drops_samples_evenly(scan):
+def test_a_cap_drops_samplesevenly(scan):
     whole = draw_samples(scan.points, DensifyConfig(voxel=0.0, **EVERYWHERE))
     for most in (1, len(scan), len(scan) + 1, 700, 1000, 2399, 2400, 10_000):
         dense = poli.densify(scan, voxel=0.0, max_points=most, **EVERYWHERE)
@@ -148,7 +149,7 @@ def test_a_cap_drops_samples_evenly(scan):
 @given(st.lists(st.integers(0, 6), max_size=60), st.integers(0, 70))
 def test_evenly_takes_early_rounds_first(turns, budget):
     turns = np.array(turns, int)
-    rows = _evenly(turns, budget)
+    rows = evenly(turns, budget)
     assert len(rows) == min(budget, len(turns))
     assert (np.diff(rows) > 0).all()
     left = np.delete(turns, rows)
@@ -157,7 +158,7 @@ def test_evenly_takes_early_rounds_first(turns, budget):
 
 def test_a_voxel_limit_fills_only_empty_voxels(scan):
     dense = poli.densify(scan, max_sigma=3.0, sample_voxel=0.25)
-    assert len(scan) < len(dense) < len(poli.densify(scan))
+    assert len(scan) < len(dense) < len(poli.densify(scan, max_sigma=3.0))
     voxels, first = voxel_numbers(dense.points.astype(np.float64), 0.25)
     # Float32 may push a sample across the border of its voxel; in float64 there is exactly one.
     assert (np.bincount(voxels[len(scan) :]) <= 2).all()
@@ -213,7 +214,7 @@ def test_bad_options_are_named(scan, options, message):
 
 
 def test_a_configuration_and_changes_to_it(scan):
-    config = DensifyConfig(per_point=2, voxel=0.0, max_thickness=None)
+    config = DensifyConfig(per_point=2, max_sigma=12.0, voxel=0.0, max_thickness=None)
     assert len(poli.densify(scan, config)) == 3 * len(scan)
     assert len(poli.densify(scan, config, per_point=1)) == 2 * len(scan)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -227,7 +228,7 @@ def test_flat_samples_lie_in_the_surface_of_their_ellipsoid(scan):
     offsets = samples.points - points[samples.parents]
     np.testing.assert_array_equal(samples.ellipsoids, samples.parents)
     np.testing.assert_allclose(np.einsum("ni,ni->n", offsets, field.normals[samples.ellipsoids]), 0.0, atol=1e-9)
-    shared = draw_samples(points, DensifyConfig(voxel=1.5, max_range=None, max_thickness=None))
+    shared = draw_samples(points, DensifyConfig(voxel=1.5, max_sigma=12.0, max_range=None, max_thickness=None))
     means = np.stack([points[voxel_numbers(points, 1.5)[0] == v].mean(axis=0) for v in range(shared.ellipsoids.max() + 1)])
     above = shared.points - means[shared.ellipsoids]
     np.testing.assert_allclose(np.einsum("ni,ni->n", above, poli.estimate(means).normals[shared.ellipsoids]), 0.0, atol=1e-9)

@@ -133,7 +133,7 @@ def test_parameters_change_the_next_cloud(node, densify):
     assert node.changed([SimpleNamespace(name="per_point", value=1), SimpleNamespace(name="use_sim_time", value=True)]).successful
     densify.process(tiny_bags.cloud("sqlite3", 1, points=60))
     assert node.published["/dense"][0].width == 120
-    refused = node.changed([SimpleNamespace(name="max_sigma", value=-1.0)])
+    refused = node.changed([SimpleNamespace(name="max_sigma", value=-2.0)])
     assert not refused.successful
     assert "max_sigma" in refused.reason
 

@@ -158,7 +158,7 @@ def test_the_node_ends_when_the_master_is_lost_and_parameters_change_before(tmp_
     with ros1.Master(tmp_path) as master:
         node = master.poli("node", "densify", "--model", "pca", "--log-every", "0")
         master.wait(lambda: master.subscribers("/points"))
-        master.call("setParam", "/poli_densify/max_sigma", -1.0)
+        master.call("setParam", "/poli_densify/max_sigma", -2.0)
         master.wait(lambda: "max_sigma stays as it is" in master.said("node"))
         master.process.kill()
         assert node.wait(ros1.PATIENCE) == 2

@@ -103,7 +103,7 @@ _TABLE = Table(
 def run(options: Options) -> Iterator[Report]:
     records = run_sources(options, options.sources(), _all_augmentations)
     config = options.config
-    kinds = f"{config.per_point} samples per ellipsoid within {config.max_sigma:g} sigma, ellipsoids at {config.voxel:g} m voxels"
+    kinds = f"{_way_of(config)}, ellipsoids at {config.voxel:g} m voxels"
     notes = [
         "Relative pose errors in centimeters (root mean square over all pairs that many scans apart); the lowest in a row is bold. "
         f"The last column is {POLI} against {RAW}: negative is better.",
@@ -140,10 +140,17 @@ def _by_measure(records: Sequence[Record], name: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+def _way_of(config: DensifyConfig) -> str:
+    if config.fills_gaps:
+        return f"gaps between rings are filled up to an error of {config.max_error:g} m"
+    return f"{config.samples_each} samples per ellipsoid within {config.reach:g} sigma"
+
+
 def _chosen(config: DensifyConfig) -> str:
     chosen = f", within {config.max_range:g} m" if config.max_range is not None else ""
     chosen += f", planarity of {config.planarity:g} or more" if config.planarity else ""
-    return chosen + (f", no thicker than {config.max_thickness:g} m" if config.max_thickness is not None else "")
+    limited = config.max_thickness is not None and config.reach is not None
+    return chosen + (f", no thicker than {config.max_thickness:g} m" if limited else "")
 
 
 # The augmentations of a drive's scans. Pickled by name for other processes, so it must be a module-level function.

@@ -77,6 +77,9 @@ def density_ways(options: augmentation.Options, source: DriveSource) -> list[Aug
 
 def density_grid(config: DensifyConfig) -> dict[str, DensifyConfig]:
     """Configurations by name: `config` with each number of samples and reach, then with other selections, and PCA."""
+    filled = replace(config, per_point=None, max_sigma=None)
+    config = replace(config, per_point=config.samples_each)
+    config = replace(config, max_sigma=config.reach)
     grid = {f"{count} at {reach:g}": replace(config, per_point=count, max_sigma=reach) for reach in REACHES for count in COUNTS}
     own = f"{config.per_point} at {config.max_sigma:g}"
     for limit in THICKEST:
@@ -87,7 +90,7 @@ def density_grid(config: DensifyConfig) -> dict[str, DensifyConfig]:
     paper = replace(config, per_point=7, flat=False, max_thickness=None)
     grid |= {f"the paper's, 7 at {reach:g}": replace(paper, max_sigma=reach) for reach in (1.0, 3.0)}
     grid |= {f"PCA, the paper's, 7 at {reach:g}": replace(paper, model="pca", max_sigma=reach) for reach in _PCA_REACHES}
-    return {**grid, f"PCA, {own}": replace(config, model="pca"), "defaults": config}
+    return {**grid, f"PCA, {own}": replace(config, model="pca"), own: config, "defaults": filled}
 
 
 def _plot(records: Sequence[Record], path: Path) -> None:

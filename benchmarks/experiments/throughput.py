@@ -97,7 +97,7 @@ def run(options: Options) -> Iterator[Report]:
     means, config = (total / tally.scans for total in (tally.points_in, tally.points_out)), options.config
     notes = [
         "{}: {} scans of {:.0f} points, {:.0f} when densified ".format(scans.name, tally.scans, *means)
-        + f"(per_point {config.per_point}, max_sigma {config.max_sigma:g}, voxel {config.voxel:g} m); xyz and intensity as float32",
+        + f"(max_error {config.max_error:g} m, voxel {config.voxel:g} m); xyz and intensity as float32",
         f"scans/s: medians of {options.repeats} passes in turns (minimum to maximum), from files to files, with resume "
         "enabled for bags; the start of workers does not count",
         "start: time until each worker has densified a scan. One worker is this process, which is already loaded; on the command "

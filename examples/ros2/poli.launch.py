@@ -7,7 +7,7 @@ from launch.substitutions import LaunchConfiguration, PythonExpression
 
 # The job's options, and its parameters.
 JOBS = {
-    "densify": (["--out", "/points_dense"], {"per_point": 1, "voxel": 0.2}),
+    "densify": (["--out", "/points_dense"], {"max_error": 0.05, "voxel": 0.2}),
     "estimate": (["--out", "/points_estimated"], {"voxel": 0.2}),
     "odometry": (["--out", "/poli", "--min-range", "1"], {"map_every": 5.0}),
 }

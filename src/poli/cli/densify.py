@@ -29,6 +29,12 @@ def _kinds() -> list[str]:
     return ["auto", "bag", *TREES]
 
 
+def _orders() -> list[str]:
+    from poli.tasks.densify.config import ORDERS
+
+    return list(ORDERS)
+
+
 def densify(
     data: Annotated[Path, typer.Argument(metavar="IN", help="A scan file, folder of scans, dataset or bag; -: standard input.")],
     out: Annotated[
@@ -43,16 +49,30 @@ def densify(
     sequence: Annotated[
         list[str] | None, typer.Option(help="KITTI, HeLiPR, MulRan: process only this sequence; repeatable.")
     ] = None,
-    per_point: Annotated[int, typer.Option(min=0, help="Samples per ellipsoid.")] = 1,
+    max_error: Annotated[
+        float, typer.Option(min=0.0, help="Accepted error of samples in meters; none where a larger one is expected.")
+    ] = 0.05,
+    rings: Annotated[
+        int | None, typer.Option(min=2, help="Fill the gaps to at most this many rings, and give the new ones numbers.")
+    ] = None,
+    order: Annotated[
+        str, typer.Option(help="Order of the points: originals (then samples), or time (and ring).", autocompletion=_orders)
+    ] = "originals",
+    auto: Annotated[bool, typer.Option("--auto", help="Leave scans as they are where denser ones are unlikely to help.")] = False,
+    per_point: Annotated[
+        int | None, typer.Option(min=0, help="Draw this many samples per ellipsoid, instead of filling gaps between rings.")
+    ] = None,
     max_sigma: Annotated[
-        float, typer.Option(min=0.0, help="Maximum distance of a sample from its parent, in standard deviations.")
-    ] = 12.0,
+        float | None, typer.Option(min=0.0, help="Draw samples this far, in standard deviations; 12 if only --per-point is given.")
+    ] = None,
     flat: Annotated[bool, typer.Option(help="Draw samples in the plane of the ellipsoid, perpendicular to its normal.")] = True,
     model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters, one ellipsoid per voxel; 0: one per point.")] = 0.2,
     planarity: Annotated[float, typer.Option(min=0.0, max=1.0, help="Sample only ellipsoids with at least this planarity.")] = 0.0,
     max_range: Annotated[float, typer.Option(min=0.0, help="Do not sample beyond this range, in meters; 0: no limit.")] = 120.0,
-    max_thickness: Annotated[float, typer.Option(min=0.0, help="Skip ellipsoids thicker than this (meters); 0: no limit.")] = 0.05,
+    max_thickness: Annotated[
+        float, typer.Option(min=0.0, help="With --per-point or --max-sigma: skip thicker ellipsoids (meters); 0: no limit.")
+    ] = 0.05,
     max_points: Annotated[int, typer.Option(min=0, help="Maximum points per scan, originals included; 0: no limit.")] = 0,
     sample_voxel: Annotated[
         float, typer.Option(min=0.0, help="Keep at most one sample per voxel of this size in meters, none in voxels of originals.")
@@ -75,15 +95,18 @@ def densify(
     calibration: CalibrationFile = None,
     format: ScanFormat = None,
 ) -> dict[str, Any]:
-    """Add points to scans, sampled from their ellipsoids.
+    """Add points to scans, on the surfaces that their ellipsoids describe.
 
-    The original points come first, unchanged except by --calibration; each sample copies the time, ring and
-    other fields of its parent point. Datasets and bags keep their layout, fields and
-    all other files, topics and messages. Start an interrupted run again to resume
-    it; finished scans are kept.
+    Gaps between the rings of a spinning sensor are filled where the returns on both sides
+    vouch for one surface. Scans without such gaps get samples around their points.
+    The original points come first, unchanged except by --calibration and --rings. Samples
+    have the ring in which they lie, a time by azimuth, and the other fields of the nearest
+    point. Datasets and bags keep their layout, fields and all other files, topics and
+    messages. Start an interrupted run again to resume it; finished scans are kept.
 
     Examples:
-    poli densify scan.pcd dense.pcd --max-sigma 4
+    poli densify scan.pcd dense.pcd --max-error 0.05
+    poli densify drive.bag dense.bag --rings 64 --order time --auto
     poli densify drive.bag dense.bag --topic /points
     poli densify Roundabout01 Roundabout01_dense --sensor velodyne
     poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
@@ -106,6 +129,7 @@ def densify(
         per_point=per_point, max_sigma=max_sigma, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
         max_range=max_range or None, max_thickness=max_thickness or None, max_points=max_points or None,
         sample_voxel=sample_voxel, seed=seed, calibration=load_calibration(calibration),
+        max_error=max_error, rings=rings, order=order, auto=auto,
     )  # fmt: skip
     certificates = _certificates(scheduler, tls_ca, tls_cert, tls_key)
     sequences = tuple(sequence or ())

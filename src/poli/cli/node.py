@@ -68,10 +68,15 @@ def densify(
     ctx: typer.Context,
     source: Source = "/points",
     target: Annotated[str, typer.Option("--out", help="Output topic.")] = "/points_dense",
-    per_point: Annotated[int, typer.Option(min=0, help="Samples per ellipsoid.")] = 1,
+    max_error: Annotated[
+        float, typer.Option(min=0.0, help="Accepted error of samples in meters; none where a larger one is expected.")
+    ] = 0.05,
+    per_point: Annotated[
+        int | None, typer.Option(min=0, help="Draw this many samples per ellipsoid, instead of filling gaps between rings.")
+    ] = None,
     max_sigma: Annotated[
-        float, typer.Option(min=0.0, help="Maximum distance of a sample from its parent, in standard deviations.")
-    ] = 12.0,
+        float | None, typer.Option(min=0.0, help="Draw samples this far, in standard deviations; 12 if only --per-point is given.")
+    ] = None,
     model: ModelName = "lidar",
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters, one ellipsoid per voxel; 0: one per point.")] = 0.2,
     tilted: Tilted = False,
@@ -80,12 +85,12 @@ def densify(
     ros: WhichRos = Ros.auto,
     log_every: LogEvery = 10.0,
 ) -> None:
-    """Publish every cloud with samples of its ellipsoids appended.
+    """Publish every cloud with samples of its surfaces appended, as `poli densify` adds them.
 
     While a cloud is processed, only the newest of those that arrive is kept.
     Clouds that cannot be densified are published unchanged, with a warning.
-    Parameters: per_point, max_sigma, flat, max_thickness, model, voxel,
-    planarity, seed.
+    Parameters: max_error, per_point, max_sigma, flat, max_thickness, model, voxel,
+    planarity, seed. per_point and max_sigma are -1 if not given.
 
     Examples:
     poli node densify --in /velodyne_points --out /velodyne_points_dense
@@ -96,7 +101,7 @@ def densify(
     from poli.tasks.densify import DensifyConfig
 
     config = DensifyConfig(
-        per_point=per_point, max_sigma=max_sigma, model=model, voxel=voxel, upright=not tilted,
+        per_point=per_point, max_sigma=max_sigma, max_error=max_error, model=model, voxel=voxel, upright=not tilted,
         calibration=load_calibration(calibration),
     )  # fmt: skip
     transport = _connect(ctx, name, ros)

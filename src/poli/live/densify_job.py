@@ -1,4 +1,4 @@
-"""`poli node densify`: publish every cloud with samples of its ellipsoids appended."""
+"""`poli node densify`: publish every cloud with samples of its surfaces appended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from poli.tasks.densify import DensifyConfig
 from poli.tasks.densify.clouds import densify_cloud
 from poli.tasks.densify.scans import densify_or_say
 
-_PARAMETERS = ("per_point", "max_sigma", "flat", "max_thickness", "model", "voxel", "planarity", "seed")
+_PARAMETERS = ("max_error", "per_point", "max_sigma", "flat", "max_thickness", "model", "voxel", "planarity", "seed")
+
+# Parameters of ROS cannot be None: -1 stands for it.
+_NONE = {"per_point": -1, "max_sigma": -1.0}
 
 
 class DensifyJob:
@@ -25,10 +28,12 @@ class DensifyJob:
         self._out = transport.publisher(CLOUD, target)
 
     def parameters(self) -> dict[str, Any]:
-        return {name: asdict(self._config)[name] for name in _PARAMETERS}
+        values = asdict(self._config)
+        return {name: _NONE[name] if name in _NONE and values[name] is None else values[name] for name in _PARAMETERS}
 
     def change(self, wanted: dict[str, Any]) -> None:
-        self._config = replace(self._config, **wanted)
+        given: dict[str, Any] = {name: None if name in _NONE and value == _NONE[name] else value for name, value in wanted.items()}
+        self._config = replace(self._config, **given)
 
     def warm_up(self) -> None:
         densify_or_say(Scan(sphere()), replace(self._config, calibration=None))

@@ -17,7 +17,9 @@ from poli.validation import real_number
 class ScanPreset:
     """Registration settings for a type of sensor. Lengths are in meters."""
 
-    densify: DensifyConfig = field(default_factory=lambda: DensifyConfig(per_point=3))  # `per_point=0`: do not densify
+    densify: DensifyConfig = field(
+        default_factory=lambda: DensifyConfig(per_point=3, max_sigma=12.0)
+    )  # `per_point=0`: do not densify
     voxel: float = 1.0  # one point per voxel, for features and for the search
     max_range: float = 60.0  # from the sensor; points beyond are too sparse to be recognized
     feature_radius: float = 2.0  # of the smallest of three features

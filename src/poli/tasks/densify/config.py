@@ -8,30 +8,54 @@ from poli.beam_calibration import BeamCalibration
 from poli.errors import InputError
 from poli.validation import real_number, whole_number
 
+ORDERS = ("originals", "time")
+REACH = 12.0  # standard deviations, if only per_point is given
+MOST_RINGS = 256  # numbers of rings often have one byte
+
 
 @dataclass(frozen=True)
 class DensifyConfig:
-    """Options of densification. The defaults come from `python -m benchmarks density` (docs/densify.md); those of the paper are
-    `DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None)`."""
+    """Options of densification. The defaults come from `python -m benchmarks recovered` (docs/densify.md); those of the paper are
+    `DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None)`.
 
-    per_point: int = 1  # samples per ellipsoid, that is per voxel, or per point if voxel is 0
-    max_sigma: float = 12.0  # maximum distance of a sample from its parent, in calibrated standard deviations
+    By default, the gaps between the rings of a scan are filled where the expected error is at most `max_error`. Scans without rings
+    or gaps get samples of their ellipsoids instead, and so do all scans if `per_point` or `max_sigma` is given.
+    """
+
+    per_point: int | None = None  # samples per ellipsoid, that is per voxel, or per point if voxel is 0; None: 1
+    # Maximum distance of a sample from its parent, in standard deviations. None: 12 with per_point, else as max_error allows.
+    max_sigma: float | None = None
     flat: bool = True  # samples lie in the plane through the ellipsoid's mean, across its normal
     model: str = "lidar"  # of the ellipsoids: a shipped model, the path of a .safetensors file, or "pca"
     voxel: float = 0.2  # meters; one ellipsoid per voxel of the scan. 0: one per point
     upright: bool = True  # the sensor's z axis points up; the network uses this
     planarity: float = 0.0  # ellipsoids less planar than this are not sampled; 1 is a plane
     max_range: float | None = 120.0  # meters from the sensor; ellipsoids farther away are not sampled. None: no limit
-    max_thickness: float | None = 0.05  # meters; ellipsoids with a larger smallest sigma are not sampled. None: no limit
+    max_thickness: float | None = 0.05  # meters; with max_sigma, thicker ellipsoids are not sampled. None: no limit
     max_points: int | None = None  # total, including the originals; samples are dropped evenly. None: no limit
     sample_voxel: float = 0.0  # meters; at most one sample per voxel of this size, none in voxels with an original. 0: no limit
     seed: int = 0
     calibration: BeamCalibration | None = None  # corrects the points first, originals included
+    max_error: float = 0.05  # meters: accepted error of samples, expected across the surface
+    rings: int | None = None  # wanted rings, which also get numbers of their own; None: those of a sensor with 64 beams
+    order: str = "originals"  # "originals": the points of the scan, then the samples; "time": by time and ring
+    auto: bool = False  # leave scans as they are where denser ones are unlikely to help other systems
 
     def __post_init__(self) -> None:
-        whole_number(self.per_point, "per_point", least=0)
+        real_number(self.max_error, "max_error", "a positive number of meters", above=True)
+        if self.rings is not None and not 2 <= whole_number(self.rings, "rings", least=2) <= MOST_RINGS:
+            raise InputError(f"rings is {self.rings!r}; expected at most {MOST_RINGS}")
+        if self.order not in ORDERS:
+            raise InputError(f"order is {self.order!r}; expected {' or '.join(ORDERS)}")
+        if not isinstance(self.auto, bool):
+            raise InputError(f"auto is {self.auto!r}; expected True or False")
+        if self.per_point is not None:
+            whole_number(self.per_point, "per_point", least=0)
         whole_number(self.seed, "seed", least=0)
-        real_number(self.max_sigma, "max_sigma", "a number of standard deviations of at least 0")
+        if self.max_sigma is not None:
+            real_number(self.max_sigma, "max_sigma", "a number of standard deviations of at least 0, or None")
+        if self.rings is not None and not self.fills_gaps:
+            raise InputError(f"rings is {self.rings}; rings are filled only without per_point and max_sigma, remove those")
         for name in ("voxel", "sample_voxel"):
             real_number(getattr(self, name), name, "a number of meters of at least 0")
         for name in ("max_range", "max_thickness"):
@@ -45,3 +69,18 @@ class DensifyConfig:
             raise InputError(f"calibration is a {type(self.calibration).__name__}; expected a BeamCalibration, or None")
         if not isinstance(self.model, str) or not self.model:
             raise InputError(f"model is {self.model!r}; expected lidar, pca, or the path of a .safetensors file")
+
+    @property
+    def fills_gaps(self) -> bool:
+        """Whether gaps between rings are filled, if a scan has rings."""
+        return self.per_point is None and self.max_sigma is None
+
+    @property
+    def reach(self) -> float | None:
+        """How far samples of ellipsoids reach, in standard deviations; None: as far as `max_error` allows."""
+        return REACH if self.max_sigma is None and self.per_point is not None else self.max_sigma
+
+    @property
+    def samples_each(self) -> int:
+        """Samples per ellipsoid of scans whose gaps are not filled."""
+        return 1 if self.per_point is None else self.per_point

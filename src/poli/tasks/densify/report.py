@@ -32,7 +32,7 @@ class Tally:
 
 def why_nothing(points: np.ndarray, config: DensifyConfig) -> str:  # (N, 3): a scan without samples
     """Return in one sentence why no points were added, without running the network. Empty if the options ask for none."""
-    if not config.per_point or (config.max_points is not None and config.max_points <= len(points)):
+    if config.per_point == 0 or (config.max_points is not None and config.max_points <= len(points)):
         return ""
     returns, places = ellipsoid_places(points, config)
     if len(places) < LEAST:
@@ -48,7 +48,7 @@ def _unfit(places: np.ndarray, config: DensifyConfig) -> str:  # (E, 3)
     if far == total:
         return f"all {total} ellipsoids are farther than {config.max_range:g} m (max_range)"
     rules = [
-        f"thicker than {config.max_thickness:g} m (max_thickness)" if config.max_thickness is not None else "",
+        _too_inaccurate(config),
         f"less planar than {config.planarity:g} (planarity)" if config.planarity else "",
         f"in voxels that already have points (sample_voxel {config.sample_voxel:g} m)" if config.sample_voxel else "",
     ]
@@ -56,6 +56,12 @@ def _unfit(places: np.ndarray, config: DensifyConfig) -> str:  # (E, 3)
     if not far:
         return f"all {total} ellipsoids are {others}"
     return f"{far} of {total} ellipsoids are farther than {config.max_range:g} m (max_range), the others are {others}"
+
+
+def _too_inaccurate(config: DensifyConfig) -> str:
+    if config.reach is None:
+        return f"too inaccurate for samples within {config.max_error:g} m of the surface (max_error)"
+    return f"thicker than {config.max_thickness:g} m (max_thickness)" if config.max_thickness is not None else ""
 
 
 def _density(places: np.ndarray, config: DensifyConfig) -> str:

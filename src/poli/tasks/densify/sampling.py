@@ -1,9 +1,6 @@
-"""Draw samples from the ellipsoids of a scan, and assign each to a parent point."""
+"""Draw the samples of a scan: between its rings, or in its ellipsoids, and assign each to a parent point."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
-from zlib import crc32
 
 import numpy as np
 
@@ -12,36 +9,29 @@ from poli.estimation import estimate
 from poli.estimation.distinct import distinct_count
 from poli.estimation.inference import UP
 from poli.tasks.densify.config import DensifyConfig
+from poli.tasks.densify.free_space import in_free_space
+from poli.tasks.densify.gap_filling import fill_gaps
+from poli.tasks.densify.samples import Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
+from poli.tasks.densify.surface import Surfaces
 from poli.voxels import check_reach, voxel_numbers
 
 LEAST = 16  # minimum number of points for the network
 
 
-class ScanField(NamedTuple):
-    """The ellipsoids of a scan, and the returns of each."""
-
-    rows: np.ndarray  # (R,) rows of the scan that are returns
-    returns: np.ndarray  # (R, 3) float64
-    field: Ellipsoids  # E ellipsoids
-    members: np.ndarray  # (R,) rows of `returns`, grouped by ellipsoid
-    first: np.ndarray  # (E,) start of each group in `members`
-    counts: np.ndarray  # (E,) size of each group
-
-
-class Samples(NamedTuple):
-    points: np.ndarray  # (S, 3) float64
-    parents: np.ndarray  # (S,) rows of the scan
-    ellipsoids: np.ndarray  # (S,) rows of the field they were drawn from
-
-
-def draw_samples(points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3)
-    """Return the samples of a scan, in the order of their ellipsoids.
+def draw_samples(points: np.ndarray, config: DensifyConfig, beams: int | None = None) -> Samples:  # (N, 3)
+    """Return the samples of a scan, in the order of its columns or ellipsoids. `beams` of the sensor matter to `rings` only.
 
     Rows that are not returns (not finite, or zero) get no samples, nor do scans with fewer than 16 distinct returns. The same scan
     and configuration always give the same samples; different scans give independent samples.
     """
-    of_scan = scan_field(points, config) if config.per_point else None
-    return _no_samples() if of_scan is None else sample_field(of_scan, points, config)
+    of_scan = scan_field(points, config) if config.per_point != 0 else None
+    if of_scan is None:
+        return no_samples()
+    if config.fills_gaps:
+        between = fill_gaps(of_scan, points, config, beams)
+        if between is not None:
+            return between
+    return sample_field(of_scan, points, config)
 
 
 def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  # (N, 3)
@@ -65,41 +55,35 @@ def _returns(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> 
 
 
 def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3): the scan
-    # 1. Choose the ellipsoids to sample.
+    """Return samples drawn from the ellipsoids, within a number of sigmas, or as far as the expected error allows."""
+    # 1. Choose the ellipsoids to sample, and how far.
     rows, returns, field, members, first, counts = of_scan
-    chosen = np.flatnonzero(_worth(field, config))
-    if not len(chosen) or not config.per_point:
-        return _no_samples()
+    surfaces = Surfaces(field)
+    worth = suitable(field, config)
+    reach = surfaces.reach_in_sigmas(config.max_error) if config.reach is None else np.full(len(field), config.reach)
+    chosen = np.flatnonzero(worth & (reach > 0.0) if config.reach is None else worth)
+    k = config.samples_each
+    if not len(chosen) or not k:
+        return no_samples()
 
-    # 2. Draw `per_point` uniform offsets in each. They are added to the ellipsoid's returns in turn, not to their mean, so that
-    # the time and ring of the parent also apply to the sample.
-    k = config.per_point
+    # 2. Draw k uniform offsets in each. They are added to the ellipsoid's returns in turn, not to their mean, so that the time and
+    # ring of the parent also apply to the sample.
     centered = Ellipsoids.trusted(np.zeros((len(chosen), 3)), field.covariances[chosen])
-    generator = np.random.default_rng([config.seed, _fingerprint(points)])
-    offsets = centered.sample(k, config.max_sigma, seed=generator)  # (E k, 3)
+    generator = scan_generator(points, config.seed)
+    offsets = centered.sample(k, 1.0, seed=generator) * np.repeat(reach[chosen], k)[:, None]  # (E k, 3)
     turn = np.arange(k)[None, :] * counts[chosen, None] // k  # (E, k)
     parents = members[first[chosen, None] + turn].reshape(-1)  # (E k,) rows of `returns`
     samples = returns[parents] + offsets
     if config.flat:
         _flatten(samples.reshape(-1, k, 3), field.means[chosen], field.axes[chosen, :, 0])
+    drawn = Samples(samples, rows[parents], np.repeat(chosen, k))
+    numbers = np.tile(np.arange(k), len(chosen))
 
-    # 3. Drop samples where there are already points, and those beyond `max_points`.
-    kept = np.arange(len(parents))
-    if config.sample_voxel:
-        kept = _new_voxels(returns, samples, config.sample_voxel)
-    if config.max_points is not None:
-        kept = kept[_evenly(kept % k, max(0, config.max_points - len(points)))]
-    return Samples(samples[kept], rows[parents[kept]], chosen[kept // k])
-
-
-def _fingerprint(points: np.ndarray) -> int:  # (N, 3)
-    """Return a checksum of the values, independent of type and byte order: of their float32 bytes if float32 holds them exactly."""
-    values = points.astype(np.float64) + 0.0  # -0.0 is 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        narrow = values.astype(np.float32)
-    lost = np.isnan(values)
-    values[lost], narrow[lost] = np.nan, np.nan
-    return crc32((narrow if ((narrow == values) | lost).all() else values).tobytes())
+    # 3. A reach by error may leave the surface: drop samples where beams have passed.
+    if config.reach is None:
+        solid = np.flatnonzero(~in_free_space(drawn, returns, surfaces, config.max_error))
+        drawn, numbers = drawn.select(solid), numbers[solid]
+    return thinned_out(drawn, numbers, returns, points, config)
 
 
 def _flatten(samples: np.ndarray, means: np.ndarray, normals: np.ndarray) -> None:  # (E, k, 3), (E, 3), (E, 3)
@@ -123,39 +107,3 @@ def _group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, n
 
 def _ellipsoids(centers: np.ndarray, config: DensifyConfig) -> Ellipsoids:
     return estimate(centers, model=config.model, up=UP if config.upright else None, warn=False, curvature=False)
-
-
-def _worth(field: Ellipsoids, config: DensifyConfig) -> np.ndarray:  # (E,)
-    worth = np.ones(len(field), bool)
-    if config.max_range is not None:
-        worth &= np.sqrt(np.einsum("ij,ij->i", field.means, field.means)) <= config.max_range
-    if config.planarity:
-        worth &= field.planarity >= config.planarity
-    if config.max_thickness is not None:
-        worth &= field.scales[:, 0] <= config.max_thickness
-    return worth
-
-
-def _new_voxels(returns: np.ndarray, samples: np.ndarray, size: float) -> np.ndarray:  # (K,) rows of `samples`
-    """Return the first sample of each voxel without returns."""
-    together = np.concatenate([returns, samples])
-    check_reach(together, size)
-    _, first = voxel_numbers(together, size)
-    return first[first >= len(returns)] - len(returns)
-
-
-def _evenly(turn: np.ndarray, budget: int) -> np.ndarray:  # (S,) which sample of its ellipsoid each is -> (K,) rows, ascending
-    """Return at most `budget` rows: all first samples before any second ones, and evenly spaced ones of the last turn."""
-    if len(turn) <= budget:
-        return np.arange(len(turn))
-    by_turn = np.argsort(turn, kind="stable")
-    ends = np.cumsum(np.bincount(turn))
-    last = int(np.searchsorted(ends, budget, side="right"))  # the turn that no longer fits
-    begin = int(ends[last - 1]) if last else 0
-    rest, size = budget - begin, int(ends[last]) - begin
-    picked = begin + np.arange(rest) * size // max(rest, 1)
-    return np.sort(np.concatenate([by_turn[:begin], by_turn[picked]]))
-
-
-def _no_samples() -> Samples:
-    return Samples(np.zeros((0, 3)), np.zeros(0, np.intp), np.zeros(0, np.intp))

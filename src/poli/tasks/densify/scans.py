@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from poli.beam_calibration import RING_FIELDS, BeamCalibration
+from poli.data.datasets.point_times import TIME_NAMES
 from poli.errors import DensityWarning, FormatError, InputError
 from poli.keywords import takes_config
 from poli.scan import Scan, ScanLike
 from poli.tasks.densify.config import DensifyConfig
+from poli.tasks.densify.ordering import output_order
 from poli.tasks.densify.report import why_nothing
+from poli.tasks.densify.sample_fields import beam_count, ring_of, sample_fields
+from poli.tasks.densify.samples import Samples
 from poli.tasks.densify.sampling import draw_samples
+from poli.tasks.densify.worth import why_little
 
 
 @takes_config(DensifyConfig)
@@ -21,8 +28,8 @@ def densify(
     scan: ScanLike,  # (N, 3)
     config: DensifyConfig | None = None,
     *,
-    per_point: int = 1,
-    max_sigma: float = 12.0,
+    per_point: int | None = None,
+    max_sigma: float | None = None,
     flat: bool = True,
     model: str = "lidar",
     voxel: float = 0.2,
@@ -34,28 +41,41 @@ def densify(
     sample_voxel: float = 0.0,
     seed: int = 0,
     calibration: BeamCalibration | None = None,
+    max_error: float = 0.05,
+    rings: int | None = None,
+    order: str = "originals",
+    auto: bool = False,
 ) -> Scan:
-    """Add points to a scan, sampled from its ellipsoids: first the unchanged originals, then the samples.
+    """Add points to a scan, on the surfaces that its ellipsoids describe: first the unchanged originals, then the samples.
 
-    Each sample has the time, ring, intensity and all other fields of its parent, the point it was drawn around. The same scan and
-    options give the same samples. If no points are added, a `DensityWarning` gives the reason.
+    If the scan has rings with gaps between them, the gaps are filled where the returns below and above vouch for one surface.
+    Otherwise, and if `per_point` or `max_sigma` is given, samples are drawn around the points.
+
+    Each sample has the ring in which it lies, a time by its azimuth, and all other fields of its parent, the nearest return or the
+    point it was drawn around. The same scan and options give the same samples. If no points are added, a `DensityWarning` gives
+    the reason.
 
     Args:
         scan: a Scan, an (N, 3) array, or a cloud of another library.
         config: the options as one object. Keywords override its values.
-        per_point: samples per ellipsoid.
-        max_sigma: maximum distance between a sample and its parent, in standard deviations.
+        per_point: samples per ellipsoid; None: one, in scans whose gaps are not filled.
+        max_sigma: maximum distance between a sample and its parent, in standard deviations. None: 12 with `per_point`, else as
+            far as `max_error` allows.
         flat: samples lie in the plane through the ellipsoid's mean, across its normal.
         model: a shipped model, the path of a .safetensors file, or "pca".
         voxel: meters; one ellipsoid per voxel of the scan. 0: one per point.
         upright: the sensor's z axis points up.
         planarity: ellipsoids less planar than this are not sampled; 1 is a plane.
         max_range: meters from the sensor; ellipsoids farther away are not sampled. None: no limit.
-        max_thickness: meters; ellipsoids with a larger smallest sigma are not sampled. None: no limit.
+        max_thickness: meters; with `max_sigma`, thicker ellipsoids are not sampled. None: no limit.
         max_points: total, including the originals; samples are dropped evenly. None: no limit.
         sample_voxel: meters; at most one sample per voxel of this size, none in voxels with an original. 0: no limit.
         seed: seed of the random samples.
         calibration: corrections of the sensor's beams. They are applied first, and the originals are returned corrected.
+        max_error: meters; accepted error of the samples. Where a larger one is expected, there are none.
+        rings: fill the gaps to at most this many rings, and number them all: ring r becomes ring k r, with k times as many rings.
+        order: "originals": the points of the scan, then the samples; "time": all points by time and ring.
+        auto: leave the scan as it is if denser scans are unlikely to help other systems.
     """
     scan, settings = Scan.of(scan), config or DensifyConfig()
     dense, why = densify_or_say(scan, settings)
@@ -67,15 +87,20 @@ def densify(
 def densify_or_say(scan: Scan, settings: DensifyConfig) -> tuple[Scan, str]:
     """Return the densified scan, and the reason if no points were added (else empty). For callers that warn once for many scans."""
     scan = scan if settings.calibration is None else settings.calibration.apply(scan)
-    samples = draw_samples(scan.points, settings)
-    points = np.concatenate([scan.points, samples.points.astype(scan.points.dtype)])
-    fields = {name: np.concatenate([values, values[samples.parents]]) for name, values in scan.fields.items()}
-    why = "" if len(samples.points) else why_nothing(scan.points, settings)
-    return replace(scan, points=points, fields=fields), why
+    if settings.auto and (why := why_little(scan)):
+        return scan, f"left as it is: {why}"
+    added = _add(scan.points, scan.fields, settings)
+    points = np.concatenate([scan.points, added.samples.points.astype(scan.points.dtype)])
+    before = {**scan.fields, **added.changed}
+    fields = {name: _appended(values, added, name) for name, values in before.items()}
+    dense = replace(scan, points=points, fields=fields)
+    if settings.order == "time":
+        dense = dense.select(output_order(fields, added.samples.parents, len(scan)))
+    return dense, "" if len(added.samples.points) else why_nothing(scan.points, settings)
 
 
 def densify_records(records: np.ndarray, config: DensifyConfig, where: str) -> tuple[np.ndarray, str]:  # (N,) -> (M,)
-    """Densify records with fields x, y and z. A sample has the bytes of its parent, except for these three."""
+    """Densify records with fields x, y and z. A sample has the bytes of its parent, except for these three, time and ring."""
     for axis in "xyz":
         if axis not in (records.dtype.names or ()):
             raise FormatError(f"{where}: no field '{axis}'; the fields are {', '.join(records.dtype.names or ()) or 'none'}")
@@ -84,14 +109,45 @@ def densify_records(records: np.ndarray, config: DensifyConfig, where: str) -> t
     points = np.stack([records[axis].astype(records.dtype[axis].newbyteorder("=")) for axis in "xyz"], axis=1)
     if config.calibration is not None:
         points, records = _corrected(points, records, config.calibration, where)
-    samples = draw_samples(points, config)
+    fields = _plain_fields(records, (*RING_FIELDS, *TIME_NAMES))
+    if config.auto and (why := why_little(Scan(points, fields))):
+        return records, f"left as it is: {why}"
+    added = _add(points, fields, config)
     # Copy rows of bytes: copies of record arrays drop the bytes between the fields.
-    size = records.dtype.itemsize
-    rows = np.ascontiguousarray(records).view(np.uint8).reshape(len(records), size)
-    together = np.concatenate([rows, rows[samples.parents]]).reshape(-1).view(records.dtype)
+    size, count = records.dtype.itemsize, len(records)
+    rows = np.ascontiguousarray(records).view(np.uint8).reshape(count, size)
+    together = np.concatenate([rows, rows[added.samples.parents]]).reshape(-1).view(records.dtype)
     for column, axis in enumerate("xyz"):
-        together[axis][len(records) :] = samples.points[:, column]
-    return together, "" if len(samples.points) else why_nothing(points, config)
+        together[axis][count:] = added.samples.points[:, column]
+    for name, values in added.changed.items():
+        together[name][:count] = values
+    for name, values in added.new.items():
+        together[name][count:] = values
+    if config.order == "time":
+        order = output_order(_plain_fields(together, fields), added.samples.parents, count)
+        together = together.view(np.uint8).reshape(-1, size)[order].reshape(-1).view(records.dtype)
+    return together, "" if len(added.samples.points) else why_nothing(points, config)
+
+
+class _Added(NamedTuple):
+    samples: Samples
+    changed: dict[str, np.ndarray]  # fields of the originals, each (N,)
+    new: dict[str, np.ndarray]  # fields of the samples that differ from their parents', each (S,)
+
+
+def _add(points: np.ndarray, fields: Mapping[str, np.ndarray], config: DensifyConfig) -> _Added:  # (N, 3)
+    samples = draw_samples(points, config, None if config.rings is None else beam_count(ring_of(fields)))
+    return _Added(samples, *sample_fields(points, fields, samples, config.rings is not None))
+
+
+def _appended(values: np.ndarray, added: _Added, name: str) -> np.ndarray:  # (N, ...) -> (N + S, ...)
+    return np.concatenate([values, added.new.get(name, values[added.samples.parents])])
+
+
+def _plain_fields(records: np.ndarray, names: Iterable[str]) -> dict[str, np.ndarray]:  # each (N,)
+    """The fields of these names that are single numbers, in the machine's byte order."""
+    kept = [n for n in names if n in (records.dtype.names or ()) and not records.dtype[n].shape and records.dtype[n].kind in "biuf"]
+    return {name: records[name].astype(records.dtype[name].newbyteorder("=")) for name in kept}
 
 
 def _corrected(

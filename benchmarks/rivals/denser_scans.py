@@ -1,0 +1,72 @@
+"""Ways to make scans with few beams denser, which keep the times and rings of the points: POLI's and its rivals'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cache import our_state, weights_digest
+from benchmarks.data.rings import ring_elevations
+from benchmarks.rivals.augmentations import INTERPOLATION, PCA, POLI, RAW
+from benchmarks.rivals.range_interpolation import RangeInterpolation, interpolate
+from poli.scan import Scan
+from poli.spinning import PERIOD, Spin
+from poli.tasks.densify import DensifyConfig
+from poli.tasks.densify.scans import densify_or_say
+
+BEFORE = "+ ellipsoids"
+# One sample per ellipsoid within twelve sigma: what `poli densify` did before it filled gaps.
+ELLIPSOIDS = DensifyConfig(per_point=1, max_sigma=12.0)
+
+
+@dataclass(frozen=True)
+class Denser:
+    name: str
+    apply: Callable[[Scan], Scan]  # the originals first
+    about: dict[str, Any] = field(default_factory=dict)  # everything its result depends on
+
+
+def raw() -> Denser:
+    return Denser(RAW, _as_it_is)
+
+
+def poli(config: DensifyConfig) -> Denser:
+    return _densified(POLI, config)
+
+
+def with_pca(config: DensifyConfig) -> Denser:
+    """The same way of filling gaps, with the ellipsoids of PCA."""
+    return _densified(PCA, replace(config, model="pca"))
+
+
+def ellipsoids(config: DensifyConfig = ELLIPSOIDS) -> Denser:
+    return _densified(BEFORE, config)
+
+
+def interpolated(sensor: str, beams: int, settings: RangeInterpolation) -> Denser:
+    known = {**asdict(settings), "sensor": sensor, "beams": beams}
+    return Denser(INTERPOLATION, partial(_interpolate, elevations=ring_elevations(sensor, beams), settings=settings), known)
+
+
+def _densified(name: str, config: DensifyConfig) -> Denser:
+    weights = "" if config.model == "pca" else weights_digest(config.model)
+    known = {**asdict(config), "model": "pca" if config.model == "pca" else "", **our_state(), "weights": weights}
+    return Denser(name, partial(_densify, config=config), known)
+
+
+def _as_it_is(scan: Scan) -> Scan:
+    return scan
+
+
+def _densify(scan: Scan, config: DensifyConfig) -> Scan:
+    return densify_or_say(scan, config)[0]
+
+
+def _interpolate(scan: Scan, elevations: np.ndarray, settings: RangeInterpolation) -> Scan:
+    points = interpolate(scan.points, elevations, settings)
+    fields = {"time": Spin().times(points, PERIOD)} if "time" in scan.fields else {}
+    return Scan(points, fields, scan.stamp)
