@@ -37,7 +37,9 @@ _DENSE = ScanPreset(DensifyConfig(per_point=0))
 # Rooms, where everything is near. With an OS0-64 in validation worlds, it found 10 of 10 poses between scans 0 to 3 m apart (8 m in
 # corridors), with a median error of 7 mm; voxels of 0.5 m found 9, those of 1 m 8. Of 8 poses between scans twice as far apart, it
 # found 3, as did 0.5 m; 1 m found 6. In the first half of a real sequence of a handheld sensor, every size found all poses.
-_INDOOR = ScanPreset(DensifyConfig(per_point=1, voxel=0.1), voxel=0.3, max_range=15.0, feature_radius=0.6, noise_bound=0.18)
+_INDOOR = ScanPreset(
+    DensifyConfig(per_point=1, max_sigma=12.0, voxel=0.1), voxel=0.3, max_range=15.0, feature_radius=0.6, noise_bound=0.18
+)
 PRESETS = {"vlp16": _SPARSE, "hdl32e": _SPARSE, "hdl64e": _DENSE, "os1_64": _DENSE, "os2_128": _DENSE, "indoor": _INDOOR}
 AUTO, OBJECTS = "auto", "objects"
 _KNOWN = ", ".join(PRESETS)
