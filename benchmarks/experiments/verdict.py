@@ -134,7 +134,7 @@ def report(records: Sequence[Record], fitted: dict[str, list[float]]) -> Report:
         "Pairs of one place are 0 to 30 m apart outdoors, 0 to 16 m in corridors, 0 to 6 m in rooms. Headings differ at random.",
         *(f"{_NAMES[h]}: Brier score {s['brier']:.3f}, calibration error {s['error']:.3f}." for h, s in scores.items()),
         "The coefficients were fitted to one half only. The four kinds of evidence were chosen on the first quarter of the pairs "
-        "of both halves.",
+        "of both halves, and the limit of 2 m was set with the results of both in view.",
         f"Fitted coefficients (constant, {', '.join(Evidence._fields)}): {fitted[AFTER]}; with any rotation: {fitted[BEFORE]}.",
     ]
     drawn = {_NAMES[half]: [r[AFTER] for r in records if r["half"] == half] for half in (FIT, REPORT)}
