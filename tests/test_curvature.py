@@ -114,7 +114,7 @@ def test_a_cylinder_is_straight_along_its_axis_and_a_plane_everywhere():
     around = np.take_along_axis(field.curvature_directions, bent.argmax(axis=1)[:, None, None], axis=1)[:, 0]
     assert np.median(np.abs(around[:, 2])) < 0.15
     flat = poli.estimate(np.c_[rng.uniform(-1, 1, (500, 2)), np.zeros(500)], model="objects", viewpoint=np.array([0.0, 0.0, 5.0]))
-    assert np.quantile(np.abs(flat.curvatures), 0.95) < 0.01
+    assert np.quantile(np.abs(flat.curvatures), 0.95) < 0.05
 
 
 def test_normals_of_quadrics_are_better_on_a_sphere():
