@@ -12,9 +12,8 @@ from poli.errors import DensityWarning, InputError
 from poli.scan import Scan
 from poli.tasks.densify import DensifyConfig, densify_records
 from poli.tasks.densify.columns import angles_of, find_gaps
-from poli.tasks.densify.free_space import in_free_space
 from poli.tasks.densify.samples import Samples
-from poli.tasks.densify.surface import Surfaces
+from poli.tasks.densify.surface import Surfaces, in_free_space
 from spinning_scans import ELEVATIONS, PERIOD, ball, distance_to_yard, spinning_scan, yard
 from tiny_scans import room
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.rivals.jets import of_neighbors
-from poli.data.shapes import Mesh
+from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.kdtree.tree import KDTree
 
 
@@ -61,6 +63,7 @@ def _plane(count: int, rng: np.random.Generator) -> Curved:
 FORMULAS: dict[str, Callable[[int, np.random.Generator], Curved]] = {
     "sphere": _sphere, "torus": _torus, "cylinder": _cylinder, "saddle": _saddle, "plane": _plane,
 }  # fmt: skip
+_OWN_SHAPES = 90_000  # procedural shapes that no model is trained on start here
 _DENSE, _AROUND = 60_000, 24  # points of a mesh, and neighbors, that define its curvature
 
 
@@ -73,3 +76,9 @@ def of_mesh(mesh: Mesh, count: int, rng: np.random.Generator) -> Curved:
     around = dense[KDTree(dense).nearest(_AROUND, points)[1]] - points[:, None]
     axes = np.linalg.eigh(np.swapaxes(around, 1, 2) @ around)[1]
     return Curved(points, normals, of_neighbors(around, axes, normals))
+
+
+def held_out_surfaces(own: int, meshes: Sequence[Path]) -> dict[str, Callable[[int, np.random.Generator], Curved]]:
+    """Return procedural shapes that no model is trained on, and meshes, by name."""
+    surfaces = {f"own {number}": partial(of_mesh, procedural_mesh(_OWN_SHAPES + number)) for number in range(own)}
+    return surfaces | {path.stem: partial(of_mesh, read_mesh(path)) for path in meshes}

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.data.curved_surfaces import FORMULAS, Curved, of_mesh
+from benchmarks.data.curved_surfaces import FORMULAS, Curved, held_out_surfaces
 from benchmarks.options import option
 from benchmarks.report import Column, Report, Table, column_list
 from benchmarks.rivals.jets import jets
-from poli.data.shapes import procedural_mesh, read_mesh
 from poli.estimation import estimate, pca
 
 _KS = (8, 12, 16, 24, 36, 50)  # neighbors of jets and PCA; the best is chosen for every row, which favors the rivals
-_OWN_SHAPES = 90_000  # procedural shapes that no model is trained on start here
 _SEEN_FROM = 1e3  # the viewpoint of a point is this far outside of the surface
 
 
@@ -51,11 +48,7 @@ _TABLE = Table(
 
 
 def run(options: Options) -> Iterator[Report]:
-    surfaces = dict(FORMULAS)
-    for number in range(4):
-        surfaces[f"own {number}"] = partial(of_mesh, procedural_mesh(_OWN_SHAPES + number))
-    for path in options.mesh:
-        surfaces[path.stem] = partial(of_mesh, read_mesh(path))
+    surfaces = FORMULAS | held_out_surfaces(4, options.mesh)
     records = []
     for name, draw in surfaces.items():
         for points in options.points:

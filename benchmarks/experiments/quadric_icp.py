@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data.curved_surfaces import FORMULAS, of_mesh
+from benchmarks.data.curved_surfaces import FORMULAS, held_out_surfaces
 from benchmarks.options import option
 from benchmarks.report import Column, Report, Table, column_list
-from poli.data.shapes import procedural_mesh, read_mesh
 from poli.estimation import estimate
 from poli.se3 import log, so3_exp
 from poli.tasks.quadric_icp import quadric_icp
 
-_OWN_SHAPES = 90_000  # procedural shapes that no model is trained on start here
 _TURN, _SHIFT = np.radians(5.0), 0.05  # of the guess
 
 
@@ -44,11 +41,7 @@ _TABLE = Table(
 
 def run(options: Options) -> Iterator[Report]:
     # A sphere or a cylinder has no unique pose; the torus keeps only its tilt and center.
-    surfaces = {"saddle": FORMULAS["saddle"]}
-    for number in range(6):
-        surfaces[f"own {number}"] = partial(of_mesh, procedural_mesh(_OWN_SHAPES + number))
-    for path in options.mesh:
-        surfaces[path.stem] = partial(of_mesh, read_mesh(path))
+    surfaces = {"saddle": FORMULAS["saddle"]} | held_out_surfaces(6, options.mesh)
     records = []
     for name, draw in surfaces.items():
         for points in options.points:

@@ -15,11 +15,6 @@ class Curved:
     _second_order: SecondOrder | None
 
     @property
-    def normals(self) -> np.ndarray:  # (N, 3)
-        """Unit normals."""
-        raise NotImplementedError
-
-    @property
     def has_curvature(self) -> bool:
         """Whether the model that estimated the field also estimates curvature."""
         return self._second_order is not None
@@ -47,13 +42,6 @@ class Curved:
     def curvature_sigmas(self) -> np.ndarray:  # (N, 2)
         """Standard deviations of the principal curvatures; infinite if unknown."""
         return self.second_order.sigmas
-
-    @property
-    def quadric_normals(self) -> np.ndarray:  # (N, 3)
-        """Unit normals of the quadrics, towards the viewpoint. On smooth or noisy objects they are closer to the truth than
-        `normals`, on objects with many edges a little farther from it (docs/concepts/curvature.md)."""
-        tilted = self.normals - self.second_order.slopes
-        return tilted / np.linalg.norm(tilted, axis=1, keepdims=True)
 
     @property
     def mean_curvature(self) -> np.ndarray:  # (N,)

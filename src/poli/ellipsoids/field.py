@@ -125,6 +125,13 @@ class Ellipsoids(Curved):
         """Unit normals (the thinnest axis), pointing towards the viewpoint."""
         return self.oriented_normals(self.viewpoint)
 
+    @property
+    def quadric_normals(self) -> np.ndarray:  # (N, 3)
+        """Unit normals of the quadrics, towards the viewpoint. On smooth or noisy objects they are closer to the truth than
+        `normals`, on objects with many edges a little farther from it (docs/concepts/curvature.md)."""
+        tilted = self.normals - self.second_order.slopes
+        return tilted / np.linalg.norm(tilted, axis=1, keepdims=True)
+
     def oriented_normals(self, point: np.ndarray, away: bool = False) -> np.ndarray:  # (3,) or (N, 3) -> (N, 3)
         """Unit normals pointing towards a point, or away from it.
 

@@ -8,12 +8,17 @@ from typing import Any, Literal, get_args
 from poli.errors import InputError
 from poli.estimation.interpolation import CANDIDATES
 from poli.estimation.motion import MOTION_INPUTS
-from poli.estimation.quadric import DEFAULTS
 from poli.kdtree.neighborhoods import CELL
 
 # Upper bound of the variance across the surface, as a fraction of those along it, whatever sizes are learned. Where points are so
 # sparse that no direction is thin, the direction found is still the best estimate of the normal and must not be lost in a tie.
 THINNEST = 0.9
+# Of the quadrics that `learn.curvature` defines, shared by training and inference:
+QUADRIC_TERMS = 6  # coefficients: height, two slopes, and the second fundamental form (uu, uv, vv)
+# What the network's seven outputs are factors of (through exp): noise, higher, offset, tilt, bend, tail, rest; in radii of a group.
+QUADRIC_DEFAULTS = (0.05, 0.05, 0.05, 0.2, 0.5, 3.0, 0.03)
+QUADRIC_EXPONENT = 6.0  # limit of these outputs
+QUADRIC_REACH = 4.0  # radii: neighbors farther away within the plane say nothing about a point's curvature
 LEAST_POINTS = 16  # per cloud
 # In radii of a point's group: neighbors farther away are clipped to this distance, in the same direction. Voxelized scans never
 # reach it (77 at most in those examined); in raw scans one point in 10,000 has a neighbor at up to 140. Without a limit, a few
@@ -183,7 +188,7 @@ class Architecture:
         shapes["size.out"] = (self.size or self.head, 3)
         if self.curvature:
             shapes["bend.hidden"] = (self.scalars[0] + self.context + 3, self.curvature)
-            shapes["bend.out"] = (self.curvature, len(DEFAULTS))
+            shapes["bend.out"] = (self.curvature, len(QUADRIC_DEFAULTS))
         for r in range(self.rounds):
             shapes[f"shape{r}.out"] = (self.head, 6 + self.heads)
             shapes[f"attend{r}.place"] = (1 if r else 9, self.attention)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import torch
 
-from poli.estimation.quadric import DEFAULTS, FARTHEST, HIGHEST, TERMS
+from poli.estimation.architecture import QUADRIC_DEFAULTS, QUADRIC_EXPONENT, QUADRIC_REACH, QUADRIC_TERMS
 
 _OUTLIERS = 0.1  # share of the partner's points that lie on another surface
 
@@ -46,7 +46,7 @@ def fit(predicted: torch.Tensor, local: torch.Tensor) -> Quadric:  # (N, 7), (N,
     s2 = noise[:, None] ** 2 + higher[:, None] ** 2 * r2**3
     expected = s2 + (phi**2 * prior[:, None]).sum(2)
     weights = 1.0 / (s2 * (1.0 + h**2 / (tail[:, None] * expected)))
-    weights = torch.where(r2 < FARTHEST**2, weights, 0.0)
+    weights = torch.where(r2 < QUADRIC_REACH**2, weights, 0.0)
     weighed = phi * weights[..., None]
     information = weighed.transpose(1, 2) @ phi + torch.diag_embed(1.0 / prior)
     covariance = torch.linalg.inv(information)
@@ -66,12 +66,12 @@ def negative_log_likelihood(quadric: Quadric, partner: torch.Tensor, seen: torch
 
 
 def _positive(predicted: torch.Tensor) -> torch.Tensor:
-    return predicted.clamp(-HIGHEST, HIGHEST).exp() * predicted.new_tensor(DEFAULTS)
+    return predicted.clamp(-QUADRIC_EXPONENT, QUADRIC_EXPONENT).exp() * predicted.new_tensor(QUADRIC_DEFAULTS)
 
 
 def _terms(local: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # (N, k, 6), (N, k), (N, k)
     """Return phi, the height, and the squared distance within the plane."""
     h, u, v = local.unbind(2)
     phi = torch.stack([torch.ones_like(u), u, v, 0.5 * u * u, u * v, 0.5 * v * v], dim=2)
-    assert phi.shape[2] == TERMS
+    assert phi.shape[2] == QUADRIC_TERMS
     return phi, h, u * u + v * v

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from poli.estimation.architecture import HORIZON, Architecture
+from poli.estimation.architecture import HORIZON, QUADRIC_DEFAULTS, Architecture
 from poli.estimation.arrangement import Arrangement, Viewpoint, arrange
 from poli.estimation.distinct import distinct
 from poli.estimation.frames import group_radii
 from poli.estimation.grouping import check_places, seen_from
-from poli.estimation.quadric import DEFAULTS
 from poli.estimation.runtime.arithmetic import TILE
 from poli.estimation.runtime.attention import attend
 from poli.estimation.runtime.bend import COLUMNS, bend
@@ -172,7 +171,7 @@ def _bend(levels, cloud: Arrangement, moments, scalars, architecture: Architectu
     level, result = levels[0], np.empty((len(moments), COLUMNS))
     maps = _flat([_map(weights, "bend.hidden"), _map(weights, "bend.out")])
     args = (level.points, level.frames, cloud.radius, level.near, *_shared(levels, cloud.wide), moments, scalars, cloud.context)
-    settings = (maps, np.array(DEFAULTS, np.float32), architecture.floor, 1.0 / cloud.scale, cloud.order)
+    settings = (maps, np.array(QUADRIC_DEFAULTS, np.float32), architecture.floor, 1.0 / cloud.scale, cloud.order)
     run_chunks(over_range(bend, *args, *settings, result), -(-len(moments) // TILE), _LEAST_TILES)
     return result
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from poli.estimation.quadric import FARTHEST, HIGHEST, TERMS
+from poli.estimation.architecture import QUADRIC_EXPONENT, QUADRIC_REACH, QUADRIC_TERMS
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
 from poli.estimation.runtime.attention import list_shared
 from poli.estimation.runtime.axes import diagonalize
@@ -12,7 +12,7 @@ from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.simd import larger, smaller
 
-_PACKED = TERMS * (TERMS + 1) // 2
+_PACKED = QUADRIC_TERMS * (QUADRIC_TERMS + 1) // 2
 _MOMENTS, _RIGHT = 15, 6  # sums of w u^a v^b with a + b <= 4, and of w h u^a v^b with a + b <= 2
 _UNKNOWN = 0.9  # share of the prior variance: if more is left, the neighbors say nothing about the curvature
 COLUMNS = 18  # of the result, see `bend`
@@ -38,8 +38,8 @@ def bend(
     inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
     predicted, weights = np.empty((len(out_bias), TILE), np.float32), np.empty(TILE, np.float32)
     sums, right = np.empty((_MOMENTS, TILE), np.float32), np.empty((_RIGHT, TILE), np.float32)
-    A, b = np.empty((_PACKED, TILE), np.float32), np.empty((TERMS, TILE), np.float32)
-    prior, scratch = np.empty((TERMS, TILE), np.float32), np.empty((4, TILE), np.float32)
+    A, b = np.empty((_PACKED, TILE), np.float32), np.empty((QUADRIC_TERMS, TILE), np.float32)
+    prior, scratch = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((4, TILE), np.float32)
     least, hidden_begin, out_begin = np.float32(floor**4), bias_tile(hidden_bias), bias_tile(out_bias)
     for tile in range(begin, end):
         start = tile * TILE
@@ -90,7 +90,7 @@ def _positive(predicted, defaults):
     for n in range(len(predicted)):
         row, default = predicted[n], defaults[n]
         for p in range(TILE):
-            row[p] = smaller(larger(row[p], np.float32(-HIGHEST)), np.float32(HIGHEST))
+            row[p] = smaller(larger(row[p], np.float32(-QUADRIC_EXPONENT)), np.float32(QUADRIC_EXPONENT))
         exponential(row)
         for p in range(TILE):
             row[p] *= default
@@ -104,7 +104,7 @@ def _weigh(local, predicted, weights):
     """Compute the weight of a neighbor: one over its variance, and less where it does not fit the prior."""
     h, u, v = local[0], local[1], local[2]
     noise, higher, offset, tilt, curved, tail = predicted[0], predicted[1], predicted[2], predicted[3], predicted[4], predicted[5]
-    one, quarter, farthest = np.float32(1.0), np.float32(0.25), np.float32(FARTHEST * FARTHEST)
+    one, quarter, farthest = np.float32(1.0), np.float32(0.25), np.float32(QUADRIC_REACH * QUADRIC_REACH)
     for p in range(TILE):
         r2 = u[p] * u[p] + v[p] * v[p]
         s2 = noise[p] + higher[p] * r2 * r2 * r2
@@ -169,19 +169,19 @@ def _accumulate(term, h, total, with_height):
 # Entry (i, j) of sum w phi phi', packed by rows of the lower triangle: which moment, and its factor.
 _WHICH = np.array([0, 1, 3, 2, 4, 5, 3, 6, 7, 10, 4, 7, 8, 11, 12, 5, 8, 9, 12, 13, 14])
 _HALF = np.array([1, 1, 1, 0.5, 1, 0.5], np.float32)
-_FACTOR = np.array([_HALF[i] * _HALF[j] for i in range(TERMS) for j in range(i + 1)], np.float32)
+_FACTOR = np.array([_HALF[i] * _HALF[j] for i in range(QUADRIC_TERMS) for j in range(i + 1)], np.float32)
 
 
 @kernel(**FAST)
 def _normal_equations(sums, right, predicted, prior, A, b):
     """Compute A = I + D (sum w phi phi') D and b = D sum w h phi, where D D is the prior covariance."""
-    for i in range(TERMS):
+    for i in range(QUADRIC_TERMS):
         row, deviation = prior[i], predicted[2 if i == 0 else 3 if i < 3 else 4]
         factor = np.float32(np.sqrt(0.5)) if i == 4 else np.float32(1.0)
         for p in range(TILE):
             row[p] = factor * deviation[p]
     n = 0
-    for i in range(TERMS):
+    for i in range(QUADRIC_TERMS):
         mine, out, height, half = prior[i], b[i], right[i], _HALF[i]
         for p in range(TILE):
             out[p] = half * mine[p] * height[p]
@@ -196,7 +196,7 @@ def _normal_equations(sums, right, predicted, prior, A, b):
 @kernel(**FAST)
 def _solve(A, b):
     """Replace A by its inverse, packed, and b by A^-1 b; by Cholesky, for all points at once. A is at least the identity."""
-    for i in range(TERMS):
+    for i in range(QUADRIC_TERMS):
         for j in range(i + 1):
             entry = A[i * (i + 1) // 2 + j]
             for m in range(j):
@@ -210,8 +210,8 @@ def _solve(A, b):
                 pivot = A[j * (j + 1) // 2 + j]
                 for p in range(TILE):
                     entry[p] *= pivot[p]
-    for j in range(TERMS):  # L^-1 in place of L; the diagonal already has the reciprocals
-        for i in range(j + 1, TERMS):
+    for j in range(QUADRIC_TERMS):  # L^-1 in place of L; the diagonal already has the reciprocals
+        for i in range(j + 1, QUADRIC_TERMS):
             entry, above, pivot = A[i * (i + 1) // 2 + j], A[j * (j + 1) // 2 + j], A[i * (i + 1) // 2 + i]
             for p in range(TILE):
                 entry[p] *= above[p]
@@ -221,13 +221,13 @@ def _solve(A, b):
                     entry[p] += left[p] * below[p]
             for p in range(TILE):
                 entry[p] *= -pivot[p]
-    for i in range(TERMS):  # L'^-1 L^-1, which needs only the rows from i on
+    for i in range(QUADRIC_TERMS):  # L'^-1 L^-1, which needs only the rows from i on
         for j in range(i + 1):
             entry = A[i * (i + 1) // 2 + j]
             own = A[i * (i + 1) // 2 + i]
             for p in range(TILE):
                 entry[p] *= own[p]
-            for m in range(i + 1, TERMS):
+            for m in range(i + 1, QUADRIC_TERMS):
                 left, below = A[m * (m + 1) // 2 + i], A[m * (m + 1) // 2 + j]
                 for p in range(TILE):
                     entry[p] += left[p] * below[p]
@@ -236,14 +236,14 @@ def _solve(A, b):
 
 @kernel
 def _multiply(A, b):
-    x = np.empty(TERMS, np.float32)
+    x = np.empty(QUADRIC_TERMS, np.float32)
     for p in range(TILE):
-        for i in range(TERMS):
+        for i in range(QUADRIC_TERMS):
             x[i] = np.float32(0.0)
-            for j in range(TERMS):
+            for j in range(QUADRIC_TERMS):
                 low, high = min(i, j), max(i, j)
                 x[i] += A[high * (high + 1) // 2 + low, p] * b[j, p]
-        for i in range(TERMS):
+        for i in range(QUADRIC_TERMS):
             b[i, p] = x[i]
 
 

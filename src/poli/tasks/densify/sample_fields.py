@@ -164,3 +164,22 @@ def _valid(points: np.ndarray) -> np.ndarray:  # (N, 3) -> (R,) rows of returns
 def _whole(values: np.ndarray) -> bool:
     with np.errstate(invalid="ignore"):
         return bool(values.dtype.kind == "f" and np.isfinite(values).all() and (values == np.round(values)).all())
+
+
+def output_order(
+    fields: Mapping[str, np.ndarray], parents: np.ndarray, count: int
+) -> np.ndarray:  # each (N + S,), (S,) -> (N + S,)
+    """The rows in the order of time and ring; without times, samples follow their parents. `count` rows are originals.
+
+    For systems that read more from the order of the points than their fields say: A-LOAM takes the time of a point from its
+    place in the cloud, so samples at the end would all be late.
+
+    Points of equal time and ring stay in the order of the scan, each original before its samples.
+    """
+    behind = np.concatenate([np.arange(count), parents])
+    keys = [behind]
+    time = next((fields[name] for name in TIME_NAMES if name in fields and fields[name].ndim == 1), None)
+    if time is not None:
+        ring = ring_of(fields)
+        keys = [behind, *([] if ring is None else [ring.numbers]), time]
+    return np.lexsort(keys)

@@ -9,10 +9,9 @@ from poli.estimation import estimate
 from poli.estimation.distinct import distinct_count
 from poli.estimation.inference import UP
 from poli.tasks.densify.config import DensifyConfig
-from poli.tasks.densify.free_space import in_free_space
 from poli.tasks.densify.gap_filling import fill_gaps
 from poli.tasks.densify.samples import Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
-from poli.tasks.densify.surface import Surfaces
+from poli.tasks.densify.surface import Surfaces, in_free_space
 from poli.voxels import check_reach, voxel_numbers
 
 LEAST = 16  # minimum number of points for the network

@@ -15,9 +15,8 @@ from poli.errors import DensityWarning, FormatError, InputError
 from poli.keywords import takes_config
 from poli.scan import Scan, ScanLike
 from poli.tasks.densify.config import DensifyConfig
-from poli.tasks.densify.ordering import output_order
 from poli.tasks.densify.report import why_nothing
-from poli.tasks.densify.sample_fields import beam_count, ring_of, sample_fields
+from poli.tasks.densify.sample_fields import beam_count, output_order, ring_of, sample_fields
 from poli.tasks.densify.samples import Samples
 from poli.tasks.densify.sampling import draw_samples
 from poli.tasks.densify.worth import why_little
