@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -203,6 +204,25 @@ def test_only_sizes_may_differ_from_the_initial_model(tmp_path):
     np.testing.assert_array_equal(wider.maps["down0_edge"].weight.detach().numpy(), old.weights["down0.edge.weight"])
     with pytest.raises(InputError, match="architecture"):
         import_model(old, network(Architecture(size=6, head=8)))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_wider_network_starts_as_the_same_function(architecture, tmp_path):
+    architecture = replace(architecture, curvature=5)
+    old = read_model(exported(tmp_path, architecture))
+    narrow = network(architecture)
+    import_model(old, narrow)
+    more = {name: tuple(n + 3 for n in getattr(architecture, name)) for name in ("edge", "scalars")}
+    wide = network(replace(architecture, **more, head=architecture.head + 5, attention=architecture.attention + 2), seed=7)
+    import_model(old, wide)
+    batch = GroupBatch.of([group(cloud(1), architecture, *([SIGHT] if architecture.sensor else []))])
+    with torch.no_grad():
+        for mine, theirs in ((narrow(batch), wide(batch)), (narrow.sized(batch)[0], wide.sized(batch)[0])):
+            torch.testing.assert_close(theirs, mine, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(wide.curved(batch)[0].coefficients, narrow.curved(batch)[0].coefficients, rtol=1e-2, atol=1e-3)
+    wide(batch).sum().backward()
+    new = wide.maps["head_hidden"].weight.grad[:, architecture.scalars[0] :]
+    assert new.abs().max() > 0  # the old units learn to read the new ones
 
 
 def test_every_parameter_learns():

@@ -6,7 +6,7 @@ import json
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -20,6 +20,7 @@ from poli.learn.model import TrainingModel
 from poli.learn.network import Network
 from poli.learn.pairs import PairBatch
 from poli.learn.validate import validate
+from poli.learn.widening import may_widen, widened
 
 _LENGTH = struct.Struct("<Q")  # of the header, before it
 _MEDIAN = 2.366  # of a chi-squared variable with three degrees of freedom, whose mean is 3
@@ -77,20 +78,20 @@ def export_model(path: Path, network: Network, config: TrainConfig, steps: int, 
 
 
 def import_model(model: Model, network: Network) -> None:
-    """Copy the weights of a model into a network of the same architecture.
+    """Copy the weights of a model into a network of the same architecture, or of the same with wider layers (`widening`).
 
-    Only the sizes and the curvature, which are learned last, from the rest, may differ in width or in what they know. The sizes, or
-    the curvature, start over then."""
-    theirs, ours = (replace(a, size=0, motion=False, curvature=0) for a in (model.architecture, network.architecture))
-    if theirs != ours:
-        raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; make them equal")
+    The sizes and the curvature, which are learned last, from the rest, may differ in width or in what they know. The sizes, or the
+    curvature, start over then."""
+    if not may_widen(model.architecture, network.architecture):
+        raise InputError(
+            f"initial: model '{model.name}' has another architecture than this configuration; make them equal, or its layers wider"
+        )
+    names = {name: f"maps.{name.replace('.', '_')}" for name in network.architecture.linear_shapes()}
+    stored = {f"{name}.{kind}": f"{key}.{kind}" for name, key in names.items() for kind in ("weight", "bias")}
     tensors = network.state_dict()
-    for name in network.architecture.linear_shapes():
-        if network.architecture.linear_shapes()[name] != model.architecture.linear_shapes().get(name):
-            continue
-        for kind in ("weight", "bias"):
-            tensors[f"maps.{name.replace('.', '_')}.{kind}"] = torch.from_numpy(model.weights[f"{name}.{kind}"].copy())
-    network.load_state_dict(tensors)
+    drawn = {name: tensors[key] for name, key in stored.items()}
+    weights = widened(model.architecture, network.architecture, model.weights, drawn)
+    network.load_state_dict({stored[name]: tensor for name, tensor in weights.items()})
 
 
 def network_of(model: Model) -> Network:
