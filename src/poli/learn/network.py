@@ -160,22 +160,11 @@ class Network(nn.Module):
     ) -> torch.Tensor:
         """Return the stretched standard deviations along the axes, in local spacings, from the ascending variances before it."""
         variances = variances.clamp_min(self.architecture.floor**4).to(hidden)
-        return self.stretched(self.known_of_sizes(batch, scalars, hidden, variances), variances)
-
-    def known_of_sizes(  # (N, inputs)
-        self, batch: GroupBatch, scalars: torch.Tensor, hidden: torch.Tensor, variances: torch.Tensor
-    ) -> torch.Tensor:
-        """Return what sizes are predicted from."""
-        if not self.architecture.size:
-            return hidden
-        known = [scalars, batch.context, variances.log()]
-        if self.architecture.motion:
-            known.append(scalars.new_zeros(scalars.shape[0], MOTION_INPUTS) if batch.motion is None else batch.motion)
-        return torch.cat(known, dim=1)
-
-    def stretched(self, known: torch.Tensor, variances: torch.Tensor) -> torch.Tensor:  # (N, inputs), (N, 3) -> (N, 3)
-        """Return the stretched standard deviations from what sizes are predicted from."""
-        hidden = functional.relu(self._map("size_hidden", known)) if self.architecture.size else known
+        if self.architecture.size:
+            known = [scalars, batch.context, variances.log()]
+            if self.architecture.motion:
+                known.append(scalars.new_zeros(scalars.shape[0], MOTION_INPUTS) if batch.motion is None else batch.motion)
+            hidden = functional.relu(self._map("size_hidden", torch.cat(known, dim=1)))
         stretched = variances * self._map("size_out", hidden).exp()
         thinnest = torch.minimum(stretched[:, :1], THINNEST * stretched[:, 1:].amin(dim=1, keepdim=True))
         return torch.cat([thinnest, stretched[:, 1:]], dim=1).sqrt()

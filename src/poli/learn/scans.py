@@ -48,7 +48,7 @@ Tracker = Callable[[str], TrackedLog]  # runs odometry on the dataset at a path
 
 
 class ScanSource:
-    """Batches drawn from given pairs."""
+    """Batches drawn from given pairs. `growth` as in `Source`."""
 
     def __init__(
         self,
@@ -56,9 +56,10 @@ class ScanSource:
         architecture: Architecture,
         pairs: Sequence[ScanPair],
         held_out: Sequence[ScanPair] = (),
+        growth: float | None = 0.0,  # zero: `PairBatch.shrink` accounts for it
     ) -> None:
         self._config, self._architecture = config, architecture
-        self._pairs, self._held_out = pairs, held_out
+        self._pairs, self._held_out, self._growth = pairs, held_out, growth
         if not self._pairs:
             raise InputError("scans: no pair of scans to train on; check scans.worlds and scans.datasets")
         self._surveyed = [pair for pair in pairs if pair.survey is not None] or pairs
@@ -75,9 +76,8 @@ class ScanSource:
                 yield draw_scans([pair], self._config, self._architecture, rng, "sizes")
 
     @property
-    def growth(self) -> None:
-        """Sizes go on from where they are: `PairBatch.shrink` accounts for the density of the survey."""
-        return None
+    def growth(self) -> float | None:
+        return self._growth
 
 
 def recorded_scans(
