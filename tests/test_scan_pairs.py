@@ -16,7 +16,6 @@ from poli.voxels import voxel_downsample
 torch = pytest.importorskip("torch")
 from poli.learn.config import TrainConfig, read_config  # noqa: E402
 from poli.learn.losses import LossConfig, Matches, PoseNoise, pair_loss  # noqa: E402
-from poli.learn.model import TrainingModel  # noqa: E402
 from poli.learn.scan_config import ScanConfig  # noqa: E402
 from poli.learn.scans import draw_scans, sector  # noqa: E402
 from poli.learn.trainer import train  # noqa: E402
@@ -209,20 +208,6 @@ def test_a_heavy_tail_follows_most_matches_and_not_the_outliers(rng):
     log_2c = 3 * np.log(2) + 2 * np.log([0.07, 0.07, 0.005]).sum()
     expected = 0.5 * (log_2c + 3.5 * np.log1p(squares / 0.5)).mean()
     assert losses(tail=0.5)[0] == pytest.approx(expected, abs=1e-9)
-
-
-def test_sizes_have_a_tail_of_their_own(pair):
-    batch = draw_scans([pair], CONFIG, SMALL, np.random.default_rng(0), phase="sizes")
-    loss = LossConfig(kind="tqc", outliers=0.1, tail=0.5, visibility=0.4)
-    totals = {}
-    for size_tail in (0.0, 1.0):
-        torch.manual_seed(0)
-        model = TrainingModel(SMALL, replace(loss, size_tail=size_tail))
-        totals[size_tail] = model(batch, phase="sizes").total.item()
-        L, frames = (t[None] for t in model.network.sized(batch.groups))
-        expected = pair_loss(replace(loss, visibility=0.0, tail=size_tail), model.noise, batch.matches, L, frames)
-        assert totals[size_tail] == pytest.approx(expected.total.item(), abs=1e-6)
-    assert totals[0.0] != totals[1.0]
 
 
 def test_the_visibility_prior_prefers_normals_along_the_ray():

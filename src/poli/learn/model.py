@@ -44,8 +44,8 @@ class TrainingModel(torch.nn.Module):
         if batch.shrink is not None:
             clouds = torch.from_numpy(batch.shrink[:: batch.partners].astype("float32")).to(device)
             L = L / clouds.repeat_interleave(points)[:, None, None]
-        # Visibility and `tail` are for training directions, which are now fixed.
-        loss = replace(self.loss, visibility=0.0, tail=self.loss.size_tail) if settling else self.loss
+        # These two are for training directions, which are now fixed.
+        loss = replace(self.loss, visibility=0.0, tail=0.0) if settling else self.loss
         terms = pair_loss(loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
         if lesson is not None and torch.isfinite(lesson):
             terms = replace(terms, total=(1.0 - self.taught) * terms.total + self.taught * lesson)
