@@ -37,7 +37,7 @@ _CHECKS, _CHECKED = 6, (12, 2)  # how often held-out shapes are looked at during
 @dataclass(frozen=True)
 class Options:
     config: Path = option(Path("configs/objects.toml"), "configuration whose shapes and numbers of points are used", argument=True)
-    steps: int = option(9000, "training steps", least=1)
+    steps: int = option(5000, "training steps", least=1)
     shapes: int = option(200, "number of training shapes, the first ones of the configuration", least=1)
     learning_rate: float = option(3e-3, "learning rate of Adam at its peak; it falls to zero along a cosine")
     weights: Path = option(WEIGHTS, "file for the trained weights")

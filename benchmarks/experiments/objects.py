@@ -137,7 +137,7 @@ def _normals_report(normals: dict[str, dict[int, dict[str, BestErrors]]]) -> Rep
         f"RMSE / median of normal errors in degrees, ignoring sign, over {_CLOUDS} clouds each; every rival has the best of its "
         "settings for each number, chosen with the true normals",
         f"PCA: k of {', '.join(map(str, PCA_NEIGHBORS))}; weighted PCA: the same k, and the inverse distance to a power as weight: "
-        f"1 to {max(CAREFUL)}, which a careful user would try, or {', '.join(map(str, POWERS))}, of which the truth chooses the best",
+        f"1 to {max(CAREFUL)}, which a careful user would try, or {', '.join(map(str, POWERS))}, the truth choosing",
         f"DeepFit: our small reimplementation, k of {', '.join(map(str, DEEPFIT_NEIGHBORS))}, jets of order 1 and 2; supervised: "
         f"trained for {trained_steps()} steps with the true normals of shapes that POLI learns from without them",
     ]
