@@ -51,9 +51,8 @@ JUDGED = (
 )
 SEEN = (RealConfiguration("kitti_raw_0009", 0.5, 16), RealConfiguration("nuscenes_0006", 0.5, nearest=2.5))
 _BEFORE, _SIZES, _SHAPES, _ALONE = "before", "sizes", "shapes and sizes", "recordings alone"
-_PAIRS = 8  # per setting
 _REACH = 1.0  # meters: partners are the next scan and later ones this near, as in `poli adapt`
-_CALIBRATING = 24  # pairs at most
+_CALIBRATING = 12  # pairs at most
 _FROM_SCRATCH = 1e-2  # learning rate
 
 
@@ -65,7 +64,9 @@ class Options:
     shape_steps: int = option(600, "training steps of shapes, from the model", least=1)
     shape_rate: float = option(1e-3, "learning rate of shapes, from the model, at its peak")
     alone_steps: int = option(0, "training steps of shapes from random weights; 0: leave this out", least=0)
-    scans: int = option(60, "scans per sequence that start a pair; a fifth is held out to calibrate", least=10)
+    first: int = option(200, "scans per sequence to learn from, the first ones", least=20)
+    scans: int = option(60, "of these, scans that start a pair; a fifth is held out to calibrate", least=10)
+    pairs: int = option(8, "pairs per setting to evaluate", least=1)
     runs: Path = option(Path("runs/recorded"), "folder for the training runs; they resume")
 
 
@@ -77,16 +78,16 @@ def run(options: Options) -> Iterator[Report]:
     models = _trained(options, learned, held_out)
     records: list[Record] = []
     for one in track((*JUDGED, *SEEN), "real sequences"):
-        records += _judged(options.real, one, models, one.label + (", learned from" if one in SEEN else ""))
+        records += _judged(options, one, models, one.label + (", learned from" if one in SEEN else ""))
     shown = [*records]
     for name in models:
         mine = [r for r in records if r["model"] == name]
         shown.append({**mean_record(mine[: len(JUDGED)]), "sequence": "mean without those learned from"})
     notes = [
         "NLL in nats per match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I) / median of d'(2C)^-1 d (2.37 when calibrated); as in "
-        f"`python -m benchmarks geometry`, {_PAIRS} pairs per setting, motion known",
-        f"learned from {', '.join(real.name for real in LEARNED)} with poses of odometry: {len(learned)} pairs, calibrated on "
-        f"{len(held_out)} of the last fifth of each; {sum(pair.survey is not None for pair in learned)} scans have a merged survey",
+        f"`python -m benchmarks geometry`, {options.pairs} pairs per setting, motion known",
+        f"learned from the first {options.first} scans of {', '.join(real.name for real in LEARNED)} with poses of odometry: "
+        f"{len(learned)} pairs, calibrated on some of their last fifth; {sum(pair.survey is not None for pair in learned)} scans have a merged survey",
         f"sizes: {options.steps} steps from {options.model}; shapes and sizes: {options.shape_steps} steps of shapes from "
         f"{options.model} with learning rate {options.shape_rate:g}, then the same of sizes",
     ]
@@ -101,7 +102,7 @@ def recorded_pairs(options: Options) -> tuple[list[ScanPair], list[ScanPair]]:
     held_out: list[ScanPair] = []
     for real, drive in zip(LEARNED, real_sequences(options.real, LEARNED), strict=True):
         settings = OdometryConfig(model=options.model, on_loss="restart", min_range=real.nearest)
-        log = run_odometry(_Recording(drive.name, drive.recorded), settings)
+        log = run_odometry(_Recording(drive.name, drive.first(options.first).recorded), settings)
         mine, last = merged_pairs(log, options.scans, _REACH, Merging())
         learned, held_out = learned + mine, held_out + last
     return learned, held_out
@@ -150,8 +151,8 @@ def _run(config: TrainConfig, options: Options, name: str, source: ScanSource) -
     return str(train(config, options.runs / name, Listener(), source=source))
 
 
-def _judged(root: Path, configuration: RealConfiguration, models: dict[str, str], label: str) -> list[Record]:
-    pairs = real_pairs(root, configuration, _PAIRS)
+def _judged(options: Options, configuration: RealConfiguration, models: dict[str, str], label: str) -> list[Record]:
+    pairs = real_pairs(options.real, configuration, options.pairs)
     matches = [pair.matches(configuration.voxel) for pair in pairs]
     records: list[Record] = []
     for name, model in models.items():
