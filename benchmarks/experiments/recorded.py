@@ -87,7 +87,8 @@ def run(options: Options) -> Iterator[Report]:
         "NLL in nats per match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I) / median of d'(2C)^-1 d (2.37 when calibrated); as in "
         f"`python -m benchmarks geometry`, {options.pairs} pairs per setting, motion known",
         f"learned from the first {options.first} scans of {', '.join(real.name for real in LEARNED)} with poses of odometry: "
-        f"{len(learned)} pairs, calibrated on some of their last fifth; {sum(pair.survey is not None for pair in learned)} scans have a merged survey",
+        f"{len(learned)} pairs, {sum(pair.survey is not None for pair in learned)} with a survey; calibrated on some of their last "
+        "fifth",
         f"sizes: {options.steps} steps from {options.model}; shapes and sizes: {options.shape_steps} steps of shapes from "
         f"{options.model} with learning rate {options.shape_rate:g}, then the same of sizes",
     ]
