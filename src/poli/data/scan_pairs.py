@@ -82,7 +82,7 @@ def simulated_pairs(
 def exact_pairs(
     kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2, surveyed: bool = True
 ) -> Iterator[ExactPair]:
-    """Yield the pairs of `simulated_pairs` before their faults are added, also those with few returns; without surveys if wanted."""
+    """Yield the pairs of `simulated_pairs` before their faults are added, those with few returns as well; surveys are optional."""
     rng = np.random.default_rng([seed, 2])
     world = World(make_place(kind, seed))
     indoors = kind in INDOORS
