@@ -9,10 +9,12 @@ from poli.se3 import so3_exp
 
 pytest.importorskip("torch")
 from benchmarks.experiments.objects import (
+    CAREFUL,
     DEEPFIT,
     PCA,
     PCA_NEIGHBORS,
     POLI,
+    STEEP,
     WEIGHTED,
     NormalErrors,
     Options,
@@ -23,7 +25,7 @@ from benchmarks.experiments.objects import (
     with_normals,
 )
 from benchmarks.experiments.relaxation import SCENARIOS, trajectory
-from benchmarks.rivals.pca import weighted_pca
+from benchmarks.rivals.pca import POWERS, weighted_pca
 from benchmarks.rivals.registrars import CONTESTANTS
 
 MESH = procedural_mesh(3_000_009, 64)  # not trained on
@@ -45,10 +47,12 @@ def test_a_rival_has_the_best_setting_for_each_measure():
     plain = [NormalErrors.of([poli.pca(points, k=k).normals for points, _ in clouds], truth) for k in PCA_NEIGHBORS]
     assert result[PCA].rmse == pytest.approx(min(e.rmse for e in plain))
     assert result[PCA].median == pytest.approx(min(e.median for e in plain))
-    k, power = (int(word) for word in result[WEIGHTED].rmse_setting.replace("k ", "").split(", power "))
-    fields = [next(iter(weighted_pca(points, [k], [power])))[1] for points, _ in clouds]
-    assert result[WEIGHTED].rmse == pytest.approx(NormalErrors.of([field.normals for field in fields], truth).rmse)
-    assert result[WEIGHTED].rmse < result[PCA].rmse
+    for rival, powers in ((WEIGHTED, CAREFUL), (STEEP, POWERS)):
+        k, power = (int(word) for word in result[rival].rmse_setting.replace("k ", "").split(", power "))
+        assert power in powers
+        fields = [next(iter(weighted_pca(points, [k], [power])))[1] for points, _ in clouds]
+        assert result[rival].rmse == pytest.approx(NormalErrors.of([field.normals for field in fields], truth).rmse)
+    assert result[STEEP].rmse <= result[WEIGHTED].rmse < result[PCA].rmse
     assert 0.0 < result[DEEPFIT].median < result[DEEPFIT].rmse < 90.0
     assert result[POLI].rmse < result[PCA].rmse
     assert result[POLI].median < result[PCA].median

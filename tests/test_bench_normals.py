@@ -64,15 +64,12 @@ def test_the_best_errors_have_a_setting_each():
 def test_a_quadric_with_equal_weights_fits_a_quadric_and_a_plane_does_not():
     points, truth = bowl(400, np.random.default_rng(2))
     inside = np.abs(points[:, :2]).max(axis=1) < 0.7  # away from the rim, where neighbors are on one side
-    patches, axes, found = patches_of(points, 24)
-    errors, neighbors = {}, {}
+    patches, axes = patches_of(points, 24)
+    errors = {}
     for order in ORDERS:
-        normal, normals = fit(patches, torch.ones(patches.shape[:2]), order)
+        normal = fit(patches, torch.ones(patches.shape[:2]), order)
         errors[order] = normal_errors((axes @ normal[..., None])[..., 0].double().numpy()[inside], truth[inside]).rmse
-        turned = (normals @ axes.mT).double().numpy()[inside].reshape(-1, 3)
-        neighbors[order] = normal_errors(turned, truth[found][inside].reshape(-1, 3)).rmse
     assert errors[2] < 0.5 * errors[1]
-    assert neighbors[2] < 0.5 * neighbors[1]
     np.testing.assert_allclose(errors[1], normal_errors(poli.pca(points, k=24).normals[inside], truth[inside]).rmse, rtol=1e-3)
 
 
@@ -84,8 +81,7 @@ def test_the_derivatives_of_a_fit_are_right(order):
     target = torch.from_numpy(rng.normal(size=3))
 
     def value(w):  # the sign of a normal is arbitrary
-        normal, normals = fit(patches, w, order)
-        return ((normal @ target) ** 2).sum() + ((normals @ target) ** 2).sum()
+        return ((fit(patches, w, order) @ target) ** 2).sum()
 
     assert torch.autograd.gradcheck(value, (weights,), atol=1e-5)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poli.data.scan_pairs import load_pairs, random_sensor, save_pairs, simulated_pairs
+from poli.data.scan_pairs import exact_pairs, load_pairs, random_sensor, save_pairs, simulated_pairs
 from poli.data.simulate.faults import KINDS
 from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
@@ -81,6 +81,15 @@ def test_pairs_have_the_faults_of_real_sensors_less_those_left_out():
     rays, exact = faulty.q.points, faulty.q.fields["exact"]  # errors are along the rays
     sine = np.linalg.norm(np.cross(rays, exact), axis=1) / (np.linalg.norm(rays, axis=1) * np.linalg.norm(exact, axis=1))
     assert np.quantile(sine, 0.99) < 2e-3
+
+
+def test_a_pair_simulated_once_takes_on_any_of_its_faults(pair):
+    (exact,) = exact_pairs("tunnel", 3, 1, ("vlp16",), 1, surveyed=False)
+    faulty = exact.faulty()
+    np.testing.assert_array_equal(faulty.q.points, pair.q.points)
+    np.testing.assert_array_equal(faulty.T_q_p, pair.T_q_p)
+    assert faulty.survey is None
+    assert len(exact.faulty(("dropouts",)).q) == len(exact.pair.q) > len(faulty.q)
 
 
 def test_sectors_are_contiguous_in_azimuth(rng):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from rich.progress import track
 
-from benchmarks.experiments.objects import NormalErrors, load_objects, pca_errors
+from benchmarks.experiments.objects import PCA, STEEP, NormalErrors, load_objects, pca_errors
 from benchmarks.options import option
 from benchmarks.report import Plot, Report, Table, column_list
 from poli.data.shapes import Mesh
@@ -55,7 +55,8 @@ def run(options: Options) -> Iterator[Report]:
             {"loss": name, "noise": level, "title": f"noise {level:g}", **vars(errors)}
             | {"against_clean_percent": 100 * (errors.rmse / clean - 1)}
         )
-    plain, weighted = pca_errors(_clouds(objects, options)).values()
+    best = pca_errors(_clouds(objects, options))
+    plain, weighted = best[PCA], best[STEEP]
     notes = [
         f"normal RMSE / median in degrees (and change of the RMSE against the same loss without noise), N = {options.points}, "
         f"{options.clouds} clouds per object ({', '.join(objects)})",

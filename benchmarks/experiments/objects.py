@@ -22,7 +22,7 @@ from benchmarks.parallel import in_processes
 from benchmarks.report import Plot, Record, Report, Table, column_list, mean_record
 from benchmarks.rivals.deepfit import NEIGHBORS as DEEPFIT_NEIGHBORS
 from benchmarks.rivals.deepfit import ORDERS, deepfit_normals, trained_steps
-from benchmarks.rivals.pca import POWERS, setting_name, weighted_pca
+from benchmarks.rivals.pca import POWERS, Setting, setting_name, weighted_pca
 from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBORS, Cloud
 from poli.data.shapes import Mesh, procedural_mesh, read_mesh
 from poli.errors import InputError
@@ -34,7 +34,9 @@ from poli.threads import thread_count
 
 _CLOUDS = 20  # per object and N, for normals and calibration
 PCA_NEIGHBORS = (*NEIGHBORS, 32, 48)  # of PCA's normals, plain and weighted
-POLI, PCA, WEIGHTED, DEEPFIT = "POLI", "PCA", "weighted PCA", "DeepFit"
+CAREFUL = POWERS[:3]  # of the inverse distance: what a user would try without knowing the truth
+POLI, PCA, DEEPFIT = "POLI", "PCA", "DeepFit"
+WEIGHTED, STEEP = (f"weighted PCA, powers 1 to {max(powers)}" for powers in (CAREFUL, POWERS))
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def _below(rival: str) -> tuple[str, Callable[[dict[Any, Record]], str]]:
     def cell(by: dict[Any, Record]) -> str:
         return " / ".join(f"{100 * (1 - by[POLI][name] / by[rival][name]):.1f} %" for name in ("rmse", "median"))
 
-    return f"POLI below {rival}", cell
+    return f"POLI below {rival.removeprefix('weighted PCA, ')}", cell
 
 
 _NORMALS = Table(
@@ -89,7 +91,7 @@ _NORMALS = Table(
     across="method",
     cell=_best,
     lowest="rmse",
-    then=[_below(PCA), _below(WEIGHTED), _below(DEEPFIT)],
+    then=[_below(rival) for rival in (PCA, WEIGHTED, STEEP, DEEPFIT)],
 )
 
 
@@ -134,8 +136,8 @@ def _normals_report(normals: dict[str, dict[int, dict[str, BestErrors]]]) -> Rep
     notes = [
         f"RMSE / median of normal errors in degrees, ignoring sign, over {_CLOUDS} clouds each; every rival has the best of its "
         "settings for each number, chosen with the true normals",
-        f"PCA: k of {', '.join(map(str, PCA_NEIGHBORS))}; weighted PCA: the same k, and the inverse distance to the power of "
-        f"{', '.join(map(str, POWERS))} as weight",
+        f"PCA: k of {', '.join(map(str, PCA_NEIGHBORS))}; weighted PCA: the same k, and the inverse distance to a power as weight: "
+        f"1 to {max(CAREFUL)}, which a careful user would try, or {', '.join(map(str, POWERS))}, the truth choosing",
         f"DeepFit: our small reimplementation, k of {', '.join(map(str, DEEPFIT_NEIGHBORS))}, jets of order 1 and 2; supervised: "
         f"trained for {trained_steps()} steps with the true normals of shapes that POLI learns from without them",
     ]
@@ -174,12 +176,16 @@ def pca_errors(clouds: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, Bes
     """Normal errors of PCA and of weighted PCA over clouds with their true normals, with the best settings for each measure."""
     truth = [normals for _, normals in clouds]
     plain = {f"k {k}": NormalErrors.of([pca(points, k=k).normals for points, _ in clouds], truth) for k in PCA_NEIGHBORS}
-    found: dict[str, list[np.ndarray]] = {}
+    found: dict[Setting, list[np.ndarray]] = {}
     for points, _ in clouds:
         for setting, field in weighted_pca(points, PCA_NEIGHBORS):
-            found.setdefault(setting_name(setting), []).append(field.axes[:, :, 0])
+            found.setdefault(setting, []).append(field.axes[:, :, 0])
     weighted = {setting: NormalErrors.of(normals, truth) for setting, normals in found.items()}
-    return {PCA: BestErrors.of(plain), WEIGHTED: BestErrors.of(weighted)}
+    best = {
+        name: BestErrors.of({setting_name(setting): errors for setting, errors in weighted.items() if setting[1] in powers})
+        for name, powers in ((WEIGHTED, CAREFUL), (STEEP, POWERS))
+    }
+    return {PCA: BestErrors.of(plain), **best}
 
 
 def squared_distances(mesh: Mesh, config: Options) -> np.ndarray:

@@ -7,6 +7,12 @@ gives the normal: a plane (a jet of order 1) or a quadric (order 2). It is super
 Different from the paper: about 50,000 weights instead of millions, layer normalization instead of batch normalization, one network
 for several sizes of patches and both orders, and no learned rotation of the patch. The frame of a jet is the weighted plane of the
 same points instead, since in sparse clouds the plain principal axes are often far off.
+
+The weights of a patch are relative to its largest one, and may be 10,000 times smaller. The paper's are a sigmoid plus 0.01, and
+its loss rewards their logarithms. A fit depends on the ratios of weights only, so nothing opposes that reward: on sparse clouds all
+weights reach one, where the sigmoid is flat, and the normals stay those of equal weights. Ratios above 100 matter, too: the best
+powers of the inverse distance, 4 to 6, have them. After 300 steps the best errors on held-out shapes, in degrees, RMSE / median,
+were 36.3 / 20.9 with the paper's weights and 1/25 of its reward, 34.7 / 17.5 without the reward, 34.3 / 15.9 with relative weights.
 """
 
 from __future__ import annotations
@@ -28,14 +34,16 @@ ORDERS = (1, 2)  # of the jet
 NEIGHBORS = (8, 12, 16, 24, 32)  # sizes of patches at test
 LEAST_NEIGHBORS = {1: 4, 2: 8}  # more than the coefficients of a plane; a quadric has six, and is damped
 _WIDTHS, _GLOBAL, _HEAD = (48, 64, 96), 192, (64, 32)
-_LEAST_WEIGHT = 0.01  # as in the paper, so that a fit is always determined
+_LEAST_WEIGHT = 1e-4  # relative to the largest of a patch, so that a fit is always determined
 _DAMPING = 1e-3  # of the coefficients of a jet, relative to the total weight
 _GAP = 1e-3  # smallest difference of eigenvalues in derivatives, relative to their sum
 _BATCH = 4096  # patches at a time at test
 
 
 class PointWeights(nn.Module):
-    """A PointNet from patches (B, k, 3), in units of their radius, to weights of each point by order of jet (B, k, orders)."""
+    """A PointNet from patches (B, k, 3), in units of their radius, to weights of each point by order of jet (B, k, orders).
+
+    The largest weight of a patch is one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,16 +60,17 @@ class PointWeights(nn.Module):
         for layer in self.local:
             features = layer(features)
         whole = self.whole(features).amax(dim=1)
-        return torch.sigmoid(self.head(self.own(features) + self.shared(whole)[:, None])) + _LEAST_WEIGHT
+        logs = self.head(self.own(features) + self.shared(whole)[:, None])
+        return torch.exp(logs - logs.amax(dim=1, keepdim=True)) + _LEAST_WEIGHT
 
 
 def _layer(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(inputs, outputs), nn.LayerNorm(outputs), nn.ReLU())
 
 
-def patches_of(points: np.ndarray, k: int, rows: np.ndarray | None = None) -> tuple[Tensor, Tensor, np.ndarray]:
+def patches_of(points: np.ndarray, k: int, rows: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
     """The k nearest points of each point, or of each in `rows`, relative to it in units of the farthest one, in the frame of their
-    principal axes (M, k, 3); the axes as columns, the one of least variance last (M, 3, 3); and the points' indices (M, k)."""
+    principal axes (M, k, 3); and the axes as columns, the one of least variance last (M, 3, 3)."""
     index = KDTree(points)
     centers = index.points if rows is None else index.points[rows]
     distances, found = index.nearest(min(k, len(points)), None if rows is None else centers)
@@ -69,31 +78,25 @@ def patches_of(points: np.ndarray, k: int, rows: np.ndarray | None = None) -> tu
     around /= np.maximum(distances[:, -1], 1e-12)[:, None, None]
     centered = around - around.mean(axis=1, keepdims=True)
     axes = np.ascontiguousarray(np.linalg.eigh(np.einsum("nki,nkj->nij", centered, centered))[1][:, :, ::-1])
-    return torch.from_numpy(np.matmul(around, axes).astype(np.float32)), torch.from_numpy(axes.astype(np.float32)), found
+    return torch.from_numpy(np.matmul(around, axes).astype(np.float32)), torch.from_numpy(axes.astype(np.float32))
 
 
-def fit(patches: Tensor, weights: Tensor, order: int) -> tuple[Tensor, Tensor]:  # (B, k, 3), (B, k) -> (B, 3), (B, k, 3)
-    """Unit normals of the weighted surface at the center of each patch, and at each of its points; differentiable."""
+def fit(patches: Tensor, weights: Tensor, order: int) -> Tensor:  # (B, k, 3), (B, k) -> (B, 3)
+    """Unit normals of the weighted surface at the center of each patch; differentiable."""
     total = weights.sum(dim=1)
     mean = (weights[..., None] * patches).sum(dim=1) / total[:, None]
     centered = patches - mean[:, None]
     covariance = torch.einsum("bk,bki,bkj->bij", weights, centered, centered) / total[:, None, None]
     normal, along, across = _plane(covariance)
     if order == 1:
-        return normal, normal[:, None].expand_as(patches)
+        return normal
     x, y, z = (torch.einsum("bki,bi->bk", patches, axis) for axis in (along, across, normal))
     terms = torch.stack([torch.ones_like(x), x, y, x * x, x * y, y * y], dim=2)  # (B, k, 6)
     weighted = terms * weights[..., None]
     # Half for xy: then the damping, like the jet, is the same for every choice of axes in the plane.
     damping = _DAMPING * total[:, None, None] * torch.diag(terms.new_tensor([1.0, 1.0, 1.0, 1.0, 0.5, 1.0]))
     beta = torch.linalg.solve(weighted.mT @ terms + damping, weighted.mT @ z[..., None])[..., 0]
-    slope_x = beta[:, 1, None] + 2.0 * beta[:, 3, None] * x + beta[:, 4, None] * y
-    slope_y = beta[:, 2, None] + beta[:, 4, None] * x + 2.0 * beta[:, 5, None] * y
-    frame = torch.stack([along, across, normal], dim=1)  # (B, 3, 3)
-    at_center = torch.stack([-beta[:, 1], -beta[:, 2], torch.ones_like(beta[:, 0])], dim=1)
-    at_points = torch.stack([-slope_x, -slope_y, torch.ones_like(x)], dim=2)
-    normals = [torch.nn.functional.normalize(vectors @ frame, dim=-1) for vectors in (at_center[:, None], at_points)]
-    return normals[0][:, 0], normals[1]
+    return torch.nn.functional.normalize(normal - beta[:, 1, None] * along - beta[:, 2, None] * across, dim=1)
 
 
 def _plane(covariance: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # (B, 3, 3) -> three (B, 3)
@@ -118,9 +121,9 @@ def deepfit_normals(points: np.ndarray, k: int, order: int, path: Path = WEIGHTS
 
 
 def normals_by(network: PointWeights, points: np.ndarray, k: int, order: int) -> np.ndarray:  # (N, 3) -> (N, 3)
-    patches, axes, _ = patches_of(points, max(k, LEAST_NEIGHBORS[order]))
+    patches, axes = patches_of(points, max(k, LEAST_NEIGHBORS[order]))
     with torch.no_grad():
-        parts = [fit(batch, network(batch)[..., ORDERS.index(order)], order)[0] for batch in patches.split(_BATCH)]
+        parts = [fit(batch, network(batch)[..., ORDERS.index(order)], order) for batch in patches.split(_BATCH)]
         return (axes @ torch.cat(parts)[..., None])[..., 0].numpy().astype(np.float64)
 
 

@@ -36,11 +36,9 @@ def adapt(
         typer.Option(help="Model to start from: lidar, or the path of a .safetensors file.", autocompletion=network_names),
     ] = "lidar",
     out: Annotated[Path | None, typer.Option(help="Output folder for the model and its card; default: runs/adapt/NAME.")] = None,
-    steps: Annotated[
-        int, typer.Option(min=1, help="Training steps; 400 on a few hundred scans take three to six minutes of CPU time in all.")
-    ] = 1500,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps; each takes about 0.1 s of CPU time.")] = 1500,
     shapes: Annotated[
-        bool, typer.Option("--shapes", help="Also train shapes, on merged scans; kept if that is better on the held-out scans.")
+        bool, typer.Option("--shapes", help="Also train shapes, on merged scans (experimental); kept if better on held-out scans.")
     ] = False,
     min_range: Annotated[float, typer.Option(min=0.0, help="Drop returns nearer than this, in meters (the vehicle itself).")] = 0.0,
     max_range: Annotated[float, typer.Option(help="Drop returns farther than this, in meters.")] = 120.0,
@@ -54,11 +52,11 @@ def adapt(
 
     Odometry provides the poses. Training on pairs of scans changes the sizes of
     the ellipsoids, not their directions. With --shapes, a second model learns
-    directions as well, from merged scans. The last fifth of the log is held out: the
-    better model is written, and only if it explains those scans better than before.
-    Takes about ten minutes of CPU time for a few hundred scans, with --shapes about
-    thirty: 0.3 s per scan for odometry and 0.1 to 0.2 s per step, more while others
-    use the machine. Progress is printed every half minute without a terminal.
+    directions as well, from merged scans; its gain was not measured. The last fifth of
+    the log is held out: the better model is written, and only if it explains those
+    scans better than before. Takes about four minutes of CPU time for 300 scans, with
+    --shapes about twice as long: 0.2 s per scan for odometry, and 0.1 s per step.
+    Progress is printed every half minute without a terminal.
 
     Examples:
     poli adapt drive.bag --topic /points --min-range 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.data.simulate.faults import apply_faults, draw_faults
+from poli.data.simulate.faults import Faults, apply_faults, draw_faults
 from poli.data.simulate.places import make_place
 from poli.data.simulate.ride import Ride, Trajectory
 from poli.data.simulate.scanner import Scanner
@@ -50,6 +50,22 @@ class ScanPair:
     survey_covariance: np.ndarray | None = None  # (6, 6), the same of T_q_survey, if the survey was merged from recorded scans
 
 
+@dataclass(frozen=True)
+class ExactPair:
+    """A simulated pair before its sensor's faults are added, which takes a small part of the time."""
+
+    pair: ScanPair
+    faults: Faults
+    seeds: tuple[int, int]  # of the noise of Q and P
+
+    def faulty(self, without: Sequence[str] = ()) -> ScanPair:
+        """Return the pair with its faults, less those in `without`."""
+        faults = self.faults.without(without)
+        scans = zip((self.pair.q, self.pair.p), self.seeds, strict=True)
+        q, p = (apply_faults(scan, faults, np.random.default_rng(seed)) for scan, seed in scans)
+        return replace(self.pair, q=q, p=p)
+
+
 def simulated_pairs(
     kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2, without: Sequence[str] = ()
 ) -> Iterator[ScanPair]:
@@ -59,6 +75,14 @@ def simulated_pairs(
     Both scans of a pair have the faults of one real sensor, measured or in between (`simulate.faults`), less those in `without`. A
     spot with too few returns for a sensor is left out.
     """
+    made = (exact.faulty(without) for exact in exact_pairs(kind, seed, stations, sensors, each))
+    return (pair for pair in made if min(len(pair.q), len(pair.p)) >= _FEWEST)
+
+
+def exact_pairs(
+    kind: str, seed: int, stations: int, sensors: Sequence[str], each: int = 2, surveyed: bool = True
+) -> Iterator[ExactPair]:
+    """Yield the pairs of `simulated_pairs` before their faults are added, those with few returns as well; surveys are optional."""
     rng = np.random.default_rng([seed, 2])
     world = World(make_place(kind, seed))
     indoors = kind in INDOORS
@@ -72,8 +96,11 @@ def simulated_pairs(
         # The survey is taken from the sensor's position, so both see the same surfaces. A point seen by only one of them has no
         # partner, and a wrong partner is off along the ray, the direction in which surfaces are thin.
         near = indoors or handheld
-        survey = sweep(world, _INDOOR_SURVEY if near else _SURVEY, _standing(trajectory, 0.0), movers=False)
-        survey_points = voxel_downsample(survey.points, _INDOOR_SURVEY_VOXEL if indoors else _SURVEY_VOXEL, "first").points
+        survey_points, T_q_survey = None, None
+        if surveyed:
+            survey = sweep(world, _INDOOR_SURVEY if near else _SURVEY, _standing(trajectory, 0.0), movers=False)
+            voxel = _INDOOR_SURVEY_VOXEL if indoors else _SURVEY_VOXEL
+            survey_points, T_q_survey = voxel_downsample(survey.points, voxel, "first").points, np.eye(4)
         for name in rng.choice(np.array(fitting), min(each, len(fitting)), replace=False):
             sensor = _exact(random_sensor(rng) if name == "any" else SENSORS[str(name)])
             # Consecutive scans, or keyframes up to two meters apart.
@@ -82,13 +109,13 @@ def simulated_pairs(
             # Firing is locked to the angle in some sensors, and free in others.
             phases = rng.random(2) if rng.random() < 0.7 else np.zeros(2)
             T_world_q, T_world_p = trajectory.poses(np.array([0.0, apart]))
-            found = draw_faults(rng).without(without)
+            faults, seeds = draw_faults(rng), rng.integers(2**31, size=2)
             q, p = (
-                apply_faults(sweep(world, sensor, trajectory.poses, t, int(s), phase=float(f)), found, np.random.default_rng(s))
-                for t, s, f in zip((0.0, apart), rng.integers(2**31, size=2), phases, strict=True)
+                sweep(world, sensor, trajectory.poses, t, int(s), phase=float(f))
+                for t, s, f in zip((0.0, apart), seeds, phases, strict=True)
             )
-            if min(len(q), len(p)) >= _FEWEST:
-                yield ScanPair(q, p, inverse(T_world_q) @ T_world_p, survey_points, np.eye(4))
+            pair = ScanPair(q, p, inverse(T_world_q) @ T_world_p, survey_points, T_q_survey)
+            yield ExactPair(pair, faults, (int(seeds[0]), int(seeds[1])))
 
 
 def _ride(rng: np.random.Generator, handheld: bool, start: float) -> Ride:
