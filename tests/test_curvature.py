@@ -35,6 +35,11 @@ SMALL = [
         neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True, sensor=True, size=10,
         curvature=6,
     ),
+    Architecture(curvature=6, curvature_wide=(20,)),
+    Architecture(
+        neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=10, wide=(6, 4), log_scale=True, sensor=True,
+        curvature=6, curvature_wide=(7, 5),
+    ),
 ]  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def import_model(model: Model, network: Network) -> None:
 
     Only the sizes and the curvature, which are learned last, from the rest, may differ in width or in what they know. The sizes, or
     the curvature, start over then."""
-    theirs, ours = (replace(a, size=0, motion=False, curvature=0) for a in (model.architecture, network.architecture))
+    theirs, ours = (replace(a, size=0, motion=False, curvature=0, curvature_wide=()) for a in (model.architecture, network.architecture))
     if theirs != ours:
         raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; make them equal")
     tensors = network.state_dict()
