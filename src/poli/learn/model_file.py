@@ -85,12 +85,19 @@ def import_model(model: Model, network: Network) -> None:
     if theirs != ours:
         raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; make them equal")
     tensors = network.state_dict()
-    for name in network.architecture.linear_shapes():
-        if network.architecture.linear_shapes()[name] != model.architecture.linear_shapes().get(name):
+    shapes, known = network.architecture.linear_shapes(), model.architecture.linear_shapes()
+    # All layers of a part start over if one does: the others were trained on its outputs.
+    anew = {_part(name) for name in shapes if shapes[name] != known.get(name)}
+    for name in shapes:
+        if _part(name) in anew:
             continue
         for kind in ("weight", "bias"):
             tensors[f"maps.{name.replace('.', '_')}.{kind}"] = torch.from_numpy(model.weights[f"{name}.{kind}"].copy())
     network.load_state_dict(tensors)
+
+
+def _part(name: str) -> str:
+    return name.split(".")[0]
 
 
 def network_of(model: Model) -> Network:
