@@ -113,8 +113,8 @@ def _of_scans(options: Options) -> Report:
     notes = [
         f"medians of the distance from the true surface, in {len(options.places)} held-out worlds, voxels of {options.voxel} m; a "
         f"radius is the root mean square distance of the nearest {_GROUP}",
-        f"directions are random; places more than {_ON_SURFACE} m from any surface are left out, on both sides; so are points whose "
-        "curvature is unknown",
+        f"directions are random; places more than {_ON_SURFACE} m from any surface are left out, on both sides; so are points of "
+        "unknown curvature",
         "z: the distance from the quadric over `surface_error` there",
     ]
     return Report("curvature_worlds", "Surfaces beside the points of scans", records, _WORLDS, notes)

@@ -71,7 +71,7 @@ class Architecture:
     motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.motion`); needs `size`
     curvature: int = 0  # width of the layer that predicts what curvature needs (`learn.curvature`); 0: no curvature
     # If given, curvature is fitted to the group and this many nearest points of each coarser level, whatever the head uses; the
-    # residuals of plain fits are inputs, and distances are chords. Otherwise to the neighbors of the head, as before 0.2.
+    # residuals of plain fits are inputs, and distances are chords. Otherwise to the neighbors of the head.
     curvature_wide: tuple[int, ...] = ()
     floor: float = 0.01  # smallest diagonal entry of L, in local spacings: without one the likelihood is unbounded
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -81,7 +82,8 @@ def import_model(model: Model, network: Network) -> None:
 
     Only the sizes and the curvature, which are learned last, from the rest, may differ in width or in what they know. The sizes, or
     the curvature, start over then."""
-    theirs, ours = (replace(a, size=0, motion=False, curvature=0, curvature_wide=()) for a in (model.architecture, network.architecture))
+    learned_last: dict[str, Any] = {"size": 0, "motion": False, "curvature": 0, "curvature_wide": ()}
+    theirs, ours = (replace(a, **learned_last) for a in (model.architecture, network.architecture))
     if theirs != ours:
         raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; make them equal")
     tensors = network.state_dict()

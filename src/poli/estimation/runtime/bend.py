@@ -37,9 +37,10 @@ def bend(
     matrix, axes, world = np.empty((6, TILE), np.float32), np.empty((9, TILE), np.float32), np.empty((9, TILE), np.float32)
     inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
     predicted, weights = np.empty((len(out_bias), TILE), np.float32), np.empty((total, TILE), np.float32)
-    sums, prior, A = np.empty((SUMS, TILE), np.float32), np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((PACKED, TILE), np.float32)
-    b, beta, form = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((6, TILE), np.float32)
-    turn, bent, left = np.empty((2, TILE), np.float32), np.empty((4, TILE), np.float32), np.empty(TILE, np.float32)
+    sums, A, form = np.empty((SUMS, TILE), np.float32), np.empty((PACKED, TILE), np.float32), np.empty((6, TILE), np.float32)
+    prior, b = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((QUADRIC_TERMS, TILE), np.float32)
+    beta, turn = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((2, TILE), np.float32)
+    bent, left = np.empty((4, TILE), np.float32), np.empty(TILE, np.float32)
     least, hidden_begin, out_begin = np.float32(floor**4), bias_tile(hidden_bias), bias_tile(out_bias)
     for tile in range(begin, end):
         start = tile * TILE

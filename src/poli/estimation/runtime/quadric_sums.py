@@ -1,6 +1,6 @@
 """Sums over neighbors that quadrics are fitted to, and the Cholesky factors of their equations, for a tile of points at once.
 
-The inner loop is written in LLVM IR, as in `product`: 22 sums stay in registers (or on the stack) during the loop over neighbors."""
+The inner loop is written in LLVM IR, as in `product`: the sums stay in registers or on the stack during the loop over neighbors."""
 
 import numpy as np
 from llvmlite import ir
