@@ -34,7 +34,7 @@ class Options:
     points: tuple[int, ...] = option((300, 500, 1000), "points of a cloud")
     noise: tuple[float, ...] = option((0.0, 0.01, 0.02), "standard deviation of the points, in radii")
     clouds: int = option(6, "clouds of every kind", least=1)
-    sensors: tuple[str, ...] = option(("vlp16", "hdl64e"), "sensors in held-out worlds; none: no scans")
+    sensors: tuple[str, ...] = option(("vlp16", "hdl64e"), "sensors in held-out worlds; empty: no scans")
     places: tuple[str, ...] = option(PLACES, "held-out worlds")
     scan_model: str = option("lidar", "the model for scans")
     voxel: float = option(0.5, "meters, of the scans")
@@ -67,7 +67,7 @@ _WORLDS = Table(
 
 
 def run(options: Options) -> Iterator[Report]:
-    if options.sensors:
+    if any(options.sensors):
         yield _of_scans(options)
     surfaces = FORMULAS | held_out_surfaces(4, options.mesh)
     records = []
