@@ -21,9 +21,11 @@ from poli.tasks.quadric_icp import quadric_icp
 
 torch = pytest.importorskip("torch")
 from poli.learn.config import TrainConfig, read_config  # noqa: E402
+from poli.learn.curvature import chords, residuals  # noqa: E402
 from poli.learn.groups import GroupBatch  # noqa: E402
-from poli.learn.model_file import export_model  # noqa: E402
+from poli.learn.model_file import export_model, import_model  # noqa: E402
 from poli.learn.network import Network  # noqa: E402
+from poli.learn.pairs import PairConfig  # noqa: E402
 from poli.learn.teacher import Teacher  # noqa: E402
 from poli.learn.trainer import train  # noqa: E402
 from test_train import tiny  # noqa: E402
@@ -34,6 +36,11 @@ SMALL = [
     Architecture(
         neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True, sensor=True, size=10,
         curvature=6,
+    ),
+    Architecture(curvature=6, curvature_wide=(20,)),
+    Architecture(
+        neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=10, wide=(6, 4), log_scale=True, sensor=True,
+        curvature=6, curvature_wide=(7, 5),
     ),
 ]  # fmt: skip
 
@@ -204,6 +211,15 @@ def test_training_curvature_leaves_the_rest_as_it_is(tmp_path):
     after = read_model(tmp_path / "more" / "model.safetensors")
     changed = {name for name, w in before.weights.items() if not np.array_equal(w, after.weights[name])}
     assert changed == {"bend.hidden.weight", "bend.hidden.bias", "bend.out.weight", "bend.out.bias"}
+    assert after.calibration == before.calibration
+    wider = replace(
+        more, architecture=replace(config.architecture, curvature_wide=(6,)), pairs=replace(config.pairs, zoom=4.0, noise=0.02)
+    )
+    train(wider, tmp_path / "wider")
+    points = sphere(80, 1.0)
+    fields = [poli.estimate(points, model=tmp_path / run / "model.safetensors", warn=False) for run in ("run", "wider")]
+    np.testing.assert_array_equal(fields[0].covariances, fields[1].covariances)
+    assert (fields[0].curvatures != fields[1].curvatures).any()
 
 
 def test_curvature_is_added_to_a_model_without_it(tmp_path):
@@ -214,6 +230,43 @@ def test_curvature_is_added_to_a_model_without_it(tmp_path):
     assert field.has_curvature
     with pytest.raises(InputError, match="no curvature"):
         replace(config, schedule=replace(config.schedule, bend=0.5))
+
+
+def test_all_layers_of_a_part_start_over_if_one_does():
+    _, model = made(SMALL[0])
+    with torch.random.fork_rng():
+        network = Network(SMALL[2])
+    import_model(model, network)
+    assert not network.maps["bend_out"].weight.any()  # the default variances
+    np.testing.assert_array_equal(network.maps["head_hidden"].weight.detach(), model.weights["head.hidden.weight"])
+
+
+def test_neighbors_that_only_curvature_needs_do_not_change_the_ellipsoids():
+    points = sphere(500, 1.0) * (1.0, 0.7, 0.5)
+    for architecture in SMALL:
+        _, model = made(architecture)
+        found, plain = (model.estimate(points, SIGHT, curvature).covariances for curvature in (True, False))
+        np.testing.assert_array_equal(found, plain)
+
+
+def test_chords_make_a_ball_a_quadric_at_any_distance():
+    ball = torch.from_numpy(sphere(1000, 4.0)) + torch.tensor([4.0, 0.0, 0.0], dtype=torch.double)  # the point is at the origin
+    near = ball[ball.norm(dim=1).argsort()[:60]][None]
+    local = chords(near)
+    np.testing.assert_allclose(local[..., 0], (local[..., 1] ** 2 + local[..., 2] ** 2) / 8.0, rtol=1e-6)
+    left = residuals(local, 16)[0].numpy()
+    assert (left[[1, 3]] < np.log(0.03) + 2.5).all()
+    assert left[2] > left[3] + 1.0
+    noisy = near + 0.1 * torch.randn(near.shape, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    np.testing.assert_allclose(residuals(chords(noisy), 16)[0, [1, 3]], np.log(0.1) + 2.5, atol=0.5)
+
+
+def test_settings_of_wider_curvature_are_checked():
+    for width, wide in ((0, (4,)), (6, (4, 4)), (6, (0,))):
+        with pytest.raises(InputError, match="curvature_wide"):
+            Architecture(curvature=width, curvature_wide=wide)
+    with pytest.raises(InputError, match="zoom"):
+        PairConfig(zoom=0.5)
 
 
 def test_a_student_learns_the_shapes_of_its_teacher(tmp_path):

@@ -56,7 +56,7 @@ def rehearse(number: int) -> None:
 
 def _networks() -> None:
     points = _cloud(400)
-    for settings in ({"curvature": 6}, _LIDAR):
+    for settings in ({"curvature": 6, "curvature_wide": (8,)}, _LIDAR):
         for view in (Viewpoint(np.zeros(3), _UP), Viewpoint()):
             _model(settings).estimate(points, view, curvature=True)
             group(points, Architecture(**settings), view)

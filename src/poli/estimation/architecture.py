@@ -19,6 +19,11 @@ QUADRIC_TERMS = 6  # coefficients: height, two slopes, and the second fundamenta
 QUADRIC_DEFAULTS = (0.05, 0.05, 0.05, 0.2, 0.5, 3.0, 0.03)
 QUADRIC_EXPONENT = 6.0  # limit of these outputs
 QUADRIC_REACH = 4.0  # radii: neighbors farther away within the plane say nothing about a point's curvature
+# With `curvature_wide`: planes and quadrics are fitted to the group alone and to all neighbors, and the residuals are inputs.
+RESIDUALS = 4
+RESIDUAL_FLOOR = 0.005  # radii: smaller residuals count as none
+RESIDUAL_RIDGE = 1e-3  # of the number of neighbors: what these fits add to the diagonal of their equations
+RESIDUAL_CENTER = 2.5  # added to the logarithm of the residual, so that inputs are about zero
 LEAST_POINTS = 16  # per cloud
 # In radii of a point's group: neighbors farther away are clipped to this distance, in the same direction. Voxelized scans never
 # reach it (77 at most in those examined); in raw scans one point in 10,000 has a neighbor at up to 140. Without a limit, a few
@@ -65,6 +70,9 @@ class Architecture:
     size: int = 0  # width of the layer that predicts sizes from all features of a point; 0: from the head's hidden layer alone
     motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.motion`); needs `size`
     curvature: int = 0  # width of the layer that predicts what curvature needs (`learn.curvature`); 0: no curvature
+    # If given, curvature is fitted to the group and this many nearest points of each coarser level, whatever the head uses; the
+    # residuals of plain fits are inputs, and distances are chords. Otherwise to the neighbors of the head.
+    curvature_wide: tuple[int, ...] = ()
     floor: float = 0.01  # smallest diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:
@@ -74,7 +82,7 @@ class Architecture:
             raise InputError(
                 f"architecture: neighbors, edge and scalars need one number per level, {levels} each; 1 to {MOST_LEVELS} levels"
             )
-        numbers = [*self.neighbors, *self.edge, *self.scalars, *self.wide, self.interpolated]
+        numbers = [*self.neighbors, *self.edge, *self.scalars, *self.wide, *self.curvature_wide, self.interpolated]
         numbers += [self.head, self.reach, self.attention, self.heads, self.rounds]
         if self.reach < max(self.neighbors[:2]):
             raise InputError(
@@ -82,8 +90,12 @@ class Architecture:
             )
         if self.interpolated > CANDIDATES + 1:
             raise InputError(f"architecture: interpolated is {self.interpolated}; expected at most {CANDIDATES + 1}")
-        if len(self.wide) >= levels or len(self.wide) > 2 or not all(n > 0 for n in self.wide):
-            raise InputError(f"architecture: wide needs a positive number for each coarser level, at most {min(2, levels - 1)}")
+        for name, wide in (("wide", self.wide), ("curvature_wide", self.curvature_wide)):
+            if len(wide) >= levels or len(wide) > 2 or not all(n > 0 for n in wide):
+                most = min(2, levels - 1)
+                raise InputError(f"architecture: {name} needs a positive number for each coarser level, at most {most}")
+        if self.curvature_wide and not self.curvature:
+            raise InputError("architecture: curvature_wide is of the fit of curvature; set curvature above 0")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
             raise InputError("architecture: frames must be `neighbors`, or `sensor` if sensor is true")
         if self.motion and not self.size:
@@ -96,9 +108,9 @@ class Architecture:
 
     def _check_kinds(self) -> None:
         """Check the types of all values: a file of weights may contain anything."""
-        lists = (self.neighbors, self.edge, self.scalars, self.wide)
+        lists = (self.neighbors, self.edge, self.scalars, self.wide, self.curvature_wide)
         if not all(isinstance(entry, tuple) for entry in lists):
-            raise InputError("architecture: neighbors, edge, scalars and wide must be lists")
+            raise InputError("architecture: neighbors, edge, scalars, wide and curvature_wide must be lists")
         numbers = [n for entry in lists for n in entry]
         numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds, self.size]
         numbers.append(self.curvature)
@@ -145,10 +157,10 @@ class Architecture:
         settings: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return Architecture(**settings)
 
-    def searches(self, count: int) -> list[tuple[int, bool]]:
+    def searches(self, count: int, curvature: bool = False) -> list[tuple[int, bool]]:
         """For each level of a cloud of `count` points: how many nearest others to search, and whether their order matters.
 
-        Order matters if a later stage uses only the first few."""
+        Curvature may need more of them. Order matters if a later stage uses only the first few."""
         searches = []
         for level in range(self.levels):
             users = (
@@ -156,6 +168,8 @@ class Architecture:
                 if level
                 else [self.reach, *self.neighbors[:2]]
             )
+            if level and curvature:
+                users += self.curvature_wide[level - 1 : level]
             k = max(users) if level else self.reach
             searches.append((min(k, -(-count // CELL**level) - 1), min(users) < k))
         return searches
@@ -187,7 +201,8 @@ class Architecture:
             shapes["size.hidden"] = (self.scalars[0] + self.context + 3 + MOTION_INPUTS * int(self.motion), self.size)
         shapes["size.out"] = (self.size or self.head, 3)
         if self.curvature:
-            shapes["bend.hidden"] = (self.scalars[0] + self.context + 3, self.curvature)
+            known = self.scalars[0] + self.context + 3 + RESIDUALS * bool(self.curvature_wide)
+            shapes["bend.hidden"] = (known, self.curvature)
             shapes["bend.out"] = (self.curvature, len(QUADRIC_DEFAULTS))
         for r in range(self.rounds):
             shapes[f"shape{r}.out"] = (self.head, 6 + self.heads)

@@ -32,6 +32,7 @@ class Arrangement:
     extent: float  # of the cloud, in its own unit
     near: tuple[np.ndarray, ...]  # by level: (M, k) int32, the nearest others of the same level
     wide: tuple[int, ...]  # how many neighbors of the leads of levels 1, 2, ... a point also sees
+    curved: tuple[int, ...]  # the same for curvature, if that sees others; empty if not
     size: int  # how many of near[0] are a point's group
     frames: np.ndarray  # (N, 3, 3), axes as columns
     radius: np.ndarray  # (N,) root mean square distance of the group, multiplied by `scale`
@@ -48,12 +49,16 @@ def arrange(
     architecture: Architecture,
     view: Viewpoint,
     watch: Callable[[str], None] = lambda stage: None,
+    curvature: bool = False,
 ) -> Arrangement:
-    """Search the neighbors of all points and derive their frames, radii and context. `watch` as in `runtime.covariances`."""
+    """Search the neighbors of all points and derive their frames, radii and context. `watch` as in `runtime.covariances`.
+
+    Neighbors that only curvature needs are searched if it is asked for."""
     tree = tree_of(points, architecture)
     order = tree.leaf_order
     watch("sampling")
-    near = tuple(tree.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(architecture.searches(len(points))))
+    searches = architecture.searches(len(points), curvature)
+    near = tuple(tree.neighborhoods(k, level, ordered) for level, (k, ordered) in enumerate(searches))
     watch("neighbors")
     extent = diagonal(tree)
     scale = binary_scale(extent)  # lengths are in units of the extent where they are float32
@@ -63,19 +68,27 @@ def arrange(
         rays = positions - (view.position if view.position.ndim == 1 else view.position[order])
     positions *= scale
     size = min(architecture.neighbors[0], near[0].shape[1])
-    wide = tuple(min(count, near[level].shape[1]) for level, count in enumerate(architecture.wide, 1))
+    wide, curved = (
+        tuple(min(count, near[level].shape[1]) for level, count in enumerate(counts, 1))
+        for counts in (architecture.wide, architecture.curvature_wide if curvature else ())
+    )
     if architecture.frames == "sensor" and rays is not None and view.up is not None:
         frames = sensor_frames(rays, view.up)
     else:
         frames = principal_frames(positions, np.concatenate([near[0][:, :size], *_of_leads(near, wide)], axis=1))
     radius = group_radii(positions, positions, near[0], size)
     context = point_context(radius / scale, frames, rays, view.up, architecture.log_scale, architecture.sensor)
-    return Arrangement(order, positions, scale, extent, near, wide, size, frames, radius, context)
+    return Arrangement(order, positions, scale, extent, near, wide, curved, size, frames, radius, context)
 
 
 def all_neighbors(cloud: Arrangement) -> np.ndarray:  # (N, k + wide) int32, in leaf order
     """The nearest neighbors of each point, then those of its leads."""
     return np.concatenate([cloud.near[0], *_of_leads(cloud.near, cloud.wide)], axis=1)
+
+
+def curved_neighbors(cloud: Arrangement) -> np.ndarray:  # (N, size + curved) int32, in leaf order
+    """The group of each point, then the neighbors of its leads that curvature is fitted to."""
+    return np.concatenate([cloud.near[0][:, : cloud.size], *_of_leads(cloud.near, cloud.curved)], axis=1)
 
 
 def _of_leads(near: tuple[np.ndarray, ...], wide: tuple[int, ...]) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.arrangement import Viewpoint, all_neighbors, arrange
+from poli.estimation.arrangement import Arrangement, Viewpoint, all_neighbors, arrange, curved_neighbors
 from poli.estimation.distinct import Distinct
 from poli.estimation.frames import drawn_near, group_radii
 from poli.estimation.interpolation import interpolation_weights
@@ -44,6 +44,15 @@ class Interpolation:
 
 
 @dataclass(frozen=True)
+class Surroundings:
+    """What curvature sees if it does not see the neighbors of the head (`Architecture.curvature_wide`)."""
+
+    offsets: np.ndarray  # (N, k, 3) float32, as in Level: the group, then neighbors of the leads
+    leads: np.ndarray  # (N,) int32, each point's in level 1
+    around: np.ndarray  # (M, 1 + w) int32, of each point of level 1: itself and its nearest others
+
+
+@dataclass(frozen=True)
 class Grouping:
     """The network's input for one cloud."""
 
@@ -51,12 +60,13 @@ class Grouping:
     interpolations: tuple[Interpolation, ...]  # from level 1 to 0, from 2 to 1, ...
     spacing: np.ndarray  # (N,) the unit of length of L
     context: np.ndarray  # (N, c) float32, additional inputs per point
+    surroundings: Surroundings | None = None
 
 
 def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = Viewpoint()) -> Grouping:  # (N, 3)  # noqa: B008
     """The arrangement of a cloud in the order of its points, with offsets and interpolations spelled out for torch."""
     check_count(points, architecture)
-    cloud = arrange(points, architecture, view)
+    cloud = arrange(points, architecture, view, curvature=True)
     rows = cloud.order  # where the points of a level, in leaf order, stand in its arrays
     neighbors, frames, radius, context = (
         _unsorted(values, rows) for values in (rows[all_neighbors(cloud)], cloud.frames, cloud.radius / cloud.scale, cloud.context)
@@ -75,7 +85,17 @@ def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = View
         how = (fine, fine_frames, levels[-2].radius, positions, leads, cloud.near[number], architecture.interpolated)
         interpolations.append(_interpolation(*how))
         rows = np.arange(len(centers), dtype=np.int32)
-    return Grouping(tuple(levels), tuple(interpolations), _unsorted(cloud.spacing, cloud.order), context)
+    surroundings = _surroundings(points, cloud, levels[0]) if architecture.curvature_wide else None
+    return Grouping(tuple(levels), tuple(interpolations), _unsorted(cloud.spacing, cloud.order), context, surroundings)
+
+
+def _surroundings(points: np.ndarray, cloud: Arrangement, level: Level) -> Surroundings:
+    rows = cloud.order
+    neighbors = _unsorted(rows[curved_neighbors(cloud)], rows)
+    offsets = _level(points, points, level.centers, level.frames, neighbors, cloud.size, level.radius).offsets
+    leads = _unsorted((np.arange(len(points)) // CELL).astype(np.int32), rows)
+    near = cloud.near[1][:, : cloud.curved[0]]
+    return Surroundings(offsets, leads, np.concatenate([np.arange(len(near), dtype=np.int32)[:, None], near], axis=1))
 
 
 def _unsorted(values: np.ndarray, order: np.ndarray) -> np.ndarray:

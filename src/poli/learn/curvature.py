@@ -23,8 +23,17 @@ from typing import NamedTuple
 
 import torch
 
-from poli.estimation.architecture import QUADRIC_DEFAULTS, QUADRIC_EXPONENT, QUADRIC_REACH, QUADRIC_TERMS
+from poli.estimation.architecture import (
+    QUADRIC_DEFAULTS,
+    QUADRIC_EXPONENT,
+    QUADRIC_REACH,
+    QUADRIC_TERMS,
+    RESIDUAL_CENTER,
+    RESIDUAL_FLOOR,
+    RESIDUAL_RIDGE,
+)
 
+_STEEPEST = 1e-12  # squared radii: neighbors straight above a point have no direction within the plane
 _OUTLIERS = 0.1  # share of the partner's points that lie on another surface
 
 
@@ -52,6 +61,37 @@ def fit(predicted: torch.Tensor, local: torch.Tensor) -> Quadric:  # (N, 7), (N,
     covariance = torch.linalg.inv(information)
     beta = (covariance @ (weighed * h[..., None]).sum(1)[..., None])[..., 0]
     return Quadric(beta, covariance, higher, rest)
+
+
+def chords(local: torch.Tensor) -> torch.Tensor:  # (N, k, 3) -> (N, k, 3)
+    """Lengthen (u, v) to the distance in space, keeping its direction.
+
+    On a ball h = |chord|^2 / (2 r) holds at any distance, whereas h(u, v) has terms of higher order, which bias its curvature."""
+    h, u, v = local.unbind(2)
+    r2 = u * u + v * v
+    longer = (1.0 + h * h / r2.clamp_min(_STEEPEST)).sqrt()
+    return torch.stack([h, u * longer, v * longer], dim=2)
+
+
+def residuals(local: torch.Tensor, group: int) -> torch.Tensor:  # (N, k, 3) -> (N, 4)
+    """Return the logarithms of root mean square residuals: of a plane and a quadric fitted to the group, and to all neighbors.
+
+    Noise leaves as much at either scale, roughness more at the larger one."""
+    phi, h, r2 = _terms(local.double())
+    weights = (r2 < QUADRIC_REACH**2).to(phi)
+    found = []
+    for size in (group, local.shape[1]):
+        weighed = phi[:, :size] * weights[:, :size, None]
+        count = weights[:, :size].sum(1)
+        ridge = torch.diag_embed((RESIDUAL_RIDGE * count).clamp_min(RESIDUAL_RIDGE)[:, None].expand(-1, QUADRIC_TERMS))
+        factor = torch.linalg.cholesky(weighed.transpose(1, 2) @ phi[:, :size] + ridge)
+        right = (weighed * h[:, :size, None]).sum(1)
+        explained = torch.linalg.solve_triangular(factor, right[..., None], upper=False)[..., 0].square()
+        total = (weights * h**2)[:, :size].sum(1)
+        for terms in (3, QUADRIC_TERMS):  # the first three are those of a plane
+            left = (total - explained[:, :terms].sum(1)).clamp_min(0.0) / (count - terms).clamp_min(1.0)
+            found.append(0.5 * (left + RESIDUAL_FLOOR**2).log() + RESIDUAL_CENTER)
+    return torch.stack(found, dim=1).to(local)
 
 
 def negative_log_likelihood(quadric: Quadric, partner: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:

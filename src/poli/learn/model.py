@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from poli.estimation.architecture import QUADRIC_REACH, Architecture
-from poli.learn.curvature import negative_log_likelihood
+from poli.learn.curvature import chords, negative_log_likelihood
 from poli.learn.groups import GroupBatch
 from poli.learn.losses import LossConfig, LossTerms, PoseNoise, pair_loss
 from poli.learn.network import Network
@@ -58,6 +58,8 @@ class TrainingModel(torch.nn.Module):
         quadric, axes, radius = self.network.curved(groups)
         middle = time.perf_counter()
         local = batch.around.to(axes) @ axes / radius[:, None, None]
+        if groups.surroundings is not None:
+            local = chords(local)
         seen = (local.square().sum(2) < QUADRIC_REACH**2).to(local)
         total = negative_log_likelihood(quadric, local, seen) + 0.0 * self.noise.log_sigma.sum()
         self.seconds = (middle - start, time.perf_counter() - middle)

@@ -24,7 +24,7 @@ from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
 from poli.estimation.frames import spacing_per_radius
 from poli.estimation.motion import MOTION_INPUTS
 from poli.learn import matrices3
-from poli.learn.curvature import Quadric, fit
+from poli.learn.curvature import Quadric, chords, fit, residuals
 from poli.learn.groups import GroupBatch
 
 
@@ -74,9 +74,15 @@ class Network(nn.Module):
             L, _ = self.ellipsoids(batch, scalars)
             variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
             axes = axes.to(L)
-        known = [scalars, batch.context, variances.clamp_min(self.architecture.floor**4).log().to(L)]
+            known = [scalars, batch.context, variances.clamp_min(self.architecture.floor**4).log().to(L)]
+            seen = batch.surroundings
+            local = (batch.offsets[0] if seen is None else seen.offsets) @ axes
+            if seen is not None:
+                local = chords(local)
+                # Pooled over leads: the residuals of one point do not tell noise from roughness, those of many do.
+                known.append(residuals(local[batch.centers[1]], batch.size)[seen.around].mean(dim=1)[seen.leads])
         predicted = self._map("bend_out", functional.relu(self._map("bend_hidden", torch.cat(known, dim=1))))
-        return fit(predicted, batch.offsets[0] @ axes), batch.frames[0] @ axes, batch.spacing / spacing_per_radius(batch.size)
+        return fit(predicted, local), batch.frames[0] @ axes, batch.spacing / spacing_per_radius(batch.size)
 
     def features(self, batch: GroupBatch) -> torch.Tensor:  # (N, scalars)
         """Return the features of every point, after encoder and decoder."""

@@ -27,6 +27,9 @@ from poli.se3 import measured, so3_exp
 Phase = Literal["shapes", "sizes", "curvature"]
 PROBES = 8  # points of the partner around each point, for curvature
 _FARTHEST_PROBE = 2.0  # group radii
+_MOST_ZOOM = 100.0  # surfaces are sampled as densely, which takes time
+_ZOOMED = 0.6  # share of the clouds
+_MARGIN = 1.2  # of the partner around a part, in radii of the part
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,9 @@ class PairConfig:
     # Largest standard deviation of the noise of clouds while curvature is trained, in radii of the object; a third of the clouds
     # have none. Quadrics depend on the noise more than directions do.
     noise: float = 0.0
+    # While curvature is trained, three in five clouds show a part of the surface, up to this many times as dense: at any noise,
+    # some surfaces are smooth and some are rough.
+    zoom: float = 1.0
     max_distance: float | None = None  # matches farther apart than this under the measured pose are ignored
 
     def __post_init__(self) -> None:
@@ -52,8 +58,11 @@ class PairConfig:
             raise InputError(f"pairs.points is {self.points}; expected a list of numbers of at least {LEAST_POINTS}")
         if self.clouds < 1 or self.partners < 1:
             raise InputError("pairs.clouds and pairs.partners must be at least 1")
-        if not self.partner_density >= 1.0:
-            raise InputError(f"pairs.partner_density is {self.partner_density}; expected at least 1")
+        if not (self.partner_density >= 1.0 and 1.0 <= self.zoom <= _MOST_ZOOM):
+            raise InputError(
+                f"pairs: partner_density is {self.partner_density} and zoom {self.zoom}; expected at least 1, and zoom at most "
+                f"{_MOST_ZOOM:g}"
+            )
         if min(self.max_rotation, self.translation_noise, self.rotation_noise, self.noise) < 0 or (
             self.max_distance is not None and self.max_distance <= 0
         ):
@@ -90,13 +99,22 @@ def draw_pairs(
     groupings, normals, sources, targets, weights, noisy, true, around = [], [], [], [], [], [], [], []
     for _ in range(max(1, round(config.clouds * max(config.points) / count))):
         mesh = pick(rng)
-        q, q_normals = mesh.sample(count, rng)
+        zoom = 1.0
+        if phase == "curvature" and config.zoom > 1.0 and rng.random() < _ZOOMED:
+            zoom = config.zoom ** rng.random()
+        q, q_normals = mesh.sample(round(zoom * count), rng)
+        center, part = q[0], np.inf
+        if zoom > 1.0:
+            distance, nearest = KDTree(q).nearest(count, center[None])
+            part, q, q_normals = _MARGIN * distance.max(), q[nearest[0]], q_normals[nearest[0]]
         if phase == "curvature" and config.noise:
-            q = q + config.noise * max(0.0, 1.5 * rng.random() - 0.5) * rng.standard_normal(q.shape)
+            noise = config.noise * max(0.0, 1.5 * rng.random() - 0.5) / np.sqrt(zoom)  # in spacings, the same at any zoom
+            q = q + noise * rng.standard_normal(q.shape)
         groupings.append(group(q, architecture))
         normals.append(q_normals)
         for number in range(config.partners):
-            p, _ = mesh.sample(round(config.partner_density * count), rng)
+            p, _ = mesh.sample(round(config.partner_density * zoom * count), rng)
+            p = p[np.linalg.norm(p - center, axis=1) < part]
             T_true, T_measured = _poses(config, rng)
             p = (p - T_true[:3, 3]) @ T_true[:3, :3]  # into its own frame, so that T_true maps it back
             seen = p @ T_measured[:3, :3].T + T_measured[:3, 3]

@@ -21,7 +21,9 @@ from poli.learn.groups import GroupBatch
 from poli.learn.network import Network
 
 # Settings that both must share, as they decide what a batch contains; the widths of the layers may differ.
-_WIDTHS = ("edge", "scalars", "vectors", "head", "attention", "heads", "rounds", "size", "motion", "curvature", "floor")
+_WIDTHS = (
+    "edge", "scalars", "vectors", "head", "attention", "heads", "rounds", "size", "motion", "curvature", "curvature_wide", "floor",
+)  # fmt: skip
 
 
 class Teacher:

@@ -174,6 +174,12 @@ class Run:
         columns = ["step", *(f.name for f in fields(Validation))]
         self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
 
+    def _calibration(self, averaged: TrainingModel, source: Source) -> float:
+        """Return the factor for L. A run of curvature alone keeps that of its initial model, and so its ellipsoids."""
+        if self.config.initial and self.config.schedule.bend == 1.0:
+            return load_model(resolve(self.config.initial, self.beside)).calibration
+        return self.config.calibration_scale * calibrate(averaged, source.held_out(draws=4))
+
     def finish(self, source: Source | None = None, track: Tracker | None = None) -> Path:
         """Train to the end of the schedule and return the path of the model."""
         schedule = self.config.schedule
@@ -194,7 +200,7 @@ class Run:
                     self._save()
         if self.rank == 0:
             averaged = self._averaged()
-            factor = self.config.calibration_scale * calibrate(averaged, source.held_out(draws=4))
+            factor = self._calibration(averaged, source)
             export_model(self.model_path, averaged.network, self.config, self.steps_done, factor)
         self._wait()
         return self.model_path

@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from poli.estimation.architecture import Architecture
+from poli.estimation.architecture import RESIDUALS, Architecture
 from poli.estimation.motion import MOTION_INPUTS
 
 # Settings of layers that may become wider. Heads of attention may not: a new one would add its moments to the ellipsoid.
 _WIDTHS = ("edge", "scalars", "head", "attention")
-_LAST = {"size": ("size", "motion"), "bend": ("curvature",)}  # parts that start over if their settings differ
+_LAST = {"size": ("size", "motion"), "bend": ("curvature", "curvature_wide")}  # parts that start over if their settings differ
 
 
 def may_widen(narrow: Architecture, wide: Architecture) -> bool:
@@ -70,8 +70,8 @@ def _blocks(a: Architecture) -> dict[str, tuple[list[int], list[int]]]:
         parts[f"down{level}.place"] = [3, turned] if level else [9]
         parts[f"up{level}.node"] = [scalars, scalars, turned]
         parts[f"up{level}.place"] = [3, turned]
-    motion = [MOTION_INPUTS] if a.motion else []
-    parts["size.hidden"], parts["bend.hidden"] = [a.scalars[0], a.context, 3, *motion], [a.scalars[0], a.context, 3]
+    motion, residuals = [MOTION_INPUTS] if a.motion else [], [RESIDUALS] if a.curvature_wide else []
+    parts["size.hidden"], parts["bend.hidden"] = [a.scalars[0], a.context, 3, *motion], [a.scalars[0], a.context, 3, *residuals]
     blocks = {}
     for name, (inputs, outputs) in a.linear_shapes().items():
         part, kind = name.split(".")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from poli.estimation.architecture import HORIZON, QUADRIC_DEFAULTS, Architecture
+from poli.estimation.architecture import HORIZON, QUADRIC_DEFAULTS, RESIDUALS, Architecture
 from poli.estimation.arrangement import Arrangement, Viewpoint, arrange
 from poli.estimation.distinct import distinct
 from poli.estimation.frames import group_radii
@@ -22,6 +22,7 @@ from poli.estimation.runtime.attention import attend
 from poli.estimation.runtime.bend import COLUMNS, bend
 from poli.estimation.runtime.decode import read_level
 from poli.estimation.runtime.encode import encode_level, encode_points
+from poli.estimation.runtime.residuals import pool, residuals
 from poli.estimation.runtime.scale import size
 from poli.estimation.runtime.scratch import scratch
 from poli.kdtree.neighborhoods import CELL
@@ -82,7 +83,7 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
 def _of_places(
     points, architecture: Architecture, weights: Weights, calibration: float, view: Viewpoint, watch, curvature: bool
 ) -> Estimate:
-    cloud = arrange(points, architecture, view, watch)
+    cloud = arrange(points, architecture, view, watch, curvature)
     radius, context, frames = cloud.radius, cloud.context, cloud.frames.astype(np.float32)
     levels = [
         _Level(np.ascontiguousarray(cloud.positions[:: CELL**n]), near, np.ascontiguousarray(frames[:: CELL**n]))
@@ -170,10 +171,22 @@ def _shared(levels, wide: tuple[int, ...]) -> tuple:
 def _bend(levels, cloud: Arrangement, moments, scalars, architecture: Architecture, weights: Weights) -> np.ndarray:  # (N, 18)
     level, result = levels[0], np.empty((len(moments), COLUMNS))
     maps = _flat([_map(weights, "bend.hidden"), _map(weights, "bend.out")])
-    args = (level.points, level.frames, cloud.radius, level.near, *_shared(levels, cloud.wide), moments, scalars, cloud.context)
+    own = bool(cloud.curved)
+    seen = (level.near, cloud.size if own else level.near.shape[1], *_shared(levels, cloud.curved if own else cloud.wide))
+    pooled = _residuals(levels, cloud, seen, moments) if own else np.empty((1, 0), np.float32)
+    args = (level.points, level.frames, cloud.radius, *seen, moments, scalars, cloud.context, pooled)
     settings = (maps, np.array(QUADRIC_DEFAULTS, np.float32), architecture.floor, 1.0 / cloud.scale, cloud.order)
     run_chunks(over_range(bend, *args, *settings, result), -(-len(moments) // TILE), _LEAST_TILES)
     return result
+
+
+def _residuals(levels, cloud: Arrangement, seen: tuple, moments) -> np.ndarray:  # (M, 4) float32, of level 1
+    leads = levels[1]
+    found, pooled = (scratch(name, (len(leads.points), RESIDUALS)) for name in ("residuals", "pooled residuals"))
+    args = (levels[0].points, leads.frames, np.ascontiguousarray(cloud.radius[::CELL]), *seen, moments)
+    run_chunks(over_range(residuals, *args, found), -(-len(found) // TILE), _LEAST_TILES)
+    run_chunks(over_range(pool, found, leads.near, cloud.curved[0], pooled), len(found))
+    return pooled
 
 
 def _attend(levels, wide, radius, known: _Features, architecture: Architecture, weights: Weights) -> np.ndarray:  # (N, 6) float32

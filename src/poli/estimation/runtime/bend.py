@@ -7,81 +7,80 @@ from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponentia
 from poli.estimation.runtime.attention import list_shared
 from poli.estimation.runtime.axes import diagonalize
 from poli.estimation.runtime.gather import draw_near, gather_offsets, list_near, load_points, own_features, turn_offsets
+from poli.estimation.runtime.quadric_sums import FACTOR, HALF, PACKED, RIGHT, SUMS, WHICH, add_neighbors, chords, factor, invert
+from poli.estimation.runtime.residuals import turn_axes
 from poli.kdtree.build import LEAF
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.simd import larger, smaller
 
-_PACKED = QUADRIC_TERMS * (QUADRIC_TERMS + 1) // 2
-_MOMENTS, _RIGHT = 15, 6  # sums of w u^a v^b with a + b <= 4, and of w h u^a v^b with a + b <= 2
 _UNKNOWN = 0.9  # share of the prior variance: if more is left, the neighbors say nothing about the curvature
 COLUMNS = 18  # of the result, see `bend`
 
 
 @kernel(**FAST)
 def bend(
-    points, frames, radius, near, near1, wide1, near2, wide2, moments, scalars, context, maps, defaults, floor, unit, order,
-    begin, end, result,
+    points, frames, radius, near, group, near1, wide1, near2, wide2, moments, scalars, context, pooled, maps, defaults, floor,
+    unit, order, begin, end, result,
 ):  # fmt: skip
-    """Fit the quadrics. The result has, in units of the cloud (`unit` is that of `points` and `radius`):
+    """Fit the quadrics. `pooled` has what `residuals.pool` says of the leads, or no column. The result has, in units of the cloud
+    (`unit` is that of `points` and `radius`):
 
     normal (0 to 2), larger and smaller curvature along it (3, 4), direction of the larger (5 to 7), standard deviations of both
     (8, 9), height of the surface over the point (10), the variances of the height (11), the slope (12) and the curvature (13) at
     the point, the scale of what a quadric leaves out (14), and the slope, as a vector in the tangent plane (15 to 17)."""
     hidden_weight, hidden_bias, out_weight, out_bias = maps
-    count, k = len(points), near.shape[1]
-    total, known, extra = k + wide1 + wide2, scalars.shape[1], context.shape[1]
-    rows, who = np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
+    count, total, known = len(points), group + wide1 + wide2, scalars.shape[1] + context.shape[1]
+    rows, leads, who = np.empty(TILE, np.int32), np.empty(TILE, np.int32), np.empty((total, TILE), np.int32)
     at, frame, inverse = np.empty((3, TILE)), np.empty((9, TILE), np.float32), np.empty(TILE)
     offsets, local = np.empty((total, 3, TILE), np.float32), np.empty((total, 3, TILE), np.float32)
     matrix, axes, world = np.empty((6, TILE), np.float32), np.empty((9, TILE), np.float32), np.empty((9, TILE), np.float32)
     inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
-    predicted, weights = np.empty((len(out_bias), TILE), np.float32), np.empty(TILE, np.float32)
-    sums, right = np.empty((_MOMENTS, TILE), np.float32), np.empty((_RIGHT, TILE), np.float32)
-    A, b = np.empty((_PACKED, TILE), np.float32), np.empty((QUADRIC_TERMS, TILE), np.float32)
-    prior, scratch = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((4, TILE), np.float32)
+    predicted, weights = np.empty((len(out_bias), TILE), np.float32), np.empty((total, TILE), np.float32)
+    sums, A, form = np.empty((SUMS, TILE), np.float32), np.empty((PACKED, TILE), np.float32), np.empty((6, TILE), np.float32)
+    prior, b = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((QUADRIC_TERMS, TILE), np.float32)
+    beta, turn = np.empty((QUADRIC_TERMS, TILE), np.float32), np.empty((2, TILE), np.float32)
+    bent, left = np.empty((4, TILE), np.float32), np.empty(TILE, np.float32)
     least, hidden_begin, out_begin = np.float32(floor**4), bias_tile(hidden_bias), bias_tile(out_bias)
     for tile in range(begin, end):
         start = tile * TILE
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
-        list_near(near, rows, k, who)
-        list_shared(near1, wide1, CELL, start, k, who)
-        list_shared(near2, wide2, LEAF, start, k + wide1, who)
+        list_near(near, rows, group, who)
+        list_shared(near1, wide1, CELL, start, group, who)
+        list_shared(near2, wide2, LEAF, start, group + wide1, who)
         gather_offsets(points, who, at, inverse, offsets)
-        draw_near(offsets, scratch[0])
+        draw_near(offsets, left)
         own_features(moments, rows, matrix, 0)
         diagonalize(matrix, axes)
-        _turn_axes(frame, axes, world)
+        turn_axes(frame, axes, world)
         turn_offsets(offsets, world, local)
         own_features(scalars, rows, inputs, 0)
-        own_features(context, rows, inputs, known)
+        own_features(context, rows, inputs, scalars.shape[1])
         for a in range(3):
-            row, variance = inputs[known + extra + a], matrix[a]
+            row, variance = inputs[known + a], matrix[a]
             for p in range(TILE):
                 row[p] = larger(variance[p], least)
             logarithm(row)
+        if pooled.shape[1]:
+            chords(local, left)
+            for p in range(TILE):
+                leads[p] = rows[p] // CELL
+            own_features(pooled, leads, inputs, known + 3)
         linear(hidden_weight, inputs, 0, hidden_begin, hidden, True)
         linear(out_weight, hidden, 0, out_begin, predicted, False)
         _positive(predicted, defaults)
-        sums[:], right[:] = 0.0, 0.0
         for j in range(total):
-            _weigh(local[j], predicted, weights)
-            _add(local[j], weights, sums, right, scratch)
-        _normal_equations(sums, right, predicted, prior, A, b)
-        _solve(A, b)
+            _weigh(local[j], predicted, weights[j])
+        sums[:] = 0.0
+        add_neighbors(local, weights, 0, total, sums)
+        _normal_equations(sums, predicted, prior, A, b)
+        _solve(A, b, prior, beta)
+        _unknown(A, left)
+        _unscale(A, prior)
+        _principal(beta, form, turn, bent)
+        _deviations(A, turn, bent)
         for p in range(min(TILE, count - start)):
-            _write(p, world, A, b, prior, predicted, radius[start + p] * unit, result[order[start + p]])
-
-
-@kernel(**FAST)
-def _turn_axes(frame, axes, world):
-    """Compute the axes in the common frame, as columns of a matrix."""
-    for r in range(3):
-        for i in range(3):
-            out, a, b, c = world[3 * r + i], axes[3 * i], axes[3 * i + 1], axes[3 * i + 2]
-            f, g, h = frame[3 * r], frame[3 * r + 1], frame[3 * r + 2]
-            for p in range(TILE):
-                out[p] = f[p] * a[p] + g[p] * b[p] + h[p] * c[p]
+            _write(p, world, A, beta, turn, bent, left, predicted, radius[start + p] * unit, result[order[start + p]])
 
 
 @kernel(**FAST)
@@ -114,178 +113,131 @@ def _weigh(local, predicted, weights):
 
 
 @kernel(**FAST)
-def _add(local, weights, sums, right, scratch):
-    """Add w u^a v^b and w h u^a v^b of a neighbor to the sums, in the order 1, u, v, uu, uv, vv, uuu, uuv, ..., vvvv."""
-    h, u, v = local[0], local[1], local[2]
-    up, mid, low = scratch[0], scratch[1], scratch[2]
-    for p in range(TILE):
-        up[p] = weights[p]
-    _accumulate(up, h, sums[0], right[0])
-    for p in range(TILE):
-        mid[p] = weights[p] * u[p]
-    for p in range(TILE):
-        low[p] = weights[p] * v[p]
-    _accumulate(mid, h, sums[1], right[1])
-    _accumulate(low, h, sums[2], right[2])
-    for p in range(TILE):
-        up[p] = mid[p] * u[p]
-    for p in range(TILE):
-        mid[p] = mid[p] * v[p]
-    for p in range(TILE):
-        low[p] = low[p] * v[p]
-    _accumulate(up, h, sums[3], right[3])
-    _accumulate(mid, h, sums[4], right[4])
-    _accumulate(low, h, sums[5], right[5])
-    _gather(up, u, sums[6])
-    _gather(up, v, sums[7])
-    _gather(low, u, sums[8])
-    _gather(low, v, sums[9])
-    _gather_twice(up, u, u, sums[10])
-    _gather_twice(up, u, v, sums[11])
-    _gather_twice(up, v, v, sums[12])
-    _gather_twice(low, u, v, sums[13])
-    _gather_twice(low, v, v, sums[14])
-
-
-@kernel(**FAST)
-def _gather(term, x, total):
-    for p in range(TILE):
-        total[p] += term[p] * x[p]
-
-
-@kernel(**FAST)
-def _gather_twice(term, x, y, total):
-    for p in range(TILE):
-        total[p] += term[p] * x[p] * y[p]
-
-
-@kernel(**FAST)
-def _accumulate(term, h, total, with_height):
-    for p in range(TILE):
-        total[p] += term[p]
-    _gather(term, h, with_height)
-
-
-# Entry (i, j) of sum w phi phi', packed by rows of the lower triangle: which moment, and its factor.
-_WHICH = np.array([0, 1, 3, 2, 4, 5, 3, 6, 7, 10, 4, 7, 8, 11, 12, 5, 8, 9, 12, 13, 14])
-_HALF = np.array([1, 1, 1, 0.5, 1, 0.5], np.float32)
-_FACTOR = np.array([_HALF[i] * _HALF[j] for i in range(QUADRIC_TERMS) for j in range(i + 1)], np.float32)
-
-
-@kernel(**FAST)
-def _normal_equations(sums, right, predicted, prior, A, b):
+def _normal_equations(sums, predicted, prior, A, b):
     """Compute A = I + D (sum w phi phi') D and b = D sum w h phi, where D D is the prior covariance."""
     for i in range(QUADRIC_TERMS):
         row, deviation = prior[i], predicted[2 if i == 0 else 3 if i < 3 else 4]
-        factor = np.float32(np.sqrt(0.5)) if i == 4 else np.float32(1.0)
+        scale = np.float32(np.sqrt(0.5)) if i == 4 else np.float32(1.0)
         for p in range(TILE):
-            row[p] = factor * deviation[p]
+            row[p] = scale * deviation[p]
     n = 0
     for i in range(QUADRIC_TERMS):
-        mine, out, height, half = prior[i], b[i], right[i], _HALF[i]
+        mine, out, height, half = prior[i], b[i], sums[RIGHT + i], HALF[i]
         for p in range(TILE):
             out[p] = half * mine[p] * height[p]
         for j in range(i + 1):
-            entry, moment, other, factor = A[n], sums[_WHICH[n]], prior[j], _FACTOR[n]
+            entry, moment, other, scale = A[n], sums[WHICH[n]], prior[j], FACTOR[n]
             one = np.float32(1.0 if i == j else 0.0)
             for p in range(TILE):
-                entry[p] = one + factor * mine[p] * other[p] * moment[p]
+                entry[p] = one + scale * mine[p] * other[p] * moment[p]
             n += 1
 
 
 @kernel(**FAST)
-def _solve(A, b):
-    """Replace A by its inverse, packed, and b by A^-1 b; by Cholesky, for all points at once. A is at least the identity."""
+def _solve(A, b, prior, beta):
+    """Replace A by the covariance of the coefficients, and compute these; b and A are relative to the prior."""
+    factor(A)
+    invert(A)
+    for i in range(QUADRIC_TERMS):
+        out, mine = beta[i], prior[i]
+        for p in range(TILE):
+            out[p] = np.float32(0.0)
+        for j in range(QUADRIC_TERMS):
+            low, high, other = min(i, j), max(i, j), b[j]
+            entry = A[high * (high + 1) // 2 + low]
+            for p in range(TILE):
+                out[p] += entry[p] * other[p]
+        for p in range(TILE):
+            out[p] *= mine[p]
+
+
+@kernel(**FAST)
+def _unknown(A, out):
+    """Compute how much of the prior variance of the curvature is left."""
+    a, b = A[9], A[20]
+    for p in range(TILE):
+        out[p] = np.float32(0.5) * (a[p] + b[p])
+
+
+@kernel(**FAST)
+def _unscale(A, prior):
+    """Multiply the covariance by the prior's standard deviations."""
     for i in range(QUADRIC_TERMS):
         for j in range(i + 1):
-            entry = A[i * (i + 1) // 2 + j]
-            for m in range(j):
-                left, above = A[i * (i + 1) // 2 + m], A[j * (j + 1) // 2 + m]
-                for p in range(TILE):
-                    entry[p] -= left[p] * above[p]
-            if i == j:
-                for p in range(TILE):
-                    entry[p] = np.float32(1.0) / np.sqrt(larger(entry[p], np.float32(1e-6)))
-            else:
-                pivot = A[j * (j + 1) // 2 + j]
-                for p in range(TILE):
-                    entry[p] *= pivot[p]
-    for j in range(QUADRIC_TERMS):  # L^-1 in place of L; the diagonal already has the reciprocals
-        for i in range(j + 1, QUADRIC_TERMS):
-            entry, above, pivot = A[i * (i + 1) // 2 + j], A[j * (j + 1) // 2 + j], A[i * (i + 1) // 2 + i]
+            entry, mine, other = A[i * (i + 1) // 2 + j], prior[i], prior[j]
             for p in range(TILE):
-                entry[p] *= above[p]
-            for m in range(j + 1, i):
-                left, below = A[i * (i + 1) // 2 + m], A[m * (m + 1) // 2 + j]
-                for p in range(TILE):
-                    entry[p] += left[p] * below[p]
-            for p in range(TILE):
-                entry[p] *= -pivot[p]
-    for i in range(QUADRIC_TERMS):  # L'^-1 L^-1, which needs only the rows from i on
-        for j in range(i + 1):
-            entry = A[i * (i + 1) // 2 + j]
-            own = A[i * (i + 1) // 2 + i]
-            for p in range(TILE):
-                entry[p] *= own[p]
-            for m in range(i + 1, QUADRIC_TERMS):
-                left, below = A[m * (m + 1) // 2 + i], A[m * (m + 1) // 2 + j]
-                for p in range(TILE):
-                    entry[p] += left[p] * below[p]
-    _multiply(A, b)
+                entry[p] *= mine[p] * other[p]
 
 
-@kernel
-def _multiply(A, b):
-    x = np.empty(QUADRIC_TERMS, np.float32)
+@kernel(**FAST)
+def _principal(beta, form, turn, bent):
+    """Compute the larger and the smaller curvature, and cosine and sine of the direction of the larger.
+
+    The form in an orthonormal basis of the tilted plane is G II G / W, G = (first fundamental form)^(-1/2)."""
+    one, half, nothing = np.float32(1.0), np.float32(0.5), np.float32(1e-30)
+    fu, fv, a, b, c = beta[1], beta[2], beta[3], beta[4], beta[5]
+    W, g, A, B, C = form[0], form[1], form[2], form[3], form[4]
     for p in range(TILE):
-        for i in range(QUADRIC_TERMS):
-            x[i] = np.float32(0.0)
-            for j in range(QUADRIC_TERMS):
-                low, high = min(i, j), max(i, j)
-                x[i] += A[high * (high + 1) // 2 + low, p] * b[j, p]
-        for i in range(QUADRIC_TERMS):
-            b[i, p] = x[i]
+        W[p] = np.sqrt(one + fu[p] * fu[p] + fv[p] * fv[p])
+    for p in range(TILE):
+        g[p] = one / (W[p] * (W[p] + one))
+    for p in range(TILE):
+        x, y = one - g[p] * fu[p] * fu[p], -g[p] * fu[p] * fv[p]
+        A[p] = (x * (a[p] * x + b[p] * y) + y * (b[p] * x + c[p] * y)) / W[p]
+    for p in range(TILE):
+        x, y, z = one - g[p] * fu[p] * fu[p], -g[p] * fu[p] * fv[p], one - g[p] * fv[p] * fv[p]
+        B[p] = (x * (a[p] * y + b[p] * z) + y * (b[p] * y + c[p] * z)) / W[p]
+    for p in range(TILE):
+        y, z = -g[p] * fu[p] * fv[p], one - g[p] * fv[p] * fv[p]
+        C[p] = (y * (a[p] * y + b[p] * z) + z * (b[p] * y + c[p] * z)) / W[p]
+    spread, large, small, cosine, sine = form[0], form[1], form[5], turn[0], turn[1]
+    for p in range(TILE):
+        d = half * (A[p] - C[p])
+        spread[p] = np.sqrt(d * d + B[p] * B[p])
+    for p in range(TILE):  # of half the angle of (d, B): the one of cosine and sine that is not small
+        ratio = half * abs(A[p] - C[p]) / larger(spread[p], nothing)
+        large[p] = np.sqrt(half + half * (ratio if spread[p] > nothing else one))
+    for p in range(TILE):
+        small[p] = half * B[p] / (larger(spread[p], nothing) * large[p])
+    for p in range(TILE):
+        cosine[p] = large[p] if A[p] >= C[p] else small[p]
+    for p in range(TILE):
+        sine[p] = small[p] if A[p] >= C[p] else large[p]
+    for p in range(TILE):
+        bent[0, p] = half * (A[p] + C[p]) + spread[p]
+    for p in range(TILE):
+        bent[1, p] = half * (A[p] + C[p]) - spread[p]
+
+
+@kernel(**FAST)
+def _deviations(S, turn, bent):
+    """Compute the standard deviations of both curvatures from the covariance of (uu, uv, vv): rows 3 to 5 of the matrix."""
+    s33, s43, s44, s53, s54, s55 = S[9], S[13], S[14], S[18], S[19], S[20]
+    two, nothing = np.float32(2.0), np.float32(0.0)
+    for n in range(2):
+        x, y, sign, out = turn[n], turn[1 - n], np.float32(1.0 - 2.0 * n), bent[2 + n]
+        for p in range(TILE):
+            i, j, m = x[p] * x[p], two * sign * x[p] * y[p], y[p] * y[p]
+            variance = i * i * s33[p] + j * j * s44[p] + m * m * s55[p]
+            variance += two * (i * j * s43[p] + i * m * s53[p] + j * m * s54[p])
+            out[p] = np.sqrt(larger(variance, nothing))
 
 
 @kernel
-def _write(p, world, S, beta, prior, predicted, radius, out):
-    """Write a row of the result. S and beta are relative to the prior's standard deviations."""
-    height, fu, fv = beta[0, p] * prior[0, p], beta[1, p] * prior[1, p], beta[2, p] * prior[2, p]
-    a, b, c = beta[3, p] * prior[3, p], beta[4, p] * prior[4, p], beta[5, p] * prior[5, p]
-    # The form in an orthonormal basis of the tilted plane: G II G / W, G = (first fundamental form)^(-1/2).
-    W = np.sqrt(1.0 + fu * fu + fv * fv)
-    g = 1.0 / (W * (W + 1.0))
-    g00, g01, g11 = 1.0 - g * fu * fu, -g * fu * fv, 1.0 - g * fv * fv
-    p00, p01, p10, p11 = a * g00 + b * g01, a * g01 + b * g11, b * g00 + c * g01, b * g01 + c * g11
-    a, b, c = (g00 * p00 + g01 * p10) / W, (g00 * p01 + g01 * p11) / W, (g01 * p01 + g11 * p11) / W
-    middle, half = 0.5 * (a + c), 0.5 * (a - c)
-    spread = np.sqrt(half * half + b * b)
-    cosine, sine = 1.0, 0.0  # of half the angle of (half, b)
-    if half > 0.0:
-        cosine = np.sqrt(0.5 + 0.5 * half / spread)
-        sine = 0.5 * b / (spread * cosine)
-    elif spread > 0.0:
-        sine = np.sqrt(0.5 - 0.5 * half / spread)
-        cosine = 0.5 * b / (spread * sine)
+def _write(p, world, S, beta, turn, bent, left, predicted, radius, out):
+    """Write a row of the result, in units of the cloud."""
+    over, fu, fv, rest = 1.0 / radius, beta[1, p], beta[2, p], predicted[6, p]
+    cosine, sine = turn[0, p], turn[1, p]
     for axis in range(3):
         out[axis] = world[3 * axis, p]
         out[15 + axis] = fu * world[3 * axis + 1, p] + fv * world[3 * axis + 2, p]
         out[5 + axis] = cosine * world[3 * axis + 1, p] + sine * world[3 * axis + 2, p]
-    out[3], out[4] = (middle + spread) / radius, (middle - spread) / radius
-    unknown = 0.5 * (S[9, p] + S[20, p]) > _UNKNOWN
-    # Covariance of (uu, uv, vv): rows 3 to 5 of the packed matrix.
-    s33, s43, s44 = S[9, p] * prior[3, p] ** 2, S[13, p] * prior[3, p] * prior[4, p], S[14, p] * prior[4, p] ** 2
-    s53, s54, s55 = S[18, p] * prior[3, p] * prior[5, p], S[19, p] * prior[4, p] * prior[5, p], S[20, p] * prior[5, p] ** 2
     for n in range(2):
-        x, y = (cosine, sine) if n == 0 else (-sine, cosine)
-        i, j, m = x * x, 2.0 * x * y, y * y
-        variance = i * i * s33 + j * j * s44 + m * m * s55 + 2.0 * (i * j * s43 + i * m * s53 + j * m * s54)
-        out[8 + n] = np.sqrt(max(variance, 0.0)) / radius
-    if unknown:
+        out[3 + n], out[8 + n] = bent[n, p] * over, bent[2 + n, p] * over
+    if left[p] > _UNKNOWN:
         out[3:8], out[8:10] = np.nan, np.inf
-    rest = predicted[6, p]
-    out[10] = height * radius
-    out[11] = (S[0, p] * prior[0, p] ** 2 + rest * rest) * radius * radius
-    out[12] = 0.5 * (S[2, p] * prior[1, p] ** 2 + S[5, p] * prior[2, p] ** 2)
-    out[13] = (0.375 * (s33 + s55) + 0.25 * s53 + 0.5 * s44) / (radius * radius)  # the mean over directions
-    out[14] = np.sqrt(predicted[1, p]) / (radius * radius)
+    out[10] = beta[0, p] * radius
+    out[11] = (S[0, p] + rest * rest) * radius * radius
+    out[12] = 0.5 * (S[2, p] + S[5, p])
+    out[13] = (0.375 * (S[9, p] + S[20, p]) + 0.25 * S[18, p] + 0.5 * S[14, p]) * over * over  # the mean over directions
+    out[14] = np.sqrt(predicted[1, p]) * over * over
