@@ -119,7 +119,8 @@ def report_of(found: dict[Job, float], options: Options) -> Report:
     ]  # fmt: skip
     notes = [
         f"Share of the pairs registered within {WITHIN[0]:g} degrees and {WITHIN[1]:g} m: {options.pairs} random pairs per "
-        f"sequence, {APART[0]:g} to {APART[1]:g} m apart by the given poses; the source is rotated about its vertical axis by any angle.",
+        f"sequence, {APART[0]:g} to {APART[1]:g} m apart by the given poses; the source is rotated about its "
+        "vertical axis by any angle.",
         f"Both systems with voxels of {VOXEL:g} m for all scans, and what follows from it: of 0.3, 0.5 and 1 m the best on "
         "kitti_raw_0013, with 16 beams as with 64. KISS-Matcher otherwise with its defaults.",
         f"{POLI}: the defaults, made for odometry. {FEATURES}: `--purpose features`, chosen on kitti_raw_0013.",

@@ -18,8 +18,8 @@ from poli.tasks.densify.surface import Surfaces, in_free_space
 from poli.voxels import check_reach, voxel_numbers
 
 LEAST = 16  # minimum number of points for the network
-# Features describe neighborhoods of meters, and a hole changes them more than an error of decimeters. So nearly all gaps are filled,
-# and ellipsoids of any thickness continue the surface past edges and beyond the highest ring. Chosen on KITTI raw 0013
+# Features describe neighborhoods of meters, and a hole changes them more than an error of decimeters. So nearly all gaps are
+# filled, and ellipsoids of any thickness continue the surface past edges and beyond the highest ring. Chosen on KITTI raw 0013
 # (docs/densify.md).
 _FOR_FEATURES: dict[str, Any] = {"purpose": "odometry", "max_points": None, "sample_voxel": 0.0}
 _GAPS_FOR_FEATURES = {**_FOR_FEATURES, "max_error": 2.0}  # meters
