@@ -101,7 +101,11 @@ def _sample_for_features(of_scan: ScanField, points: np.ndarray, config: Densify
     ellipsoids = replace(config, **_ELLIPSOIDS_FOR_FEATURES)
     between = fill_gaps(of_scan, points, replace(config, **_GAPS_FOR_FEATURES)) or no_samples()
     around = sample_field(of_scan, points, ellipsoids)
-    joined = Samples(*(np.concatenate([a, b]) for a, b in zip(between[:3], around[:3], strict=True)))
+    joined = Samples(
+        np.concatenate([between.points, around.points]),
+        np.concatenate([between.parents, around.parents]),
+        np.concatenate([between.ellipsoids, around.ellipsoids]),
+    )
     turn = np.concatenate([np.zeros(len(between.points), np.intp), 1 + np.arange(len(around.points)) % ellipsoids.samples_each])
     return thinned_out(joined, turn, of_scan.returns, points, config)
 
