@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.experiments import recovered
+from benchmarks.data.place_pairs import place_pairs
+from benchmarks.experiments import recovered, recovered_registration
 from benchmarks.experiments.recovered import FULL, Job, Options
 from benchmarks.rivals.augmentations import INTERPOLATION, POLI, RAW
 from benchmarks.rivals.denser_scans import interpolated, raw
@@ -88,3 +89,31 @@ def test_a_system_runs_on_the_denser_scans(thin):
     denser = interpolated("hdl64e", 16, RangeInterpolation())
     recovered._run_denser([thin, thin], denser, way)
     assert min(counts) > len(thin)
+
+
+def test_registration_recovers_a_share_of_the_way(monkeypatch, tmp_path):
+    shares = {(RAW, 16): 0.2, (recovered_registration.FEATURES, 16): 0.65, (POLI, 16): 0.3, (RAW, 64): 0.8}
+    monkeypatch.setattr(recovered_registration, "run_job", lambda _options, job: shares[job.way, job.beams])
+    options = recovered_registration.Options(real=tmp_path, sequences=("a", "b"), beams=(16,), processes=1)
+    (report,) = recovered_registration.run(options)
+    columns, rows = report.cells
+    assert len(rows) == 2 * 2 * 3  # systems, ways, two sequences and their mean
+    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    row = next(r for r in found if (r["sequence"], r["way"]) == ("**mean**", recovered_registration.FEATURES))
+    assert row["recovered"] == "75 %"
+    assert recovered_registration.recovered_share({"few": 0.8, "dense": 0.9, "full": 0.8}) == "-"
+    with pytest.raises(InputError, match="--real is missing"):
+        next(recovered_registration.run(recovered_registration.Options()))
+    with pytest.raises(InputError, match="ways: more"):
+        recovered_registration.Options(ways=("more",))
+    names = [recovered_registration._way(options, Job("a", 16, "", way)).name for way in (RAW, *recovered_registration.WAYS)]
+    assert names == [RAW, *recovered_registration.WAYS]
+
+
+def test_pairs_may_have_a_least_distance():
+    poses = np.tile(np.eye(4), (10, 1, 1))
+    poses[:, 0, 3] = np.arange(10.0)
+    pairs = place_pairs(poses, 100, most=7.0, seed=0, least=5.0)
+    assert {abs(pair.source - pair.target) for pair in pairs} == {5, 6, 7}
+    with pytest.raises(InputError, match="are 20 to 30 m apart"):
+        place_pairs(poses, 1, most=30.0, seed=0, least=20.0)

@@ -237,6 +237,10 @@ def test_rings_need_gap_filling(options):
         ({"rings": 1}, "rings is 1"),
         ({"rings": 257}, "at most 256"),
         ({"auto": 1}, "auto is 1"),
+        ({"purpose": "maps"}, "purpose is 'maps'; expected odometry or features"),
+        ({"purpose": "features", "max_error": 0.1}, "max_error is 0.1; purpose 'features' chooses it"),
+        ({"purpose": "features", "per_point": 3}, "per_point is 3"),
+        ({"purpose": "features", "rings": 64}, "rings is 64"),
     ],
 )
 def test_bad_options_are_named(options, message):
@@ -276,3 +280,32 @@ def test_one_azimuth_only():
     scan = spinning_scan(directions, np.full(16, 10.0), np.arange(16), np.zeros(16), 0.0)
     assert find_gaps(scan.points.astype(np.float64)) is None
     assert find_gaps(np.zeros((0, 3))) is None
+
+
+def test_features_get_samples_between_the_rings_and_beyond_them(scan, dense):
+    for_features = poli.densify(scan, purpose="features")
+    filled, beyond = poli.densify(scan, max_error=2.0), poli.densify(scan, per_point=5, max_thickness=None)
+    assert len(for_features) == len(filled) + len(beyond) - len(scan)
+    np.testing.assert_array_equal(for_features.points[: len(filled)], filled.points)
+    new = added(for_features, scan)
+    _, elevations = angles_of(new.points.astype(np.float64))
+    assert (elevations > ELEVATIONS[-1] + 0.5).any()
+    nearest = np.abs(elevations[:, None] - ELEVATIONS).argmin(axis=1)
+    assert np.mean(new.fields["ring"] == nearest) > 0.99
+    few = poli.densify(scan, purpose="features", max_points=len(filled))
+    np.testing.assert_array_equal(few.points, filled.points)  # those between the rings are the last to be dropped
+
+
+def test_scans_without_rings_get_samples_of_ellipsoids_for_features():
+    points = room(3000)
+    np.testing.assert_array_equal(
+        poli.densify(points, purpose="features").points, poli.densify(points, per_point=5, max_thickness=None).points
+    )
+
+
+def test_the_command_takes_a_purpose(tmp_path, scan):
+    poli.write(scan, tmp_path / "thin.pcd")
+    words = ["densify", str(tmp_path / "thin.pcd"), str(tmp_path / "dense.pcd"), "--purpose", "features"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert len(poli.read(tmp_path / "dense.pcd")) == len(poli.densify(scan, purpose="features"))

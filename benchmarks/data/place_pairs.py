@@ -40,13 +40,13 @@ class PlacePair:
     T_target_turned: np.ndarray  # (4, 4): the pose to estimate
 
 
-def place_pairs(poses: np.ndarray, count: int, most: float, seed: int) -> list[PlacePair]:  # (M, 4, 4)
-    """Draw `count` pairs of different scans, uniformly among all at most `most` meters apart; headings differ by any angle."""
+def place_pairs(poses: np.ndarray, count: int, most: float, seed: int, least: float = 0.0) -> list[PlacePair]:  # (M, 4, 4)
+    """Draw `count` pairs of different scans, uniformly among all `least` to `most` meters apart; headings differ by any angle."""
     where = poses[:, :3, 3]
     apart = np.linalg.norm(where[:, None] - where[None], axis=2)
-    every = np.argwhere((apart <= most) & ~np.eye(len(poses), dtype=bool))
+    every = np.argwhere((apart >= least) & (apart <= most) & ~np.eye(len(poses), dtype=bool))
     if not len(every):
-        raise InputError(f"no two of {len(poses)} scans are within {most:g} m of each other")
+        raise InputError(f"no two of {len(poses)} scans are {least:g} to {most:g} m apart")
     generator = np.random.default_rng(seed)
     chosen = every[generator.choice(len(every), min(count, len(every)), replace=False)]
     return [_pair(poses, int(source), int(target), generator.uniform(-np.pi, np.pi)) for source, target in chosen]

@@ -165,11 +165,11 @@ def _run_job(options: Options, job: Job) -> dict[str, Any]:
     return {"scans": scans, "place": getattr(job.source, "place", ""), **about, **errors}
 
 
-def register_pairs(drive: RecordedDrive, way: Augmentation, job: Job, most: float) -> dict[str, list[float]]:
+def register_pairs(drive: RecordedDrive, way: Augmentation, job: Job, most: float, least: float = 0.0) -> dict[str, list[float]]:
     """Errors and times of each pair; 180 degrees and 1e9 meters if no pose was found."""
     register = registrar(job.system, job.voxel, job.sensor)
     rotations, translations, seconds = [], [], []
-    for pair in place_pairs(drive.poses, job.pairs, most, seed=0):
+    for pair in place_pairs(drive.poses, job.pairs, most, seed=0, least=least):
         # Densify in the sensor frame, then rotate: interpolation depends on the rings.
         source = way.apply(drive.scans[pair.source]).astype(np.float64) @ pair.T_turned_source[:3, :3].T
         target = way.apply(drive.scans[pair.target]).astype(np.float64)

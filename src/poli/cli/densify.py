@@ -35,6 +35,12 @@ def _orders() -> list[str]:
     return list(ORDERS)
 
 
+def _purposes() -> list[str]:
+    from poli.tasks.densify.config import PURPOSES
+
+    return list(PURPOSES)
+
+
 def densify(
     data: Annotated[Path, typer.Argument(metavar="IN", help="A scan file, folder of scans, dataset or bag; -: standard input.")],
     out: Annotated[
@@ -58,6 +64,9 @@ def densify(
     order: Annotated[
         str, typer.Option(help="Order of the points: originals (then samples), or time (and ring).", autocompletion=_orders)
     ] = "originals",
+    purpose: Annotated[
+        str, typer.Option(help="What for: odometry, or features (of global registration: more samples).", autocompletion=_purposes)
+    ] = "odometry",
     auto: Annotated[bool, typer.Option("--auto", help="Leave scans as they are where denser ones are unlikely to help.")] = False,
     per_point: Annotated[
         int | None, typer.Option(min=0, help="Draw this many samples per ellipsoid, instead of filling gaps between rings.")
@@ -108,6 +117,7 @@ def densify(
     poli densify scan.pcd dense.pcd --max-error 0.05
     poli densify drive.bag dense.bag --rings 64 --order time --auto
     poli densify drive.bag dense.bag --topic /points
+    poli densify scans dense --purpose features
     poli densify Roundabout01 Roundabout01_dense --sensor velodyne
     poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
     cat scan.bin | poli densify - - > dense.pcd
@@ -129,7 +139,7 @@ def densify(
         per_point=per_point, max_sigma=max_sigma, flat=flat, model=model, voxel=voxel, upright=not tilted, planarity=planarity,
         max_range=max_range or None, max_thickness=max_thickness or None, max_points=max_points or None,
         sample_voxel=sample_voxel, seed=seed, calibration=load_calibration(calibration),
-        max_error=max_error, rings=rings, order=order, auto=auto,
+        max_error=max_error, rings=rings, order=order, purpose=purpose, auto=auto,
     )  # fmt: skip
     certificates = _certificates(scheduler, tls_ca, tls_cert, tls_key)
     sequences = tuple(sequence or ())

@@ -9,6 +9,8 @@ from poli.errors import InputError
 from poli.validation import real_number, whole_number
 
 ORDERS = ("originals", "time")
+PURPOSES = ("odometry", "features")
+_CHOSEN_BY_PURPOSE = ("max_error", "per_point", "max_sigma", "max_thickness", "rings")
 REACH = 12.0  # standard deviations, if only per_point is given
 MOST_RINGS = 256  # numbers of rings often have one byte
 
@@ -20,6 +22,8 @@ class DensifyConfig:
 
     By default, the gaps between the rings of a scan are filled where the expected error is at most `max_error`. Scans without rings
     or gaps get samples of their ellipsoids instead, and so do all scans if `per_point` or `max_sigma` is given.
+
+    `purpose="features"` does both, with more samples that are less accurate, and chooses these numbers itself.
     """
 
     per_point: int | None = None  # samples per ellipsoid, that is per voxel, or per point if voxel is 0; None: 1
@@ -39,6 +43,7 @@ class DensifyConfig:
     max_error: float = 0.05  # meters: accepted error of samples, expected across the surface
     rings: int | None = None  # wanted rings, which also get numbers of their own; None: those of a sensor with 64 beams
     order: str = "originals"  # "originals": the points of the scan, then the samples; "time": by time and ring
+    purpose: str = "odometry"  # "features": for registration by local features, which suffer more from holes than from noise
     auto: bool = False  # leave scans as they are where denser ones are unlikely to help other systems
 
     def __post_init__(self) -> None:
@@ -47,6 +52,11 @@ class DensifyConfig:
             raise InputError(f"rings is {self.rings!r}; expected at most {MOST_RINGS}")
         if self.order not in ORDERS:
             raise InputError(f"order is {self.order!r}; expected {' or '.join(ORDERS)}")
+        if self.purpose not in PURPOSES:
+            raise InputError(f"purpose is {self.purpose!r}; expected {' or '.join(PURPOSES)}")
+        for name in _CHOSEN_BY_PURPOSE if self.purpose == "features" else ():
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                raise InputError(f"{name} is {getattr(self, name)!r}; purpose 'features' chooses it, remove one of the two")
         if not isinstance(self.auto, bool):
             raise InputError(f"auto is {self.auto!r}; expected True or False")
         if self.per_point is not None:

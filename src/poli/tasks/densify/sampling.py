@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
@@ -15,6 +18,12 @@ from poli.tasks.densify.surface import Surfaces, in_free_space
 from poli.voxels import check_reach, voxel_numbers
 
 LEAST = 16  # minimum number of points for the network
+# Features describe neighborhoods of meters, and a hole changes them more than an error of decimeters. So nearly all gaps are
+# filled, and ellipsoids of any thickness continue the surface past edges and beyond the highest ring. Chosen on KITTI raw 0013
+# (docs/densify.md).
+_FOR_FEATURES: dict[str, Any] = {"purpose": "odometry", "max_points": None, "sample_voxel": 0.0}
+_GAPS_FOR_FEATURES = {**_FOR_FEATURES, "max_error": 2.0}  # meters
+_ELLIPSOIDS_FOR_FEATURES = {**_FOR_FEATURES, "per_point": 5, "max_sigma": 12.0, "max_thickness": None}
 
 
 def draw_samples(points: np.ndarray, config: DensifyConfig, beams: int | None = None) -> Samples:  # (N, 3)
@@ -26,6 +35,8 @@ def draw_samples(points: np.ndarray, config: DensifyConfig, beams: int | None = 
     of_scan = scan_field(points, config) if config.per_point != 0 else None
     if of_scan is None:
         return no_samples()
+    if config.purpose == "features":
+        return _sample_for_features(of_scan, points, config)
     if config.fills_gaps:
         between = fill_gaps(of_scan, points, config, beams)
         if between is not None:
@@ -83,6 +94,20 @@ def sample_field(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) 
         solid = np.flatnonzero(~in_free_space(drawn, returns, surfaces, config.max_error))
         drawn, numbers = drawn.select(solid), numbers[solid]
     return thinned_out(drawn, numbers, returns, points, config)
+
+
+def _sample_for_features(of_scan: ScanField, points: np.ndarray, config: DensifyConfig) -> Samples:  # (N, 3): the scan
+    """Return samples between the rings and of all ellipsoids. Those between come first, and are the last to be thinned out."""
+    ellipsoids = replace(config, **_ELLIPSOIDS_FOR_FEATURES)
+    between = fill_gaps(of_scan, points, replace(config, **_GAPS_FOR_FEATURES)) or no_samples()
+    around = sample_field(of_scan, points, ellipsoids)
+    joined = Samples(
+        np.concatenate([between.points, around.points]),
+        np.concatenate([between.parents, around.parents]),
+        np.concatenate([between.ellipsoids, around.ellipsoids]),
+    )
+    turn = np.concatenate([np.zeros(len(between.points), np.intp), 1 + np.arange(len(around.points)) % ellipsoids.samples_each])
+    return thinned_out(joined, turn, of_scan.returns, points, config)
 
 
 def _flatten(samples: np.ndarray, means: np.ndarray, normals: np.ndarray) -> None:  # (E, k, 3), (E, 3), (E, 3)

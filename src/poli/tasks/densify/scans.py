@@ -43,6 +43,7 @@ def densify(
     max_error: float = 0.05,
     rings: int | None = None,
     order: str = "originals",
+    purpose: str = "odometry",
     auto: bool = False,
 ) -> Scan:
     """Add points to a scan, on the surfaces that its ellipsoids describe: first the unchanged originals, then the samples.
@@ -74,6 +75,7 @@ def densify(
         max_error: meters; accepted error of the samples. Where a larger one is expected, there are none.
         rings: fill the gaps to at most this many rings, and number them all: ring r becomes ring k r, with k times as many rings.
         order: "originals": the points of the scan, then the samples; "time": all points by time and ring.
+        purpose: "odometry", or "features": more samples, also where they are less accurate, for registration by local features.
         auto: leave the scan as it is if denser scans are unlikely to help other systems.
     """
     scan, settings = Scan.of(scan), config or DensifyConfig()
