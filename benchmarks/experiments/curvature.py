@@ -7,7 +7,7 @@ Example: python -m benchmarks curvature --mesh dragon.ply,happy_buddha.ply --jso
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.data.curved_surfaces import FORMULAS, Curved, held_out_surfaces
 from benchmarks.data.held_out import PLACES, HeldOut, held_out_pairs
+from benchmarks.metrics.surface import normal_errors
 from benchmarks.options import option
 from benchmarks.report import Column, Report, Table, column_list
 from benchmarks.rivals.jets import jets
@@ -52,6 +53,8 @@ _TABLE = Table(
         Column("rank correlation: ours", "{ours_rank:.2f}"),
         Column("jets", "{jets_rank:.2f}"),
         Column("surface variation", "{variation_rank:.2f}"),
+        Column("normals, ellipsoids", "{normals[rmse]:.2f} / {normals[median]:.2f}"),
+        Column("normals, quadrics", "{quadric_normals[rmse]:.2f} / {quadric_normals[median]:.2f}"),
     ],
 )
 
@@ -92,6 +95,7 @@ def run(options: Options) -> Iterator[Report]:
         "RMSE is lowest over all rows but the planes",
         "rank correlation: of |k1| + |k2| with the truth (Spearman), which PCA's surface variation, not a curvature, can also be "
         "judged by; its best k; without meaning where the truth is constant (-)",
+        "normals: errors of `normals` and `quadric_normals` in degrees, RMSE / median, ignoring sign",
         "curvatures of meshes are those of jets of 24 points among 60,000",
         f"over all but the planes, ours has the lower RMSE in {summary['lower_rmse']} of {len(bent)} rows and the lower median in "
         f"{summary['lower_median']}, than jets with one k in {summary['lower_than_one']}",
@@ -149,11 +153,14 @@ def _compare(clouds: list[Curved], model: str) -> dict[str, Any]:
     sigmas = np.concatenate([f.curvature_sigmas for f in fields])
     by_k: dict[int, list[np.ndarray]] = {k: [] for k in _KS}
     for c in clouds:
-        for k, bent in jets(c.points, c.normals, _KS):
-            by_k[k].append(bent)
+        for k, found in jets(c.points, c.normals, _KS):
+            by_k[k].append(found)
     theirs = {k: np.concatenate(parts) for k, parts in by_k.items()}
     rmse, rmse_k = min((_rmse(bent - truth), k) for k, bent in theirs.items())
     median, median_k = min((_median(bent - truth), k) for k, bent in theirs.items())
+    normals = np.concatenate([c.normals for c in clouds])
+    flat = asdict(normal_errors(np.concatenate([f.normals for f in fields]), normals))
+    bent = asdict(normal_errors(np.concatenate([f.quadric_normals for f in fields]), normals))
     variation = {k: np.concatenate([_variation(pca(c.points, k=k).eigenvalues) for c in clouds]) for k in _KS}
     return {
         "by_k": {k: (_rmse(found - truth), _median(found - truth)) for k, found in theirs.items()},
@@ -162,6 +169,7 @@ def _compare(clouds: list[Curved], model: str) -> dict[str, Any]:
         "median_gain": 1.0 - _median(ours - truth) / median if median else 0.0,
         "within": float(np.mean(np.abs(ours - truth) < sigmas)), "ours_rank": _rank(ours, truth),
         "jets_rank": max(_rank(bent, truth) for bent in theirs.values()),
+        "normals": flat, "quadric_normals": bent,
         "variation_rank": max(_rank(values[:, None], truth) for values in variation.values()),
     }  # fmt: skip
 
