@@ -142,7 +142,7 @@ def test_impossible_options_are_refused(bench):
     with pytest.raises(InputError, match="divisor"):
         thin_rings(np.ones((3, 3)), "hdl32e", 7)
     with pytest.raises(InputError, match="rings are known for"):
-        ring_elevations("vlp16")
+        ring_elevations("os2_128")
     with pytest.raises(InputError, match="choose from KISS-ICP"):
         replace(bench, systems=("LOAM",))
     with pytest.raises(InputError, match="processes"):

@@ -10,7 +10,10 @@ from poli.errors import InputError
 # Elevations of the lowest and the highest ring in degrees, and the number of evenly spaced rings. The first entry agrees with
 # `thin_beams` for the HDL-64E; that of the OS1 was measured in MulRan, whose sensor points one degree higher than its data sheet
 # says. The E1R is a solid-state sensor of 144 by 192 pixels, whose rows are rings only approximately.
-_RINGS = {"hdl64e": (-24.8, 2.0, 64), "hdl32e": (-30.67, 10.67, 32), "os1_64": (-15.65, 17.85, 64), "e1r": (-44.9, 44.6, 144)}
+_RINGS = {
+    "hdl64e": (-24.8, 2.0, 64), "hdl32e": (-30.67, 10.67, 32), "os1_64": (-15.65, 17.85, 64), "e1r": (-44.9, 44.6, 144),
+    "vlp16": (-15.0, 15.0, 16),
+}  # fmt: skip
 
 
 def has_rings(sensor: str) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.cache import Cache
 from benchmarks.data.drives import RealDrive, RealSequence, RecordedDrive
+from benchmarks.data.held_out import held_out_pairs
 from benchmarks.metrics.surface import coverage
 from benchmarks.options import MODEL, PROCESSES, REAL, RUNS, option
 from benchmarks.parallel import in_processes
@@ -43,6 +44,7 @@ _SAMPLES = (1, 3)  # per ellipsoid
 _LEAST = 0.003  # of the error with few beams: no share is given if all beams are worth less
 _NEIGHBORS = 12  # of the normals of full scans
 _REACH = 0.2  # meters: a dropped return with a sample this near is covered
+_SIMULATED, _SIMULATED_BEAMS = "vlp16", 16  # the sensor in held-out worlds
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def run(options: Options) -> Iterator[Report]:
         raise InputError("--real is missing; this experiment needs real sequences of an HDL-64E")
     yield _recovered_report(options)
     yield _samples_report(options)
+    yield _worlds_report(options)
 
 
 # --- odometry
@@ -238,26 +241,32 @@ def _judged(options: Options, sequence: str, beams: int) -> list[dict[str, Any]]
     scans = thin.recorded
     truths = [Truth.of(full.scans[row], scans[row].points) for row in rows]
     found: list[dict[str, Any]] = []
-    for name, setting, denser in _settings(options, beams):
+    for name, setting, denser in _settings(options, SENSOR, beams):
         values = [_of_scan(denser, scans[row], truth) for row, truth in zip(rows, truths, strict=True)]
         found.append({"sequence": sequence, "beams": beams, "way": name, "setting": setting, **_mean_of(values)})
-    ours = np.array(sorted((r["covered"], r["distance"], r["across"]) for r in found if r["way"] == POLI))
+    _add_equals(found, "distance", "across")
     unit = next(r["milliseconds"] for r in found if r["way"] == BEFORE)
     for record in found:
-        inside = ours[0, 0] <= record["covered"] <= ours[-1, 0]
-        for column, name in enumerate(("equal_distance", "equal_across"), start=1):
-            record[name] = float(np.interp(record["covered"], ours[:, 0], ours[:, column])) if inside else math.nan
         record["time"] = record["milliseconds"] / unit
     return found
 
 
-def _settings(options: Options, beams: int) -> list[tuple[str, str, Denser]]:
+def _add_equals(records: list[dict[str, Any]], *names: str) -> None:
+    """Add to each record the values of POLI at its coverage; NaN outside of POLI's range."""
+    ours = np.array(sorted((r["covered"], *(r[name] for name in names)) for r in records if r["way"] == POLI))
+    for record in records:
+        inside = ours[0, 0] <= record["covered"] <= ours[-1, 0]
+        for column, name in enumerate(names, start=1):
+            record[f"equal_{name}"] = float(np.interp(record["covered"], ours[:, 0], ours[:, column])) if inside else math.nan
+
+
+def _settings(options: Options, sensor: str, beams: int) -> list[tuple[str, str, Denser]]:
     rows = FULL_BEAMS // beams - 1
     config = options.config
     found = [(POLI, f"max_error {error:g} m", poli(replace(config, max_error=error))) for error in ERRORS]
     found += [(PCA, f"max_error {error:g} m", with_pca(replace(config, max_error=error))) for error in ERRORS[2:6]]
     found += [
-        (INTERPOLATION, f"ranges within {100 * share:g} %", interpolated(SENSOR, beams, RangeInterpolation(rows, share=share)))
+        (INTERPOLATION, f"ranges within {100 * share:g} %", interpolated(sensor, beams, RangeInterpolation(rows, share=share)))
         for share in _SHARES
     ]
     before = replace(ELLIPSOIDS, model=options.model)
@@ -298,3 +307,34 @@ def _of_scan(denser: Denser, thin: Scan, truth: Truth) -> dict[str, float]:
 
 def _mean_of(values: Sequence[dict[str, float]]) -> dict[str, float]:
     return {name: mean([value[name] for value in values]) for name in values[0]}
+
+
+# --- samples in held-out worlds, whose surface is known
+
+
+def _worlds_report(options: Options) -> Report:
+    scans = list(held_out_pairs([_SIMULATED], spots=1))
+    records: list[dict[str, Any]] = []
+    for name, setting, denser in _settings(options, _SIMULATED, _SIMULATED_BEAMS):
+        values = []
+        for scan in scans:
+            samples = denser.apply(scan.q.keep()).points[len(scan.q) :].astype(np.float64)
+            distance = float(scan.distance(samples).mean())
+            values.append({"samples": len(samples), "covered": coverage(scan.surface, samples, _REACH), "distance": distance})
+        records.append({"way": name, "setting": setting, **_mean_of(values)})
+    _add_equals(records, "distance")
+    notes = [
+        f"{len(scans)} scans of a VLP-16 in held-out worlds. Distance: mean from a sample to the true surface, in centimeters. "
+        f"Covered: share of the surface visible from the spot, within 60 m, with a sample within {100 * _REACH:g} cm.",
+        f"{POLI}, same coverage: as in recovered_samples.",
+    ]
+    table = Table(
+        [Column("way", "{way}"), Column("setting", "{setting}")],
+        [
+            Column("samples per scan", "{samples:.0f}"),
+            Column("covered", "{covered:share}"),
+            Column("distance", "{distance:cm}"),
+            Column(f"{POLI}, same coverage", "{equal_distance:cm}"),
+        ],
+    )
+    return Report("recovered_worlds", "Samples in held-out worlds", records, table, notes)
