@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.cache import Cache
 from benchmarks.data.drives import RealDrive, RealSequence, RecordedDrive
 from benchmarks.data.held_out import held_out_pairs
+from benchmarks.data.real_system_drives import SYSTEM_SEQUENCES
 from benchmarks.metrics.surface import coverage
 from benchmarks.options import MODEL, PROCESSES, REAL, RUNS, option
 from benchmarks.parallel import in_processes
@@ -32,6 +33,7 @@ from poli.estimation import pca
 from poli.kdtree.tree import KDTree
 from poli.scan import Scan, ScanLike
 from poli.tasks.densify import DensifyConfig
+from poli.tasks.densify.worth import why_little
 from poli.tasks.trajectory_errors import relative_errors
 
 SENSOR, FULL_BEAMS = "hdl64e", 64
@@ -54,6 +56,7 @@ class Options:
     beams: tuple[int, ...] = option((16, 32), "beams that are kept")
     systems: tuple[str, ...] = option(tuple(SYSTEMS), "systems to run, separated by commas")
     rivals: bool = option(False, "also run the systems on scans densified by interpolation, PCA and ellipsoids alone")
+    worth: bool = option(False, "also run the systems on whole scans of all sensors, which `--auto` judges")
     repeats: int = option(1, "runs of each system, whose errors are averaged: those of GenZ-ICP differ from run to run", least=1)
     model: str = option("lidar", MODEL)
     scans: int = option(0, "use the first scans of each sequence only; 0: all", least=0)
@@ -77,6 +80,8 @@ def run(options: Options) -> Iterator[Report]:
     yield _recovered_report(options)
     yield _samples_report(options)
     yield _worlds_report(options)
+    if options.worth:
+        yield _worth_report(options)
 
 
 # --- odometry
@@ -133,16 +138,19 @@ def _recovered_report(options: Options) -> Report:
 
 
 def run_job(options: Options, job: Job) -> dict[str, float]:
+    """RPE in meters by frames."""
+    return _errors(options, open_drive(options, job.sequence, job.beams), job.system, _way(options, job))
+
+
+def _errors(options: Options, drive: RecordedDrive, system: str, denser: Denser) -> dict[str, float]:
     """RPE in meters by frames, the mean of all runs."""
-    drive = open_drive(options, job.sequence, job.beams)
-    setting, way = SYSTEMS[job.system]
-    denser = _way(options, job)
+    setting, way = SYSTEMS[system]
     found: dict[str, list[float]] = {str(frames): [] for frames in FRAMES if frames < len(drive)}
     for number in range(options.repeats):
         again = {"repeat": number} if number else {}
         contestant = Augmented(
-            f"{job.system} {denser.name}", setting, CHOSEN, partial(_run_denser, denser=denser, way=way),
-            system=job.system, augmentation=denser.name, made_by={"name": denser.name, **denser.about, **again},
+            f"{system} {denser.name}", setting, CHOSEN, partial(_run_denser, denser=denser, way=way),
+            system=system, augmentation=denser.name, made_by={"name": denser.name, **denser.about, **again},
         )  # fmt: skip
         poses = Cache(options.runs).outcome(drive, contestant).poses
         for frames, errors in found.items():
@@ -151,8 +159,12 @@ def run_job(options: Options, job: Job) -> dict[str, float]:
 
 
 def open_drive(options: Options, sequence: str, beams: int) -> RecordedDrive:
-    assert options.real is not None
     real = RealSequence(sequence, SENSOR, 10.0, (0.5,), beams=None if beams == FULL_BEAMS else beams, raw_kitti=True)
+    return _opened(options, real)
+
+
+def _opened(options: Options, real: RealSequence) -> RecordedDrive:
+    assert options.real is not None
     drive = RealDrive(options.real, real).open()
     return drive.first(options.scans) if options.scans else drive
 
@@ -205,6 +217,33 @@ def _share(record: Record) -> str:
     """The share, unless few beams are as good as all."""
     known = record["few"] - record["full"] > _LEAST * record["few"]
     return f"{100 * record['recovered']:.0f} %" if known else NONE
+
+
+# --- sensors that are dense already
+
+
+def _worth_report(options: Options) -> Report:
+    """Whether whole scans of real sensors profit, beside what the rule of `poli densify --auto` says of them."""
+    records = []
+    for real in (real for real in SYSTEM_SEQUENCES if real.beams is None):
+        drive = _opened(options, real)
+        for system in options.systems:
+            before, after = (_errors(options, drive, system, denser) for denser in (raw(), poli(options.config)))
+            about = {"sequence": real.sequence, "system": system, "rule": why_little(drive.recorded[0]) or "worth trying"}
+            for frames in before:
+                values = {"few": before[frames], "dense": after[frames], "change": after[frames] / before[frames] - 1.0}
+                records.append({**about, "frames": int(frames), **values})
+    notes = ["Relative pose errors in centimeters on scans with all their beams, as they are and densified with the defaults."]
+    table = Table(
+        [Column("sequence", "{sequence}"), Column("system", "{system}"), Column("scans apart", "{frames}")],
+        [
+            Column("as they are", "{few:cm}"),
+            Column("densified", "{dense:cm}"),
+            Column("change", "{change:+%}"),
+            Column("what the rule says", "{rule}"),
+        ],
+    )
+    return Report("recovered_worth", "Denser scans of sensors with many beams", records, table, notes)
 
 
 # --- samples against the dropped returns
