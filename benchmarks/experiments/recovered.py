@@ -231,7 +231,7 @@ def _worth_report(options: Options) -> Report:
             before, after = (_errors(options, drive, system, denser) for denser in (raw(), poli(options.config)))
             about = {"sequence": real.sequence, "system": system, "rule": why_little(drive.recorded[0]) or "worth trying"}
             for frames in before:
-                values = {"few": before[frames], "dense": after[frames], "change": after[frames] / before[frames] - 1.0}
+                values = {"few": before[frames], "dense": after[frames], "change": 100.0 * (after[frames] / before[frames] - 1.0)}
                 records.append({**about, "frames": int(frames), **values})
     notes = ["Relative pose errors in centimeters on scans with all their beams, as they are and densified with the defaults."]
     table = Table(
