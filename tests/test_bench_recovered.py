@@ -46,12 +46,19 @@ def test_samples_are_compared_with_the_dropped_returns(full, thin):
     assert every["covered"] == 1.0
     none = recovered._of_scan(raw(), thin, truth)
     assert none["covered"] == none["samples"] == 0.0
-    ways = recovered._settings(Options(), 16)
+    ways = recovered._settings(Options(), "hdl64e", 16)
     (_, _, ours) = next(way for way in ways if way[:2] == (POLI, "max_error 0.05 m"))
     found = recovered._of_scan(ours, thin, truth)
     assert found["covered"] > 0.4
     assert found["across"] < 0.02
     assert found["across"] < found["distance"] < 0.3
+
+
+def test_ways_are_compared_at_equal_coverage():
+    records = [{"way": POLI, "covered": c, "distance": d} for c, d in ((0.5, 3.0), (0.3, 1.0))]
+    records += [{"way": INTERPOLATION, "covered": c, "distance": 9.0} for c in (0.4, 0.6)]
+    recovered._add_equals(records, "distance")
+    np.testing.assert_allclose([r["equal_distance"] for r in records], [3.0, 1.0, 2.0, np.nan])
 
 
 def test_interpolated_rows_have_times(thin):

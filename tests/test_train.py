@@ -185,7 +185,7 @@ def test_a_run_can_start_from_a_model(tmp_path):
     for name in expected:
         torch.testing.assert_close(started[name], expected[name])
     with pytest.raises(InputError, match="another architecture"):
-        train(replace(cold, architecture=replace(cold.architecture, head=9)), tmp_path / "third", beside=tmp_path)
+        train(replace(cold, architecture=replace(cold.architecture, head=3)), tmp_path / "third", beside=tmp_path)
 
 
 def test_divergence_is_reported_and_ends_the_run(tmp_path):
