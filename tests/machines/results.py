@@ -1,12 +1,15 @@
 """`python -m machines.results OUT`: write the library's numerical answers to fixed questions as arrays to a file.
 
-The questions are the same numbers on every machine: drawn by numpy, or rounded.
+The questions are the same numbers in all settings of a run: drawn by numpy, or simulated once.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -41,9 +44,17 @@ def _accepted(problem: tuple) -> bool:
     return True
 
 
-def _scan(seed: int, sensor: str = "vlp16") -> np.ndarray:
-    """Round to the millimeter: simulated scans differ in their last digits, and `densify` seeds its samples with the points."""
-    return np.round(voxel_downsample(scan_of("town", SENSORS[sensor], seed=seed), 0.5).points.astype(np.float64), 3)
+def _scan(seed: int) -> np.ndarray:
+    """A simulated scan, made by the first setting that needs it and kept beside OUT for the others.
+
+    Its last digits depend on the BLAS library, and with them its voxels and the seed of the samples of `densify`."""
+    shared = Path(sys.argv[1]).with_name(f"scan_{seed}.npy")
+    if not shared.exists():
+        own = shared.with_name(f"scan_{seed}_{os.getpid()}.npy")
+        np.save(own, np.round(voxel_downsample(scan_of("town", SENSORS["vlp16"], seed=seed), 0.5).points.astype(np.float64), 3))
+        with suppress(FileExistsError):  # another setting was faster
+            os.link(own, shared)
+    return np.load(shared)
 
 
 def estimation() -> Answers:
