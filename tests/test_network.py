@@ -19,7 +19,7 @@ from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.grouping import group
-from poli.estimation.inference import load_model, model_card, shipped_models
+from poli.estimation.inference import known_of_motion, load_model, model_card, shipped_models
 from poli.estimation.model import read_model
 from poli.estimation.motion import motion_inputs
 from poli.se3 import so3_exp
@@ -149,19 +149,22 @@ def test_ellipsoids_are_positive_definite_for_any_cloud():
 
 
 def test_a_motion_changes_sizes_as_in_the_reference_and_no_directions(tmp_path):
-    architecture = Architecture(neighbors=(8, 8), edge=(8, 8), scalars=(9, 9), reach=8, size=7, motion=True)
-    model, made, points = read_model(exported(tmp_path, architecture)), network(architecture), cloud(1, 300)
+    architecture = Architecture(neighbors=(8, 8), edge=(8, 8), scalars=(9, 9), reach=8, size=7, motion=True, grid=True)
+    model, made = read_model(exported(tmp_path, architecture)), network(architecture)
+    points = voxel_downsample(6.0 * cloud(1, 600), 0.5).points
     T = np.eye(4)
     T[:3, :3], T[:3, 3] = so3_exp(np.array([0.0, 0.02, 0.1])), (0.3, -0.4, 1.2)
     fields = {}
     for name, motion in {"unknown": None, "still": 0.0, "far": 1.3, "pose": T}.items():
-        inputs = motion_inputs(motion, points)
-        batch = GroupBatch.of([group(points, architecture, SIGHT)], [inputs])
+        known = known_of_motion(motion, points, SIGHT)
+        shifts = None if known is None or known.shifts is None else [known.shifts]
+        assert (shifts is None) == (name != "pose")
+        batch = GroupBatch.of([group(points, architecture, SIGHT)], None if known is None else [known.inputs], shifts)
         with torch.no_grad():
             L, frames = made.sized(batch)
         factor = 1.25 * (frames.double() @ L.double()).numpy()
         expected = factor @ np.swapaxes(factor, 1, 2)
-        found = fields[name] = model.at_motion(inputs).covariances(points, SIGHT)
+        found = fields[name] = model.covariances(points, SIGHT, known)
         size = np.abs(expected).max(axis=(1, 2), keepdims=True)
         np.testing.assert_allclose(found / size, expected / size, atol=2e-4, err_msg=name)
     normals = [np.linalg.eigh(found)[1][:, :, 0] for found in fields.values()]

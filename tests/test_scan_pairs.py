@@ -10,15 +10,18 @@ from poli.data.simulate.faults import KINDS
 from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
+from poli.estimation.model import read_model
 from poli.scan import Scan
 from poli.voxels import voxel_downsample
 
 torch = pytest.importorskip("torch")
-from poli.learn.config import TrainConfig, read_config  # noqa: E402
+from poli.learn.config import ScheduleConfig, TrainConfig, read_config  # noqa: E402
 from poli.learn.losses import LossConfig, Matches, PoseNoise, pair_loss  # noqa: E402
+from poli.learn.model import TrainingModel  # noqa: E402
 from poli.learn.scan_config import ScanConfig  # noqa: E402
-from poli.learn.scans import draw_scans, sector  # noqa: E402
-from poli.learn.trainer import train  # noqa: E402
+from poli.learn.scans import ScanSource, draw_scans, sector  # noqa: E402
+from poli.learn.size_pool import matches_of  # noqa: E402
+from poli.learn.trainer import Listener, train  # noqa: E402
 
 SMALL = Architecture(
     neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
@@ -217,6 +220,61 @@ def test_a_heavy_tail_follows_most_matches_and_not_the_outliers(rng):
     log_2c = 3 * np.log(2) + 2 * np.log([0.07, 0.07, 0.005]).sum()
     expected = 0.5 * (log_2c + 3.5 * np.log1p(squares / 0.5)).mean()
     assert losses(tail=0.5)[0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_sizes_have_a_tail_of_their_own(pair):
+    batch = draw_scans([pair], CONFIG, SMALL, np.random.default_rng(0), phase="sizes")
+    loss = LossConfig(kind="tqc", outliers=0.1, tail=0.5, visibility=0.4)
+    totals = {}
+    for size_tail in (0.0, 1.0):
+        torch.manual_seed(0)
+        model = TrainingModel(SMALL, replace(loss, size_tail=size_tail))
+        totals[size_tail] = model(batch, phase="sizes").total.item()
+        L, frames = (t[None] for t in model.network.sized(batch.groups))
+        expected = pair_loss(replace(loss, visibility=0.0, tail=size_tail), model.noise, batch.matches, L, frames)
+        assert totals[size_tail] == pytest.approx(expected.total.item(), abs=1e-6)
+    assert totals[0.0] != totals[1.0]
+
+
+def test_a_pool_has_the_loss_and_the_gradient_of_the_batches_it_was_made_of(pair):
+    batch = draw_scans([pair], CONFIG, SMALL, np.random.default_rng(0), phase="sizes")
+    model = TrainingModel(SMALL, LossConfig(kind="tqc", outliers=0.1, size_tail=1.0))
+    pooled = matches_of(model.network, batch)
+    assert len(pooled.spacing) == int(batch.matches.weights.sum())
+    slopes = []
+    for one in (batch, pooled):
+        model.zero_grad()
+        terms = model(one, phase="sizes")
+        terms.total.backward()
+        slopes.append((terms.total.item(), model.network.maps["size_out"].weight.grad.clone()))
+    assert slopes[0][0] == pytest.approx(slopes[1][0], rel=1e-4)
+    torch.testing.assert_close(slopes[0][1], slopes[1][1], rtol=1e-3, atol=1e-4)
+
+
+def test_a_run_on_a_pool_trains_sizes_alone_and_resumes(pair, tmp_path):
+    schedule = ScheduleConfig(steps=8, settle=1.0, pool=2, checkpoint_every=4, validate_every=8, warmup=1)
+    config = TrainConfig(scans=CONFIG, loss=LossConfig(kind="tqc", size_tail=1.0), architecture=SMALL, schedule=schedule)
+    source = ScanSource(CONFIG, SMALL, [pair], [pair])
+    whole = read_model(train(config, tmp_path / "whole", source=source))
+
+    class Interrupted(Listener):
+        def step(self, report, total):
+            if report.step == 5:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "parts", Interrupted(), source=source)
+    parts = read_model(train(config, tmp_path / "parts", source=source))
+    assert all((whole.weights[name] == parts.weights[name]).all() for name in whole.weights)
+    torch.manual_seed(config.seed)
+    before = TrainingModel(SMALL, config.loss).network.state_dict()
+    for name, value in whole.weights.items():
+        moved = (before[f"maps.{name.replace('.', '_', 1)}"].numpy() != value).any()
+        assert moved == name.startswith("size"), name
+    with pytest.raises(InputError, match="tqc"):
+        replace(config, loss=LossConfig())
+    with pytest.raises(InputError, match="settle"):
+        replace(schedule, settle=0.5)
 
 
 def test_the_visibility_prior_prefers_normals_along_the_ray():

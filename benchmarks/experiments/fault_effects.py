@@ -63,7 +63,7 @@ def run(options: Options) -> Iterator[Report]:
         variant = _variant(config, options, left_out, config.seed + name.endswith(_AGAIN))
         pairs, held_out = ([one.faulty(left_out) for one in exact] for exact in worlds[variant.seed])
         assert variant.scans is not None
-        source = ScanSource(variant.scans, variant.architecture, pairs, held_out, growth=None)
+        source = ScanSource(variant.scans, variant.architecture, pairs, held_out)
         models[name] = train(variant, options.runs / name.replace(",", "").replace(" ", "_"), Listener(), source=source)
     records: list[Record] = []
     settings = [c for c in real_configurations((options.voxel,)) if c.beams == (_BEAMS if c.sequence.startswith("kitti") else None)]

@@ -126,7 +126,7 @@ def _trained(options: Options, learned: list[ScanPair], held_out: list[ScanPair]
     scans = ScanConfig(worlds=0, validation_worlds=0, datasets=tuple(real.name for real in LEARNED), points=2560, blind=0.03)
     calibrating = held_out[:: math.ceil(len(held_out) / _CALIBRATING)]
     # The sizes of a model to start from are about right; others start at those of the survey.
-    tuning = ScanSource(scans, architecture, learned, calibrating, growth=None)
+    tuning = ScanSource(scans, architecture, learned, calibrating)
     afresh = ScanSource(scans, architecture, learned, calibrating)
     sizes = TrainConfig(
         "recorded", 0, options.model, scans=scans, architecture=architecture,

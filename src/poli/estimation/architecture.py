@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from poli.errors import InputError
 from poli.estimation.interpolation import CANDIDATES
+from poli.estimation.grid import GRID_INPUTS, SHIFT_INPUTS
 from poli.estimation.motion import MOTION_INPUTS
 from poli.kdtree.neighborhoods import CELL
 
@@ -69,6 +70,7 @@ class Architecture:
     sensor: bool = False  # whether the sensor position and the up direction are inputs
     size: int = 0  # width of the layer that predicts sizes from all features of a point; 0: from the head's hidden layer alone
     motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.motion`); needs `size`
+    grid: bool = False  # whether the shift between the voxel grids of the two scans is one, too (`estimation.grid`); needs `size`
     curvature: int = 0  # width of the layer that predicts what curvature needs (`learn.curvature`); 0: no curvature
     # If given, curvature is fitted to the group and this many nearest points of each coarser level, whatever the head uses; the
     # residuals of plain fits are inputs, and distances are chords. Otherwise to the neighbors of the head.
@@ -98,8 +100,8 @@ class Architecture:
             raise InputError("architecture: curvature_wide is of the fit of curvature; set curvature above 0")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
             raise InputError("architecture: frames must be `neighbors`, or `sensor` if sensor is true")
-        if self.motion and not self.size:
-            raise InputError("architecture: motion is an input of the layer of sizes; set size above 0")
+        if (self.motion or self.grid) and not self.size:
+            raise InputError("architecture: motion and grid are inputs of the layer of sizes; set size above 0")
         if min(numbers) < 1 or min(self.vectors, self.size, self.curvature) < 0 or not 0 < self.floor < MOST_FLOOR:
             raise InputError("architecture: sizes must be positive, floor above 0")
         object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
@@ -119,9 +121,9 @@ class Architecture:
         if (
             not isinstance(self.floor, int | float)
             or isinstance(self.floor, bool)
-            or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor, self.motion))
+            or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor, self.motion, self.grid))
         ):
-            raise InputError("architecture: floor must be a number, log_scale, sensor and motion true or false")
+            raise InputError("architecture: floor must be a number, log_scale, sensor, motion and grid true or false")
 
     @property
     def levels(self) -> int:
@@ -131,6 +133,11 @@ class Architecture:
     def context(self) -> int:
         """Number of inputs per point in addition to its group (`Grouping.context`)."""
         return int(self.log_scale) + 8 * int(self.sensor)
+
+    @property
+    def motion_inputs(self) -> int:
+        """Number of inputs of the sizes that are the same for all points of a scan, the last of all."""
+        return (MOTION_INPUTS + GRID_INPUTS * int(self.grid)) * int(self.motion)
 
     @property
     def least_points(self) -> int:
@@ -198,7 +205,8 @@ class Architecture:
             shapes[f"up{level}.node"] = (2 * fine + turned, fine + (turned if level else 0))
         shapes["head.hidden"] = (self.scalars[0], self.head)
         if self.size:
-            shapes["size.hidden"] = (self.scalars[0] + self.context + 3 + MOTION_INPUTS * int(self.motion), self.size)
+            known = self.scalars[0] + self.context + 3 + SHIFT_INPUTS * int(self.grid) + self.motion_inputs
+            shapes["size.hidden"] = (known, self.size)
         shapes["size.out"] = (self.size or self.head, 3)
         if self.curvature:
             known = self.scalars[0] + self.context + 3 + RESIDUALS * bool(self.curvature_wide)

@@ -14,7 +14,8 @@ from poli.errors import InputError, did_you_mean
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
 from poli.estimation.model import Model, read_model
-from poli.estimation.motion import UP, Motion, motion_inputs
+from poli.estimation.grid import grid_inputs, grid_shifts, voxel_of
+from poli.estimation.motion import UP, Known, Motion, motion_inputs
 from poli.estimation.pca import NEIGHBORS, pca
 from poli.kdtree.tree import check_range
 from poli.scan import ScanLike, points_of
@@ -67,8 +68,9 @@ def estimate(
             raise InputError(problem, argument=name, remedy="leave it out, or choose the model pca")
     points = points_of(scan).copy()
     view = view_of(viewpoint, up, merged, len(points))
-    network = load_model(model).at_motion(inputs_of_motion(motion, points, view))
-    found = network.estimate(points, view, curvature and network.architecture.curvature > 0)
+    network = load_model(model)
+    known = known_of_motion(motion, points, view)
+    found = network.estimate(points, view, curvature and network.architecture.curvature > 0, known)
     if warn:
         warn_of_distance(network, points, view)
         warn_of_density(network, len(points), median_spacing(found.spacing))
@@ -96,12 +98,15 @@ def view_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, c
     return Viewpoint(place, direction)
 
 
-def inputs_of_motion(motion: Motion, points: np.ndarray, view: Viewpoint) -> np.ndarray | None:  # (N, 3) -> (4,)
-    """Return the inputs of the sizes for a motion, or None if it is unknown."""
+def known_of_motion(motion: Motion, points: np.ndarray, view: Viewpoint) -> Known | None:  # (N, 3)
+    """Return what a motion tells the sizes, or None if it is unknown. A pose also tells about the grids of voxelized points."""
     if motion is None:
         return None
     seen = points if view.position is None else points - view.position
-    return motion_inputs(motion, seen, UP if view.up is None else view.up)
+    inputs = motion_inputs(motion, seen, UP if view.up is None else view.up)
+    voxel = voxel_of(points) if np.ndim(motion) else None
+    shifts = grid_shifts(voxel, np.asarray(motion, dtype=np.float64), points) if voxel else None
+    return Known(np.concatenate([inputs, grid_inputs(voxel)]), shifts)
 
 
 def load_model(model: str | os.PathLike[str]) -> Model:

@@ -13,7 +13,8 @@ from safetensors import safe_open
 from poli.errors import DegenerateError, FormatError, InputError
 from poli.estimation.architecture import Architecture, tensor_name
 from poli.estimation.arrangement import Viewpoint
-from poli.estimation.motion import MOTION_INPUTS
+from poli.estimation.grid import SHIFT_INPUTS
+from poli.estimation.motion import Known
 from poli.estimation.runtime import Estimate, covariances
 from poli.files.tables import parse_json
 
@@ -31,28 +32,38 @@ class Model:
     metadata: dict[str, str]
     training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if unknown
 
-    def at_motion(self, motion: np.ndarray | None) -> Model:  # (4,)
-        """Return the model for scans this far apart (`motion_inputs`; None: unknown): one without an input for the motion."""
+    def at_motion(self, known: Known | None) -> Model:
+        """Return the model for a pair of scans of which this is known: one without inputs that are the same for all points.
+
+        It has no grid either, unless `known` has one."""
         if not self.architecture.motion:
-            if motion is not None:
+            if known is not None:
                 problem = f"{{argument}} is given, but the sizes of the model '{self.name[:80]}' do not depend on it"
                 raise InputError(problem, argument="motion", remedy="leave it out, or choose the model lidar")
             return self
         weight, bias = self.weights["size.hidden.weight"], self.weights["size.hidden.bias"]
-        if motion is not None:
-            bias = bias + weight[:, -MOTION_INPUTS:] @ motion.astype(np.float32)
-        changed = {"size.hidden.weight": np.ascontiguousarray(weight[:, :-MOTION_INPUTS]), "size.hidden.bias": bias}
-        return replace(self, architecture=replace(self.architecture, motion=False), weights={**self.weights, **changed})
+        count, gridded = self.architecture.motion_inputs, self.architecture.grid
+        if known is not None:
+            bias = bias + weight[:, -count:] @ known.inputs[:count].astype(np.float32)
+        keeps = gridded and known is not None and known.shifts is not None
+        weight = weight[:, : -count - (SHIFT_INPUTS if gridded and not keeps else 0)]
+        changed = {"size.hidden.weight": np.ascontiguousarray(weight), "size.hidden.bias": bias}
+        return replace(self, architecture=replace(self.architecture, motion=False, grid=keeps), weights={**self.weights, **changed})
 
-    def covariances(self, points: np.ndarray, view: Viewpoint = Viewpoint()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
+    def covariances(
+        self, points: np.ndarray, view: Viewpoint = Viewpoint(), known: Known | None = None  # noqa: B008
+    ) -> np.ndarray:  # (N, 3) -> (N, 3, 3)
         """Return calibrated covariances: matched points of two clouds of this density differ by N(0, 2 C)."""
-        return self.estimate(points, view).covariances
+        return self.estimate(points, view, known=known).covariances
 
-    def estimate(self, points: np.ndarray, view: Viewpoint, curvature: bool = False) -> Estimate:
+    def estimate(
+        self, points: np.ndarray, view: Viewpoint, curvature: bool = False, known: Known | None = None
+    ) -> Estimate:  # (N, 3)
         """Return the covariances, the point spacing around each distinct place in meters, and curvature if asked for."""
-        plain = self.at_motion(None)
+        plain = self.at_motion(known)
+        shifts = known.shifts if known is not None and plain.architecture.grid else None
         with np.errstate(over="ignore"):
-            found = covariances(points, plain.architecture, plain.weights, self.calibration, view, curvature=curvature)
+            found = covariances(points, plain.architecture, plain.weights, self.calibration, view, curvature=curvature, shifts=shifts)
         # Finite weights can still overflow, which only the output shows.
         if not np.isfinite(found.covariances.sum()) and not np.isfinite(found.covariances).all():
             raise DegenerateError(

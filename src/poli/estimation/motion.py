@@ -9,6 +9,7 @@ points of a scan, so a motion is a change of the bias of one layer (`Model.at_mo
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +26,14 @@ _STEADY, _TURN = 0.001, 0.01  # radians
 _SECTORS, _AROUND = 36, 0.75  # spinning sensors on cars see 0.9 of the sectors or more; at most 0.4 is seen by one that looks ahead
 
 Motion = float | np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of two scans, for the sizes of one of them."""
+
+    inputs: np.ndarray  # (6,): `motion_inputs`, then `grid.grid_inputs`
+    shifts: np.ndarray | None = None  # (N, 3) `grid.grid_shifts`; None if the grids are unknown
 
 
 def motion_inputs(motion: Motion, points: np.ndarray, up: np.ndarray = UP) -> np.ndarray:  # (N, 3), (3,) -> (4,)

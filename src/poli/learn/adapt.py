@@ -125,7 +125,7 @@ def _adapt(
         learned, held_out = log.pairs(config.pairs, config.reach)
     # Calibrate on training pairs: the held-out pairs must not be used before the comparison.
     calibrating = learned[:: math.ceil(len(learned) / _CALIBRATING)]
-    source = ScanSource(scans, model.architecture, learned, calibrating, growth=None)
+    source = ScanSource(scans, model.architecture, learned, calibrating)
     judging = ScanSource(scans, model.architecture, held_out, held_out)
     before = judge(model, judging, settings.loss)
     for old in (target, card):

@@ -50,6 +50,8 @@ class ScheduleConfig:
     learning_rate: float = 1e-2  # peak value, reached after the warm-up and followed by a cosine decay
     warmup: int = 100
     settle: float = 0.1  # fraction of the steps, after those of shapes: only sizes are trained, on partners as dense as the clouds
+    # Batches whose matches are pooled for sizes, if a run trains nothing else (`learn.size_pool`); 0: each step has its own batch.
+    pool: int = 0
     bend: float = 0.0  # the last fraction of the steps: only curvature is trained; needs architecture.curvature
     final_fraction: float = 0.01  # final learning rate as a fraction of the peak
     weight_decay: float = 0.0
@@ -75,6 +77,8 @@ class ScheduleConfig:
             raise InputError("schedule: learning_rate and clip must be positive, weight_decay at least 0")
         if not (0 <= self.average < 1 and 0 < self.final_fraction <= 1):
             raise InputError("schedule: average must be in [0, 1), final_fraction in (0, 1]")
+        if self.pool < 0 or (self.pool and self.settle != 1.0):
+            raise InputError("schedule.pool: only sizes can be trained on a pool; set schedule.settle to 1, or pool to 0")
         if min(self.settle, self.bend) < 0 or self.settle + self.bend > 1:
             raise InputError("schedule: settle and bend must be at least 0, and their sum at most 1")
 
@@ -102,6 +106,8 @@ class TrainConfig:
             raise InputError(f"seed is {self.seed}; expected 0 to 99 (each seed has ten thousand shapes)")
         if self.schedule.bend and not self.architecture.curvature:
             raise InputError("schedule.bend: the architecture has no curvature; set architecture.curvature above 0")
+        if self.schedule.pool and self.loss.kind != "tqc":
+            raise InputError('schedule.pool: the poses of pooled matches are taken as known; set loss.kind to "tqc"')
         if not 0.0 <= self.taught <= 1.0:
             raise InputError(f"taught is {self.taught}; expected 0 to 1")
         if not 0.1 <= self.calibration_scale <= 10.0:

@@ -14,7 +14,7 @@ from poli.errors import InputError
 from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST
 from poli.estimation.distinct import distinct
 from poli.estimation.grouping import check_places, group, seen_from
-from poli.estimation.inference import UP, inputs_of_motion, load_model, view_of
+from poli.estimation.inference import UP, known_of_motion, load_model, view_of
 from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
 from poli.estimation.motion import Motion
 from poli.kdtree.tree import NARROWEST, check_range
@@ -40,7 +40,8 @@ def estimate(
     place = _device(device)
     points = points_of(scan).copy()
     view = view_of(viewpoint, up, merged, len(points))
-    trained = load_model(model).at_motion(inputs_of_motion(motion, points, view))
+    known = known_of_motion(motion, points, view)
+    trained = load_model(model).at_motion(known)
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not trained.architecture.sensor)
     check_places(points, places, trained.architecture)
@@ -49,7 +50,8 @@ def estimate(
     most = np.minimum(HORIZON * grouping.levels[0].radius, np.linalg.norm(np.ptp(at, axis=0)))
     with torch.no_grad():
         # Multiply by spacings in float64: in some units they are not representable in float32.
-        batch = GroupBatch.of([replace(grouping, spacing=np.ones(len(at)))]).to(place)
+        shifts = None if known is None or known.shifts is None else [places.of_places(known.shifts)]
+        batch = GroupBatch.of([replace(grouping, spacing=np.ones(len(at)))], shifts=shifts).to(place)
         L, frames = network_of(trained).to(place).sized(batch)
         spacing, bound = torch.from_numpy(trained.calibration * grouping.spacing).to(place), torch.from_numpy(most).to(place)
         factor = frames.double() * _sound(torch.diagonal(L, dim1=1, dim2=2).double() * spacing[:, None], bound)[:, None]

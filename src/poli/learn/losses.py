@@ -44,6 +44,10 @@ class LossConfig:
     # Degrees of freedom of Student's t for the residuals while shapes are trained (0: as above). Near edges the nearest point is
     # often on another surface, at any distance; the majority of the matches must outweigh a few large residuals.
     tail: float = 0.0
+    # The same while sizes are trained. The mixture above has one scale for all wrong matches. Those between it and the ellipsoid,
+    # on a curb or a neighboring surface, stretch it, and by how much differs from sensor to sensor. With a heavy tail the sizes are
+    # those of the majority of the matches, and the model is calibrated by the median.
+    size_tail: float = 0.0
     # Weight, while shapes are trained, of the prior that visible surfaces face the sensor: the density of the normal n of a point
     # seen along v is proportional to |n'v|. It decides where matches cannot, on poles and wires. For scans, seen from the origin.
     visibility: float = 0.0
@@ -57,10 +61,10 @@ class LossConfig:
             raise InputError("loss.rotation_sigma and loss.translation_sigma must be positive")
         if not (0.0 <= self.outliers < 1.0 and self.outlier_sigma > 0):
             raise InputError("loss.outliers must be in [0, 1), loss.outlier_sigma positive")
-        if not min(self.visibility, self.tail) >= 0.0:
-            raise InputError("loss.visibility and loss.tail must be at least 0")
-        if self.kind == "release" and (self.outliers or self.tail):
-            raise InputError("loss.outliers, loss.tail: the kind `release` does not support them; set them to 0")
+        if not min(self.visibility, self.tail, self.size_tail) >= 0.0:
+            raise InputError("loss.visibility, loss.tail and loss.size_tail must be at least 0")
+        if self.kind == "release" and (self.outliers or self.tail or self.size_tail):
+            raise InputError("loss.outliers, loss.tail, loss.size_tail: the kind `release` does not support them; set them to 0")
 
 
 @dataclass(frozen=True)
@@ -135,12 +139,7 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
         return LossTerms(0.0 * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
     d = residuals(matches, T)
     squares = squared(A, d)
-    likelihood = 0.5 * (log_2c + squares)
-    if config.tail:
-        likelihood = 0.5 * (log_2c + (config.tail + 3.0) * (squares / config.tail).log1p())
-    elif config.outliers:
-        likelihood = -torch.logaddexp(math.log(1.0 - config.outliers) - likelihood, _outlier_log_density(config, d))
-    data = (matches.weights * likelihood).sum(1)
+    data = (matches.weights * unlikelihood(config, log_2c, squares, d.square().sum(-1))).sum(1)
     seen = (matches.weights * _visibility(matches, A)).sum(1) if config.visibility else 0.0
     pose = torch.zeros_like(data)
     if config.kind in ("ttqc", "ttqc-map"):
@@ -159,6 +158,18 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
     return LossTerms(total, data_mean, pose_mean, nees, kept.double().mean().item())
 
 
+def unlikelihood(
+    config: LossConfig, log_2c: torch.Tensor, squares: torch.Tensor, length2: torch.Tensor
+) -> torch.Tensor:  # each (..., M) -> (..., M)
+    """Return the negative log-likelihood of d, given log|2C|, d'(2C)^-1 d and |d|^2, without its constant 3/2 log 2 pi."""
+    if config.tail:
+        return 0.5 * (log_2c + (config.tail + 3.0) * (squares / config.tail).log1p())
+    gaussian = 0.5 * (log_2c + squares)
+    if config.outliers:
+        return -torch.logaddexp(math.log(1.0 - config.outliers) - gaussian, _outlier_log_density(config, length2))
+    return gaussian
+
+
 def residuals(matches: Matches, T: torch.Tensor) -> torch.Tensor:  # (B, N, 3)
     """Return d = q - (R p + t) of each match."""
     return matches.target - (matches.source @ T[:, :3, :3].transpose(1, 2) + T[:, None, :3, 3])
@@ -169,9 +180,9 @@ def squared(A: torch.Tensor, d: torch.Tensor) -> torch.Tensor:  # (B, N)
     return 0.5 * ((A @ d[..., None])[..., 0] ** 2).sum(-1)
 
 
-def _outlier_log_density(config: LossConfig, d: torch.Tensor) -> torch.Tensor:  # (B, N)
+def _outlier_log_density(config: LossConfig, length2: torch.Tensor) -> torch.Tensor:  # (B, N)
     """Return the log density of outliers, weighted by their share, without the constant 3/2 log 2 pi, as the other terms."""
-    return math.log(config.outliers) - 3.0 * math.log(config.outlier_sigma) - 0.5 * (d / config.outlier_sigma).square().sum(-1)
+    return math.log(config.outliers) - 3.0 * math.log(config.outlier_sigma) - 0.5 * length2 / config.outlier_sigma**2
 
 
 def _visibility(matches: Matches, A: torch.Tensor) -> torch.Tensor:  # (B, N)
@@ -193,7 +204,7 @@ def _trust(config: LossConfig, matches: Matches, A: torch.Tensor, log_2c: torch.
             return (config.tail + 3.0) / (config.tail + squared(A, d))
         right = math.log(1.0 - config.outliers) - 0.5 * (log_2c + squared(A, d))
         # Indoors, a measured pose that is off by centimeters makes every match improbable; the pose then depends on all alike.
-        return torch.sigmoid(right - _outlier_log_density(config, d)).clamp_min(_LEAST_TRUST)
+        return torch.sigmoid(right - _outlier_log_density(config, d.square().sum(-1))).clamp_min(_LEAST_TRUST)
 
 
 def _pose_likelihood(T: torch.Tensor, matches: Matches, information: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:  # (B,)

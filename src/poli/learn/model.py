@@ -14,6 +14,7 @@ from poli.learn.groups import GroupBatch
 from poli.learn.losses import LossConfig, LossTerms, PoseNoise, pair_loss
 from poli.learn.network import Network
 from poli.learn.pairs import PairBatch, Phase
+from poli.learn.size_pool import SizeBatch
 from poli.learn.teacher import Teacher
 
 
@@ -28,10 +29,14 @@ class TrainingModel(torch.nn.Module):
         self.noise = PoseNoise(loss)
         self.seconds = (0.0, 0.0)  # of the last pass: network, and layer with the rest of the loss
 
-    def forward(self, batch: PairBatch, phase: Phase = "shapes") -> LossTerms:
+    def forward(self, batch: PairBatch | SizeBatch, phase: Phase = "shapes") -> LossTerms:
         """Return the loss of a batch. Its gradient is that of what the phase trains."""
         device = next(self.parameters()).device
         start = time.perf_counter()
+        if isinstance(batch, SizeBatch):
+            terms = batch.loss(self.network, self._loss_of_sizes())
+            self.seconds = (0.0, time.perf_counter() - start)
+            return replace(terms, total=terms.total + 0.0 * self.noise.log_sigma.sum())
         groups = batch.groups.to(device)
         if phase == "curvature":
             return self._bent(batch, groups, start)
@@ -44,13 +49,16 @@ class TrainingModel(torch.nn.Module):
         if batch.shrink is not None:
             clouds = torch.from_numpy(batch.shrink[:: batch.partners].astype("float32")).to(device)
             L = L / clouds.repeat_interleave(points)[:, None, None]
-        # These two are for training directions, which are now fixed.
-        loss = replace(self.loss, visibility=0.0, tail=0.0) if settling else self.loss
+        loss = self._loss_of_sizes() if settling else self.loss
         terms = pair_loss(loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
         if lesson is not None and torch.isfinite(lesson):
             terms = replace(terms, total=(1.0 - self.taught) * terms.total + self.taught * lesson)
         self.seconds = (middle - start, time.perf_counter() - middle)
         return terms
+
+    def _loss_of_sizes(self) -> LossConfig:
+        """Visibility and `tail` are for training directions, which are fixed while sizes are trained."""
+        return replace(self.loss, visibility=0.0, tail=self.loss.size_tail)
 
     def _bent(self, batch: PairBatch, groups: GroupBatch, start: float) -> LossTerms:
         """Return the loss of the curvatures, per point of the partner."""

@@ -49,11 +49,12 @@ def calibrate(model: TrainingModel, held_out: Iterable[PairBatch]) -> float:
 
     Were d Gaussian, d'(2C)^-1 d would have the mean 3 and the median 2.37. Matches at edges give it a heavy tail, even among likely
     inliers, so no factor brings about both: with the mean at 3, most matches are closer than the sizes say. The factor is halfway
-    between the two."""
+    between the two. Sizes that were trained as those of the majority (`LossConfig.size_tail`) are calibrated by the median."""
     result = validate(model, held_out)
     if result is None:
         return 1.0
-    ratio = (result.nees / 3.0) * (result.nees_median / _MEDIAN)
+    typical = result.nees_median / _MEDIAN
+    ratio = typical**2 if model.loss.size_tail else typical * result.nees / 3.0
     if not 0.0 < ratio < math.inf:
         raise PoliError(f"the trained network cannot be calibrated: its mean of d'(2C)^-1 d on held-out surfaces is {result.nees}")
     return float(ratio**0.25)

@@ -22,7 +22,6 @@ from torch.nn import functional
 
 from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
 from poli.estimation.frames import spacing_per_radius
-from poli.estimation.motion import MOTION_INPUTS
 from poli.learn import matrices3
 from poli.learn.curvature import Quadric, chords, fit, residuals
 from poli.learn.groups import GroupBatch
@@ -62,7 +61,7 @@ class Network(nn.Module):
             if not torch.isfinite(L).all():  # there are no axes; the caller checks L
                 return L, batch.frames[0]
             variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
-        scales = self.scales(batch, scalars, hidden, variances)
+        scales = self.scales(batch, scalars, hidden, variances, axes)
         return torch.diag_embed(scales) * batch.spacing[:, None, None], batch.frames[0] @ axes.to(batch.frames[0])
 
     def curved(self, batch: GroupBatch) -> tuple[Quadric, torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N,)
@@ -162,15 +161,32 @@ class Network(nn.Module):
         return L, hidden
 
     def scales(  # (N, 3)
-        self, batch: GroupBatch, scalars: torch.Tensor, hidden: torch.Tensor, variances: torch.Tensor
+        self, batch: GroupBatch, scalars: torch.Tensor, hidden: torch.Tensor, variances: torch.Tensor, axes: torch.Tensor
     ) -> torch.Tensor:
         """Return the stretched standard deviations along the axes, in local spacings, from the ascending variances before it."""
         variances = variances.clamp_min(self.architecture.floor**4).to(hidden)
-        if self.architecture.size:
-            known = [scalars, batch.context, variances.log()]
-            if self.architecture.motion:
-                known.append(scalars.new_zeros(scalars.shape[0], MOTION_INPUTS) if batch.motion is None else batch.motion)
-            hidden = functional.relu(self._map("size_hidden", torch.cat(known, dim=1)))
+        return self.stretched(self.known_of_sizes(batch, scalars, hidden, variances, axes), variances)
+
+    def known_of_sizes(  # (N, inputs)
+        self, batch: GroupBatch, scalars: torch.Tensor, hidden: torch.Tensor, variances: torch.Tensor, axes: torch.Tensor
+    ) -> torch.Tensor:
+        """Return what sizes are predicted from."""
+        a, points = self.architecture, scalars.shape[0]
+        if not a.size:
+            return hidden
+        known = [scalars, batch.context, variances.log()]
+        if a.grid:
+            shifts = scalars.new_zeros(points, 3) if batch.shifts is None else batch.shifts
+            along = (batch.frames[0] @ axes.to(scalars)).transpose(1, 2) @ shifts[:, :, None]
+            known.append(along[:, :, 0].abs())
+        if a.motion:
+            unknown = scalars.new_zeros(points, a.motion_inputs)
+            known.append(unknown if batch.motion is None else batch.motion[:, : a.motion_inputs])
+        return torch.cat(known, dim=1)
+
+    def stretched(self, known: torch.Tensor, variances: torch.Tensor) -> torch.Tensor:  # (N, inputs), (N, 3) -> (N, 3)
+        """Return the stretched standard deviations from what sizes are predicted from."""
+        hidden = functional.relu(self._map("size_hidden", known)) if self.architecture.size else known
         stretched = variances * self._map("size_out", hidden).exp()
         thinnest = torch.minimum(stretched[:, :1], THINNEST * stretched[:, 1:].amin(dim=1, keepdim=True))
         return torch.cat([thinnest, stretched[:, 1:]], dim=1).sqrt()

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.grouping import group
+from poli.estimation.grid import grid_inputs, grid_shifts
 from poli.estimation.motion import motion_inputs
 from poli.kdtree.tree import KDTree
 from poli.learn.groups import GroupBatch
@@ -48,7 +50,7 @@ Tracker = Callable[[str], TrackedLog]  # runs odometry on the dataset at a path
 
 
 class ScanSource:
-    """Batches drawn from given pairs. `growth` as in `Source`."""
+    """Batches drawn from given pairs."""
 
     def __init__(
         self,
@@ -56,10 +58,9 @@ class ScanSource:
         architecture: Architecture,
         pairs: Sequence[ScanPair],
         held_out: Sequence[ScanPair] = (),
-        growth: float | None = 0.0,  # zero: `PairBatch.shrink` accounts for it
     ) -> None:
         self._config, self._architecture = config, architecture
-        self._pairs, self._held_out, self._growth = pairs, held_out, growth
+        self._pairs, self._held_out = pairs, held_out
         if not self._pairs:
             raise InputError("scans: no pair of scans to train on; check scans.worlds and scans.datasets")
         self._surveyed = [pair for pair in pairs if pair.survey is not None] or pairs
@@ -76,8 +77,9 @@ class ScanSource:
                 yield draw_scans([pair], self._config, self._architecture, rng, "sizes")
 
     @property
-    def growth(self) -> float | None:
-        return self._growth
+    def growth(self) -> None:
+        """Sizes go on from where they are: `PairBatch.shrink` accounts for the density of the survey."""
+        return None
 
 
 def recorded_scans(
@@ -114,7 +116,7 @@ def draw_scans(
     settling = phase == "sizes"
     clouds = [_cloud(pair, config, rng, settling) for pair in pairs]
     count = min(config.points, *(len(cloud.scan) for cloud in clouds))
-    groupings, normals, columns, gammas, motions, around = [], [], [], [], [], []
+    groupings, normals, columns, gammas, motions, shifts, around = [], [], [], [], [], [], []
     for cloud in clouds:
         q = sector(cloud.scan, count, rng)
         points = q.points.astype(np.float64)
@@ -122,7 +124,8 @@ def draw_scans(
         # the surface, and noise and mixed returns are errors along the ray: poles and edges would seem thick where they are
         # thinnest. Sizes are trained afterwards and include all of this.
         targets = points if settling else cloud.returns[q.fields["row"]].astype(np.float64)
-        p, T_true, shrink, gamma = _partner(cloud, config, settling)
+        motion, grid = _known_motion(cloud, rng, architecture.grid)
+        p, T_true, shrink, gamma = _partner(cloud, config, settling, grid.origin)
         T_measured = T_true
         if gamma is None:  # an exact pose: add noise
             T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
@@ -133,9 +136,10 @@ def draw_scans(
         weights = (distance[:, 0] <= farthest).astype(float)
         if shrink is None:
             shrink = density_ratio(
-                distance[:, 0], KDTree(_moved(_sweep(cloud), cloud.pair.T_q_p)).nearest(1, targets)[0][:, 0], farthest
+                distance[:, 0], KDTree(_moved(_sweep(cloud, grid.origin), cloud.pair.T_q_p)).nearest(1, targets)[0][:, 0], farthest
             )
-        motions.append(_known_motion(cloud.pair, rng))
+        motions.append(motion)
+        shifts.append(grid_shifts(grid.voxel, cloud.pair.T_q_p, points, grid.origin))
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         gammas.append(gamma)
         groupings.append(group(points, architecture, _sight(config, rng)))
@@ -147,7 +151,7 @@ def draw_scans(
     if any(gamma is not None for gamma in gammas):
         added = np.diag([math.radians(config.rotation_noise) ** 2] * 3 + [config.translation_noise**2] * 3)
         matches = replace(matches, gamma=torch.from_numpy(np.stack([added if gamma is None else gamma for gamma in gammas])))
-    groups = GroupBatch.of(groupings, motions)
+    groups = GroupBatch.of(groupings, motions, shifts if architecture.grid else None)
     return PairBatch(groups, 1, matches, true, np.stack(normals), float(weight.mean()), shrinks, joined(around))
 
 
@@ -186,7 +190,7 @@ def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
 
 
 def _partner(
-    cloud: _Cloud, config: ScanConfig, settling: bool
+    cloud: _Cloud, config: ScanConfig, settling: bool, origin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float | None, np.ndarray | None]:  # (P, 3), (4, 4), (6, 6)
     """Return the partner's points, its pose T_cloud_partner, how much denser it is, and the covariance of a measured pose.
 
@@ -194,7 +198,7 @@ def _partner(
     """
     pair = cloud.pair
     if settling or pair.survey is None:
-        return _sweep(cloud), pair.T_q_p, 1.0, pair.covariance
+        return _sweep(cloud, origin), pair.T_q_p, 1.0, pair.covariance
     assert pair.T_q_survey is not None
     fine = min(config.survey_voxel, max(0.5 * cloud.voxel, _FINEST * config.survey_voxel))
     survey = voxel_downsample(pair.survey, fine, "first").points.astype(np.float64)
@@ -203,16 +207,29 @@ def _partner(
     return survey, pair.T_q_survey, None, pair.survey_covariance
 
 
-def _sweep(cloud: _Cloud) -> np.ndarray:  # (P, 3), the next sweep
-    p = voxel_downsample(cloud.pair.p, cloud.voxel, cloud.pick) if cloud.voxel else cloud.pair.p
-    return p.points.astype(np.float64)
+def _sweep(cloud: _Cloud, origin: np.ndarray) -> np.ndarray:  # (3,) -> (P, 3)
+    """Return the next sweep, voxelized in a grid that starts at `origin`."""
+    if not cloud.voxel:
+        return cloud.pair.p.points.astype(np.float64)
+    return voxel_downsample(cloud.pair.p.points - origin, cloud.voxel, cloud.pick).points + origin
 
 
-def _known_motion(pair: ScanPair, rng: np.random.Generator) -> np.ndarray:  # (4,)
-    """Draw what is known of the motion between the scans: all of it, only the distance, or nothing."""
-    known = rng.random()
-    motion = None if known < 0.25 else pair.T_q_p if known > 0.5 else float(np.linalg.norm(pair.T_q_p[:3, 3]))
-    return motion_inputs(motion, pair.q.points)
+class _Grid(NamedTuple):
+    voxel: float  # meters; 0: unknown
+    origin: np.ndarray  # (3,) where the partner's grid starts
+
+
+def _known_motion(cloud: _Cloud, rng: np.random.Generator, gridded: bool) -> tuple[np.ndarray, _Grid]:  # (6,)
+    """Draw what is known of the motion between the scans: all of it, with or without the grids, only the distance, or nothing.
+
+    The grids of real scans start at their sensors, and those of cars are rarely shifted vertically. Where the sizes know the shift,
+    they learn from any, so half of these partners have a grid that starts elsewhere."""
+    known, T, origin = rng.random(), cloud.pair.T_q_p, np.zeros(3)
+    motion = None if known < 0.25 else T if known > 0.5 else float(np.linalg.norm(T[:3, 3]))
+    voxel = cloud.voxel if gridded and known > 0.6 else 0.0
+    if voxel and known < 0.8:
+        origin = voxel * rng.random(3)
+    return np.concatenate([motion_inputs(motion, cloud.pair.q.points), grid_inputs(voxel)]), _Grid(voxel, origin)
 
 
 def _moved(points: np.ndarray, T: np.ndarray) -> np.ndarray:  # (N, 3), (4, 4)
@@ -241,7 +258,7 @@ def _record(config: ScanConfig, seeds: Sequence[int], keep: Path, made: Callable
 
 def _record_world(job: tuple[Path, str, int, ScanConfig]) -> list[ScanPair]:
     keep, kind, seed, config = job
-    about = f"exact, faults; {config.stations} stations, {config.sensors_each} each of {', '.join(config.sensors)}"
+    about = f"exact, faults, fixed rasters; {config.stations} stations, {config.sensors_each} each of {', '.join(config.sensors)}"
     about += f"; without {', '.join(config.without_faults)}" if config.without_faults else ""
     path = keep / f"{kind}_{seed}.npz"
     pairs = load_pairs(path, about)

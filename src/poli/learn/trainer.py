@@ -32,6 +32,7 @@ from poli.learn.model import TrainingModel
 from poli.learn.model_file import calibrate, export_model, import_model, network_of
 from poli.learn.pairs import PairBatch
 from poli.learn.scans import Tracker
+from poli.learn.size_pool import PooledSource, SizeBatch
 from poli.learn.source import Source, open_source
 from poli.learn.teacher import Teacher
 from poli.learn.validate import Validation, validate
@@ -186,12 +187,13 @@ class Run:
         if self.finished:
             return self.model_path
         source = source or open_source(self.config, self.beside, self.out, self.listener.shapes, track)
+        pooled = PooledSource(source, self.model.network, schedule.pool, self.config.seed) if schedule.pool else None
         with ThreadPoolExecutor(1) as ahead:  # prepares the next batch during the step
-            waiting = ahead.submit(self._batch, source, self.steps_done)
+            waiting = ahead.submit(self._batch, pooled or source, self.steps_done)
             while self.steps_done < schedule.steps:
                 batch, seconds = waiting.result()
                 if self.steps_done + 1 < schedule.steps:
-                    waiting = ahead.submit(self._batch, source, self.steps_done + 1)
+                    waiting = ahead.submit(self._batch, pooled or source, self.steps_done + 1)
                 self._step(batch, seconds, source.growth)
                 last = self.steps_done == schedule.steps
                 if self.rank == 0 and (last or self.steps_done % schedule.validate_every == 0):
@@ -210,13 +212,13 @@ class Run:
         if self.world > 1:
             distributed.barrier()
 
-    def _batch(self, source: Source, step: int) -> tuple[PairBatch, float]:
+    def _batch(self, source: Source | PooledSource, step: int) -> tuple[PairBatch | SizeBatch, float]:
         start = time.perf_counter()
         rng = np.random.default_rng([self.config.seed, self.rank, step])
         batch = source.draw(rng, self.config.schedule.phase(step))
         return batch, time.perf_counter() - start
 
-    def _step(self, batch: PairBatch, grouping: float, growth: float | None) -> None:
+    def _step(self, batch: PairBatch | SizeBatch, grouping: float, growth: float | None) -> None:
         schedule = self.config.schedule
         rate = learning_rate(schedule, self.steps_done)
         for group in self.optimizer.param_groups:

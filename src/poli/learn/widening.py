@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from poli.estimation.architecture import RESIDUALS, Architecture
+from poli.estimation.grid import GRID_INPUTS, SHIFT_INPUTS
 from poli.estimation.motion import MOTION_INPUTS
 
 # Settings of layers that may become wider. Heads of attention may not: a new one would add its moments to the ellipsoid.
@@ -23,7 +24,7 @@ _LAST = {"size": ("size", "motion"), "bend": ("curvature", "curvature_wide")}  #
 
 def may_widen(narrow: Architecture, wide: Architecture) -> bool:
     """Whether `wide` has the structure of `narrow`, with layers that are as wide or wider."""
-    free = {name: getattr(wide, name) for name in (*_WIDTHS, *_LAST["size"], *_LAST["bend"])}
+    free = {name: getattr(wide, name) for name in (*_WIDTHS, *_LAST["size"], *_LAST["bend"], "grid")}
     widths = [np.atleast_1d(getattr(a, name)) for name in _WIDTHS for a in (narrow, wide)]
     return replace(narrow, **free) == wide and all((a <= b).all() for a, b in zip(widths[::2], widths[1::2], strict=True))
 
@@ -70,7 +71,8 @@ def _blocks(a: Architecture) -> dict[str, tuple[list[int], list[int]]]:
         parts[f"down{level}.place"] = [3, turned] if level else [9]
         parts[f"up{level}.node"] = [scalars, scalars, turned]
         parts[f"up{level}.place"] = [3, turned]
-    motion, residuals = [MOTION_INPUTS] if a.motion else [], [RESIDUALS] if a.curvature_wide else []
+    motion = [SHIFT_INPUTS * a.grid, MOTION_INPUTS * a.motion, GRID_INPUTS * (a.motion and a.grid)]
+    residuals = [RESIDUALS] if a.curvature_wide else []
     parts["size.hidden"], parts["bend.hidden"] = [a.scalars[0], a.context, 3, *motion], [a.scalars[0], a.context, 3, *residuals]
     blocks = {}
     for name, (inputs, outputs) in a.linear_shapes().items():

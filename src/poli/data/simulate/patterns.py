@@ -31,9 +31,9 @@ class Raster:
     lift: float = 0.0  # degrees: elevation of the center of the field of view
 
     def rays(self, start: float, phase: float = 0.0) -> Rays:
-        """Return the rays of one frame, column by column from left to right; `phase` shifts the grid by a fraction of a column."""
+        """Return the rays of one frame, column by column from left to right: the same in every frame, whatever the phase."""
         half = np.deg2rad(0.5 * np.array([self.width, self.height]))
-        across = 1.0 - 2.0 * (np.arange(self.columns) + 0.5 + 0.5 * phase) / self.columns
+        across = 1.0 - 2.0 * (np.arange(self.columns) + 0.5) / self.columns
         upward = 2.0 * (np.arange(self.rows) + 0.5) / self.rows - 1.0
         columns, rings = (a.ravel() for a in np.indices((self.columns, self.rows)))
         if self.pinhole:
