@@ -70,6 +70,6 @@ def test_only_a_pose_tells_about_the_grids(scan):
     assert known_of_motion(moved(1.1, 0, 0), scan, view).shifts is None
 
 
-def test_a_grid_needs_a_layer_of_sizes():
-    with pytest.raises(InputError, match="grid"):
-        Architecture(grid=True)
+def test_sizes_of_known_poses_need_a_motion():
+    with pytest.raises(InputError, match="pair"):
+        Architecture(size=8, pair=8)

@@ -149,7 +149,7 @@ def test_ellipsoids_are_positive_definite_for_any_cloud():
 
 
 def test_a_motion_changes_sizes_as_in_the_reference_and_no_directions(tmp_path):
-    architecture = Architecture(neighbors=(8, 8), edge=(8, 8), scalars=(9, 9), reach=8, size=7, motion=True, grid=True)
+    architecture = Architecture(neighbors=(8, 8), edge=(8, 8), scalars=(9, 9), reach=8, size=7, motion=True, pair=9)
     model, made = read_model(exported(tmp_path, architecture)), network(architecture)
     points = voxel_downsample(6.0 * cloud(1, 600), 0.5).points
     T = np.eye(4)
@@ -164,7 +164,7 @@ def test_a_motion_changes_sizes_as_in_the_reference_and_no_directions(tmp_path):
             L, frames = made.sized(batch)
         factor = 1.25 * (frames.double() @ L.double()).numpy()
         expected = factor @ np.swapaxes(factor, 1, 2)
-        found = fields[name] = model.covariances(points, SIGHT, known)
+        found = fields[name] = model.estimate(points, SIGHT, known=known).covariances
         size = np.abs(expected).max(axis=(1, 2), keepdims=True)
         np.testing.assert_allclose(found / size, expected / size, atol=2e-4, err_msg=name)
     normals = [np.linalg.eigh(found)[1][:, :, 0] for found in fields.values()]

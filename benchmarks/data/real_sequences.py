@@ -193,6 +193,10 @@ def _returns(root: Path, name: str, index: int, nearest: float, beams: int | Non
     return correct_elevation(points) if is_off(root, name) else points
 
 
+def returns_of(root: Path, configuration: RealConfiguration, index: int) -> np.ndarray:  # (N, 3), float64
+    """The returns of a scan, thinned but not voxelized."""
+    return _returns(root, configuration.sequence, index, configuration.nearest, configuration.beams)
+
+
 def _prepared(root: Path, configuration: RealConfiguration, index: int) -> np.ndarray:  # (N, 3)
-    points = _returns(root, configuration.sequence, index, configuration.nearest, configuration.beams)
-    return voxel_downsample(points, configuration.voxel).points
+    return voxel_downsample(returns_of(root, configuration, index), configuration.voxel).points

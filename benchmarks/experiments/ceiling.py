@@ -1,7 +1,7 @@
 """What networks of several widths learn from the true normals of simulated worlds: a bound for training without them.
 
-The networks start from the shipped one, widened (`learn.widening`), and minimize the cross entropy of N(0, C) relative to a thin disk
-across the true normal n, log|C| / 2 + tr(C^-1 (I - 0.99 n n')) / 20. Its best C has the eigenvectors of the mean of n n', so
+The networks start from the shipped one, widened (`learn.widening`), and minimize the cross entropy of N(0, C) relative to a thin
+disk across the true normal n, log|C| / 2 + tr(C^-1 (I - 0.99 n n')) / 20. Its best C has the eigenvectors of the mean of n n', so
 its thin axis is the direction with the smallest mean square sine to the truth. Real scans have no true normals: this is no way to
 train a model, but it tells what a network of this size could know, and so what a better loss or longer training can still bring.
 
@@ -80,7 +80,7 @@ def run(options: Options) -> Iterator[Report]:
         records += _course(options, width, config.seed, scans, pairs, held_out)
     notes = [
         f"normals of {scans.validation_worlds} validation worlds, as in the course of `poli train {options.config}`; "
-        f"{scans.worlds} worlds for training, {scans.clouds} cloud per step; start: `{options.model}`, trained without true normals",
+        f"{scans.worlds} worlds for training, {scans.clouds} cloud per step; start: `{options.model}`, which saw no true normal",
         "supervised: a bound for what a network of this width can know, not a way to train for real scans",
     ]
     yield Report("ceiling", "Normals of networks that were told the truth", records, _TABLE, notes)

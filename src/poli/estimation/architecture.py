@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from poli.errors import InputError
-from poli.estimation.interpolation import CANDIDATES
 from poli.estimation.grid import GRID_INPUTS, SHIFT_INPUTS
+from poli.estimation.interpolation import CANDIDATES
 from poli.estimation.motion import MOTION_INPUTS
 from poli.kdtree.neighborhoods import CELL
 
@@ -70,7 +70,9 @@ class Architecture:
     sensor: bool = False  # whether the sensor position and the up direction are inputs
     size: int = 0  # width of the layer that predicts sizes from all features of a point; 0: from the head's hidden layer alone
     motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.motion`); needs `size`
-    grid: bool = False  # whether the shift between the voxel grids of the two scans is one, too (`estimation.grid`); needs `size`
+    # Width of the layer that predicts sizes instead if the relative pose of the two scans is known, and with it how their voxel
+    # grids are shifted (`estimation.grid`); needs `motion`. 0: none.
+    pair: int = 0
     curvature: int = 0  # width of the layer that predicts what curvature needs (`learn.curvature`); 0: no curvature
     # If given, curvature is fitted to the group and this many nearest points of each coarser level, whatever the head uses; the
     # residuals of plain fits are inputs, and distances are chords. Otherwise to the neighbors of the head.
@@ -100,12 +102,14 @@ class Architecture:
             raise InputError("architecture: curvature_wide is of the fit of curvature; set curvature above 0")
         if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
             raise InputError("architecture: frames must be `neighbors`, or `sensor` if sensor is true")
-        if (self.motion or self.grid) and not self.size:
-            raise InputError("architecture: motion and grid are inputs of the layer of sizes; set size above 0")
-        if min(numbers) < 1 or min(self.vectors, self.size, self.curvature) < 0 or not 0 < self.floor < MOST_FLOOR:
+        if self.motion and not self.size:
+            raise InputError("architecture: motion is an input of the layer of sizes; set size above 0")
+        if self.pair and not self.motion:
+            raise InputError("architecture: pair is for scans whose motion is known; set motion to true")
+        if min(numbers) < 1 or min(self.vectors, self.size, self.pair, self.curvature) < 0 or not 0 < self.floor < MOST_FLOOR:
             raise InputError("architecture: sizes must be positive, floor above 0")
         object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
-        if max(*numbers, self.vectors, self.size, self.curvature) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
+        if max(*numbers, self.vectors, self.size, self.pair, self.curvature) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
             raise InputError(f"architecture: sizes must be at most {MOST}, rounds and heads at most {MOST_ROUNDS}")
 
     def _check_kinds(self) -> None:
@@ -115,15 +119,15 @@ class Architecture:
             raise InputError("architecture: neighbors, edge, scalars, wide and curvature_wide must be lists")
         numbers = [n for entry in lists for n in entry]
         numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds, self.size]
-        numbers.append(self.curvature)
+        numbers += [self.pair, self.curvature]
         if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
             raise InputError("architecture: sizes must be whole numbers")
         if (
             not isinstance(self.floor, int | float)
             or isinstance(self.floor, bool)
-            or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor, self.motion, self.grid))
+            or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor, self.motion))
         ):
-            raise InputError("architecture: floor must be a number, log_scale, sensor, motion and grid true or false")
+            raise InputError("architecture: floor must be a number, log_scale, sensor and motion true or false")
 
     @property
     def levels(self) -> int:
@@ -133,11 +137,6 @@ class Architecture:
     def context(self) -> int:
         """Number of inputs per point in addition to its group (`Grouping.context`)."""
         return int(self.log_scale) + 8 * int(self.sensor)
-
-    @property
-    def motion_inputs(self) -> int:
-        """Number of inputs of the sizes that are the same for all points of a scan, the last of all."""
-        return (MOTION_INPUTS + GRID_INPUTS * int(self.grid)) * int(self.motion)
 
     @property
     def least_points(self) -> int:
@@ -205,8 +204,11 @@ class Architecture:
             shapes[f"up{level}.node"] = (2 * fine + turned, fine + (turned if level else 0))
         shapes["head.hidden"] = (self.scalars[0], self.head)
         if self.size:
-            known = self.scalars[0] + self.context + 3 + SHIFT_INPUTS * int(self.grid) + self.motion_inputs
+            known = self.scalars[0] + self.context + 3 + MOTION_INPUTS * int(self.motion)
             shapes["size.hidden"] = (known, self.size)
+            if self.pair:
+                shapes["pair.hidden"] = (known + GRID_INPUTS + SHIFT_INPUTS, self.pair)
+                shapes["pair.out"] = (self.pair, 3)
         shapes["size.out"] = (self.size or self.head, 3)
         if self.curvature:
             known = self.scalars[0] + self.context + 3 + RESIDUALS * bool(self.curvature_wide)
@@ -226,6 +228,8 @@ class Architecture:
         total = 0.0
         for name, (inputs, outputs) in self.linear_shapes().items():
             part, kind = name.split(".")
+            if part == "pair":  # instead of `size`, which is counted
+                continue
             level = int(part[-1]) if part[-1].isdigit() else 0
             rows = float(CELL) ** -level if not part.startswith(("attend", "shape")) else 1.0
             if part.startswith("down"):

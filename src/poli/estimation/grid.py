@@ -1,9 +1,9 @@
 """The voxel grids of two scans, as an input of the sizes.
 
-Scans are usually voxelized before they are matched, each in a grid that starts at its sensor. If the sensor moved by whole voxels, the
-two grids coincide, voxels hold the same patches of the surface, and their means differ by little. If it moved by half a voxel more,
-every mean lies between two of the other scan. With voxels of 1 m, the median of d'(2C)^-1 d differs by a factor of three between
-the two, for the same scene, motion and C. The sizes therefore know how far the grids are shifted, along each axis of an ellipsoid.
+Scans are usually voxelized before they are matched, each in a grid that starts at its sensor. If the sensor moved by whole voxels,
+the two grids coincide, voxels hold the same patches of the surface, and their means differ by little. If it moved by half a voxel
+more, every mean lies between two of the other scan. With voxels of 1 m, the median of d'(2C)^-1 d differs by a factor of three
+between the two, for the same scene, motion and C. The sizes therefore know the shift, along each axis of an ellipsoid.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def grid_shifts(
 ) -> np.ndarray:  # (4, 4), (N, 3), (3,) -> (N, 3)
     """Return how far the grids of two scans are shifted at each point, in voxels, from -1/2 to 1/2; zeros without a grid.
 
-    `T` is the pose of the other scan in the frame of `points`, and `origin` where its grid starts, in its own frame. A point x lies at
-    y = R'(x - t) in the other scan's frame, and y - origin - x is the shift, whose whole voxels do not matter.
+    `T` is the pose of the other scan in the frame of `points`, and `origin` where its grid starts, in its own frame. A point x lies
+    at y = R'(x - t) in the other scan's frame, and y - origin - x is the shift, whose whole voxels do not matter.
     """
     if not voxel:
         return np.zeros((len(points), 3))
@@ -46,9 +46,8 @@ def grid_shifts(
 def voxel_of(points: np.ndarray) -> float | None:  # (N, 3)
     """Return the size of the voxels of points that were voxelized in a grid that starts at the origin, or None.
 
-    It is the largest common size whose voxels hold one point each, if those of a grid shifted by half a voxel do not: voxels that are
-    smaller than the distances of the points hold one point each in any grid. A grid that starts elsewhere, such as Open3D's, is not
-    found.
+    It is the largest common size whose voxels hold one point each, if those of a grid shifted by half a voxel do not: voxels that
+    are smaller than the distances of the points hold one each in any grid. A grid that starts elsewhere (Open3D's) is not found.
     """
     if not len(points) or np.abs(points).max() >= VOXELS_REACH * _SIZES[-1]:
         return None

@@ -12,9 +12,9 @@ from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.second_order import SecondOrder
 from poli.errors import InputError, did_you_mean
 from poli.estimation.arrangement import Viewpoint
+from poli.estimation.grid import grid_inputs, grid_shifts, voxel_of
 from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
 from poli.estimation.model import Model, read_model
-from poli.estimation.grid import grid_inputs, grid_shifts, voxel_of
 from poli.estimation.motion import UP, Known, Motion, motion_inputs
 from poli.estimation.pca import NEIGHBORS, pca
 from poli.kdtree.tree import check_range
@@ -46,9 +46,10 @@ def estimate(
     Models for scans use the sensor position and the up direction. The defaults are the origin and the z axis, as in the frame of an
     upright sensor. Pass `up=None` if up is unknown, and `merged=True` for points that were seen from several positions.
 
-    `motion` says how far apart the scans were taken that the sizes are for: the distance in meters, or the relative pose (4, 4). It
-    changes the sizes of the ellipsoids, not their directions. By default it is unknown, and the sizes are those of an average
-    over standing, walking and driving.
+    `motion` says how far apart the scans were taken that the sizes are for: the distance in meters, or the relative pose (4, 4), that
+    of the other scan in the frame of this one. It changes the sizes of the ellipsoids, not their directions. By default it is
+    unknown, and the sizes are those of an average over standing, walking and driving. If a pose is given and the points were
+    voxelized, as by `poli.voxel_downsample`, the sizes are those for two scans in voxels of that size.
 
     If the model knows curvature, so does the field (`field.curvatures`), unless `curvature=False`, which saves a little time.
 

@@ -13,8 +13,8 @@ from safetensors import safe_open
 from poli.errors import DegenerateError, FormatError, InputError
 from poli.estimation.architecture import Architecture, tensor_name
 from poli.estimation.arrangement import Viewpoint
-from poli.estimation.grid import SHIFT_INPUTS
-from poli.estimation.motion import Known
+from poli.estimation.grid import GRID_INPUTS
+from poli.estimation.motion import MOTION_INPUTS, Known
 from poli.estimation.runtime import Estimate, covariances
 from poli.files.tables import parse_json
 
@@ -33,37 +33,43 @@ class Model:
     training: dict[str, Any] = field(default_factory=dict)  # the configuration of its last training; empty if unknown
 
     def at_motion(self, known: Known | None) -> Model:
-        """Return the model for a pair of scans of which this is known: one without inputs that are the same for all points.
+        """Return the model for a pair of scans of which this is known: without inputs that are the same for all points.
 
-        It has no grid either, unless `known` has one."""
-        if not self.architecture.motion:
+        If the relative pose is known, its sizes are those of the layer `pair`; if the grids are known as well, the hidden layer has
+        three more inputs than the architecture says, for the shifts."""
+        a = self.architecture
+        if not a.motion:
             if known is not None:
                 problem = f"{{argument}} is given, but the sizes of the model '{self.name[:80]}' do not depend on it"
                 raise InputError(problem, argument="motion", remedy="leave it out, or choose the model lidar")
             return self
-        weight, bias = self.weights["size.hidden.weight"], self.weights["size.hidden.bias"]
-        count, gridded = self.architecture.motion_inputs, self.architecture.grid
+        posed = bool(a.pair) and known is not None and known.posed
+        parts = ("hidden.weight", "hidden.bias", "out.weight", "out.bias")
+        changed = {f"size.{part}": self.weights[f"{'pair' if posed else 'size'}.{part}"] for part in parts}
+        weight, begin = changed["size.hidden.weight"], a.linear_shapes()["size.hidden"][0] - MOTION_INPUTS
+        end = begin + MOTION_INPUTS + (GRID_INPUTS if posed else 0)
         if known is not None:
-            bias = bias + weight[:, -count:] @ known.inputs[:count].astype(np.float32)
-        keeps = gridded and known is not None and known.shifts is not None
-        weight = weight[:, : -count - (SHIFT_INPUTS if gridded and not keeps else 0)]
-        changed = {"size.hidden.weight": np.ascontiguousarray(weight), "size.hidden.bias": bias}
-        return replace(self, architecture=replace(self.architecture, motion=False, grid=keeps), weights={**self.weights, **changed})
+            inputs = known.inputs[: end - begin].astype(np.float32)
+            changed["size.hidden.bias"] = changed["size.hidden.bias"] + weight[:, begin:end] @ inputs
+        shifted = weight[:, end:] if known is not None and known.shifts is not None else weight[:, :0]
+        changed["size.hidden.weight"] = np.concatenate([weight[:, :begin], shifted], axis=1)
+        plain = replace(a, motion=False, pair=0, size=len(weight))
+        return replace(self, architecture=plain, weights={**self.weights, **changed})
 
-    def covariances(
-        self, points: np.ndarray, view: Viewpoint = Viewpoint(), known: Known | None = None  # noqa: B008
-    ) -> np.ndarray:  # (N, 3) -> (N, 3, 3)
+    def covariances(self, points: np.ndarray, view: Viewpoint = Viewpoint()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
         """Return calibrated covariances: matched points of two clouds of this density differ by N(0, 2 C)."""
-        return self.estimate(points, view, known=known).covariances
+        return self.estimate(points, view).covariances
 
     def estimate(
         self, points: np.ndarray, view: Viewpoint, curvature: bool = False, known: Known | None = None
     ) -> Estimate:  # (N, 3)
         """Return the covariances, the point spacing around each distinct place in meters, and curvature if asked for."""
         plain = self.at_motion(known)
-        shifts = known.shifts if known is not None and plain.architecture.grid else None
+        shifts = known.shifts if known is not None and self.architecture.pair else None
         with np.errstate(over="ignore"):
-            found = covariances(points, plain.architecture, plain.weights, self.calibration, view, curvature=curvature, shifts=shifts)
+            found = covariances(
+                points, plain.architecture, plain.weights, self.calibration, view, curvature=curvature, shifts=shifts
+            )
         # Finite weights can still overflow, which only the output shows.
         if not np.isfinite(found.covariances.sum()) and not np.isfinite(found.covariances).all():
             raise DegenerateError(

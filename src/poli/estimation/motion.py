@@ -18,6 +18,7 @@ from poli.se3 import check_pose, so3_log
 from poli.validation import real_array
 
 MOTION_INPUTS = 4
+POSED = 2  # of these inputs: whether the rotation, and so the pose, is known
 UP = np.array([0.0, 0.0, 1.0])
 UP.flags.writeable = False
 # Logarithms of lengths and angles, from values below which the noise of ranges hides a motion, in units of typical ones.
@@ -34,6 +35,11 @@ class Known:
 
     inputs: np.ndarray  # (6,): `motion_inputs`, then `grid.grid_inputs`
     shifts: np.ndarray | None = None  # (N, 3) `grid.grid_shifts`; None if the grids are unknown
+
+    @property
+    def posed(self) -> bool:
+        """Whether the relative pose is known, not only the distance."""
+        return bool(self.inputs[POSED])
 
 
 def motion_inputs(motion: Motion, points: np.ndarray, up: np.ndarray = UP) -> np.ndarray:  # (N, 3), (3,) -> (4,)

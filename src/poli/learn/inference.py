@@ -41,7 +41,8 @@ def estimate(
     points = points_of(scan).copy()
     view = view_of(viewpoint, up, merged, len(points))
     known = known_of_motion(motion, points, view)
-    trained = load_model(model).at_motion(known)
+    trained = load_model(model)
+    trained.at_motion(known)  # refuses a motion that the model has no input for
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not trained.architecture.sensor)
     check_places(points, places, trained.architecture)
@@ -50,8 +51,9 @@ def estimate(
     most = np.minimum(HORIZON * grouping.levels[0].radius, np.linalg.norm(np.ptp(at, axis=0)))
     with torch.no_grad():
         # Multiply by spacings in float64: in some units they are not representable in float32.
+        motions = None if known is None else [known.inputs]
         shifts = None if known is None or known.shifts is None else [places.of_places(known.shifts)]
-        batch = GroupBatch.of([replace(grouping, spacing=np.ones(len(at)))], shifts=shifts).to(place)
+        batch = GroupBatch.of([replace(grouping, spacing=np.ones(len(at)))], motions, shifts).to(place)
         L, frames = network_of(trained).to(place).sized(batch)
         spacing, bound = torch.from_numpy(trained.calibration * grouping.spacing).to(place), torch.from_numpy(most).to(place)
         factor = frames.double() * _sound(torch.diagonal(L, dim1=1, dim2=2).double() * spacing[:, None], bound)[:, None]

@@ -22,6 +22,8 @@ from torch.nn import functional
 
 from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
 from poli.estimation.frames import spacing_per_radius
+from poli.estimation.grid import GRID_INPUTS
+from poli.estimation.motion import MOTION_INPUTS, POSED
 from poli.learn import matrices3
 from poli.learn.curvature import Quadric, chords, fit, residuals
 from poli.learn.groups import GroupBatch
@@ -43,6 +45,8 @@ class Network(nn.Module):
                 layers[f"shape{r}_out"].weight.mul_(0.1)
                 layers[f"attend{r}_out"].weight.mul_(0.1)
             layers["size_out"].weight.zero_()  # no stretch until trained
+            if architecture.pair:
+                layers["pair_out"].weight.zero_()
             if architecture.curvature:
                 layers["bend_out"].weight.zero_()  # the default variances until trained
 
@@ -175,19 +179,27 @@ class Network(nn.Module):
         if not a.size:
             return hidden
         known = [scalars, batch.context, variances.log()]
-        if a.grid:
+        if a.motion:
+            inputs = MOTION_INPUTS + GRID_INPUTS * bool(a.pair)
+            known.append(scalars.new_zeros(points, inputs) if batch.motion is None else batch.motion[:, :inputs])
+        if a.pair:
             shifts = scalars.new_zeros(points, 3) if batch.shifts is None else batch.shifts
             along = (batch.frames[0] @ axes.to(scalars)).transpose(1, 2) @ shifts[:, :, None]
             known.append(along[:, :, 0].abs())
-        if a.motion:
-            unknown = scalars.new_zeros(points, a.motion_inputs)
-            known.append(unknown if batch.motion is None else batch.motion[:, : a.motion_inputs])
         return torch.cat(known, dim=1)
 
     def stretched(self, known: torch.Tensor, variances: torch.Tensor) -> torch.Tensor:  # (N, inputs), (N, 3) -> (N, 3)
         """Return the stretched standard deviations from what sizes are predicted from."""
-        hidden = functional.relu(self._map("size_hidden", known)) if self.architecture.size else known
-        stretched = variances * self._map("size_out", hidden).exp()
+        if self.architecture.size:
+            inputs = self.architecture.linear_shapes()["size.hidden"][0]
+            hidden = functional.relu(self._map("size_hidden", known[:, :inputs]))
+        else:
+            inputs, hidden = 0, known
+        stretch = self._map("size_out", hidden)
+        if self.architecture.pair:
+            posed = known[:, inputs - MOTION_INPUTS + POSED, None] > 0
+            stretch = torch.where(posed, self._map("pair_out", functional.relu(self._map("pair_hidden", known))), stretch)
+        stretched = variances * stretch.exp()
         thinnest = torch.minimum(stretched[:, :1], THINNEST * stretched[:, 1:].amin(dim=1, keepdim=True))
         return torch.cat([thinnest, stretched[:, 1:]], dim=1).sqrt()
 

@@ -25,8 +25,8 @@ from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.arrangement import Viewpoint
-from poli.estimation.grouping import group
 from poli.estimation.grid import grid_inputs, grid_shifts
+from poli.estimation.grouping import group
 from poli.estimation.motion import motion_inputs
 from poli.kdtree.tree import KDTree
 from poli.learn.groups import GroupBatch
@@ -66,15 +66,15 @@ class ScanSource:
         self._surveyed = [pair for pair in pairs if pair.survey is not None] or pairs
 
     def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
-        pairs = self._pairs if phase == "sizes" else self._surveyed
+        pairs = self._pairs if phase in ("sizes", "pairs") else self._surveyed
         chosen = [pairs[int(rng.integers(len(pairs)))] for _ in range(self._config.clouds)]
         return draw_scans(chosen, self._config, self._architecture, rng, phase)
 
-    def held_out(self, draws: int) -> Iterator[PairBatch]:
+    def held_out(self, draws: int, phase: Phase = "sizes") -> Iterator[PairBatch]:
         for number, pair in enumerate(self._held_out):
             for draw in range(draws):
                 rng = np.random.default_rng([_VALIDATION_SEED, number, draw])
-                yield draw_scans([pair], self._config, self._architecture, rng, "sizes")
+                yield draw_scans([pair], self._config, self._architecture, rng, phase)
 
     @property
     def growth(self) -> None:
@@ -113,7 +113,7 @@ def draw_scans(
     pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, phase: Phase
 ) -> PairBatch:
     """Draw the batch of a step from pairs of scans; the same generator state gives the same batch."""
-    settling = phase == "sizes"
+    settling = phase in ("sizes", "pairs")
     clouds = [_cloud(pair, config, rng, settling) for pair in pairs]
     count = min(config.points, *(len(cloud.scan) for cloud in clouds))
     groupings, normals, columns, gammas, motions, shifts, around = [], [], [], [], [], [], []
@@ -124,7 +124,7 @@ def draw_scans(
         # the surface, and noise and mixed returns are errors along the ray: poles and edges would seem thick where they are
         # thinnest. Sizes are trained afterwards and include all of this.
         targets = points if settling else cloud.returns[q.fields["row"]].astype(np.float64)
-        motion, grid = _known_motion(cloud, rng, architecture.grid)
+        motion, grid = _known_motion(cloud, rng, architecture.pair > 0, posed=phase == "pairs")
         p, T_true, shrink, gamma = _partner(cloud, config, settling, grid.origin)
         T_measured = T_true
         if gamma is None:  # an exact pose: add noise
@@ -151,7 +151,7 @@ def draw_scans(
     if any(gamma is not None for gamma in gammas):
         added = np.diag([math.radians(config.rotation_noise) ** 2] * 3 + [config.translation_noise**2] * 3)
         matches = replace(matches, gamma=torch.from_numpy(np.stack([added if gamma is None else gamma for gamma in gammas])))
-    groups = GroupBatch.of(groupings, motions, shifts if architecture.grid else None)
+    groups = GroupBatch.of(groupings, motions, shifts if architecture.pair else None)
     return PairBatch(groups, 1, matches, true, np.stack(normals), float(weight.mean()), shrinks, joined(around))
 
 
@@ -219,12 +219,13 @@ class _Grid(NamedTuple):
     origin: np.ndarray  # (3,) where the partner's grid starts
 
 
-def _known_motion(cloud: _Cloud, rng: np.random.Generator, gridded: bool) -> tuple[np.ndarray, _Grid]:  # (6,)
+def _known_motion(cloud: _Cloud, rng: np.random.Generator, gridded: bool, posed: bool) -> tuple[np.ndarray, _Grid]:  # (6,)
     """Draw what is known of the motion between the scans: all of it, with or without the grids, only the distance, or nothing.
 
     The grids of real scans start at their sensors, and those of cars are rarely shifted vertically. Where the sizes know the shift,
-    they learn from any, so half of these partners have a grid that starts elsewhere."""
+    they learn from any, so half of these partners have a grid that starts elsewhere. If `posed`, the pose is known in any case."""
     known, T, origin = rng.random(), cloud.pair.T_q_p, np.zeros(3)
+    known = 0.5 + 0.5 * known if posed else known
     motion = None if known < 0.25 else T if known > 0.5 else float(np.linalg.norm(T[:3, 3]))
     voxel = cloud.voxel if gridded and known > 0.6 else 0.0
     if voxel and known < 0.8:

@@ -1,4 +1,4 @@
-"""Sizes learned from a pool of matches.
+"""Sizes learned from a pool of matches: those of scans whose relative pose is known, if the architecture has `pair`.
 
 While sizes are trained, everything that they are predicted from stays as it is. So it can be computed once for the matches of many
 clouds, and every step draws matches of all of them. One cloud per step, whose matches are much alike, gives noisier gradients, each
@@ -52,9 +52,10 @@ class PooledSource:
 
     def __init__(self, source: Source, network: Network, clouds: int, seed: int) -> None:
         self._source, self._network, self._clouds, self._seed = source, network, clouds, seed
+        self._phase: Phase = "pairs" if network.architecture.pair else "sizes"
 
     def draw(self, rng: np.random.Generator, phase: Phase) -> SizeBatch:
-        """Draw a batch as `Source.draw` does, for the only phase there is."""
+        """Draw a batch as `Source.draw` does, for the only phase of a pooled run."""
         assert phase == "sizes", "other phases have no pool"
         return self._pool.rows(torch.from_numpy(rng.integers(len(self._pool.spacing), size=_DRAWN)))
 
@@ -63,7 +64,7 @@ class PooledSource:
         parts = []
         for number in range(self._clouds):
             rng = np.random.default_rng([self._seed, number])
-            batch = matches_of(self._network, self._source.draw(rng, "sizes"))
+            batch = matches_of(self._network, self._source.draw(rng, self._phase))
             chosen = rng.permutation(len(batch.spacing))[:_MATCHES_EACH]
             parts.append(batch.rows(torch.from_numpy(chosen)))
         return SizeBatch(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(SizeBatch)))

@@ -22,7 +22,8 @@ from poli.learn.network import Network
 
 # Settings that both must share, as they decide what a batch contains; the widths of the layers may differ.
 _WIDTHS = (
-    "edge", "scalars", "vectors", "head", "attention", "heads", "rounds", "size", "motion", "grid", "curvature", "curvature_wide", "floor",
+    "edge", "scalars", "vectors", "head", "attention", "heads", "rounds", "size", "motion", "pair", "curvature",
+    "curvature_wide", "floor",
 )  # fmt: skip
 
 

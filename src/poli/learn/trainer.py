@@ -30,7 +30,7 @@ from poli.learn.logs import CsvLog
 from poli.learn.losses import LossTerms
 from poli.learn.model import TrainingModel
 from poli.learn.model_file import calibrate, export_model, import_model, network_of
-from poli.learn.pairs import PairBatch
+from poli.learn.pairs import PairBatch, Phase
 from poli.learn.scans import Tracker
 from poli.learn.size_pool import PooledSource, SizeBatch
 from poli.learn.source import Source, open_source
@@ -176,10 +176,22 @@ class Run:
         self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
 
     def _calibration(self, averaged: TrainingModel, source: Source) -> float:
-        """Return the factor for L. A run of curvature alone keeps that of its initial model, and so its ellipsoids."""
-        if self.config.initial and self.config.schedule.bend == 1.0:
-            return load_model(resolve(self.config.initial, self.beside)).calibration
-        return self.config.calibration_scale * calibrate(averaged, source.held_out(draws=4))
+        """Return the factor for L. A run of curvature alone keeps that of its initial model, and so its ellipsoids.
+
+        A run of `pair` alone keeps it, too, for the other sizes, and scales those of `pair` so that its own factor results."""
+        if not self.config.initial or not (self.config.schedule.bend == 1.0 or self._sizing == "pairs"):
+            return self.config.calibration_scale * calibrate(averaged, source.held_out(draws=4))
+        kept = load_model(resolve(self.config.initial, self.beside)).calibration
+        if self._sizing == "pairs":
+            factor = self.config.calibration_scale * calibrate(averaged, source.held_out(draws=4, phase="pairs"))
+            with torch.no_grad():  # the map's outputs are logarithms of squares
+                averaged.network.maps["pair_out"].bias.add_(2.0 * math.log(factor / kept))  # type: ignore[operator]
+        return kept
+
+    @property
+    def _sizing(self) -> Phase:
+        """Which sizes a run trains and validates: a pooled one trains those of known poses alone, if there are such."""
+        return "pairs" if self.config.schedule.pool and self.config.architecture.pair else "sizes"
 
     def finish(self, source: Source | None = None, track: Tracker | None = None) -> Path:
         """Train to the end of the schedule and return the path of the model."""
@@ -280,7 +292,7 @@ class Run:
         return model
 
     def _validate(self, source: Source) -> None:
-        result = validate(self._averaged(), source.held_out(draws=1))
+        result = validate(self._averaged(), source.held_out(draws=1, phase=self._sizing))
         if result is None:
             return
         assert self.validation_log is not None

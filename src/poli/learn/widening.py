@@ -19,12 +19,13 @@ from poli.estimation.motion import MOTION_INPUTS
 
 # Settings of layers that may become wider. Heads of attention may not: a new one would add its moments to the ellipsoid.
 _WIDTHS = ("edge", "scalars", "head", "attention")
-_LAST = {"size": ("size", "motion"), "bend": ("curvature", "curvature_wide")}  # parts that start over if their settings differ
+# Parts that start over if their settings differ; `pair`, which replaces `size` for known poses, starts as its copy.
+_LAST = {"size": ("size", "motion"), "pair": ("pair", "motion"), "bend": ("curvature", "curvature_wide")}
 
 
 def may_widen(narrow: Architecture, wide: Architecture) -> bool:
     """Whether `wide` has the structure of `narrow`, with layers that are as wide or wider."""
-    free = {name: getattr(wide, name) for name in (*_WIDTHS, *_LAST["size"], *_LAST["bend"], "grid")}
+    free = {name: getattr(wide, name) for name in (*_WIDTHS, *_LAST["size"], *_LAST["pair"], *_LAST["bend"])}
     widths = [np.atleast_1d(getattr(a, name)) for name in _WIDTHS for a in (narrow, wide)]
     return replace(narrow, **free) == wide and all((a <= b).all() for a, b in zip(widths[::2], widths[1::2], strict=True))
 
@@ -52,6 +53,14 @@ def widened(
         weight[np.ix_(rows, columns)] = torch.from_numpy(weights[f"{name}.weight"].copy())
         bias[rows] = torch.from_numpy(weights[f"{name}.bias"].copy())
         result |= {f"{name}.weight": weight, f"{name}.bias": bias}
+    if "pair" in over and wide.pair >= wide.size:
+        for kind in ("hidden", "out"):
+            weight, bias = (drawn[f"pair.{kind}.{part}"].clone() for part in ("weight", "bias"))
+            copied = result[f"size.{kind}.weight"]
+            units, inputs = copied.shape
+            weight[:units] = 0.0
+            weight[:units, :inputs], bias[:units] = copied, result[f"size.{kind}.bias"]
+            result |= {f"pair.{kind}.weight": weight, f"pair.{kind}.bias": bias}
     return result
 
 
@@ -71,9 +80,9 @@ def _blocks(a: Architecture) -> dict[str, tuple[list[int], list[int]]]:
         parts[f"down{level}.place"] = [3, turned] if level else [9]
         parts[f"up{level}.node"] = [scalars, scalars, turned]
         parts[f"up{level}.place"] = [3, turned]
-    motion = [SHIFT_INPUTS * a.grid, MOTION_INPUTS * a.motion, GRID_INPUTS * (a.motion and a.grid)]
-    residuals = [RESIDUALS] if a.curvature_wide else []
-    parts["size.hidden"], parts["bend.hidden"] = [a.scalars[0], a.context, 3, *motion], [a.scalars[0], a.context, 3, *residuals]
+    known, residuals = [a.scalars[0], a.context, 3], [RESIDUALS] if a.curvature_wide else []
+    parts["size.hidden"], parts["bend.hidden"] = [*known, *([MOTION_INPUTS] if a.motion else [])], [*known, *residuals]
+    parts["pair.hidden"] = [*known, MOTION_INPUTS, GRID_INPUTS, SHIFT_INPUTS]
     blocks = {}
     for name, (inputs, outputs) in a.linear_shapes().items():
         part, kind = name.split(".")

@@ -65,7 +65,7 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     view: Viewpoint,
     watch: Callable[[str], None] = lambda stage: None,
     curvature: bool = False,
-    shifts: np.ndarray | None = None,  # (N, 3) `grid.grid_shifts`, if the architecture has a grid
+    shifts: np.ndarray | None = None,  # (N, 3) `grid.grid_shifts`, if they are inputs of the sizes
 ) -> Estimate:
     """Return calibrated covariances, the point spacing around each of the M distinct places, and, if asked for, curvature.
 
