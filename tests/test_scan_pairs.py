@@ -10,6 +10,8 @@ from poli.data.simulate.faults import KINDS
 from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
+from poli.estimation.arrangement import Viewpoint
+from poli.estimation.inference import known_of_motion
 from poli.estimation.model import read_model
 from poli.scan import Scan
 from poli.voxels import voxel_downsample
@@ -275,6 +277,50 @@ def test_a_run_on_a_pool_trains_sizes_alone_and_resumes(pair, tmp_path):
         replace(config, loss=LossConfig())
     with pytest.raises(InputError, match="settle"):
         replace(schedule, settle=0.5)
+
+
+def test_a_pool_of_known_poses_changes_nothing_else(pair, tmp_path):
+    schedule = ScheduleConfig(steps=6, settle=1.0, pool=2, checkpoint_every=6, validate_every=6, warmup=1)
+    config = TrainConfig(scans=CONFIG, loss=LossConfig(kind="tqc", size_tail=1.0), architecture=SMALL, schedule=schedule)
+    sized = replace(SMALL, size=10, motion=True)
+    plain = replace(config, architecture=sized)
+    before_path = train(plain, tmp_path / "plain", source=ScanSource(CONFIG, sized, [pair], [pair]))
+    paired = replace(sized, pair=12)
+    run = replace(config, architecture=paired, initial=str(before_path))
+    source = ScanSource(CONFIG, paired, [pair], [pair])
+    before, after = read_model(before_path), read_model(train(run, tmp_path / "paired", source=source))
+    assert after.calibration == before.calibration
+    for name, value in before.weights.items():
+        np.testing.assert_array_equal(after.weights[name], value, err_msg=name)
+    # They start as a copy of the other sizes, with nothing read from the grids.
+    assert after.weights["pair.hidden.weight"].shape == (12, before.weights["size.hidden.weight"].shape[1] + 5)
+    cloud = voxel_downsample(pair.q, 0.5).points.astype(np.float64)
+    view = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))
+    for motion in (None, 0.7):
+        known = known_of_motion(motion, cloud, view)
+        np.testing.assert_array_equal(
+            *(model.estimate(cloud, view, known=known).covariances for model in (before, after)), err_msg=str(motion)
+        )
+    known = known_of_motion(pair.T_q_p, cloud, view)
+    assert known.shifts is not None
+    one, other = (model.estimate(cloud, view, known=known).covariances for model in (before, after))
+    assert np.abs(one / other - 1.0).max() > 1e-3
+
+
+def test_partners_of_known_poses_are_in_a_grid_whose_shift_is_known(pair):
+    paired = replace(SMALL, size=10, motion=True, pair=12)
+    config, seen = replace(CONFIG, raw_share=0.0), []
+    for seed in range(12):
+        batch = draw_scans([pair], config, paired, np.random.default_rng(seed), "pairs")
+        motion, shifts = batch.groups.motion[0].numpy(), batch.groups.shifts.numpy()
+        assert motion[[0, 2]].tolist() == [1.0, 1.0]
+        assert np.abs(shifts).max() <= 0.5 + 1e-6
+        if not motion[4]:
+            assert (shifts == 0.0).all()
+        seen.append(bool(motion[4]))
+    assert any(seen)
+    unposed = [draw_scans([pair], config, paired, np.random.default_rng(seed), "sizes").groups for seed in range(12)]
+    assert {groups.motion[0, 2].item() for groups in unposed} == {0.0, 1.0}
 
 
 def test_the_visibility_prior_prefers_normals_along_the_ray():

@@ -56,7 +56,7 @@ def run(options: Options) -> Iterator[Report]:
     records: list[Record] = []
     for one in track(real_configurations(options.voxels), "real sequences"):
         if one.beams == (options.beams if one.sequence.startswith("kitti") else None):
-            records += _compared(options.real, one, options.model)
+            records += compared(options.real, one, options.model)
     notes = [
         "NLL in nats per match under 0.9 N(d; 0, 2C) + 0.1 N(d; 0, 1 m^2 I) / median of d'(2C)^-1 d (2.37 when calibrated); "
         f"{_PAIRS} pairs per sequence",
@@ -68,7 +68,8 @@ def run(options: Options) -> Iterator[Report]:
     yield Report("grids", "Voxel grids and the match of real scans", records, _TABLE, notes)
 
 
-def _compared(root: Path, configuration: RealConfiguration, model: str) -> list[Record]:
+def compared(root: Path, configuration: RealConfiguration, model: str) -> list[Record]:
+    """Likelihood and median of a configuration at each shift, with the grids known and with the motion alone."""
     pairs = real_pairs(root, configuration, _PAIRS)
     partners = [returns_of(root, configuration, pair.row + 1) for pair in pairs]
     records: list[Record] = []

@@ -44,6 +44,7 @@ from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 _VALIDATION_SEED = 7
 _FAR, _FINEST = 10.0, 0.4  # voxels shrink in proportion where the median range is below this many meters, down to this fraction
 _FEWEST = 128  # points of a voxelized scan; small scans get smaller voxels
+_IN_STEP = 0.5  # share of the grids that start elsewhere which coincide with the scan's own, along each axis
 _NEXT = 1.0  # meters: the partners of a recorded scan are the next one and later ones this near
 
 Tracker = Callable[[str], TrackedLog]  # runs odometry on the dataset at a path
@@ -223,13 +224,14 @@ def _known_motion(cloud: _Cloud, rng: np.random.Generator, gridded: bool, posed:
     """Draw what is known of the motion between the scans: all of it, with or without the grids, only the distance, or nothing.
 
     The grids of real scans start at their sensors, and those of cars are rarely shifted vertically. Where the sizes know the shift,
-    they learn from any, so half of these partners have a grid that starts elsewhere. If `posed`, the pose is known in any case."""
+    they learn from any, so half of these partners have a grid that starts elsewhere: along each axis in step or anywhere. Otherwise
+    grids in step would mean a sensor that stands. If `posed`, the pose is known in any case."""
     known, T, origin = rng.random(), cloud.pair.T_q_p, np.zeros(3)
     known = 0.5 + 0.5 * known if posed else known
     motion = None if known < 0.25 else T if known > 0.5 else float(np.linalg.norm(T[:3, 3]))
     voxel = cloud.voxel if gridded and known > 0.6 else 0.0
     if voxel and known < 0.8:
-        origin = voxel * rng.random(3)
+        origin = -T[:3, :3].T @ T[:3, 3] + voxel * np.where(rng.random(3) < _IN_STEP, 0.0, rng.random(3))
     return np.concatenate([motion_inputs(motion, cloud.pair.q.points), grid_inputs(voxel)]), _Grid(voxel, origin)
 
 
