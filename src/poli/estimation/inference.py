@@ -46,10 +46,10 @@ def estimate(
     Models for scans use the sensor position and the up direction. The defaults are the origin and the z axis, as in the frame of an
     upright sensor. Pass `up=None` if up is unknown, and `merged=True` for points that were seen from several positions.
 
-    `motion` says how far apart the scans were taken that the sizes are for: the distance in meters, or the relative pose (4, 4), that
-    of the other scan in the frame of this one. It changes the sizes of the ellipsoids, not their directions. By default it is
-    unknown, and the sizes are those of an average over standing, walking and driving. If a pose is given and the points were
-    voxelized, as by `poli.voxel_downsample`, the sizes are those for two scans in voxels of that size.
+    `motion` says how far apart the scans were taken that the sizes are for: the distance in meters, or the relative pose (4, 4) of
+    the other scan in the frame of this one. It changes the sizes of the ellipsoids, not their directions. By default it is unknown,
+    and the sizes are those of an average over standing, walking and driving. If it is a pose and the points were voxelized, as by
+    `poli.voxel_downsample`, the sizes are those for two scans in voxels of this size.
 
     If the model knows curvature, so does the field (`field.curvatures`), unless `curvature=False`, which saves a little time.
 

@@ -44,6 +44,7 @@ from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 _VALIDATION_SEED = 7
 _FAR, _FINEST = 10.0, 0.4  # voxels shrink in proportion where the median range is below this many meters, down to this fraction
 _FEWEST = 128  # points of a voxelized scan; small scans get smaller voxels
+_POSE_ERROR = 0.03  # meters: callers know poses to centimeters, and the sizes must not rely on more
 _IN_STEP = 0.5  # share of the grids that start elsewhere which coincide with the scan's own, along each axis
 _NEXT = 1.0  # meters: the partners of a recorded scan are the next one and later ones this near
 
@@ -140,7 +141,7 @@ def draw_scans(
                 distance[:, 0], KDTree(_moved(_sweep(cloud, grid.origin), cloud.pair.T_q_p)).nearest(1, targets)[0][:, 0], farthest
             )
         motions.append(motion)
-        shifts.append(grid_shifts(grid.voxel, cloud.pair.T_q_p, points, grid.origin))
+        shifts.append(grid_shifts(grid.voxel, cloud.pair.T_q_p, points, grid.origin + grid.error))
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         gammas.append(gamma)
         groupings.append(group(points, architecture, _sight(config, rng)))
@@ -218,6 +219,7 @@ def _sweep(cloud: _Cloud, origin: np.ndarray) -> np.ndarray:  # (3,) -> (P, 3)
 class _Grid(NamedTuple):
     voxel: float  # meters; 0: unknown
     origin: np.ndarray  # (3,) where the partner's grid starts
+    error: np.ndarray  # (3,) of what the sizes are told about it
 
 
 def _known_motion(cloud: _Cloud, rng: np.random.Generator, gridded: bool, posed: bool) -> tuple[np.ndarray, _Grid]:  # (6,)
@@ -232,7 +234,8 @@ def _known_motion(cloud: _Cloud, rng: np.random.Generator, gridded: bool, posed:
     voxel = cloud.voxel if gridded and known > 0.6 else 0.0
     if voxel and known < 0.8:
         origin = -T[:3, :3].T @ T[:3, 3] + voxel * np.where(rng.random(3) < _IN_STEP, 0.0, rng.random(3))
-    return np.concatenate([motion_inputs(motion, cloud.pair.q.points), grid_inputs(voxel)]), _Grid(voxel, origin)
+    error = _POSE_ERROR * rng.standard_normal(3) if voxel else np.zeros(3)
+    return np.concatenate([motion_inputs(motion, cloud.pair.q.points), grid_inputs(voxel)]), _Grid(voxel, origin, error)
 
 
 def _moved(points: np.ndarray, T: np.ndarray) -> np.ndarray:  # (N, 3), (4, 4)
