@@ -1,17 +1,18 @@
-"""What networks of several widths learn from the true normals of simulated worlds: a bound for training without them.
+"""What networks of several widths learn from the true normals of simulated worlds or shapes: a bound for training without them.
 
 The networks start from the shipped one, widened (`learn.widening`), and minimize the cross entropy of N(0, C) relative to a thin
 disk across the true normal n, log|C| / 2 + tr(C^-1 (I - 0.99 n n')) / 20. Its best C has the eigenvectors of the mean of n n', so
 its thin axis is the direction with the smallest mean square sine to the truth. Real scans have no true normals: this is no way to
 train a model, but it tells what a network of this size could know, and so what a better loss or longer training can still bring.
 
-Example: OMP_NUM_THREADS=1 python -m benchmarks ceiling configs/lidar_control.toml --steps 4000
+Example: OMP_NUM_THREADS=1 python -m benchmarks ceiling configs/lidar_control.toml
+         OMP_NUM_THREADS=1 python -m benchmarks ceiling configs/objects_anneal.toml --model objects
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -25,17 +26,17 @@ from benchmarks.options import MODEL, option
 from benchmarks.report import Record, Report, Table, column_list
 from poli.data.scan_pairs import VALIDATION_SEEDS, ScanPair, load_pairs, save_pairs, simulated_pairs
 from poli.data.simulate.places import PLACES
-from poli.errors import InputError
 from poli.estimation import load_model
 from poli.estimation.architecture import Architecture
 from poli.learn import matrices3
-from poli.learn.config import read_config
+from poli.learn.config import TrainConfig, read_config
 from poli.learn.losses import LossConfig
 from poli.learn.model import TrainingModel
 from poli.learn.model_file import import_model
 from poli.learn.pairs import PairBatch
 from poli.learn.scan_config import WORLDS_A_SEED, ScanConfig
 from poli.learn.scans import ScanSource
+from poli.learn.source import ObjectSource, Source
 from poli.learn.validate import Validation, validate
 from poli.processes import start_worker
 from poli.threads import thread_count
@@ -46,7 +47,7 @@ _WARMUP = 100  # steps
 
 @dataclass(frozen=True)
 class Options:
-    config: Path = option(Path("configs/lidar_control.toml"), "configuration of the worlds", argument=True)
+    config: Path = option(Path("configs/lidar_control.toml"), "configuration of the worlds or shapes", argument=True)
     model: str = option("lidar", f"where the networks start: {MODEL}")
     widths: tuple[int, ...] = option((1, 2), "multiples of the model's widths")
     steps: int = option(4000, "training steps", least=1)
@@ -67,35 +68,46 @@ _TABLE = Table(
 
 def run(options: Options) -> Iterator[Report]:
     config = read_config(options.config)
-    if config.scans is None:
-        raise InputError(f"{options.config}: ceiling needs a configuration for scans")
-    scans = config.scans
-    first = config.seed * WORLDS_A_SEED
-    seeds = [*range(first, first + scans.worlds), *range(VALIDATION_SEEDS, VALIDATION_SEEDS + scans.validation_worlds)]
-    worlds = _recorded(scans, seeds, options.runs / "worlds")
-    pairs = [pair for world in worlds[: scans.worlds] for pair in world]
-    held_out = [pair for world in worlds[scans.worlds :] for pair in world]
+    made = _scans(config, config.scans, options.runs / "worlds") if config.scans else _shapes(config, options.config.parent)
     records: list[Record] = []
     for width in options.widths:
-        records += _course(options, width, config.seed, scans, pairs, held_out)
+        records += _course(options, width, config.seed, made)
+    surfaces = f"{config.scans.validation_worlds} validation worlds" if config.scans else "the validation shapes"
     notes = [
-        f"normals of {scans.validation_worlds} validation worlds, as in the course of `poli train {options.config}`; "
-        f"{scans.worlds} worlds for training, {scans.clouds} cloud per step; start: `{options.model}`, which saw no true normal",
+        f"normals of {surfaces}, as in the course of `poli train {options.config}`, whose worlds or shapes are trained on; start: "
+        f"`{options.model}`, which saw no true normal",
         "supervised: a bound for what a network of this width can know, not a way to train for real scans",
     ]
-    yield Report("ceiling", "Normals of networks that were told the truth", records, _TABLE, notes)
+    name = "ceiling" if config.scans else "ceiling_objects"
+    yield Report(name, "Normals of networks that were told the truth", records, _TABLE, notes)
 
 
-def _course(
-    options: Options, width: int, seed: int, scans: ScanConfig, pairs: list[ScanPair], held_out: list[ScanPair]
-) -> Iterator[Record]:
+def _scans(config: TrainConfig, scans: ScanConfig, keep: Path) -> Callable[[Architecture], Source]:
+    """How to make the source of a network from the worlds of a configuration."""
+    first = config.seed * WORLDS_A_SEED
+    seeds = [*range(first, first + scans.worlds), *range(VALIDATION_SEEDS, VALIDATION_SEEDS + scans.validation_worlds)]
+    worlds = _recorded(scans, seeds, keep)
+    pairs = [pair for world in worlds[: scans.worlds] for pair in world]
+    held_out = [pair for world in worlds[scans.worlds :] for pair in world]
+    return lambda architecture: ScanSource(scans, architecture, pairs, held_out)
+
+
+def _shapes(config: TrainConfig, beside: Path) -> Callable[[Architecture], Source]:
+    """The same from the shapes of a configuration; partners are not needed."""
+    pairs = replace(config.pairs, partners=1)
+    return lambda architecture: ObjectSource(
+        replace(config, architecture=architecture, pairs=pairs), beside, lambda made, total: None
+    )
+
+
+def _course(options: Options, width: int, seed: int, made: Callable[[Architecture], Source]) -> Iterator[Record]:
     """Train one network; yield its scores before, during and after."""
     start = load_model(options.model)
     architecture = _widened(start.architecture, width)
     torch.manual_seed(seed)
     model = TrainingModel(architecture, LossConfig(kind="tqc"))
     import_model(start, model.network)
-    source = ScanSource(scans, architecture, pairs, held_out)
+    source = made(architecture)
     average = TrainingModel(architecture, LossConfig(kind="tqc"))
     average.load_state_dict(model.state_dict())
     optimizer = torch.optim.Adam(model.network.parameters(), options.rate)
