@@ -151,6 +151,11 @@ MISTAKES = [
     ("estimate good.pcd out.npz --k 10", r"--k 10: .*--model pca.* lidar"),
     ("estimate good.pcd out.npz --radius 0.5", r"--radius 0\.5: .*--model pca"),
     ("estimate good.pcd out.npz --model pca --device cuda", r"--device cuda: PCA runs on the CPU"),
+    ("estimate good.pcd out.npz --model pca --motion 1.5", r"--motion 1\.5: PCA has no use"),
+    ("estimate good.pcd out.npz --motion -1", r"--motion -1: expected a distance of at least 0 meters, or a file with a pose"),
+    ("estimate good.pcd out.npz --motion nan", r"--motion nan: expected a distance"),
+    ("estimate good.pcd out.npz --motion far", r"--motion far: no such file"),
+    ("estimate good.pcd out.npz --motion good.pcd", r"--motion good\.pcd: not a table of numbers"),
     ("densify good.pcd out.pcd --voxel -1", r"invalid value for '--voxel': "),
     ("models teapot", r"no shipped model 'teapot'; .*lidar"),
     # outputs

@@ -56,21 +56,21 @@ def densified_subject(dense: Path, original: Path) -> Subject:
     return Subject(dense.name, f"{len(clouds[0]):,} points", lambda: shown, color="layer")
 
 
-def read_pose(path: Path) -> np.ndarray:  # (4, 4)
-    """Read a pose: a 4x4 matrix as `poli register` writes it, or the 12 numbers of a KITTI pose."""
+def read_pose(path: Path, option: str = "--pose") -> np.ndarray:  # (4, 4)
+    """Read the pose that `option` names: a 4x4 matrix as `poli register` writes it, or the 12 numbers of a KITTI pose."""
     from poli.se3 import check_pose
 
     if not path.is_file():
-        raise FormatError(f"--pose {path}: no such file")
+        raise FormatError(f"{option} {path}: no such file")
     try:
         numbers = np.array(path.read_text(encoding="utf-8").replace(",", " ").split(), dtype=np.float64)
     except (ValueError, UnicodeDecodeError):
-        raise FormatError(f"--pose {path}: not a table of numbers; expected the 4x4 matrix of `poli register --out`") from None
+        raise FormatError(f"{option} {path}: not a table of numbers; expected the 4x4 matrix of `poli register --out`") from None
     if len(numbers) not in _POSE_NUMBERS:
-        raise FormatError(f"--pose {path}: {len(numbers)} numbers; expected a 4x4 or 3x4 matrix")
+        raise FormatError(f"{option} {path}: {len(numbers)} numbers; expected a 4x4 or 3x4 matrix")
     T = np.eye(4)
     T.reshape(-1)[: len(numbers)] = numbers
-    return check_pose(T, f"--pose {path}")
+    return check_pose(T, f"{option} {path}")
 
 
 def _names(source: Path, target: Path) -> tuple[str, str]:
