@@ -54,7 +54,8 @@ class Model:
         shifted = weight[:, end:] if known is not None and known.shifts is not None else weight[:, :0]
         changed["size.hidden.weight"] = np.concatenate([weight[:, :begin], shifted], axis=1)
         plain = replace(a, motion=False, pair=0, size=len(weight))
-        return replace(self, architecture=plain, weights={**self.weights, **changed})
+        kept = {name: weights for name, weights in self.weights.items() if not name.startswith("pair.")}
+        return replace(self, architecture=plain, weights={**kept, **changed})
 
     def covariances(self, points: np.ndarray, view: Viewpoint = Viewpoint()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
         """Return calibrated covariances: matched points of two clouds of this density differ by N(0, 2 C)."""
