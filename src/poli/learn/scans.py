@@ -219,7 +219,7 @@ def _sweep(cloud: _Cloud, origin: np.ndarray) -> np.ndarray:  # (3,) -> (P, 3)
 class _Grid(NamedTuple):
     voxel: float  # meters; 0: unknown
     origin: np.ndarray  # (3,) where the partner's grid starts
-    error: np.ndarray  # (3,) of what the sizes are told about it
+    error: np.ndarray  # (3,) of this origin, as an input of the sizes
 
 
 def _known_motion(cloud: _Cloud, rng: np.random.Generator, gridded: bool, posed: bool) -> tuple[np.ndarray, _Grid]:  # (6,)
