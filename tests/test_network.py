@@ -207,6 +207,8 @@ def test_only_sizes_may_differ_from_the_initial_model(tmp_path):
     np.testing.assert_array_equal(wider.maps["down0_edge"].weight.detach().numpy(), old.weights["down0.edge.weight"])
     with pytest.raises(InputError, match="architecture"):
         import_model(old, network(Architecture(size=6, head=8)))
+    moving = read_model(exported(tmp_path, Architecture(size=6, motion=True)))
+    import_model(moving, network(Architecture()))  # a model without a layer of sizes may start from one that has it
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -53,7 +53,7 @@ def widened(
         weight[np.ix_(rows, columns)] = torch.from_numpy(weights[f"{name}.weight"].copy())
         bias[rows] = torch.from_numpy(weights[f"{name}.bias"].copy())
         result |= {f"{name}.weight": weight, f"{name}.bias": bias}
-    if "pair" in over and wide.pair >= wide.size:
+    if "pair" in over and 0 < wide.size <= wide.pair:
         for kind in ("hidden", "out"):
             weight, bias = (drawn[f"pair.{kind}.{part}"].clone() for part in ("weight", "bias"))
             copied = result[f"size.{kind}.weight"]
