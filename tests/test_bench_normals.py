@@ -16,7 +16,6 @@ pytest.importorskip("torch")
 import torch
 
 from benchmarks.__main__ import main
-from benchmarks.experiments import ceiling
 from benchmarks.rivals.deepfit import ORDERS, PointWeights, deepfit_normals, fit, load, normals_by, patches_of, trained_steps
 
 
@@ -120,19 +119,3 @@ def test_a_file_without_weights_is_refused(tmp_path):
     for path in (broken, tmp_path / "missing.safetensors"):
         with pytest.raises(FormatError, match="python -m benchmarks deepfit"):
             load(path)
-
-
-def test_networks_that_are_told_the_truth_learn_from_it(tmp_path):
-    config = tmp_path / "small.toml"
-    config.write_text(
-        'seed = 1\n[scans]\nworlds = 1\nvalidation_worlds = 1\nstations = 1\nsensors_each = 1\nsensors = ["vlp16"]\npoints = 600\n'
-    )
-    options = ceiling.Options(config, widths=(1, 2), steps=4, every=2, runs=tmp_path / "runs")
-    (report,) = ceiling.run(options)
-    assert [(record["width"], record["steps"]) for record in report.records] == [(w, s) for w in (1, 2) for s in (0, 2, 4)]
-    first, wide = report.records[0], report.records[3]
-    assert wide["multiply_adds"] > 2 * first["multiply_adds"]
-    assert wide["rmse"] == pytest.approx(first["rmse"], abs=0.05)  # starts as the same function
-    assert report.records[2]["rmse"] != first["rmse"]
-    (again,) = ceiling.run(options)  # from the recorded worlds
-    assert [record["rmse"] for record in again.records] == [record["rmse"] for record in report.records]

@@ -70,17 +70,12 @@ def test_estimate_by_a_shipped_model_and_its_card(tmp_path):
     assert "expected one of" in run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.npz"), "--model", "no", fails=True)
 
 
-def test_estimate_for_a_known_pose(tmp_path):
-    scan = scan_of("town", SENSORS["vlp16"], 2_000_003)
-    poli.write(scan, tmp_path / "scan.npz")
-    T = np.eye(4)
-    T[0, 3] = 0.7
-    np.savetxt(tmp_path / "pose.txt", T)
-    run("estimate", str(tmp_path / "scan.npz"), str(tmp_path / "f.npz"), "--voxel", "0.5", "--motion", str(tmp_path / "pose.txt"))
+def test_estimate_for_a_known_distance(tmp_path):
+    poli.write(scan_of("town", SENSORS["vlp16"], 2_000_003), tmp_path / "scan.npz")
+    run("estimate", str(tmp_path / "scan.npz"), str(tmp_path / "f.npz"), "--voxel", "0.5", "--motion", "0.7")
     points = poli.voxel_downsample(poli.read(tmp_path / "scan.npz"), 0.5)
     written = poli.Ellipsoids.load(tmp_path / "f.npz").covariances
-    np.testing.assert_allclose(written, poli.estimate(points, motion=T).covariances)
-    assert np.abs(written / poli.estimate(points, motion=0.7).covariances - 1.0).max() > 0.05
+    np.testing.assert_allclose(written, poli.estimate(points, motion=0.7).covariances)
 
 
 @pytest.mark.parametrize("layout", ["poli", "kitti"])

@@ -16,17 +16,14 @@ from poli.estimation.arrangement import Viewpoint
 from poli.estimation.grouping import group
 from poli.estimation.model import Model, read_model
 from poli.files.ply import read_ply_element
-from poli.se3 import log, so3_exp
-from poli.tasks.quadric_icp import quadric_icp
 
 torch = pytest.importorskip("torch")
 from poli.learn.config import TrainConfig, read_config  # noqa: E402
 from poli.learn.curvature import chords, residuals  # noqa: E402
 from poli.learn.groups import GroupBatch  # noqa: E402
-from poli.learn.model_file import export_model, import_model  # noqa: E402
+from poli.learn.model_file import import_model  # noqa: E402
 from poli.learn.network import Network  # noqa: E402
 from poli.learn.pairs import PairConfig  # noqa: E402
-from poli.learn.teacher import Teacher  # noqa: E402
 from poli.learn.trainer import train  # noqa: E402
 from test_train import tiny  # noqa: E402
 
@@ -267,57 +264,3 @@ def test_settings_of_wider_curvature_are_checked():
             Architecture(curvature=width, curvature_wide=wide)
     with pytest.raises(InputError, match="zoom"):
         PairConfig(zoom=0.5)
-
-
-def test_a_student_learns_the_shapes_of_its_teacher(tmp_path):
-    config = read_config(tiny(tmp_path, 2))
-    wide = replace(config.architecture, edge=(12, 12), scalars=(12, 12), head=12)
-    torch.manual_seed(0)
-    teacher, student = Network(wide), Network(config.architecture)
-    lesson = Teacher(teacher.eval().requires_grad_(False), config.architecture)
-    batch = GroupBatch.of([group(sphere(200, 1.0, seed), config.architecture) for seed in range(2)])
-    optimizer = torch.optim.Adam(student.parameters(), 1e-2)
-    losses = []
-    for _ in range(60):
-        loss = lesson.cross_entropy(batch, student(batch))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    least = lesson.cross_entropy(batch, teacher(batch)).item()  # of the teacher itself
-    assert losses[-1] - least < 0.2 * (losses[0] - least)
-    assert min(losses) > least
-    with pytest.raises(InputError, match="groups points in another way"):
-        Teacher(teacher, replace(config.architecture, reach=16))
-
-
-def test_a_run_with_a_teacher_trains_and_names_it(tmp_path):
-    config = read_config(tiny(tmp_path, 3))
-    export_model(tmp_path / "teacher.safetensors", Network(config.architecture), config, 0, 1.0)
-    taught = replace(config, teacher=str(tmp_path / "teacher.safetensors"))
-    assert train(taught, tmp_path / "run").exists()
-    with pytest.raises(InputError, match="taught"):
-        replace(config, taught=2.0)
-
-
-def test_icp_on_quadrics_finds_the_pose_better_than_on_planes():
-    rng = np.random.default_rng(0)
-    shape = (1.0, 0.7, 0.5)
-    fields = []
-    for seed in range(2):
-        points = sphere(500, 1.0, seed) * shape
-        fields.append(poli.estimate(points, model="objects", viewpoint=100.0 * points))
-    axis = rng.standard_normal(3)
-    guess = np.eye(4)
-    guess[:3, :3] = so3_exp(0.1 * axis / np.linalg.norm(axis))
-    turns = []
-    for curved in (False, True):
-        found = quadric_icp(*fields, guess, max_distance=0.5, curved=curved)
-        turns.append(np.linalg.norm(log(found.T_target_source)[:3]))
-    assert turns[1] < turns[0] < 0.05
-    with pytest.raises(InputError, match="no curvature"):
-        quadric_icp(poli.pca(sphere(100, 1.0), k=8), fields[0])
-    far = np.eye(4)
-    far[0, 3] = 100.0
-    with pytest.raises(InputError, match="better guess"):
-        quadric_icp(*fields, far)

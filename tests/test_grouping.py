@@ -96,10 +96,5 @@ def test_architecture_refuses_inconsistent_sizes():
         Architecture(head=0)
 
 
-def test_old_files_are_read_under_the_new_names():
-    found = Architecture.from_dict({"neighbours": [8, 8], "frames": "neighbours"})
-    assert found == Architecture(neighbors=(8, 8), frames="neighbors")
-
-
 def test_the_default_network_is_cheap():
     assert Architecture().multiply_adds() <= 60_000  # per point: 60 million for 1,000 points

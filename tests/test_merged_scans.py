@@ -16,8 +16,6 @@ from poli.estimation.architecture import Architecture
 from poli.kdtree.tree import KDTree
 
 torch = pytest.importorskip("torch")
-from poli.learn import adapt as adapting  # noqa: E402
-from poli.learn.adapt import AdaptConfig, Judged, adapt  # noqa: E402
 from poli.learn.merged_scans import Merging, _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
 from poli.learn.scan_config import ScanConfig  # noqa: E402
 from poli.learn.scans import ScanSource, draw_scans, recorded_scans  # noqa: E402
@@ -169,20 +167,6 @@ def test_the_command_trains_on_a_recording_without_poses(tmp_path, drive):
     refused = CliRunner().invoke(app, ["train", str(tmp_path / "other.toml"), "--out", str(tmp_path / "other")])
     assert isinstance(refused.exception, InputError)
     assert "no poses" in str(refused.exception)
-
-
-@pytest.mark.parametrize("better", [True, False])
-def test_adapted_shapes_are_kept_only_if_better(tmp_path, log, monkeypatch, better):
-    monkeypatch.setattr(adapting, "_CALIBRATING", 2)
-    figures = [Judged(-1.0, 2.0), Judged(-1.5, 2.8), Judged(-1.6 if better else -1.4, 2.9)]
-    monkeypatch.setattr(adapting, "judge", lambda *_: figures.pop(0))
-    few = AdaptConfig(steps=1, points=256, voxels=(0.5, 1.0), shapes=True, shape_steps=2)
-    result = adapt(log, tmp_path, config=few)
-    assert (result.kept, result.shapes_kept) == (True, better)
-    assert result.after.nll == (-1.6 if better else -1.5)
-    kept = tmp_path / ("run_shapes" if better else "run") / "model.safetensors"
-    assert (tmp_path / "model.safetensors").read_bytes() == kept.read_bytes()
-    assert f"With trained shapes ({'kept' if better else 'not kept'})" in (tmp_path / "model.md").read_text()
 
 
 def test_a_log_that_cannot_be_merged_is_refused(log):

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +18,9 @@ from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.arrangement import Viewpoint
 from poli.estimation.grouping import group
-from poli.estimation.inference import known_of_motion, load_model, model_card, shipped_models
+from poli.estimation.inference import load_model, model_card, shipped_models
 from poli.estimation.model import read_model
 from poli.estimation.motion import motion_inputs
-from poli.se3 import so3_exp
 from poli.voxels import voxel_downsample
 
 torch = pytest.importorskip("torch")
@@ -149,22 +147,17 @@ def test_ellipsoids_are_positive_definite_for_any_cloud():
 
 
 def test_a_motion_changes_sizes_as_in_the_reference_and_no_directions(tmp_path):
-    architecture = Architecture(neighbors=(8, 8), edge=(8, 8), scalars=(9, 9), reach=8, size=7, motion=True, pair=9)
+    architecture = Architecture(neighbors=(8, 8), edge=(8, 8), scalars=(9, 9), reach=8, size=7, motion=True)
     model, made = read_model(exported(tmp_path, architecture)), network(architecture)
     points = voxel_downsample(6.0 * cloud(1, 600), 0.5).points
-    T = np.eye(4)
-    T[:3, :3], T[:3, 3] = so3_exp(np.array([0.0, 0.02, 0.1])), (0.3, -0.4, 1.2)
     fields = {}
-    for name, motion in {"unknown": None, "still": 0.0, "far": 1.3, "pose": T}.items():
-        known = known_of_motion(motion, points, SIGHT)
-        shifts = None if known is None or known.shifts is None else [known.shifts]
-        assert (shifts is None) == (name != "pose")
-        batch = GroupBatch.of([group(points, architecture, SIGHT)], None if known is None else [known.inputs], shifts)
+    for name, motion in {"unknown": None, "still": 0.0, "far": 1.3}.items():
+        batch = GroupBatch.of([group(points, architecture, SIGHT)], None if motion is None else [motion_inputs(motion)])
         with torch.no_grad():
             L, frames = made.sized(batch)
         factor = 1.25 * (frames.double() @ L.double()).numpy()
         expected = factor @ np.swapaxes(factor, 1, 2)
-        found = fields[name] = model.estimate(points, SIGHT, known=known).covariances
+        found = fields[name] = model.estimate(points, SIGHT, motion=motion).covariances
         size = np.abs(expected).max(axis=(1, 2), keepdims=True)
         np.testing.assert_allclose(found / size, expected / size, atol=2e-4, err_msg=name)
     normals = [np.linalg.eigh(found)[1][:, :, 0] for found in fields.values()]
@@ -176,26 +169,17 @@ def test_a_motion_changes_sizes_as_in_the_reference_and_no_directions(tmp_path):
 
 def test_a_motion_that_is_not_one_is_refused(tmp_path):
     path = exported(tmp_path, Architecture(size=6, motion=True))
-    for motion in (-1.0, np.nan, np.inf, np.zeros((4, 4)), np.zeros(3), "far"):
+    for motion in (-1.0, np.nan, np.inf, np.zeros(3), "far"):
         with pytest.raises(InputError, match="motion"):
             poli.estimate(cloud(0, 100), path, motion=motion)
+    with pytest.raises(InputError, match=r"motion has shape \(4, 4\); expected the distance .* pass numpy\.linalg\.norm\(T"):
+        poli.estimate(cloud(0, 100), path, motion=np.eye(4))
     with pytest.raises(InputError, match="motion"):
         poli.estimate(cloud(0, 100), "objects", motion=1.0)
     with pytest.raises(InputError, match="motion"):
         poli.estimate(cloud(0, 100), "pca", motion=1.0)
     with pytest.raises(InputError, match="motion"):
         Architecture(size=0, motion=True)
-
-
-def test_turning_about_its_axis_does_not_matter_to_a_sensor_that_sees_all_around(rng):
-    around = rng.uniform(-np.pi, np.pi, 4000)
-    ring = 10.0 * np.stack([np.cos(around), np.sin(around), 0.1 * rng.standard_normal(4000)], axis=1)
-    ahead = ring[np.abs(around) < np.radians(60.0)]
-    yaw, tilt, still = (np.eye(4) for _ in range(3))
-    yaw[:3, :3], tilt[:3, :3] = so3_exp(np.array([0.0, 0.0, 0.2])), so3_exp(np.array([0.0, 0.2, 0.0]))
-    np.testing.assert_allclose(motion_inputs(yaw, ring), motion_inputs(still, ring), atol=1e-5)
-    for points, motion in ((ring, tilt), (ahead, yaw), (ahead, tilt)):
-        np.testing.assert_allclose(motion_inputs(motion, points)[2:], [1.0, np.log(0.201 / 0.01)], atol=1e-6)
 
 
 def test_only_sizes_may_differ_from_the_initial_model(tmp_path):
@@ -209,25 +193,6 @@ def test_only_sizes_may_differ_from_the_initial_model(tmp_path):
         import_model(old, network(Architecture(size=6, head=8)))
     moving = read_model(exported(tmp_path, Architecture(size=6, motion=True)))
     import_model(moving, network(Architecture()))  # a model without a layer of sizes may start from one that has it
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_wider_network_starts_as_the_same_function(architecture, tmp_path):
-    architecture = replace(architecture, curvature=5)
-    old = read_model(exported(tmp_path, architecture))
-    narrow = network(architecture)
-    import_model(old, narrow)
-    more = {name: tuple(n + 3 for n in getattr(architecture, name)) for name in ("edge", "scalars")}
-    wide = network(replace(architecture, **more, head=architecture.head + 5, attention=architecture.attention + 2), seed=7)
-    import_model(old, wide)
-    batch = GroupBatch.of([group(cloud(1), architecture, *([SIGHT] if architecture.sensor else []))])
-    with torch.no_grad():
-        for mine, theirs in ((narrow(batch), wide(batch)), (narrow.sized(batch)[0], wide.sized(batch)[0])):
-            torch.testing.assert_close(theirs, mine, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(wide.curved(batch)[0].coefficients, narrow.curved(batch)[0].coefficients, rtol=1e-2, atol=1e-3)
-    wide(batch).sum().backward()
-    new = wide.maps["head_hidden"].weight.grad[:, architecture.scalars[0] :]
-    assert new.abs().max() > 0  # the old units learn to read the new ones
 
 
 def test_every_parameter_learns():

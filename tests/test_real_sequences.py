@@ -12,7 +12,6 @@ from benchmarks.data.real_sequences import (
     refined_pose,
     thin_beams,
 )
-from benchmarks.experiments import grids
 from poli.data.datasets import write_kitti
 from poli.errors import InputError, PoliError
 from poli.se3 import exp
@@ -85,11 +84,3 @@ def test_pairs_are_spread_over_the_sequence():
     labels = [configuration.label for configuration in real_configurations((0.5,))]
     assert labels[0] == "kitti_raw_0013, 16 beams, 0.5 m"
     assert len(set(labels)) == len(labels) == 13
-
-
-def test_sizes_that_know_the_grids_explain_partners_in_other_grids(folder):
-    pytest.importorskip("small_gicp")
-    records = grids.compared(folder, RealConfiguration("room", 1.0, nearest=1.0), "lidar")
-    assert [record["shift"] for record in records] == [0.0, 0.25, 0.5]
-    assert records[2]["motion_nll"] > records[0]["motion_nll"]  # the same scans, in a shifted grid
-    assert records[2]["known_nll"] < records[2]["motion_nll"]

@@ -20,7 +20,6 @@ from poli.estimation.distinct import distinct
 from poli.estimation.grouping import group
 from poli.estimation.inference import load_model
 from poli.estimation.runtime import arithmetic, covariances
-from poli.se3 import so3_exp
 from poli.voxels import voxel_downsample
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -99,21 +98,18 @@ def test_shipped_models_equal_the_reference_network_on_a_scan(name):
     assert_equal(model.covariances(points, VIEWS[0]), expected, 2e-4 if name == "objects" else 1e-4)
 
 
-def test_known_poses_and_grids_give_the_sizes_of_the_reference_network():
+def test_distances_give_the_sizes_of_the_reference_network():
     pytest.importorskip("torch")
     from poli.learn.inference import estimate as on_device
 
     points = voxel_downsample(scan_of("campus", SENSORS["hdl32e"], 7), 0.5).points.astype(np.float64)
-    T = np.eye(4)
-    T[:3, :3], T[:3, 3] = so3_exp(np.array([0.002, -0.001, 0.03])), (0.7, 0.1, -0.02)
-    fields = {}
-    for name, motion in {"pose": T, "distance": 0.7, "unknown": None}.items():
-        fields[name] = poli.estimate(points, motion=motion).covariances
-        assert_equal(fields[name], on_device(points, motion=motion).covariances, 1e-4)
-    aside = poli.estimate(points + 0.13, viewpoint=np.full(3, 0.13), motion=T).covariances  # a grid that is not found
-    sizes = {name: np.linalg.det(found) ** (1 / 6) for name, found in (*fields.items(), ("aside", aside))}
+    sizes = []
+    for motion in (0.0, 0.7, None):
+        found = poli.estimate(points, motion=motion).covariances
+        assert_equal(found, on_device(points, motion=motion).covariances, 1e-4)
+        sizes.append(np.linalg.det(found) ** (1 / 6))
     for one, other in itertools.combinations(sizes, 2):
-        assert np.median(np.abs(np.log(sizes[one] / sizes[other]))) > 0.01, (one, other)
+        assert np.median(np.abs(np.log(one / other))) > 0.01
 
 
 def test_odd_clouds_are_estimated(rng):

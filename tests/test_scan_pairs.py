@@ -5,25 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poli.data.scan_pairs import exact_pairs, load_pairs, random_sensor, save_pairs, simulated_pairs
+from poli.data.scan_pairs import ScanPair, exact_pairs, load_pairs, random_sensor, save_pairs, simulated_pairs
 from poli.data.simulate.faults import KINDS
 from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.arrangement import Viewpoint
-from poli.estimation.inference import known_of_motion
-from poli.estimation.model import read_model
 from poli.scan import Scan
+from poli.se3 import so3_exp
 from poli.voxels import voxel_downsample
 
 torch = pytest.importorskip("torch")
-from poli.learn.config import ScheduleConfig, TrainConfig, read_config  # noqa: E402
+from poli.learn.config import TrainConfig, read_config  # noqa: E402
 from poli.learn.losses import LossConfig, Matches, PoseNoise, pair_loss  # noqa: E402
 from poli.learn.model import TrainingModel  # noqa: E402
 from poli.learn.scan_config import ScanConfig  # noqa: E402
-from poli.learn.scans import ScanSource, draw_scans, sector  # noqa: E402
-from poli.learn.size_pool import matches_of  # noqa: E402
-from poli.learn.trainer import Listener, train  # noqa: E402
+from poli.learn.scans import draw_scans, rotation_of_beams, sector  # noqa: E402
+from poli.learn.trainer import train  # noqa: E402
 
 SMALL = Architecture(
     neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
@@ -224,103 +221,29 @@ def test_a_heavy_tail_follows_most_matches_and_not_the_outliers(rng):
     assert losses(tail=0.5)[0] == pytest.approx(expected, abs=1e-9)
 
 
-def test_sizes_have_a_tail_of_their_own(pair):
+def test_visibility_and_the_tail_are_for_shapes_alone(pair):
     batch = draw_scans([pair], CONFIG, SMALL, np.random.default_rng(0), phase="sizes")
     loss = LossConfig(kind="tqc", outliers=0.1, tail=0.5, visibility=0.4)
-    totals = {}
-    for size_tail in (0.0, 1.0):
-        torch.manual_seed(0)
-        model = TrainingModel(SMALL, replace(loss, size_tail=size_tail))
-        totals[size_tail] = model(batch, phase="sizes").total.item()
-        L, frames = (t[None] for t in model.network.sized(batch.groups))
-        expected = pair_loss(replace(loss, visibility=0.0, tail=size_tail), model.noise, batch.matches, L, frames)
-        assert totals[size_tail] == pytest.approx(expected.total.item(), abs=1e-6)
-    assert totals[0.0] != totals[1.0]
+    model = TrainingModel(SMALL, loss)
+    L, frames = (t[None] for t in model.network.sized(batch.groups))
+    expected = pair_loss(replace(loss, visibility=0.0, tail=0.0), model.noise, batch.matches, L, frames)
+    assert model(batch, phase="sizes").total.item() == pytest.approx(expected.total.item(), abs=1e-6)
 
 
-def test_a_pool_has_the_loss_and_the_gradient_of_the_batches_it_was_made_of(pair):
-    batch = draw_scans([pair], CONFIG, SMALL, np.random.default_rng(0), phase="sizes")
-    model = TrainingModel(SMALL, LossConfig(kind="tqc", outliers=0.1, size_tail=1.0))
-    pooled = matches_of(model.network, batch)
-    assert len(pooled.spacing) == int(batch.matches.weights.sum())
-    slopes = []
-    for one in (batch, pooled):
-        model.zero_grad()
-        terms = model(one, phase="sizes")
-        terms.total.backward()
-        slopes.append((terms.total.item(), model.network.maps["size_out"].weight.grad.clone()))
-    assert slopes[0][0] == pytest.approx(slopes[1][0], rel=1e-4)
-    torch.testing.assert_close(slopes[0][1], slopes[1][1], rtol=1e-3, atol=1e-4)
+def test_what_is_known_of_the_motion_varies(pair):
+    moving = replace(SMALL, size=10, motion=True)
+    drawn = [draw_scans([pair], CONFIG, moving, np.random.default_rng(seed), "sizes").groups.motion[0] for seed in range(12)]
+    assert {tuple(motion[[0, 2]].tolist()) for motion in drawn} == {(0.0, 0.0), (1.0, 0.0), (1.0, 1.0)}
 
 
-def test_a_run_on_a_pool_trains_sizes_alone_and_resumes(pair, tmp_path):
-    schedule = ScheduleConfig(steps=8, settle=1.0, pool=2, checkpoint_every=4, validate_every=8, warmup=1)
-    config = TrainConfig(scans=CONFIG, loss=LossConfig(kind="tqc", size_tail=1.0), architecture=SMALL, schedule=schedule)
-    source = ScanSource(CONFIG, SMALL, [pair], [pair])
-    whole = read_model(train(config, tmp_path / "whole", source=source))
-
-    class Interrupted(Listener):
-        def step(self, report, total):
-            if report.step == 5:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(config, tmp_path / "parts", Interrupted(), source=source)
-    parts = read_model(train(config, tmp_path / "parts", source=source))
-    assert all((whole.weights[name] == parts.weights[name]).all() for name in whole.weights)
-    torch.manual_seed(config.seed)
-    before = TrainingModel(SMALL, config.loss).network.state_dict()
-    for name, value in whole.weights.items():
-        moved = (before[f"maps.{name.replace('.', '_', 1)}"].numpy() != value).any()
-        assert moved == name.startswith("size"), name
-    with pytest.raises(InputError, match="tqc"):
-        replace(config, loss=LossConfig())
-    with pytest.raises(InputError, match="settle"):
-        replace(schedule, settle=0.5)
-
-
-def test_a_pool_of_known_poses_changes_nothing_else(pair, tmp_path):
-    schedule = ScheduleConfig(steps=6, settle=1.0, pool=2, checkpoint_every=6, validate_every=6, warmup=1)
-    config = TrainConfig(scans=CONFIG, loss=LossConfig(kind="tqc", size_tail=1.0), architecture=SMALL, schedule=schedule)
-    sized = replace(SMALL, size=10, motion=True)
-    plain = replace(config, architecture=sized)
-    before_path = train(plain, tmp_path / "plain", source=ScanSource(CONFIG, sized, [pair], [pair]))
-    paired = replace(sized, pair=12)
-    run = replace(config, architecture=paired, initial=str(before_path))
-    source = ScanSource(CONFIG, paired, [pair], [pair])
-    before, after = read_model(before_path), read_model(train(run, tmp_path / "paired", source=source))
-    assert after.calibration == before.calibration
-    for name, value in before.weights.items():
-        np.testing.assert_array_equal(after.weights[name], value, err_msg=name)
-    # They start as a copy of the other sizes, with nothing read from the grids.
-    assert after.weights["pair.hidden.weight"].shape == (12, before.weights["size.hidden.weight"].shape[1] + 5)
-    cloud = voxel_downsample(pair.q, 0.5).points.astype(np.float64)
-    view = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))
-    for motion in (None, 0.7):
-        known = known_of_motion(motion, cloud, view)
-        np.testing.assert_array_equal(
-            *(model.estimate(cloud, view, known=known).covariances for model in (before, after)), err_msg=str(motion)
-        )
-    known = known_of_motion(pair.T_q_p, cloud, view)
-    assert known.shifts is not None
-    one, other = (model.estimate(cloud, view, known=known).covariances for model in (before, after))
-    assert np.abs(one / other - 1.0).max() > 1e-3
-
-
-def test_partners_of_known_poses_are_in_a_grid_whose_shift_is_known(pair):
-    paired = replace(SMALL, size=10, motion=True, pair=12)
-    config, seen = replace(CONFIG, raw_share=0.0), []
-    for seed in range(12):
-        batch = draw_scans([pair], config, paired, np.random.default_rng(seed), "pairs")
-        motion, shifts = batch.groups.motion[0].numpy(), batch.groups.shifts.numpy()
-        assert motion[[0, 2]].tolist() == [1.0, 1.0]
-        assert np.abs(shifts).max() <= 0.5 + 1e-6
-        if not motion[4]:
-            assert (shifts == 0.0).all()
-        seen.append(bool(motion[4]))
-    assert any(seen)
-    unposed = [draw_scans([pair], config, paired, np.random.default_rng(seed), "sizes").groups for seed in range(12)]
-    assert {groups.motion[0, 2].item() for groups in unposed} == {0.0, 1.0}
+def test_turning_about_its_axis_does_not_matter_to_a_sensor_that_sees_all_around(rng):
+    around = rng.uniform(-np.pi, np.pi, 4000)
+    ring = 10.0 * np.stack([np.cos(around), np.sin(around), 0.1 * rng.standard_normal(4000)], axis=1)
+    ahead = ring[np.abs(around) < np.radians(60.0)]
+    yaw, tilt = (np.eye(4) for _ in range(2))
+    yaw[:3, :3], tilt[:3, :3] = so3_exp(np.array([0.0, 0.0, 0.2])), so3_exp(np.array([0.0, 0.2, 0.0]))
+    for points, T, expected in ((ring, yaw, 0.0), (ring, tilt, 0.2), (ahead, yaw, 0.2), (ahead, tilt, 0.2)):
+        assert rotation_of_beams(ScanPair(Scan(points), Scan(points), T)) == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_visibility_prior_prefers_normals_along_the_ray():

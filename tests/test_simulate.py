@@ -249,9 +249,6 @@ def test_sensors_by_name_and_from_a_file(tmp_path):
     table.write_text("# steps 500\n# noise 0.01\n# a comment of several words\n5.0\n-10\n\n0\n")
     mine = find_sensor(str(table))
     assert (mine.elevations, mine.steps, mine.noise) == ((-10.0, 0.0, 5.0), 500, 0.01)
-    table.write_text("# farthest 80\n5.0\n")  # the old name, not ignored as a comment
-    with pytest.raises(FormatError, match=r"mine\.txt, line 1: .*`farthest` is now called `max_range`"):
-        find_sensor(str(table))
     table.write_text("up\n")
     with pytest.raises(FormatError, match="line 1"):
         find_sensor(str(table))

@@ -69,7 +69,7 @@ def _estimates() -> None:
             field.normals  # noqa: B018
             field.mahalanobis(field.means)
             field.sample(2)
-        poli.estimate(points, motion=np.eye(4))
+        poli.estimate(points, motion=1.0)
         for field in (poli.pca(points, k=8), poli.pca(points, radius=0.5)):
             field.oriented_normals(np.zeros(3))
     cholesky3(field.covariances.copy())

@@ -37,9 +37,6 @@ def adapt(
     ] = "lidar",
     out: Annotated[Path | None, typer.Option(help="Output folder for the model and its card; default: runs/adapt/NAME.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Training steps; each takes about 0.1 s of CPU time.")] = 1500,
-    shapes: Annotated[
-        bool, typer.Option("--shapes", help="Also train shapes, on merged scans (experimental); kept if better on held-out scans.")
-    ] = False,
     min_range: Annotated[float, typer.Option(min=0.0, help="Drop returns nearer than this, in meters (the vehicle itself).")] = 0.0,
     max_range: Annotated[float, typer.Option(help="Drop returns farther than this, in meters.")] = 120.0,
     voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size for odometry, in meters; 0: chosen from the first scan.")] = 0.0,
@@ -51,19 +48,15 @@ def adapt(
     """Tune a model to a sensor from a recorded log, without ground truth.
 
     Odometry provides the poses. Training on pairs of scans changes the sizes of
-    the ellipsoids, not their directions. With --shapes, a second model learns
-    directions as well, from merged scans; on other logs it was 0.07 nats per match
-    worse than sizes alone (docs/results/recorded.md). The last fifth of the log is held
-    out: the better model is written, and only if it explains those scans better than
-    before. Takes about four minutes of CPU time for 300 scans, with
-    --shapes about twice as long: 0.2 s per scan for odometry, and 0.1 s per step.
-    Progress is printed every half minute without a terminal.
+    the ellipsoids, not their directions. The last fifth of the log is held out: the
+    model is written only if it explains those scans better than before. Takes about
+    four minutes of CPU time for 300 scans: 0.2 s per scan for odometry, and 0.1 s per
+    step. Progress is printed every half minute without a terminal.
 
     Examples:
     poli adapt drive.bag --topic /points --min-range 2
     poli adapt kitti --sequence 07 --out runs/my_sensor
     poli adapt scans --steps 400 --scans 300
-    poli adapt drive.bag --shapes
     """
     from poli.cli.tracking import track
     from poli.cli.train import training_progress
@@ -76,7 +69,7 @@ def adapt(
     folder = out or Path("runs") / "adapt" / file_name(opened.name)
     check_free(folder, fresh, model)
     load_model(model)  # fail before the slow odometry
-    settings = AdaptConfig(steps, seed=seed, shapes=shapes)
+    settings = AdaptConfig(steps, seed=seed)
     log = track(
         opened, OdometryConfig(voxel=voxel, model=model, min_range=min_range, max_range=max_range, on_loss="restart"), scans
     )
@@ -91,11 +84,6 @@ def adapt(
         f"held out, before and after: NLL {before.nll:.3f} {after.nll:.3f}; mean of d'(2C)^-1 d {before.nees:.2f} {after.nees:.2f} "
         "(3 when calibrated)"
     )
-    if result.shapes is not None:
-        say(
-            f"with trained shapes: NLL {result.shapes.nll:.3f}, mean of d'(2C)^-1 d {result.shapes.nees:.2f}; "
-            f"{'better, and kept' if result.shapes_kept else 'not better than with trained sizes only'}"
-        )
     if not result.kept:
         remedy = "a longer log may help" if result.model is None else "written anyway (--force)"
         say(f"not better than {model} on the held-out scans: {remedy}", warning=True)

@@ -1,6 +1,5 @@
 """`poli estimate`: write the ellipsoids of a scan."""
 
-import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from poli.ellipsoids import Ellipsoids
-    from poli.estimation.motion import Motion
     from poli.scan import Scan
 
 
@@ -54,12 +52,8 @@ def estimate(
     k: Annotated[int | None, typer.Option(help="PCA: neighbors per point, including itself; default: 24.")] = None,
     radius: Annotated[float | None, typer.Option(help="PCA: use all neighbors within this radius in meters instead of k.")] = None,
     motion: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METERS|POSE",
-            help="Sizes for scans taken this many meters apart (0: the same place again), or a file with the pose of the other "
-            "scan in the frame of this one, as `poli register OTHER SCAN` prints it; default: unknown.",
-        ),
+        float | None,
+        typer.Option(min=0.0, help="Sizes for scans taken this many meters apart (0: the same place again); default: unknown."),
     ] = None,
     regularize: Annotated[Regularize, typer.Option(help="plane: GICP's variances (0.001, 1, 1).")] = Regularize.none,
     floor: Annotated[float, typer.Option(help="Thicken each ellipsoid by this many meters.")] = 0.0,
@@ -82,7 +76,6 @@ def estimate(
     poli estimate part.ply field.npz --model objects
     poli estimate scan.bin field.npz --model pca --radius 0.5
     poli estimate scan.bin field.npz --motion 1.2
-    poli estimate scan.bin field.npz --voxel 0.5 --motion pose.txt
     poli estimate scan.bin field.npz --device cuda
     cat scan.pcd | poli estimate - -o field.npz
     """
@@ -97,11 +90,10 @@ def estimate(
     if model == "pca" and device is not None:
         raise InputError(f"--device {device}: PCA runs on the CPU; remove it, or choose a network with --model")
     if model == "pca" and motion is not None:
-        raise InputError(f"--motion {motion}: PCA has no use for it; remove it, or choose a network with --model")
+        raise InputError(f"--motion {motion:g}: PCA has no use for it; remove it, or choose a network with --model")
     for name, value in (("k", k), ("radius", radius)):
         if model != "pca" and value is not None:
             raise InputError(f"--{name} {value:g}: only for --model pca, but the model is {model}; remove one of the two")
-    moved = _motion(motion)
     beams = load_calibration(calibration)
     check_place(out, scan, Path(model))
     with output_file(out, ending) as path:
@@ -110,8 +102,6 @@ def estimate(
 
             points = read_scan(scan, format)
             offset = map_offset(points)
-            if offset is not None and not isinstance(moved, float | None):
-                raise InputError(f"--motion {motion}: {scan} is in map coordinates; give the distance in meters instead of a pose")
             kept = (
                 "OUT is relative to {offset}"
                 if kind == "splat"
@@ -126,7 +116,7 @@ def estimate(
                 check_count(points, scan, model)
         with busy(f"ellipsoids of {len(points)} points"):
             merged = merged or offset is not None
-            field = _field(points, model, merged, above(offset), k, radius, moved, regularize, floor, device)
+            field = _field(points, model, merged, above(offset), k, radius, motion, regularize, floor, device)
             field = field if kind == "splat" else with_offset(field, offset)
             {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
     say(f"{out}: {counted(len(field), 'ellipsoid')}")
@@ -140,22 +130,6 @@ def estimate(
     }
 
 
-def _motion(text: str | None) -> "Motion":
-    """Read --motion: a distance, or the name of a file with a pose."""
-    from poli.cli.view_pairs import read_pose
-    from poli.errors import InputError
-
-    if text is None:
-        return None
-    try:
-        distance = float(text)
-    except ValueError:
-        return read_pose(Path(text), "--motion")
-    if not 0.0 <= distance < math.inf:
-        raise InputError(f"--motion {text}: expected a distance of at least 0 meters, or a file with a pose")
-    return distance
-
-
 def _field(
     points: "Scan",
     model: str,
@@ -163,7 +137,7 @@ def _field(
     viewpoint: "np.ndarray | None",
     k: int | None,
     radius: float | None,
-    motion: "Motion",
+    motion: float | None,
     regularize: Regularize,
     floor: float,
     device: str | None,

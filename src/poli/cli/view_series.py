@@ -193,9 +193,7 @@ def _data_of(run: OdometryRun) -> tuple[Any, str]:
     """The scans of a run, or None and the reason if they cannot be opened."""
     where = Path(run.data["path"])
     try:
-        # Runs before 0.1 use `near`.
-        options = {"min_range" if name == "near" else name: value for name, value in dict(run.data["options"]).items()}
-        return open_data(where, run.data["dataset"], options), ""
+        return open_data(where, run.data["dataset"], dict(run.data["options"])), ""
     except (PoliError, OSError, TypeError, ValueError) as error:  # config.json may hold arbitrary options
         shown = "the path" if run.map is None else "the map"
         return None, f"{run.folder}: showing only {shown}; its scans cannot be opened ({error})"

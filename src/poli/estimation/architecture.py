@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from poli.errors import InputError
-from poli.estimation.grid import GRID_INPUTS, SHIFT_INPUTS
 from poli.estimation.interpolation import CANDIDATES
 from poli.estimation.motion import MOTION_INPUTS
 from poli.kdtree.neighborhoods import CELL
@@ -42,12 +41,6 @@ DISTANCE_PRIOR = 1.0  # attention to wide neighbors starts with weights (1 + squ
 # The frame of a point: the principal axes of its neighbors or, for scans with a known sensor position and up direction, the
 # horizontal direction away from the sensor, the horizontal direction across, and up.
 Frames = Literal["neighbors", "sensor"]
-_BRITISH = "neighbours"  # spelling of the setting and of the kind of frames in files of weights written before 0.1
-
-
-def tensor_name(stored: str) -> str:
-    """The name of a tensor today; files written before 0.1, the shipped weights among them, spell neighbor with a u (_BRITISH)."""
-    return stored.replace(_BRITISH[:-1], "neighbor")
 
 
 @dataclass(frozen=True)
@@ -70,9 +63,6 @@ class Architecture:
     sensor: bool = False  # whether the sensor position and the up direction are inputs
     size: int = 0  # width of the layer that predicts sizes from all features of a point; 0: from the head's hidden layer alone
     motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.motion`); needs `size`
-    # Width of the layer that predicts sizes instead if the relative pose of the two scans is known, and with it how their voxel
-    # grids are shifted (`estimation.grid`); needs `motion`. 0: none.
-    pair: int = 0
     curvature: int = 0  # width of the layer that predicts what curvature needs (`learn.curvature`); 0: no curvature
     # If given, curvature is fitted to the group and this many nearest points of each coarser level, whatever the head uses; the
     # residuals of plain fits are inputs, and distances are chords. Otherwise to the neighbors of the head.
@@ -104,12 +94,10 @@ class Architecture:
             raise InputError("architecture: frames must be `neighbors`, or `sensor` if sensor is true")
         if self.motion and not self.size:
             raise InputError("architecture: motion is an input of the layer of sizes; set size above 0")
-        if self.pair and not self.motion:
-            raise InputError("architecture: pair is for scans whose motion is known; set motion to true")
-        if min(numbers) < 1 or min(self.vectors, self.size, self.pair, self.curvature) < 0 or not 0 < self.floor < MOST_FLOOR:
+        if min(numbers) < 1 or min(self.vectors, self.size, self.curvature) < 0 or not 0 < self.floor < MOST_FLOOR:
             raise InputError("architecture: sizes must be positive, floor above 0")
         object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
-        if max(*numbers, self.vectors, self.size, self.pair, self.curvature) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
+        if max(*numbers, self.vectors, self.size, self.curvature) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
             raise InputError(f"architecture: sizes must be at most {MOST}, rounds and heads at most {MOST_ROUNDS}")
 
     def _check_kinds(self) -> None:
@@ -118,8 +106,8 @@ class Architecture:
         if not all(isinstance(entry, tuple) for entry in lists):
             raise InputError("architecture: neighbors, edge, scalars, wide and curvature_wide must be lists")
         numbers = [n for entry in lists for n in entry]
-        numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds, self.size]
-        numbers += [self.pair, self.curvature]
+        numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds]
+        numbers += [self.size, self.curvature]
         if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
             raise InputError("architecture: sizes must be whole numbers")
         if (
@@ -153,9 +141,6 @@ class Architecture:
         """Build an architecture from the table in a file of weights or a configuration."""
         if not isinstance(values, dict):
             raise InputError("architecture: expected a table of names and values")
-        values = {"neighbors" if name == _BRITISH else name: value for name, value in values.items()}
-        if values.get("frames") == _BRITISH:
-            values["frames"] = "neighbors"
         known = {f.name for f in fields(Architecture)}
         unknown = set(values) - known
         if unknown:
@@ -204,11 +189,7 @@ class Architecture:
             shapes[f"up{level}.node"] = (2 * fine + turned, fine + (turned if level else 0))
         shapes["head.hidden"] = (self.scalars[0], self.head)
         if self.size:
-            known = self.scalars[0] + self.context + 3 + MOTION_INPUTS * int(self.motion)
-            shapes["size.hidden"] = (known, self.size)
-            if self.pair:
-                shapes["pair.hidden"] = (known + GRID_INPUTS + SHIFT_INPUTS, self.pair)
-                shapes["pair.out"] = (self.pair, 3)
+            shapes["size.hidden"] = (self.scalars[0] + self.context + 3 + MOTION_INPUTS * int(self.motion), self.size)
         shapes["size.out"] = (self.size or self.head, 3)
         if self.curvature:
             known = self.scalars[0] + self.context + 3 + RESIDUALS * bool(self.curvature_wide)
@@ -228,8 +209,6 @@ class Architecture:
         total = 0.0
         for name, (inputs, outputs) in self.linear_shapes().items():
             part, kind = name.split(".")
-            if part == "pair":  # instead of `size`, which is counted
-                continue
             level = int(part[-1]) if part[-1].isdigit() else 0
             rows = float(CELL) ** -level if not part.startswith(("attend", "shape")) else 1.0
             if part.startswith("down"):

@@ -12,10 +12,9 @@ from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.second_order import SecondOrder
 from poli.errors import InputError, did_you_mean
 from poli.estimation.arrangement import Viewpoint
-from poli.estimation.grid import grid_inputs, grid_shifts, voxel_of
 from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
 from poli.estimation.model import Model, read_model
-from poli.estimation.motion import UP, Known, Motion, motion_inputs
+from poli.estimation.motion import UP, checked_motion
 from poli.estimation.pca import NEIGHBORS, pca
 from poli.kdtree.tree import check_range
 from poli.scan import ScanLike, points_of
@@ -35,7 +34,7 @@ def estimate(
     *,
     k: int | None = None,
     radius: float | None = None,
-    motion: Motion = None,
+    motion: float | None = None,
     curvature: bool = True,
 ) -> Ellipsoids:
     """Estimate an ellipsoid for every point, with a network trained on pairs of clouds of the same surface.
@@ -46,10 +45,8 @@ def estimate(
     Models for scans use the sensor position and the up direction. The defaults are the origin and the z axis, as in the frame of an
     upright sensor. Pass `up=None` if up is unknown, and `merged=True` for points that were seen from several positions.
 
-    `motion` says how far apart the scans were taken that the sizes are for: the distance in meters, or the relative pose (4, 4) of
-    the other scan in the frame of this one. It changes the sizes of the ellipsoids, not their directions. By default it is unknown,
-    and the sizes are those of an average over standing, walking and driving. If it is a pose and the points were voxelized, as by
-    `poli.voxel_downsample`, the sizes are those for two scans in voxels of this size.
+    `motion` is the distance in meters between the scans that the sizes are for. It changes the sizes of the ellipsoids, not their
+    directions. By default it is unknown, and the sizes are those of an average over standing, walking and driving.
 
     If the model knows curvature, so does the field (`field.curvatures`), unless `curvature=False`, which saves a little time.
 
@@ -70,8 +67,8 @@ def estimate(
     points = points_of(scan).copy()
     view = view_of(viewpoint, up, merged, len(points))
     network = load_model(model)
-    known = known_of_motion(motion, points, view)
-    found = network.estimate(points, view, curvature and network.architecture.curvature > 0, known)
+    distance = checked_motion(motion)
+    found = network.estimate(points, view, curvature and network.architecture.curvature > 0, distance)
     if warn:
         warn_of_distance(network, points, view)
         warn_of_density(network, len(points), median_spacing(found.spacing))
@@ -97,17 +94,6 @@ def view_of(viewpoint: np.ndarray | None, up: np.ndarray | None, merged: bool, c
         raise InputError(f"viewpoint has shape {place.shape}; expected finite numbers of shape (3,) or ({count}, 3)")
     check_range(place.reshape(-1, 3), "viewpoint")
     return Viewpoint(place, direction)
-
-
-def known_of_motion(motion: Motion, points: np.ndarray, view: Viewpoint) -> Known | None:  # (N, 3)
-    """Return what a motion tells the sizes, or None if it is unknown. A pose also tells about the grids of voxelized points."""
-    if motion is None:
-        return None
-    seen = points if view.position is None else points - view.position
-    inputs = motion_inputs(motion, seen, UP if view.up is None else view.up)
-    voxel = voxel_of(points) if np.ndim(motion) else None
-    shifts = grid_shifts(voxel, np.asarray(motion, dtype=np.float64), points) if voxel else None
-    return Known(np.concatenate([inputs, grid_inputs(voxel)]), shifts)
 
 
 def load_model(model: str | os.PathLike[str]) -> Model:

@@ -1,8 +1,7 @@
 """Tune a trained model to one sensor, from a log without ground truth (`tracked_log`).
 
-By default, only the sizes of the ellipsoids are trained: consecutive scans are equally sparse, and training directions on such
-partners blurs them. So normals, and odometry based on them, do not change. On request, a second model is trained whose shapes learn
-as well, from surveys merged of the scans around each scan (`merged_scans`). The last fifth of the log decides which is the best.
+Only the sizes of the ellipsoids are trained: consecutive scans are equally sparse, and training directions on such partners blurs
+them. So normals, and odometry based on them, do not change. The last fifth of the log decides whether the new model is better.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -24,7 +23,6 @@ from poli.files.locks import sole_user
 from poli.learn.adapt_card import write_card
 from poli.learn.config import ScheduleConfig, TrainConfig
 from poli.learn.losses import LossConfig
-from poli.learn.merged_scans import Merging, merged_pairs
 from poli.learn.model import TrainingModel
 from poli.learn.model_file import import_model
 from poli.learn.scan_config import ScanConfig
@@ -33,7 +31,6 @@ from poli.learn.tracked_log import LEAST_PAIRS, TrackedLog
 from poli.learn.trainer import Listener, train
 from poli.learn.validate import validate
 
-_RUNS = ("run", "shapes", "run_shapes")  # folders of training runs
 _DRAWS = 6  # random sectors and voxel sizes per held-out pair
 _CALIBRATING = 24  # pairs at most
 _WELL_CALIBRATED = 0.1  # a mean of d'(2C)^-1 d within 10 % of three counts as calibrated
@@ -51,12 +48,9 @@ class AdaptConfig:
     voxels: tuple[float, ...] = (0.2, 2.0)  # meters: the smallest and the largest; sizes are drawn log-uniformly
     points: int = 2560  # maximum per cloud: a sector of the scan
     seed: int = 0
-    shapes: bool = False  # try a model whose shapes are trained, too
-    shape_steps: int = 800
-    shape_rate: float = 1e-3  # learning rate at its peak
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.shape_steps) < 1 or not self.shape_rate > 0 or not self.reach >= 0.0 or self.pairs < LEAST_PAIRS:
+        if self.steps < 1 or not self.reach >= 0.0 or self.pairs < LEAST_PAIRS:
             raise InputError(f"adapt: steps must be at least 1, reach at least 0, pairs at least {LEAST_PAIRS}")
 
 
@@ -87,8 +81,6 @@ class Adaptation:
     held_out_pairs: int
     calibration: float
     minutes: float
-    shapes: Judged | None = None  # scores of the model whose shapes are trained, too, if it was tried
-    shapes_kept: bool = False  # whether that model is the best, and the result
 
 
 def adapt(
@@ -102,7 +94,7 @@ def adapt(
 ) -> Adaptation:
     """Tune the model `base` to the log's sensor; if it explains the held-out pairs better, write `out`/model.safetensors and .md.
 
-    With `force` they are written in any case. The training runs are in folders of `out`; an interrupted run is resumed.
+    With `force` they are written in any case. The training run is in a folder of `out`; an interrupted run is resumed.
     """
     config = config or AdaptConfig()
     check_free(out, fresh, base)
@@ -119,10 +111,7 @@ def _adapt(
     target, card = out / "model.safetensors", out / "model.md"
     model = load_model(base)
     settings, scans = _settings(log, model, base, config)
-    if config.shapes:
-        learned, held_out = merged_pairs(log, config.pairs, config.reach, Merging(voxel=scans.survey_voxel))
-    else:
-        learned, held_out = log.pairs(config.pairs, config.reach)
+    learned, held_out = log.pairs(config.pairs, config.reach)
     # Calibrate on training pairs: the held-out pairs must not be used before the comparison.
     calibrating = learned[:: math.ceil(len(learned) / _CALIBRATING)]
     source = ScanSource(scans, model.architecture, learned, calibrating)
@@ -132,17 +121,10 @@ def _adapt(
         old.unlink(missing_ok=True)
     trained = train(settings, out / "run", listener, fresh, source=source)
     after = judge(load_model(trained), judging, settings.loss)
-    shapes, best = None, False
-    if config.shapes:
-        reshaped = train(_shape_settings(settings, config), out / "shapes", listener, fresh, source=source)
-        both = train(replace(settings, initial=str(reshaped)), out / "run_shapes", listener, fresh, source=source)
-        shapes = judge(load_model(both), judging, settings.loss)
-        best = shapes.better_than(after)
-        trained, after = (both, shapes) if best else (trained, after)
     kept = after.better_than(before)
     result = Adaptation(
         before, after, kept, target if kept or force else None, len(learned), len(held_out), load_model(trained).calibration,
-        (time.perf_counter() - start) / 60.0, shapes, best,
+        (time.perf_counter() - start) / 60.0,
     )  # fmt: skip
     if result.model is not None:
         write_card(card, log, _shown(base), settings, result)
@@ -154,8 +136,7 @@ def _adapt(
 def check_free(out: Path, fresh: bool, base: str = "") -> None:
     """Raise if a model would be overwritten without `fresh`, or if the base model would be overwritten."""
     target = out / "model.safetensors"
-    runs = [out / run / name for run in _RUNS for name in ("model.safetensors", "checkpoint.safetensors")]
-    for written in (target, out / "model.md", *runs):
+    for written in (target, out / "model.md", *(out / "run" / name for name in ("model.safetensors", "checkpoint.safetensors"))):
         refuse_overwriting(written, Path(base))
     if target.exists() and not fresh:
         raise FormatError(f"{target}: already exists; choose another folder (--out), or replace it (--fresh)")
@@ -184,15 +165,6 @@ def _settings(log: TrackedLog, model: Model, base: str, config: AdaptConfig) -> 
         f"{model.name}, adapted", config.seed, base, scans=scans, loss=loss, architecture=model.architecture, schedule=schedule
     )
     return settings, scans
-
-
-def _shape_settings(settings: TrainConfig, config: AdaptConfig) -> TrainConfig:
-    """Return the settings of the run that trains shapes: the losses of the shipped model, in which most matches outweigh a few."""
-    schedule = replace(
-        settings.schedule, steps=config.shape_steps, learning_rate=config.shape_rate, warmup=min(50, config.shape_steps),
-        settle=0.0, validate_every=config.shape_steps,
-    )  # fmt: skip
-    return replace(settings, loss=replace(settings.loss, tail=0.5, visibility=0.4), schedule=schedule)
 
 
 def _shown(base: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _CARD = """# {name}
 
-{what}
+`{base}` with the sizes of its ellipsoids tuned to one sensor by `poli adapt`; directions are those of `{base}`.
 
 ## Data
 {log}: {scans} scans, {meters:.0f} m driven, without ground truth. Poses and their covariances are from odometry on ellipsoids
@@ -38,7 +38,7 @@ On the held-out pairs, at many voxel sizes:
 |---|---|---|
 | NLL, nats per match | {before.nll:.3f} | {after.nll:.3f} |
 | mean of d'(2C)^-1 d (3 when calibrated) | {before.nees:.2f} | {after.nees:.2f} |
-{shapes}{verdict}
+{verdict}
 ## License
 The weights are subject to the license of the data above and to that of `{base}`: restrictions on the use of the data apply to them.
 
@@ -52,18 +52,7 @@ def write_card(path: Path, log: TrackedLog, base: str, settings: TrainConfig, re
     assert settings.scans is not None
     low, high = min(settings.scans.voxels), max(settings.scans.voxels)
     verdict = "" if result.kept else "\n**No better than the base model; written only because of `force`.**\n"
-    what = f"`{base}` with the sizes of its ellipsoids tuned to one sensor by `poli adapt`; directions are those of `{base}`."
-    if result.shapes_kept:
-        what = (
-            f"`{base}` with the shapes and sizes of its ellipsoids tuned to one sensor by `poli adapt`; shapes learned\n"
-            "from merged scans."
-        )
-    shapes = ""
-    if result.shapes is not None:
-        chosen = "kept" if result.shapes_kept else "not kept"
-        shapes = f"\nWith trained shapes ({chosen}): NLL {result.shapes.nll:.3f}, mean of d'(2C)^-1 d {result.shapes.nees:.2f}.\n"
     text = _CARD.format(
-        what=what, shapes=shapes,
         name=settings.name, base=base, log=log.name, scans=len(log.scans), meters=log.meters, learned=result.learned_pairs,
         held_out=result.held_out_pairs, low=low, high=high, points=settings.scans.points, rate=settings.schedule.learning_rate,
         seed=settings.seed, steps=settings.schedule.steps, minutes=result.minutes,

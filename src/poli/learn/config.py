@@ -18,8 +18,6 @@ from poli.learn.scan_config import ScanConfig
 _LARGEST, _LARGEST_WHOLE = 1e300, 1 << 63
 SHAPES_A_SEED = 10_000  # a run's shapes start at seed * 10,000
 _TRAINED_ON = ("scans", "data", "pairs")  # tables of a configuration file, one of which is required
-# Settings in checkpoints and models written before 0.1, and their present names.
-_RENAMED = {"gate": "max_distance", "neighbours": "neighbors"}
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,6 @@ class ScheduleConfig:
     learning_rate: float = 1e-2  # peak value, reached after the warm-up and followed by a cosine decay
     warmup: int = 100
     settle: float = 0.1  # fraction of the steps, after those of shapes: only sizes are trained, on partners as dense as the clouds
-    # Batches whose matches are pooled for sizes, if a run trains nothing else (`learn.size_pool`); 0: each step has its own batch.
-    pool: int = 0
     bend: float = 0.0  # the last fraction of the steps: only curvature is trained; needs architecture.curvature
     final_fraction: float = 0.01  # final learning rate as a fraction of the peak
     weight_decay: float = 0.0
@@ -77,8 +73,6 @@ class ScheduleConfig:
             raise InputError("schedule: learning_rate and clip must be positive, weight_decay at least 0")
         if not (0 <= self.average < 1 and 0 < self.final_fraction <= 1):
             raise InputError("schedule: average must be in [0, 1), final_fraction in (0, 1]")
-        if self.pool < 0 or (self.pool and self.settle != 1.0):
-            raise InputError("schedule.pool: only sizes can be trained on a pool; set schedule.settle to 1, or pool to 0")
         if min(self.settle, self.bend) < 0 or self.settle + self.bend > 1:
             raise InputError("schedule: settle and bend must be at least 0, and their sum at most 1")
 
@@ -90,8 +84,6 @@ class TrainConfig:
     name: str = "objects"
     seed: int = 0
     initial: str = ""  # start from this model instead of random weights: the name of a shipped one, or a .safetensors file
-    teacher: str = ""  # also learn the shapes of this model, a name or file as above (`learn.teacher`)
-    taught: float = 0.5  # share of the teacher in the loss while shapes are trained
     # Factor for L after calibration on held-out pairs: real scans match better than simulated ones by a measured amount.
     calibration_scale: float = 1.0
     data: DataConfig = field(default_factory=DataConfig)
@@ -106,10 +98,6 @@ class TrainConfig:
             raise InputError(f"seed is {self.seed}; expected 0 to 99 (each seed has ten thousand shapes)")
         if self.schedule.bend and not self.architecture.curvature:
             raise InputError("schedule.bend: the architecture has no curvature; set architecture.curvature above 0")
-        if self.schedule.pool and self.loss.kind != "tqc":
-            raise InputError('schedule.pool: the poses of pooled matches are taken as known; set loss.kind to "tqc"')
-        if not 0.0 <= self.taught <= 1.0:
-            raise InputError(f"taught is {self.taught}; expected 0 to 1")
         if not 0.1 <= self.calibration_scale <= 10.0:
             raise InputError(f"calibration_scale is {self.calibration_scale}; expected 0.1 to 10")
 
@@ -118,14 +106,8 @@ class TrainConfig:
 
     @staticmethod
     def from_json(text: str) -> TrainConfig:
-        """Parse the output of `to_json` of any version."""
-        return build(TrainConfig, _renamed(parse_json(text, "the configuration")), "")
-
-
-def _renamed(values: Any) -> Any:
-    if not isinstance(values, dict):
-        return "neighbors" if values == "neighbours" else values  # the kind of frames
-    return {_RENAMED.get(name, name): _renamed(value) for name, value in values.items()}
+        """Parse the output of `to_json`."""
+        return build(TrainConfig, parse_json(text, "the configuration"), "")
 
 
 def read_config(path: str | Path) -> TrainConfig:

@@ -34,17 +34,14 @@ class GroupBatch:
     up_offsets: tuple[torch.Tensor, ...]  # (M, 3, 3)
     spacing: torch.Tensor  # (N,)
     size: int  # of the groups of level 0; the head uses more neighbors
-    motion: torch.Tensor | None = None  # (N, 6) `estimation.motion.Known.inputs` of each point's cloud; None: unknown
-    shifts: torch.Tensor | None = None  # (N, 3) `estimation.grid.grid_shifts`; None: unknown
+    motion: torch.Tensor | None = None  # (N, 4) `estimation.motion.motion_inputs` of each point's cloud; None: unknown
     surroundings: Surroundings | None = None  # for curvature, if the architecture has `curvature_wide`
 
     @staticmethod
-    def of(
-        groupings: Sequence[Grouping], motions: Sequence[np.ndarray] | None = None, shifts: Sequence[np.ndarray] | None = None
-    ) -> GroupBatch:
+    def of(groupings: Sequence[Grouping], motions: Sequence[np.ndarray] | None = None) -> GroupBatch:
         """Concatenate groupings of one architecture with groups of equal size (clouds with more points than a group).
 
-        `motions` are `estimation.motion.Known.inputs`, one (6,) per cloud; `shifts` those of its points, (N, 3) per cloud."""
+        `motions` are `estimation.motion.motion_inputs`, one (4,) per cloud."""
         depth = len(groupings[0].levels)
         counts = [[len(g.levels[level].centers) for g in groupings] for level in range(depth)]
         starts = [np.concatenate([[0], np.cumsum(c)[:-1]]) for c in counts]
@@ -72,7 +69,6 @@ class GroupBatch:
             joined(g.spacing.astype(np.float32) for g in groupings),
             groupings[0].levels[0].size,
             None if motions is None else torch.from_numpy(np.repeat(np.stack(motions).astype(np.float32), counts[0], axis=0)),
-            None if shifts is None else joined(s.astype(np.float32) for s in shifts),
             surroundings,
         )
 

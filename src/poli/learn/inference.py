@@ -14,9 +14,9 @@ from poli.errors import InputError
 from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST
 from poli.estimation.distinct import distinct
 from poli.estimation.grouping import check_places, group, seen_from
-from poli.estimation.inference import UP, known_of_motion, load_model, view_of
+from poli.estimation.inference import load_model, view_of
 from poli.estimation.input_checks import median_spacing, warn_of_density, warn_of_distance
-from poli.estimation.motion import Motion
+from poli.estimation.motion import UP, checked_motion, motion_inputs
 from poli.kdtree.tree import NARROWEST, check_range
 from poli.learn.groups import GroupBatch
 from poli.learn.model_file import network_of
@@ -31,7 +31,7 @@ def estimate(
     merged: bool = False,
     device: str | torch.device = "cpu",
     warn: bool = True,
-    motion: Motion = None,
+    motion: float | None = None,
 ) -> Ellipsoids:
     """Return the same as `poli.estimate`, computed on `device`.
 
@@ -40,9 +40,9 @@ def estimate(
     place = _device(device)
     points = points_of(scan).copy()
     view = view_of(viewpoint, up, merged, len(points))
-    known = known_of_motion(motion, points, view)
+    distance = checked_motion(motion)
     trained = load_model(model)
-    trained.at_motion(known)  # refuses a motion that the model has no input for
+    trained.at_motion(distance)  # refuses a motion that the model has no input for
     check_range(points, narrowest=NARROWEST)
     places = distinct(points, ordered=not trained.architecture.sensor)
     check_places(points, places, trained.architecture)
@@ -51,9 +51,8 @@ def estimate(
     most = np.minimum(HORIZON * grouping.levels[0].radius, np.linalg.norm(np.ptp(at, axis=0)))
     with torch.no_grad():
         # Multiply by spacings in float64: in some units they are not representable in float32.
-        motions = None if known is None else [known.inputs]
-        shifts = None if known is None or known.shifts is None else [places.of_places(known.shifts)]
-        batch = GroupBatch.of([replace(grouping, spacing=np.ones(len(at)))], motions, shifts).to(place)
+        motions = None if distance is None else [motion_inputs(distance)]
+        batch = GroupBatch.of([replace(grouping, spacing=np.ones(len(at)))], motions).to(place)
         L, frames = network_of(trained).to(place).sized(batch)
         spacing, bound = torch.from_numpy(trained.calibration * grouping.spacing).to(place), torch.from_numpy(most).to(place)
         factor = frames.double() * _sound(torch.diagonal(L, dim1=1, dim2=2).double() * spacing[:, None], bound)[:, None]

@@ -44,10 +44,6 @@ class LossConfig:
     # Degrees of freedom of Student's t for the residuals while shapes are trained (0: as above). Near edges the nearest point is
     # often on another surface, at any distance; the majority of the matches must outweigh a few large residuals.
     tail: float = 0.0
-    # The same while sizes are trained. The mixture above has one scale for all wrong matches. Those between it and the ellipsoid,
-    # on a curb or a neighboring surface, stretch it, and by how much differs from sensor to sensor. With a heavy tail the sizes are
-    # those of the majority of the matches, and the model is calibrated by the median.
-    size_tail: float = 0.0
     # Weight, while shapes are trained, of the prior that visible surfaces face the sensor: the density of the normal n of a point
     # seen along v is proportional to |n'v|. It decides where matches cannot, on poles and wires. For scans, seen from the origin.
     visibility: float = 0.0
@@ -61,10 +57,10 @@ class LossConfig:
             raise InputError("loss.rotation_sigma and loss.translation_sigma must be positive")
         if not (0.0 <= self.outliers < 1.0 and self.outlier_sigma > 0):
             raise InputError("loss.outliers must be in [0, 1), loss.outlier_sigma positive")
-        if not min(self.visibility, self.tail, self.size_tail) >= 0.0:
-            raise InputError("loss.visibility, loss.tail and loss.size_tail must be at least 0")
-        if self.kind == "release" and (self.outliers or self.tail or self.size_tail):
-            raise InputError("loss.outliers, loss.tail, loss.size_tail: the kind `release` does not support them; set them to 0")
+        if not min(self.visibility, self.tail) >= 0.0:
+            raise InputError("loss.visibility and loss.tail must be at least 0")
+        if self.kind == "release" and (self.outliers or self.tail):
+            raise InputError("loss.outliers, loss.tail: the kind `release` does not support them; set them to 0")
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
         return LossTerms(0.0 * (L.sum() + noise.log_sigma.sum()), math.nan, math.nan, math.nan, 0.0)
     d = residuals(matches, T)
     squares = squared(A, d)
-    data = (matches.weights * unlikelihood(config, log_2c, squares, d.square().sum(-1))).sum(1)
+    data = (matches.weights * _unlikelihood(config, log_2c, squares, d.square().sum(-1))).sum(1)
     seen = (matches.weights * _visibility(matches, A)).sum(1) if config.visibility else 0.0
     pose = torch.zeros_like(data)
     if config.kind in ("ttqc", "ttqc-map"):
@@ -158,7 +154,7 @@ def pair_loss(config: LossConfig, noise: PoseNoise, matches: Matches, L: torch.T
     return LossTerms(total, data_mean, pose_mean, nees, kept.double().mean().item())
 
 
-def unlikelihood(
+def _unlikelihood(
     config: LossConfig, log_2c: torch.Tensor, squares: torch.Tensor, length2: torch.Tensor
 ) -> torch.Tensor:  # each (..., M) -> (..., M)
     """Return the negative log-likelihood of d, given log|2C|, d'(2C)^-1 d and |d|^2, without its constant 3/2 log 2 pi."""

@@ -14,51 +14,38 @@ from poli.learn.groups import GroupBatch
 from poli.learn.losses import LossConfig, LossTerms, PoseNoise, pair_loss
 from poli.learn.network import Network
 from poli.learn.pairs import PairBatch, Phase
-from poli.learn.size_pool import SizeBatch
-from poli.learn.teacher import Teacher
 
 
 class TrainingModel(torch.nn.Module):
     """One forward pass for the whole loss, so that DistributedDataParallel can wrap it."""
 
-    def __init__(self, architecture: Architecture, loss: LossConfig, teacher: Teacher | None = None, taught: float = 0.0) -> None:
+    def __init__(self, architecture: Architecture, loss: LossConfig) -> None:
         super().__init__()
         self.loss = loss
-        self.teacher, self.taught = teacher, taught
         self.network = Network(architecture)
         self.noise = PoseNoise(loss)
         self.seconds = (0.0, 0.0)  # of the last pass: network, and layer with the rest of the loss
 
-    def forward(self, batch: PairBatch | SizeBatch, phase: Phase = "shapes") -> LossTerms:
+    def forward(self, batch: PairBatch, phase: Phase = "shapes") -> LossTerms:
         """Return the loss of a batch. Its gradient is that of what the phase trains."""
         device = next(self.parameters()).device
         start = time.perf_counter()
-        if isinstance(batch, SizeBatch):
-            terms = batch.loss(self.network, self._loss_of_sizes())
-            self.seconds = (0.0, time.perf_counter() - start)
-            return replace(terms, total=terms.total + 0.0 * self.noise.log_sigma.sum())
         groups = batch.groups.to(device)
         if phase == "curvature":
             return self._bent(batch, groups, start)
         settling = phase == "sizes"
         L, frames = self.network.sized(groups) if settling else (self.network(groups), groups.frames[0])
-        lesson = None if settling or self.teacher is None else self.teacher.cross_entropy(groups, L)
         middle = time.perf_counter()
         matches = batch.matches.to(device)
         points = matches.weights.shape[1]
         if batch.shrink is not None:
             clouds = torch.from_numpy(batch.shrink[:: batch.partners].astype("float32")).to(device)
             L = L / clouds.repeat_interleave(points)[:, None, None]
-        loss = self._loss_of_sizes() if settling else self.loss
+        # Visibility and `tail` are for training directions, which are fixed while sizes are trained.
+        loss = replace(self.loss, visibility=0.0, tail=0.0) if settling else self.loss
         terms = pair_loss(loss, self.noise, matches, *(repeated(t, batch, points) for t in (L, frames)))
-        if lesson is not None and torch.isfinite(lesson):
-            terms = replace(terms, total=(1.0 - self.taught) * terms.total + self.taught * lesson)
         self.seconds = (middle - start, time.perf_counter() - middle)
         return terms
-
-    def _loss_of_sizes(self) -> LossConfig:
-        """Visibility and `tail` are for training directions, which are fixed while sizes are trained."""
-        return replace(self.loss, visibility=0.0, tail=self.loss.size_tail)
 
     def _bent(self, batch: PairBatch, groups: GroupBatch, start: float) -> LossTerms:
         """Return the loss of the curvatures, per point of the partner."""

@@ -6,7 +6,7 @@ import json
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -20,11 +20,12 @@ from poli.learn.model import TrainingModel
 from poli.learn.network import Network
 from poli.learn.pairs import PairBatch
 from poli.learn.validate import validate
-from poli.learn.widening import may_widen, widened
 
 _LENGTH = struct.Struct("<Q")  # of the header, before it
 _MEDIAN = 2.366  # of a chi-squared variable with three degrees of freedom, whose mean is 3
 _ALIGNED = 8  # bytes: where the tensors begin
+# Parts of a network that start over if any of their settings differs from those of the initial model.
+_LAST = {"size": ("size", "motion"), "bend": ("curvature", "curvature_wide")}
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> None:
@@ -49,12 +50,11 @@ def calibrate(model: TrainingModel, held_out: Iterable[PairBatch]) -> float:
 
     Were d Gaussian, d'(2C)^-1 d would have the mean 3 and the median 2.37. Matches at edges give it a heavy tail, even among likely
     inliers, so no factor brings about both: with the mean at 3, most matches are closer than the sizes say. The factor is halfway
-    between the two. Sizes that were trained as those of the majority (`LossConfig.size_tail`) are calibrated by the median."""
+    between the two."""
     result = validate(model, held_out)
     if result is None:
         return 1.0
-    typical = result.nees_median / _MEDIAN
-    ratio = typical**2 if model.loss.size_tail else typical * result.nees / 3.0
+    ratio = result.nees_median / _MEDIAN * result.nees / 3.0
     if not 0.0 < ratio < math.inf:
         raise PoliError(f"the trained network cannot be calibrated: its mean of d'(2C)^-1 d on held-out surfaces is {result.nees}")
     return float(ratio**0.25)
@@ -79,20 +79,20 @@ def export_model(path: Path, network: Network, config: TrainConfig, steps: int, 
 
 
 def import_model(model: Model, network: Network) -> None:
-    """Copy the weights of a model into a network of the same architecture, or of the same with wider layers (`widening`).
+    """Copy the weights of a model into a network of the same architecture.
 
-    The sizes and the curvature, which are learned last, from the rest, may differ in width or in what they know. The sizes, or the
+    The sizes and the curvature, which are learned last, from the rest, may differ in width or in their inputs. The sizes, or the
     curvature, start over then."""
-    if not may_widen(model.architecture, network.architecture):
-        raise InputError(
-            f"initial: model '{model.name}' has another architecture than this configuration; make them equal, or its layers wider"
-        )
-    names = {name: f"maps.{name.replace('.', '_')}" for name in network.architecture.linear_shapes()}
-    stored = {f"{name}.{kind}": f"{key}.{kind}" for name, key in names.items() for kind in ("weight", "bias")}
+    ours, theirs = network.architecture, model.architecture
+    over = [part for part, names in _LAST.items() if any(getattr(ours, name) != getattr(theirs, name) for name in names)]
+    if replace(theirs, **{name: getattr(ours, name) for part in over for name in _LAST[part]}) != ours:
+        raise InputError(f"initial: model '{model.name}' has another architecture than this configuration; make them equal")
     tensors = network.state_dict()
-    drawn = {name: tensors[key] for name, key in stored.items()}
-    weights = widened(model.architecture, network.architecture, model.weights, drawn)
-    network.load_state_dict({stored[name]: tensor for name, tensor in weights.items()})
+    for name in ours.linear_shapes():
+        if name.split(".")[0] not in over:
+            for kind in ("weight", "bias"):
+                tensors[f"maps.{name.replace('.', '_')}.{kind}"] = torch.from_numpy(model.weights[f"{name}.{kind}"].copy())
+    network.load_state_dict(tensors)
 
 
 def network_of(model: Model) -> Network:

@@ -22,8 +22,7 @@ from torch.nn import functional
 
 from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
 from poli.estimation.frames import spacing_per_radius
-from poli.estimation.grid import GRID_INPUTS
-from poli.estimation.motion import MOTION_INPUTS, POSED
+from poli.estimation.motion import MOTION_INPUTS
 from poli.learn import matrices3
 from poli.learn.curvature import Quadric, chords, fit, residuals
 from poli.learn.groups import GroupBatch
@@ -45,8 +44,6 @@ class Network(nn.Module):
                 layers[f"shape{r}_out"].weight.mul_(0.1)
                 layers[f"attend{r}_out"].weight.mul_(0.1)
             layers["size_out"].weight.zero_()  # no stretch until trained
-            if architecture.pair:
-                layers["pair_out"].weight.zero_()
             if architecture.curvature:
                 layers["bend_out"].weight.zero_()  # the default variances until trained
 
@@ -65,7 +62,7 @@ class Network(nn.Module):
             if not torch.isfinite(L).all():  # there are no axes; the caller checks L
                 return L, batch.frames[0]
             variances, axes = torch.linalg.eigh((L @ L.transpose(1, 2)).double())  # ascending
-        scales = self.scales(batch, scalars, hidden, variances, axes)
+        scales = self.scales(batch, scalars, hidden, variances)
         return torch.diag_embed(scales) * batch.spacing[:, None, None], batch.frames[0] @ axes.to(batch.frames[0])
 
     def curved(self, batch: GroupBatch) -> tuple[Quadric, torch.Tensor, torch.Tensor]:  # (N, 3, 3), (N,)
@@ -164,41 +161,17 @@ class Network(nn.Module):
             L = matrices3.cholesky(moments + B @ B.transpose(1, 2), a.floor)
         return L, hidden
 
-    def scales(  # (N, 3)
-        self, batch: GroupBatch, scalars: torch.Tensor, hidden: torch.Tensor, variances: torch.Tensor, axes: torch.Tensor
-    ) -> torch.Tensor:
+    def scales(
+        self, batch: GroupBatch, scalars: torch.Tensor, hidden: torch.Tensor, variances: torch.Tensor
+    ) -> torch.Tensor:  # (N, 3)
         """Return the stretched standard deviations along the axes, in local spacings, from the ascending variances before it."""
         variances = variances.clamp_min(self.architecture.floor**4).to(hidden)
-        return self.stretched(self.known_of_sizes(batch, scalars, hidden, variances, axes), variances)
-
-    def known_of_sizes(  # (N, inputs)
-        self, batch: GroupBatch, scalars: torch.Tensor, hidden: torch.Tensor, variances: torch.Tensor, axes: torch.Tensor
-    ) -> torch.Tensor:
-        """Return what sizes are predicted from."""
-        a, points = self.architecture, scalars.shape[0]
-        if not a.size:
-            return hidden
-        known = [scalars, batch.context, variances.log()]
-        if a.motion:
-            inputs = MOTION_INPUTS + GRID_INPUTS * bool(a.pair)
-            known.append(scalars.new_zeros(points, inputs) if batch.motion is None else batch.motion[:, :inputs])
-        if a.pair:
-            shifts = scalars.new_zeros(points, 3) if batch.shifts is None else batch.shifts
-            along = (batch.frames[0] @ axes.to(scalars)).transpose(1, 2) @ shifts[:, :, None]
-            known.append(along[:, :, 0].abs())
-        return torch.cat(known, dim=1)
-
-    def stretched(self, known: torch.Tensor, variances: torch.Tensor) -> torch.Tensor:  # (N, inputs), (N, 3) -> (N, 3)
-        """Return the stretched standard deviations from what sizes are predicted from."""
         if self.architecture.size:
-            inputs = self.architecture.linear_shapes()["size.hidden"][0]
-            hidden = functional.relu(self._map("size_hidden", known[:, :inputs]))
-        else:
-            inputs, hidden = 0, known
+            known = [scalars, batch.context, variances.log()]
+            if self.architecture.motion:
+                known.append(scalars.new_zeros(scalars.shape[0], MOTION_INPUTS) if batch.motion is None else batch.motion)
+            hidden = functional.relu(self._map("size_hidden", torch.cat(known, dim=1)))
         stretch = self._map("size_out", hidden)
-        if self.architecture.pair:
-            posed = known[:, inputs - MOTION_INPUTS + POSED, None] > 0
-            stretch = torch.where(posed, self._map("pair_out", functional.relu(self._map("pair_hidden", known))), stretch)
         stretched = variances * stretch.exp()
         thinnest = torch.minimum(stretched[:, :1], THINNEST * stretched[:, 1:].amin(dim=1, keepdim=True))
         return torch.cat([thinnest, stretched[:, 1:]], dim=1).sqrt()

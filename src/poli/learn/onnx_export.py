@@ -65,7 +65,7 @@ class _Graph(torch.nn.Module):
         scalars = self.network.features(batch)
         L, hidden = self.network.ellipsoids(batch, scalars)
         variances, axes = eigh3(L @ L.transpose(1, 2))
-        scales = self.calibration * batch.spacing[:, None] * self.network.scales(batch, scalars, hidden, variances, axes)
+        scales = self.calibration * batch.spacing[:, None] * self.network.scales(batch, scalars, hidden, variances)
         factor = batch.frames[0] @ axes.to(scales) * scales[:, None]
         return factor @ factor.transpose(1, 2)
 

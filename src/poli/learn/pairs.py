@@ -24,8 +24,7 @@ from poli.se3 import measured, so3_exp
 
 # What a step trains: the shapes of the ellipsoids, on dense partners; then their sizes, on partners as dense as the clouds; then
 # curvature, on dense partners again. Each phase keeps what the earlier ones learned.
-# What a step trains. `pairs`: sizes of scans whose relative pose is known (`Architecture.pair`).
-Phase = Literal["shapes", "sizes", "pairs", "curvature"]
+Phase = Literal["shapes", "sizes", "curvature"]
 PROBES = 8  # points of the partner around each point, for curvature
 _FARTHEST_PROBE = 2.0  # group radii
 _MOST_ZOOM = 100.0  # surfaces are sampled as densely, which takes time

@@ -14,7 +14,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +24,6 @@ from poli.data.simulate.truth import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.arrangement import Viewpoint
-from poli.estimation.grid import grid_inputs, grid_shifts
 from poli.estimation.grouping import group
 from poli.estimation.motion import motion_inputs
 from poli.kdtree.tree import KDTree
@@ -37,15 +35,14 @@ from poli.learn.scan_config import WORLDS_A_SEED, ScanConfig
 from poli.learn.tracked_log import TrackedLog
 from poli.processes import start_worker
 from poli.scan import Scan
-from poli.se3 import measured
+from poli.se3 import measured, so3_log
 from poli.threads import thread_count
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 
 _VALIDATION_SEED = 7
 _FAR, _FINEST = 10.0, 0.4  # voxels shrink in proportion where the median range is below this many meters, down to this fraction
 _FEWEST = 128  # points of a voxelized scan; small scans get smaller voxels
-_POSE_ERROR = 0.03  # meters: callers know poses to centimeters, and the sizes must not rely on more
-_IN_STEP = 0.5  # share of the grids that start elsewhere which coincide with the scan's own, along each axis
+_SECTORS, _AROUND = 36, 0.75  # spinning sensors on cars see 0.9 of the sectors or more; at most 0.4 is seen by one that looks ahead
 _NEXT = 1.0  # meters: the partners of a recorded scan are the next one and later ones this near
 
 Tracker = Callable[[str], TrackedLog]  # runs odometry on the dataset at a path
@@ -68,15 +65,15 @@ class ScanSource:
         self._surveyed = [pair for pair in pairs if pair.survey is not None] or pairs
 
     def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
-        pairs = self._pairs if phase in ("sizes", "pairs") else self._surveyed
+        pairs = self._pairs if phase == "sizes" else self._surveyed
         chosen = [pairs[int(rng.integers(len(pairs)))] for _ in range(self._config.clouds)]
         return draw_scans(chosen, self._config, self._architecture, rng, phase)
 
-    def held_out(self, draws: int, phase: Phase = "sizes") -> Iterator[PairBatch]:
+    def held_out(self, draws: int) -> Iterator[PairBatch]:
         for number, pair in enumerate(self._held_out):
             for draw in range(draws):
                 rng = np.random.default_rng([_VALIDATION_SEED, number, draw])
-                yield draw_scans([pair], self._config, self._architecture, rng, phase)
+                yield draw_scans([pair], self._config, self._architecture, rng, "sizes")
 
     @property
     def growth(self) -> None:
@@ -115,10 +112,10 @@ def draw_scans(
     pairs: Sequence[ScanPair], config: ScanConfig, architecture: Architecture, rng: np.random.Generator, phase: Phase
 ) -> PairBatch:
     """Draw the batch of a step from pairs of scans; the same generator state gives the same batch."""
-    settling = phase in ("sizes", "pairs")
+    settling = phase == "sizes"
     clouds = [_cloud(pair, config, rng, settling) for pair in pairs]
     count = min(config.points, *(len(cloud.scan) for cloud in clouds))
-    groupings, normals, columns, gammas, motions, shifts, around = [], [], [], [], [], [], []
+    groupings, normals, columns, gammas, motions, around = [], [], [], [], [], []
     for cloud in clouds:
         q = sector(cloud.scan, count, rng)
         points = q.points.astype(np.float64)
@@ -126,8 +123,8 @@ def draw_scans(
         # the surface, and noise and mixed returns are errors along the ray: poles and edges would seem thick where they are
         # thinnest. Sizes are trained afterwards and include all of this.
         targets = points if settling else cloud.returns[q.fields["row"]].astype(np.float64)
-        motion, grid = _known_motion(cloud, rng, architecture.pair > 0, posed=phase == "pairs")
-        p, T_true, shrink, gamma = _partner(cloud, config, settling, grid.origin)
+        motions.append(_known_motion(cloud.pair, rng))
+        p, T_true, shrink, gamma = _partner(cloud, config, settling)
         T_measured = T_true
         if gamma is None:  # an exact pose: add noise
             T_measured = measured(T_true, config.rotation_noise, config.translation_noise, rng)
@@ -137,11 +134,8 @@ def draw_scans(
         farthest = config.max_distance * max(1.0, cloud.voxel)
         weights = (distance[:, 0] <= farthest).astype(float)
         if shrink is None:
-            shrink = density_ratio(
-                distance[:, 0], KDTree(_moved(_sweep(cloud, grid.origin), cloud.pair.T_q_p)).nearest(1, targets)[0][:, 0], farthest
-            )
-        motions.append(motion)
-        shifts.append(grid_shifts(grid.voxel, cloud.pair.T_q_p, points, grid.origin + grid.error))
+            to_sweep = KDTree(_moved(_sweep(cloud), cloud.pair.T_q_p)).nearest(1, targets)[0]
+            shrink = density_ratio(distance[:, 0], to_sweep[:, 0], farthest)
         columns.append((p[nearest[:, 0]], targets, weights, T_measured, T_true, shrink))
         gammas.append(gamma)
         groupings.append(group(points, architecture, _sight(config, rng)))
@@ -153,7 +147,7 @@ def draw_scans(
     if any(gamma is not None for gamma in gammas):
         added = np.diag([math.radians(config.rotation_noise) ** 2] * 3 + [config.translation_noise**2] * 3)
         matches = replace(matches, gamma=torch.from_numpy(np.stack([added if gamma is None else gamma for gamma in gammas])))
-    groups = GroupBatch.of(groupings, motions, shifts if architecture.pair else None)
+    groups = GroupBatch.of(groupings, motions)
     return PairBatch(groups, 1, matches, true, np.stack(normals), float(weight.mean()), shrinks, joined(around))
 
 
@@ -192,7 +186,7 @@ def sector(scan: Scan, count: int, rng: np.random.Generator) -> Scan:
 
 
 def _partner(
-    cloud: _Cloud, config: ScanConfig, settling: bool, origin: np.ndarray
+    cloud: _Cloud, config: ScanConfig, settling: bool
 ) -> tuple[np.ndarray, np.ndarray, float | None, np.ndarray | None]:  # (P, 3), (4, 4), (6, 6)
     """Return the partner's points, its pose T_cloud_partner, how much denser it is, and the covariance of a measured pose.
 
@@ -200,7 +194,7 @@ def _partner(
     """
     pair = cloud.pair
     if settling or pair.survey is None:
-        return _sweep(cloud, origin), pair.T_q_p, 1.0, pair.covariance
+        return _sweep(cloud), pair.T_q_p, 1.0, pair.covariance
     assert pair.T_q_survey is not None
     fine = min(config.survey_voxel, max(0.5 * cloud.voxel, _FINEST * config.survey_voxel))
     survey = voxel_downsample(pair.survey, fine, "first").points.astype(np.float64)
@@ -209,33 +203,29 @@ def _partner(
     return survey, pair.T_q_survey, None, pair.survey_covariance
 
 
-def _sweep(cloud: _Cloud, origin: np.ndarray) -> np.ndarray:  # (3,) -> (P, 3)
-    """Return the next sweep, voxelized in a grid that starts at `origin`."""
+def _sweep(cloud: _Cloud) -> np.ndarray:  # (P, 3)
+    """Return the next sweep, voxelized as the cloud is."""
     if not cloud.voxel:
         return cloud.pair.p.points.astype(np.float64)
-    return voxel_downsample(cloud.pair.p.points - origin, cloud.voxel, cloud.pick).points + origin
+    return voxel_downsample(cloud.pair.p.points.astype(np.float64), cloud.voxel, cloud.pick).points
 
 
-class _Grid(NamedTuple):
-    voxel: float  # meters; 0: unknown
-    origin: np.ndarray  # (3,) where the partner's grid starts
-    error: np.ndarray  # (3,) of this origin, as an input of the sizes
+def _known_motion(pair: ScanPair, rng: np.random.Generator) -> np.ndarray:  # (4,)
+    """Draw what is known of the motion between the scans: distance and rotation, only the distance, or nothing."""
+    known = rng.random()
+    distance = float(np.linalg.norm(pair.T_q_p[:3, 3]))
+    return motion_inputs(distance if known >= 0.25 else None, rotation_of_beams(pair) if known > 0.5 else None)
 
 
-def _known_motion(cloud: _Cloud, rng: np.random.Generator, gridded: bool, posed: bool) -> tuple[np.ndarray, _Grid]:  # (6,)
-    """Draw what is known of the motion between the scans: all of it, with or without the grids, only the distance, or nothing.
+def rotation_of_beams(pair: ScanPair) -> float:
+    """Return how far the pattern of the beams is rotated, in radians.
 
-    The grids of real scans start at their sensors, and those of cars are rarely shifted vertically. Where the sizes know the shift,
-    they learn from any, so half of these partners have a grid that starts elsewhere: along each axis in step or anywhere. Otherwise
-    grids in step would mean a sensor that stands. If `posed`, the pose is known in any case."""
-    known, T, origin = rng.random(), cloud.pair.T_q_p, np.zeros(3)
-    known = 0.5 + 0.5 * known if posed else known
-    motion = None if known < 0.25 else T if known > 0.5 else float(np.linalg.norm(T[:3, 3]))
-    voxel = cloud.voxel if gridded and known > 0.6 else 0.0
-    if voxel and known < 0.8:
-        origin = -T[:3, :3].T @ T[:3, 3] + voxel * np.where(rng.random(3) < _IN_STEP, 0.0, rng.random(3))
-    error = _POSE_ERROR * rng.standard_normal(3) if voxel else np.zeros(3)
-    return np.concatenate([motion_inputs(motion, cloud.pair.q.points), grid_inputs(voxel)]), _Grid(voxel, origin, error)
+    This is all of the rotation for a sensor that looks one way, but only the tilt for one that sees all around, because a spinning
+    sensor that is turned about its axis hits the same rings."""
+    R, points = pair.T_q_p[:3, :3], pair.q.points
+    angles = np.arctan2(points[:, 1], points[:, 0])
+    seen = np.bincount(((angles / (2.0 * np.pi) + 0.5) * _SECTORS).astype(int).clip(0, _SECTORS - 1), minlength=_SECTORS) > 0
+    return math.acos(min(1.0, R[2, 2])) if seen.mean() >= _AROUND else float(np.linalg.norm(so3_log(R)))
 
 
 def _moved(points: np.ndarray, T: np.ndarray) -> np.ndarray:  # (N, 3), (4, 4)

@@ -25,7 +25,7 @@ class Source(Protocol):
     def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
         """Draw a batch; the same generator state gives the same batch. For sizes, partners are as dense as the clouds."""
 
-    def held_out(self, draws: int, phase: Phase = "sizes") -> Iterator[PairBatch]:
+    def held_out(self, draws: int) -> Iterator[PairBatch]:
         """Yield batches of one cloud with an equally dense partner, of held-out surfaces; always the same ones."""
 
     @property
@@ -58,7 +58,7 @@ class ObjectSource:
     def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
         return draw_pairs(self._surfaces.pick, self._config.pairs, self._config.architecture, rng, phase)
 
-    def held_out(self, draws: int, phase: Phase = "sizes") -> Iterator[PairBatch]:
+    def held_out(self, draws: int) -> Iterator[PairBatch]:
         pairs = self._config.pairs
         for m, mesh in enumerate(self._held_out):
             for points in pairs.points:

@@ -29,12 +29,10 @@ from poli.learn.config import ScheduleConfig, TrainConfig, resolve
 from poli.learn.logs import CsvLog
 from poli.learn.losses import LossTerms
 from poli.learn.model import TrainingModel
-from poli.learn.model_file import calibrate, export_model, import_model, network_of
-from poli.learn.pairs import PairBatch, Phase
+from poli.learn.model_file import calibrate, export_model, import_model
+from poli.learn.pairs import PairBatch
 from poli.learn.scans import Tracker
-from poli.learn.size_pool import PooledSource, SizeBatch
 from poli.learn.source import Source, open_source
-from poli.learn.teacher import Teacher
 from poli.learn.validate import Validation, validate
 
 _CHECKPOINT, _MODEL = "checkpoint.safetensors", "model.safetensors"
@@ -146,8 +144,7 @@ class Run:
         device = processes.device
         out.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(config.seed)
-        teacher = Teacher(network_of(load_model(resolve(config.teacher, beside))), config.architecture) if config.teacher else None
-        self.model = TrainingModel(config.architecture, config.loss, teacher, config.taught).to(device)
+        self.model = TrainingModel(config.architecture, config.loss).to(device)
         self.average = {name: t.detach().clone() for name, t in self.model.network.state_dict().items()}
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(trained, config.schedule.learning_rate, weight_decay=config.schedule.weight_decay)
@@ -176,22 +173,10 @@ class Run:
         self.validation_log = CsvLog(out / "validation.csv", columns, self.steps_done) if rank == 0 else None
 
     def _calibration(self, averaged: TrainingModel, source: Source) -> float:
-        """Return the factor for L. A run of curvature alone keeps that of its initial model, and so its ellipsoids.
-
-        A run of `pair` alone keeps it, too, for the other sizes, and scales those of `pair` so that its own factor results."""
-        if not self.config.initial or not (self.config.schedule.bend == 1.0 or self._sizing == "pairs"):
-            return self.config.calibration_scale * calibrate(averaged, source.held_out(draws=4))
-        kept = load_model(resolve(self.config.initial, self.beside)).calibration
-        if self._sizing == "pairs":
-            factor = self.config.calibration_scale * calibrate(averaged, source.held_out(draws=4, phase="pairs"))
-            with torch.no_grad():  # the map's outputs are logarithms of squares
-                averaged.network.maps["pair_out"].bias.add_(2.0 * math.log(factor / kept))  # type: ignore[operator]
-        return kept
-
-    @property
-    def _sizing(self) -> Phase:
-        """Which sizes a run trains and validates: a pooled one trains those of known poses alone, if there are such."""
-        return "pairs" if self.config.schedule.pool and self.config.architecture.pair else "sizes"
+        """Return the factor for L. A run of curvature alone keeps that of its initial model, and so its ellipsoids."""
+        if self.config.initial and self.config.schedule.bend == 1.0:
+            return load_model(resolve(self.config.initial, self.beside)).calibration
+        return self.config.calibration_scale * calibrate(averaged, source.held_out(draws=4))
 
     def finish(self, source: Source | None = None, track: Tracker | None = None) -> Path:
         """Train to the end of the schedule and return the path of the model."""
@@ -199,13 +184,12 @@ class Run:
         if self.finished:
             return self.model_path
         source = source or open_source(self.config, self.beside, self.out, self.listener.shapes, track)
-        pooled = PooledSource(source, self.model.network, schedule.pool, self.config.seed) if schedule.pool else None
         with ThreadPoolExecutor(1) as ahead:  # prepares the next batch during the step
-            waiting = ahead.submit(self._batch, pooled or source, self.steps_done)
+            waiting = ahead.submit(self._batch, source, self.steps_done)
             while self.steps_done < schedule.steps:
                 batch, seconds = waiting.result()
                 if self.steps_done + 1 < schedule.steps:
-                    waiting = ahead.submit(self._batch, pooled or source, self.steps_done + 1)
+                    waiting = ahead.submit(self._batch, source, self.steps_done + 1)
                 self._step(batch, seconds, source.growth)
                 last = self.steps_done == schedule.steps
                 if self.rank == 0 and (last or self.steps_done % schedule.validate_every == 0):
@@ -224,13 +208,13 @@ class Run:
         if self.world > 1:
             distributed.barrier()
 
-    def _batch(self, source: Source | PooledSource, step: int) -> tuple[PairBatch | SizeBatch, float]:
+    def _batch(self, source: Source, step: int) -> tuple[PairBatch, float]:
         start = time.perf_counter()
         rng = np.random.default_rng([self.config.seed, self.rank, step])
         batch = source.draw(rng, self.config.schedule.phase(step))
         return batch, time.perf_counter() - start
 
-    def _step(self, batch: PairBatch | SizeBatch, grouping: float, growth: float | None) -> None:
+    def _step(self, batch: PairBatch, grouping: float, growth: float | None) -> None:
         schedule = self.config.schedule
         rate = learning_rate(schedule, self.steps_done)
         for group in self.optimizer.param_groups:
@@ -292,7 +276,7 @@ class Run:
         return model
 
     def _validate(self, source: Source) -> None:
-        result = validate(self._averaged(), source.held_out(draws=1, phase=self._sizing))
+        result = validate(self._averaged(), source.held_out(draws=1))
         if result is None:
             return
         assert self.validation_log is not None

@@ -71,9 +71,6 @@ SPINNING = {
 SENSORS: dict[str, Scanner] = {**SPINNING, **SOLID_STATE}
 
 
-_RENAMED = {"farthest": "max_range", "nearest": "min_range"}  # with the old names a table would silently lose its ranges
-
-
 def find_sensor(name: str) -> Scanner:
     """Return the sensor of this name, or read a beam table (`find_spinning`)."""
     return SENSORS[name] if name in SENSORS else find_spinning(name)
@@ -93,8 +90,6 @@ def find_spinning(name: str) -> Sensor:
     elevations = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         words = line.lstrip("#").split()
-        if line.startswith("#") and len(words) == 2 and words[0] in _RENAMED:
-            raise FormatError(f"{path}, line {number}: the setting `{words[0]}` is now called `{_RENAMED[words[0]]}`; rename it")
         try:
             if line.startswith("#") and len(words) == 2 and words[0] in known:
                 settings[words[0]] = float(words[1])

@@ -65,7 +65,6 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     view: Viewpoint,
     watch: Callable[[str], None] = lambda stage: None,
     curvature: bool = False,
-    shifts: np.ndarray | None = None,  # (N, 3) `grid.grid_shifts`, if they are inputs of the sizes
 ) -> Estimate:
     """Return calibrated covariances, the point spacing around each of the M distinct places, and, if asked for, curvature.
 
@@ -76,15 +75,13 @@ def covariances(  # (N, 3) -> (N, 3, 3), (M,)
     places = distinct(points, ordered=not architecture.sensor)
     check_places(points, places, architecture)
     view = seen_from(view, places)
-    if shifts is not None:
-        shifts = places.of_places(shifts)
-    found = _of_places(places.of_places(points), architecture, weights, calibration, view, watch, curvature, shifts)
+    found = _of_places(places.of_places(points), architecture, weights, calibration, view, watch, curvature)
     bent = None if found.quadrics is None else places.of_points(found.quadrics)
     return Estimate(places.of_points(found.covariances), found.spacing, bent)
 
 
 def _of_places(
-    points, architecture: Architecture, weights: Weights, calibration: float, view: Viewpoint, watch, curvature: bool, shifts
+    points, architecture: Architecture, weights: Weights, calibration: float, view: Viewpoint, watch, curvature: bool
 ) -> Estimate:
     cloud = arrange(points, architecture, view, watch, curvature)
     radius, context, frames = cloud.radius, cloud.context, cloud.frames.astype(np.float32)
@@ -108,11 +105,7 @@ def _of_places(
     spacing = cloud.spacing
     most = np.minimum(HORIZON / cloud.scale * radius, cloud.extent) ** 2  # nothing farther away was seen
     lengths = calibration * spacing
-    shifted = np.empty((0, 3), np.float32)
-    if shifts is not None:  # into leaf order, and into the points' frames
-        shifted = np.einsum("nij,ni->nj", levels[0].frames, shifts[cloud.order].astype(np.float32))
-    seen = (known.scalars, context, shifted)
-    result = _size(moments, levels[0].frames, lengths, most, seen, cloud.order, architecture, weights)
+    result = _size(moments, levels[0].frames, lengths, most, known.scalars, context, cloud.order, architecture, weights)
     quadrics = _bend(levels, cloud, moments, known.scalars, architecture, weights) if curvature else None
     watch("network")
     return Estimate(result, spacing, quadrics)
@@ -209,10 +202,10 @@ def _attend(levels, wide, radius, known: _Features, architecture: Architecture, 
     return moments
 
 
-def _size(moments, frames, lengths, most, seen, order, architecture: Architecture, weights: Weights) -> np.ndarray:
+def _size(moments, frames, lengths, most, scalars, context, order, architecture: Architecture, weights: Weights) -> np.ndarray:
     maps = _flat([_map(weights, "size.hidden" if architecture.size else "head.hidden"), _map(weights, "size.out")])
     result = np.empty((len(moments), 3, 3))
-    args = (moments, frames, lengths, most, *seen, maps, architecture.size > 0, architecture.floor, order)
+    args = (moments, frames, lengths, most, scalars, context, maps, architecture.size > 0, architecture.floor, order)
     run_chunks(over_range(size, *args, result), -(-len(moments) // TILE), _LEAST_TILES)
     return result
 

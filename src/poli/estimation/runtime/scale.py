@@ -13,11 +13,11 @@ _MOST_STRETCHED = np.float32(80.0)  # logarithm: float32 overflows at 88, and no
 
 
 @kernel(**FAST)
-def size(moments, frames, lengths, most, scalars, context, shifts, weights, own_width, floor, order, begin, end, covariances):
+def size(moments, frames, lengths, most, scalars, context, weights, own_width, floor, order, begin, end, covariances):
     """Compute covariances: axes from the moments, variances stretched by the size map, in units of `lengths`.
 
-    If `own_width`, the inputs of the map are all features of a point, else its scalars alone. `shifts` of the voxel grids, in the
-    points' frames, are among them unless empty. Variances are at most `most` and at least FLATTEST times the largest."""
+    If `own_width`, the inputs of the map are all features of a point, else its scalars alone. Variances are at most `most` and at
+    least FLATTEST times the largest."""
     hidden_weight, hidden_bias, out_weight, out_bias = weights
     count, known, extra = len(moments), scalars.shape[1], context.shape[1]
     inputs, hidden = np.empty((hidden_weight.shape[1], TILE), np.float32), np.empty((len(hidden_bias), TILE), np.float32)
@@ -44,12 +44,6 @@ def size(moments, frames, lengths, most, scalars, context, shifts, weights, own_
                 for p in range(TILE):
                     row[p] = variance[p] * np.float32(1.0)
                 logarithm(row)
-            if len(shifts):
-                for a in range(3):
-                    row, x, y, z = inputs[known + extra + 3 + a], axes[3 * a], axes[3 * a + 1], axes[3 * a + 2]
-                    for p in range(TILE):
-                        i = rows[p]
-                        row[p] = abs(x[p] * shifts[i, 0] + y[p] * shifts[i, 1] + z[p] * shifts[i, 2])
         linear(hidden_weight, inputs, 0, hidden_begin, hidden, True)
         linear(out_weight, hidden, 0, out_begin, stretch, False)
         for a in range(3):
