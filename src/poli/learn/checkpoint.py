@@ -13,7 +13,6 @@ import torch
 from safetensors import safe_open
 
 from poli.errors import FormatError
-from poli.estimation.architecture import tensor_name
 from poli.files.tables import parse_json
 from poli.learn.config import TrainConfig
 from poli.learn.model_file import write_tensors
@@ -51,7 +50,7 @@ def load(path: Path) -> Checkpoint:
             if metadata.get("format") != _FORMAT:
                 raise FormatError(f"{path}: not a checkpoint of `poli train`")
             state = parse_json(metadata["state"], f"{path}: its state")
-            tensors = {tensor_name(name): file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         config = TrainConfig.from_json(metadata["config"])
         step, skipped, world = (_count(state, name) for name in ("step", "skipped", "world"))
         if step > config.schedule.steps:
