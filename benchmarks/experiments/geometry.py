@@ -337,8 +337,8 @@ def _real_report(records: list[dict[str, Any]]) -> Report:
         "PCA has its k, global scale and floor tuned on these scans; POLI was trained on neither these nor any other real scans",
         "poses refined by small_gicp's GICP, starting from the given ones, if that lowers the residuals. Moved: median distance "
         "between the scans. Distance known: difference and median if this distance of each pair is the `motion` of `poli.estimate`",
-        "not a blind test: the faults of the simulated sensors were measured on all seven sequences, and one factor of the sizes was "
-        f"fitted to {', '.join(CHOSEN_ON)}",
+        "not a blind test: the faults of the simulated sensors were measured on all seven sequences, and one factor of the sizes "
+        f"was fitted to {', '.join(CHOSEN_ON)}",
     ]
     return Report("geometry_real", "Likelihood of real scans", records, _REAL, notes)
 

@@ -25,7 +25,6 @@ def train(
     Examples:
     poli train configs/objects.toml
     poli train configs/lidar.toml --out runs/mine --fresh
-    poli train configs/recorded.toml
     torchrun --nproc-per-node 2 -m poli train configs/objects.toml
     """
     import os
