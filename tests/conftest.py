@@ -12,8 +12,8 @@ settings.register_profile("poli", deadline=None, derandomize=True, max_examples=
 settings.register_profile("thorough", deadline=None, max_examples=300, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "poli"))
 
-# After a change to a kernel, the note about compiling must not appear in output that tests compare.
-os.environ.setdefault("POLI_NATIVE_NOTICE", "0")
+# The line about compiling must not appear in output that tests compare.
+os.environ.setdefault("POLI_NOTICE", "0")
 
 
 @pytest.fixture

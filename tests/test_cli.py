@@ -36,6 +36,7 @@ def test_version_and_help():
         "register",
         "simulate",
         "train",
+        "warmup",
         "odometry",
         "adapt",
         "calibrate",

@@ -19,6 +19,7 @@ def commands(group, path=()):
 COMMANDS = dict(commands(typer.main.get_command(app)))
 WITH_RESULTS = (
     "adapt", "calibrate", "convert", "demo", "densify", "estimate", "export", "models", "odometry", "register", "simulate", "train",
+    "warmup",
 )  # fmt: skip
 VERBS = {path: command for path, command in COMMANDS.items() if not hasattr(command, "commands")}
 

@@ -5,7 +5,6 @@ import pytest
 
 import poli
 from poli.cli import main
-from poli.native.package import Chosen, CompiledCode
 
 
 @pytest.fixture
@@ -20,8 +19,8 @@ def version(capsys):
 
 @pytest.fixture
 def ready(monkeypatch):
-    """Pretend that all kernels are compiled, whatever the state of this checkout."""
-    monkeypatch.setattr("poli.native.package.compiled_code", lambda: CompiledCode("71 compiled for host", True))
+    """Pretend that the kernels are cached."""
+    monkeypatch.setattr("poli.cli.version._are_compiled", lambda: True)
 
 
 def test_it_tries_the_models(version, ready):
@@ -48,8 +47,9 @@ def test_it_does_not_wait_for_a_compiler(version, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("poli.estimation.estimate", compiled)
-    monkeypatch.setattr("poli.native.package.chosen", lambda: Chosen(None, None, "nothing was compiled"))
+    monkeypatch.setattr("poli.cli.version._are_compiled", lambda: False)
+    monkeypatch.setattr("poli.kernel.kernel_cache", lambda: ("/cache", "/cache is open to other users"))
     code, out, _ = version()
     assert code == 0
-    assert "nothing was compiled; `python -m poli.building`" in out
+    assert "kernels: not cached: /cache is open to other users" in out
     assert "lidar, objects; not tested" in out

@@ -59,7 +59,7 @@ def test_dockerfiles_copy_what_exists_and_is_not_ignored(path):
     text = path.read_text(encoding="utf-8")
     copied = [shlex.split(line)[1:-1] for line in text.splitlines() if line.startswith("COPY") and "--from" not in line]
     names = {name for names in copied for name in names}
-    assert {"pyproject.toml", "hatch_build.py", "src"} <= names <= set(allowed)
+    assert {"pyproject.toml", "src"} <= names <= set(allowed)
     assert all((ROOT / name).exists() for name in names)
     # What the build reads: the readme and the license of the metadata.
     assert {"README.md", "LICENSE"} <= names

@@ -26,6 +26,7 @@ from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import train
 from poli.cli.view import view
+from poli.cli.warmup import warmup
 from poli.printable import printable
 
 _EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standard input or output."
@@ -45,6 +46,7 @@ app.command()(register)
 app.command()(simulate)
 app.command()(train)
 app.command()(view)
+app.command()(warmup)
 
 
 def _version(wanted: bool) -> None:

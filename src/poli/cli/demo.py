@@ -14,8 +14,8 @@ def demo(
     """Run the whole demo on a simulated town: ellipsoids, densification, registration, and forty scans of odometry.
 
     Compares the results with the ground truth and with PCA, and writes an HTML page,
-    pictures, point clouds, poses and a summary. Takes about 15
-    seconds, or a minute if the kernels were not compiled at installation.
+    pictures, point clouds, poses and a summary. Takes about 10
+    seconds, and a minute more the first time, since numba compiles the kernels.
 
     Examples:
     poli demo

@@ -54,7 +54,7 @@ def speaking(quiet: bool, as_json: bool) -> Iterator[None]:
         if quiet:
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
-            os.environ["POLI_NATIVE_NOTICE"] = "0"  # also silences the notice about compiling kernels
+            os.environ["POLI_NOTICE"] = "0"  # also silences the line about compiling kernels
         stack.callback(_mode.reset, _mode.set(mode))
         yield
 

@@ -14,14 +14,14 @@ def print_version() -> None:
     import poli
     from poli.errors import PoliError
     from poli.estimation.inference import shipped_models
-    from poli.native.package import compiled_code
+    from poli.kernel import kernel_cache
 
     say(f"poli {poli.__version__}")
     say(f"python {platform.python_version()}, numpy {np.__version__}, {sys.platform} {platform.machine()}")
-    code = compiled_code()
-    say(f"kernels: {code.words}")
-    if not code.is_ready:
-        say(f"models: {', '.join(shipped_models())}; not tested, since numba would have to compile their kernels first")
+    folder, trouble = kernel_cache()
+    say(f"kernels: not cached: {trouble}" if trouble else f"kernels: cached in {folder}")
+    if not _are_compiled():
+        say(f"models: {', '.join(shipped_models())}; not tested, since their kernels are not compiled yet; run `poli warmup`")
         return
     angles = {name: _degrees_off(name) for name in shipped_models()}
     wrong = [name for name, angle in angles.items() if not angle < _FARTHEST_OFF]
@@ -30,6 +30,16 @@ def print_version() -> None:
         raise PoliError(f"this installation does not work: {what}; reinstall poli")
     checked = (f"{name} (flat ground: normal error {angle:.2f} degrees)" for name, angle in angles.items())
     say(f"models: {', '.join(checked)}")
+
+
+def _are_compiled() -> bool:
+    """Whether the last kernel of an estimate is in the cache."""
+    from pathlib import Path
+
+    from poli.estimation.runtime.scale import size
+
+    folder = size.stats.cache_path
+    return folder is not None and any(Path(folder).glob("scale.size-*.nbc"))
 
 
 def _degrees_off(model: str) -> float:

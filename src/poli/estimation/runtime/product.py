@@ -9,22 +9,16 @@ from numba import types
 from numba.core import cgutils
 
 from poli.kernel import intrinsic
-from poli.native.machine import widest_vector
-from poli.simd import data_of, loop, offset
+from poli.simd import data_of, loop, offset, widest_vector
 
 OUTPUTS = 4
-
-
-def _lanes() -> int:
-    """Return the floats per vector. Called at code generation, not at import: a wheel is compiled for several CPUs."""
-    return min(widest_vector(), 16)
 
 
 @intrinsic
 def panel_points(_context):
     """Return the number of points per panel: two vectors."""
     return types.intp(), lambda context, builder, signature, arguments: ir.Constant(
-        context.get_value_type(types.intp), 2 * _lanes()
+        context.get_value_type(types.intp), 2 * widest_vector()
     )
 
 
@@ -42,7 +36,7 @@ def _panel(outputs: int, rectified: bool):
     def generate(context, builder, signature, arguments):
         weights, points, begun, sums = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3, 5, 7))
         weight_start, inputs, x_start, before_start, out_start, stride = (arguments[n] for n in (1, 2, 4, 6, 8, 9))
-        lanes = _lanes()
+        lanes = widest_vector()
         vector = ir.VectorType(ir.FloatType(), lanes)
         places = [(row, part * lanes) for row in range(outputs) for part in range(2)]
 

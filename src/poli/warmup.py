@@ -1,0 +1,140 @@
+"""The warm-up: call each public function once on small inputs, so that numba compiles and caches its kernels.
+
+For container images and robots, where the first scan must not wait. Other argument types than those used here are compiled at
+their first call."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+import poli
+from poli import certify
+from poli.certify.determinacy import low_minima
+from poli.certify.implicit import adjoint, match_gradients
+from poli.data.shapes import procedural_mesh
+from poli.data.simulate import SENSORS, Ride, World, scan_of
+from poli.data.simulate.drive import Drive
+from poli.data.simulate.places import make_place
+from poli.kdtree.tree import KDTree
+from poli.processes import start_worker
+from poli.show.render import Camera, render_ellipsoids
+from poli.show.thinning import thin_field, thin_points
+from poli.tasks.calibration.equations import Rows, equations
+from poli.tasks.clique import cliques_through
+from poli.tasks.gicp import Target
+from poli.tasks.graph import consistency_graph
+from poli.tasks.odometry.drive_map import DriveMap
+from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
+
+
+def warm_up(say: Callable[[str], None]) -> None:
+    """Call everything in two processes; `say` is told what was called, and the seconds."""
+    # The network is needed by the last tasks: by then, the first process has compiled it.
+    tasks = (_estimates, _poses, _pictures, _calibration, _shapes, _maps, _registration, _odometry, _files)
+    with ProcessPoolExecutor(2, get_context("spawn"), start_worker) as pool:
+        for line in pool.map(_timed, tasks):
+            say(line)
+
+
+def _timed(task: Callable[[], None]) -> str:
+    os.environ["POLI_NOTICE"] = "0"
+    begin = perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # these clouds are too small, and would warn
+        task()
+    return f"{task.__name__[1:]}: {perf_counter() - begin:.1f} s"
+
+
+def _estimates() -> None:
+    points = np.random.default_rng(0).standard_normal((600, 3))
+    for model in ("lidar", "objects"):
+        field = poli.estimate(points, model=model)
+        field.mahalanobis(field.means)
+        field.sample(2)
+    poli.estimate(points, up=None)
+    poli.estimate(points, motion=1.0)
+    poli.pca(points, radius=0.5)
+    poli.pca(points, k=8).oriented_normals(np.zeros(3))
+    index = KDTree(points)
+    index.nearest(1, points[:20])
+    index.within(0.5)
+
+
+def _poses() -> None:
+    rng = np.random.default_rng(0)
+    source = rng.normal(size=(40, 3))
+    weights = np.einsum("nij,nkj->nik", *[rng.normal(size=(40, 3, 3))] * 2)
+    prior = certify.PosePrior.isotropic(np.eye(4), 0.1, 0.1)
+    for target in (source + 0.01 * rng.normal(size=(40, 3)), rng.normal(size=(40, 3))):  # the latter has no good pose
+        pose = certify.solve(source, target, weights, prior)
+        pose = certify.solve(source, target, weights, shortcut=False)
+    u = adjoint(pose.T_target_source, pose.frame, pose.hessian, np.ones((4, 4)))
+    match_gradients(source, target, weights, pose.T_target_source, pose.frame, u)
+    low_minima(np.eye(10), np.eye(3), 1e-15)  # used if the relaxation is not tight
+
+
+def _registration() -> None:
+    rng = np.random.default_rng(0)
+    shape, points = procedural_mesh(8, resolution=48), rng.normal(size=(150, 3))
+    poli.register(shape.sample(300, rng)[0], shape.sample(300, rng)[0])
+    cliques_through(consistency_graph(points, points + 0.5 * rng.normal(size=points.shape), 0.2), 10)
+
+
+def _maps() -> None:
+    scan = scan_of("town", SENSORS["vlp16"], seed=1)
+    World(make_place("town", 1)).distance(scan.points.astype(np.float64))
+    field, far = poli.pca(scan, k=8), np.eye(4)
+    poli.gicp(field, field)
+    far[:3, 3] = 60.0, 0.0, 0.0
+    seen = EllipsoidMap(cell=0.01, radius=50.0)
+    for T in (np.eye(4), far):  # more cells than the initial capacity, then cells out of range
+        seen.add(field, T)
+        Target(seen.weighed).update(seen.weighed, seen.refresh())
+    thin_field(field, 500)
+
+
+def _odometry() -> None:
+    # With point times, so that odometry deskews.
+    scans = list(Drive(World(make_place("town", 1)), SENSORS["vlp16"], Ride(), 3, 0, deskewed=False))
+    with tempfile.TemporaryDirectory() as folder:
+        odometer = poli.Odometer()
+        with DriveMap(Path(folder) / "map.ply", odometer) as drive_map:
+            for scan in scans:
+                odometer.add(scan)
+                drive_map.add(scan)
+        thin_points(poli.read(Path(folder) / "map.ply"), 500)
+
+
+def _files() -> None:
+    scan = scan_of("town", SENSORS["vlp16"], seed=1)
+    with tempfile.TemporaryDirectory() as folder:
+        poli.write(scan, Path(folder) / "scan.pcd")
+        found = poli.read(Path(folder) / "scan.pcd")
+    poli.densify(poli.voxel_downsample(found, 0.5))
+    poli.voxel_downsample(found, 0.5, "first")
+
+
+def _calibration() -> None:
+    rng, zeros = np.random.default_rng(0), np.zeros(20, np.int64)
+    pairs, six, one = rng.normal(size=(20, 2)), rng.normal(size=(20, 6)), np.ones(20)
+    equations(Rows(np.array([0, 20]), zeros, np.ones((20, 3)), zeros, zeros, one, pairs, pairs, six, one, one), 1, 3)
+
+
+def _pictures() -> None:
+    rng = np.random.default_rng(0)
+    camera = Camera(eye=(4.0, 0.0, 1.0), target=(0.0, 0.0, 0.0), width=40, height=30)
+    render_ellipsoids(poli.pca(rng.normal(size=(100, 3)), k=8), camera, rng.random((100, 3)))
+
+
+def _shapes() -> None:
+    for seed in range(24):  # all families of shapes and surface details
+        procedural_mesh(seed, resolution=24)
