@@ -21,9 +21,11 @@ from typing import Any
 
 import llvmlite
 import numba
+import numpy as np
 from numba import extending, njit
 from numba.core import event
 
+config: Any = numba.config  # its attributes are created at import
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _IMPORT = re.compile(rb"^from (poli[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 _SETTINGS = (
@@ -45,11 +47,11 @@ def kernel(function: Callable | None = None, **options: Any) -> Any:
     folder = _module_folder(function.__code__.co_filename)
     if folder is not None:
         with _lock:
-            before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder  # read by the decorator alone
+            before, config.CACHE_DIR = config.CACHE_DIR, folder  # read by the decorator alone
             try:
                 compiled = njit(nogil=True, cache=True, **options)(function)
             finally:
-                numba.config.CACHE_DIR = before
+                config.CACHE_DIR = before
         if not hasattr(compiled, "stats") or compiled.stats.cache_path.startswith(folder):  # plain under NUMBA_DISABLE_JIT
             return compiled
     return njit(nogil=True, **options)(function)
@@ -67,10 +69,17 @@ def over_range(kernel: Callable, *args: Any) -> Callable[[int, int], None]:
     return lambda begin, end: kernel(*before, begin, end, *after)
 
 
+def readable(array: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+    """Return the array as a kernel's input: contiguous and read-only, whatever was passed, so that numba compiles only once."""
+    view = np.ascontiguousarray(array, dtype).view()
+    view.flags.writeable = False
+    return view
+
+
 @cache
 def kernel_cache() -> tuple[str, str]:
     """Return the folder of the cache, which is created, and why it cannot be used, or an empty string."""
-    base = numba.config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    base = config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(os.path.abspath(base), "poli", "kernels")
     try:
         os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
@@ -103,7 +112,7 @@ def _module_folder(source: str) -> str | None:
             if path not in found:
                 found[path], imported = _source(path)
                 waiting += imported
-        versions = (numba.__version__, llvmlite.__version__, *(getattr(numba.config, name, None) for name in _SETTINGS))
+        versions = (numba.__version__, llvmlite.__version__, *(getattr(config, name, None) for name in _SETTINGS))
         folder = os.path.join(root, sha256(repr((versions, sorted(found.values()))).encode()).hexdigest()[:16])
         os.makedirs(folder, exist_ok=True)
         os.utime(folder)  # the last use

@@ -4,14 +4,11 @@ LLVM lowers them to the vector instructions of each CPU."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
 from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 
-from poli.kernel import intrinsic
+from poli.kernel import config, intrinsic
 
 LANES = 8
 _FLOATS, _NUMBER = ir.VectorType(ir.FloatType(), LANES), types.intp
@@ -22,7 +19,6 @@ _WITH_AVX512 = {"x86-64-v4", "skylake-avx512", "cascadelake", "icelake-server", 
 
 def widest_vector() -> int:
     """Return the number of floats in a vector register of the CPU that numba compiles for: 16 with AVX-512, else 8."""
-    config: Any = numba.config
     if config.CPU_NAME in _WITH_AVX512:
         return 16
     if config.CPU_FEATURES is not None:

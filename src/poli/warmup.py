@@ -20,6 +20,7 @@ import poli
 from poli import certify
 from poli.certify.determinacy import low_minima
 from poli.certify.implicit import adjoint, match_gradients
+from poli.data.formats import lzf
 from poli.data.shapes import procedural_mesh
 from poli.data.simulate import SENSORS, Ride, World, scan_of
 from poli.data.simulate.drive import Drive
@@ -121,6 +122,7 @@ def _files() -> None:
         found = poli.read(Path(folder) / "scan.pcd")
     poli.densify(poli.voxel_downsample(found, 0.5))
     poli.voxel_downsample(found, 0.5, "first")
+    lzf.decompress(lzf.compress(np.zeros(500, np.uint8)), 500)
 
 
 def _calibration() -> None:

@@ -16,7 +16,7 @@ from poli.threads import run_chunks
 
 def adjoint(T: np.ndarray, frame: Frame, hessian: np.ndarray, grad_pose: np.ndarray) -> np.ndarray:  # (4, 4) ... -> (6,)
     """Return u = -A^-1 g in the centered frame, where A is well conditioned, for the loss's gradient by the entries of T."""
-    return _adjoint(T, frame.source, frame.size, hessian, grad_pose)
+    return _adjoint(T, frame.source, frame.size, hessian, np.ascontiguousarray(grad_pose))
 
 
 def match_gradients(

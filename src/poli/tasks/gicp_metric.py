@@ -18,7 +18,7 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.symmetric3 import thinnest
 from poli.errors import InputError
-from poli.kernel import kernel, over_range
+from poli.kernel import kernel, over_range, readable
 from poli.threads import run_chunks
 from poli.validation import real_number
 
@@ -55,9 +55,7 @@ class Metric:
     def weigh(self, covariances: np.ndarray, rows: np.ndarray, points: GicpPoints) -> None:  # (N, 3, 3), (k,)
         """Set shapes, normals and flatness of these rows of `points` from those of `covariances`."""
         how = (self.kind == "raw", self.thickness**2, self.trust**2)
-        work = over_range(
-            _weigh, np.ascontiguousarray(covariances, np.float64), rows, *how, points.shapes, points.normals, points.flatness
-        )
+        work = over_range(_weigh, readable(covariances), rows, *how, points.shapes, points.normals, points.flatness)
         run_chunks(work, len(rows), 1024)
 
 
