@@ -46,7 +46,7 @@ def _box(xyz, lo, hi, box):
             most = max(most, row[s])
         box[a], box[3 + a] = least, most
         if most - least > box[3 + axis] - box[axis]:
-            axis = a
+            axis = np.int64(a)
     return axis
 
 
