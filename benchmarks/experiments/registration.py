@@ -144,10 +144,11 @@ def register_pairs(drive: RecordedDrive, way: Denser, job: Job) -> dict[str, lis
 # --- table
 
 _TABLE = Table(
-    [Column("scans", "{scans}"), Column("beams", "{beams}"), Column("pairs", "{pairs}"), Column("system", "{system}")],
-    across="way",
+    [Column("scans", "{scans}"), Column("beams", "{beams}"), Column("pairs", "{pairs}")],
+    across="contestant",
     cell=lambda record: f"{record['success']:.0f} %",
-    order=(RAW, INTERPOLATION, POLI),
+    highest="success",
+    order=(*(f"{system}, {way}" for system in (KISS_MATCHER, TEASER) for way in (RAW, INTERPOLATION, POLI)), OURS),
 )
 
 
@@ -169,7 +170,7 @@ def report_of(records: Sequence[Record], options: Options) -> Report:
         "KISS-Matcher runs with its defaults at that voxel size. TEASER-like: PCA normals of 16 neighbors, FPFH with a radius of "
         "five voxels, mutual matches, maximum clique, GNC-TLS with one voxel as noise bound.",
         f"{POLI}: `poli densify --purpose features`, which was chosen on kitti_raw_0013. {INTERPOLATION}: rows between the rings "
-        "of the range image, a stand-in for learned upsampling.",
+        "of the range image, a stand-in for learned upsampling. The best in a row is bold.",
         *_times(chosen),
     ]
     plot = Plot("scans", "success", "way", "", "% within 5° and 2 m", "system", "bars", colors=_COLORS, ylim=(0, 103), stacked=True)
@@ -203,6 +204,7 @@ def _groups(records: Sequence[Record], *names: str) -> Iterator[tuple[Record, li
 def _pooled(group: Sequence[Record], name: str) -> dict[str, Any]:
     degrees, meters = ([value for r in group for value in r[error]] for error in ("rotations_deg", "translations_m"))
     about = {key: group[0][key] for key in ("beams", "system", "way", "voxel")}
+    about["contestant"] = OURS if about["system"] == OURS else f"{about['system']}, {about['way']}"
     return {"scans": name, **about, "pairs": len(degrees), "success": 100.0 * success(degrees, meters, *WITHIN)}
 
 
