@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import NAMES, main, run
+from benchmarks.provenance import source_digest
 from benchmarks.report import Column, Plot, Report, Table, mean_record, plain, publish, show
 from pictures import plot_colors
 from poli.errors import InputError
@@ -83,8 +84,11 @@ def test_layer(tmp_path, monkeypatch):
     assert len(plot_colors(tmp_path / "layer.png")) >= 2
     table = (tmp_path / "layer.md").read_text()
     assert "cvxpylayers SCS" in table
-    assert table.splitlines()[2].startswith(f"`python -m benchmarks {' '.join(words)}` on ")  # as it was typed
-    assert result["command"] == f"python -m benchmarks {' '.join(words)}"
+    typed = " ".join(words).replace(f"{tmp_path}/", "").replace(str(tmp_path), tmp_path.name)  # but for absolute paths
+    assert table.splitlines()[2].startswith(f"`python -m benchmarks {typed}`; commit ")
+    assert result["command"] == f"python -m benchmarks {typed}"
+    assert (result["weights"], result["data"], result["experiment"]) == ({}, {}, "layer")
+    assert result["source"] == source_digest("layer")
 
 
 RECORDS = [

@@ -22,7 +22,7 @@ from benchmarks.cache import Cache
 from benchmarks.data.drives import RealDrive, RealSequence, RecordedDrive
 from benchmarks.options import MODEL, PROCESSES, REAL, RUNS, option
 from benchmarks.parallel import in_processes
-from benchmarks.report import NONE, Column, Record, Report, Table, mean
+from benchmarks.report import NONE, Cell, Column, Record, Report, Table, mean, show
 from benchmarks.rivals.denser_scans import INTERPOLATION, PCA, POLI, RAW, Denser, denser
 from benchmarks.rivals.odometry import run_genz, run_kiss
 from benchmarks.rivals.odometry_contestants import CHOSEN, Contestant, Outcome
@@ -183,8 +183,9 @@ def _share(record: Record) -> str:
     return f"{100 * record['recovered']:.0f} %" if known else NONE
 
 
-def _with_setting(name: str) -> str:
-    return f"{{{name}:cm}} ({{{name}_best}})"
+def _with_setting(name: str) -> Cell:
+    """An error and the setting of the times that has it, which means do not have."""
+    return lambda r: show(f"{{{name}:cm}} ({{{name}_best}})" if r[f"{name}_best"] else f"{{{name}:cm}}", r)
 
 
 _TABLE = Table(
