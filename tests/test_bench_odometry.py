@@ -3,14 +3,13 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import cache
 from benchmarks.cache import Cache
-from benchmarks.data.drives import RealSequence, SimulatedDrive, ThinnedScans
+from benchmarks.data.drives import SimulatedDrive, ThinnedScans
 from benchmarks.experiments.odometry import Options, run
 from benchmarks.experiments.odometry.tables import by_sensor_report, compare_drives, systems_report
 from benchmarks.metrics.odometry import Judged, Rpe, at_best_settings, judge, mean_rpe
@@ -18,12 +17,9 @@ from benchmarks.report import publish
 from benchmarks.rivals.odometry import PairwiseSettings
 from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, SCAN, contestants, our_contestant
 from pictures import plot_colors
-from poli.data.datasets import write_kitti
 from poli.errors import InputError
-from poli.scan import Scan
 
 COUNT = 4
-ROOT = Path(__file__).parents[1]
 PLACES = ("town", "campus")
 
 
@@ -43,11 +39,11 @@ def town(bench):
     return SimulatedDrive(bench.sensors[0], "town", COUNT, bench.drives).open()
 
 
-def made(drive="town a", group="a", method="GICP", setting="x", voxel=0.5, error=0.1, real=False) -> Judged:
+def made(drive="town a", group="a", method="GICP", setting="x", voxel=0.5, error=0.1) -> Judged:
     """A trajectory with an error of this many meters between consecutive scans, and twice as much farther apart."""
     rpe = {frames: Rpe(error * scale, 0.1, 0.5 * error, 3) for frames, scale in ((1, 1), (50, 2), (100, 2))}
     poses = np.tile(np.eye(4), (4, 1, 1))
-    return Judged(drive, drive, group, real, method, setting, voxel, rpe, 1.0, 3, math.nan, math.nan, 10.0, 0, 0, poses)
+    return Judged(drive, drive, group, method, setting, voxel, rpe, 1.0, 3, math.nan, 10.0, 0, 0, poses)
 
 
 def test_the_report_has_its_metrics_and_a_second_run_reads_the_cache(bench, tmp_path, monkeypatch):
@@ -55,14 +51,10 @@ def test_the_report_has_its_metrics_and_a_second_run_reads_the_cache(bench, tmp_
         pytest.importorskip(package)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")  # threads that wait for each other on a busy machine are slow
     monkeypatch.setattr("benchmarks.rivals.odometry.settings_grid", lambda method, voxel: (PairwiseSettings(method, 2.0 * voxel),))
-    town = SimulatedDrive(bench.sensors[0], "town", COUNT, bench.drives).open()
-    write_kitti(tmp_path / "real", "street", [Scan(points) for points in town.scans], town.poses)
-    street = RealSequence("street", "small", 10.0, (1.0,))
-    with_real = replace(bench, real=tmp_path / "real", sequences=(street,))
-    reports = list(run(with_real))
+    reports = list(run(bench))
     for number, report in enumerate(reports):
         publish(report, tmp_path / "first", None if number else tmp_path / "all.json")
-    names = ["odometry", "odometry_drives", "odometry_systems", "odometry_times", "odometry_real"]
+    names = ["odometry", "odometry_systems"]
     assert [report.name for report in reports] == names
     written = {
         name: json.loads((tmp_path / "first" / f"{name}.json").read_text(), parse_constant=pytest.fail) for name in names
@@ -82,19 +74,15 @@ def test_the_report_has_its_metrics_and_a_second_run_reads_the_cache(bench, tmp_
     # GICP and ours at two voxel sizes, KISS-ICP, GenZ-ICP twice, and ours with an automatic voxel.
     assert len(figures["grid"]) == len(PLACES) * (2 * (1 + len(OURS)) + 4)
     systems = {(r["drive"], r["method"]): r for r in written["odometry_systems"]["records"]}
-    assert {drive for drive, _ in systems} == {"town small", "campus small", "street"}
+    assert {drive for drive, _ in systems} == {"town small", "campus small"}
     assert systems["town small", "KISS-ICP"]["times_kiss_icp"] == pytest.approx(1.0)
-    real = {r["method"]: r for r in written["odometry_real"]["records"] if r["case"] == "street, 1 m"}
-    assert {SCAN, "GICP", "KISS-ICP", f"{MAP}, own voxel"} <= set(real)
-    assert all(r["rpe_1_refined_m"] > 0.0 for r in real.values())
 
     def refuse(*_args, **_kwargs):
         raise AssertionError("it was to be read, not run")
 
     for name in ("run_ours", "_run_rival"):
         monkeypatch.setattr(f"benchmarks.rivals.odometry_contestants.{name}", refuse)
-    monkeypatch.setattr(cache, "refined_pose", refuse)
-    assert [report.cells for report in run(with_real)] == [report.cells for report in reports]
+    assert [report.cells for report in run(bench)] == [report.cells for report in reports]
 
 
 def test_runs_are_cached_separately_and_only_ours_are_invalidated(bench, town, tmp_path):
@@ -209,26 +197,3 @@ def test_impossible_options_are_refused_with_the_remedy():
         Options(rivals=("NDT",))
     with pytest.raises(InputError, match="0 for one per core"):
         Options(processes=-1)
-
-
-def test_losses_under_pose_noise_are_judged_by_odometry_and_normals(bench, tmp_path, monkeypatch):
-    pytest.importorskip("torch")
-    from benchmarks.experiments import pose_noise
-    from poli.learn.config import TrainConfig
-    from poli.learn.scan_config import ScanConfig
-
-    config = TrainConfig(scans=ScanConfig())
-    assert pose_noise.configured(config, "tqc").loss.kind == "tqc"
-    with pytest.raises(InputError, match=r"noise\.toml: not a configuration for scans"):
-        next(pose_noise.run(pose_noise.Options(config=ROOT / "configs" / "noise.toml")))
-    monkeypatch.setattr(pose_noise, "_SENSOR", bench.sensors[0])
-    monkeypatch.setattr(pose_noise, "held_out_pairs", lambda _sensors, _spots: [])
-    monkeypatch.setattr(pose_noise, "pca_normals", lambda _scans, _voxel: {})
-    monkeypatch.setattr(pose_noise, "_normals", lambda _scans, _model: pose_noise.AngleErrors.of(np.array([1.0, 3.0])))
-    few = pose_noise.Options(places=("town",), scans=COUNT, drives=bench.drives)
-    report = pose_noise.report(few, config, {"T-Q-C": "lidar", "T-T-Q-C": "objects"})
-    _, rows = report.cells
-    assert [row[:2] for row in rows] == [[name, way] for way in pose_noise.WAYS for name in pose_noise.KINDS]
-    assert [row[2].startswith("**") for row in rows].count(True) == 2  # the better loss, for each method
-    assert 0.0 < report.records[0]["rpe_1_m"] < 0.3
-    assert report.records[3]["normals_median_deg"] == 2.0

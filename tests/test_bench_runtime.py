@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 
 import numpy as np
 import pytest
@@ -143,38 +142,5 @@ def test_sizes_that_cannot_be_measured_are_refused():
     for sizes in ((400,), (400, 400), (10, 400)):
         with pytest.raises(InputError, match="sizes are"):
             Options(sizes=sizes)
-    with pytest.raises(InputError, match="at least 500"):
-        run(["engines", "--sizes", "400,1000"])
     with pytest.raises(InputError, match="got '400;500'"):
         run(["runtime", "--sizes", "400;500"])
-
-
-def test_engines_that_are_not_installed_are_left_out(tmp_path, model, monkeypatch):
-    pytest.importorskip("onnxscript")
-    from benchmarks.experiments.engines import _onnx_engines
-    from poli.estimation.model import read_model
-    from poli.learn import onnx_export
-
-    monkeypatch.setattr(onnx_export, "export_onnx", lambda model, path: None)  # slow
-    for name in ("onnxruntime", "openvino"):
-        monkeypatch.setitem(sys.modules, name, None)
-    engines, missing = _onnx_engines(read_model(model), 1, tmp_path)
-    assert not engines
-    assert [note.split(" is skipped")[0] for note in missing] == ["ONNX Runtime", "OpenVINO"]
-
-
-def test_engines_agree_on_the_covariances(tmp_path, model):
-    options = ["--sizes", "600", "--repeats", "1", "--model", model, "--out", str(tmp_path)]
-    run(["engines", *options])
-    records = json.loads((tmp_path / "engines.json").read_text())["records"]
-    engines = {r["engine"]: r for r in records if r["N"] == 600}
-    assert {"our kernels", "torch"} <= set(engines)
-    assert engines["our kernels"]["ratio"] == 1.0
-    assert engines["torch"]["deviation"] == 0.0
-    for name, engine in engines.items():
-        assert engine["ms"] > 0.0
-        assert engine["deviation"] < 1e-3, name
-        assert engine["installed_mb"] > 1.0
-    table = (tmp_path / "engines.md").read_text()
-    for name in {"ONNX Runtime", "OpenVINO"} - set(engines):
-        assert name in table.split("\n\n")[-1]  # the note that it is omitted

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.data.bare_places import scenarios
-from benchmarks.experiments.degeneracy import determined_error, measure, motion_name, recorded
+from bare_places import determined_error, measure, motion_name, recorded, scenarios
 from poli.tasks.degeneracy import UNITS, degeneracy
 
 PLACES = {f"{s.name}, {'handheld' if s.handheld else 'driven'}": s for s in scenarios()}

@@ -128,9 +128,9 @@ def test_a_table_appears_in_the_comparison(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs" / "hooks")
     pages = importlib.import_module("generated_pages")
     monkeypatch.setattr(pages, "RESULTS", tmp_path)
-    assert pages._result("density") == "*Not measured yet: `python -m benchmarks density` writes this table.*"
-    (tmp_path / "density.md").write_text(
-        "# Samples\n\n`python -m benchmarks density` here\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- a note\n"
+    assert pages._result("tea") == "*Not measured yet: `python -m benchmarks tea` writes this table.*"
+    (tmp_path / "tea.md").write_text(
+        "# Samples\n\n`python -m benchmarks tea` here\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- a note\n"
     )
-    assert pages._result("density") == "| a | b |\n|---|---|\n| 1 | 2 |\n\n[Samples: the whole page](results/density.md)"
-    assert "density" in pages._list_of_tables()
+    assert pages._result("tea") == "| a | b |\n|---|---|\n| 1 | 2 |\n\n[Samples: the whole page](results/tea.md)"
+    assert "tea" in pages._list_of_tables()

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.metrics.surface import (
-    BANDS,
-    AngleErrors,
     angles,
-    by_band,
     coverage,
     normal_errors,
-    normal_errors_by_band,
     sample_distances,
 )
 from poli.ellipsoids import Ellipsoids
@@ -41,26 +37,6 @@ def test_normal_errors():
     assert errors.count == 4
     with pytest.raises(InputError, match=r"shape \(N, 3\)"):
         normal_errors(up(3), up(4))
-
-
-def test_bands_add_up_to_the_whole():
-    degrees, ranges = RNG.uniform(0.0, 90.0, 500), np.append(RNG.uniform(0.0, 80.0, 496), [0.0, 10.0, 25.0, 50.0])
-    whole, parts = normal_errors(tilted(degrees), up(500)), normal_errors_by_band(tilted(degrees), up(500), ranges)
-    assert list(parts) == ["0-10 m", "10-25 m", "25-50 m", "50+ m"]
-    assert sum(part.count for part in parts.values()) == whole.count
-    assert sum(part.count * part.rmse**2 for part in parts.values()) == pytest.approx(whole.count * whole.rmse**2)
-    assert sum(part.count * part.close for part in parts.values()) == pytest.approx(whole.count * whole.close)
-    assert (np.sum(list(by_band(ranges).values()), axis=0) == 1).all()
-    assert len(BANDS) == 4
-
-
-def test_an_empty_band_is_not_an_error_and_has_no_values():
-    far = normal_errors_by_band(up(3), up(3), np.full(3, 5.0))["50+ m"]
-    assert far.count == 0
-    assert np.isnan([far.rmse, far.median, far.close]).all()
-    assert AngleErrors.of(np.empty(0)).count == 0
-    with pytest.raises(InputError, match="one per normal"):
-        normal_errors_by_band(up(3), up(3), np.zeros(2))
 
 
 def test_samples_of_a_slab_reflect_its_thickness():

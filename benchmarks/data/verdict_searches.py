@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cache import Cache, weights_digest
+from benchmarks.cache import Cache
 from benchmarks.data.verdict_pairs import PairGroup, Sighting, VerdictPair
+from benchmarks.provenance import weights_digest
 from poli.errors import DegenerateError
 from poli.files.atomic import atomic_path
 from poli.kdtree.tree import KDTree

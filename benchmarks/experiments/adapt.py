@@ -28,6 +28,8 @@ from poli.scan import Scan
 from poli.tasks.odometry import Odometer, OdometryConfig
 from poli.tasks.trajectory_errors import relative_errors
 
+MODELS = ("lidar",)
+
 SEQUENCES = (
     RealSequence("kitti_raw_0013", "hdl64e", 10.0, (0.5,), beams=16),
     RealSequence("nuscenes_0001", "hdl32e", 20.0, (0.5,), nearest=2.5),

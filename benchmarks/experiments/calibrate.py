@@ -28,6 +28,8 @@ from poli.se3 import inverse
 from poli.tasks.calibration import Calibrated, calibrate
 from poli.tasks.odometry import Odometer, OdometryConfig
 
+MODELS = ("lidar",)
+
 _PLACES = {"vlp16": "town", "hdl32e": "campus", "hdl64e": "campus", "os1_64": "apartments", "os2_128": "town"}
 _COMMON, _OWN, _RANGE = 0.2, 0.1, 0.02  # degrees, degrees, meters: error of all beams, and one sigma of each beam's own
 _KITTI, _NUSCENES = ("kitti_raw_0005", "kitti_raw_0009"), "nuscenes_0006"

@@ -32,6 +32,8 @@ from poli.se3 import so3_exp
 from poli.show.figure import pyplot, save_figure
 from poli.threads import thread_count
 
+MODELS = ("objects",)
+
 _CLOUDS = 20  # per object and N, for normals and calibration
 PCA_NEIGHBORS = (*NEIGHBORS, 32, 48)  # of PCA's normals, plain and weighted
 CAREFUL = POWERS[:3]  # of the inverse distance: what a user would try without knowing the truth

@@ -28,6 +28,8 @@ from poli.tasks.scan_registration import MAX_TILT
 from poli.tasks.verdict import COEFFICIENTS, SIGNS, Evidence, evidence_of, probability_of
 from poli.threads import use_one_thread
 
+MODELS = ("lidar",)
+
 _OLD_LIMIT = 0.3  # agreement of upright surfaces, below which poses used to cause a warning
 # Limits of a right pose. In real sequences, right poses differ from the given ones by up to 1.5 m over 30 m, since scans are
 # skewed; wrong ones by 6 m or more.

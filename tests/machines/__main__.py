@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import environment
+from benchmarks.provenance import environment
 
 TESTS = Path(__file__).parent.parent
 # The tests of numerical code. Files, commands and pictures do not differ between CPUs.

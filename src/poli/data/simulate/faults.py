@@ -1,7 +1,7 @@
 """Faults of real LiDARs, added to simulated scans: range errors, lost returns, and returns between two surfaces.
 
-The values were measured in seven real sequences by `python -m benchmarks faults` (docs/results/faults.md and the tables named after
-it). The same measures of simulated scans, which have known faults, were subtracted: what a scene alone explains is not a fault.
+The values were measured in seven real sequences of four sensors. The same measures of simulated scans, which have known faults,
+were subtracted: what a scene alone explains is not a fault.
 """
 
 from __future__ import annotations

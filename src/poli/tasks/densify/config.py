@@ -17,8 +17,9 @@ MOST_RINGS = 256  # numbers of rings often have one byte
 
 @dataclass(frozen=True)
 class DensifyConfig:
-    """Options of densification. The defaults come from `python -m benchmarks recovered` (docs/densify.md); those of the paper are
-    `DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None)`.
+    """Options of densification. The defaults come from `python -m benchmarks recovered` (docs/densify.md); the paper samples
+    seven points within 0.05 sigma of ellipsoids that are about ten times as large as calibrated ones, which is
+    `DensifyConfig(per_point=7, max_sigma=0.5, flat=False, max_thickness=None)`.
 
     By default, the gaps between the rings of a scan are filled where the expected error is at most `max_error`. Scans without rings
     or gaps get samples of their ellipsoids instead, and so do all scans if `per_point` or `max_sigma` is given.

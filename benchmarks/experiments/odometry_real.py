@@ -1,14 +1,13 @@
-"""Odometry on a map on real sequences, against KISS-ICP, GenZ-ICP, CT-ICP, MAD-ICP and LOAM: errors, drift, and time.
+"""Odometry on a map on real sequences, against KISS-ICP, GenZ-ICP, CT-ICP, MAD-ICP and LOAM: errors and drift.
 
-Every system receives the same points, point times and corrections. Errors are computed first, in one single-threaded process per
-core, and cached: a run after a change of our code only repeats our part. Times are measured anew in each run.
+Every system receives the same points, point times and corrections. Poses are cached: a run after a change of our code only repeats
+our part.
 
-Example: python -m benchmarks real_odometry --real sequences --out docs/results
+Example: python -m benchmarks odometry_real --real sequences --out docs/results
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,20 +25,19 @@ from benchmarks.data.real_system_drives import SYSTEM_SEQUENCES
 from benchmarks.metrics.odometry import drift, far_frames, horizontal_rpe
 from benchmarks.options import MODEL, PROCESSES, RUNS, option
 from benchmarks.parallel import in_processes
-from benchmarks.report import NONE, Column, Record, Report, Table, centimeters, mean, show, versions
+from benchmarks.provenance import versions
+from benchmarks.report import NONE, Column, Record, Report, Table, centimeters, mean, show
 from benchmarks.rivals.odometry_contestants import MAP, SYSTEMS, Contestant, Outcome, system_contestants
-from benchmarks.timing import same_threads
 from poli.errors import InputError
+from poli.scan import Scan
 from poli.se3 import inverse, log
 from poli.tasks.deskewing import deskew
 from poli.tasks.trajectory_errors import relative_errors
 from poli.threads import thread_count
 
-_KISS = "KISS-ICP"
+MODELS = ("lidar",)
+
 _SETTLED = 10  # scans: later, every system knows its velocity
-_TIMED = "kitti_raw_0009"  # the sequence for times, with 16 and with all beams
-_TIMED_SCANS = 61
-_TURNS = 2
 _APART, _PAIRS = 20, 12  # scans between those whose surfaces are compared, and pairs per sequence
 
 
@@ -47,12 +45,10 @@ _APART, _PAIRS = 20, 12  # scans between those whose surfaces are compared, and 
 class Options:
     model: str = option("lidar", MODEL)
     real: Path | None = option(None, "folder of real sequences in the layout of KITTI odometry (required)")
-    runs: Path = option(Path("runs/real_odometry"), RUNS)
+    runs: Path = option(Path("runs/odometry_real"), RUNS)
     sequences: tuple[str, ...] = option((), "names of sequences, separated by commas; without it, all that are found")
     rivals: tuple[str, ...] = option(SYSTEMS, "rivals, separated by commas")
-    earlier: Path | None = option(None, "odometry_real_systems.json of an earlier run: take the rivals from it, and run ours only")
-    processes: int = option(0, f"{PROCESSES}; for errors", least=0)
-    times: bool = option(True, "measure times")
+    processes: int = option(0, PROCESSES, least=0)
     known: tuple[RealSequence, ...] = SYSTEM_SEQUENCES
 
     def __post_init__(self) -> None:
@@ -66,7 +62,7 @@ class Options:
 
     def sources(self) -> list[RealDrive]:
         if self.real is None:
-            raise InputError("real_odometry needs real sequences; give their folder by --real")
+            raise InputError("odometry_real needs real sequences; give their folder by --real")
         root = self.real
         chosen = [real for real in self.known if real.sequence in (self.sequences or [real.sequence])]
         found = [real for real in chosen if (root / "sequences" / real.sequence).is_dir()]
@@ -84,59 +80,39 @@ def run(options: Options) -> Iterator[Report]:
         in_processes(work, sources, processes, "sequences") if processes > 1 else [work(s) for s in track(sources, "sequences")]
     )
     flat = [record for those in records for record in those]
-    if options.earlier is not None:
-        flat = with_rivals(flat, json.loads(options.earlier.read_text())["records"])
     yield errors_report(flat)
     yield surfaces_report(flat)
-    timed = [source for source in sources if source.sequence.sequence == _TIMED and source.sequence.beams in (16, None)]
-    if options.times and timed:
-        with same_threads():
-            yield times_report([_times(source.open().first(_TIMED_SCANS), options.model) for source in track(timed, "times")])
-
-
-def with_rivals(ours: Sequence[Record], earlier: Sequence[Record]) -> list[dict[str, Any]]:
-    """Our records, and those of the rivals in an earlier run on the same sequences: their code and the scans have not changed."""
-    found: list[dict[str, Any]] = []
-    for record in ours:
-        rivals = [r for r in earlier if r["method"] != MAP and all(r[k] == record[k] for k in ("sequence", "scans", "frames"))]
-        if not rivals:
-            raise InputError(f"earlier: no rival has a record of {record['sequence']} with {record['scans']} scans; run them, too")
-        # Scans are deskewed with our velocities before surfaces are compared, so the value of the given poses is that of this run.
-        given = {"surfaces_given_m": record["surfaces_given_m"]}
-        found += [*({**r, **given} for r in rivals), dict(record)]
-    return found
 
 
 def _judged(options: Options, source: RealDrive) -> list[dict[str, Any]]:
     kept, drive = Cache(options.runs), source.open()
-    everyone = system_contestants(drive, options.model, options.rivals if options.earlier is None else ())
-    outcomes = [kept.outcome(drive, contestant) for contestant in everyone]
-    *agreement, given = surface_residuals(drive, [*(outcome.poses for outcome in outcomes), drive.poses])
-    return [
-        {**judge(drive, contestant, outcome), "surfaces_m": residual, "surfaces_given_m": given}
-        for contestant, outcome, residual in zip(everyone, outcomes, agreement, strict=True)
-    ]
-
-
-def surface_residuals(drive: RecordedDrive, tracks: Sequence[np.ndarray]) -> list[float]:  # each (M, 4, 4)
-    """How well surfaces agree under the poses of each track: the median over pairs of scans, `_APART` scans apart, of the median
-    distance of nearest points across their surfaces, in meters. It needs no true poses. Scans are deskewed by the last track but
-    one, which is ours, for all alike."""
-    apart = min(_APART, len(drive) // 2)
-    still = _deskewed(drive, tracks[-2])
-    pairs = [(row, row + apart) for row in np.linspace(1, len(drive) - 1 - apart, _PAIRS).round().astype(int)]
-    found = [median_residuals(still[i], still[j], *(inverse(track[i]) @ track[j] for track in tracks)) for i, j in pairs]
-    return [float(residual) for residual in np.median(found, axis=0)]
-
-
-def _deskewed(drive: RecordedDrive, poses: np.ndarray) -> list[np.ndarray]:  # (M, 4, 4) -> each (N, 3)
-    if drive.times is None or drive.stamps is None:
-        return [points.astype(np.float64) for points in drive.scans]
-    found = [drive.scans[0].astype(np.float64)]
-    for row, scan in enumerate(drive.recorded[1:], 1):
-        elapsed = 1e-9 * (drive.stamps[row] - drive.stamps[row - 1])
-        found.append(deskew(scan, log(inverse(poses[row - 1]) @ poses[row]) / elapsed).points.astype(np.float64))
+    given, found = surface_residual(drive, drive.poses), []
+    for contestant in system_contestants(drive, options.model, options.rivals):
+        outcome = kept.outcome(drive, contestant)
+        surfaces = {"surfaces_m": surface_residual(drive, outcome.poses), "surfaces_given_m": given}
+        found.append({**judge(drive, contestant, outcome), **surfaces})
     return found
+
+
+def surface_residual(drive: RecordedDrive, poses: np.ndarray) -> float:  # (M, 4, 4)
+    """How well surfaces agree under poses: the median over pairs of scans, `_APART` scans apart, of the median distance of nearest
+    points across their surfaces, in meters. It needs no true poses. Scans are deskewed by the same poses."""
+    apart = min(_APART, len(drive) // 2)
+    rows = np.linspace(1, len(drive) - 1 - apart, _PAIRS).round().astype(int)
+    found = [
+        median_residuals(_deskewed(drive, poses, i), _deskewed(drive, poses, i + apart), inverse(poses[i]) @ poses[i + apart])
+        for i in rows
+    ]
+    return float(np.median(found))
+
+
+def _deskewed(drive: RecordedDrive, poses: np.ndarray, row: int) -> np.ndarray:  # (M, 4, 4) -> (N, 3)
+    """The points of a scan, deskewed by the velocity from the scan before it to this one."""
+    if drive.times is None or drive.stamps is None:
+        return drive.scans[row].astype(np.float64)
+    elapsed = 1e-9 * (drive.stamps[row] - drive.stamps[row - 1])
+    scan = Scan(drive.scans[row], {"time": drive.times[row]}, drive.stamps[row])
+    return deskew(scan, log(inverse(poses[row - 1]) @ poses[row]) / elapsed).points.astype(np.float64)
 
 
 def judge(drive: RecordedDrive, contestant: Contestant, outcome: Outcome) -> dict[str, Any]:
@@ -221,7 +197,7 @@ def errors_report(records: Sequence[dict[str, Any]]) -> Report:
         "true poses: GPS and inertial for KITTI, of the dataset for nuScenes, of other LiDAR systems for the rest",
     ]
     more = {"ratios": summary, "compared": compared}
-    return Report("odometry_real_systems", "Odometry on a map on real sequences", records, table, notes, more, shown=shown)
+    return Report("odometry_real", "Odometry on a map on real sequences", records, table, notes, more, shown=shown)
 
 
 def surfaces_report(records: Sequence[dict[str, Any]]) -> Report:
@@ -242,35 +218,9 @@ def surfaces_report(records: Sequence[dict[str, Any]]) -> Report:
         f"median distance in centimeters of nearest points across their surfaces, between scans {_APART} scans apart (half the "
         f"sequence where it is shorter), {_PAIRS} pairs per sequence; each system at its best setting, POLI at the defaults",
         "this needs no true poses: where the given poses have the largest value, errors against them are mostly their own",
-        "scans with point times are deskewed with POLI's velocities, for all alike",
+        "scans with point times are deskewed with the velocities of the poses in question, of each system or given",
     ]
     return Report("odometry_real_surfaces", "Agreement of surfaces on real sequences", records, table, notes, shown=best)
-
-
-def times_report(records: Sequence[dict[str, Any]]) -> Report:
-    table = Table(
-        [Column("sequence", "{sequence}")],
-        [Column("POLI", "{poli_ms:.1f}"), Column(_KISS, "{kiss_ms:.1f}"), Column("ratio", "{ratio:.2f}")],
-    )
-    notes = [
-        f"median milliseconds per scan, from raw points to pose, over the first {_TIMED_SCANS} scans; {_TURNS} turns each, one "
-        f"after another on an idle machine with {thread_count()} threads; both deskew",
-    ]
-    return Report("odometry_real_times", "Time of odometry on real scans", records, table, notes)
-
-
-def _times(drive: RecordedDrive, model: str) -> dict[str, Any]:
-    """Median milliseconds of POLI and KISS-ICP, which take turns."""
-    chosen = {c.method: c for c in system_contestants(drive, model, (_KISS,)) if c.method == MAP or c.setting == "defaults"}
-    scans = drive.recorded
-    seconds: dict[str, list[np.ndarray]] = {name: [] for name in chosen}
-    for contestant in chosen.values():
-        contestant.run(scans[:3])  # loads models and kernels
-    for _ in range(_TURNS):
-        for name, contestant in chosen.items():
-            seconds[name].append(contestant.run(scans).seconds)
-    ms = {name: 1e3 * float(np.median(np.concatenate(runs))) for name, runs in seconds.items()}
-    return {"sequence": drive.name, "poli_ms": ms[MAP], "kiss_ms": ms[_KISS], "ratio": ms[MAP] / ms[_KISS]}
 
 
 def _cell(r: Record) -> str:
