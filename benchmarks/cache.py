@@ -23,7 +23,7 @@ from benchmarks.data.drives import RecordedDrive, ThinnedScans
 from benchmarks.provenance import weights_digest
 from benchmarks.report import plain
 from benchmarks.rivals.odometry_contestants import CHOSEN, OURS, PCA, Contestant, Outcome
-from poli.files.atomic import atomic_path
+from poli.io.atomic import atomic_path
 
 FORGETTABLE = ("poli", "times", "all")
 

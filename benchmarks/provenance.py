@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from poli.estimation.inference import load_model
+from poli.estimation.estimate import load_model
 from poli.threads import thread_count
 
 ROOT = Path(__file__).parents[1]

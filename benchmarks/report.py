@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table as Screen
 
 from benchmarks.provenance import Origin, command_line, environment, one_line
-from poli.files.atomic import atomic_path
-from poli.printable import printable
-from poli.show.figure import pyplot, save_figure
+from poli.io.atomic import atomic_path
+from poli.errors import printable
+from poli.viewer.picture import pyplot, save_figure
 
 Record = Mapping[str, Any]
 # A template such as "{ms:.1f}", or a function of the record that a cell shows.

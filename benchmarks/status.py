@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.options import parse
 from benchmarks.provenance import ROOT, source_digest, weights_digest
 from poli.errors import PoliError
-from poli.estimation.inference import shipped_models
+from poli.estimation.estimate import shipped_models
 
 RESULTS = ROOT / "docs" / "results"
 _CITED = re.compile(r"results/(\w+)\.(?:md|json|png)|<!-- result: (\w+) -->")

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from poli.errors import InputError
-from poli.estimation.arrangement import Viewpoint
-from poli.estimation.inference import load_model
-from poli.estimation.runtime import covariances
+from poli.estimation.ordered_cloud import Viewpoint
+from poli.estimation.estimate import load_model
+from poli.estimation.runtime.forward import covariances
 from poli.threads import thread_count
 
 _TURNS = 3

@@ -99,7 +99,7 @@ def odometry_run(place, **data):
 
 
 def poli_folder(name):
-    from poli.data.datasets import write_folder
+    from poli.io.datasets import write_folder
 
     scans = [Scan(room(200, i).points, stamp=i) for i in range(2)]
     write_folder("drive", name, scans, np.tile(np.eye(4), (2, 1, 1)))

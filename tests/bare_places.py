@@ -1,6 +1,6 @@
 """Bare places whose undetermined motions are known: corridors, tunnels, fields, a parking deck and a stairwell, seen by a VLP-16.
 
-Surfaces are planes, boxes and cylinders, so rays are intersected exactly. The worlds of `poli.data.simulate` are no substitute:
+Surfaces are planes, boxes and cylinders, so rays are intersected exactly. The worlds of `poli.worlds` are no substitute:
 they have fittings everywhere, which determine every motion.
 """
 
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from poli.data.simulate import SPINNING
+from poli.worlds import SPINNING
 from poli.scan import Scan
 from poli.se3 import exp, inverse, so3_log
-from poli.tasks.degeneracy import UNITS
-from poli.tasks.odometry import Odometer, OdometryConfig
+from poli.lidar_odometry.degeneracy import UNITS
+from poli.lidar_odometry import Odometer, OdometryConfig
 
 PERIOD = 0.1  # seconds between two scans
 _STEPS = 900  # columns per scan: half of the sensor's, to save time

@@ -103,7 +103,7 @@ def job_of(kind: str, home: Path, scans: int = 24) -> Job:
     import numpy as np
 
     from poli.cli import main as poli
-    from poli.data.datasets import write_kitti
+    from poli.io.datasets import write_kitti
     from poli.scan import Scan
     from tiny_scans import room
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from benchmarks.data.pose_problems import random_rotations
 from poli import se3
-from poli.certify.constraints import FORMS
-from poli.data.shapes import Mesh
+from poli.certify.quadratic import FORMS
+from poli.worlds.shapes import Mesh
 from poli.ellipsoids import Ellipsoids
 
 seeds = st.integers(0, 2**32 - 1)

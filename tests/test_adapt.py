@@ -7,23 +7,23 @@ import pytest
 from typer.testing import CliRunner
 
 from poli import se3
-from poli.data.simulate import Ride, World, find_sensor
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
+from poli.worlds import Ride, World, find_sensor
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 from poli.errors import FormatError, InputError
 from poli.estimation import estimate
-from poli.estimation.inference import load_model
+from poli.estimation.estimate import load_model
 from poli.scan import Scan
 from poli.voxels import voxel_downsample
 
 torch = pytest.importorskip("torch")
 
 from poli.cli import app  # noqa: E402
-from poli.learn import adapt as adapting  # noqa: E402
-from poli.learn.adapt import AdaptConfig, Judged, adapt  # noqa: E402
-from poli.learn.scan_config import ScanConfig  # noqa: E402
-from poli.learn.scans import draw_scans  # noqa: E402
-from poli.learn.tracked_log import TrackedLog, relative_pose  # noqa: E402
+from poli.train import adapt as adapting  # noqa: E402
+from poli.train.adapt import AdaptConfig, Judged, adapt  # noqa: E402
+from poli.train.config import ScanConfig  # noqa: E402
+from poli.train.scan_pairs import draw_scans  # noqa: E402
+from poli.train.tracked_log import TrackedLog, relative_pose  # noqa: E402
 
 COUNT = 14
 FEW = AdaptConfig(steps=6, points=512, voxels=(0.5, 1.0))

@@ -12,7 +12,7 @@ import pytest
 
 from attack_tools import PCA, bag, in_folder, posix
 from poli.errors import FormatError
-from poli.tasks.densify import bags, resume
+from poli.densification import bags, resume
 
 pytestmark = posix
 

@@ -24,7 +24,7 @@ from attack_tools import (
     text,
 )
 from poli.cli.output import busy, progress, track
-from poli.printable import printable
+from poli.errors import printable
 
 pytestmark = posix
 
@@ -107,10 +107,10 @@ def test_only_plain_text_reaches_the_terminal(run_poli, attack):
 
 
 def test_warnings_are_one_harmless_line(run_poli, monkeypatch):
-    from poli.data import formats
+    from poli.io import formats
 
     read = formats.read
-    monkeypatch.setattr("poli.data.read", lambda *a, **k: (warnings.warn(NASTY, stacklevel=1), read(*a, **k))[1])
+    monkeypatch.setattr("poli.io.formats.read", lambda *a, **k: (warnings.warn(NASTY, stacklevel=1), read(*a, **k))[1])
     for debug in ((), ("--debug",)):
         code, said = run_poli("convert", scan(), f"b{len(debug)}.pcd", *debug)
         assert code == 0

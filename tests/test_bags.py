@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import poli
-from poli.data.datasets import Dataset, guess, open_bag
-from poli.data.datasets.point_times import with_point_times
-from poli.data.datasets.pointcloud2 import scan_from_cloud
+from poli.io.datasets import Dataset, guess, open_bag
+from poli.io.messages import with_point_times
+from poli.io.messages import scan_from_cloud
 from poli.errors import FormatError, InputError, MissingExtra
 from poli.scan import Scan
 

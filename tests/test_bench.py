@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import poli
-from poli.data.shapes import procedural_mesh
+from poli.worlds.shapes import procedural_mesh
 from poli.se3 import so3_exp
 
 pytest.importorskip("torch")

@@ -14,7 +14,7 @@ from benchmarks.rivals.registrars import KISS_MATCHER, OURS, TEASER
 from pictures import plot_colors
 from poli.errors import InputError
 from poli.se3 import exp, inverse
-from poli.tasks.densify import DensifyConfig
+from poli.densification import DensifyConfig
 
 
 def test_pairs_are_close_distinct_and_reproducible():

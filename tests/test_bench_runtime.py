@@ -11,7 +11,7 @@ from benchmarks.data.sized_clouds import real_cloud, simulated_cloud, vlp16_swee
 from benchmarks.fresh_process import peak_mb
 from benchmarks.timing import STAGES, medians, same_threads, stage_times, stopwatch
 from pictures import plot_colors
-from poli.data.datasets import write_kitti
+from poli.io.datasets import write_kitti
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
 from poli.se3 import exp
@@ -19,9 +19,9 @@ from poli.threads import thread_count
 
 torch = pytest.importorskip("torch")
 from poli.estimation.architecture import Architecture  # noqa: E402
-from poli.learn.config import TrainConfig  # noqa: E402
-from poli.learn.model_file import export_model  # noqa: E402
-from poli.learn.network import Network  # noqa: E402
+from poli.train.config import TrainConfig  # noqa: E402
+from poli.train.model_file import export_model  # noqa: E402
+from poli.train.network import Network  # noqa: E402
 
 SIZES = (200, 400)
 

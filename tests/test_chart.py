@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pictures import plot_colors, read_picture
-from poli.show.chart import Chart, Key, Panel, equal_limits, tick_text, ticks
+from poli.viewer.chart import Chart, Key, Panel, equal_limits, tick_text, ticks
 
 BOX = (80, 40, 380, 240)
 

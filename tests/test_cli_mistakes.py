@@ -13,7 +13,7 @@ import pytest
 
 import poli
 from poli.cli import main
-from poli.data.datasets import write_kitti
+from poli.io.datasets import write_kitti
 from poli.scan import Scan
 from tiny_scans import room
 
@@ -259,7 +259,7 @@ def test_a_mistake_with_bags(bags, mistake, command, said):
 )
 def test_a_missing_extra_is_named(mistake, monkeypatch, command, extra):
     missing = EXTRAS[extra]
-    for name in [name for name in sys.modules if name == missing or name.startswith(f"{missing}.") or "poli.learn" in name]:
+    for name in [name for name in sys.modules if name == missing or name.startswith(f"{missing}.") or "poli.train" in name]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, missing, None)
     assert f"pip install 'poli[{extra}]'" in mistake(command)
@@ -306,7 +306,7 @@ def test_a_bug_is_reported_as_one_and_shown_on_demand(mistake, monkeypatch, caps
     def broken(path, format=None):
         raise ZeroDivisionError("of seven\nby nothing")
 
-    monkeypatch.setattr("poli.data.read", broken)
+    monkeypatch.setattr("poli.io.formats.read", broken)
     said = mistake("estimate good.pcd out.npz", code=1)
     assert said.startswith("poli: a bug in poli, ZeroDivisionError: of seven by nothing; ")
     assert "--debug" in said
@@ -320,5 +320,5 @@ def test_out_of_memory(mistake, monkeypatch):
     def huge(path, format=None):
         raise MemoryError("Unable to allocate 90. GiB")
 
-    monkeypatch.setattr("poli.data.read", huge)
+    monkeypatch.setattr("poli.io.formats.read", huge)
     assert "Unable to allocate 90. GiB" in mistake("estimate good.pcd out.npz")

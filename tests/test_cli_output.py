@@ -17,11 +17,11 @@ import typer
 import poli
 from poli.cli import app, main
 from poli.cli.output import as_json
-from poli.data.datasets import dataset_names, write_kitti
-from poli.data.shapes import procedural_mesh
-from poli.data.simulate import SENSORS
-from poli.data.simulate.places import PLACES
-from poli.estimation.inference import shipped_models
+from poli.io.datasets import dataset_names, write_kitti
+from poli.worlds.shapes import procedural_mesh
+from poli.worlds import SENSORS
+from poli.worlds.places import PLACES
+from poli.estimation.estimate import shipped_models
 from poli.scan import Dropped, Scan
 from tiny_scans import room
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from oracles import random_pose, seeds
 from poli.errors import InputError
-from poli.tasks.clique import cliques_through, maximum_clique
-from poli.tasks.graph import consistency_graph, from_dense, peel
+from poli.registration.consistency import cliques_through, maximum_clique
+from poli.registration.consistency import consistency_graph, from_dense, peel
 
 UNBOUNDED = 10**12
 

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from poli.errors import InputError
-from poli.tasks.densify import engines
+from poli.densification import engines
 from test_densify_trees import kitti, tree_bytes
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'poli[cluster]'")

@@ -9,22 +9,22 @@ import pytest
 import poli
 from oracles import random_pose
 from poli.ellipsoids import Ellipsoids
-from poli.ellipsoids.second_order import SecondOrder
+from poli.ellipsoids.curvature import SecondOrder
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.arrangement import Viewpoint
+from poli.estimation.ordered_cloud import Viewpoint
 from poli.estimation.grouping import group
 from poli.estimation.model import Model, read_model
-from poli.files.ply import read_ply_element
+from poli.io.ply import read_ply_element
 
 torch = pytest.importorskip("torch")
-from poli.learn.config import TrainConfig, read_config  # noqa: E402
-from poli.learn.curvature import chords, residuals  # noqa: E402
-from poli.learn.groups import GroupBatch  # noqa: E402
-from poli.learn.model_file import import_model  # noqa: E402
-from poli.learn.network import Network  # noqa: E402
-from poli.learn.pairs import PairConfig  # noqa: E402
-from poli.learn.trainer import train  # noqa: E402
+from poli.train.config import TrainConfig, read_config  # noqa: E402
+from poli.train.curvature import chords, residuals  # noqa: E402
+from poli.train.grouping import GroupBatch  # noqa: E402
+from poli.train.model_file import import_model  # noqa: E402
+from poli.train.network import Network  # noqa: E402
+from poli.train.object_pairs import PairConfig  # noqa: E402
+from poli.train.trainer import train  # noqa: E402
 from test_train import tiny  # noqa: E402
 
 SIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))

@@ -9,16 +9,7 @@ import pytest
 
 import poli
 from poli import Scan, se3
-from poli.data.datasets import (
-    Dataset,
-    FileDataset,
-    SkippedWarning,
-    dataset_names,
-    guess,
-    occupied,
-    register_dataset,
-    write_kitti,
-)
+from poli.io.datasets import Dataset, FileDataset, SkippedWarning, dataset_names, guess, occupied, register_dataset, write_kitti
 from poli.errors import FormatError, InputError, MissingExtra
 from tiny_sequences import POINTS, floats, line, random_poses
 
@@ -215,7 +206,7 @@ def test_an_empty_folder_is_a_clear_error(tmp_path, name):
 
 
 def test_a_custom_dataset(tmp_path, monkeypatch):
-    monkeypatch.setattr("poli.data.datasets.registry._FACTORIES", {"kitti": None})
+    monkeypatch.setattr("poli.io.datasets.registry._FACTORIES", {"kitti": None})
     register_dataset("mine", lambda path, **options: FileDataset(str(options["color"]), (), Scan))
     assert poli.dataset("mine", tmp_path, color="red").name == "red"
     assert dataset_names() == ("kitti", "mine")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bare_places import determined_error, measure, motion_name, recorded, scenarios
-from poli.tasks.degeneracy import UNITS, degeneracy
+from poli.lidar_odometry.degeneracy import UNITS, degeneracy
 
 PLACES = {f"{s.name}, {'handheld' if s.handheld else 'driven'}": s for s in scenarios()}
 SCANS = 8

@@ -12,13 +12,13 @@ import pytest
 
 import poli
 from pictures import drawn_share, read_picture
-from poli.cli.demo_screen import next_commands
-from poli.data.trajectory_files import read_tum
+from poli.cli.demo import next_commands
+from poli.io.trajectory_files import read_tum
 from poli.errors import FormatError
-from poli.show.demo import run_demo
-from poli.show.demo.drive import Driven
-from poli.show.demo.pictures import drive_picture
-from poli.show.demo.town import SENSOR, STEP, embedded_scans, pack, simulated_scans, unpack
+from poli.viewer.demo import run_demo
+from poli.viewer.demo.drive import Driven
+from poli.viewer.demo.pictures import drive_picture
+from poli.viewer.demo.town import SENSOR, STEP, embedded_scans, pack, simulated_scans, unpack
 
 PICTURES = ("points.png", "pca.png", "poli.png", "truth.png", "densified.png", "registered.png", "trajectory.png")
 
@@ -164,7 +164,7 @@ def test_an_unwritable_folder_is_detected_at_once(tmp_path):
 
 
 def test_the_shipped_scans_match_the_simulator(simulated):
-    with as_file(files("poli.show.demo") / "town.npz") as path:
+    with as_file(files("poli.viewer.demo") / "town.npz") as path:
         assert path.stat().st_size < 400_000
         with np.load(path, allow_pickle=False) as archive:
             shipped = {name: archive[name] for name in archive.files}

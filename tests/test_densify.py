@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import poli
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
-from poli.tasks.densify import DensifyConfig, densify_records
-from poli.tasks.densify.samples import evenly
-from poli.tasks.densify.sampling import draw_samples
+from poli.densification import DensifyConfig, densify_records
+from poli.densification.samples import evenly
+from poli.densification.sampling import draw_samples
 from poli.voxels import voxel_numbers
 from tiny_scans import room
 

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 import poli
 from poli.cli import app
-from poli.data.datasets.pointcloud2 import records_of_cloud
+from poli.io.messages import records_of_cloud
 from poli.errors import FormatError, InputError, PoliError
-from poli.tasks.densify import DensifyConfig
-from poli.tasks.densify.bags import densify_bag, look_into_bag
-from poli.tasks.densify.engines import engine
+from poli.densification import DensifyConfig
+from poli.densification.bags import densify_bag, look_into_bag
+from poli.densification.engines import engine
 from tiny_bags import LAYOUT, QOS, STORES, cloud, contents, write_bag
 
 CONFIG = DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None, voxel=0.0)
@@ -124,8 +124,8 @@ def test_clouds_of_every_shape(tmp_path, options):
 
 
 def test_missing_returns_are_kept_and_have_no_samples(tmp_path):
-    from poli.tasks.densify.clouds import densify_message
-    from poli.tasks.densify.engines import Large
+    from poli.densification.bags import densify_message
+    from poli.densification.engines import Large
 
     message = cloud("sqlite3", 1)
     message.data.view(LAYOUT)["x"][:9] = np.nan
@@ -160,7 +160,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path, kind):
     run(path, whole, "--voxel", 0)
     # The sixth cloud kills the process, as kill -9 would.
     code = (
-        "import os, sys\nfrom poli.tasks.densify import bags, resume\nfrom poli.cli import main\n"
+        "import os, sys\nfrom poli.densification import bags, resume\nfrom poli.cli import main\n"
         "save = resume.Parts.save\n"
         "resume.Parts.save = lambda self, n, m: os.kill(os.getpid(), 9) if n == 5 else save(self, n, m)\n"
         "main()"

@@ -41,7 +41,7 @@ def test_trees_on_a_cluster(tmp_path, address):
 
 def test_errors_are_passed_on_and_missing_schedulers_are_named(tmp_path, address, monkeypatch):
     from poli.errors import FormatError
-    from poli.tasks.densify import engines
+    from poli.densification import engines
     from test_densify_trees import kitti
 
     source = kitti(tmp_path / "kitti")
@@ -58,7 +58,7 @@ def test_errors_are_passed_on_and_missing_schedulers_are_named(tmp_path, address
 
 
 def test_a_cluster_that_loses_its_workers_is_reported(monkeypatch):
-    from poli.tasks.densify import engines
+    from poli.densification import engines
 
     monkeypatch.setattr(engines, "_PATIENCE", 2)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and runs in this process
@@ -76,7 +76,7 @@ def test_a_cluster_that_loses_its_workers_is_reported(monkeypatch):
 
 
 def test_a_canceled_job_is_reported(address):
-    from poli.tasks.densify import engines
+    from poli.densification import engines
 
     with engines.engine(scheduler=address) as doer:
         job = doer.submit(time.sleep, 1)

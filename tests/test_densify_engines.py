@@ -8,7 +8,7 @@ import time
 
 def test_workers_exit_with_their_parent_process():
     code = (
-        "import os, signal\nfrom poli.tasks.densify.engines import engine\n"
+        "import os, signal\nfrom poli.densification.engines import engine\n"
         "if __name__ == '__main__':\n"
         "    with engine(2) as pool:\n"
         "        print(pool.submit(int, 3).result(), *pool._pool._processes, flush=True)\n"

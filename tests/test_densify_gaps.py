@@ -10,10 +10,10 @@ import poli
 from poli.cli import app
 from poli.errors import DensityWarning, InputError
 from poli.scan import Scan
-from poli.tasks.densify import DensifyConfig, densify_records
-from poli.tasks.densify.columns import angles_of, find_gaps
-from poli.tasks.densify.samples import Samples
-from poli.tasks.densify.surface import Surfaces, in_free_space
+from poli.densification import DensifyConfig, densify_records
+from poli.densification.gaps import angles_of, find_gaps
+from poli.densification.samples import Samples
+from poli.densification.gaps import LocalPlanes, in_free_space
 from spinning_scans import ELEVATIONS, PERIOD, ball, distance_to_yard, spinning_scan, yard
 from tiny_scans import room
 
@@ -193,7 +193,7 @@ def test_other_scans_get_samples_of_ellipsoids_by_their_error():
 
 def test_the_reach_ends_where_the_error_is_reached():
     covariances = np.diag([0.01**2, 0.1**2, 0.2**2])[None]
-    surfaces = Surfaces(poli.Ellipsoids(np.array([[5.0, 0.0, 0.0]]), covariances))
+    surfaces = LocalPlanes(poli.Ellipsoids(np.array([[5.0, 0.0, 0.0]]), covariances))
     np.testing.assert_allclose(surfaces.normals, [[-1.0, 0.0, 0.0]])
     reach = [float(surfaces.reach_in_sigmas(error)[0]) for error in (0.01, 0.02, 0.03, 0.05, 10.0)]
     assert reach[:2] == [0.0, 0.0]
@@ -207,7 +207,7 @@ def test_samples_in_front_of_measured_returns_are_in_free_space():
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     directions = directions[directions[:, 0] > 0.5]
     returns = directions * (np.where(directions[:, 1] < 0.0, 10.0, 20.0) / directions[:, 0])[:, None]
-    surfaces = Surfaces(poli.Ellipsoids(np.array([[10.0, -0.3, 0.0]]), np.diag([1e-4, 0.01, 0.01])[None]))
+    surfaces = LocalPlanes(poli.Ellipsoids(np.array([[10.0, -0.3, 0.0]]), np.diag([1e-4, 0.01, 0.01])[None]))
     places = np.array([[10.0, -1.0, 0.1], [10.0, -0.5, 0.3], [10.0, 0.6, 0.1], [10.0, 1.0, 0.3]])
     samples = Samples(places, np.zeros(4, int), np.zeros(4, int))
     np.testing.assert_array_equal(in_free_space(samples, returns, surfaces, 0.05), [False, False, True, True])

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 import poli
 from poli.cli import app
-from poli.data.datasets import write_folder, write_kitti
-from poli.data.datasets.helipr import packed_layout
-from poli.data.datasets.mulran import LAYOUT as MULRAN
+from poli.io.datasets import write_folder, write_kitti
+from poli.io.datasets.stamped import packed_layout
+from poli.io.datasets.stamped import LAYOUT as MULRAN
 from poli.errors import FormatError, InputError, PoliError
-from poli.tasks.densify import DensifyConfig
-from poli.tasks.densify.engines import engine
-from poli.tasks.densify.trees import densify_tree, plan_tree
+from poli.densification import DensifyConfig
+from poli.densification.engines import engine
+from poli.densification.trees import densify_tree, plan_tree
 from tiny_scans import room
 from tiny_sequences import line, random_poses
 
@@ -253,7 +253,7 @@ def test_a_stopped_run_resumes_and_says_so(tmp_path):
 
 
 def test_interrupts_take_effect_between_scans(tmp_path, monkeypatch):
-    from poli.tasks.densify import trees
+    from poli.densification import trees
 
     source, out = kitti(tmp_path / "kitti"), tmp_path / "dense"
     work = trees.densify_file

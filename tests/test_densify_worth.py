@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import poli
 from poli.cli import app
 from poli.scan import Scan
-from poli.tasks.densify.worth import why_little
+from poli.densification.config import why_little
 from tiny_scans import room
 
 

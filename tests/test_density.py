@@ -10,14 +10,14 @@ import pytest
 
 import poli
 from poli.cli import main
-from poli.data.shapes import procedural_mesh
-from poli.data.simulate import SENSORS, scan_of
+from poli.worlds.shapes import procedural_mesh
+from poli.worlds import SENSORS, scan_of
 from poli.errors import DensityWarning, InputError, ViewpointWarning
 from poli.estimation.frames import spacing_per_radius
-from poli.estimation.inference import load_model
-from poli.estimation.input_checks import FEWEST, Seen, median_spacing
+from poli.estimation.estimate import load_model
+from poli.estimation.estimate import FEWEST, Seen, median_spacing
 from poli.kdtree.tree import KDTree
-from poli.tasks.odometry import OdometryConfig
+from poli.lidar_odometry import OdometryConfig
 from poli.voxels import voxel_downsample
 
 TOWN = 2_000_003
@@ -150,7 +150,7 @@ def test_map_coordinates_are_distinguished_from_sensor_coordinates(scan):
 
 def test_the_torch_backend_warns_the_same(scan):
     pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
-    from poli.learn.inference import estimate
+    from poli.train.device import estimate
 
     cloud = voxel_downsample(scan, 0.5).points * 1000.0
     (by_torch,), (by_kernels,) = complaints(estimate, cloud), complaints(poli.estimate, cloud)

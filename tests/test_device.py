@@ -8,7 +8,7 @@ from poli.errors import InputError
 from test_cli import run
 
 torch = pytest.importorskip("torch")
-from poli.learn.inference import estimate  # noqa: E402
+from poli.train.device import estimate  # noqa: E402
 from test_network import ARCHITECTURES, cloud, exported  # noqa: E402
 
 

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 import poli
 from doc_pages import PAGES, README, ROOT, benchmark_commands, blocks, check_options, commands, mentions, parse, parse_benchmark
 from poli.cli import app
-from poli.data.datasets import write_folder
-from poli.data.simulate import Ride, Sensor, World
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
+from poli.io.datasets import write_folder
+from poli.worlds import Ride, Sensor, World
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 
 LANGUAGES = {"python", "sh", "toml", "text"}
 

@@ -10,7 +10,7 @@ from poli import Ellipsoids
 from poli.ellipsoids.files import quaternions
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3, thinnest
 from poli.errors import FormatError, InputError
-from poli.files.ply import read_ply_element
+from poli.io.ply import read_ply_element
 
 # --- validation
 

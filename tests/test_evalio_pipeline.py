@@ -13,9 +13,9 @@ pytest.importorskip("evalio")
 from evalio import datasets, pipelines, stats, types
 
 import poli
-from poli.data.simulate import Ride, World, find_sensor
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
+from poli.worlds import Ride, World, find_sensor
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 from poli.errors import InputError
 from poli.evalio import Poli, scan_of
 from poli.se3 import inverse

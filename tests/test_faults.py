@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from poli.data.simulate.faults import FAMILIES, INCIDENCES, RANGES, Faults, apply_faults, draw_faults
+from poli.worlds.faults import FAMILIES, INCIDENCES, RANGES, Faults, apply_faults, draw_faults
 from poli.errors import InputError
 from poli.scan import Scan
 

@@ -8,9 +8,7 @@ import pytest
 
 import poli
 from poli import Scan
-from poli.data.datasets import (
-    write_folder,
-)
+from poli.io.datasets import write_folder
 from poli.errors import FormatError, InputError
 from tiny_sequences import floats, random_poses
 

@@ -9,9 +9,9 @@ from hypothesis.extra import numpy as arrays
 import poli
 from oracles import seeds
 from poli import Scan
-from poli.data.formats import lzf
-from poli.data.formats.pcd import write_pcd
-from poli.data.formats.records import write_ply_scan
+from poli.io.formats import pcd as lzf
+from poli.io.formats.pcd import write_pcd
+from poli.io.formats.numpy_files import write_ply_scan
 from poli.errors import FormatError
 
 PLY_TYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.float32, np.float64]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from oracles import random_pose, seeds
 from poli.errors import InputError
-from poli.tasks.fpfh import fpfh, fpfh_of_scales
+from poli.registration.fpfh import fpfh, fpfh_of_scales
 
 
 def oriented_cloud(rng, count=120, random_normals=True):

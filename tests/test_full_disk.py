@@ -14,7 +14,7 @@ import poli
 from attack_tools import PCA, in_folder, posix, scan
 from poli.cli import main
 from poli.errors import FormatError
-from poli.files.failures import is_of_the_disk, reason, writing
+from poli.io.atomic import is_of_the_disk, reason, writing
 from tiny_scans import room
 
 resource = pytest.importorskip("resource")
@@ -104,7 +104,7 @@ def test_a_full_standard_output_is_one_line_and_code_2(tmp_path, words):
 
 def test_a_training_log_that_cannot_grow(tmp_path):
     pytest.importorskip("torch")
-    from poli.learn.logs import CsvLog
+    from poli.train.checkpoint import CsvLog
 
     log = CsvLog(tmp_path / "log.csv", ["step", "loss"], 0)
     with files_of_at_most(10), pytest.raises(FormatError, match=r"log\.csv: cannot be written: File too large.*ulimit -f"):
@@ -113,7 +113,7 @@ def test_a_training_log_that_cannot_grow(tmp_path):
 
 def test_a_checkpoint_that_does_not_fit(tmp_path):
     torch = pytest.importorskip("torch")
-    from poli.learn.model_file import write_tensors
+    from poli.train.model_file import write_tensors
 
     write_tensors(tmp_path / "c.safetensors", {"a": torch.zeros(3)}, {"b": "c"})
     before = (tmp_path / "c.safetensors").read_bytes()
@@ -134,7 +134,7 @@ def test_all_disk_full_errors_are_reported_with_a_remedy(number):
 
 
 def test_a_full_database_is_reported_as_a_full_disk(tmp_path):
-    from poli.data.datasets.bag_copy.sqlite import _on_disk
+    from poli.io.datasets.bag_copiers import _on_disk
 
     base = sqlite3.connect(tmp_path / "a.db3")
     base.execute("PRAGMA max_page_count = 2")

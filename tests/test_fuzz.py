@@ -115,8 +115,8 @@ def test_covariances_too_large_for_floats(tmp_path, odd):
 
 
 def test_times_of_a_million_digits(tmp_path):
-    from poli.data.datasets import open_kitti, write_kitti
-    from poli.data.trajectory_files import read_tum
+    from poli.io.datasets import open_kitti, write_kitti
+    from poli.io.trajectory_files import read_tum
 
     scan = poli.Scan(np.ones((3, 3), np.float32))
     write_kitti(tmp_path, 0, [scan], np.eye(4)[None])
@@ -130,8 +130,8 @@ def test_times_of_a_million_digits(tmp_path):
 
 
 def test_logs_with_odd_contents(tmp_path):
-    from poli.learn.logs import read_log
-    from poli.tasks.odometry.recording import read_steps
+    from poli.train.checkpoint import read_log
+    from poli.lidar_odometry.run_folder import read_steps
 
     for content in (b"step,loss\n;,1\n", b"\xff\xfe", b"loss\n1\n", b"step\n-1\n", b"step,loss\n" + b'"' + b"9" * 200_000 + b'"\n'):
         (tmp_path / "log.csv").write_bytes(content)
@@ -155,7 +155,7 @@ def test_message_counts_that_overflow(tmp_path):
 def test_a_state_of_wrong_types_is_a_damaged_checkpoint(tmp_path):
     from fuzz.models import _checkpoints
     from fuzz.values import join_safetensors, split_safetensors
-    from poli.learn import checkpoint
+    from poli.train import checkpoint
 
     (tmp_path / "run").mkdir()
     header, rest = split_safetensors(_checkpoints(tmp_path / "run")[0]["checkpoint.safetensors"])

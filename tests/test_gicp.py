@@ -9,11 +9,11 @@ from poli import se3
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import pca
-from poli.tasks.degeneracy import degeneracy
-from poli.tasks.deskewing import Sweep
-from poli.tasks.gicp import GicpConfig, Target, align, gicp
-from poli.tasks.gicp_metric import Metric
-from poli.tasks.gicp_sums import Matches, Source, linearize
+from poli.lidar_odometry.degeneracy import degeneracy
+from poli.lidar_odometry.deskewing import Sweep
+from poli.lidar_odometry.gicp import GicpConfig, Target, align, gicp
+from poli.lidar_odometry.gicp_kernel import Metric
+from poli.lidar_odometry.gicp_kernel import NearestPoints, Source, linearize
 
 
 def room(rng: np.random.Generator, count: int = 4000, noise: float = 0.005) -> np.ndarray:  # (count, 3)
@@ -45,7 +45,7 @@ def motion(rotation: float = 2.0, shift: float = 0.3) -> np.ndarray:
     return se3.exp(np.concatenate([np.deg2rad(rotation) * np.array([0.2, -0.3, 0.9]), shift * np.array([0.8, 0.5, -0.1])]))
 
 
-def matched_rows(target: Target, matches: Matches) -> np.ndarray:  # (N,)
+def matched_rows(target: Target, matches: NearestPoints) -> np.ndarray:  # (N,)
     return np.where(matches.slots >= 0, target.tree.arrays.rows[matches.slots], -1)
 
 
@@ -58,7 +58,7 @@ def test_normal_equations_are_those_of_the_cost(seed):
     T = se3.exp(0.1 * rng.standard_normal(6))
     # All points at rest, but following the pose more or less: a sweep of times whose motion is none.
     sweep = Sweep(p.means, rng.uniform(-0.05, 0.05, 40), T, 0.1)
-    matches, follow = Matches.none(40), sweep.follow
+    matches, follow = NearestPoints.none(40), sweep.follow
     found = linearize(aim.tree.arrays, aim.weighed.shapes, Source(p.means, p.shapes, sweep), T, 3.0, 1e6, matches)
     match = matched_rows(aim, matches)
 
@@ -86,7 +86,7 @@ def test_matches_are_the_nearest_within_the_gate(seed):
     source, target = random_field(rng, 30), random_field(rng, 50)
     aim, T = Target(target), se3.exp(0.3 * rng.standard_normal(6))
     p = Metric()(source)
-    matches = Matches.none(30)
+    matches = NearestPoints.none(30)
     # From poses near and far, so that some matches are kept and others are searched again.
     for U in (T @ se3.exp(0.5 * rng.standard_normal(6)), T @ se3.exp(0.03 * rng.standard_normal(6)), T):
         linearize(aim.tree.arrays, aim.weighed.shapes, Source(p.means, p.shapes), U, 2.0, 1.0, matches, same=0.0)

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from oracles import seeds
 from poli.se3 import exp
-from poli.tasks.gicp_metric import GicpPoints
-from poli.tasks.gicp_sums import Matches, Source, linearize
-from poli.tasks.growing_tree import ROOM, GrowingTree
+from poli.lidar_odometry.gicp_kernel import WeightedPoints
+from poli.lidar_odometry.gicp_kernel import NearestPoints, Source, linearize
+from poli.kdtree.growing import ROOM, GrowingTree
 
 
 def nearest(tree: GrowingTree, queries: np.ndarray, reach: float) -> np.ndarray:  # (M, 3) -> (M,)
-    source, target, matches = GicpPoints.empty(len(queries)), GicpPoints.empty(len(tree)), Matches.none(len(queries))
+    source, target, matches = WeightedPoints.empty(len(queries)), WeightedPoints.empty(len(tree)), NearestPoints.none(len(queries))
     for points in (source, target):
         points.shapes[:] = [1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0]
     linearize(tree.arrays, target.shapes, Source(queries, source.shapes), np.eye(4), reach, 1.0, matches)
@@ -76,7 +76,7 @@ def test_points_in_a_row_do_not_make_the_tree_too_deep(rng):
 def test_kept_matches_and_bounds_of_earlier_searches_do_not_change_the_result(seed):
     rng = np.random.default_rng(seed)
     points, queries = rng.uniform(-3, 3, (400, 3)), rng.uniform(-4, 4, (80, 3))
-    tree, matches, shapes = GrowingTree(points), Matches.none(80), np.tile([1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0], (400, 1))
+    tree, matches, shapes = GrowingTree(points), NearestPoints.none(80), np.tile([1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0], (400, 1))
     for size in (1.0, 0.3, 0.1, 0.02, 0.001):
         T = exp(size * rng.standard_normal(6))
         linearize(tree.arrays, shapes, Source(queries, shapes[:80]), T, 1.0, 1.0, matches, same=0.0)

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import poli
-from poli.data.datasets import correct_elevation, dataset, open_kitti, write_kitti
-from poli.data.datasets.hdl64e import Hdl64eReader, is_hdl64e, scan_period
-from poli.data.datasets.kitti import UNCHANGED
-from poli.data.formats.kitti_bin import write_kitti_bin
-from poli.data.simulate import SENSORS, World
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
-from poli.data.simulate.ride import Ride
+from poli.io.datasets import correct_elevation, dataset, open_kitti, write_kitti
+from poli.io.datasets.hdl64e import Hdl64eReader, is_hdl64e, scan_period
+from poli.io.datasets.kitti import UNCHANGED
+from poli.io.formats.bin import write_kitti_bin
+from poli.worlds import SENSORS, World
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
+from poli.worlds.trajectory import Ride
 from poli.errors import InputError
-from poli.spinning import Spin
+from poli.beams.corrections import Spin
 
 _OFFSETS = (-0.06, 0.12)  # meters: heights of the lower and the upper lasers relative to the origin
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from poli.show import Panel, Track
-from poli.show.figure import LINE, headed, heading, text_width, wrapped
-from poli.show.framing import grid_of, point_size
-from poli.show.panel_picture import draw_panels
-from poli.show.render import BACKGROUND
+from poli.viewer import Panel, Track
+from poli.viewer.picture import LINE, headed, heading, text_width, wrapped
+from poli.viewer.picture import grid_of, point_size
+from poli.viewer.picture import draw_panels
+from poli.viewer.render import BACKGROUND
 
 CHARACTERS = "".join(map(chr, range(33, 127))) + "°±"
 

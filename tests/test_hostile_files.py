@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import poli
 from poli import Ellipsoids, Scan
-from poli.data.formats.pcd import write_pcd
-from poli.data.formats.records import write_ply_scan
+from poli.io.formats.pcd import write_pcd
+from poli.io.formats.numpy_files import write_ply_scan
 from poli.errors import FormatError
 
 MANY = 10**12

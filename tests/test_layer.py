@@ -12,7 +12,7 @@ from oracles import kkt_weight_gradient, seeds
 from poli import se3
 from poli.certify import PosePrior, solve
 from poli.errors import DegenerateError, InputError
-from poli.learn.layer import certified_pose, chordal_gradient
+from poli.train.pose_layer import certified_pose, chordal_gradient
 
 
 def tensors(problem, dtype=torch.float64):

@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from poli.errors import FormatError
-from poli.files import locks
-from poli.files.locks import sole_user
-from poli.files.private import private_folder
+from poli.io import locks
+from poli.io.locks import sole_user
+from poli.io.locks import private_folder
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from poli.files.locks import sole_user
+from poli.io.locks import sole_user
 with sole_user(Path(sys.argv[1]), "taken"):
     print("held", flush=True)
     time.sleep(600)
@@ -46,7 +46,7 @@ def test_a_file_is_locked_where_folders_cannot_be(tmp_path, monkeypatch):
     with sole_user(tmp_path, "taken"):
         assert [path.name for path in tmp_path.iterdir()] == [".poli-lock"]
         other = (
-            "from pathlib import Path\nfrom poli.files.locks import locked_file\n"
+            "from pathlib import Path\nfrom poli.io.locks import locked_file\n"
             "with locked_file(Path('.poli-lock'), 'taken'): pass"
         )
         done = subprocess.run([sys.executable, "-c", other], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -83,8 +83,8 @@ def test_a_private_folder_that_was_removed_in_between_is_recreated(tmp_path):
 
 def test_two_trainings_do_not_share_a_folder(tmp_path):
     pytest.importorskip("torch")
-    from poli.learn.config import read_config
-    from poli.learn.trainer import train
+    from poli.train.config import read_config
+    from poli.train.trainer import train
     from test_train import tiny
 
     config = tiny(tmp_path, 2)
@@ -105,9 +105,9 @@ def test_no_training_overwrites_its_starting_point(tmp_path):
     pytest.importorskip("torch")
     from dataclasses import replace
 
-    from poli.learn.adapt import check_free
-    from poli.learn.config import read_config
-    from poli.learn.trainer import train
+    from poli.train.adapt import check_free
+    from poli.train.config import read_config
+    from poli.train.trainer import train
     from test_train import tiny
 
     config = read_config(tiny(tmp_path, 2))
@@ -135,7 +135,7 @@ def test_the_bytes_of_tensors_depend_only_on_their_values(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors import safe_open
 
-    from poli.learn.model_file import write_tensors
+    from poli.train.model_file import write_tensors
 
     tensors = {f"t{i}": torch.arange(i + 1, dtype=kind) for i, kind in enumerate((torch.float32, torch.int64, torch.float64))}
     metadata = {f"key {i}": f"ä {i}" for i in range(20)}

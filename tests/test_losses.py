@@ -10,7 +10,7 @@ from poli import certify, se3
 from poli.errors import InputError
 
 torch = pytest.importorskip("torch")
-from poli.learn.losses import LossConfig, Matches, PoseNoise, pair_loss, whitening  # noqa: E402
+from poli.train.losses import LossConfig, MatchBatch, PoseNoise, pair_loss, whitening  # noqa: E402
 
 COUNT = 12
 
@@ -29,7 +29,7 @@ def problem(seed: int, noise: float = 0.02, problems: int = 2):
     L[..., [0, 1, 2], [0, 1, 2]] = rng.uniform(0.05, 0.3, (problems, COUNT, 3))
     frames = np.stack([[random_pose(rng)[:3, :3] for _ in range(COUNT)] for _ in range(problems)])
     arrays = [np.stack(a) for a in (source, target)] + [np.ones((problems, COUNT)), np.stack(measured)]
-    return Matches(*(torch.from_numpy(a) for a in arrays)), torch.from_numpy(L), torch.from_numpy(frames)
+    return MatchBatch(*(torch.from_numpy(a) for a in arrays)), torch.from_numpy(L), torch.from_numpy(frames)
 
 
 def terms(kind, matches, L, frames, **options):
@@ -121,7 +121,7 @@ def test_each_problem_may_have_its_own_gamma(kind):
     sigmas = ((0.02, 0.05), (0.1, 0.01))
     each = []
     for b, (r, t) in enumerate(sigmas):
-        alone = Matches(*(part[b : b + 1] for part in (matches.source, matches.target, matches.weights, matches.T_measured)))
+        alone = MatchBatch(*(part[b : b + 1] for part in (matches.source, matches.target, matches.weights, matches.T_measured)))
         each.append(terms(kind, alone, L[b : b + 1], frames[b : b + 1], rotation_sigma=r, translation_sigma=t))
     gamma = torch.stack([torch.diag(torch.tensor([r] * 3 + [t] * 3, dtype=torch.float64) ** 2) for r, t in sigmas])
     both = terms(kind, replace(matches, gamma=gamma), L, frames)
@@ -134,8 +134,8 @@ def test_gated_matches_do_not_count():
     weights[:, -4:] = 0.0
     far = matches.target.clone()
     far[:, -4:] += 100.0
-    gated = terms("ttqc", Matches(matches.source, far, weights, matches.T_measured), L, frames)
-    cut = Matches(matches.source[:, :-4], matches.target[:, :-4], matches.weights[:, :-4], matches.T_measured)
+    gated = terms("ttqc", MatchBatch(matches.source, far, weights, matches.T_measured), L, frames)
+    cut = MatchBatch(matches.source[:, :-4], matches.target[:, :-4], matches.weights[:, :-4], matches.T_measured)
     assert gated.total.item() == pytest.approx(terms("ttqc", cut, L[:, :-4], frames[:, :-4]).total.item(), rel=1e-7)
 
 
@@ -143,11 +143,11 @@ def test_unsolvable_problems_are_skipped_and_counted():
     matches, L, frames = problem(5)
     source, target = matches.source.clone(), matches.target.clone()
     source[0], target[0] = 0.0, 0.0  # one point, matched twelve times
-    result = terms("ttqc", Matches(source, target, matches.weights, matches.T_measured), L, frames)
-    alone = Matches(*(t[1:] for t in (matches.source, matches.target, matches.weights, matches.T_measured)))
+    result = terms("ttqc", MatchBatch(source, target, matches.weights, matches.T_measured), L, frames)
+    alone = MatchBatch(*(t[1:] for t in (matches.source, matches.target, matches.weights, matches.T_measured)))
     assert result.certified == 0.5
     assert result.total.item() == pytest.approx(terms("ttqc", alone, L[1:], frames[1:]).total.item(), rel=1e-9)
-    nothing = Matches(source[:1], target[:1], matches.weights[:1], matches.T_measured[:1])
+    nothing = MatchBatch(source[:1], target[:1], matches.weights[:1], matches.T_measured[:1])
     variable = L[:1].clone().requires_grad_()
     empty = terms("ttqc", nothing, variable, frames[:1])
     empty.total.backward()
@@ -161,9 +161,9 @@ def test_a_problem_without_matches_does_not_affect_the_others(kind):
     weights = matches.weights.clone()
     weights[0] = 0.0
     variable = L.clone().requires_grad_()
-    result = terms(kind, Matches(matches.source, matches.target, weights, matches.T_measured), variable, frames)
+    result = terms(kind, MatchBatch(matches.source, matches.target, weights, matches.T_measured), variable, frames)
     result.total.backward()
-    alone = Matches(*(t[1:] for t in (matches.source, matches.target, matches.weights, matches.T_measured)))
+    alone = MatchBatch(*(t[1:] for t in (matches.source, matches.target, matches.weights, matches.T_measured)))
     assert result.total.item() == pytest.approx(terms(kind, alone, L[1:], frames[1:]).total.item(), rel=1e-9)
     assert torch.isfinite(variable.grad).all()
     assert not variable.grad[0].any()
@@ -178,7 +178,7 @@ def test_gamma_can_be_learned():
     true = np.stack([random_pose(rng) for _ in range(problems)])
     q = p @ np.swapaxes(true[:, :3, :3], 1, 2) + true[:, None, :3, 3]
     measured = np.stack([T @ se3.exp(spread * rng.standard_normal(6)) for T in true])
-    matches = Matches(*(torch.from_numpy(a) for a in (p, q, np.ones((problems, COUNT)), measured)))
+    matches = MatchBatch(*(torch.from_numpy(a) for a in (p, q, np.ones((problems, COUNT)), measured)))
     L = torch.eye(3, dtype=torch.float64).expand(problems, COUNT, 3, 3) * 1e-4
     frames = torch.eye(3, dtype=torch.float64).expand(problems, COUNT, 3, 3)
     config = LossConfig(rotation_sigma=0.1, translation_sigma=0.1, learn_gamma=True)

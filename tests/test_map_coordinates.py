@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 
 import poli
 from poli.cli import app
-from poli.cli.map_coordinates import map_offset
-from poli.ellipsoids.splat import read_splat
+from poli.cli.scan_files import map_offset
+from poli.ellipsoids.files import read_splat
 from poli.scan import Scan
 from test_page import data_of, places
 

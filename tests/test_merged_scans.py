@@ -7,19 +7,19 @@ import pytest
 from typer.testing import CliRunner
 
 from poli.cli import app
-from poli.data.datasets import write_folder
-from poli.data.simulate import Ride, World, find_sensor
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
+from poli.io.datasets import write_folder
+from poli.worlds import Ride, World, find_sensor
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.kdtree.tree import KDTree
 
 torch = pytest.importorskip("torch")
-from poli.learn.merged_scans import Merging, _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
-from poli.learn.scan_config import ScanConfig  # noqa: E402
-from poli.learn.scans import ScanSource, draw_scans, recorded_scans  # noqa: E402
-from poli.learn.tracked_log import TrackedLog  # noqa: E402
+from poli.train.merged_scans import Merging, _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
+from poli.train.config import ScanConfig  # noqa: E402
+from poli.train.scan_pairs import ScanSource, draw_scans, recorded_scans  # noqa: E402
+from poli.train.tracked_log import TrackedLog  # noqa: E402
 
 COUNT = 14
 SMALL = Architecture(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import box
-from poli.data.shapes import Mesh, read_mesh
+from poli.worlds.shapes import Mesh, read_mesh
 from poli.errors import FormatError
 
 

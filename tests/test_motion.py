@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from poli import se3
 
 torch = pytest.importorskip("torch")
-from poli.learn import motion  # noqa: E402
+from poli.train import tensors3 as motion  # noqa: E402
 
 
 @given(st.integers(0, 10_000), st.floats(-9, 0))

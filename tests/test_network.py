@@ -11,25 +11,25 @@ from hypothesis import strategies as st
 
 import poli
 from oracles import random_pose
-from poli.data.shapes import procedural_mesh
-from poli.data.simulate import SENSORS, scan_of
-from poli.data.simulate.truth import true_normals
+from poli.worlds.shapes import procedural_mesh
+from poli.worlds import SENSORS, scan_of
+from poli.worlds.sweep import true_normals
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.arrangement import Viewpoint
+from poli.estimation.ordered_cloud import Viewpoint
 from poli.estimation.grouping import group
-from poli.estimation.inference import load_model, model_card, shipped_models
+from poli.estimation.estimate import load_model, model_card, shipped_models
 from poli.estimation.model import read_model
-from poli.estimation.motion import motion_inputs
+from poli.estimation.architecture import motion_inputs
 from poli.voxels import voxel_downsample
 
 torch = pytest.importorskip("torch")
-from poli.learn.config import TrainConfig  # noqa: E402
-from poli.learn.groups import GroupBatch  # noqa: E402
-from poli.learn.losses import LossConfig, PoseNoise, pair_loss  # noqa: E402
-from poli.learn.model_file import export_model, import_model  # noqa: E402
-from poli.learn.network import Network  # noqa: E402
-from poli.learn.pairs import PairConfig, draw_pairs  # noqa: E402
+from poli.train.config import TrainConfig  # noqa: E402
+from poli.train.grouping import GroupBatch  # noqa: E402
+from poli.train.losses import LossConfig, PoseNoise, pair_loss  # noqa: E402
+from poli.train.model_file import export_model, import_model  # noqa: E402
+from poli.train.network import Network  # noqa: E402
+from poli.train.object_pairs import PairConfig, draw_pairs  # noqa: E402
 
 SIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))
 ARCHITECTURES = [

@@ -11,7 +11,7 @@ import pytest
 
 import poli
 from poli import Ellipsoids, Scan
-from poli.printable import printable
+from poli.errors import printable
 
 ODD = os.fsdecode(b"caf\xe9\xff")
 SCAN = Scan(np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32), {"intensity": np.ones(100, np.float32)})

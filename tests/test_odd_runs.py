@@ -7,7 +7,7 @@ import pytest
 
 from attack_tools import PCA, harmless, in_folder, odometry_run
 from poli.errors import FormatError
-from poli.tasks.odometry.recording import _COLUMNS, read_steps
+from poli.lidar_odometry.run_folder import _COLUMNS, read_steps
 
 LINE = "1 0 0 0 0 1 0 0 0 0 1 0\n"
 

@@ -8,7 +8,7 @@ import pytest
 
 import poli
 from odometry_runs import COUNT, VOXEL, Scans, in_memory, run
-from poli.data.trajectory_files import TrajectoryWriter, read_kitti
+from poli.io.trajectory_files import TrajectoryWriter, read_kitti
 from poli.errors import FormatError, InputError, WriteError
 from poli.scan import Scan
 
@@ -154,7 +154,7 @@ def test_an_interrupt_while_the_map_is_written_keeps_the_run(tmp_path, monkeypat
         raise KeyboardInterrupt
 
     open_as_memory(Scans(sweeps[:3]))
-    monkeypatch.setattr("poli.tasks.odometry.drive_map.write_ply_parts", impatient)
+    monkeypatch.setattr("poli.lidar_odometry.drive_map.write_ply_parts", impatient)
     _, summary = in_memory(tmp_path, *PCA, "--map", tmp_path / "map.ply", code=130)
     assert (summary["scans_done"], summary["interrupted"]) == (3, True)
     assert "map" not in summary

@@ -24,8 +24,8 @@ def test_the_core_needs_no_scipy_and_no_other_solver(tmp_path):
     code = (
         "import sys; sys.modules['scipy'] = sys.modules['clarabel'] = None\n"
         "import numpy as np, poli\n"
-        "from poli.data.simulate import SENSORS, scan_of\n"
-        "from poli.data.trajectory_files import TrajectoryWriter\n"
+        "from poli.worlds import SENSORS, scan_of\n"
+        "from poli.io.trajectory_files import TrajectoryWriter\n"
         "rng = np.random.default_rng(0); p, q = rng.normal(size=(2, 40, 3)); eyes = np.tile(np.eye(3), (40, 1, 1))\n"
         "pose = poli.certify.solve(p, q, eyes, shortcut=False)\n"
         "scan = scan_of('town', SENSORS['vlp16'], seed=1)\n"
@@ -71,12 +71,12 @@ def test_learn_without_torch_names_the_extra():
         "import sys; sys.modules['torch'] = None\n"
         "import importlib, poli\n"
         f"for name in {modules}:\n"
-        "    try:\n        importlib.import_module(f'poli.learn.{name}')\n"
+        "    try:\n        importlib.import_module(f'poli.train.{name}')\n"
         "    except poli.PoliError as error:\n        print(name, error, sep=': ')"
     )
     assert len(modules) > 15
-    assert run_python(code).splitlines() == [f"{name}: {MissingExtra('poli.learn', 'train')}" for name in modules]
-    said = str(MissingExtra("poli.learn", "train"))
+    assert run_python(code).splitlines() == [f"{name}: {MissingExtra('poli.train', 'train')}" for name in modules]
+    said = str(MissingExtra("poli.train", "train"))
     assert "pip install 'poli[train]'" in said
     assert "pip install '.[train]'" in said  # in a clone
 

@@ -11,9 +11,9 @@ from poli import Ellipsoids
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
 from poli.se3 import exp
-from poli.show import Camera, Panel, Track, flat_discs, write_page
-from poli.show.framing import camera_for
-from poli.show.render import calm_normal_colors
+from poli.viewer import Camera, Panel, Track, flat_discs, write_page
+from poli.viewer.picture import camera_for
+from poli.viewer.render import calm_normal_colors
 
 KINDS = {"uint16": "<u2", "float32": "<f4"}
 

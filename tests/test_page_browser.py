@@ -5,9 +5,9 @@ import pytest
 
 from chromium import PROGRAM, Tab
 from poli import Ellipsoids
-from poli.show import Camera, Panel, Track, write_page
-from poli.show.framing import grid_of, point_size
-from poli.show.render import calm_normal_colors
+from poli.viewer import Camera, Panel, Track, write_page
+from poli.viewer.picture import grid_of, point_size
+from poli.viewer.render import calm_normal_colors
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed")
 

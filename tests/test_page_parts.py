@@ -5,8 +5,8 @@ import pytest
 
 from poli.errors import InputError
 from poli.scan import Scan
-from poli.show import Frame, Layer, Panel, write_page
-from poli.show.scalars import colors_of, scalar_range, scalars_of
+from poli.viewer import Frame, Layer, Panel, write_page
+from poli.viewer.panel import colors_of, scalar_range, scalars_of
 from test_page import array, data_of, rotations, some_field
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from chromium import PROGRAM, Tab
 from poli import Ellipsoids
-from poli.show import Camera, Frame, Layer, Panel, Track, write_page
+from poli.viewer import Camera, Frame, Layer, Panel, Track, write_page
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed")
 

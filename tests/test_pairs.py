@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from poli.data.shapes import procedural_mesh
+from poli.worlds.shapes import procedural_mesh
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 
 torch = pytest.importorskip("torch")
-from poli.learn.pairs import PairConfig, draw_pairs  # noqa: E402
-from poli.learn.surfaces import Surfaces  # noqa: E402
+from poli.train.object_pairs import PairConfig, draw_pairs  # noqa: E402
+from poli.train.source import MeshPool  # noqa: E402
 
 MESH = procedural_mesh(5, 32)
 
@@ -83,10 +83,10 @@ def test_the_same_seed_draws_the_same_pairs():
 def test_mesh_files_and_procedural_shapes_are_mixed_as_configured():
     other = procedural_mesh(6, 24)
     rng = np.random.default_rng(0)
-    both = Surfaces((MESH,), (other,), 0.25)
+    both = MeshPool((MESH,), (other,), 0.25)
     assert np.mean([both.pick(rng) is other for _ in range(400)]) == pytest.approx(0.25, abs=0.07)
-    assert Surfaces((), (other,), 0.0).pick(rng) is other
-    assert Surfaces((MESH,), (), 1.0).pick(rng) is MESH
+    assert MeshPool((), (other,), 0.0).pick(rng) is other
+    assert MeshPool((MESH,), (), 1.0).pick(rng) is MESH
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 import poli
 from oracles import random_pose, seeds
 from poli import Scan
-from poli.data.simulate import SENSORS, scan_of
+from poli.worlds import SENSORS, scan_of
 from poli.errors import InputError
 
 

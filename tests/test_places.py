@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from poli.data.simulate.places import PLACES, Label, Place, make_place
-from poli.data.simulate.places.nearest import NearestOnLine
+from poli.worlds.places import PLACES, Label, Place, make_place
+from poli.worlds.places.geometry import NearestOnLine
 from poli.errors import InputError
 
 INDOORS = ("corridor", "hall", "rooms", "basement")

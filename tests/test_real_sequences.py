@@ -12,7 +12,7 @@ from benchmarks.data.real_sequences import (
     refined_pose,
     thin_beams,
 )
-from poli.data.datasets import write_kitti
+from poli.io.datasets import write_kitti
 from poli.errors import InputError, PoliError
 from poli.se3 import exp
 

@@ -11,11 +11,11 @@ from poli.errors import DegenerateError, InputError
 from poli.estimation import pca
 from poli.kdtree.tree import KDTree
 from poli.scan import Scan
-from poli.tasks import SearchConfig, register, register_by_normals
-from poli.tasks.gnc import gnc
-from poli.tasks.matching import mutual_matches
-from poli.tasks.pose_search import tilt
-from poli.tasks.verify import Surfaces, closeness, distinct, fit, refine
+from poli.registration import SearchConfig, register, register_by_normals
+from poli.registration.gnc import gnc
+from poli.registration.search import mutual_matches
+from poli.registration.search import tilt
+from poli.registration.verify import CloudPair, closeness, distinct, fit, refine
 
 
 def statue(rng, count):
@@ -146,7 +146,7 @@ def test_bad_gnc_inputs_are_named(change, named):
 @pytest.fixture
 def surfaces(rng):
     (P, n_P), (Q, n_Q) = statue(rng, 400), statue(rng, 400)
-    return Surfaces(P, n_P, Q, n_Q, KDTree(Q))
+    return CloudPair(P, n_P, Q, n_Q, KDTree(Q))
 
 
 def test_the_true_pose_scores_best(surfaces, rng):

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.provenance import source_digest, weights_digest
 from benchmarks.status import RESULTS, citations, owner, why_stale
-from poli.estimation.inference import load_model, shipped_models
+from poli.estimation.estimate import load_model, shipped_models
 
 ROOT = Path(__file__).parents[1]
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?")

@@ -12,14 +12,15 @@ from numba import njit
 
 import poli
 from oracles import seeds
-from poli.data.simulate import SENSORS, scan_of
+from poli.worlds import SENSORS, scan_of
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.arrangement import Viewpoint
-from poli.estimation.distinct import distinct
+from poli.estimation.ordered_cloud import Viewpoint
+from poli.estimation.ordered_cloud import distinct
 from poli.estimation.grouping import group
-from poli.estimation.inference import load_model
-from poli.estimation.runtime import arithmetic, covariances
+from poli.estimation.estimate import load_model
+from poli.estimation.runtime.forward import arithmetic
+from poli.estimation.runtime.forward import covariances
 from poli.voxels import voxel_downsample
 
 UP = np.array([0.0, 0.0, 1.0])
@@ -49,8 +50,8 @@ def cloud(kind: str, count: int, rng: np.random.Generator) -> np.ndarray:
 
 def reference(architecture: Architecture, points: np.ndarray, view: Viewpoint, weights: dict[str, np.ndarray]) -> np.ndarray:
     torch = pytest.importorskip("torch")
-    from poli.learn.groups import GroupBatch
-    from poli.learn.network import Network
+    from poli.train.grouping import GroupBatch
+    from poli.train.network import Network
 
     network = Network(architecture)
     network.load_state_dict({f"maps.{name.replace('.', '_', 1)}": torch.from_numpy(w) for name, w in weights.items()})
@@ -100,7 +101,7 @@ def test_shipped_models_equal_the_reference_network_on_a_scan(name):
 
 def test_distances_give_the_sizes_of_the_reference_network():
     pytest.importorskip("torch")
-    from poli.learn.inference import estimate as on_device
+    from poli.train.device import estimate as on_device
 
     points = voxel_downsample(scan_of("campus", SENSORS["hdl32e"], 7), 0.5).points.astype(np.float64)
     sizes = []
@@ -188,7 +189,7 @@ def test_memory_does_not_grow_with_the_number_of_calls(rng):
 @pytest.mark.parametrize("rectified", [False, True])
 def test_products_are_correct_with_vectors_of_either_width(lanes: int, rectified: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors of sixteen floats are for AVX-512; LLVM splits them for other CPUs, so the code can be tested on any."""
-    monkeypatch.setattr("poli.estimation.runtime.product.widest_vector", lambda: lanes)
+    monkeypatch.setattr("poli.estimation.runtime.arithmetic.widest_vector", lambda: lanes)
     linear = njit(arithmetic.linear.py_func)
     rng = np.random.default_rng(0)
     weight, bias, x = (rng.standard_normal(shape).astype(np.float32) for shape in ((26, 19), 26, (3, 22, arithmetic.TILE)))

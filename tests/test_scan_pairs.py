@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poli.data.scan_pairs import ScanPair, exact_pairs, load_pairs, random_sensor, save_pairs, simulated_pairs
-from poli.data.simulate.faults import KINDS
-from poli.data.simulate.truth import true_normals
+from poli.worlds.scan_pairs import ScanPair, exact_pairs, load_pairs, random_sensor, save_pairs, simulated_pairs
+from poli.worlds.faults import KINDS
+from poli.worlds.sweep import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.scan import Scan
@@ -15,12 +15,12 @@ from poli.se3 import so3_exp
 from poli.voxels import voxel_downsample
 
 torch = pytest.importorskip("torch")
-from poli.learn.config import TrainConfig, read_config  # noqa: E402
-from poli.learn.losses import LossConfig, Matches, PoseNoise, pair_loss  # noqa: E402
-from poli.learn.model import TrainingModel  # noqa: E402
-from poli.learn.scan_config import ScanConfig  # noqa: E402
-from poli.learn.scans import draw_scans, rotation_of_beams, sector  # noqa: E402
-from poli.learn.trainer import train  # noqa: E402
+from poli.train.config import TrainConfig, read_config  # noqa: E402
+from poli.train.losses import LossConfig, MatchBatch, PoseNoise, pair_loss  # noqa: E402
+from poli.train.network import TrainingModel  # noqa: E402
+from poli.train.config import ScanConfig  # noqa: E402
+from poli.train.scan_pairs import draw_scans, rotation_of_beams, sector  # noqa: E402
+from poli.train.trainer import train  # noqa: E402
 
 SMALL = Architecture(
     neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
@@ -183,7 +183,7 @@ def test_outliers_do_not_count_and_inliers_do(rng):
     q = rng.standard_normal((1, N, 3)) * 5
     d = 0.1 * rng.standard_normal((1, N, 3))
     d[0, :40] += 2.0
-    matches = Matches(*(torch.from_numpy(a) for a in (q - d, q, np.ones((1, N)), np.eye(4)[None])))
+    matches = MatchBatch(*(torch.from_numpy(a) for a in (q - d, q, np.ones((1, N)), np.eye(4)[None])))
     L = 0.1 / 2**0.5 * torch.eye(3, dtype=torch.float64).expand(1, N, 3, 3)
     frames = torch.eye(3, dtype=torch.float64).expand(1, N, 3, 3)
     robust, plain = LossConfig(outliers=0.1), LossConfig()
@@ -203,7 +203,7 @@ def test_a_heavy_tail_follows_most_matches_and_not_the_outliers(rng):
     d = rng.standard_normal((1, N, 3)) * [0.1, 0.1, 0.005]
     d[0, :100, 2] += 0.5 * rng.standard_normal(100)
     q = rng.standard_normal((1, N, 3))
-    matches = Matches(*(torch.from_numpy(a) for a in (q - d, q, np.ones((1, N)), np.eye(4)[None])))
+    matches = MatchBatch(*(torch.from_numpy(a) for a in (q - d, q, np.ones((1, N)), np.eye(4)[None])))
     frames = torch.eye(3, dtype=torch.float64).expand(1, N, 3, 3)
 
     def losses(**options):
@@ -248,7 +248,7 @@ def test_turning_about_its_axis_does_not_matter_to_a_sensor_that_sees_all_around
 
 def test_the_visibility_prior_prefers_normals_along_the_ray():
     q = torch.tensor([[[10.0, 0.0, 0.0]]], dtype=torch.float64).expand(1, 8, 3)
-    matches = Matches(q, q, torch.ones(1, 8, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None])
+    matches = MatchBatch(q, q, torch.ones(1, 8, dtype=torch.float64), torch.eye(4, dtype=torch.float64)[None])
     config = LossConfig(kind="tqc", visibility=1.0)
     losses = []
     for thin in range(3):

@@ -9,16 +9,16 @@ from typer.testing import CliRunner
 import poli
 from poli import se3
 from poli.cli import app
-from poli.data.shapes import procedural_mesh
-from poli.data.simulate import SENSORS, Ride, Sensor, Trajectory, World, sweep, usual_ride
-from poli.data.simulate.places import make_place
+from poli.worlds.shapes import procedural_mesh
+from poli.worlds import SENSORS, Ride, Sensor, Trajectory, World, sweep, usual_ride
+from poli.worlds.places import make_place
 from poli.errors import DegenerateError, DoubtfulPose, InputError
 from poli.scan import Scan
-from poli.tasks import PRESETS, ScanPreset, register_scans
-from poli.tasks.densify import DensifyConfig
-from poli.tasks.pose_search import tilt
-from poli.tasks.scan_presets import choose_preset
-from poli.tasks.scan_surface import scan_surface
+from poli.registration import PRESETS, ScanPreset, register_scans
+from poli.densification import DensifyConfig
+from poli.registration.search import tilt
+from poli.registration.presets import choose_preset
+from poli.registration.verdict import scan_surface
 
 SENSOR = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), 600, max_range=80.0, noise=0.01)
 
@@ -131,7 +131,7 @@ def test_given_lengths_override_the_presets(street, monkeypatch):
         seen.update(options)
         raise DegenerateError("seen")
 
-    monkeypatch.setattr("poli.tasks.scan_registration.register_by_normals", look)
+    monkeypatch.setattr("poli.registration.register.register_by_normals", look)
     with pytest.raises(DegenerateError, match="seen"):
         register_scans(source, target, "os2_128", noise_bound=0.25)
     assert (seen["noise_bound"], seen["feature_radius"]) == (0.25, PRESETS["os2_128"].feature_radius)
@@ -217,14 +217,14 @@ def test_the_command_says_that_a_pose_is_probably_wrong(files):
     ],
 )
 def test_mistakes_with_the_cloud_to_write_are_found_first(files, words, message, monkeypatch):
-    monkeypatch.setattr("poli.tasks.registration.register_scans", lambda *_, **__: pytest.fail("searched"))
+    monkeypatch.setattr("poli.registration.register.register_scans", lambda *_, **__: pytest.fail("searched"))
     words = [word.format(files) for word in words]
     result = CliRunner().invoke(app, ["register", str(files / "a.pcd"), str(files / "b.pcd"), *words])
     assert message in str(result.exception)
 
 
 def test_a_format_that_cannot_store_the_fields_is_found_before_the_search(files, monkeypatch):
-    monkeypatch.setattr("poli.tasks.registration.register_scans", lambda *_, **__: pytest.fail("searched"))
+    monkeypatch.setattr("poli.registration.register.register_scans", lambda *_, **__: pytest.fail("searched"))
     result = CliRunner().invoke(app, ["register", str(files / "c.pcd"), str(files / "b.pcd"), "--out-cloud", str(files / "x.bin")])
     assert f"{files / 'x.bin'}" in str(result.exception)
     assert not (files / "x.bin").exists()

@@ -6,7 +6,7 @@ import pytest
 from pictures import read_picture
 from poli import Ellipsoids
 from poli.errors import InputError
-from poli.show import Camera, render_ellipsoids, render_points, write_png
+from poli.viewer import Camera, render_ellipsoids, render_points, write_png
 
 CAMERA = Camera(eye=(0.0, -10.0, 0.0), target=(0.0, 0.0, 0.0), width=200, height=100, field_of_view=60.0)
 RED, BLUE = np.array([1.0, 0, 0]), np.array([0, 0, 1.0])

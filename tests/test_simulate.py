@@ -9,12 +9,12 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.spatial import cKDTree
 
 from oracles import random_pose
-from poli.data.simulate import SENSORS, Ride, Sensor, Trajectory, World, find_sensor, simulate_scan, sweep, usual_ride
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.patterns import Raster
-from poli.data.simulate.places import Label, Mover, Place, make_place
-from poli.data.simulate.spline import Spline, gaussian_smoothed
-from poli.data.simulate.triangles import TriangleIndex
+from poli.worlds import SENSORS, Ride, Sensor, Trajectory, World, find_sensor, simulate_scan, sweep, usual_ride
+from poli.worlds.drive import Drive
+from poli.worlds.sensors import Raster
+from poli.worlds.places import Label, Mover, Place, make_place
+from poli.worlds.trajectory import Spline, gaussian_smoothed
+from poli.worlds.triangles import TriangleIndex
 from poli.errors import FormatError, InputError
 from poli.se3 import inverse
 

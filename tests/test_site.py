@@ -19,8 +19,8 @@ pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'poli
 pytest.importorskip("mkdocstrings", reason="mkdocstrings is not installed: pip install 'poli[docs]'")
 
 PACKAGES = [
-    "poli", "poli.certify", "poli.data.datasets", "poli.data.shapes", "poli.data.simulate", "poli.show", "poli.tasks",
-    "poli.tasks.densify", "poli.tasks.odometry", "poli.tasks.trajectory_errors",
+    "poli", "poli.certify", "poli.io.datasets", "poli.worlds.shapes", "poli.worlds", "poli.viewer", "poli.registration",
+    "poli.densification", "poli.lidar_odometry", "poli.lidar_odometry.trajectory_errors",
 ]  # fmt: skip
 
 

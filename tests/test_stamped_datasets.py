@@ -8,12 +8,9 @@ import pytest
 
 import poli
 from poli import se3
-from poli.data.datasets import (
-    Skipped,
-    SkippedWarning,
-)
-from poli.data.datasets.mulran import T_BASE_OUSTER
-from poli.data.datasets.stamped_poses import StampedPoses, read_stamped_poses
+from poli.io.datasets import Skipped, SkippedWarning
+from poli.io.datasets.stamped import T_BASE_OUSTER
+from poli.io.datasets.stamped import StampedPoses, read_stamped_poses
 from poli.errors import FormatError, InputError
 from tiny_sequences import POINTS, floats, line, random_poses
 

@@ -16,10 +16,10 @@ from poli.errors import FormatError, InputError, PoliError
 torch = pytest.importorskip("torch")
 from safetensors.torch import load_file  # noqa: E402
 
-from poli.learn import checkpoint  # noqa: E402
-from poli.learn.config import TrainConfig, read_config  # noqa: E402
-from poli.learn.logs import read_log  # noqa: E402
-from poli.learn.trainer import Listener, learning_rate, train  # noqa: E402
+from poli.train import checkpoint  # noqa: E402
+from poli.train.config import TrainConfig, read_config  # noqa: E402
+from poli.train.checkpoint import read_log  # noqa: E402
+from poli.train.trainer import Listener, learning_rate, train  # noqa: E402
 
 TINY = """
 name = "tiny"
@@ -92,8 +92,8 @@ def test_two_processes_keep_equal_parameters(tmp_path):
         "import sys\n"
         "from pathlib import Path\n"
         "from safetensors.torch import save_file\n"
-        "from poli.learn.config import read_config\n"
-        "from poli.learn.trainer import Listener, Run, process_group\n"
+        "from poli.train.config import read_config\n"
+        "from poli.train.trainer import Listener, Run, process_group\n"
         "with process_group() as processes:\n"
         "    run = Run(read_config(sys.argv[1]), Path(sys.argv[2]), Listener(), False, processes, Path())\n"
         "    run.finish()\n"
@@ -153,7 +153,7 @@ def test_the_calibration_can_be_scaled(tmp_path):
 
 
 def test_the_curve_is_drawn(tmp_path):
-    from poli.show.curve import draw_curve
+    from poli.viewer.plots import draw_curve
 
     train(read_config(tiny(tmp_path, 8)), tmp_path / "run")
     assert draw_curve(tmp_path / "run").read_bytes().startswith(b"\x89PNG")

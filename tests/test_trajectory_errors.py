@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracles import random_pose, seeds
 from poli import se3
 from poli.errors import DegenerateError, InputError
-from poli.tasks.trajectory_errors import absolute_errors, relative_errors, segment_errors, umeyama
+from poli.lidar_odometry.trajectory_errors import absolute_errors, relative_errors, segment_errors, umeyama
 
 
 def smooth_trajectory(rng, count=60, speed=1.0):  # (M, 4, 4)

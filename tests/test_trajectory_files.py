@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from oracles import random_pose, seeds
 from poli import se3
-from poli.data.trajectory_files import TrajectoryWriter, read_kitti, read_tum
+from poli.io.trajectory_files import TrajectoryWriter, read_kitti, read_tum
 from poli.errors import FormatError, InputError
 
 
@@ -88,7 +88,7 @@ def test_every_pose_is_written_at_once(tmp_path, rng):
 def test_a_killed_run_loses_nothing(tmp_path):
     program = """
 import os, signal, sys, numpy as np
-from poli.data.trajectory_files import TrajectoryWriter
+from poli.io.trajectory_files import TrajectoryWriter
 writer = TrajectoryWriter(sys.argv[1], "kitti")
 for row in range(7):
     writer.append(np.eye(4), row)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import poli
 from poli.cli import app
-from poli.files.atomic import atomic_folder, atomic_path
+from poli.io.atomic import atomic_folder, atomic_path
 from tiny_scans import room
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no umask")

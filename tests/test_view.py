@@ -17,14 +17,14 @@ from odometry_runs import COUNT
 from pictures import read_picture
 from poli import Ellipsoids
 from poli.cli import app
-from poli.data.datasets import write_folder
-from poli.data.trajectory_files import read_kitti
-from poli.ellipsoids.splat import read_splat
+from poli.io.datasets import write_folder
+from poli.io.trajectory_files import read_kitti
+from poli.ellipsoids.files import read_splat
 from poli.errors import FormatError, PoliError
 from poli.scan import Scan
-from poli.show.estimated import Estimates
-from poli.show.timeline import frames_of, thinning_for
-from poli.show.world import moments
+from poli.viewer.content import Estimates
+from poli.viewer.content import frames_of, thinning_for
+from poli.viewer.content import moments
 from test_page import array, data_of, places
 
 
@@ -260,7 +260,7 @@ def test_odometry_with_a_map_of_points(tmp_path, folder, monkeypatch):
     assert np.abs(places(data, panel["points"]) - cloud.points).max() <= data["rounding"] + 1e-4
     assert [track["count"] for track in panel["tracks"]] == [COUNT, COUNT]
 
-    monkeypatch.setattr("poli.show.page.MOST_POINTS", 1000)
+    monkeypatch.setattr("poli.viewer.page.MOST_POINTS", 1000)
     view(tmp_path / "run", "--out", tmp_path / "a.html", "--color", "normal")
     data = data_of(tmp_path / "a.html")
     (panel,) = data["panels"]

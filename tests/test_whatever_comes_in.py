@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import poli
 from oracles import random_covariances, seeds
-from poli.data.simulate import SENSORS, scan_of
+from poli.worlds import SENSORS, scan_of
 from poli.ellipsoids import Ellipsoids
 from poli.errors import PoliError
-from poli.estimation.distinct import distinct
+from poli.estimation.ordered_cloud import distinct
 from poli.kdtree.tree import KDTree
-from poli.tasks.gicp import gicp
+from poli.lidar_odometry.gicp import gicp
 from poli.threads import in_background, run_chunks, thread_count
 from poli.voxels import voxel_downsample
 

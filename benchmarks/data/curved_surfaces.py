@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.rivals.jets import of_neighbors
-from poli.data.shapes import Mesh, procedural_mesh, read_mesh
+from poli.worlds.shapes import Mesh, procedural_mesh, read_mesh
 from poli.kdtree.tree import KDTree
 
 

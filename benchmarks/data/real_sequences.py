@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.metrics.likelihood import Matches, gate_for
-from poli.data.datasets import Dataset, correct_elevation, dataset, open_kitti
-from poli.data.datasets.hdl64e import Hdl64eReader
+from poli.io.datasets import Dataset, correct_elevation, dataset, open_kitti
+from poli.io.datasets.hdl64e import Hdl64eReader
 from poli.errors import InputError, MissingExtra
 from poli.estimation import pca
 from poli.kdtree.tree import KDTree

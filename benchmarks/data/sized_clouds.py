@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.data.datasets import dataset
-from poli.data.simulate import SPINNING, scan_of
+from poli.io.datasets import dataset
+from poli.worlds import SPINNING, scan_of
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
 from poli.se3 import inverse

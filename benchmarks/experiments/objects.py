@@ -24,12 +24,12 @@ from benchmarks.rivals.deepfit import NEIGHBORS as DEEPFIT_NEIGHBORS
 from benchmarks.rivals.deepfit import ORDERS, deepfit_normals, trained_steps
 from benchmarks.rivals.pca import POWERS, Setting, setting_name, weighted_pca
 from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBORS, Cloud
-from poli.data.shapes import Mesh, procedural_mesh, read_mesh
+from poli.worlds.shapes import Mesh, procedural_mesh, read_mesh
 from poli.errors import InputError
 from poli.estimation import estimate, pca
 from poli.kdtree.tree import KDTree
 from poli.se3 import so3_exp
-from poli.show.figure import pyplot, save_figure
+from poli.viewer.picture import pyplot, save_figure
 from poli.threads import thread_count
 
 MODELS = ("objects",)

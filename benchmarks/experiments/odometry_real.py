@@ -31,8 +31,8 @@ from benchmarks.rivals.odometry_contestants import MAP, SYSTEMS, Contestant, Out
 from poli.errors import InputError
 from poli.scan import Scan
 from poli.se3 import inverse, log
-from poli.tasks.deskewing import deskew
-from poli.tasks.trajectory_errors import relative_errors
+from poli.lidar_odometry.deskewing import deskew
+from poli.lidar_odometry.trajectory_errors import relative_errors
 from poli.threads import thread_count
 
 MODELS = ("lidar",)

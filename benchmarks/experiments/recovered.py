@@ -29,8 +29,8 @@ from benchmarks.rivals.odometry_contestants import CHOSEN, Contestant, Outcome
 from benchmarks.rivals.tracks import Run
 from poli.errors import InputError
 from poli.scan import Scan, ScanLike
-from poli.tasks.densify import DensifyConfig
-from poli.tasks.trajectory_errors import relative_errors
+from poli.densification import DensifyConfig
+from poli.lidar_odometry.trajectory_errors import relative_errors
 
 MODELS = ("lidar",)
 SENSOR, FULL_BEAMS = "hdl64e", 64

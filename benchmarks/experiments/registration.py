@@ -37,7 +37,7 @@ from benchmarks.rivals.denser_scans import INTERPOLATION, POLI, RAW, Denser, den
 from benchmarks.rivals.registrars import KISS_MATCHER, OURS, TEASER, registrar
 from poli.scan import Scan
 from poli.se3 import inverse, log
-from poli.tasks.densify import DensifyConfig
+from poli.densification import DensifyConfig
 from poli.threads import thread_count, use_one_thread
 
 MODELS = ("lidar",)

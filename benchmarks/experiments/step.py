@@ -18,18 +18,18 @@ from benchmarks.data.pose_problems import random_problem
 from benchmarks.options import option
 from benchmarks.report import Column, Report, Table
 from benchmarks.rivals.cvxpy_layer import CvxpyPose
-from poli.data.scan_pairs import simulated_pairs
-from poli.data.shapes import procedural_mesh
+from poli.worlds.scan_pairs import simulated_pairs
+from poli.worlds.shapes import procedural_mesh
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.learn.config import TrainConfig, read_config
-from poli.learn.losses import LossConfig
-from poli.learn.model import TrainingModel
-from poli.learn.pairs import PairBatch, PairConfig, draw_pairs
-from poli.learn.scans import draw_scans
-from poli.show.figure import pyplot, save_figure
+from poli.train.config import TrainConfig, read_config
+from poli.train.losses import LossConfig
+from poli.train.network import TrainingModel
+from poli.train.object_pairs import PairBatch, PairConfig, draw_pairs
+from poli.train.scan_pairs import draw_scans
+from poli.viewer.picture import pyplot, save_figure
 
-import torch  # isort: skip  (after poli.learn, which reports a missing extra)
+import torch  # isort: skip  (after poli.train, which reports a missing extra)
 
 _PARTS = ("grouping", "network", "layer", "backward", "update")
 _RIVALS = {

@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks.data.drives import RecordedDrive
 from benchmarks.report import mean
 from benchmarks.rivals.odometry_contestants import Contestant, Outcome
-from poli.tasks.trajectory_errors import RelativeErrors, relative_errors, segment_errors
-from poli.tasks.trajectory_errors.pose_errors import path_lengths
+from poli.lidar_odometry.trajectory_errors import RelativeErrors, relative_errors, segment_errors
+from poli.lidar_odometry.trajectory_errors import path_lengths
 
 DELTAS = (1, 50, 100)  # frames
 SEGMENTS = (20.0, 40.0, 60.0, 80.0)  # meters: the drives are too short for KITTI's 100 to 800

@@ -14,9 +14,9 @@ from benchmarks.data.rings import ring_elevations
 from benchmarks.provenance import weights_digest
 from benchmarks.rivals.range_interpolation import RangeInterpolation, interpolate
 from poli.scan import Scan
-from poli.spinning import PERIOD, Spin
-from poli.tasks.densify import DensifyConfig
-from poli.tasks.densify.scans import densify_or_say
+from poli.beams.corrections import PERIOD, Spin
+from poli.densification import DensifyConfig
+from poli.densification.densify import densify_or_say
 
 RAW, PCA, INTERPOLATION, POLI = "raw", "+ PCA", "+ interpolation", "+ POLI"
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from poli.errors import DegenerateError, MissingExtra
 from poli.estimation import pca
-from poli.tasks import fpfh, gnc, mutual_matches, register_by_normals, register_scans
-from poli.tasks.clique import maximum_clique
-from poli.tasks.graph import consistency_graph
+from poli.registration import fpfh, gnc, mutual_matches, register_by_normals, register_scans
+from poli.registration.consistency import maximum_clique
+from poli.registration.consistency import consistency_graph
 from poli.voxels import voxel_downsample
 
 _FEATURE_NEIGHBORS = 100  # as in Open3D's examples

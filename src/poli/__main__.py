@@ -2,4 +2,5 @@
 
 from poli.cli import main
 
+
 main()

@@ -12,14 +12,13 @@ from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
-
 import numpy as np
-
 from poli import __version__
 from poli.errors import InputError, MissingExtra
 from poli.scan import Scan
-from poli.tasks.odometry import Odometer, OdometryConfig
-from poli.tasks.odometry.config import Deskew
+from poli.lidar_odometry import Odometer, OdometryConfig
+from poli.lidar_odometry.config import Deskew
+
 
 try:
     from evalio import types

@@ -8,8 +8,15 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
-
 from poli.errors import InputError
+import signal
+import threading
+import warnings
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+from typing import Any
+from poli.errors import printable
+
 
 _CHUNKS_PER_THREAD = 8  # small ones: other processes, or the host of a virtual machine, slow one thread down at any moment
 # More threads than this cost memory (each has buffers) and bring no speed.
@@ -88,3 +95,25 @@ def _forget_pool() -> None:
 
 if hasattr(os, "register_at_fork"):  # the pool's threads do not exist in a forked child
     os.register_at_fork(after_in_child=_forget_pool)
+
+
+# --- Worker processes that exit when their parent process exits, even if it is killed.
+
+
+def start_worker() -> None:
+    """Initialize a pool process: use one thread, leave Ctrl-C to the parent, and exit when the parent does."""
+    use_one_thread()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.formatwarning = _format_warning  # warnings contain file names and go directly to the terminal
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: Any) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
+    return f"poli: warning: {printable(' '.join(str(message).split()))}\n"

@@ -13,28 +13,26 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
-
 import numpy as np
-
 import poli
 from poli import certify
-from poli.certify.determinacy import low_minima
+from poli.certify.checks import low_minima
 from poli.certify.implicit import adjoint, match_gradients
-from poli.data.formats import lzf
-from poli.data.shapes import procedural_mesh
-from poli.data.simulate import SENSORS, Ride, World, scan_of
-from poli.data.simulate.drive import Drive
-from poli.data.simulate.places import make_place
+from poli.io.formats import pcd as lzf
+from poli.worlds.shapes import procedural_mesh
+from poli.worlds import SENSORS, Ride, World, scan_of
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 from poli.kdtree.tree import KDTree
-from poli.processes import start_worker
-from poli.show.render import Camera, render_ellipsoids
-from poli.show.thinning import thin_field, thin_points
-from poli.tasks.calibration.equations import Rows, equations
-from poli.tasks.clique import cliques_through
-from poli.tasks.gicp import Target
-from poli.tasks.graph import consistency_graph
-from poli.tasks.odometry.drive_map import DriveMap
-from poli.tasks.odometry.ellipsoid_map import EllipsoidMap
+from poli.threads import start_worker
+from poli.viewer.render import Camera, render_ellipsoids
+from poli.viewer.content import thin_field, thin_points
+from poli.beams.adjustment import Rows, equations
+from poli.registration.consistency import cliques_through
+from poli.lidar_odometry.gicp import Target
+from poli.registration.consistency import consistency_graph
+from poli.lidar_odometry.drive_map import DriveMap
+from poli.lidar_odometry.local_map import EllipsoidMap
 
 
 def warm_up(say: Callable[[str], None]) -> None:

@@ -15,8 +15,8 @@ from fuzz.models import _model, _open_run
 from fuzz.values import join_safetensors, split_safetensors
 from poli.estimation.architecture import Architecture
 from poli.estimation.model import read_model
-from poli.show.odometry_run import read_odometry_run
-from poli.tasks.densify.resume import differences, read_run
+from poli.viewer.plots import read_odometry_run
+from poli.densification.resume import differences, read_run
 
 from .point_bombs import MANY, MOST, Bomb
 
@@ -45,7 +45,7 @@ def _densified(path: Path) -> object:
 
 
 def _config(path: Path) -> object:
-    from poli.learn.config import read_config
+    from poli.train.config import read_config
 
     return read_config(path)
 
@@ -63,7 +63,7 @@ def _architecture(**changes: Any) -> bytes:
 
 
 def _estimated(path: Path) -> object:
-    from poli.estimation.arrangement import Viewpoint
+    from poli.estimation.ordered_cloud import Viewpoint
 
     return read_model(path).covariances(
         np.random.default_rng(0).normal(size=(100, 3)), Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))

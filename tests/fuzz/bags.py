@@ -14,8 +14,8 @@ from rosbags.rosbag1 import Writer as Writer1
 from rosbags.rosbag2 import CompressionFormat, CompressionMode
 
 import poli
-from poli.data.datasets.bag_copy import copy_of
-from poli.data.datasets.bags import choose_topic, damage, open_reader
+from poli.io.datasets.bag_copy import copy_of
+from poli.io.datasets.bags import choose_topic, damage, open_reader
 from poli.scan import Scan
 from tiny_bags import CLOUD, STORES, cloud, write_bag
 from tiny_livox import livox_cloud, serialized, write_livox_bag
@@ -72,7 +72,7 @@ def _write_bag2(path: Path, kind: str, mode: CompressionMode | None, swap) -> No
 
 def _as_lz4(path: Path) -> None:
     """The same file with its chunk compressed by lz4, which rosbags cannot write: start without chunks and use our own copy."""
-    from poli.data.datasets.bag_copy import mcap
+    from poli.io.datasets import mcap
 
     out = path.with_name("packed.mcap")
     copy = mcap.McapCopy(path, out, "/points")

@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from poli.errors import PoliError
 from poli.estimation.architecture import Architecture
-from poli.estimation.arrangement import Viewpoint
+from poli.estimation.ordered_cloud import Viewpoint
 from poli.estimation.model import MODEL_FORMAT, read_model
 
 from .mutations import BINARY, FLOATS, TEXT, Rng, damaged, pick
@@ -110,7 +110,7 @@ _TINY = {
 
 @cache
 def _config():
-    from poli.learn.config import TrainConfig, build
+    from poli.train.config import TrainConfig, build
 
     return build(TrainConfig, _TINY, "")
 
@@ -118,7 +118,7 @@ def _config():
 def _open_run(folder: Path):
     import torch
 
-    from poli.learn.trainer import Listener, Processes, Run
+    from poli.train.trainer import Listener, Processes, Run
 
     return Run(_config(), folder, Listener(), False, Processes(0, 1, torch.device("cpu")), Path())
 
@@ -164,7 +164,7 @@ def _damage_config(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
 
 
 def _read_config(folder: Path) -> object:
-    from poli.learn.config import TrainConfig, read_config
+    from poli.train.config import TrainConfig, read_config
 
     config = read_config(only_file(folder))
     if TrainConfig.from_json(config.to_json()) != config:

@@ -12,12 +12,12 @@ import numpy as np
 
 import poli
 from poli import Ellipsoids, Scan
-from poli.data.formats.numpy_files import write_npz
-from poli.data.formats.pcd import write_pcd
-from poli.data.formats.records import write_ply_scan
-from poli.data.shapes import read_mesh
-from poli.data.trajectory_files import TrajectoryWriter, read_kitti, read_tum
-from poli.ellipsoids.splat import read_splat
+from poli.io.formats.numpy_files import write_npz
+from poli.io.formats.pcd import write_pcd
+from poli.io.formats.numpy_files import write_ply_scan
+from poli.worlds.shapes import read_mesh
+from poli.io.trajectory_files import TrajectoryWriter, read_kitti, read_tum
+from poli.ellipsoids.files import read_splat
 from poli.se3 import exp
 
 from .mutations import Rng, damaged

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 import poli
-from poli.data.datasets import write_folder, write_kitti
-from poli.data.datasets.helipr import SENSORS, packed_layout
-from poli.data.datasets.mulran import LAYOUT as MULRAN
-from poli.data.datasets.stamped_poses import format_pose
-from poli.data.trajectory_files import _format_quaternion_pose
+from poli.io.datasets import write_folder, write_kitti
+from poli.io.datasets.stamped import SENSORS, packed_layout
+from poli.io.datasets.stamped import LAYOUT as MULRAN
+from poli.io.datasets.stamped import format_pose
+from poli.io.trajectory_files import _format_quaternion_pose
 from poli.se3 import exp
 
 from .mutations import Rng, pick

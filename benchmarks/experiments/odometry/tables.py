@@ -12,7 +12,7 @@ from benchmarks.metrics.odometry import DELTAS, SEGMENTS, Judged, at_best_settin
 from benchmarks.provenance import versions
 from benchmarks.report import NONE, Column, Record, Report, Table, mean, show
 from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, PCA, RAW, SCAN, SYSTEMS, VARIANTS
-from poli.tasks.odometry import OdometryConfig
+from poli.lidar_odometry import OdometryConfig
 
 SETTINGS_NOTE = (
     "small_gicp's methods: the setting (gate, neighbors, voxels) with the lowest mean RPE from scan to scan over the {drives}, one "

@@ -2,4 +2,5 @@
 
 from poli.certify.solve import Certificate, CertifiedPose, PosePrior, solve
 
+
 __all__ = ["Certificate", "CertifiedPose", "PosePrior", "solve"]

@@ -25,10 +25,10 @@ X is kept as a factor L, X = L L', and the next L is G chol(D + step x): it cann
 """
 
 import numpy as np
-
-from poli.certify.constraints import COLUMN_LENGTHS, COUNT, FORMS, SIZE
+from poli.certify.quadratic import COLUMN_LENGTHS, COUNT, FORMS, SIZE
 from poli.certify.small import dot, eigh, matmul, transposed_matmul
 from poli.kernel import kernel
+
 
 _START = 2.0  # mu at the start. M has size one, so S is positive definite from 1/3 on
 _STEPS = 60  # 10 to 25 are enough
@@ -62,13 +62,13 @@ def interior_point(M):  # (10, 10), of size one -> (10, 10), (21,), mu, steps
         D, G = _scaling(L, squares, U)
         reflections = _scaled_forms(G)
         R, order = _triangularise(reflections)
-        lacking = _lacking(L)
+        lacking = _infeasibility(L)
         # 3. The step to mu = 0 tells how far the path is straight; the step that counts aims as low as that allows.
-        x, s, _ = _direction(_aim(D, 0.0, np.zeros((SIZE, SIZE))), reflections, R, order, lacking)
-        ahead = _mean_product(D, x, s, _reach(D, x), _reach(D, s))
+        x, s, _ = _direction(_target(D, 0.0, np.zeros((SIZE, SIZE))), reflections, R, order, lacking)
+        ahead = _mean_product(D, x, s, _step_length(D, x), _step_length(D, s))
         target = mu * min(max(ahead / mu, 0.0), 1.0) ** 3
-        x, s, change = _direction(_aim(D, target, matmul(x, s)), reflections, R, order, lacking)
-        reach_x, reach_s = _reach(D, x), _reach(D, s)
+        x, s, change = _direction(_target(D, target, matmul(x, s)), reflections, R, order, lacking)
+        reach_x, reach_s = _step_length(D, x), _step_length(D, s)
         if not min(reach_x, reach_s) > _SHORT:
             break
         L, multipliers = _primal_factor(G, D, x, reach_x), multipliers + reach_s * change
@@ -126,7 +126,7 @@ def _scaled_forms(G):  # (10, 10) -> (21, 55)
 
 
 @kernel
-def _lacking(L):  # (10, 10) -> (21,)
+def _infeasibility(L):  # (10, 10) -> (21,)
     """What X = L L' lacks of its constraints."""
     out = np.zeros(COUNT)
     out[0] = 1.0
@@ -137,7 +137,7 @@ def _lacking(L):  # (10, 10) -> (21,)
 
 
 @kernel
-def _aim(D, mu, bend):  # (10,), (10, 10) -> (10, 10)
+def _target(D, mu, bend):  # (10,), (10, 10) -> (10, 10)
     """T for C = bend + bend'."""
     T = np.empty((SIZE, SIZE))
     for i in range(SIZE):
@@ -236,7 +236,7 @@ def _reflect(v, x, k):  # (55,), (55,)
 
 
 @kernel
-def _reach(D, step):
+def _step_length(D, step):
     """How much of the step leaves diag(D) + step positive definite with some room; one at the most."""
     relative = np.empty((SIZE, SIZE))
     for i in range(SIZE):

@@ -6,9 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, NoReturn
-
 import typer
-
 from poli.cli.adapt import adapt
 from poli.cli.calibrate import calibrate
 from poli.cli.commands import Commands
@@ -16,8 +14,8 @@ from poli.cli.convert import convert
 from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
-from poli.cli.exit_codes import EXIT_CODES, explain
-from poli.cli.export import export
+from poli.cli.commands import EXIT_CODES, explain
+from poli.cli.models import export
 from poli.cli.models import models
 from poli.cli.node import node
 from poli.cli.odometry import odometry
@@ -27,7 +25,8 @@ from poli.cli.simulate import simulate
 from poli.cli.train import train
 from poli.cli.view import view
 from poli.cli.warmup import warmup
-from poli.printable import printable
+from poli.errors import printable
+
 
 _EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standard input or output."
 

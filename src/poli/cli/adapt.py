@@ -2,22 +2,9 @@
 
 from pathlib import Path
 from typing import Annotated, Any
-
 import typer
-
-from poli.cli.data_options import (
-    CalibrationFile,
-    DatasetName,
-    DatasetOptions,
-    SensorName,
-    SequenceName,
-    TopicName,
-    calibrated,
-    dataset_options,
-    file_name,
-    open_data,
-)
-from poli.cli.model_options import network_names
+from poli.cli.data_options import CalibrationFile, DatasetName, DatasetOptions, SensorName, SequenceName, TopicName, calibrated, dataset_options, file_name, open_data
+from poli.cli.data_options import network_names
 from poli.cli.output import say
 
 
@@ -58,12 +45,12 @@ def adapt(
     poli adapt kitti --sequence 07 --out runs/my_sensor
     poli adapt scans --steps 400 --scans 300
     """
-    from poli.cli.tracking import track
+    from poli.train.tracked_log import track
     from poli.cli.train import training_progress
-    from poli.estimation.inference import load_model
-    from poli.learn.adapt import AdaptConfig, check_free
-    from poli.learn.adapt import adapt as tune
-    from poli.tasks.odometry import OdometryConfig
+    from poli.estimation.estimate import load_model
+    from poli.train.adapt import AdaptConfig, check_free
+    from poli.train.adapt import adapt as tune
+    from poli.lidar_odometry import OdometryConfig
 
     opened = calibrated(open_data(data, dataset, dataset_options(option or [], sequence, topic, sensor)), calibration)
     folder = out or Path("runs") / "adapt" / file_name(opened.name)

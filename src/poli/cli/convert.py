@@ -2,23 +2,11 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
 import typer
-
-from poli.cli.exit_codes import spelled
+from poli.cli.commands import spelled
 from poli.cli.output import busy, say
-from poli.cli.scan_files import (
-    SCAN_FILES,
-    OutOption,
-    ScanFormat,
-    check_place,
-    counted,
-    format_names,
-    is_pipe,
-    one_output,
-    output_file,
-    read_scan,
-)
+from poli.cli.scan_files import SCAN_FILES, OutOption, ScanFormat, check_place, counted, format_names, is_pipe, one_output, output_file, read_scan
+
 
 if TYPE_CHECKING:
     from poli.scan import Scan
@@ -63,10 +51,10 @@ def convert(
 
     import numpy as np
 
-    from poli.cli.map_coordinates import map_offset, say_offset, without_offset
-    from poli.data import write
-    from poli.data.formats import FORMATS, check_ending
-    from poli.data.formats import output_format as format_of_output
+    from poli.cli.scan_files import map_offset, say_offset, without_offset
+    from poli.io.formats import write
+    from poli.io.formats import FORMATS, check_ending
+    from poli.io.formats import output_format as format_of_output
 
     out = one_output(out, out_option)
     if is_pipe(out):
@@ -106,9 +94,9 @@ def convert(
 
 def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":
     """The scan with only the fields the output can store. Each field is tried, since this depends on its values."""
-    from poli.data import write
+    from poli.io.formats import write
     from poli.errors import FormatError, WriteError
-    from poli.files.temporary import temporary_folder
+    from poli.io.atomic import temporary_folder
 
     held = []
     with temporary_folder() as folder:

@@ -3,16 +3,17 @@
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
 import typer
+from typing import Annotated
+
 
 if TYPE_CHECKING:
-    from poli.beam_calibration import BeamCalibration
-    from poli.data.datasets import Dataset
+    from poli.beams.corrections import BeamCalibration
+    from poli.io.datasets import Dataset
 
 
 def dataset_kinds() -> list[str]:
-    from poli.data.datasets import dataset_names
+    from poli.io.datasets import dataset_names
 
     return ["auto", *dataset_names()]
 
@@ -77,8 +78,8 @@ def _value(text: str) -> bool | int | float | str:
 def open_data(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
     import warnings
 
-    from poli.data.datasets import SkippedWarning
-    from poli.data.datasets import dataset as open_dataset
+    from poli.io.datasets import SkippedWarning
+    from poli.io.datasets import dataset as open_dataset
     from poli.errors import InputError
 
     try:
@@ -93,14 +94,14 @@ def open_data(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
 
 
 def load_calibration(path: Path | None) -> "BeamCalibration | None":
-    from poli.beam_calibration import BeamCalibration
+    from poli.beams.corrections import BeamCalibration
 
     return None if path is None else BeamCalibration.load(path)
 
 
 def calibrated(opened: "Dataset", path: Path | None) -> "Dataset":
     """Return the dataset with corrected beams, if a calibration is given."""
-    from poli.data.datasets.calibrated import CalibratedDataset
+    from poli.io.datasets.registry import CalibratedDataset
 
     calibration = load_calibration(path)
     return opened if calibration is None else CalibratedDataset(opened, calibration)
@@ -110,3 +111,53 @@ def file_name(name: str) -> str:
     import re
 
     return re.sub(r"[^\w.-]+", "_", name).strip("._") or "data"
+
+
+# --- Model options shared by the commands, with tab completion.
+
+
+def network_names() -> list[str]:
+    """Names of the shipped networks. Avoids importing `poli.estimation`, which takes a second."""
+    import poli
+
+    return sorted(file.stem for file in (Path(poli.__file__).parent / "estimation" / "models").glob("*.safetensors"))
+
+
+def model_names() -> list[str]:
+    return [*network_names(), "pca"]
+
+
+def check_network(model: str) -> str:
+    return _check(model, network_names())
+
+
+def check_model(model: str) -> str:
+    return _check(model, model_names())
+
+
+def _check(model: str, known: list[str]) -> str:
+    """Validate a model name before any heavy import. A .safetensors file is validated when it is read."""
+    from poli.errors import InputError, did_you_mean
+
+    if model not in known and Path(model).suffix != ".safetensors":
+        hint = did_you_mean(model, known)
+        raise InputError(f"model is {model!r}; expected one of {', '.join(known)}, or the path of a .safetensors file{hint}")
+    return model
+
+
+NetworkName = Annotated[
+    str,
+    typer.Option(
+        help="Model: a shipped one (see `poli models`) or the path of a .safetensors file.",
+        autocompletion=network_names,
+        callback=check_network,
+    ),
+]
+ModelName = Annotated[
+    str,
+    typer.Option(
+        help="Model: a shipped one (see `poli models`), pca, or the path of a .safetensors file.",
+        autocompletion=model_names,
+        callback=check_model,
+    ),
+]

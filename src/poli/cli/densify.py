@@ -1,21 +1,69 @@
 """`poli densify`: add points to scans, for systems that do not use ellipsoids."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+from poli.cli.output import say
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
-
 import typer
-
 from poli.cli.data_options import CalibrationFile, TopicName, load_calibration
-from poli.cli.model_options import ModelName
+from poli.cli.data_options import ModelName
 from poli.cli.output import busy, say
 from poli.cli.scan_files import OutOption, ScanFormat, check_place, counted, is_pipe, naming, one_output, output_file, read_scan
 
+
+# --- Terminal output of `poli densify`: progress and summary.
+
+
 if TYPE_CHECKING:
     from poli.scan import Scan
-    from poli.tasks.densify import DensifyConfig
-    from poli.tasks.densify.engines import Certificates, Engine
-    from poli.tasks.densify.report import Tally
+    from poli.densification.densify import Tally
+
+
+@contextmanager
+def progress(name: str, total: int) -> "Iterator[Callable[[Tally], None]]":
+    from poli.cli import output
+
+    with output.progress() as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda tally: bar.update(task, completed=tally.scans)
+
+
+def say_worth(read: "Callable[[], Scan]") -> str:
+    """Print a hint if denser scans are unlikely to pay for a sensor and place like this, and return it."""
+    from contextlib import suppress
+
+    from poli.errors import PoliError
+    from poli.densification.config import why_little
+
+    hint = ""
+    with suppress(PoliError, OSError):  # the result is complete; bags with odd stamps, for example, are densified but not read
+        if hint := why_little(read()):
+            say(f"hint: {hint}")
+    return hint
+
+
+def print_summary(out: Path, tally: "Tally", total: int, seconds: float) -> None:
+    before = f", {tally.kept} already done" if tally.kept else ""
+    say(f"{out}: {tally.scans} of {total} scans{before}")
+    if tally.points_in:
+        grown = tally.points_out / tally.points_in
+        say(f"points: {tally.points_in} in, {tally.points_out} out, {grown:.2f} times the points")
+    if tally.unchanged:
+        import warnings
+
+        warnings.warn(f"{tally.unchanged} of {total} scans are unchanged. The first: {tally.why}", stacklevel=2)
+    if tally.scans > tally.kept:
+        say(f"time: {seconds:.1f} s, {(tally.scans - tally.kept) / max(seconds, 1e-9):.1f} scans/s")
+
+
+if TYPE_CHECKING:
+    from poli.scan import Scan
+    from poli.densification import DensifyConfig
+    from poli.densification.engines import Certificates, Engine
+    from poli.densification.densify import Tally
 
     # The number of scans, the function that processes them, and one that reads the first.
     _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]], Callable[[], Scan]]
@@ -24,19 +72,19 @@ _A_WORKER = 8  # scans per worker that justify starting one
 
 
 def _kinds() -> list[str]:
-    from poli.tasks.densify.trees import TREES
+    from poli.densification.trees import TREES
 
     return ["auto", "bag", *TREES]
 
 
 def _orders() -> list[str]:
-    from poli.tasks.densify.config import ORDERS
+    from poli.densification.config import ORDERS
 
     return list(ORDERS)
 
 
 def _purposes() -> list[str]:
-    from poli.tasks.densify.config import PURPOSES
+    from poli.densification.config import PURPOSES
 
     return list(PURPOSES)
 
@@ -125,14 +173,14 @@ def densify(
     from contextlib import closing
     from time import perf_counter
 
-    from poli.cli.densify_screen import print_summary, progress, say_worth
-    from poli.cli.odometry_screen import stop_requests
+    pass  # MOVED
+    from poli.cli.odometry import stop_requests
     from poli.errors import InputError
-    from poli.tasks.densify import DensifyConfig
-    from poli.tasks.densify.engines import engine
-    from poli.tasks.densify.report import Tally
-    from poli.tasks.densify.resume import check_apart, remove_finished
-    from poli.tasks.densify.sequences import SEVERAL
+    from poli.densification import DensifyConfig
+    from poli.densification.engines import engine
+    from poli.densification.densify import Tally
+    from poli.densification.resume import check_apart, remove_finished
+    from poli.densification.trees import SEVERAL
 
     out = one_output(out, out_option)
     settings = DensifyConfig(
@@ -184,8 +232,8 @@ def densify(
 
 
 def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
-    from poli.data.datasets import guess
-    from poli.data.datasets.bags import ENDINGS
+    from poli.io.datasets import guess
+    from poli.io.datasets.bags import ENDINGS
     from poli.errors import FormatError, InputError, did_you_mean
 
     if is_pipe(data):
@@ -201,7 +249,7 @@ def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
 
 def _certificates(scheduler: str | None, ca: Path | None, cert: Path | None, key: Path | None) -> "Certificates | None":
     from poli.errors import InputError
-    from poli.tasks.densify.engines import Certificates
+    from poli.densification.engines import Certificates
 
     if ca is None and cert is None and key is None:
         return None
@@ -224,10 +272,10 @@ def _check_options(kind: str, **options: tuple[str | None, Sequence[str]]) -> No
 
 
 def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str | None) -> dict[str, Any]:
-    from poli.cli.densify_screen import say_worth
-    from poli.data import write
-    from poli.data.formats import check_ending
-    from poli.tasks.densify import densify as densify_points
+    pass  # MOVED
+    from poli.io.formats import write
+    from poli.io.formats import check_ending
+    from poli.densification import densify as densify_points
 
     with output_file(out, ".pcd") as path, busy(f"densifying {data}"):
         check_place(out, data, Path(settings.model))
@@ -243,8 +291,8 @@ def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str 
 
 
 def _bag(data: Path, out: Path, topic: str | None, settings: "DensifyConfig", overwrite: bool, resume: bool) -> "_Job":
-    from poli.data.datasets import dataset
-    from poli.tasks.densify.bags import densify_bag, look_into_bag
+    from poli.io.datasets import dataset
+    from poli.densification.bags import densify_bag, look_into_bag
 
     bag = look_into_bag(data, out, topic)
 
@@ -257,7 +305,7 @@ def _bag(data: Path, out: Path, topic: str | None, settings: "DensifyConfig", ov
 def _tree(
     data: Path, out: Path, kind: str, sensor: str | None, sequences: tuple[str, ...], settings: "DensifyConfig", overwrite: bool
 ) -> "_Job":
-    from poli.tasks.densify.trees import densify_tree, plan_tree, read_input
+    from poli.densification.trees import densify_tree, plan_tree, read_input
 
     tree = plan_tree(data, out, kind, sensor, sequences)
 

@@ -3,25 +3,12 @@
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
 import typer
-
 from poli.cli.data_options import CalibrationFile, load_calibration
-from poli.cli.model_options import ModelName
+from poli.cli.data_options import ModelName
 from poli.cli.output import busy, say
-from poli.cli.scan_files import (
-    SCAN_FILES,
-    OutOption,
-    ScanFormat,
-    check_count,
-    check_place,
-    counted,
-    is_pipe,
-    naming,
-    one_output,
-    output_file,
-    read_scan,
-)
+from poli.cli.scan_files import SCAN_FILES, OutOption, ScanFormat, check_count, check_place, counted, is_pipe, naming, one_output, output_file, read_scan
+
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +66,7 @@ def estimate(
     poli estimate scan.bin field.npz --device cuda
     cat scan.pcd | poli estimate - -o field.npz
     """
-    from poli.cli.map_coordinates import above, map_offset, say_offset, with_offset, without_offset
+    from poli.cli.scan_files import above, map_offset, say_offset, with_offset, without_offset
     from poli.errors import FormatError, InputError
 
     out = one_output(out, out_option)
@@ -147,7 +134,7 @@ def _field(
 
         field = on_cpu(points, model=model, viewpoint=viewpoint, merged=merged, k=k, radius=radius, motion=motion)
     else:
-        from poli.learn.inference import estimate as on_device
+        from poli.train.device import estimate as on_device
 
         field = on_device(points, model=model, viewpoint=viewpoint, merged=merged, device=device, motion=motion)
     field = field.with_floor(floor)

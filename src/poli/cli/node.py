@@ -2,17 +2,16 @@
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
-
 import typer
 from typer.core import TyperCommand, TyperGroup
-
 from poli.cli.commands import Commands
 from poli.cli.data_options import CalibrationFile, Deskew, DeskewMode, load_calibration
-from poli.cli.model_options import ModelName
+from poli.cli.data_options import ModelName
+
 
 if TYPE_CHECKING:
-    from poli.data.datasets.point_times import TimeUnit as Unit
-    from poli.live import Transport
+    from poli.io.messages import TimeUnit as Unit
+    from poli.ros import Transport
 
 _DEFAULT = "densify"  # the job of `poli node` without one, as before there were others
 
@@ -97,8 +96,8 @@ def densify(
     poli node densify --per-point 3 --voxel 0.4
     ros2 param set /poli_densify max_sigma 4.0
     """
-    from poli.live import DensifyJob, serve
-    from poli.tasks.densify import DensifyConfig
+    from poli.ros import DensifyJob, serve
+    from poli.densification import DensifyConfig
 
     config = DensifyConfig(
         per_point=per_point, max_sigma=max_sigma, max_error=max_error, model=model, voxel=voxel, upright=not tilted,
@@ -134,7 +133,7 @@ def estimate(
     poli node estimate --in /velodyne_points --out /velodyne_points_normals
     poli node estimate --voxel 0
     """
-    from poli.live import EstimateConfig, EstimateJob, serve
+    from poli.ros import EstimateConfig, EstimateJob, serve
 
     config = EstimateConfig(model, voxel, not tilted, floor, load_calibration(calibration))
     transport = _connect(ctx, name, ros)
@@ -180,8 +179,8 @@ def odometry(
     poli node odometry --in /velodyne_points --min-range 2
     poli node odometry --in /points --sensor-frame lidar --no-tf
     """
-    from poli.live import Frames, OdometryJob, serve
-    from poli.tasks.odometry import OdometryConfig
+    from poli.ros import Frames, OdometryJob, serve
+    from poli.lidar_odometry import OdometryConfig
 
     config = OdometryConfig(
         voxel=voxel, model=model, upright=not tilted, deskew=deskew.value, min_range=min_range, max_range=max_range,
@@ -194,6 +193,6 @@ def odometry(
 
 
 def _connect(ctx: typer.Context, name: str, ros: Ros) -> "Transport":
-    from poli.live import connect
+    from poli.ros import connect
 
     return connect(name, ros.value, ctx.meta.get("ros", ()))

@@ -2,21 +2,20 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
 import typer
-
-from poli.cli.exit_codes import spelled
+from poli.cli.commands import spelled
 from poli.cli.output import answer, busy, say
 from poli.cli.scan_files import ScanFormat, check_count, check_place, counted, is_pipe, read_scan
 from poli.errors import FormatError
 
+
 if TYPE_CHECKING:
     from poli.scan import Scan
-    from poli.tasks import Registration
+    from poli.registration import Registration
 
 
 def _presets() -> list[str]:
-    from poli.tasks.scan_presets import AUTO, OBJECTS, PRESETS
+    from poli.registration.presets import AUTO, OBJECTS, PRESETS
 
     return [AUTO, OBJECTS, *PRESETS]
 
@@ -67,12 +66,12 @@ def register(
     poli register room_a.pcd room_b.pcd --preset indoor --out pose.txt --quiet
     """
     from poli.errors import DegenerateError, InputError
-    from poli.files.atomic import atomic_path
+    from poli.io.atomic import atomic_path
 
     _check_files(source, target, out, out_cloud)
     with busy(f"registering {source} to {target}"):
-        from poli.tasks import register as solve
-        from poli.tasks.scan_presets import AUTO, OBJECTS, choose_preset
+        from poli.registration import register as solve
+        from poli.registration.presets import AUTO, OBJECTS, choose_preset
 
         clouds = [read_scan(path, format) for path in (source, target)]
         if out_cloud is not None:
@@ -113,9 +112,9 @@ def register(
 
 
 def _check_files(source: Path, target: Path, out: Path | None, out_cloud: Path | None) -> None:
-    from poli.data.formats import check_ending
+    from poli.io.formats import check_ending
     from poli.errors import InputError
-    from poli.files.atomic import same_file
+    from poli.io.atomic import same_file
 
     if is_pipe(source) and is_pipe(target):
         raise InputError("-: standard input holds one cloud; give the other as a file")
@@ -133,7 +132,7 @@ def _check_files(source: Path, target: Path, out: Path | None, out_cloud: Path |
 
 def _try_cloud(source: "Scan", out: Path) -> None:
     """Raise the error of a format that cannot store the fields of the source before the search, not after it."""
-    from poli.files.temporary import temporary_folder
+    from poli.io.atomic import temporary_folder
 
     with temporary_folder() as folder:
         try:
@@ -143,7 +142,7 @@ def _try_cloud(source: "Scan", out: Path) -> None:
 
 
 def _write_cloud(cloud: "Scan", out: Path) -> None:
-    from poli.data import write
+    from poli.io.formats import write
 
     with spelled(**{"format": None, "scan.keep(...)": None}):  # --format is that of the inputs
         write(cloud, out)

@@ -3,20 +3,18 @@
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
-
 import typer
-
 from poli.cli.output import say, track
 
 
 def place_names() -> list[str]:
-    from poli.data.simulate.places import PLACES
+    from poli.worlds.places import PLACES
 
     return list(PLACES)
 
 
 def sensor_names() -> list[str]:
-    from poli.data.simulate import SENSORS
+    from poli.worlds import SENSORS
 
     return list(SENSORS)
 
@@ -68,12 +66,12 @@ def simulate(
     from dataclasses import replace
 
     from poli.cli.scan_files import counted
-    from poli.data.datasets import write_folder, write_kitti
-    from poli.data.simulate import World, find_sensor, usual_ride
-    from poli.data.simulate.drive import Drive
-    from poli.data.simulate.places import make_place
+    from poli.io.datasets import write_folder, write_kitti
+    from poli.worlds import World, find_sensor, usual_ride
+    from poli.worlds.drive import Drive
+    from poli.worlds.places import make_place
     from poli.errors import FormatError
-    from poli.files.atomic import check_new_folder
+    from poli.io.atomic import check_new_folder
 
     if layout is Layout.poli:
         check_new_folder(out)

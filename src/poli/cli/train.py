@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
 import typer
-
 from poli.cli.output import say
 
+
 if TYPE_CHECKING:
-    from poli.learn.trainer import Listener
+    from poli.train.trainer import Listener
 
 
 def train(
@@ -29,10 +28,10 @@ def train(
     """
     import os
 
-    from poli.cli.tracking import tracker
-    from poli.learn.config import read_config
-    from poli.learn.trainer import train as run
-    from poli.show.curve import draw_curve
+    from poli.train.tracked_log import tracker
+    from poli.train.config import read_config
+    from poli.train.trainer import train as run
+    from poli.viewer.plots import draw_curve
 
     settings = read_config(config)
     folder = out or Path("runs") / settings.name
@@ -54,9 +53,9 @@ def train(
 def training_progress(folder: Path) -> "Iterator[Listener]":
     from rich.progress import TaskID
 
-    from poli.cli.progress_lines import ProgressLines
-    from poli.learn.trainer import Listener, StepReport
-    from poli.learn.validate import Validation
+    from poli.cli.output import ProgressLines
+    from poli.train.trainer import Listener, StepReport
+    from poli.train.validate import Validation
 
     with ProgressLines(folder.name or str(folder)) as bar:
         tasks: dict[str, TaskID] = {}

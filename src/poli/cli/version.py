@@ -2,6 +2,7 @@
 
 from poli.cli.output import say
 
+
 _FARTHEST_OFF = 5.0  # degrees, maximum error of the median normal of flat ground
 
 
@@ -13,7 +14,7 @@ def print_version() -> None:
 
     import poli
     from poli.errors import PoliError
-    from poli.estimation.inference import shipped_models
+    from poli.estimation.estimate import shipped_models
     from poli.kernel import kernel_cache
 
     say(f"poli {poli.__version__}")

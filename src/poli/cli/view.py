@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
-
 import typer
-
 from poli.cli.data_options import DatasetName, DatasetOptions, SensorName, SequenceName, TopicName, dataset_options
-from poli.cli.model_options import ModelName
+from poli.cli.data_options import ModelName
 from poli.cli.output import say
 from poli.cli.scan_files import check_place, is_pipe, naming
 
+
 if TYPE_CHECKING:
-    from poli.cli.view_subject import Subject
-    from poli.show.panel import Panel
+    from poli.cli.view_content import Subject
+    from poli.viewer.panel import Panel
 
 
 class Theme(StrEnum):
@@ -107,9 +106,9 @@ def view(
     poli view part.ply --model objects --png part.png
     cat scan.pcd | poli view - --out scan.html
     """
-    from poli.cli.view_subject import Amount, subject_of
+    from poli.cli.view_content import Amount, subject_of
     from poli.errors import FormatError, InputError
-    from poli.show.estimated import Estimates
+    from poli.viewer.content import Estimates
 
     if out is not None and out.suffix.lower() not in (".html", ".htm", ".rrd"):
         raise FormatError(f"--out {out}: write a page as .html or a rerun recording as .rrd; use --png for pictures")
@@ -132,7 +131,7 @@ def view(
             check_place(written, *inputs)
     how = Estimates(model, voxel, compare)
     if other is not None or original is not None:
-        from poli.cli.view_pairs import densified_subject, overlay_subject
+        from poli.cli.view_content import densified_subject, overlay_subject
 
         subject = overlay_subject(data, other, pose, how) if other is not None else densified_subject(data, cast(Path, original))
     else:
@@ -144,14 +143,14 @@ def view(
         with naming(data):
             _write_page(page, subject, title, sigma, color, theme, browser)
     if png is not None:
-        from poli.show.figure import write_png
-        from poli.show.panel_picture import draw_panels
+        from poli.viewer.picture import write_png
+        from poli.viewer.picture import draw_panels
 
         stills = subject.stills
         write_png(png, draw_panels(stills, sigma))
         say(f"{png}: {_listed(stills)}")
     if to_rerun:
-        from poli.show.rerun_recording import log_panels, log_series, recording
+        from poli.viewer.rerun_recording import log_panels, log_series, recording
 
         with recording(recorded) as stream:
             if subject.series is None:
@@ -166,7 +165,7 @@ def view(
 def _write_page(
     page: Path, subject: "Subject", title: str | None, sigma: float, color: str | None, theme: Theme, browser: bool
 ) -> None:
-    from poli.show.page import write_page
+    from poli.viewer.page import write_page
 
     panels = subject.panels()
     left_out = write_page(

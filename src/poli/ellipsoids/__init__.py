@@ -2,4 +2,5 @@
 
 from poli.ellipsoids.field import Ellipsoids
 
+
 __all__ = ["Ellipsoids"]

@@ -2,13 +2,90 @@
 
 from __future__ import annotations
 
+import numpy as np
+from poli.kernel import kernel
+import math
+from typing import Any
+from poli.errors import InputError
+from poli.options import real_array
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
-
-from poli.errors import InputError
-from poli.estimation.interpolation import CANDIDATES
-from poli.estimation.motion import MOTION_INPUTS
 from poli.kdtree.neighborhoods import CELL
+
+
+# --- How a point reads the next coarser level: from the nearest of its lead and the lead's neighbors, by inverse distance.
+
+
+CANDIDATES = 8  # neighbors of a lead on the coarse level; the points of a cell choose among these and the lead when interpolating
+
+
+@kernel
+def interpolation_weights(fine, i, lead, coarse, near, radius, chosen, weights):
+    """Write the nearest coarse points of fine point i, among its lead and the lead's neighbors, to `chosen`, and their normalized
+    inverse-distance weights to `weights`."""
+    count, filled = len(chosen), 0
+    for j in range(-1, min(near.shape[1], CANDIDATES)):
+        n = lead if j < 0 else near[lead, j]
+        d = (coarse[n, 0] - fine[i, 0]) ** 2 + (coarse[n, 1] - fine[i, 1]) ** 2 + (coarse[n, 2] - fine[i, 2]) ** 2
+        if filled < count or d < weights[count - 1]:
+            p = min(filled, count - 1)
+            while p > 0 and weights[p - 1] > d:
+                weights[p], chosen[p] = weights[p - 1], chosen[p - 1]
+                p -= 1
+            weights[p], chosen[p] = d, n
+            filled = min(filled + 1, count)
+    total = 0.0
+    for j in range(count):
+        weights[j] = 1.0 / (np.sqrt(weights[j]) + 0.1 * radius)  # softened: a lead, at distance zero, also uses the others
+        total += weights[j]
+    for j in range(count):
+        weights[j] /= total
+
+
+# --- How far apart two scans were taken, as an input of the sizes.
+#
+# A size says how far a point lies from its partner in another scan of the place. That depends on the surface, and on how the
+# sensor
+# moved in between: scans taken from one spot hit the same places again, and their points differ by little more than noise;
+# after a
+# move, beams hit in between. The network's directions do not depend on the motion. Its sizes take four numbers, the same for all
+# points of a scan, so a motion is a change of the bias of one layer (`Model.at_motion`) and costs nothing per point. Two of
+# them are
+# of the rotation, which only training knows (`learn.scans`).
+
+
+MOTION_INPUTS = 4
+UP = np.array([0.0, 0.0, 1.0])
+UP.flags.writeable = False
+# Logarithms of lengths and angles, from values below which the noise of ranges hides a motion, in units of typical ones.
+_STILL, _STRIDE = 0.02, 0.5  # meters
+_STEADY, _TURN = 0.001, 0.01  # radians
+
+
+def checked_motion(motion: Any) -> float | None:
+    """Return the `motion` of `estimate`, or raise an InputError that says what to pass."""
+    if motion is None:
+        return None
+    values = real_array(motion, "motion")
+    if values.ndim:
+        raise InputError(
+            f"motion has shape {values.shape}; expected the distance of the scans in meters (for a relative pose T, pass "
+            "numpy.linalg.norm(T[:3, 3])), or None"
+        )
+    if not 0.0 <= values < math.inf:
+        raise InputError(f"motion is {motion!r}; expected the distance of the scans in meters, or None")
+    return float(values)
+
+
+def motion_inputs(distance: float | None, rotation: float | None = None) -> np.ndarray:  # (4,)
+    """Return whether distance (meters) and rotation (radians) are known, each followed by its logarithm; zeros where unknown."""
+    inputs = np.zeros(MOTION_INPUTS)
+    if distance is not None:
+        inputs[:2] = 1.0, math.log((distance + _STILL) / _STRIDE)
+    if rotation is not None:
+        inputs[2:] = 1.0, math.log((rotation + _STEADY) / _TURN)
+    return inputs
+
 
 # Upper bound of the variance across the surface, as a fraction of those along it, whatever sizes are learned. Where points are so
 # sparse that no direction is thin, the direction found is still the best estimate of the normal and must not be lost in a tie.

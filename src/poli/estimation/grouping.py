@@ -8,15 +8,13 @@ and multiplied by the local spacing. This makes the ellipsoids equivariant by co
 from __future__ import annotations
 
 from dataclasses import dataclass
-
 import numpy as np
-
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.arrangement import Arrangement, Viewpoint, all_neighbors, arrange, curved_neighbors
-from poli.estimation.distinct import Distinct
+from poli.estimation.ordered_cloud import OrderedCloud, Viewpoint, all_neighbors, order_cloud, curved_neighbors
+from poli.estimation.ordered_cloud import Distinct
 from poli.estimation.frames import drawn_near, group_radii
-from poli.estimation.interpolation import interpolation_weights
+from poli.estimation.architecture import interpolation_weights
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.threads import run_chunks
@@ -44,7 +42,7 @@ class Interpolation:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class WideNeighbors:
     """What curvature sees if it does not see the neighbors of the head (`Architecture.curvature_wide`)."""
 
     offsets: np.ndarray  # (N, k, 3) float32, as in Level: the group, then neighbors of the leads
@@ -60,13 +58,13 @@ class Grouping:
     interpolations: tuple[Interpolation, ...]  # from level 1 to 0, from 2 to 1, ...
     spacing: np.ndarray  # (N,) the unit of length of L
     context: np.ndarray  # (N, c) float32, additional inputs per point
-    surroundings: Surroundings | None = None
+    surroundings: WideNeighbors | None = None
 
 
 def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = Viewpoint()) -> Grouping:  # (N, 3)  # noqa: B008
     """The arrangement of a cloud in the order of its points, with offsets and interpolations spelled out for torch."""
     check_count(points, architecture)
-    cloud = arrange(points, architecture, view, curvature=True)
+    cloud = order_cloud(points, architecture, view, curvature=True)
     rows = cloud.order  # where the points of a level, in leaf order, stand in its arrays
     neighbors, frames, radius, context = (
         _unsorted(values, rows) for values in (rows[all_neighbors(cloud)], cloud.frames, cloud.radius / cloud.scale, cloud.context)
@@ -89,13 +87,13 @@ def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = View
     return Grouping(tuple(levels), tuple(interpolations), _unsorted(cloud.spacing, cloud.order), context, surroundings)
 
 
-def _surroundings(points: np.ndarray, cloud: Arrangement, level: Level) -> Surroundings:
+def _surroundings(points: np.ndarray, cloud: OrderedCloud, level: Level) -> WideNeighbors:
     rows = cloud.order
     neighbors = _unsorted(rows[curved_neighbors(cloud)], rows)
     offsets = _level(points, points, level.centers, level.frames, neighbors, cloud.size, level.radius).offsets
     leads = _unsorted((np.arange(len(points)) // CELL).astype(np.int32), rows)
     near = cloud.near[1][:, : cloud.curved[0]]
-    return Surroundings(offsets, leads, np.concatenate([np.arange(len(near), dtype=np.int32)[:, None], near], axis=1))
+    return WideNeighbors(offsets, leads, np.concatenate([np.arange(len(near), dtype=np.int32)[:, None], near], axis=1))
 
 
 def _unsorted(values: np.ndarray, order: np.ndarray) -> np.ndarray:

@@ -4,4 +4,5 @@
 
 from poli.kdtree.tree import KDTree
 
+
 __all__ = ["KDTree"]

@@ -1,0 +1,5 @@
+"""Safe reading and writing of files, independent of their format."""
+
+
+
+

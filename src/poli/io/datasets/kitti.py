@@ -1,0 +1,201 @@
+"""The KITTI odometry layout: `sequences/XX/{velodyne/NNNNNN.bin, calib.txt, times.txt}` and `poses/XX.txt`.
+
+Poses are those of the left camera, row i for scan i; `Tr` of calib.txt is T_camera_velodyne. Files have no ring or time. KITTI's
+own sequences, 00 to 21, are deskewed; a drive of KITTI raw that was converted to this layout is not.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+import numpy as np
+from poli.io.datasets.files import FileDataset
+from poli.io.datasets.hdl64e import Hdl64eReader, scan_period
+from poli.io.datasets.stamped import finite_numbers, format_pose, read_pose_rows, rigid_poses
+from poli.io.formats.bin import write_kitti_bin
+from poli.errors import FormatError, InputError
+from poli.io.atomic import atomic_folder, atomic_path
+from poli.scan import Scan
+from poli.se3 import check_pose, inverse
+from poli.options import real_number
+
+
+UNCHANGED = "poli.txt"  # the scans of a sequence folder with this file are read as they are
+_DESKEWED = tuple(f"{number:02d}" for number in range(22))
+_WITHOUT = "pass {argument} to read the scans without poses"
+
+
+def open_kitti(
+    path: str | os.PathLike[str],
+    sequence: str | int | None = None,
+    poses: bool = True,
+    min_range: float = 0.0,
+    correct_elevation: bool | None = None,
+    deskewed: bool | None = None,
+    period: float | None = None,
+) -> FileDataset:
+    """Open `sequence` under `path`, the folder that contains `sequences` and `poses` (or the folder of one sequence).
+
+    Poses are None if the pose file is missing (KITTI sequences 11 to 21) or with `poses=False`. Returns closer than `min_range`
+    meters are dropped.
+
+    The beams of KITTI's HDL-64E point 0.205 degrees too low. `correct_elevation` turns every point up by that angle. None: if the
+    elevations are those of this sensor. Many other sensors are stored in this layout and are not changed.
+
+    With `deskewed=False`, points get a `time` from their azimuth: the sensor turns clockwise, starts behind the car, and takes
+    `period` seconds per revolution (None: the median difference of the stamps if it is between 0.05 and 0.2 s, otherwise 0.1 s).
+    None: True for KITTI's sequences 00 to 21 and for other sensors. Sequences written by `write_kitti` are read as they are.
+    """
+    root, name = _locate(Path(path), sequence)
+    folder, pose_file = root / "sequences" / name, root / "poses" / f"{name}.txt"
+    files = _scan_files(folder / "velodyne")
+    stamps = _stamps(folder / "times.txt", len(files))
+    for option, value in (("correct_elevation", correct_elevation), ("deskewed", deskewed)):
+        if not (value is None or isinstance(value, bool)):
+            raise InputError(f"{option} is {value!r}; expected true or false, or None to detect it from the scans")
+    if (folder / UNCHANGED).is_file():
+        correct_elevation, deskewed = bool(correct_elevation), deskewed is not False
+    elif deskewed is None and name in _DESKEWED:
+        deskewed = True
+    if period is not None:
+        real_number(period, "period", "the duration of a revolution in seconds", above=True)
+    reader = Hdl64eReader(
+        files, correct_elevation, None if deskewed is None else not deskewed, scan_period(stamps) if period is None else period
+    )
+    return FileDataset(
+        f"kitti {name}",
+        files,
+        reader,
+        stamps,
+        _poses(pose_file, folder / "calib.txt", len(files)) if poses and pose_file.is_file() else None,
+        min_range=min_range,
+    )
+
+
+def write_kitti(
+    out: str | os.PathLike[str],
+    sequence: str | int,
+    scans: Iterable[Scan],
+    poses: np.ndarray,  # (M, 4, 4)
+) -> None:
+    """Write a sequence under the folder `out`, which may contain other sequences.
+
+    Only intensity is written; other fields are dropped. Coordinates are float32, and times are relative to the first stamp.
+    `Tr` is the identity, so the poses are those of the sensor. The file poli.txt makes `open_kitti` read the scans as they are,
+    without corrections for KITTI's sensor.
+    """
+    root, name = Path(out), sequence_name(sequence)
+    if (root / "poses" / f"{name}.txt").exists():
+        raise FormatError(f"{root / 'poses' / f'{name}.txt'}: already exists; remove it first, or choose another name")
+    for folder in (root / "sequences", root / "poses"):
+        folder.mkdir(parents=True, exist_ok=True)
+    stamps = []
+    with atomic_folder(root / "sequences" / name) as temporary:
+        (temporary / "velodyne").mkdir()
+        for row, scan in enumerate(scans):
+            intensity = {n: v.astype(np.float32) for n, v in scan.fields.items() if n == "intensity"}
+            write_kitti_bin(temporary / "velodyne" / f"{row:06d}.bin", replace(scan, fields=intensity))
+            stamps.append(scan.stamp)
+        if len(stamps) != len(poses):
+            raise InputError(f"{len(poses)} poses for {len(stamps)} scans")
+        identity = format_pose(np.eye(4))
+        (temporary / "calib.txt").write_text("".join(f"{key}: {identity}\n" for key in ("P0", "P1", "P2", "P3", "Tr")))
+        (temporary / UNCHANGED).write_text("Written by poli. The scans are complete: their elevations need no correction.\n")
+        known = [stamp for stamp in stamps if stamp is not None]
+        if len(known) not in (0, len(stamps)):
+            raise InputError(f"{len(stamps) - len(known)} of {len(stamps)} scans have no stamp; set a stamp for all or none")
+        if known:
+            seconds = (divmod(stamp - known[0], 10**9) for stamp in known)
+            (temporary / "times.txt").write_text("".join(f"{whole}.{part:09d}\n" for whole, part in seconds))
+        # Written before the folder is renamed, so that a sequence never exists without its poses.
+        with atomic_path(root / "poses" / f"{name}.txt") as file:
+            file.write_text("".join(format_pose(check_pose(T, f"poses[{i}]")) + "\n" for i, T in enumerate(poses)))
+
+
+def _locate(path: Path, sequence: str | int | None) -> tuple[Path, str]:
+    """Return the root folder and the name of the sequence."""
+    if (path / "velodyne").is_dir():
+        if sequence is not None and sequence_name(sequence) != path.resolve().name:
+            raise InputError(f"{path}: this is the folder of one sequence, not of {sequence!r}; omit the sequence")
+        return path.resolve().parents[1], path.resolve().name
+    root = path / "dataset" if (path / "dataset" / "sequences").is_dir() else path  # as in the KITTI archives
+    if not (root / "sequences").is_dir():
+        raise FormatError(f"{path}: contains no folder 'sequences'; pass the KITTI folder with sequences and poses")
+    there = sorted(p.name for p in (root / "sequences").iterdir() if (p / "velodyne").is_dir())
+    if sequence is None and len(there) == 1:
+        return root, there[0]
+    if sequence is None or sequence_name(sequence) not in there:
+        problem = "choose a sequence;" if sequence is None else f"no sequence {sequence_name(sequence)!r} with a folder 'velodyne';"
+        raise InputError(f"{path}: {problem} available: {', '.join(there) or 'none'}", argument="sequence")
+    return root, sequence_name(sequence)
+
+
+def sequence_name(sequence: str | int) -> str:
+    """Return the KITTI name of a sequence: "07" for 7."""
+    name = str(sequence)
+    return name.zfill(2) if name.isdigit() else name
+
+
+def _scan_files(folder: Path) -> tuple[Path, ...]:
+    """Return the scan files by number. Numbers are row numbers of the other files, so a gap would shift all later poses."""
+    paths = list(folder.glob("*.bin"))
+    strange = [p for p in paths if not (p.stem.isascii() and p.stem.isdigit())]
+    if strange or not paths:
+        raise FormatError(f"{folder}: " + (f"{strange[0].name} is not named by a number" if strange else "no .bin files"))
+    paths.sort(key=lambda p: int(p.stem))
+    for row, path in enumerate(paths):
+        if int(path.stem) != row:
+            raise FormatError(f"{folder}: expected scan number {row}, found {path.name}; scans are missing or duplicated")
+    return tuple(paths)
+
+
+def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
+    camera = read_pose_rows(file)
+    if len(camera) != scans:
+        raise FormatError(
+            f"{file}: {len(camera)} poses for {scans} scans; poses are matched by row, so one of the two is incomplete",
+            argument="poses", value=False, remedy=_WITHOUT,
+        )  # fmt: skip
+    T_camera_velodyne = _calibration(calib)
+    return inverse(T_camera_velodyne) @ camera @ T_camera_velodyne
+
+
+def _calibration(path: Path) -> np.ndarray:  # (4, 4)
+    if not path.is_file():
+        raise FormatError(
+            f"{path}: missing; the poses are those of the camera and need its Tr", argument="poses", value=False, remedy=_WITHOUT
+        )
+    for number, line in enumerate(path.read_text("ascii", errors="replace").splitlines(), start=1):
+        key, _, rest = line.partition(":")
+        if key.strip() in ("Tr", "Tr_velo_to_cam", "Tr_velo_cam"):
+            try:
+                values = np.array(finite_numbers(path, number, rest.split(), 12)).reshape(1, 12)
+            except FormatError:
+                raise FormatError(f"{path}: line {number}: expected 12 numbers after '{key}:'") from None
+            return rigid_poses(values, path, [number])[0]
+    raise FormatError(f"{path}: no line 'Tr:' (T_camera_velodyne)", argument="poses", value=False, remedy=_WITHOUT)
+
+
+def _stamps(path: Path, scans: int) -> tuple[int, ...] | None:
+    """Read decimal seconds as integer nanoseconds; None if there is no file."""
+    if not path.is_file():
+        return None
+    words = path.read_text("ascii", errors="replace").split()
+    try:
+        stamps = tuple(_nanoseconds(word) for word in words)
+    except (ArithmeticError, ValueError):
+        raise FormatError(f"{path}: expected one number per line, in seconds") from None
+    if len(stamps) != scans:
+        raise FormatError(f"{path}: {len(stamps)} times for {scans} scans; one of the two is incomplete")
+    for row in range(1, scans):
+        if stamps[row] <= stamps[row - 1]:
+            raise FormatError(f"{path}: line {row + 1} ({words[row][:40]}) is not later than the line before; times must ascend")
+    return stamps
+
+
+def _nanoseconds(word: str) -> int:
+    stamp = Decimal(word).scaleb(9)
+    if not abs(stamp) < 1 << 63:  # before a number with a huge exponent is expanded
+        raise ValueError
+    return int(stamp.to_integral_value())

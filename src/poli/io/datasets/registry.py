@@ -1,0 +1,138 @@
+"""Open datasets by name."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+import numpy as np
+from poli.beams.corrections import BeamCalibration
+from poli.io.datasets.protocol import Dataset, Skipped
+from poli.scan import Scan
+import inspect
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from poli.io.datasets.bags import ENDINGS, open_bag
+from poli.io.datasets.files import open_folder, scan_ending
+from poli.io.datasets.stamped import open_helipr
+from poli.io.datasets.kiss import LOADERS, open_kiss
+from poli.io.datasets.kitti import open_kitti
+from poli.io.datasets.kitti_raw import SCANS, drives, open_kitti_raw
+from poli.io.datasets.stamped import open_mulran
+from poli.io.datasets.poli_folder import MANIFEST, open_poli_folder
+from poli.io.datasets.protocol import Dataset
+from poli.errors import FormatError, InputError, did_you_mean
+
+
+# --- A dataset whose scans are corrected by a calibration of the beams as they are read.
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedDataset:
+    """The scans of another dataset, corrected."""
+
+    dataset: Dataset
+    calibration: BeamCalibration
+
+    @property
+    def name(self) -> str:
+        return self.dataset.name
+
+    @property
+    def poses(self) -> np.ndarray | None:  # (M, 4, 4)
+        return self.dataset.poses
+
+    @property
+    def skipped(self) -> tuple[Skipped, ...]:
+        return self.dataset.skipped
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int, /) -> Scan:
+        return self.calibration.apply(self.dataset[index])
+
+    def __iter__(self) -> Iterator[Scan]:
+        return (self.calibration.apply(scan) for scan in self.dataset)
+
+
+_FACTORIES: dict[str, Callable[..., Dataset]] = {
+    "kitti": open_kitti,
+    "kitti_raw": open_kitti_raw,
+    "helipr": open_helipr,
+    "mulran": open_mulran,
+    "poli": open_poli_folder,
+    "bag": open_bag,
+    "folder": open_folder,
+    **{loader: partial(open_kiss, loader) for loader in LOADERS},
+}
+
+
+def dataset(name: str | None, path: str | os.PathLike[str], **options: Any) -> Dataset:
+    """Open the dataset at `path`: `poli.dataset("kitti", path, sequence="07")`.
+
+    Names: kitti, kitti_raw, helipr, mulran, poli (our own format), bag (ROS), folder (of scan files), and the kiss-icp loaders
+    apollo, boreas, generic, ncd, nclt, nuscenes, ouster and tum; "auto" or None detects the name. The options of each are
+    documented in its `open_*` function in `poli.io.datasets`.
+    """
+    if name is None or name == "auto":
+        name = guess(path, options.get("sequence"))
+    if name not in _FACTORIES:
+        raise InputError(f"unknown dataset {name!r}; choose from {', '.join(_FACTORIES)}{did_you_mean(name, _FACTORIES)}")
+    factory = _FACTORIES[name]
+    _check_options(name, factory, options)
+    return factory(path, **options)
+
+
+def register_dataset(name: str, factory: Callable[..., Dataset], replace: bool = False) -> None:
+    """Register `factory(path, **options)` for `dataset` under `name`."""
+    if not name or name == "auto" or (name in _FACTORIES and not replace):
+        raise InputError(f"cannot register dataset {name!r}: the name is taken; pass replace=True to replace it")
+    _FACTORIES[name] = factory
+
+
+def dataset_names() -> tuple[str, ...]:
+    return tuple(_FACTORIES)
+
+
+def guess(path: str | os.PathLike[str], sequence: str | int | None = None) -> str:
+    """Detect which dataset is at `path`, from the names of its files and folders."""
+    place = Path(path)
+    if not place.exists():
+        raise FormatError(f"{place}: no such file or folder")
+    if place.is_file() and place.suffix in ENDINGS:
+        return "bag"
+    if place.is_dir():
+        places = [place] if sequence is None else [place / str(sequence), place]
+        for inside in places:
+            marks = {
+                "poli": [MANIFEST],
+                "bag": ["metadata.yaml"],
+                "kitti": ["sequences", "dataset/sequences", "velodyne"],
+                "kitti_raw": [SCANS],
+                "helipr": ["LiDAR"],
+                "mulran": ["Ouster", "sensor_data/Ouster"],
+            }
+            for name, signs in marks.items():
+                if any((inside / sign).exists() for sign in signs):
+                    return name
+        if drives(place):
+            return "kitti_raw"
+        if any(scan_ending(file) for file in place.iterdir()):
+            return "folder"
+        if not any(place.iterdir()):
+            raise FormatError(f"{place}: the folder is empty; choose a folder with scans")
+    elif scan_ending(place):
+        what = f"{place}: is a single scan, not a dataset; pass the folder with the scans"
+        raise FormatError(what, argument="poli.read(path)", remedy="read a single scan with {argument}")
+    raise FormatError(f"{place}: dataset type not recognized; specify one of {', '.join(_FACTORIES)}")
+
+
+def _check_options(name: str, factory: Callable[..., Dataset], options: dict[str, Any]) -> None:
+    parameters = list(inspect.signature(factory).parameters.values())[1:]  # the first is the path
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    known = [p.name for p in parameters]
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise InputError(f"dataset {name!r} has no option {unknown[0]!r}; it has {', '.join(known) or 'none'}")

@@ -1,0 +1,203 @@
+"""LAS and LAZ files: laspy reads headers and fields, lazrs the compressed points (extra `las`)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+import numpy as np
+from poli.errors import FormatError, MissingExtra
+import io
+import struct
+from poli.errors import FormatError, MissingExtra, PoliError
+from poli.io.atomic import atomic_path
+from poli.io.limits import check_inflated
+from poli.scan import Scan
+
+
+# --- Decompress the points of a LAZ file in a child process.
+#
+# lazrs trusts its input: on damaged files it panics, aborts on huge allocations, or never returns. The child process shields the
+# caller of `poli.read` from that. It imports only lazrs and starts in about 50 ms.
+
+
+_CHILD = Path(__file__).with_name("laz_child.py")
+_PATIENCE, _SLOWEST = 10.0, 2e7  # s, bytes/s: timeout without output is _PATIENCE + size / _SLOWEST; chunks arrive whole
+_READ_STEP = 1 << 20  # bytes
+
+
+def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) -> np.ndarray:  # -> (count * width,) uint8
+    """Decompress `count` points. `how` is the LASzip record, `start` the file offset of the points, `width` the bytes per point."""
+    try:
+        import lazrs  # noqa: F401
+    except ImportError:
+        raise MissingExtra("reading .laz", "las") from None
+    command = [sys.executable, "-P", str(_CHILD), bytes(how).hex(), str(start), str(count), str(width)]
+    data = np.empty(count * width, np.uint8)
+    view = memoryview(data)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": {**os.environ, "RUST_BACKTRACE": "0"}}
+    with path.open("rb") as file, subprocess.Popen(command, stdin=file, **options) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        watch = _Watch(child, _PATIENCE + len(data) / _SLOWEST)
+        at = 0
+        try:
+            while at < len(data):
+                read = os.readv(child.stdout.fileno(), [view[at : at + _READ_STEP]])
+                if not read:
+                    break
+                at += read
+                watch.saw_life()
+            said = child.stderr.read(10_000).decode("utf-8", "replace").strip()
+            child.wait()
+        finally:
+            watch.stop()
+            child.kill()
+    if at < len(data) or child.returncode != 0:
+        lines = [line for line in said.splitlines() if line.strip() and not line.startswith("note:")]
+        why = lines[-1] if lines else f"the decoder exited with {child.returncode}"
+        why = "timed out" if watch.gave_up else why
+        raise FormatError(f"{path}: the compressed points cannot be read ({why[:200]}); the file is truncated or damaged")
+    return data
+
+
+class _Watch:
+    """Kills a process that has produced no output for `patience` seconds."""
+
+    def __init__(self, child: subprocess.Popen, patience: float) -> None:
+        self._child, self._patience, self.gave_up = child, patience, False
+        self._life, self._stopped = threading.Event(), False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def saw_life(self) -> None:
+        self._life.set()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._life.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            if not self._life.wait(self._patience):
+                self.gave_up = True
+                self._child.kill()
+                return
+            self._life.clear()
+
+
+_HEAD, _HEAD_4 = 227, 375  # bytes of the header up to version 1.2, and of version 1.4
+_RECORD, _EXTENDED = 54, 60  # least bytes of a variable length record, and of an extended one
+_COMPRESSED = 0x80  # a bit of the point format
+_STEP = 1e-4  # meters; LAS stores coordinates as multiples of this
+
+
+def check_header(path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(_HEAD_4)
+    if len(head) < _HEAD or head[:4] != b"LASF":
+        raise FormatError(f"{path}: not a LAS file, or its header is truncated")
+    minor = head[25]
+    header_size, points_at, records, kind, width, points = struct.unpack_from("<HIIBHI", head, 94)
+    if minor >= 4:
+        if len(head) < _HEAD_4:
+            raise FormatError(f"{path}: the header is truncated")
+        extended_at, extended, points = struct.unpack_from("<QIQ", head, 235)
+        _check_room(path, "extended records", extended, _EXTENDED, size - min(extended_at, size))
+    if size < points_at or points_at < header_size:
+        raise FormatError(f"{path}: the points begin at byte {points_at} of {size}; the file is truncated or damaged")
+    _check_room(path, "records", records, _RECORD, points_at - header_size)
+    if kind & _COMPRESSED:
+        check_inflated(path, size, points * width)
+    else:
+        _check_room(path, "points", points, width, size - points_at)
+
+
+def _check_room(path: Path, what: str, count: int, width: int, left: int) -> None:
+    if count * width > left:
+        raise FormatError(
+            f"{path}: the header declares {count} {what} (at least {count * width} bytes), but only {left} bytes are left; "
+            "the file is truncated or damaged"
+        )
+
+
+def read_las(path: Path) -> Scan:
+    """Read a LAS or LAZ file. Coordinates are float64; every dimension that is not all zero becomes a field."""
+    laspy = _laspy()
+    check_header(path)
+    try:
+        with path.open("rb") as file, np.errstate(over="ignore", invalid="ignore"):  # non-finite points are dropped and counted
+            header = laspy.LasHeader.read_from(file)
+            file.seek(header.offset_to_point_data)
+            las = laspy.LasData(header, _read_points(laspy, file, path, header))
+            points = np.stack([np.asarray(las.x), np.asarray(las.y), np.asarray(las.z)], axis=-1)
+            fields = {name: np.array(las[name]) for name in las.point_format.dimension_names if name not in ("X", "Y", "Z")}
+    except (PoliError, MemoryError):
+        raise
+    except Exception as error:  # laspy raises many types, some derived directly from Exception
+        raise FormatError(f"{path}: not a readable LAS file: {str(error)[:200]}") from None
+    return Scan(points, {name: values for name, values in fields.items() if values.any()})
+
+
+def write_las(path: Path, scan: Scan) -> None:
+    """Write a LAS or LAZ file; coordinates are rounded to 0.1 mm. A field that does not fit its LAS type is an error."""
+    laspy = _laspy()
+    if not np.isfinite(scan.points).all():
+        raise FormatError(f"{path}: LAS cannot store non-finite points; drop them with scan.clean()")
+    header = laspy.LasHeader(point_format=6, version="1.4")
+    header.scales = np.full(3, _STEP)
+    header.offsets = np.floor(scan.points.min(axis=0)) if len(scan) else np.zeros(3)
+    standard = set(header.point_format.dimension_names)
+    for name, values in scan.fields.items():
+        if name not in standard:
+            try:
+                kind = f"{values.shape[1]}{values.dtype.str[1:]}" if values.ndim == 2 else values.dtype
+                header.add_extra_dim(laspy.ExtraBytesParams(name=name, type=kind))
+            except Exception as error:
+                raise FormatError(f"{path}: LAS cannot store field '{name}' of type {values.dtype}: {error}") from None
+    las = laspy.LasData(header)
+    content = io.BytesIO()  # written in memory first: lazrs reports a full disk in its own way
+    try:
+        las.x, las.y, las.z = scan.points.T.astype(np.float64)
+        for name, values in scan.fields.items():
+            las[name] = values
+            if not np.array_equal(np.asarray(las[name]).astype(values.dtype), values):
+                raise FormatError(
+                    f"{path}: LAS cannot store field '{name}' of type {values.dtype} without loss; use .pcd or .npz, or rename it"
+                )
+        las.write(content, do_compress=path.suffix.lower() == ".laz")
+    except (PoliError, MemoryError):
+        raise
+    except Exception as error:
+        raise FormatError(f"{path}: {str(error)[:200]}") from None
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content.getbuffer())
+
+
+def _read_points(laspy: Any, file: Any, path: Path, header: Any) -> Any:
+    """Read the point records; `check_header` has validated their number."""
+    record = header.point_format.dtype()
+    if header.are_points_compressed:
+        found = [vlr for vlr in header.vlrs if type(vlr).__name__ == "LasZipVlr"]
+        if not found:
+            raise FormatError(f"{path}: the points are compressed, but the LASzip record is missing; the file is damaged")
+        data = read_laz_points(path, found[0].record_data, file.tell(), header.point_count, record.itemsize)
+        points = np.frombuffer(data, record)
+    else:
+        points = np.fromfile(file, record, header.point_count)
+    if len(points) != header.point_count:
+        raise FormatError(f"{path}: expected {header.point_count} points, found {len(points)}; the file is truncated")
+    return laspy.ScaleAwarePointRecord(points, header.point_format, scales=header.scales, offsets=header.offsets)
+
+
+def _laspy() -> Any:
+    try:
+        import laspy
+    except ImportError:
+        raise MissingExtra("reading and writing .las and .laz", "las") from None
+    return laspy

@@ -1,0 +1,263 @@
+"""PCD files (Point Cloud Library): ascii, binary and binary_compressed."""
+
+import numpy as np
+from poli.kernel import kernel
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+from poli.io.formats.numpy_files import check_names, records_from_scan, scan_from_records
+from poli.errors import FormatError
+from poli.io.atomic import atomic_path
+from poli.io.limits import check_inflated
+from poli.io.atomic import write_text_records
+from poli.scan import Scan
+
+
+# --- LZF compression, used by binary_compressed PCD files: literal runs, and copies of up to 264 bytes from the last 8 KiB.
+
+
+MAX_EXPANSION = 264 / 2  # an upper bound: a copy takes at least two bytes and yields at most 264
+
+_HASH_BITS = 14
+_WINDOW = 1 << 13
+_LONGEST_COPY = 264
+_LONGEST_RUN = 32
+
+
+@kernel
+def decompress(packed: np.ndarray, size: int) -> np.ndarray:  # (M,) uint8 -> (size,) uint8, or empty if damaged
+    out = np.empty(size, np.uint8)
+    damaged = np.empty(0, np.uint8)
+    at, end, to = 0, len(packed), 0
+    while at < end:
+        control = int(packed[at])
+        at += 1
+        if control < 32:  # a run of control + 1 literals
+            run = control + 1
+            if at + run > end or to + run > size:
+                return damaged
+            out[to : to + run] = packed[at : at + run]
+            at += run
+            to += run
+            continue
+        length = control >> 5
+        if length == 7:
+            if at >= end:
+                return damaged
+            length += int(packed[at])
+            at += 1
+        if at >= end:
+            return damaged
+        source = to - ((control & 31) << 8) - int(packed[at]) - 1
+        at += 1
+        length += 2
+        if source < 0 or to + length > size:
+            return damaged
+        for _ in range(length):  # byte by byte: a copy may overlap itself
+            out[to] = out[source]
+            to += 1
+            source += 1
+    return out if to == size else damaged
+
+
+@kernel
+def compress(data: np.ndarray) -> np.ndarray:  # (M,) uint8 -> (P,) uint8
+    size = len(data)
+    out = np.empty(size + size // _LONGEST_RUN + 2, np.uint8)  # the worst case: literal runs only
+    last = np.full(1 << _HASH_BITS, -1, np.int64)
+    to, at, literals = 0, 0, 0  # the `literals` bytes before `at` are not written yet
+    while at < size:
+        length = 0
+        source = -1
+        if at + 2 < size:
+            key = (int(data[at]) << 16 | int(data[at + 1]) << 8 | int(data[at + 2])) * 2654435761 >> 8 & (1 << _HASH_BITS) - 1
+            source = last[key]
+            last[key] = at
+            if source >= 0 and at - source <= _WINDOW:
+                limit = min(size - at, _LONGEST_COPY)
+                while length < limit and data[source + length] == data[at + length]:
+                    length += 1
+        if length < 3:
+            at += 1
+            literals += 1
+            if literals == _LONGEST_RUN or at == size:
+                out[to] = literals - 1
+                out[to + 1 : to + 1 + literals] = data[at - literals : at]
+                to += 1 + literals
+                literals = 0
+            continue
+        if literals:
+            out[to] = literals - 1
+            out[to + 1 : to + 1 + literals] = data[at - literals : at]
+            to += 1 + literals
+            literals = 0
+        offset = at - source - 1
+        coded = length - 2
+        if coded < 7:
+            out[to] = coded << 5 | offset >> 8
+            to += 1
+        else:
+            out[to] = 7 << 5 | offset >> 8
+            out[to + 1] = coded - 7
+            to += 2
+        out[to] = offset & 255
+        to += 1
+        at += length
+    return out[:to].copy()
+
+
+Encoding = Literal["ascii", "binary", "binary_compressed"]
+
+_KINDS = {"F": "f", "I": "i", "U": "u"}
+_LONGEST_LINE = 65536
+_LONGEST_HEADER = 10_000  # lines, comments included
+
+
+@dataclass(frozen=True)
+class _Header:
+    dtype: np.dtype
+    points: int
+    encoding: Encoding
+
+
+def read_pcd(path: Path) -> Scan:
+    with path.open("rb") as file:
+        header = _read_header(file, path)
+        left = path.stat().st_size - file.tell()
+        if header.encoding == "ascii":
+            records = _read_ascii(file, path, header, left)
+        elif header.encoding == "binary":
+            _check_room(path, header, left, header.points * header.dtype.itemsize)
+            records = np.fromfile(file, header.dtype, header.points)
+        else:
+            records = _read_compressed(file, path, header, left)
+    names = [n for n in header.dtype.names or () if not n.startswith("\0")]  # padding is not data
+    return scan_from_records(records[names], path)
+
+
+def write_pcd(path: Path, scan: Scan, encoding: Encoding = "binary") -> None:
+    records = records_from_scan(scan, flat=encoding == "ascii")
+    check_names(records, path)
+    names = records.dtype.names or ()
+    bases = [records.dtype[n].base for n in names]
+    counts = [int(np.prod(records.dtype[n].shape)) for n in names]
+    for name, base in zip(names, bases, strict=True):
+        if name == "_":
+            raise FormatError(f"{path}: PCD reserves the field name '_' for padding; rename the field")
+        if base == np.float16:
+            raise FormatError(f"{path}: PCD cannot store field '{name}' of type {base}; convert it or use .npz")
+    header = (
+        "# .PCD v0.7 - Point Cloud Data file format\nVERSION 0.7\n"
+        f"FIELDS {' '.join(names)}\n"
+        f"SIZE {' '.join(str(b.itemsize) for b in bases)}\n"
+        f"TYPE {' '.join(b.kind.upper() for b in bases)}\n"
+        f"COUNT {' '.join(map(str, counts))}\n"
+        f"WIDTH {len(scan)}\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS {len(scan)}\nDATA {encoding}\n"
+    )
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(header.encode("ascii"))
+        if encoding == "ascii":
+            write_text_records(file, records, " ")
+        elif encoding == "binary":
+            file.write(records.tobytes())
+        else:
+            _write_compressed(file, records)
+
+
+def _read_header(file: BinaryIO, path: Path) -> _Header:
+    lines: dict[str, list[str]] = {}
+    for _ in range(_LONGEST_HEADER):
+        if "DATA" in lines:
+            break
+        raw = file.readline(_LONGEST_LINE)
+        if not raw.endswith(b"\n") or len(lines) > 20:
+            raise FormatError(f"{path}: the PCD header does not end with a DATA line; the file is truncated or not PCD")
+        words = raw.decode("ascii", errors="replace").split()
+        if words and not words[0].startswith("#"):
+            lines["FIELDS" if words[0] == "COLUMNS" else words[0]] = words[1:]  # old files have COLUMNS instead
+    try:
+        names, sizes, kinds = lines["FIELDS"], lines["SIZE"], lines["TYPE"]
+        counts = [int(c) for c in lines.get("COUNT", ["1"] * len(names))]
+        if not len(names) == len(sizes) == len(kinds) == len(counts) or min(counts, default=1) < 1:
+            raise ValueError("FIELDS, SIZE, TYPE and COUNT differ in length")
+        columns: list[tuple] = []
+        for i, (name, size, kind, count) in enumerate(zip(names, sizes, kinds, counts, strict=True)):
+            if name == "_":
+                columns.append((f"\0{i}", "V1", (int(size) * count,)))
+            else:
+                base = f"<{_KINDS[kind]}{int(size)}"
+                columns.append((name, base, (count,)) if count > 1 else (name, base))
+        dtype = np.dtype(columns)
+        grid = int(lines["WIDTH"][0]) * int(lines["HEIGHT"][0]) if "WIDTH" in lines and "HEIGHT" in lines else None
+        points = int(lines["POINTS"][0]) if "POINTS" in lines or grid is None else grid
+        if grid is not None and points != grid:
+            raise ValueError(f"WIDTH x HEIGHT is {grid}, but POINTS is {points}")
+        encoding = lines["DATA"][0]
+        if points < 0 or encoding not in ("ascii", "binary", "binary_compressed"):
+            raise ValueError(f"POINTS {points}, DATA {encoding}")
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise FormatError(f"{path}: invalid PCD header: {str(error)[:120]}") from None
+    return _Header(dtype, points, encoding)  # type: ignore[arg-type]
+
+
+def _check_room(path: Path, header: _Header, left: int, needed: int) -> None:
+    """Check the declared size before anything is allocated: a damaged header can declare any number of points."""
+    if needed > left:
+        raise FormatError(
+            f"{path}: the header declares {header.points} points ({needed} bytes), but only {left} bytes are left; "
+            "the file is truncated or its header is wrong"
+        )
+
+
+def _read_ascii(file: BinaryIO, path: Path, header: _Header, left: int) -> np.ndarray:
+    columns = sum(int(np.prod(header.dtype[n].shape)) for n in header.dtype.names or ())
+    _check_room(path, header, left + 1, 2 * columns * header.points)
+    if header.points == 0:
+        return np.zeros(0, header.dtype)
+    if any((header.dtype[n].base.kind == "V") for n in header.dtype.names or ()):
+        raise FormatError(f"{path}: an ascii PCD with padding fields ('_') is not supported; convert it to binary")
+    lines = (file.readline(_LONGEST_LINE).decode("ascii", errors="replace") for _ in range(header.points))
+    try:
+        records = np.loadtxt(lines, header.dtype, comments=None, ndmin=1)
+    except ValueError as error:
+        raise FormatError(f"{path}: {str(error)[:200]}") from None
+    if len(records) != header.points:
+        raise FormatError(f"{path}: the header declares {header.points} points, but the file has {len(records)}")
+    return records
+
+
+def _read_compressed(file: BinaryIO, path: Path, header: _Header, left: int) -> np.ndarray:
+    """Read one LZF block, in which the fields are stored one after the other."""
+    from poli.io.formats import pcd as lzf
+
+    needed = header.points * header.dtype.itemsize
+    if left < 8:
+        raise FormatError(f"{path}: the compressed data is missing; the file is truncated")
+    packed_size, size = (int(v) for v in np.fromfile(file, "<u4", 2))
+    _check_room(path, header, left - 8, packed_size)
+    if size != needed or size > packed_size * lzf.MAX_EXPANSION:
+        raise FormatError(
+            f"{path}: the header declares {header.points} points ({needed} bytes), but the compressed block has {size} bytes "
+            f"in {packed_size}; the file is damaged"
+        )
+    check_inflated(path, packed_size, size)
+    data = lzf.decompress(np.fromfile(file, np.uint8, packed_size), size)
+    if len(data) != size:
+        raise FormatError(f"{path}: the compressed data is damaged")
+    records = np.empty(header.points, header.dtype)
+    at = 0
+    for name in header.dtype.names or ():
+        column = header.dtype[name]
+        width = column.itemsize * header.points
+        records[name] = data[at : at + width].view(column.base).reshape((header.points, *column.shape))
+        at += width
+    return records
+
+
+def _write_compressed(file: BinaryIO, records: np.ndarray) -> None:
+    from poli.io.formats import pcd as lzf
+
+    data = np.frombuffer(b"".join(np.ascontiguousarray(records[n]).tobytes() for n in records.dtype.names or ()), np.uint8)
+    packed = lzf.compress(data)
+    file.write(np.array([len(packed), len(data)], "<u4").tobytes())
+    file.write(packed.tobytes())

@@ -1,0 +1,173 @@
+"""PLY files as numpy record arrays: one array per element, one field per property. ASCII, and binary in either byte order."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Literal
+import numpy as np
+from poli.errors import FormatError
+from poli.io.atomic import atomic_path
+from poli.io.atomic import write_text_records
+
+
+Encoding = Literal["ascii", "binary_little_endian", "binary_big_endian"]
+
+_TYPES = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
+    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8",
+}  # fmt: skip
+_NAMES = {"i1": "char", "u1": "uchar", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "f4": "float", "f8": "double"}
+_LONGEST_LINE = 4096
+_LONGEST_HEADER = 10_000
+_COUNT_DIGITS = 20
+
+
+@dataclass
+class _Element:
+    name: str
+    count: int
+    properties: list[tuple[str, str]] = field(default_factory=list)  # (name, numpy type)
+    has_list: bool = False
+
+
+def read_ply_element(path: str | os.PathLike[str], name: str = "vertex") -> np.ndarray:
+    """Return element `name` as a record array in native byte order. Elements before it must not contain lists."""
+    path = Path(path)
+    with path.open("rb") as file:
+        encoding, elements = _read_header(file, path)
+        for element in elements:
+            if element.has_list:
+                raise FormatError(f"{path}: element '{element.name}' contains a list; lists are supported only after '{name}'")
+            if element.name == name:
+                return _read_records(file, path, encoding, element)
+            _read_records(file, path, encoding, element)
+    raise FormatError(f"{path}: no element '{name}' in this PLY file")
+
+
+def write_ply(
+    path: str | os.PathLike[str],
+    records: np.ndarray,  # (N,) structured, scalar fields
+    name: str = "vertex",
+    encoding: Encoding = "binary_little_endian",
+    comments: tuple[str, ...] = (),
+) -> None:
+    """Write one element. Raise FormatError if PLY has no type for a field (64-bit integers)."""
+    header = _header(path, records.dtype, len(records), name, encoding, comments)
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(header)
+        if encoding == "ascii":
+            write_text_records(file, records, " ")
+        else:
+            file.write(records.astype(_ordered(records.dtype, encoding)).tobytes())
+
+
+def write_ply_parts(
+    path: str | os.PathLike[str],
+    dtype: np.dtype,
+    parts: Iterable[np.ndarray],  # (n,) of `dtype` each
+    comments: tuple[str, ...] = (),
+) -> int:
+    """Write the vertices of a file that does not fit into memory, part by part, in binary. Return their number.
+
+    The number is known only after the last part. The header is then written again, with a blank comment that keeps its length.
+    """
+    encoding: Encoding = "binary_little_endian"
+
+    def header(count: int) -> bytes:
+        blank = " " * (_COUNT_DIGITS - len(str(count)))
+        return _header(path, dtype, count, "vertex", encoding, (*comments, blank))
+
+    count = 0
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(header(0))
+        for records in parts:
+            file.write(np.ascontiguousarray(records.astype(_ordered(dtype, encoding), copy=False)).tobytes())
+            count += len(records)
+        file.seek(0)
+        file.write(header(count))
+    return count
+
+
+def _header(
+    path: str | os.PathLike[str], dtype: np.dtype, count: int, name: str, encoding: Encoding, comments: tuple[str, ...]
+) -> bytes:
+    lines = ["ply", f"format {encoding} 1.0", *(f"comment {c}" for c in comments), f"element {name} {count}"]
+    for column in dtype.names or ():
+        kind = dtype[column].str[1:]
+        if kind not in _NAMES:
+            raise FormatError(f"{path}: PLY cannot hold field '{column}' of type {dtype[column]}; use .npz or .pcd")
+        lines.append(f"property {_NAMES[kind]} {column}")
+    return "\n".join([*lines, "end_header", ""]).encode("ascii")
+
+
+def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:
+    if file.readline(_LONGEST_LINE).strip() != b"ply":
+        raise FormatError(f"{path}: not a PLY file (its first line is not 'ply')")
+    encoding: Encoding | None = None
+    elements: list[_Element] = []
+    for _ in range(_LONGEST_HEADER):
+        raw = file.readline(_LONGEST_LINE)
+        words = raw.decode("ascii", errors="replace").split()
+        if not raw.endswith(b"\n") and words[:1] != ["end_header"]:
+            raise FormatError(f"{path}: the PLY header has no end; the file is truncated or not PLY")
+        try:
+            match words:
+                case ["end_header"]:
+                    if encoding is None:
+                        raise FormatError(f"{path}: the PLY header has no 'format' line")
+                    return encoding, elements
+                case ["format", "ascii" | "binary_little_endian" | "binary_big_endian" as kind, _]:
+                    encoding = kind
+                case ["element", name, count]:
+                    elements.append(_Element(name, int(count)))
+                    if elements[-1].count < 0:
+                        raise ValueError
+                case ["property", "list", _, _, _]:
+                    elements[-1].has_list = True
+                case ["property", kind, name]:
+                    elements[-1].properties.append((name, _TYPES[kind]))
+                case [] | ["comment", *_] | ["obj_info", *_]:
+                    pass
+                case _:
+                    raise ValueError
+        except (ValueError, KeyError, IndexError):
+            raise FormatError(f"{path}: invalid PLY header line {' '.join(words)[:80]!r}") from None
+    raise FormatError(f"{path}: the PLY header is longer than {_LONGEST_HEADER} lines")
+
+
+def _read_records(file: BinaryIO, path: Path, encoding: Encoding, element: _Element) -> np.ndarray:
+    try:
+        native = np.dtype(element.properties)
+    except ValueError as error:
+        raise FormatError(f"{path}: element '{element.name}': {error}") from None
+    left = path.stat().st_size - file.tell()
+    # Compare with the size of the file before allocating: a header can declare any number.
+    needed = element.count * (max(1, 2 * len(element.properties)) if encoding == "ascii" else native.itemsize)
+    if needed > left + (encoding == "ascii"):  # the last line may have no line feed
+        raise FormatError(
+            f"{path}: the header declares {element.count} of '{element.name}', at least {needed} bytes, but {left} are left; "
+            "the file is truncated or its header is wrong"
+        )
+    if encoding == "ascii":
+        return _read_ascii(file, path, native, element)
+    if not element.properties:
+        return np.zeros(0, native)
+    return np.fromfile(file, _ordered(native, encoding), element.count).astype(native, copy=False)
+
+
+def _ordered(dtype: np.dtype, encoding: Encoding) -> np.dtype:
+    return dtype.newbyteorder("<" if encoding == "binary_little_endian" else ">")
+
+
+def _read_ascii(file: BinaryIO, path: Path, native: np.dtype, element: _Element) -> np.ndarray:
+    lines = [file.readline(65536) for _ in range(element.count)]
+    if element.count == 0 or not element.properties:
+        return np.zeros(element.count, native)
+    try:
+        records = np.loadtxt((line.decode("ascii") for line in lines), dtype=native, comments=None, ndmin=1)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: element '{element.name}': {str(error)[:200]}") from None
+    if len(records) != element.count:
+        raise FormatError(f"{path}: the header declares {element.count} of '{element.name}', but the file has {len(records)}")
+    return records

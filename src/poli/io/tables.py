@@ -1,0 +1,84 @@
+"""Read and write JSON and TOML: settings, manifests and descriptions with a few nested tables. Input may be untrusted."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, NoReturn
+from poli.errors import FormatError
+from poli.io.atomic import atomic_path
+
+
+DEEPEST = 64  # levels of nested tables and lists; Python's parsers and printers support ten times as many
+_LARGEST_JSON, _LARGEST_TOML = 32 << 20, 1 << 20  # bytes
+# `a.b.c = 1` nests one table per dot, which the parser handles in quadratic time. The look-behind keeps this search linear.
+_DOTTED = re.compile(r"""(?<![\w.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)""" + f"{{{DEEPEST + 1}}}")
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file. FileNotFoundError passes through to the caller."""
+    return parse_json(_text(path, "JSON", _LARGEST_JSON), path)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file atomically. Raise ValueError or TypeError for content that JSON cannot hold, such as NaN."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def parse_json(text: str, where: object) -> Any:
+    """Parse strict JSON: NaN and Infinity, which Python would accept, are refused."""
+    try:
+        found = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise FormatError(f"{where}: nested deeper than {DEEPEST} levels; it is damaged or malicious") from None
+    except ValueError as error:
+        raise FormatError(f"{where}: not valid JSON: {str(error)[:120]}") from None
+    return _shallow(found, where)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    text = _text(path, "TOML", _LARGEST_TOML)
+    if _DOTTED.search(text):
+        raise FormatError(f"{path}: a name has more than {DEEPEST} parts; it is damaged or malicious")
+    try:
+        found = tomllib.loads(text)
+    except RecursionError:
+        raise FormatError(f"{path}: nested deeper than {DEEPEST} levels; it is damaged or malicious") from None
+    except ValueError as error:  # TOMLDecodeError, and the errors that dates and long numbers raise
+        raise FormatError(f"{path}: not a TOML file: {str(error)[:200]}") from None
+    return _shallow(found, path)
+
+
+def _text(path: Path, kind: str, most: int) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(most + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(raw) > most:
+        raise FormatError(f"{path}: larger than {most >> 20} MiB, the limit for {kind} files")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: not a {kind} file: {error}") from None
+
+
+def _shallow(found: Any, where: object) -> Any:
+    level, depth = [found], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise FormatError(f"{where}: nested deeper than {DEEPEST} levels; it is damaged or malicious")
+        inner = [entry for entry in level if isinstance(entry, dict | list)]
+        level = [value for entry in inner for value in (entry.values() if isinstance(entry, dict) else entry)]
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a valid JSON number")

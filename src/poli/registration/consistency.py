@@ -1,0 +1,277 @@
+"""Consistency graph of matches: an edge connects two matches that one rigid motion can explain. Stored as bitsets.
+
+A rigid motion preserves distances, so two correct matches span the same length in both clouds (the invariant of TEASER and ROBIN).
+Correct matches are all consistent with each other; wrong ones are consistent with few. Row i of the adjacency has one bit per
+vertex, in 64-bit words, so set operations run at memory speed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from poli.errors import InputError
+from poli.kernel import kernel
+from poli.threads import run_chunks
+from poli.options import real_array, real_number
+from poli.options import whole_number
+
+
+_WORD = 64
+
+# Position of the lowest set bit of a word by de Bruijn multiplication: numba has no instruction for it.
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_POSITION = np.empty(_WORD, np.int64)
+for _bit in range(_WORD):
+    _POSITION[((0x03F79D71B4CB0A89 << _bit) & 0xFFFFFFFFFFFFFFFF) >> 58] = _bit
+
+
+def consistency_graph(
+    source: np.ndarray,  # (K, 3) p
+    target: np.ndarray,  # (K, 3) q
+    noise_bound: float,
+) -> np.ndarray:  # (K, ceil(K / 64)) uint64
+    """Return the graph with an edge where | |p_i - p_j| - |q_i - q_j| | <= 2 noise_bound.
+
+    Both matches of an edge can be correct if points are accurate to `noise_bound`. Matches that share a point are never connected:
+    at most one is correct.
+    """
+    source, target = real_array(source, "source"), real_array(target, "target")
+    if source.ndim != 2 or source.shape[1] != 3 or target.shape != source.shape:
+        raise InputError(f"source and target have shapes {source.shape} and {target.shape}; expected (K, 3), one match per row")
+    for name, array in (("source", source), ("target", target)):
+        if not np.isfinite(array).all():
+            raise InputError(f"{name}: row {int((~np.isfinite(array)).any(axis=1).argmax())} is not finite")
+    bound = 2.0 * real_number(noise_bound, "noise_bound", "a length of at least 0")
+    adjacency = np.zeros((len(source), -(-len(source) // _WORD)), np.uint64)
+    columns = np.ascontiguousarray(source.T), np.ascontiguousarray(target.T)
+    run_chunks(lambda begin, end: _connect(*columns, bound, begin, end, adjacency), len(source), smallest=64)
+    return adjacency
+
+
+def from_dense(graph: np.ndarray) -> np.ndarray:  # (K, K) bool -> (K, W) uint64
+    """Return the bitsets of a symmetric edge matrix. The diagonal is ignored."""
+    graph = np.array(graph, dtype=bool)
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or (graph != graph.T).any():
+        raise InputError(f"graph has shape {graph.shape}; expected a symmetric (K, K) matrix of edges")
+    np.fill_diagonal(graph, False)
+    padded = np.pad(graph, ((0, 0), (0, -len(graph) % _WORD)))
+    return (
+        np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64).reshape(len(graph), padded.shape[1] // _WORD)
+    )
+
+
+def bitsets(adjacency: np.ndarray) -> np.ndarray:
+    adjacency = np.ascontiguousarray(adjacency)
+    if adjacency.ndim != 2 or adjacency.dtype != np.uint64 or adjacency.shape[1] != -(-len(adjacency) // _WORD):
+        raise InputError(
+            f"adjacency is {adjacency.dtype} of shape {adjacency.shape}; expected uint64 of shape (K, ceil(K / 64)), "
+            "as returned by consistency_graph or from_dense"
+        )
+    return adjacency
+
+
+@kernel
+def _connect(source, target, bound, begin, end, adjacency):
+    for i in range(begin, end):
+        for j in range(source.shape[1]):
+            p = (source[0, i] - source[0, j]) ** 2 + (source[1, i] - source[1, j]) ** 2 + (source[2, i] - source[2, j]) ** 2
+            q = (target[0, i] - target[0, j]) ** 2 + (target[1, i] - target[1, j]) ** 2 + (target[2, i] - target[2, j]) ** 2
+            if p > 0.0 and q > 0.0 and abs(np.sqrt(p) - np.sqrt(q)) <= bound:
+                adjacency[i, j >> 6] |= np.uint64(1) << np.uint64(j & 63)
+
+
+@kernel(inline="always")
+def lowest(word):
+    return _POSITION[((word & (~word + np.uint64(1))) * _DE_BRUIJN) >> np.uint64(58)]
+
+
+@kernel(inline="always")
+def count_bits(word):
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@kernel
+def peel(adjacency):
+    """Return the core numbers, and the vertices in the order of removal when always removing one of least degree.
+
+    The core number of a vertex is the largest k such that the vertex belongs to a subgraph of minimum degree k. It is therefore in
+    no clique of more than k + 1 vertices.
+    """
+    n, words = adjacency.shape
+    degree, cores, order = np.zeros(n, np.int64), np.zeros(n, np.int64), np.empty(n, np.int64)
+    for v in range(n):
+        for w in range(words):
+            degree[v] += count_bits(adjacency[v, w])
+    level = 0
+    for step in range(n):
+        least, v = n, -1
+        for u in range(n):
+            if 0 <= degree[u] < least:
+                least, v = degree[u], u
+        level = max(level, least)
+        cores[v], order[step], degree[v] = level, v, -1
+        for w in range(words):
+            word = adjacency[v, w]
+            while word:
+                u = (w << 6) + lowest(word)
+                word &= word - np.uint64(1)
+                if degree[u] > 0:
+                    degree[u] -= 1
+    return cores, order
+
+
+# --- The largest set of mutually consistent matches: the maximum clique of the consistency graph.
+
+
+NODE_BUDGET = 20_000  # about 20 ms
+_LARGEST_STACK = 1 << 26  # entries of the search's stack: 0.5 GB
+
+
+def maximum_clique(
+    adjacency: np.ndarray,  # (K, W) uint64
+    node_budget: int = NODE_BUDGET,
+) -> tuple[np.ndarray, bool]:  # (n,) ascending, exact
+    """Return a maximum clique, and whether it is proven to be one.
+
+    Branch and bound (Tomita; bitsets after San Segundo): find a greedy clique, drop vertices whose core number rules them out, then
+    search, bounded by greedy coloring. After `node_budget` branches, return the best clique so far. It is at least as large as the
+    greedy one, which is grown from the innermost core outward and is also returned if the graph is too large to search.
+    """
+    adjacency = bitsets(adjacency)
+    budget = whole_number(node_budget, "node_budget", least=0)
+    cores, order = peel(adjacency)
+    best = _grow_first(adjacency, order)
+    most = int(cores.max(initial=-1)) + 1
+    if len(best) == most:
+        return np.sort(best), True
+    # Innermost vertices first: they are colored first and branched on last.
+    kept = order[cores[order] >= len(best)][::-1]
+    if (most + 1) * len(kept) > _LARGEST_STACK:
+        return np.sort(best), False
+    found, exact = _search(_induced(adjacency, kept), len(best), most + 1, budget)
+    return np.sort(kept[found] if len(found) else best), bool(exact)
+
+
+def cliques_through(adjacency: np.ndarray, max_cliques: int) -> np.ndarray:  # (K, W) uint64 -> (H, K) bool
+    """Return a greedy clique through each vertex, without duplicates, largest first, at most `max_cliques`.
+
+    If wrong matches happen to form the maximum clique, one of these usually contains the right ones.
+    """
+    adjacency = bitsets(adjacency)
+    members = np.zeros((len(adjacency), len(adjacency)), bool)
+    _grow_all(adjacency, peel(adjacency)[1], members)
+    packed = np.packbits(members, axis=1)
+    rows: dict[bytes, int] = {}
+    for row in np.argsort(-members.sum(axis=1), kind="stable"):
+        rows.setdefault(packed[row].tobytes(), int(row))
+        if len(rows) == max_cliques:
+            break
+    return members[list(rows.values())]
+
+
+@kernel
+def _grow(adjacency, order, fits, clique, size):
+    """Grow a clique greedily: visit the vertices in `fits` from the innermost outward, and add those adjacent to all before."""
+    for step in range(len(order) - 1, -1, -1):
+        v = order[step]
+        if (fits[v >> 6] >> np.uint64(v & 63)) & np.uint64(1):
+            clique[size] = v
+            size += 1
+            fits &= adjacency[v]
+    return size
+
+
+@kernel
+def _grow_first(adjacency, order):
+    clique = np.empty(len(order), np.int64)
+    size = _grow(adjacency, order, np.full(adjacency.shape[1], ~np.uint64(0)), clique, 0)
+    return clique[:size].copy()
+
+
+@kernel
+def _grow_all(adjacency, order, members):
+    clique = np.empty(len(order), np.int64)
+    for v in range(len(order)):
+        clique[0] = v
+        size = _grow(adjacency, order, adjacency[v].copy(), clique, 1)
+        for m in range(size):
+            members[v, clique[m]] = True
+
+
+@kernel
+def _induced(adjacency, kept):
+    """Return the subgraph of the kept vertices, numbered by their position in `kept`."""
+    n = len(kept)
+    graph = np.zeros((n, (n + 63) >> 6), np.uint64)
+    for i in range(n):
+        for j in range(n):
+            v = kept[j]
+            bit = (adjacency[kept[i], v >> 6] >> np.uint64(v & 63)) & np.uint64(1)
+            graph[i, j >> 6] |= bit << np.uint64(j & 63)
+    return graph
+
+
+@kernel
+def _color(graph, candidates, needed, order, colors, left, same):
+    """Color greedily: a clique has at most one vertex per color. List the vertices of color `needed` and above, in ascending color;
+    only these can lead to a larger clique."""
+    words = len(candidates)
+    left[:] = candidates
+    color, count, remaining = 0, 0, True
+    while remaining:
+        color += 1
+        remaining = False
+        same[:] = left
+        for w in range(words):
+            while same[w]:
+                v = (w << 6) + lowest(same[w])
+                left[w] &= ~(np.uint64(1) << np.uint64(v & 63))
+                same[w] &= same[w] - np.uint64(1)
+                for x in range(w, words):
+                    same[x] &= ~graph[v, x]
+                if color >= needed:
+                    order[count], colors[count] = v, color
+                    count += 1
+            if left[w]:
+                remaining = True
+    return count
+
+
+@kernel
+def _search(graph, known, depths, budget):
+    """Return the largest clique found with more than `known` vertices (empty if none), and whether the search was completed."""
+    n, words = graph.shape
+    candidates = np.zeros((depths + 1, words), np.uint64)
+    order, colors = np.empty((depths + 1, n), np.int32), np.empty((depths + 1, n), np.int32)
+    left, same = np.empty(words, np.uint64), np.empty(words, np.uint64)
+    waiting = np.zeros(depths + 1, np.int64)
+    clique, best = np.empty(depths + 1, np.int64), np.empty(0, np.int64)
+    for v in range(n):
+        candidates[0, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
+    waiting[0] = _color(graph, candidates[0], known + 1, order[0], colors[0], left, same)
+    depth, nodes = 0, 0  # the depth is the size of the current clique
+    while depth >= 0:
+        if waiting[depth] == 0 or depth + colors[depth, waiting[depth] - 1] <= known:
+            depth -= 1
+            continue
+        nodes += 1
+        if nodes > budget:
+            return best, False
+        waiting[depth] -= 1
+        v = order[depth, waiting[depth]]
+        candidates[depth, v >> 6] &= ~(np.uint64(1) << np.uint64(v & 63))
+        clique[depth] = v
+        empty = True
+        for w in range(words):
+            candidates[depth + 1, w] = candidates[depth, w] & graph[v, w]
+            if candidates[depth + 1, w]:
+                empty = False
+        if empty:
+            if depth + 1 > known:
+                known, best = depth + 1, clique[: depth + 1].copy()
+            continue
+        depth += 1
+        waiting[depth] = _color(graph, candidates[depth], known - depth + 1, order[depth], colors[depth], left, same)
+    return best, True

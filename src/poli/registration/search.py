@@ -1,0 +1,319 @@
+"""Find the pose between two clouds with normals, without an initial guess: features, cliques, and verification on all points."""
+
+from __future__ import annotations
+
+import numpy as np
+from poli.errors import InputError
+from poli.options import real_array, whole_number
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+from poli.certify import Certificate, CertifiedPose
+from poli.errors import DegenerateError
+from poli.kdtree.tree import KDTree
+from poli.scan import ScanLike, points_of
+from poli.registration.consistency import cliques_through, maximum_clique
+from poli.registration.fpfh import fpfh_of_scales, unit_normals
+from poli.registration.gnc import gnc
+from poli.registration.consistency import consistency_graph
+from poli.registration.verify import CloudPair, closeness, distinct, fit, refine
+from poli.options import real_number, whole_number
+
+
+# --- Match features: pairs that are among each other's nearest.
+
+
+_BLOCK = 1 << 22  # distances held at a time: 32 MB
+
+
+def mutual_matches(
+    a: np.ndarray,  # (N, D)
+    b: np.ndarray,  # (M, D)
+    k: int = 1,
+) -> np.ndarray:  # (K, 2) rows of a and b
+    """Return the pairs (i, j) where b[j] is among the `k` nearest features of a[i] and a[i] among the `k` nearest of b[j].
+
+    Sorted by i, then j. Ties go to the lower index.
+    """
+    k = whole_number(k, "k", least=1)
+    a, b = _features(a, "a"), _features(b, "b")
+    if a.shape[1] != b.shape[1]:
+        raise InputError(f"a holds features of size {a.shape[1]} and b of size {b.shape[1]}; they must have the same size")
+    if k == 1 and len(a) and len(b):
+        return _nearest_to_each_other(a, b)
+    # Encode a pair (i, j) as i M + j: the intersection of the two lists is then one sorted merge.
+    forth = np.arange(len(a))[:, None] * len(b) + _nearest(a, b, min(k, len(b)))
+    back = _nearest(b, a, min(k, len(a))) * len(b) + np.arange(len(b))[:, None]
+    both = np.intersect1d(forth, back, assume_unique=True)
+    return np.stack([both // max(len(b), 1), both % max(len(b), 1)], axis=1)
+
+
+def _nearest(a: np.ndarray, b: np.ndarray, k: int) -> np.ndarray:  # (N, D), (M, D) -> (N, k)
+    found = np.empty((len(a), k), np.int64)
+    half_squares = 0.5 * np.einsum("ij,ij->i", b, b)
+    rows = max(1, _BLOCK // max(len(b), 1))
+    for begin in range(0, len(a), rows):
+        # |a - b|^2 = |a|^2 + 2 (|b|^2 / 2 - a.b); the first term is the same for the whole row.
+        distance = half_squares - a[begin : begin + rows] @ b.T
+        row = np.arange(len(distance))
+        for n in range(k):
+            nearest = distance.argmin(axis=1)
+            found[begin : begin + rows, n] = nearest
+            distance[row, nearest] = np.inf
+    return found
+
+
+def _nearest_to_each_other(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # (N, D), (M, D) -> (K, 2)
+    """Return the matches for k = 1, computing every product once instead of twice: keep the nearest row of `a` so far."""
+    forth, back, least = np.empty(len(a), np.int64), np.zeros(len(b), np.int64), np.full(len(b), np.inf)
+    half_a, half_b = 0.5 * np.einsum("ij,ij->i", a, a), 0.5 * np.einsum("ij,ij->i", b, b)
+    rows, column = max(1, _BLOCK // len(b)), np.arange(len(b))
+    for begin in range(0, len(a), rows):
+        distance = half_b - a[begin : begin + rows] @ b.T
+        forth[begin : begin + rows] = distance.argmin(axis=1)
+        distance += half_a[begin : begin + rows, None]
+        nearest = distance.argmin(axis=0)
+        nearer = distance[nearest, column] < least
+        least[nearer], back[nearer] = distance[nearest, column][nearer], nearest[nearer] + begin
+    i = np.flatnonzero(back[forth] == np.arange(len(a)))
+    return np.stack([i, forth[i]], axis=1)
+
+
+def _features(value: np.ndarray, name: str) -> np.ndarray:
+    features = real_array(value, name)
+    if features.ndim != 2:
+        raise InputError(f"{name} has shape {features.shape}; expected (N, D), one feature per row")
+    if not np.isfinite(features).all():
+        raise InputError(f"{name}: row {int((~np.isfinite(features)).any(axis=1).argmax())} is not finite")
+    return features
+
+
+# Relative to the target's radius (the largest distance of a point to the centroid).
+FEATURE_RADIUS = 0.3
+NOISE_BOUND = 0.05
+
+# Times the feature radius: small scales distinguish places, large ones distinguish sides.
+_SCALES = np.array([1.0, 5 / 3, 10 / 3])
+_ACROSS = 0.4  # times the noise bound: how far apart refined clouds may be across the surface
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """Effort of the pose search. Larger numbers are more reliable and slower."""
+
+    neighbors: int = 200  # maximum per feature
+    candidates: int = 3  # two points match if each is among this many most similar points of the other
+    matches: int = 1000  # maximum; the most similar are used
+    clique_nodes: int = 1000  # branches in the search for the maximum clique; proving it the largest may need more
+    hypotheses: int = 512  # maximum number of poses scored, from the largest cliques
+    scoring_points: int = 100  # source points used to score a hypothesis
+    refined: int = 15  # number of hypotheses refined
+    refining_points: int = 300
+
+    def __post_init__(self) -> None:
+        least = {"neighbors": 2, "matches": 3, "clique_nodes": 0, "refining_points": 3}
+        for f in fields(self):
+            object.__setattr__(self, f.name, whole_number(getattr(self, f.name), f.name, least.get(f.name, 1)))
+
+
+DEFAULT_SEARCH = SearchConfig()
+
+
+@dataclass(frozen=True, eq=False)
+class Registration:
+    """Result of `register`. `certified` covers the last step: no pose fits the inliers better. `overlap` and `agreement` are
+    evidence that the inliers are correct matches."""
+
+    pose: CertifiedPose  # of the inliers
+    inliers: np.ndarray  # (I, 2) rows of source and target from which the pose was computed
+    matches: np.ndarray  # (K, 2) rows of source and target with similar features
+    clique: np.ndarray  # (n,) rows of `matches`: the largest consistent set
+    clique_exact: bool  # proven to be the largest
+    overlap: float  # 0..1, share of the source with the target within twice the noise bound
+    agreement: float  # 0..1, share with it there and facing the same way; for scans, of the upright surfaces
+    margin: float = 1.0  # 0..1, how much worse the second-best pose fits that is different: 0, equally well; 1, not at all
+    probability: float | None = None  # that the pose is right; for scans only (`poli.registration.verdict`)
+
+    @property
+    def T_target_source(self) -> np.ndarray:  # (4, 4)
+        return self.pose.T_target_source
+
+    @property
+    def certified(self) -> bool:
+        return self.pose.certified
+
+    @property
+    def certificate(self) -> Certificate:
+        return self.pose.certificate
+
+
+def register_by_normals(
+    source_points: ScanLike,  # (N, 3)
+    source_normals: np.ndarray,  # (N, 3) unit, outward
+    target_points: ScanLike,  # (M, 3)
+    target_normals: np.ndarray,  # (M, 3)
+    *,
+    feature_radius: float | None = None,
+    noise_bound: float | None = None,
+    search: SearchConfig = DEFAULT_SEARCH,
+    deciding: np.ndarray | None = None,  # (N,) bool: source points that distinguish places; all if not given
+    max_tilt: float | None = None,  # degrees: poses that tip the z axis by more are not considered. None: any rotation
+) -> Registration:
+    """Find the pose T_target_source between two clouds of one object or place, for any rotation and translation.
+
+    Meant for a few hundred to a few thousand points: downsample larger clouds first. Lengths are in the units of the points.
+    `feature_radius` is the radius of the smallest of three features, 0.3 of the target's radius if not given. `noise_bound` is the
+    maximum distance between points of the two clouds on one surface, 0.05 of the target's radius if not given. Above about 2,000
+    points, the larger features use the 200 nearest neighbors and no longer reach their radius (`search.neighbors`). Features depend
+    on the orientation of the normals: orient them by the same rule in both clouds, for instance outward.
+
+    Raises `DegenerateError` if too few matches agree.
+    """
+    P, Q = points_of(source_points, "source_points", least=3), points_of(target_points, "target_points", least=3)
+    n_P = unit_normals(source_normals, len(P), "source_normals")
+    n_Q = unit_normals(target_normals, len(Q), "target_normals")
+    size = float(np.linalg.norm(Q - Q.mean(axis=0), axis=1).max())
+    if size == 0.0:
+        raise DegenerateError(f"target_points: all {len(Q)} points coincide; they do not determine the rotation")
+    radius = FEATURE_RADIUS * size if feature_radius is None else feature_radius
+    radius = real_number(radius, "feature_radius", "a positive length", above=True)
+    noise = NOISE_BOUND * size if noise_bound is None else noise_bound
+    noise = real_number(noise, "noise_bound", "a positive length", above=True)
+    features = [surface_features(points, normals, radius, search) for points, normals in ((P, n_P), (Q, n_Q))]
+    hypotheses = find_hypotheses(P, features[0], Q, features[1], noise, search)
+    surfaces = CloudPair(P, n_P, Q, n_Q, KDTree(Q))
+    refined = refine_poses(surfaces, promising(surfaces, hypotheses, noise, search, max_tilt), noise, search)
+    return best_pose(surfaces, hypotheses, refined, noise, deciding, max_tilt)
+
+
+class Hypotheses(NamedTuple):
+    """Poses of consistent sets of matches."""
+
+    poses: np.ndarray  # (H, 4, 4)
+    matches: np.ndarray  # (K, 2)
+    clique: np.ndarray  # (n,) rows of `matches`
+    clique_exact: bool
+
+
+def surface_features(points: np.ndarray, normals: np.ndarray, radius: float, search: SearchConfig) -> np.ndarray:  # -> (N, 99)
+    """1. Return features of the points at three scales."""
+    return fpfh_of_scales(points, normals, radius * _SCALES, search.neighbors)
+
+
+def find_hypotheses(
+    P: np.ndarray,  # (N, 3)
+    source_features: np.ndarray,  # (N, 99)
+    Q: np.ndarray,  # (M, 3)
+    target_features: np.ndarray,  # (M, 99)
+    noise: float,
+    search: SearchConfig,
+) -> Hypotheses:
+    """2. Return the poses of consistent sets of similar points."""
+    matches = _match(source_features, target_features, search.candidates, search.matches)
+    p, q = P[matches[:, 0]], Q[matches[:, 1]]
+
+    # The poses of the maximum clique of consistent matches, and of one clique through each match.
+    graph = consistency_graph(p, q, noise)
+    clique, exact = maximum_clique(graph, search.clique_nodes)
+    if len(clique) < 3:
+        raise DegenerateError(
+            f"no three of {len(matches)} matches agree within {noise:.3g}; the clouds may not overlap",
+            argument="noise_bound", remedy="pass a larger bound with {argument}, another feature radius, or better normals",
+        )  # fmt: skip
+    members = cliques_through(graph, search.hypotheses)
+    members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
+    return Hypotheses(_poses(p, q, members.astype(float)), matches, clique, exact)
+
+
+def promising(
+    surfaces: CloudPair, hypotheses: Hypotheses, noise: float, search: SearchConfig, max_tilt: float | None = None
+) -> np.ndarray:  # (h, 4, 4)
+    """3. Return the hypotheses that align a sample of the points best, all different from each other."""
+    poses = _upright(hypotheses.poses, max_tilt)
+    scores = closeness(surfaces.thinned(search.scoring_points), poses, 2.0 * noise)
+    return poses[distinct(poses, scores, surfaces.source, apart=4.0 * noise, max_poses=search.refined)]
+
+
+def refine_poses(surfaces: CloudPair, poses: np.ndarray, noise: float, search: SearchConfig) -> np.ndarray:  # (h, 4, 4) -> (h, 4, 4)
+    sketch = surfaces.thinned(search.refining_points)
+    return np.stack([refine(sketch, T, 8.0 * noise) for T in poses])
+
+
+def best_pose(
+    surfaces: CloudPair,
+    hypotheses: Hypotheses,
+    refined: np.ndarray,  # (h, 4, 4)
+    noise: float,
+    deciding: np.ndarray | None = None,  # (N,) bool
+    max_tilt: float | None = None,  # degrees
+) -> Registration:
+    """4. Return the refined pose that aligns the whole clouds best, from all nearest pairs without outliers, certified."""
+    P, Q, reach = surfaces.source, surfaces.target, 2.0 * noise
+    refined = _upright(refined, max_tilt)
+    scores = np.array([fit(surfaces, T, reach, _ACROSS * noise) for T in refined])
+    order = distinct(refined, scores, P, apart=2.0 * reach, max_poses=len(refined))
+    margin = 1.0 - scores[order[1]] / max(scores[order[0]], 1e-12) if len(order) > 1 else 1.0
+    for T in refined[order]:
+        T = refine(surfaces, T, 2.0 * reach)
+        distance, found = surfaces.nearest(T)
+        rows = np.flatnonzero(distance <= 2.0 * reach)
+        result = gnc(P[rows], Q[found[rows]], noise, surfaces.information(T[:3, :3], rows, found[rows]))
+        if max_tilt is None or tilt(result.T_target_source) <= max_tilt:
+            break
+    else:
+        raise _tipped(max_tilt)
+    inliers = np.stack([rows, found[rows]], axis=1)[result.inliers]
+    there, agrees = surfaces.covered(result.T_target_source, reach)
+    decisive = agrees if deciding is None else agrees[deciding]
+    return Registration(
+        result.pose, inliers, hypotheses.matches, hypotheses.clique, hypotheses.clique_exact,
+        float(there.mean()), float(decisive.sum() / max(len(decisive), 1)), float(margin),
+    )  # fmt: skip
+
+
+def tilt(T: np.ndarray) -> np.ndarray:  # (..., 4, 4) -> (...)
+    """Return the angle in degrees by which a pose tips the z axis."""
+    return np.degrees(np.arccos(np.clip(T[..., 2, 2], -1.0, 1.0)))
+
+
+def _upright(poses: np.ndarray, max_tilt: float | None) -> np.ndarray:  # (H, 4, 4) -> (h, 4, 4)
+    if max_tilt is None:
+        return poses
+    kept = poses[tilt(poses) <= max_tilt]
+    if not len(kept):
+        raise _tipped(max_tilt)
+    return kept
+
+
+def _tipped(max_tilt: float | None) -> DegenerateError:
+    return DegenerateError(
+        f"every pose that was found tips the vertical by more than {max_tilt:g} degrees; the scans may show different places",
+        argument="upright", value=False, remedy="if a sensor was tilted, pass {argument}",
+    )  # fmt: skip
+
+
+def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarray:  # -> (K, 2)
+    matches = mutual_matches(a, b, candidates)
+    if len(matches) > most:
+        apart = ((a[matches[:, 0]] - b[matches[:, 1]]) ** 2).sum(axis=1)
+        matches = matches[np.sort(np.argsort(apart, kind="stable")[:most])]
+    if len(matches) < 3:
+        raise DegenerateError(
+            f"{len(matches)} pairs of points have similar features; at least 3 are needed",
+            argument="feature_radius", remedy="pass more points, a larger radius with {argument}, or more candidates",
+        )  # fmt: skip
+    return matches
+
+
+def _poses(p: np.ndarray, q: np.ndarray, members: np.ndarray) -> np.ndarray:  # (K, 3), (K, 3), (H, K) -> (H, 4, 4)
+    """Return the least-squares pose of each set of matches (Kabsch), for all sets at once. Points are centered for accuracy."""
+    p_mean, q_mean = p.mean(axis=0), q.mean(axis=0)
+    p, q = p - p_mean, q - q_mean
+    share = members / members.sum(axis=1, keepdims=True)
+    p_center, q_center = share @ p, share @ q
+    products = (q[:, :, None] * p[:, None, :]).reshape(len(p), 9)
+    U, _, Vt = np.linalg.svd((share @ products).reshape(-1, 3, 3) - q_center[:, :, None] * p_center[:, None, :])
+    U[:, :, 2] *= np.where(np.linalg.det(U @ Vt) < 0, -1.0, 1.0)[:, None]  # rotations, not reflections
+    poses = np.tile(np.eye(4), (len(members), 1, 1))
+    poses[:, :3, :3] = U @ Vt
+    poses[:, :3, 3] = q_center + q_mean - np.einsum("hij,hj->hi", poses[:, :3, :3], p_center + p_mean)
+    return poses

@@ -1,0 +1,187 @@
+"""Build PointCloud2 messages from columns, and the columns that describe ellipsoids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+import numpy as np
+from poli.ellipsoids import Ellipsoids
+from poli.ros.transport import Transport, message
+from poli.io.pointcloud2 import stamp_of_cloud
+from dataclasses import asdict, replace
+from poli.errors import PoliError
+from poli.ros.loop import CLOUD
+from poli.ros.transport import Transport
+from poli.scan import Scan
+from poli.densification import DensifyConfig
+from poli.densification.bags import densify_cloud
+from poli.densification.densify import densify_or_say
+from dataclasses import asdict, dataclass, replace
+from poli.beams.corrections import BeamCalibration
+from poli.io.messages import scan_from_cloud
+from poli.errors import InputError
+from poli.estimation import estimate
+from poli.estimation.estimate import UP
+from poli.options import real_number
+from poli.voxels import voxel_downsample
+
+
+_DATATYPES = {"i1": 1, "u1": 2, "i2": 3, "u2": 4, "i4": 5, "u4": 6, "f4": 7, "f8": 8}  # of PointField
+_UPPER = {"xx": (0, 0), "xy": (0, 1), "xz": (0, 2), "yy": (1, 1), "yz": (1, 2), "zz": (2, 2)}
+
+
+def ellipsoid_columns(field: Ellipsoids, viewpoint: np.ndarray) -> dict[str, np.ndarray]:  # (3,) -> each (N,) float32
+    """Normals that face the viewpoint, curvature as in PCL (the share of the smallest variance), covariances in m^2, and,
+    if the model has them, principal curvatures in 1/m."""
+    columns = dict(zip(("normal_x", "normal_y", "normal_z"), field.oriented_normals(viewpoint).T, strict=True))
+    total = np.maximum(field.eigenvalues.sum(axis=1), np.finfo(float).tiny)
+    columns["curvature"] = np.maximum(field.eigenvalues[:, 0], 0.0) / total
+    columns |= {f"cov_{name}": field.covariances[:, i, j] for name, (i, j) in _UPPER.items()}
+    if field.has_curvature:
+        columns |= {"curvature_1": field.curvatures[:, 0], "curvature_2": field.curvatures[:, 1]}
+    return {name: values.astype(np.float32) for name, values in columns.items()}
+
+
+def records_of_columns(points: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray:  # (N, 3), each (N,) or (N, c) -> (N,)
+    """Pack points and columns into records without gaps. Coordinates keep their type."""
+    kinds: list[Any] = [(axis, points.dtype.str) for axis in "xyz"]
+    kinds += [(name, values.dtype.str, values.shape[1:]) for name, values in columns.items()]
+    records = np.empty(len(points), np.dtype(kinds).newbyteorder("<"))
+    for i, axis in enumerate("xyz"):
+        records[axis] = points[:, i]
+    for name, values in columns.items():
+        records[name] = values
+    return records
+
+
+def cloud_message(transport: Transport, records: np.ndarray, stamp: Any, frame: str) -> Any:
+    """Return the records as a PointCloud2 of one row. `stamp` is the time of a header."""
+    fields = []
+    for name in records.dtype.names or ():
+        kind = records.dtype[name]
+        count = int(np.prod(kind.shape, dtype=int))
+        datatype, offset = _DATATYPES[kind.base.str[1:]], records.dtype.fields[name][1]  # type: ignore[index]
+        fields.append(message("sensor_msgs/PointField", name=name, offset=offset, datatype=datatype, count=count))
+    cloud = message(
+        "sensor_msgs/PointCloud2", height=1, width=len(records), fields=fields, is_bigendian=False,
+        point_step=records.dtype.itemsize, row_step=len(records) * records.dtype.itemsize,
+        data=transport.data(records.view(np.uint8)), is_dense=True,
+    )  # fmt: skip
+    cloud.header.stamp, cloud.header.frame_id = stamp, frame
+    return cloud
+
+
+def name_of(source: str, cloud: Any) -> str:
+    """Name a message in errors, by its topic and stamp."""
+    stamp = stamp_of_cloud(cloud) or 0
+    return f"{source}, {stamp // 10**9}.{stamp % 10**9:09d}"
+
+
+def sphere(points: int = 2000) -> np.ndarray:  # (N, 3)
+    """Points on a sphere of 10 m. Any scan loads the model and the kernels."""
+    found = np.random.default_rng(0).normal(size=(points, 3))
+    return 10.0 * found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+# --- `poli node densify`: publish every cloud with samples of its surfaces appended.
+
+
+_DENSIFY_PARAMETERS = ("max_error", "per_point", "max_sigma", "flat", "max_thickness", "model", "voxel", "planarity", "seed")
+
+# Parameters of ROS cannot be None: -1 stands for it.
+_NONE = {"per_point": -1, "max_sigma": -1.0}
+
+
+class DensifyJob:
+    name = "densify"
+
+    def __init__(self, transport: Transport, source: str, target: str, config: DensifyConfig) -> None:
+        self._transport, self._source, self._config = transport, source, config
+        self._out = transport.publisher(CLOUD, target)
+
+    def parameters(self) -> dict[str, Any]:
+        values = asdict(self._config)
+        return {name: _NONE[name] if name in _NONE and values[name] is None else values[name] for name in _DENSIFY_PARAMETERS}
+
+    def change(self, wanted: dict[str, Any]) -> None:
+        given: dict[str, Any] = {name: None if name in _NONE and value == _NONE[name] else value for name, value in wanted.items()}
+        self._config = replace(self._config, **given)
+
+    def warm_up(self) -> None:
+        densify_or_say(Scan(sphere()), replace(self._config, calibration=None))
+
+    def process(self, cloud: Any) -> str:
+        """A cloud that cannot be densified is published unchanged: those who subscribe get every cloud."""
+        warning = ""
+        try:
+            if cloud.height * cloud.width:
+                _, why = densify_cloud(cloud, self._config, name_of(self._source, cloud), self._transport.data)
+                warning = f"published unchanged: {why}" if why else ""
+        except PoliError as error:
+            warning = f"published unchanged: {error}"
+        self._out.publish(cloud)
+        return warning
+
+    def after(self) -> None:
+        pass
+
+
+# --- `poli node estimate`: publish every cloud with the normals and covariances of its ellipsoids as further fields.
+
+
+_ESTIMATE_PARAMETERS = ("model", "voxel", "upright", "floor")
+
+
+@dataclass(frozen=True)
+class EstimateConfig:
+    model: str = "lidar"  # a shipped model, the path of a .safetensors file, or "pca"
+    voxel: float = 0.2  # meters; one point per voxel. 0: every point
+    upright: bool = True  # the sensor's z axis points up; the network uses this
+    floor: float = 0.0  # meters; each ellipsoid is thickened by this
+    calibration: BeamCalibration | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("voxel", "floor"):
+            real_number(getattr(self, name), name, "a number of meters of at least 0")
+        if not isinstance(self.upright, bool):
+            raise InputError(f"upright is {self.upright!r}; expected true or false")
+        if not isinstance(self.model, str) or not self.model:
+            raise InputError(f"model is {self.model!r}; expected lidar, pca, or the path of a .safetensors file")
+
+
+def estimate_scan(scan: Scan, config: EstimateConfig) -> tuple[Scan, Ellipsoids]:
+    """Return the points that were used, with their fields, and their ellipsoids."""
+    scan = scan.clean() if config.calibration is None else config.calibration.apply(scan.clean())
+    scan = voxel_downsample(scan, config.voxel) if config.voxel else scan
+    field = estimate(scan, model=config.model, up=UP if config.upright else None, warn=False)
+    return scan, field.with_floor(config.floor) if config.floor else field
+
+
+class EstimateJob:
+    name = "estimate"
+
+    def __init__(self, transport: Transport, source: str, target: str, config: EstimateConfig) -> None:
+        self._transport, self._source, self._config = transport, source, config
+        self._out = transport.publisher(CLOUD, target)
+
+    def parameters(self) -> dict[str, Any]:
+        return {name: asdict(self._config)[name] for name in _ESTIMATE_PARAMETERS}
+
+    def change(self, wanted: dict[str, Any]) -> None:
+        self._config = replace(self._config, **wanted)
+
+    def warm_up(self) -> None:
+        estimate_scan(Scan(sphere()), replace(self._config, calibration=None))
+
+    def process(self, cloud: Any) -> str:
+        """Invalid returns are left out, so the published cloud has one row. All other fields of the cloud are kept."""
+        where = name_of(self._source, cloud)
+        scan, field = estimate_scan(scan_from_cloud(cloud, where), self._config)
+        added = ellipsoid_columns(field, np.zeros(3))
+        kept = {name: values for name, values in scan.fields.items() if name not in added}
+        records = records_of_columns(scan.points, kept | added)
+        self._out.publish(cloud_message(self._transport, records, cloud.header.stamp, cloud.header.frame_id))
+        return ""
+
+    def after(self) -> None:
+        pass

@@ -1,0 +1,238 @@
+"""Training pairs from a log without ground truth, with poses and covariances from odometry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+import numpy as np
+from poli.worlds.scan_pairs import ScanPair
+from poli.errors import InputError
+from poli.scan import Scan
+from poli.se3 import adjoint, inverse
+from poli.options import real_array
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+
+LEAST_PAIRS = 10
+Rows: TypeAlias = tuple[int, int]  # of Q and P
+_FARTHEST_ON = 5  # maximum number of scans from one to its partner
+_LEAST_POINTS = 64  # of a scan used for training
+_STANDING = 0.02  # meters between scans: a standing sensor hits the same spots again, and all surfaces seem thin
+_HELD_OUT = 0.2  # the last fraction of the pairs
+# Errors that the covariances of odometry do not include (motion within a scan, beam timing): one sigma per axis.
+_ROTATION_FLOOR = math.radians(0.02)
+_TRANSLATION_FLOOR = 0.003  # meters
+
+
+class _Uncertain(Protocol):
+    @property
+    def covariance(self) -> np.ndarray: ...  # (6, 6)
+
+
+class TrackedScan(Protocol):
+    """Odometry's result for a scan, such as `tasks.odometry.Step`."""
+
+    @property
+    def T_world_scan(self) -> np.ndarray: ...  # (4, 4)
+    @property
+    def trusted(self) -> bool: ...
+    @property
+    def alignment(self) -> _Uncertain | None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class TrackedLog:
+    """Scans in their own frames, with the results of odometry."""
+
+    name: str
+    scans: Sequence[Scan]  # M scans, read on demand
+    poses: np.ndarray  # (M, 4, 4) T_world_scan
+    covariances: np.ndarray  # (M, 6, 6) of the tangents (rotation, translation) of T_world_scan Exp(xi)
+    trusted: np.ndarray  # (M,) bool
+
+    @staticmethod
+    def of(name: str, scans: Sequence[Scan], steps: Sequence[TrackedScan]) -> TrackedLog:
+        # The first scan defines the world frame, so its covariance is zero. Covariances of untrusted scans are not used.
+        covariances = [
+            step.alignment.covariance if step.trusted and step.alignment is not None else np.zeros((6, 6)) for step in steps
+        ]
+        poses = np.array([step.T_world_scan for step in steps]).reshape(-1, 4, 4)
+        return TrackedLog(
+            name, scans, poses, np.array(covariances).reshape(-1, 6, 6), np.array([step.trusted for step in steps], bool)
+        )
+
+    def __post_init__(self) -> None:
+        count = len(self.scans)
+        for name, shape in (("poses", (count, 4, 4)), ("covariances", (count, 6, 6)), ("trusted", (count,))):
+            values = np.asarray(getattr(self, name), bool) if name == "trusted" else real_array(getattr(self, name), name)
+            if values.shape != shape:
+                raise InputError(f"{self.name}: {name} have shape {values.shape}; {count} scans need {shape}")
+            if not np.isfinite(values).all():
+                raise InputError(f"{self.name}: {name} have a non-finite entry; mark such scans as not trusted and give zeros")
+            object.__setattr__(self, name, values)
+
+    @property
+    def steps(self) -> np.ndarray:  # (K,)
+        """Rows of the trusted scans whose next scan is trusted, and between which the sensor moved."""
+        return np.flatnonzero(self.trusted[:-1] & self.trusted[1:] & (self._moves >= _STANDING))
+
+    @property
+    def meters(self) -> float:
+        """Distance driven in those steps."""
+        return float(self._moves[self.steps].sum())
+
+    @property
+    def _moves(self) -> np.ndarray:  # (M - 1,)
+        return np.linalg.norm(np.diff(self.poses[:, :3, 3], axis=0), axis=1)
+
+    def pairs(self, max_scans: int, reach: float) -> tuple[list[ScanPair], list[ScanPair]]:
+        """Return training pairs, in both directions, and held-out pairs of consecutive scans of the log's last fifth.
+
+        No scan is in both. At most `max_scans` scans, evenly spaced, start a pair. Their partners are the next scan and those of
+        the four after it within `reach` meters: pairs with little motion alone say too little about views from elsewhere.
+        """
+        learned, held_out = self.rows(max_scans, reach)
+        return list(self.read(learned).values()), list(self.read(held_out).values())
+
+    def rows(self, max_scans: int, reach: float) -> tuple[list[Rows], list[Rows]]:
+        """Return the rows (q, p) of the pairs that `pairs` reads."""
+        steps = self.steps
+        if len(steps) < LEAST_PAIRS:
+            raise InputError(
+                f"{self.name}: odometry trusts {len(steps)} pairs of consecutive scans in motion, of {len(self.scans)} scans; "
+                f"{LEAST_PAIRS} are needed: use a longer log, drop returns of the vehicle (--min-range), or try another --voxel"
+            )
+        steps = steps[np.unique(np.linspace(0, len(steps) - 1, min(max_scans, len(steps))).round().astype(int))]
+        count = round(_HELD_OUT * len(steps))
+        first = int(steps[-count])
+        chosen = [(int(q), p) for q in steps[:-count] for p in self._partners(int(q), reach) if p < first]
+        return [both for q, p in chosen for both in ((q, p), (p, q))], [(int(q), int(q) + 1) for q in steps[-count:]]
+
+    def read(self, rows: Sequence[Rows]) -> dict[Rows, ScanPair]:
+        """Read pairs of scans, each scan once; those with few points are left out."""
+        pairs = _Reader(self).pairs(rows)
+        if not pairs:
+            raise InputError(f"{self.name}: too few scans have {_LEAST_POINTS} points; check the data and --min-range")
+        return pairs
+
+    def _partners(self, q: int, reach: float) -> Iterator[int]:
+        for p in range(q + 1, min(q + _FARTHEST_ON, len(self.scans) - 1) + 1):
+            if not self.trusted[p]:  # later scans may be in another world frame
+                return
+            if p == q + 1 or np.linalg.norm(self.poses[p, :3, 3] - self.poses[q, :3, 3]) <= reach:
+                yield p
+
+
+class _Reader:
+    """Reads pairs; a scan that is in several pairs is read once."""
+
+    def __init__(self, log: TrackedLog) -> None:
+        self._log = log
+        self._scans: dict[int, Scan] = {}
+
+    def pairs(self, rows: Iterable[Rows]) -> dict[Rows, ScanPair]:
+        return {(q, p): pair for q, p in rows if (pair := self._pair(q, p)) is not None}
+
+    def _pair(self, q: int, p: int) -> ScanPair | None:
+        both = self._scan(q), self._scan(p)
+        if min(map(len, both)) < _LEAST_POINTS:
+            return None
+        poses, covariances = self._log.poses, self._log.covariances
+        T_q_p, gamma = relative_pose(poses[q], poses[p], covariances[q], covariances[p])
+        return ScanPair(*both, T_q_p, covariance=gamma)
+
+    def _scan(self, row: int) -> Scan:
+        if row not in self._scans:
+            self._scans[row] = self._log.scans[row].clean().keep()
+        return self._scans[row]
+
+
+def relative_pose(
+    T_world_q: np.ndarray,  # (4, 4)
+    T_world_p: np.ndarray,  # (4, 4)
+    covariance_q: np.ndarray,  # (6, 6)
+    covariance_p: np.ndarray,  # (6, 6)
+) -> tuple[np.ndarray, np.ndarray]:  # (4, 4), (6, 6)
+    """Return T_q_p and its Gamma; errors of the scans are independent, and at least 0.02 degrees and 3 mm per axis."""
+    T_q_p = inverse(T_world_q) @ T_world_p
+    moved = adjoint(inverse(T_q_p))  # Exp(-a) T = T Exp(-Ad(T^-1) a)
+    gamma = moved @ covariance_q @ moved.T + covariance_p
+    gamma = gamma + np.diag([_ROTATION_FLOOR**2] * 3 + [_TRANSLATION_FLOOR**2] * 3)
+    return T_q_p, 0.5 * (gamma + gamma.T)
+
+
+# --- Odometry of recordings that are used for training: `learn` and `tasks` do not import each other, so it is done here.
+
+
+if TYPE_CHECKING:
+    from poli.io.datasets import Dataset
+    from poli.train.config import ScanConfig
+    pass  # MOVED
+    from poli.scan import Scan
+    from poli.lidar_odometry import OdometryConfig, Step
+
+
+def tracker(config: "ScanConfig", show: Callable[[str, int, int], None]) -> "Callable[[str], TrackedLog]":
+    """Return a function that runs odometry on the dataset at a path; `show` receives its name, the scans done, and their number."""
+    from poli.io.datasets import dataset
+    from poli.lidar_odometry import OdometryConfig
+
+    def run(path: str) -> "TrackedLog":
+        opened = dataset("auto", path)
+
+        def counted(rows: range, name: str) -> Iterator[int]:
+            for row in rows:
+                yield row
+                show(name, row + 1, len(rows))
+
+        return track(opened, OdometryConfig(min_range=config.min_range, on_loss="restart"), counting=counted)
+
+    return run
+
+
+def with_progress(rows: range, name: str) -> Iterator[int]:
+    """Iterate with a progress bar, or lines without a terminal."""
+    from poli.cli.output import ProgressLines
+
+    with ProgressLines(name) as bar:
+        yield from bar.track(rows, description=name)
+
+
+def track(
+    opened: "Dataset",
+    config: "OdometryConfig",
+    max_scans: int | None = None,
+    counting: Callable[[range, str], Iterator[int]] = with_progress,
+) -> "TrackedLog":
+    """Run odometry over a dataset, by default with a progress bar; return the scans and their estimated poses."""
+    pass  # MOVED
+    from poli.lidar_odometry import Odometer
+
+    odometer = Odometer(config)
+    count = len(opened) if max_scans is None else min(len(opened), max_scans)
+    for number in counting(range(count), f"odometry of {opened.name}"):
+        odometer.add(opened[number])
+    return TrackedLog.of(opened.name, Returns(opened, odometer.steps, config.min_range, config.max_range), odometer.steps)
+
+
+class Returns(Sequence["Scan"]):
+    """The scans of a dataset, read on access, cropped to the ranges that odometry uses, and deskewed as odometry did."""
+
+    def __init__(self, opened: "Dataset", steps: "Sequence[Step]", min_range: float, max_range: float) -> None:
+        self._opened, self._steps, self._min_range, self._max_range = opened, steps, min_range, max_range
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __getitem__(self, row):
+        import numpy as np
+
+        from poli.lidar_odometry.deskewing import deskew
+
+        scan, velocity = self._opened[row].clean(), self._steps[row].velocity
+        distance = np.linalg.norm(scan.points.astype(np.float64), axis=1)
+        scan = scan.select((distance >= self._min_range) & (distance <= self._max_range))
+        return scan if velocity is None else deskew(scan, velocity)

@@ -1,0 +1,331 @@
+"""Render panels into one picture, without a GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+from poli.errors import InputError, MissingExtra
+from poli.io.atomic import atomic_path
+from poli.viewer.render import BACKGROUND
+from dataclasses import dataclass, replace
+from math import sqrt
+from poli.viewer.panel import Panel
+from poli.viewer.render import Camera
+from dataclasses import replace
+from poli.ellipsoids import Ellipsoids
+from poli.viewer.panel import Panel, Track
+from poli.viewer.render import BACKGROUND, Camera, calm_normal_colors, render_ellipsoids, render_points
+
+
+# --- Picture files: PNG by Pillow, headings above pictures, and plots by matplotlib if it is installed.
+
+
+Color = tuple[float, float, float]  # 0..1
+Key = tuple[str, Color]  # a name, and its color in the picture
+
+LINE = 22  # pixels, height of a line of text
+_FONT_SIZE = 18  # pixels
+_BASELINE = 17  # pixels below the upper edge of a line
+_INK, _SOFT = (0.10, 0.12, 0.15), (0.36, 0.39, 0.43)
+_EDGE = 12  # pixels, margin around the text
+_SWATCH = 18, 6  # pixels, width and height of the color of a key
+_HEADING_GAP = 8  # pixels between a key's color and its name; twice that between keys
+
+
+def write_png(path: str | os.PathLike[str], image: np.ndarray) -> None:  # (H, W, 3) uint8
+    """Write a PNG file. Equal images give identical files."""
+    image = np.asarray(image)
+    if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
+        raise InputError(f"image has shape {image.shape} and type {image.dtype}; expected (H, W, 3) of uint8, not empty")
+    with atomic_path(path) as temporary:
+        Image.fromarray(image).save(temporary, format="PNG", compress_level=6)
+
+
+def heading(title: str, words: str, width: int, keys: Sequence[Key] = ()) -> np.ndarray:  # (h, width, 3) uint8
+    """Draw a title, a wrapped text, and a line of color keys."""
+    lines = wrapped(words, width - 2 * _EDGE)
+    count = bool(title) + len(lines) + bool(keys)
+    image = Image.new("RGB", (width, _EDGE + count * LINE + _EDGE // 2), BACKGROUND)
+    draw = ImageDraw.Draw(image)
+    row = _EDGE
+    for text, color in ([(title, _INK)] if title else []) + [(line, _SOFT) for line in lines]:
+        draw.text((_EDGE, row + _BASELINE), text, _bytes(color), _font(), anchor="ls")
+        row += LINE
+    column = _EDGE
+    for name, color in keys:
+        top = row + (LINE - _SWATCH[1]) // 2
+        draw.rectangle((column, top, column + _SWATCH[0] - 1, top + _SWATCH[1] - 1), _bytes(color))
+        draw.text((column + _SWATCH[0] + _HEADING_GAP, row + _BASELINE), name, _bytes(_SOFT), _font(), anchor="ls")
+        column += _SWATCH[0] + _HEADING_GAP + text_width(name) + 2 * _HEADING_GAP
+    return np.array(image)
+
+
+def headed(picture: np.ndarray, title: str, words: str = "") -> np.ndarray:  # (H + h, W, 3) uint8
+    """Add a heading above a picture."""
+    return np.concatenate([heading(title, words, picture.shape[1]), picture])
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Break a text at its spaces into lines of at most `width` pixels; a longer word gets a separate line."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and text_width(f"{lines[-1]} {word}") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def text_width(text: str) -> int:  # pixels
+    return round(_font().getlength(text))
+
+
+@cache
+def _font() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    return ImageFont.load_default(_FONT_SIZE)  # bundled with Pillow: pictures look the same on every system
+
+
+def _bytes(color: Color) -> tuple[int, int, int]:
+    red, green, blue = (round(255.0 * part) for part in color)
+    return red, green, blue
+
+
+def pyplot() -> ModuleType:
+    """Import matplotlib.pyplot with a backend that needs no screen."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra("plotting", "bench") from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=120, bbox_inches="tight")
+
+
+# --- Layout of panels: their grid, point size, and a camera that sees all of them.
+
+
+_BEHIND = -0.92, -0.39  # from the target to the eye, seen from above: behind, a little to the right
+_STEEPNESS = 30.0, 40.0, 50.0  # degrees above the horizon
+# The camera shows all of a place: near surfaces have most of the points, so cells count, not points. Of a scan's few far returns,
+# cells that hold almost nothing are left out, and so is what lies farther away than a multiple of the median over the cells.
+_CELL = 0.25  # edge of a cell, relative to the distance from the center within which `_MOST` of the points are
+_MOST = 80.0  # percent
+_LEAST = 4  # points of a cell, for `_FEW` points
+_REACH = 3.0
+_ROOM = 1.05
+_FEW = 20_000  # points are enough to fit the camera
+
+# Constants of the grid; keep in sync with `viewer/layout.js`.
+_WIDEST, _NARROWEST = 2.2, 0.75  # width / height: a panel does not use space beyond these
+
+_LARGEST, _SMALLEST = 3.0, 1.0  # pixels, size of a point
+_MANY = 15_000  # points drawn at the largest size
+
+
+@dataclass(frozen=True)
+class Grid:
+    columns: int
+    rows: int
+    width: int  # pixels, of a panel
+    height: int
+
+
+def grid_of(count: int, width: int, height: int, gap: int) -> Grid:
+    """The grid of `count` panels that wastes the fewest pixels on empty cells and on panels that are too wide or too narrow."""
+    return max((_grid(count, columns, width, height, gap) for columns in range(1, count + 1)), key=_useful)
+
+
+def _grid(count: int, columns: int, width: int, height: int, gap: int) -> Grid:
+    rows = -(-count // columns)
+    return Grid(columns, rows, (width - gap * (columns - 1)) // columns, (height - gap * (rows - 1)) // rows)
+
+
+def _useful(grid: Grid) -> float:
+    """Useful pixels per panel."""
+    return min(grid.width, _WIDEST * grid.height) * min(grid.height, grid.width / _NARROWEST)
+
+
+def point_size(count: int) -> float:
+    """Point size in half pixels. Clouds of more than `_MANY` points get smaller points, to cover the same area in total."""
+    size = _LARGEST * sqrt(_MANY / max(count, _MANY))
+    return max(round(2.0 * size) / 2.0, _SMALLEST)
+
+
+def camera_for(panels: Sequence[Panel], width: int = 1280, height: int = 720, sky: float = 0.0) -> Camera:
+    """A camera behind and above that fits all panels, z up; `sky` is the share of the height left free at the top.
+
+    Tries several elevations and takes the one that gets the eye closest: a flat scan fills a tall picture best from above.
+    """
+    places = np.concatenate([_some(part) for panel in panels for part in _parts(panel)] or [np.zeros((1, 3))])
+    shown = _occupied(places)
+    middle = 0.5 * (shown.min(axis=0) + shown.max(axis=0))
+    views = [_view(shown, middle, np.deg2rad(steep), width, height, sky) for steep in _STEEPNESS]
+    return min(views, key=lambda view: np.linalg.norm(np.subtract(view.eye, view.target)))
+
+
+def _occupied(places: np.ndarray) -> np.ndarray:  # (N, 3) -> (n, 3)
+    """The corners of what the points of each occupied cell span: the shape of a place, however unevenly it was seen."""
+    middle = np.median(places, axis=0)
+    away = np.linalg.norm(places - middle, axis=1)
+    edge = _CELL * float(np.percentile(away, _MOST))
+    if not edge > 0.0:
+        return places
+    cells, which, counts = np.unique(
+        np.floor((places - middle) / edge).clip(-1e9, 1e9), axis=0, return_inverse=True, return_counts=True
+    )
+    kept = counts >= max(1, round(_LEAST * min(len(places) / _FEW, 1.0)))
+    distance = np.linalg.norm(cells + 0.5, axis=1)
+    kept &= distance <= _REACH * np.median(distance[kept])
+    low, high = np.full((len(cells), 3), np.inf), np.full((len(cells), 3), -np.inf)
+    np.minimum.at(low, which.reshape(-1), places)
+    np.maximum.at(high, which.reshape(-1), places)
+    return np.concatenate([low[kept], high[kept]])
+
+
+def _view(places: np.ndarray, middle: np.ndarray, steepness: float, width: int, height: int, sky: float) -> Camera:
+    back = np.array([*(np.cos(steepness) * np.array(_BEHIND)), np.sin(steepness)])
+    camera = Camera(_tuple(middle + back), _tuple(middle), width=width, height=height)
+    across, down, ahead = camera.axes @ (places - middle).T  # (3, n)
+    half = np.tan(np.deg2rad(camera.field_of_view) / 2) / _ROOM
+    upright = half * height / width
+    left_right = _Between(across, ahead, half, half)
+    top_bottom = _Between(down, ahead, upright * (1.0 - 2.0 * sky), upright)
+    distance = max(left_right.distance, top_bottom.distance)
+    distance = distance if distance > 0.0 else 1.0
+    target = middle + np.array([left_right.middle(distance), top_bottom.middle(distance), 0.0]) @ camera.axes
+    return replace(camera, eye=_tuple(target + distance * back), target=_tuple(target))
+
+
+class _Between:
+    """One axis of the picture: the points seen between its two edges from `distance` behind, shifted by `middle`.
+
+    A point at x across and z ahead is inside if  -before (z + distance) <= x - middle <= after (z + distance).  Over all points,
+    this bounds the middle from both sides, each by one point; at the smallest distance both bounds are equal.
+    """
+
+    def __init__(self, x: np.ndarray, z: np.ndarray, before: float, after: float) -> None:  # (n,), (n,), slopes of the two edges
+        self.before, self.after = before, after
+        self.low, self.high = float((x - after * z).max()), float((x + before * z).min())
+
+    @property
+    def distance(self) -> float:
+        return (self.low - self.high) / (self.before + self.after)
+
+    def middle(self, distance: float) -> float:
+        return 0.5 * (self.low - self.after * distance + self.high + self.before * distance)
+
+
+def _parts(panel: Panel) -> list[np.ndarray]:
+    field = [] if panel.field is None else [panel.field.means]
+    parts = [panel.places, *field, *(track.positions for track in panel.tracks), *(frame.places for frame in panel.frames)]
+    return [part for part in parts if len(part)]
+
+
+def _some(places: np.ndarray) -> np.ndarray:  # (N, 3) -> (n, 3)
+    return places[:: len(places) // _FEW + 1]
+
+
+def _tuple(place: np.ndarray) -> tuple[float, float, float]:
+    x, y, z = place.tolist()
+    return x, y, z
+
+
+_PLAIN = (0.33, 0.36, 0.40)
+_UNKNOWN = (0.68, 0.70, 0.72)
+_TRACKS = ((0.84, 0.37, 0.0), (0.34, 0.71, 0.91), (0.0, 0.62, 0.45), (0.80, 0.47, 0.65))
+_BEADS = 2.0  # pixels, width of a track
+_GAP = 6  # pixels between panels
+_BETWEEN = 228  # gray value of the gaps
+NORMAL_COLORS = "colors: direction of the normal; pale: up"
+
+
+def draw_panels(
+    panels: Sequence[Panel], sigma: float = 2.0, camera: Camera | None = None, width: int = 1600, height: int = 900
+) -> np.ndarray:  # (H, W, 3) uint8
+    """Draw panels side by side, each below its name and caption: ellipsoids if it has any, otherwise points; tracks on top."""
+    foot = heading("", NORMAL_COLORS, width) if any(map(_colored_by_normals, panels)) else np.empty((0, width, 3), np.uint8)
+    grid = grid_of(len(panels), width, height - len(foot), _GAP)
+    heads = [heading(panel.name, panel.caption, grid.width, _keys(panel)) for panel in panels]
+    above = max(map(len, heads))  # pixels; equal for all panels, so that they share a camera
+    below = max(grid.height - above, 1)
+    camera = camera_for(panels, grid.width, below) if camera is None else replace(camera, width=grid.width, height=below)
+    image = np.full((height, width, 3), _BETWEEN, np.uint8)
+    for i, (panel, head) in enumerate(zip(panels, heads, strict=True)):
+        x, y = (i % grid.columns) * (grid.width + _GAP), (i // grid.columns) * (grid.height + _GAP)
+        place = image[y : y + grid.height, x : x + grid.width]
+        place[:] = BACKGROUND
+        place[: len(head)] = head[: len(place)]
+        place[above:] = _draw(panel, camera, sigma)[: max(len(place) - above, 0)]
+    image[height - len(foot) :] = foot
+    return image
+
+
+def _colored_by_normals(panel: Panel) -> bool:
+    return panel.colors is None and (panel.field is not None or panel.normals is not None)
+
+
+def _keys(panel: Panel) -> list[Key]:
+    return [(track.name, _track_color(track, i)) for i, track in enumerate(panel.tracks)]
+
+
+def _track_color(track: Track, number: int) -> tuple[float, float, float]:
+    return track.color or _TRACKS[number % len(_TRACKS)]
+
+
+def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:
+    beads, bead_colors = _beads(panel.tracks, camera)
+    if panel.field is not None and len(panel.field) and sigma > 0.0:
+        colors = panel.colors if panel.colors is not None and panel.shows_means else calm_normal_colors(panel.field.normals)
+        radius = sigma * panel.sigma_scale
+        distance = np.linalg.norm(beads - np.array(camera.eye), axis=1)
+        across = (_BEADS * distance / camera.focal / radius)[:, None, None] ** 2  # constant width in the picture
+        means = np.concatenate([panel.field.means, beads])
+        covariances = np.concatenate([panel.field.covariances, across * np.eye(3)])
+        return render_ellipsoids(Ellipsoids.trusted(means, covariances), camera, np.concatenate([colors, bead_colors]), radius)
+    beads, bead_colors = _widened(beads, camera), np.repeat(bead_colors, 9, axis=0)
+    colors = np.concatenate([_point_colors(panel), bead_colors])
+    return render_points(np.concatenate([panel.places, beads]), camera, colors, pixels=round(point_size(len(panel.places))))
+
+
+def _widened(beads: np.ndarray, camera: Camera) -> np.ndarray:  # (B, 3) -> (9 B, 3)
+    """Each bead as a square of nine, a pixel apart: points of large clouds are drawn a pixel wide, too narrow for a line."""
+    pixel = np.linalg.norm(beads - np.array(camera.eye), axis=1)[:, None, None] / camera.focal
+    shifts = np.array([x * camera.axes[0] + y * camera.axes[1] for x in (-1, 0, 1) for y in (-1, 0, 1)])  # (9, 3)
+    return (beads[:, None] + pixel * shifts).reshape(-1, 3)
+
+
+def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)
+    if panel.colors is not None:
+        return panel.colors
+    normals = panel.place_normals
+    if normals is None:
+        return np.tile(_PLAIN, (len(panel.places), 1))
+    return np.where(np.abs(normals).max(axis=1, keepdims=True) > 0.0, calm_normal_colors(normals), _UNKNOWN)
+
+
+def _beads(tracks: Sequence[Track], camera: Camera) -> tuple[np.ndarray, np.ndarray]:  # (B, 3), (B, 3)
+    """Tracks as rows of beads, close enough to look like a line."""
+    places, colors = [np.empty((0, 3))], [np.empty((0, 3))]
+    reach = max(
+        (float(np.linalg.norm(track.positions - np.array(camera.eye), axis=1).max(initial=1.0)) for track in tracks), default=1.0
+    )
+    step = max(reach / camera.focal, 1e-6)  # one pixel at the far end
+    for i, track in enumerate(tracks):
+        for a, b in zip(track.positions[:-1], track.positions[1:], strict=True):
+            share = np.linspace(0.0, 1.0, min(int(np.linalg.norm(b - a) / step) + 2, 1000))[:, None]
+            places.append(a + share * (b - a))
+            colors.append(np.tile(_track_color(track, i), (len(share), 1)))
+    return np.concatenate(places), np.concatenate(colors)

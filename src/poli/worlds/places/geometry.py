@@ -1,0 +1,302 @@
+"""Coordinates relative to a line in the plane: distance along it, and offset to its left."""
+
+from __future__ import annotations
+
+import numpy as np
+from poli.kernel import kernel, over_range
+from poli.threads import run_chunks
+from collections.abc import Sequence
+from numpy.typing import ArrayLike
+
+
+class Along:
+    def __init__(self, line: np.ndarray) -> None:  # (K, 2)
+        self.line, self.meters, self.forward = line, lengths(line), directions(line)
+        self._nearest = NearestOnLine(line)
+
+    def __call__(self, xy: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 2) -> (N,), (N,)
+        nearest = self._nearest(xy)[1][:, 0]
+        away, forward = xy - self.line[nearest], self.forward[nearest]
+        ahead = (away * forward).sum(axis=1)
+        return self.meters[nearest] + ahead, forward[:, 0] * away[:, 1] - forward[:, 1] * away[:, 0]
+
+
+# --- Curves in the plane and in space, as polylines.
+
+
+def lengths(path: np.ndarray) -> np.ndarray:  # (K, D) -> (K,)
+    """Distance in meters along the path to each of its points."""
+    return np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(path, axis=0), axis=1))])
+
+
+def resampled(path: np.ndarray, spacing: float = 1.0) -> np.ndarray:  # (K, D)
+    """Resample the polyline at equal steps of about `spacing`."""
+    along = lengths(path)
+    wanted = np.linspace(0.0, along[-1], max(2, round(along[-1] / spacing) + 1))
+    return np.stack([np.interp(wanted, along, column) for column in path.T], axis=1)
+
+
+def directions(path: np.ndarray) -> np.ndarray:  # (K, D) -> unit (K, D)
+    forward = np.gradient(path, axis=0)
+    return forward / np.linalg.norm(forward, axis=1, keepdims=True)
+
+
+def headings(path: np.ndarray) -> np.ndarray:  # (K, 2 or 3) -> (K,)
+    forward = directions(path[:, :2])
+    return np.arctan2(forward[:, 1], forward[:, 0])
+
+
+def lefts(path: np.ndarray) -> np.ndarray:  # (K, 2 or 3) -> level unit vectors (K, 3)
+    forward = directions(path[:, :2])
+    return np.column_stack([-forward[:, 1], forward[:, 0], np.zeros(len(path))])
+
+
+def shifted(path: np.ndarray, offset: np.ndarray | float) -> np.ndarray:  # (K, D), positive to the left
+    offset = np.broadcast_to(np.asarray(offset, float), len(path))
+    return path + offset[:, None] * lefts(path)[:, : path.shape[1]]
+
+
+def smoothed(path: np.ndarray, reach: int) -> np.ndarray:  # (K, D)
+    """Smooth a path with two passes of a moving average; the ends stay fixed."""
+    for _ in range(2):
+        padded = np.concatenate([2 * path[:1] - path[reach:0:-1], path, 2 * path[-1:] - path[-2 : -reach - 2 : -1]])
+        sums = np.cumsum(np.concatenate([np.zeros((1, path.shape[1])), padded]), axis=0)
+        path = (sums[2 * reach + 1 :] - sums[: -2 * reach - 1]) / (2 * reach + 1)
+    return path
+
+
+def by_heading(heading: np.ndarray, spacing: float = 1.0) -> np.ndarray:  # (K,) -> (K, 2)
+    """Integrate headings into a path."""
+    steps = spacing * np.stack([np.cos(heading), np.sin(heading)], axis=1)
+    return np.concatenate([np.zeros((1, 2)), np.cumsum(steps[:-1], axis=0)])
+
+
+def winding(
+    rng: np.random.Generator, length: float, swing: float, corners: tuple[tuple[float, float, float], ...] = ()
+) -> np.ndarray:
+    """Return a path (K, 2) that swings to both sides by up to `swing` radians; each corner is (meters along, turn in radians,
+    radius)."""
+    s = np.arange(0.0, length)
+    waves = rng.uniform(90.0, 260.0, 2)
+    heading = rng.uniform(-np.pi, np.pi) + 0.5 * swing * sum(np.sin(2 * np.pi * (s / w + rng.random())) for w in waves)
+    for at, turn, radius in corners:
+        reach = abs(turn) * radius
+        heading = heading + turn * np.clip((s - at) / reach + 0.5, 0.0, 1.0)
+    return by_heading(heading)
+
+
+def lengthened(path: np.ndarray, extra: float) -> np.ndarray:  # (K, 2)
+    """Extend a path straight at both ends."""
+    steps = np.arange(1.0, extra)[:, None]
+    d = directions(path)
+    return np.concatenate([(path[0] - steps * d[0])[::-1], path, path[-1] + steps * d[-1]])
+
+
+def line(start: np.ndarray, heading: float, length: float) -> np.ndarray:
+    """Return a straight path (K, 2)."""
+    return start + np.arange(0.0, length)[:, None] * np.array([np.cos(heading), np.sin(heading)])
+
+
+# --- Nearest points of a line in the plane.
+#
+# Consecutive points of a line are close together, so runs of points are boxed. A run is skipped if its box is farther away than
+# the
+# best point so far, which makes a tree unnecessary.
+
+
+_RUN = 16  # points
+
+
+class NearestOnLine:
+    def __init__(self, line: np.ndarray) -> None:  # (K, 2)
+        self._line = np.ascontiguousarray(line, np.float64)
+        starts = np.arange(0, len(line), _RUN)
+        self._boxes = np.hstack([np.minimum.reduceat(self._line, starts), np.maximum.reduceat(self._line, starts)])
+
+    def __call__(self, xy: np.ndarray, k: int = 1) -> tuple[np.ndarray, np.ndarray]:  # (N, 2) -> (N, k), (N, k)
+        """Return the distances of the `k` nearest points, ascending, and their indices."""
+        queries = np.ascontiguousarray(xy, np.float64)
+        found, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
+        run_chunks(over_range(_nearest, self._line, self._boxes, queries, found, distances), len(queries), smallest=2048)
+        return distances, found
+
+
+@kernel
+def _nearest(line, boxes, queries, begin, end, found, distances):  # (K, 2), (runs, 4), (N, 2), (N, k), (N, k)
+    k = found.shape[1]
+    hint = 0  # the run with the previous query's nearest point: starting there skips most other runs
+    for q in range(begin, end):
+        x, y = queries[q, 0], queries[q, 1]
+        best, which = distances[q], found[q]
+        best[:], which[:] = np.inf, 0
+        first = hint
+        for turn in range(-1, len(boxes)):
+            run = first if turn < 0 else turn
+            if turn == first:
+                continue
+            dx = max(max(boxes[run, 0] - x, x - boxes[run, 2]), 0.0)
+            dy = max(max(boxes[run, 1] - y, y - boxes[run, 3]), 0.0)
+            if dx * dx + dy * dy > best[k - 1]:
+                continue
+            for i in range(run * _RUN, min(run * _RUN + _RUN, len(line))):
+                dx, dy = line[i, 0] - x, line[i, 1] - y
+                squared = dx * dx + dy * dy
+                # Among equally near points the first on the line wins, regardless of the order in which runs are searched.
+                if squared > best[k - 1] or (squared == best[k - 1] and i > which[k - 1]):
+                    continue
+                at = k - 1
+                while at > 0 and (best[at - 1] > squared or (best[at - 1] == squared and which[at - 1] > i)):
+                    best[at], which[at] = best[at - 1], which[at - 1]
+                    at -= 1
+                best[at], which[at] = squared, i
+        hint = which[0] // _RUN
+        for j in range(k):
+            best[j] = np.sqrt(best[j])
+
+
+# --- Smooth random heights.
+
+
+class Waves:
+    """A sum of plane waves of random direction and a range of wavelengths, with standard deviation `height`."""
+
+    def __init__(self, rng: np.random.Generator, height: float, shortest: float, longest: float, count: int = 7) -> None:
+        wavelength = np.exp(rng.uniform(np.log(shortest), np.log(longest), count))
+        angle = rng.uniform(0, 2 * np.pi, count)
+        self.frequency = (2 * np.pi / wavelength) * np.stack([np.cos(angle), np.sin(angle)])  # (2, count)
+        self.phase = rng.uniform(0, 2 * np.pi, count)
+        weight = wavelength / np.linalg.norm(wavelength)  # longer waves are higher
+        self.amplitude = np.sqrt(2.0) * height * weight
+
+    def __call__(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
+        return np.sin(xy @ self.frequency + self.phase) @ self.amplitude
+
+
+def ramp(value: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Smooth step from 0 below `low` to 1 above `high`."""
+    t = np.clip((value - low) / (high - low), 0.0, 1.0)
+    return t * t * (3.0 - 2.0 * t)
+
+
+# --- Simple surfaces as triangle soups, (F, 3, 3), with many copies per call.
+
+
+_CUBE = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
+_CUBE_FACES = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]])
+NOTHING = np.zeros((0, 3, 3))
+
+
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([NOTHING, *parts])
+
+
+def from_quads(quads: np.ndarray) -> np.ndarray:  # (N, 4, 3), corners in order around
+    return quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3, 3)
+
+
+def boxes(centers: ArrayLike, sizes: ArrayLike, yaws: ArrayLike = 0.0) -> np.ndarray:  # (N, 3), (N, 3) or (3,), (N,)
+    """Return boxes of full extents `sizes`, rotated about z."""
+    centers = np.atleast_2d(np.asarray(centers, float))
+    corners = _CUBE * np.broadcast_to(np.asarray(sizes, float), centers.shape)[:, None]  # (N, 8, 3)
+    corners = turned(corners, np.broadcast_to(np.asarray(yaws, float), len(centers))[:, None]) + centers[:, None]
+    return from_quads(corners[:, _CUBE_FACES].reshape(-1, 4, 3))
+
+
+def box(center: ArrayLike, size: ArrayLike, yaw: float = 0.0) -> np.ndarray:
+    return boxes(np.array([center], float), np.array([size], float), yaw)
+
+
+def turned(points: np.ndarray, yaw: np.ndarray | float) -> np.ndarray:  # (..., 3), yaw broadcasts against (...)
+    """Rotate points about z."""
+    cos, sin = np.cos(yaw), np.sin(yaw)
+    x, y = points[..., 0], points[..., 1]
+    return np.stack([cos * x - sin * y, sin * x + cos * y, points[..., 2] + 0.0 * cos], axis=-1)
+
+
+def copies(part: np.ndarray, positions: np.ndarray, yaws: np.ndarray | float = 0.0, scales: np.ndarray | float = 1.0) -> np.ndarray:
+    """Return a part (F, 3, 3) at each of the positions (M, 3), rotated and scaled: (M F, 3, 3)."""
+    positions = np.atleast_2d(np.asarray(positions, float))
+    yaws, scales = (np.broadcast_to(np.asarray(v, float), len(positions)) for v in (yaws, scales))
+    many = part[None] * scales[:, None, None, None]
+    return (turned(many, yaws[:, None, None]) + positions[:, None, None]).reshape(-1, 3, 3)
+
+
+def surface(points: np.ndarray, close: bool = False) -> np.ndarray:  # (A, B, 3)
+    """Return the sheet over a grid of points; `close` joins the last column to the first."""
+    if close:
+        points = np.concatenate([points, points[:, :1]], axis=1)
+    a, b, c, d = points[:-1, :-1], points[1:, :-1], points[1:, 1:], points[:-1, 1:]
+    return from_quads(np.stack([a, b, c, d], axis=2).reshape(-1, 4, 3))
+
+
+def fan(rim: np.ndarray) -> np.ndarray:  # (B, 3), closed
+    """A lid: triangles from the center of a closed rim."""
+    center = np.broadcast_to(rim.mean(axis=0), rim.shape)
+    return np.stack([center, rim, np.roll(rim, -1, axis=0)], axis=1)
+
+
+def tube(path: np.ndarray, radii: np.ndarray | float, sides: int = 8, caps: bool = False) -> np.ndarray:  # (K, 3), (K,)
+    """A round, possibly tapered tube along a path."""
+    path = np.asarray(path, float)
+    radii = np.broadcast_to(np.asarray(radii, float), len(path))
+    along = np.gradient(path, axis=0)
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    mean = along.mean(axis=0)
+    helper = np.eye(3)[np.argmin(np.abs(mean))]  # one helper for all rings, so they do not twist relative to each other
+    first = np.cross(along, helper)
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    second = np.cross(along, first)
+    angle = np.arange(sides) * (2 * np.pi / sides)
+    rings = first[:, None] * np.cos(angle)[:, None] + second[:, None] * np.sin(angle)[:, None]
+    rings = path[:, None] + radii[:, None, None] * rings
+    ends = [fan(rings[0]), fan(rings[-1])] if caps else []
+    return joined([surface(rings, close=True), *ends])
+
+
+def post(height: float, radius: float, top: float | None = None, sides: int = 8, buried: float = 0.4) -> np.ndarray:
+    """A vertical tube from below the ground, closed at the top."""
+    return tube(np.array([[0, 0, -buried], [0, 0, height]]), np.array([radius, radius if top is None else top]), sides, caps=True)
+
+
+def lathe(profile: np.ndarray, sides: int = 12) -> np.ndarray:  # (K, 2) of radius and height
+    """A surface of revolution about z."""
+    angle = np.arange(sides) * (2 * np.pi / sides)
+    rings = np.stack(
+        [profile[:, :1] * np.cos(angle), profile[:, :1] * np.sin(angle), np.repeat(profile[:, 1:], sides, axis=1)], axis=-1
+    )
+    return surface(rings, close=True)
+
+
+def prism(outline: np.ndarray, low: float, high: float) -> np.ndarray:  # (B, 2), convex
+    """A vertical prism over a convex outline, closed above and below."""
+    lower, upper = (np.column_stack([outline, np.full(len(outline), z)]) for z in (low, high))
+    return joined([surface(np.stack([lower, upper]), close=True), fan(lower), fan(upper)])
+
+
+def ellipsoid(radii: ArrayLike, sides: int = 10, rings: int = 6) -> np.ndarray:
+    angle = np.linspace(-np.pi / 2, np.pi / 2, rings + 1)
+    ball = lathe(np.stack([np.maximum(np.cos(angle), 1e-3), np.sin(angle)], axis=1), sides)
+    return ball * np.asarray(radii, float)
+
+
+def swept(path: np.ndarray, left: np.ndarray, profile: np.ndarray, close: bool = False) -> np.ndarray:  # (K, 3), (K, 3), (B, 2)
+    """Sweep a cross-section of (offset to the left, height) along a path."""
+    sections = path[:, None] + profile[None, :, :1] * left[:, None] + profile[None, :, 1:] * np.array([0.0, 0.0, 1.0])
+    return surface(sections, close)
+
+
+def beams(starts: ArrayLike, ends: ArrayLike, thickness: ArrayLike, sides: int = 4) -> np.ndarray:  # (N, 3), (N, 3)
+    """Straight bars with a regular cross-section, open at the ends."""
+    starts, ends = np.atleast_2d(np.asarray(starts, float)), np.atleast_2d(np.asarray(ends, float))
+    along = ends - starts
+    along = along / np.linalg.norm(along, axis=1, keepdims=True)
+    helper = np.eye(3)[np.argmin(np.abs(along), axis=1)]
+    first = np.cross(along, helper)
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    second = np.cross(along, first)
+    angle = (np.arange(sides) + 0.5) * (2 * np.pi / sides)
+    radius = np.broadcast_to(np.asarray(thickness, float), len(starts))[:, None, None] / 2
+    ring = radius * (first[:, None] * np.cos(angle)[:, None] + second[:, None] * np.sin(angle)[:, None])  # (N, sides, 3)
+    low, high = starts[:, None] + ring, ends[:, None] + ring
+    quads = np.stack([low, np.roll(low, -1, axis=1), np.roll(high, -1, axis=1), high], axis=2)
+    return from_quads(quads.reshape(-1, 4, 3))

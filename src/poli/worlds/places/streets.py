@@ -1,0 +1,283 @@
+"""Objects along roads: houses on plots, parked cars, trees, lamps and signs, and gardens behind."""
+
+from __future__ import annotations
+
+import numpy as np
+from poli.worlds.places.geometry import lefts, lengths
+from poli.worlds.places.geometry import NOTHING, beams, boxes, joined, swept
+from collections.abc import Callable
+from poli.worlds.places import street_objects as furniture
+from poli.worlds.places.buildings import building
+from poli.worlds.places.street_objects import Vehicle, fleet
+from poli.worlds.places.geometry import headings, lefts, lengths, resampled, shifted
+from poli.worlds.places.place import Label, Mover
+from poli.worlds.places.site import Site
+from poli.worlds.places.geometry import turned
+from poli.worlds.places.trees import Tree, bush, grove, hedge
+
+
+# --- Fences, railings, crash barriers and garden walls along a path on the ground.
+
+
+FENCES = ("picket", "mesh", "bars", "rails", "barrier", "wall")
+
+
+def _at(path: np.ndarray, every: float) -> np.ndarray:  # (K, 3)
+    along = lengths(path)
+    wanted = np.arange(0.0, along[-1], every)
+    return np.stack([np.interp(wanted, along, column) for column in path.T], axis=1)
+
+
+def fence(rng: np.random.Generator, path: np.ndarray, kind: str) -> np.ndarray:  # (K, 3)
+    if len(path) < 3:
+        return NOTHING
+    up = np.array([0.0, 0.0, 1.0])
+    if kind == "wall":
+        tall, thick = rng.uniform(0.5, 1.9), rng.uniform(0.12, 0.2)
+        cap = thick + 0.05
+        profile = np.array(
+            [
+                [-thick, -0.6],
+                [-thick, tall - 0.1],
+                [-cap, tall - 0.1],
+                [-cap, tall],
+                [0, tall + 0.04],
+                [cap, tall],
+                [cap, tall - 0.1],
+                [thick, tall - 0.1],
+                [thick, -0.6],
+            ]
+        )
+        piers = _at(path, rng.uniform(2.5, 5.0))
+        return joined([swept(path, lefts(path), profile), boxes(piers + up * (tall / 2 - 0.2), [0.42, 0.42, tall + 0.7])])
+    if kind == "barrier":  # the corrugated sheet of a crash barrier
+        profile = np.array([[0.0, 0.42], [0.09, 0.47], [0.09, 0.54], [0.02, 0.59], [0.09, 0.64], [0.09, 0.71], [0.0, 0.76]])
+        posts = _at(path, 2.0)
+        return joined([swept(path, lefts(path), profile), beams(posts - 0.4 * up, posts + 0.72 * up, 0.1)])
+    tall = {"picket": 1.0, "mesh": 1.9, "bars": 1.2, "rails": 1.05}[kind] * rng.uniform(0.85, 1.25)
+    posts = _at(path, {"picket": 2.2, "mesh": 2.5, "bars": 2.0, "rails": 1.8}[kind])
+    parts = [beams(posts - 0.5 * up, posts + (tall + 0.06) * up, 0.09, 6)]
+    levels = {"picket": (0.25, 0.8), "mesh": (0.05, 0.17, 0.29, 0.41, 0.53, 0.65, 0.77, 0.89, 1.0), "bars": (0.12, 1.0)}
+    for level in levels.get(kind, (0.35, 0.65, 1.0)):
+        rail = path + up * (tall * level)
+        parts.append(beams(rail[:-1], rail[1:], 0.015 if kind == "mesh" else 0.055, 3 if kind == "mesh" else 4))
+    if kind == "picket":
+        slats = _at(path, rng.uniform(0.12, 0.2))
+        parts.append(boxes(slats + up * (0.5 * tall), np.array([0.075, 0.075, tall]) * rng.uniform(0.9, 1.1, (len(slats), 3))))
+    if kind in ("bars", "mesh"):
+        rods = _at(path, rng.uniform(0.11, 0.16) if kind == "bars" else rng.uniform(0.2, 0.35))
+        parts.append(beams(rods + 0.05 * up, rods + tall * up, 0.025 if kind == "bars" else 0.015, 3))
+    return joined(parts)
+
+
+_MOST_BUILT = 105_000  # triangles of buildings on a site; buildings get plainer as the total approaches it
+HouseMaker = Callable[[np.random.Generator], tuple[float, float, Callable[[bool], np.ndarray]]]  # width, depth, triangles if plain
+
+
+def put_building(site: Site, triangles: np.ndarray, center: np.ndarray, yaw: float, width: float, depth: float) -> None:
+    """Place a building at the mean ground height under its footprint, sunk slightly."""
+    corners = turned(np.array([[x * width, y * depth, 0] for x in (-0.5, 0, 0.5) for y in (-0.5, 0.5)]), yaw)[:, :2] + center
+    level = np.quantile(site.ground.height(corners), 0.7)
+    site.add(turned(triangles, yaw) + np.array([*center, level + 0.05]), Label.BUILDING)
+    site.built += len(triangles)
+
+
+def row_of_houses(
+    site: Site,
+    line: np.ndarray,
+    edge: float,
+    setback: tuple[float, float],
+    gap: tuple[float, float],
+    make: HouseMaker,
+    chance: float = 0.9,
+) -> None:
+    """Add houses on both sides of a road's line (K, 2), facing it, `setback` meters from the sidewalk's outer edge."""
+    rng = site.rng
+    along, heading, left = lengths(line), headings(line), lefts(line)[:, :2]
+    for side in (-1.0, 1.0):
+        s = rng.uniform(0.0, 6.0)
+        while s < along[-1]:
+            if rng.random() > chance:
+                s += rng.uniform(6.0, 18.0)
+                continue
+            width, depth, build = make(rng)
+            k = min(int(s + width / 2), len(line) - 1)
+            away = edge + rng.uniform(*setback) + depth / 2
+            center = line[k] + side * away * left[k]
+            yaw = heading[k] + (np.pi if side > 0 else 0.0) + rng.normal(0, 0.015)
+            if site.claim(center, yaw, (width, depth), spare=0.0):
+                if site.built > _MOST_BUILT:
+                    return
+                plain = bool(site.from_route(center[None])[0] > 40.0) or site.built > 0.6 * _MOST_BUILT
+                put_building(site, build(plain), center, yaw, width, depth)
+                s += width + rng.uniform(*gap)
+            else:
+                s += 2.5
+
+
+def parked_cars(site: Site, line: np.ndarray, offset: float, cars: list[Vehicle], chance: float) -> None:
+    """Park cars along a line (K, 2), `offset` meters to its left, off the lanes."""
+    rng = site.rng
+    s, along = rng.uniform(2, 6), lengths(line)
+    heading, left = headings(line), lefts(line)[:, :2]
+    while s < along[-1] - 4:
+        car = cars[int(rng.integers(len(cars)))]
+        k = min(int(s + car.length / 2), len(line) - 1)
+        center = line[k] + (offset + rng.normal(0, 0.08)) * left[k]
+        yaw = heading[k] + (np.pi if offset > 0 else 0.0) + rng.normal(0, 0.025)
+        if rng.random() < chance and car.length < 7 and site.claim(center, yaw, (car.length, car.width), off="nothing"):
+            park(site, car, center, yaw)
+        s += car.length + rng.uniform(0.6, 1.6)
+
+
+def park(site: Site, car: Vehicle, center: np.ndarray, yaw: float) -> None:
+    """Park a car on the local slope, with its wheels on the ground."""
+    ahead, aside = np.array([np.cos(yaw), np.sin(yaw)]), np.array([-np.sin(yaw), np.cos(yaw)])
+    feet = center + np.array(
+        [0.3 * car.length * ahead, -0.3 * car.length * ahead, 0.4 * car.width * aside, -0.4 * car.width * aside]
+    )
+    z = site.ground.height(feet)
+    climb, bank = (z[0] - z[1]) / (0.6 * car.length), (z[2] - z[3]) / (0.8 * car.width)
+    tilted = car.triangles.copy()
+    tilted[..., 2] += climb * tilted[..., 0] + bank * tilted[..., 1]
+    site.add(turned(tilted, yaw) + np.array([*center, z.mean()]), Label.VEHICLE)
+
+
+def along_road(
+    site: Site, line: np.ndarray, offset: float, every: float, parts: list[np.ndarray], label: Label, keep: float = 0.85
+) -> None:
+    """Add copies of the parts along the road at nearly equal steps, facing it."""
+    rng, left, heading = site.rng, lefts(line)[:, :2], headings(line)
+    for k in np.arange(rng.uniform(0, every), len(line) - 1, every):
+        i = min(int(k + rng.normal(0, 0.06 * every)), len(line) - 1) if k > 1 else 0
+        spot = line[i] + offset * left[i]
+        if rng.random() < keep and site.claim(spot, 0.0, (0.1, 0.1), off="road", spare=0.15):
+            yaw = heading[i] + (-np.pi / 2 if offset > 0 else np.pi / 2)
+            site.put(parts[int(rng.integers(len(parts)))], label, spot, yaw)
+
+
+def plant(site: Site, spots: np.ndarray, near: list[Tree], far: list[Tree], off: str = "road", radius: float = 0.7) -> None:
+    """Plant trees at the free spots among (N, 2), the leafier ones near the route."""
+    rng = site.rng
+    spots = spots[site.claim_discs(spots, radius, off, 0.5)]
+    if not len(spots):
+        return
+    distance = site.from_route(spots)
+    for spot, away in zip(spots, distance, strict=True):
+        trees = near if away < 25 else far
+        tree = trees[int(rng.integers(len(trees)))]
+        yaw, scale = rng.uniform(0, 2 * np.pi), rng.uniform(0.75, 1.2)
+        for part, label in ((tree.wood, Label.TRUNK), (tree.leaves, Label.LEAVES)):
+            if len(part):
+                site.put(part, label, spot, yaw, scale)
+
+
+def groves(rng: np.random.Generator) -> tuple[list[Tree], list[Tree]]:
+    """Draw the trees of a place: detailed ones for nearby spots, simpler ones for distant spots."""
+    conifers, bare = rng.uniform(0, 0.5), rng.uniform(0, 0.25)
+    return grove(rng, 6, int(rng.integers(550, 900)), conifers, bare), grove(rng, 4, 300, conifers, bare)
+
+
+def scatter(site: Site, count: int, within: float = np.inf) -> np.ndarray:
+    """Random spots (count, 2): uniform over the site, or within about `within` meters of the route if that is finite."""
+    rng = site.rng
+    if np.isfinite(within):
+        start = site.route[rng.integers(len(site.route), size=count), :2]
+        return start + rng.normal(0, 0.5 * within, (count, 2))
+    return rng.uniform(site.low, site.high, (count, 2))
+
+
+def boundaries(site: Site, line: np.ndarray, edge: float, share: float) -> None:
+    """Add stretches of fences, walls and hedges between gardens and sidewalk."""
+    rng = site.rng
+    for side in (-1.0, 1.0):
+        s = rng.uniform(0, 10)
+        while s < len(line) - 8:
+            n = int(rng.uniform(6, 22))
+            if rng.random() < share:
+                path = resampled(shifted(line, side * (edge + rng.uniform(0.4, 1.2)))[int(s) : int(s) + n], 0.5)
+                enclose(site, path)
+            s += n + rng.uniform(1, 8)
+
+
+def enclose(site: Site, path: np.ndarray) -> None:  # (K, 2), half a meter apart
+    """Add a fence, wall or hedge along the free parts of the path."""
+    free = site.claim_path(path, "paved", 0.1)
+    for stretch in np.split(np.arange(len(path)), np.flatnonzero(np.diff(free.astype(int))) + 1):
+        if free[stretch[0]] and len(stretch) > 5:
+            _boundary(site, path[stretch])
+
+
+def _boundary(site: Site, path: np.ndarray) -> None:  # (K, 2)
+    grounded = np.column_stack([path, site.ground.height(path)])
+    if site.rng.random() < 0.35:
+        site.add(hedge(site.rng, grounded), Label.LEAVES)
+        return
+    kind = str(site.rng.choice(FENCES))
+    site.add(fence(site.rng, grounded, kind), Label.STRUCTURE if kind == "wall" else Label.THIN)
+
+
+def bushes(site: Site, count: int, within: float = 25.0) -> None:
+    kinds = [bush(site.rng) for _ in range(4)]
+    spots = scatter(site, count, within)
+    for spot in spots[site.claim_discs(spots, 0.5, "paved", 0.3)]:
+        site.put(kinds[int(site.rng.integers(4))].leaves, Label.LEAVES, spot, site.rng.uniform(0, 6.3), site.rng.uniform(0.7, 1.4))
+
+
+def street_things(site: Site, line: np.ndarray, half: float, pavement: float) -> None:
+    """Add lamps, signs, bins, bollards, people and similar objects to the sidewalks of a road."""
+    rng = site.rng
+    curbside, back = half + 0.6, half + max(0.9, pavement - 0.5)
+    lamps = [furniture.lamp(rng)]
+    signs = [furniture.sign(rng) for _ in range(4)] + [furniture.signal(rng)]
+    small = [furniture.bin_(rng), furniture.bollard(rng), furniture.cabinet(rng), furniture.bench(rng), furniture.planter(rng)]
+    people = [furniture.person(rng) for _ in range(3)]
+    for side in (-1, 1):
+        along_road(site, line, side * curbside, rng.uniform(18, 35), lamps, Label.THIN)
+        along_road(site, line, side * curbside, rng.uniform(14, 40), signs, Label.THIN, 0.6)
+        along_road(site, line, side * back, rng.uniform(8, 25), small, Label.STRUCTURE, 0.6)
+        along_road(site, line, side * back, rng.uniform(10, 40), people, Label.STRUCTURE, 0.6)
+    if rng.random() < 0.4:
+        along_road(site, line, rng.choice([-1, 1]) * curbside, 1.8, [small[1]], Label.THIN, 0.5)
+    for part in (furniture.shelter(rng), furniture.bicycle_rack(rng)):
+        along_road(site, line, rng.choice([-1, 1]) * (half + pavement + 1.0), 70.0, [part], Label.STRUCTURE)
+
+
+def make_house(
+    storeys: tuple[int, int],
+    width: tuple[float, float],
+    depth: tuple[float, float],
+    roofs: tuple[str, ...],
+    grand: float,
+    balconies: float,
+) -> HouseMaker:
+    def make(rng: np.random.Generator) -> tuple[float, float, Callable[[bool], np.ndarray]]:
+        w, d = rng.uniform(*width), rng.uniform(*depth)
+        count, top = int(rng.integers(storeys[0], storeys[1] + 1)), str(rng.choice(roofs))
+        return w, d, lambda plain: building(rng, w, d, count, top, grand, balconies, plain)
+
+    return make
+
+
+def drive(site: Site, cars: list[Vehicle], path: np.ndarray, speed: float, start: float) -> None:  # (K, 2)
+    """Add a moving car along a path."""
+    inside = ((path > site.low) & (path < site.high)).all(axis=1)
+    first = int(np.argmax(inside))
+    path = path[first : first + int(np.argmin(np.append(inside[first:], False)))]  # end where the ground ends
+    if len(path) < 25:
+        return
+    path = resampled(path, 1.0)
+    site.keep_clear(path, 1.5)
+    car = cars[int(site.rng.integers(len(cars)))]
+    site.movers.append(
+        Mover(
+            car.triangles.astype(np.float32),
+            np.column_stack([path, site.ground.road_height(path)]),
+            speed,
+            min(start, len(path) - 15.0),
+        )
+    )
+
+
+def new_fleet(rng: np.random.Generator) -> list[Vehicle]:
+    return fleet(rng, 7, rng.uniform(0.0, 0.35))
