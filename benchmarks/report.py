@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table as Screen
 
 from benchmarks.provenance import Origin, command_line, environment, one_line
-from poli.io.atomic import atomic_path
 from poli.errors import printable
+from poli.io.atomic import atomic_path
 from poli.viewer.picture import pyplot, save_figure
 
 Record = Mapping[str, Any]

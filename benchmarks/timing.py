@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from poli.errors import InputError
-from poli.estimation.ordered_cloud import Viewpoint
 from poli.estimation.estimate import load_model
+from poli.estimation.ordered_cloud import Viewpoint
 from poli.estimation.runtime.forward import covariances
 from poli.threads import thread_count
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from poli.worlds import SPINNING
+from poli.lidar_odometry import Odometer, OdometryConfig
+from poli.lidar_odometry.degeneracy import UNITS
 from poli.scan import Scan
 from poli.se3 import exp, inverse, so3_log
-from poli.lidar_odometry.degeneracy import UNITS
-from poli.lidar_odometry import Odometer, OdometryConfig
+from poli.worlds import SPINNING
 
 PERIOD = 0.1  # seconds between two scans
 _STEPS = 900  # columns per scan: half of the sensor's, to save time

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from benchmarks.data.pose_problems import random_rotations
 from poli import se3
 from poli.certify.quadratic import FORMS
-from poli.worlds.shapes import Mesh
 from poli.ellipsoids import Ellipsoids
+from poli.worlds.shapes import Mesh
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -7,14 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 from poli import se3
-from poli.worlds import Ride, World, find_sensor
-from poli.worlds.drive import Drive
-from poli.worlds.places import make_place
 from poli.errors import FormatError, InputError
 from poli.estimation import estimate
 from poli.estimation.estimate import load_model
 from poli.scan import Scan
 from poli.voxels import voxel_downsample
+from poli.worlds import Ride, World, find_sensor
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 
 torch = pytest.importorskip("torch")
 

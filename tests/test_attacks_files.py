@@ -8,12 +8,11 @@ import pytest
 import poli
 from attack_tools import posix
 from poli.errors import FormatError
-from poli.io.atomic import atomic_folder, atomic_path
+from poli.io.atomic import atomic_folder, atomic_path, remove_stale, temporary_file, temporary_folder
 from poli.io.locks import locked_file
-from poli.io.atomic import remove_stale, temporary_file, temporary_folder
+from poli.lidar_odometry.run_folder import link_latest
 from poli.viewer.page import write_page
 from poli.viewer.panel import Panel
-from poli.lidar_odometry.run_folder import link_latest
 from tiny_scans import room
 
 pytestmark = posix

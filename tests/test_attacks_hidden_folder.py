@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from attack_tools import PCA, bag, in_folder, posix
-from poli.errors import FormatError
 from poli.densification import bags, resume
+from poli.errors import FormatError
 
 pytestmark = posix
 

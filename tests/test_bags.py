@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import poli
-from poli.io.datasets import Dataset, guess, open_bag
-from poli.io.messages import with_point_times
-from poli.io.messages import scan_from_cloud
 from poli.errors import FormatError, InputError, MissingExtra
+from poli.io.datasets import Dataset, guess, open_bag
+from poli.io.messages import scan_from_cloud, with_point_times
 from poli.scan import Scan
 
 pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")

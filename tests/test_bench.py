@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import poli
-from poli.worlds.shapes import procedural_mesh
 from poli.se3 import so3_exp
+from poli.worlds.shapes import procedural_mesh
 
 pytest.importorskip("torch")
 from benchmarks.experiments.objects import (

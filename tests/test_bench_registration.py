@@ -12,9 +12,9 @@ from benchmarks.report import publish
 from benchmarks.rivals.denser_scans import denser
 from benchmarks.rivals.registrars import KISS_MATCHER, OURS, TEASER
 from pictures import plot_colors
+from poli.densification import DensifyConfig
 from poli.errors import InputError
 from poli.se3 import exp, inverse
-from poli.densification import DensifyConfig
 
 
 def test_pairs_are_close_distinct_and_reproducible():

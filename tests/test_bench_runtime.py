@@ -11,8 +11,8 @@ from benchmarks.data.sized_clouds import real_cloud, simulated_cloud, vlp16_swee
 from benchmarks.fresh_process import peak_mb
 from benchmarks.timing import STAGES, medians, same_threads, stage_times, stopwatch
 from pictures import plot_colors
-from poli.io.datasets import write_kitti
 from poli.errors import FormatError, InputError
+from poli.io.datasets import write_kitti
 from poli.scan import Scan
 from poli.se3 import exp
 from poli.threads import thread_count

@@ -18,9 +18,9 @@ import poli
 from bombs.point_bombs import _zeros_npz
 from bombs.run import BOMBS
 from poli import Scan
+from poli.errors import FormatError, InputError
 from poli.io.formats.numpy_files import write_npz
 from poli.io.formats.pcd import write_pcd
-from poli.errors import FormatError, InputError
 from poli.io.limits import VARIABLE, Budget, check_inflated, largest_inflated
 from poli.io.tables import parse_json, read_toml
 
@@ -124,8 +124,8 @@ def test_rosbags_decompresses_with_our_functions():
     from rosbags.rosbag2 import metadata, reader
     from rosbags.rosbag2 import storage_mcap as mcap
 
-    from poli.io.datasets.bag_codecs import guard_rosbags
     from poli.io.datasets.bag_checks import guard_rosbags_texts, shallow_yaml
+    from poli.io.datasets.bag_codecs import guard_rosbags
 
     guard_rosbags()
     guard_rosbags_texts()

@@ -7,20 +7,19 @@ import pytest
 from typer.testing import CliRunner
 
 import poli
+from poli.beams.adjustment import Rows, equations, prior
+from poli.beams.calibrate import HeldOut
 from poli.beams.corrections import Beam, BeamCalibration, corrected, elevations_of
+from poli.beams.planes import choose_stretches
+from poli.beams.returns import find_beams
 from poli.cli import app
+from poli.densification.densify import densify_records
+from poli.errors import FormatError, InputError
 from poli.io.datasets import write_folder
 from poli.io.datasets.registry import CalibratedDataset
 from poli.worlds import Ride, Sensor, World
 from poli.worlds.drive import Drive
 from poli.worlds.places import make_place
-from poli.errors import FormatError, InputError
-from poli.beams.returns import find_beams
-from poli.beams.adjustment import Rows, equations
-from poli.beams.calibrate import HeldOut
-from poli.beams.adjustment import prior
-from poli.beams.planes import choose_stretches
-from poli.densification.densify import densify_records
 
 RINGS = BeamCalibration((Beam(-10.0, 0.2, 0.05, ring=3), Beam(5.0, -0.1, ring=7)), "field", 'made "here"\nby a test')
 

@@ -9,8 +9,7 @@ from benchmarks.data.pose_problems import random_problem
 from oracles import lift, lifted_pose, pose_cost, printed_quadratic_form, quadratic_form, random_pose, seeds
 from poli import se3
 from poli.certify import solve
-from poli.certify.quadratic import FORMS
-from poli.certify.quadratic import derivatives
+from poli.certify.quadratic import FORMS, derivatives
 from poli.certify.quadratic import quadratic_form as fast_quadratic_form
 
 

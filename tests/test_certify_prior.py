@@ -9,8 +9,7 @@ from benchmarks.data.pose_problems import random_problem
 from oracles import lift, lifted_pose, quadratic_form, random_pose, seeds
 from poli import se3
 from poli.certify import PosePrior, solve
-from poli.certify.quadratic import chordal_form
-from poli.certify.quadratic import Frame
+from poli.certify.quadratic import Frame, chordal_form
 
 
 def random_prior(rng, T, spread=0.1) -> PosePrior:

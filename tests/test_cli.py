@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import poli
-from poli.worlds.shapes import procedural_mesh
-from poli.worlds import SENSORS, scan_of
 from poli.estimation.estimate import shipped_models
+from poli.worlds import SENSORS, scan_of
+from poli.worlds.shapes import procedural_mesh
 
 
 def run(*arguments: str, fails: bool = False) -> str:

@@ -17,12 +17,12 @@ import typer
 import poli
 from poli.cli import app, main
 from poli.cli.output import as_json
+from poli.estimation.estimate import shipped_models
 from poli.io.datasets import dataset_names, write_kitti
-from poli.worlds.shapes import procedural_mesh
+from poli.scan import Dropped, Scan
 from poli.worlds import SENSORS
 from poli.worlds.places import PLACES
-from poli.estimation.estimate import shipped_models
-from poli.scan import Dropped, Scan
+from poli.worlds.shapes import procedural_mesh
 from tiny_scans import room
 
 POLI = (sys.executable, "-m", "poli")

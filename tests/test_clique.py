@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from oracles import random_pose, seeds
 from poli.errors import InputError
-from poli.registration.consistency import cliques_through, maximum_clique
-from poli.registration.consistency import consistency_graph, from_dense, peel
+from poli.registration.consistency import cliques_through, consistency_graph, from_dense, maximum_clique, peel
 
 UNBOUNDED = 10**12
 

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from poli.errors import InputError
 from poli.densification import engines
+from poli.errors import InputError
 from test_densify_trees import kitti, tree_bytes
 
 distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'poli[cluster]'")

@@ -12,9 +12,9 @@ from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.curvature import SecondOrder
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.ordered_cloud import Viewpoint
 from poli.estimation.grouping import group
 from poli.estimation.model import Model, read_model
+from poli.estimation.ordered_cloud import Viewpoint
 from poli.io.ply import read_ply_element
 
 torch = pytest.importorskip("torch")

@@ -9,8 +9,8 @@ import pytest
 
 import poli
 from poli import Scan, se3
-from poli.io.datasets import Dataset, FileDataset, SkippedWarning, dataset_names, guess, occupied, register_dataset, write_kitti
 from poli.errors import FormatError, InputError, MissingExtra
+from poli.io.datasets import Dataset, FileDataset, SkippedWarning, dataset_names, guess, occupied, register_dataset, write_kitti
 from tiny_sequences import POINTS, floats, line, random_poses
 
 T_CAMERA_VELO = np.array([[0, -1, 0, 0.1], [0, 0, -1, -0.2], [1, 0, 0, -0.3], [0, 0, 0, 1.0]])

@@ -13,8 +13,8 @@ import pytest
 import poli
 from pictures import drawn_share, read_picture
 from poli.cli.demo import next_commands
-from poli.io.trajectory_files import read_tum
 from poli.errors import FormatError
+from poli.io.trajectory_files import read_tum
 from poli.viewer.demo import run_demo
 from poli.viewer.demo.drive import Driven
 from poli.viewer.demo.pictures import drive_picture

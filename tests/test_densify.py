@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import poli
-from poli.errors import FormatError, InputError
-from poli.scan import Scan
 from poli.densification import DensifyConfig, densify_records
 from poli.densification.samples import evenly
 from poli.densification.sampling import draw_samples
+from poli.errors import FormatError, InputError
+from poli.scan import Scan
 from poli.voxels import voxel_numbers
 from tiny_scans import room
 

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 import poli
 from poli.cli import app
-from poli.io.messages import records_of_cloud
-from poli.errors import FormatError, InputError, PoliError
 from poli.densification import DensifyConfig
 from poli.densification.bags import densify_bag, look_into_bag
 from poli.densification.engines import engine
+from poli.errors import FormatError, InputError, PoliError
+from poli.io.messages import records_of_cloud
 from tiny_bags import LAYOUT, QOS, STORES, cloud, contents, write_bag
 
 CONFIG = DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None, voxel=0.0)

@@ -40,8 +40,8 @@ def test_trees_on_a_cluster(tmp_path, address):
 
 
 def test_errors_are_passed_on_and_missing_schedulers_are_named(tmp_path, address, monkeypatch):
-    from poli.errors import FormatError
     from poli.densification import engines
+    from poli.errors import FormatError
     from test_densify_trees import kitti
 
     source = kitti(tmp_path / "kitti")

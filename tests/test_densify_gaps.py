@@ -8,12 +8,11 @@ from typer.testing import CliRunner
 
 import poli
 from poli.cli import app
+from poli.densification import DensifyConfig, densify_records
+from poli.densification.gaps import LocalPlanes, angles_of, find_gaps, in_free_space
+from poli.densification.samples import Samples
 from poli.errors import DensityWarning, InputError
 from poli.scan import Scan
-from poli.densification import DensifyConfig, densify_records
-from poli.densification.gaps import angles_of, find_gaps
-from poli.densification.samples import Samples
-from poli.densification.gaps import LocalPlanes, in_free_space
 from spinning_scans import ELEVATIONS, PERIOD, ball, distance_to_yard, spinning_scan, yard
 from tiny_scans import room
 

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 import poli
 from poli.cli import app
-from poli.io.datasets import write_folder, write_kitti
-from poli.io.datasets.stamped import packed_layout
-from poli.io.datasets.stamped import LAYOUT as MULRAN
-from poli.errors import FormatError, InputError, PoliError
 from poli.densification import DensifyConfig
 from poli.densification.engines import engine
 from poli.densification.trees import densify_tree, plan_tree
+from poli.errors import FormatError, InputError, PoliError
+from poli.io.datasets import write_folder, write_kitti
+from poli.io.datasets.stamped import LAYOUT as MULRAN
+from poli.io.datasets.stamped import packed_layout
 from tiny_scans import room
 from tiny_sequences import line, random_poses
 

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import poli
 from poli.cli import app
-from poli.scan import Scan
 from poli.densification.config import why_little
+from poli.scan import Scan
 from tiny_scans import room
 
 

@@ -10,15 +10,14 @@ import pytest
 
 import poli
 from poli.cli import main
-from poli.worlds.shapes import procedural_mesh
-from poli.worlds import SENSORS, scan_of
 from poli.errors import DensityWarning, InputError, ViewpointWarning
+from poli.estimation.estimate import FEWEST, Seen, load_model, median_spacing
 from poli.estimation.frames import spacing_per_radius
-from poli.estimation.estimate import load_model
-from poli.estimation.estimate import FEWEST, Seen, median_spacing
 from poli.kdtree.tree import KDTree
 from poli.lidar_odometry import OdometryConfig
 from poli.voxels import voxel_downsample
+from poli.worlds import SENSORS, scan_of
+from poli.worlds.shapes import procedural_mesh
 
 TOWN = 2_000_003
 

@@ -7,18 +7,18 @@ import pytest
 
 import poli
 from odometry_runs import SENSOR
-from poli.worlds import Ride, World
-from poli.worlds.drive import Drive
-from poli.worlds.places import make_place
 from poli.ellipsoids import Ellipsoids
 from poli.errors import FormatError, InputError, WriteError
 from poli.io.ply import read_ply_element, write_ply_parts
-from poli.scan import Scan
-from poli.se3 import exp
-from poli.viewer.content import thin_field, thin_points
 from poli.lidar_odometry import DriveMap, Odometer, OdometryConfig, Status, Step, deskew
 from poli.lidar_odometry import cell_averages as cells_module
 from poli.lidar_odometry.cell_averages import CellAverages
+from poli.scan import Scan
+from poli.se3 import exp
+from poli.viewer.content import thin_field, thin_points
+from poli.worlds import Ride, World
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 
 
 class Placed:

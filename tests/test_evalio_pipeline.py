@@ -13,12 +13,12 @@ pytest.importorskip("evalio")
 from evalio import datasets, pipelines, stats, types
 
 import poli
-from poli.worlds import Ride, World, find_sensor
-from poli.worlds.drive import Drive
-from poli.worlds.places import make_place
 from poli.errors import InputError
 from poli.evalio import Poli, scan_of
 from poli.se3 import inverse
+from poli.worlds import Ride, World, find_sensor
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 
 COUNT = 6
 START = 1_700_000_000_000_000_000  # nanoseconds

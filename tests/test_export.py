@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 import poli
-from poli.worlds import SENSORS, scan_of
 from poli.errors import FormatError
 from poli.estimation.architecture import Architecture
-from poli.estimation.ordered_cloud import Viewpoint, tree_of
 from poli.estimation.model import Model, read_model
+from poli.estimation.ordered_cloud import Viewpoint, tree_of
 from poli.kdtree.neighborhoods import CELL
 from poli.voxels import voxel_downsample
+from poli.worlds import SENSORS, scan_of
 from test_cli import run
 
 torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 onnxruntime = pytest.importorskip("onnxruntime")
-from poli.train.tensors3 import eigh3  # noqa: E402
 from poli.train.export import export_onnx  # noqa: E402
+from poli.train.tensors3 import eigh3  # noqa: E402
 from test_network import cloud, exported  # noqa: E402
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "onnx_inference.py"

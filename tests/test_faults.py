@@ -5,9 +5,9 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from poli.worlds.faults import FAMILIES, INCIDENCES, RANGES, Faults, apply_faults, draw_faults
 from poli.errors import InputError
 from poli.scan import Scan
+from poli.worlds.faults import FAMILIES, INCIDENCES, RANGES, Faults, apply_faults, draw_faults
 
 NONE = Faults(0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0)
 RINGS, COLUMNS = 32, 1000

@@ -8,8 +8,8 @@ import pytest
 
 import poli
 from poli import Scan
-from poli.io.datasets import write_folder
 from poli.errors import FormatError, InputError
+from poli.io.datasets import write_folder
 from tiny_sequences import floats, random_poses
 
 # --- our format

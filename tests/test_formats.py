@@ -9,10 +9,10 @@ from hypothesis.extra import numpy as arrays
 import poli
 from oracles import seeds
 from poli import Scan
-from poli.io.formats import pcd as lzf
-from poli.io.formats.pcd import write_pcd
-from poli.io.formats.numpy_files import write_ply_scan
 from poli.errors import FormatError
+from poli.io.formats import pcd as lzf
+from poli.io.formats.numpy_files import write_ply_scan
+from poli.io.formats.pcd import write_pcd
 
 PLY_TYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.float32, np.float64]
 ALL_TYPES = [*PLY_TYPES, np.int64, np.uint64]

@@ -130,7 +130,7 @@ def test_times_of_a_million_digits(tmp_path):
 
 
 def test_logs_with_odd_contents(tmp_path):
-    from poli.train.checkpoint import read_log
+    from poli.io.tables import read_log
     from poli.lidar_odometry.run_folder import read_steps
 
     for content in (b"step,loss\n;,1\n", b"\xff\xfe", b"loss\n1\n", b"step\n-1\n", b"step,loss\n" + b'"' + b"9" * 200_000 + b'"\n'):

@@ -12,8 +12,7 @@ from poli.estimation import pca
 from poli.lidar_odometry.degeneracy import degeneracy
 from poli.lidar_odometry.deskewing import Sweep
 from poli.lidar_odometry.gicp import GicpConfig, Target, align, gicp
-from poli.lidar_odometry.gicp_kernel import Metric
-from poli.lidar_odometry.gicp_kernel import NearestPoints, Source, linearize
+from poli.lidar_odometry.gicp_kernel import Metric, NearestPoints, Source, linearize
 
 
 def room(rng: np.random.Generator, count: int = 4000, noise: float = 0.005) -> np.ndarray:  # (count, 3)

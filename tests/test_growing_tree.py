@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import seeds
-from poli.se3 import exp
-from poli.lidar_odometry.gicp_kernel import WeightedPoints
-from poli.lidar_odometry.gicp_kernel import NearestPoints, Source, linearize
 from poli.kdtree.growing import ROOM, GrowingTree
+from poli.lidar_odometry.gicp_kernel import NearestPoints, Source, WeightedPoints, linearize
+from poli.se3 import exp
 
 
 def nearest(tree: GrowingTree, queries: np.ndarray, reach: float) -> np.ndarray:  # (M, 3) -> (M,)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import poli
+from poli.beams.corrections import Spin
+from poli.errors import InputError
 from poli.io.datasets import correct_elevation, dataset, open_kitti, write_kitti
 from poli.io.datasets.hdl64e import Hdl64eReader, is_hdl64e, scan_period
 from poli.io.datasets.kitti import UNCHANGED
@@ -12,8 +14,6 @@ from poli.worlds import SENSORS, World
 from poli.worlds.drive import Drive
 from poli.worlds.places import make_place
 from poli.worlds.trajectory import Ride
-from poli.errors import InputError
-from poli.beams.corrections import Spin
 
 _OFFSETS = (-0.06, 0.12)  # meters: heights of the lower and the upper lasers relative to the origin
 

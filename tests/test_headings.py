@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from poli.viewer import Panel, Track
-from poli.viewer.picture import LINE, headed, heading, text_width, wrapped
-from poli.viewer.picture import grid_of, point_size
-from poli.viewer.picture import draw_panels
+from poli.viewer.picture import LINE, draw_panels, grid_of, headed, heading, point_size, text_width, wrapped
 from poli.viewer.render import BACKGROUND
 
 CHARACTERS = "".join(map(chr, range(33, 127))) + "°±"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import poli
 from poli import Ellipsoids, Scan
-from poli.io.formats.pcd import write_pcd
-from poli.io.formats.numpy_files import write_ply_scan
 from poli.errors import FormatError
+from poli.io.formats.numpy_files import write_ply_scan
+from poli.io.formats.pcd import write_pcd
 
 MANY = 10**12
 PCD_HEADER = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {n}\nHEIGHT 1\nPOINTS {n}\nDATA {data}\n"

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import poli
-from poli.io.datasets import SkippedWarning, correct_elevation, guess
-from poli.errors import FormatError, InputError
-from poli.se3 import exp, inverse, so3_log
 from poli.beams.corrections import Spin
+from poli.errors import FormatError, InputError
+from poli.io.datasets import SkippedWarning, correct_elevation, guess
+from poli.se3 import exp, inverse, so3_log
 from tiny_sequences import POINTS, floats
 
 DATE, DRIVE = "2011_09_26", "2011_09_26_drive_0009_sync"

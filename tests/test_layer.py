@@ -118,7 +118,7 @@ def test_one_prior_covariance_is_shared_by_the_batch(rng):
 
 
 def test_the_chordal_gradient_against_autograd(rng):
-    """Half the chordal prior, written as in `certify.prior`, differentiated by torch through the exponential map."""
+    """Half the chordal prior, written as in `certify.quadratic`, differentiated by torch through the exponential map."""
     T = torch.tensor(random_problem(rng, 3).T_target_source)
     prior = T @ torch.tensor(se3.exp(0.3 * rng.standard_normal(6)))
     F = torch.tensor(rng.standard_normal((6, 6)))

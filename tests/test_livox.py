@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 import poli
 from poli.cli import app
-from poli.io.datasets import guess
-from poli.io.messages import decode_livox, encode_livox
-from poli.errors import FormatError, InputError
 from poli.densification import DensifyConfig
 from poli.densification.bags import densify_message
 from poli.densification.engines import Large
+from poli.errors import FormatError, InputError
+from poli.io.datasets import guess
+from poli.io.messages import decode_livox, encode_livox
 from tiny_bags import write_bag
 from tiny_livox import KINDS, PACKAGES, STAMP, STORES, livox_cloud, serialized, store_of, write_livox_bag
 

@@ -9,8 +9,7 @@ import pytest
 
 from poli.errors import FormatError
 from poli.io import locks
-from poli.io.locks import sole_user
-from poli.io.locks import private_folder
+from poli.io.locks import private_folder, sole_user
 
 HOLD = """
 import sys, time
@@ -46,8 +45,7 @@ def test_a_file_is_locked_where_folders_cannot_be(tmp_path, monkeypatch):
     with sole_user(tmp_path, "taken"):
         assert [path.name for path in tmp_path.iterdir()] == [".poli-lock"]
         other = (
-            "from pathlib import Path\nfrom poli.io.locks import locked_file\n"
-            "with locked_file(Path('.poli-lock'), 'taken'): pass"
+            "from pathlib import Path\nfrom poli.io.locks import locked_file\nwith locked_file(Path('.poli-lock'), 'taken'): pass"
         )
         done = subprocess.run([sys.executable, "-c", other], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.stderr.endswith("FormatError: taken\n")

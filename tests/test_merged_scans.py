@@ -7,17 +7,17 @@ import pytest
 from typer.testing import CliRunner
 
 from poli.cli import app
+from poli.errors import InputError
+from poli.estimation.architecture import Architecture
 from poli.io.datasets import write_folder
+from poli.kdtree.tree import KDTree
 from poli.worlds import Ride, World, find_sensor
 from poli.worlds.drive import Drive
 from poli.worlds.places import make_place
-from poli.errors import InputError
-from poli.estimation.architecture import Architecture
-from poli.kdtree.tree import KDTree
 
 torch = pytest.importorskip("torch")
-from poli.train.merged_scans import Merging, _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
 from poli.train.config import ScanConfig  # noqa: E402
+from poli.train.merged_scans import Merging, _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
 from poli.train.scan_pairs import ScanSource, draw_scans, recorded_scans  # noqa: E402
 from poli.train.tracked_log import TrackedLog  # noqa: E402
 

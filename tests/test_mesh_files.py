@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import box
-from poli.worlds.shapes import Mesh, read_mesh
 from poli.errors import FormatError
+from poli.worlds.shapes import Mesh, read_mesh
 
 
 def ply(encoding: str, mesh: Mesh, index: str = "int", extra: bool = False) -> bytes:

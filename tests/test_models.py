@@ -9,11 +9,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from poli.cli import app
-from poli.worlds import SENSORS
 from poli.errors import FormatError, InputError
 from poli.estimation import estimate as model_info
-from poli.estimation.estimate import load_model, model_card, shipped_file, shipped_models
-from poli.estimation.estimate import facts_of
+from poli.estimation.estimate import facts_of, load_model, model_card, shipped_file, shipped_models
+from poli.worlds import SENSORS
 
 
 def percentages(card, header, column):

@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 
 import poli
 from oracles import random_pose
-from poli.worlds.shapes import procedural_mesh
-from poli.worlds import SENSORS, scan_of
-from poli.worlds.sweep import true_normals
 from poli.errors import FormatError, InputError
-from poli.estimation.architecture import Architecture
-from poli.estimation.ordered_cloud import Viewpoint
-from poli.estimation.grouping import group
+from poli.estimation.architecture import Architecture, motion_inputs
 from poli.estimation.estimate import load_model, model_card, shipped_models
+from poli.estimation.grouping import group
 from poli.estimation.model import read_model
-from poli.estimation.architecture import motion_inputs
+from poli.estimation.ordered_cloud import Viewpoint
 from poli.voxels import voxel_downsample
+from poli.worlds import SENSORS, scan_of
+from poli.worlds.shapes import procedural_mesh
+from poli.worlds.sweep import true_normals
 
 torch = pytest.importorskip("torch")
 from poli.train.config import TrainConfig  # noqa: E402

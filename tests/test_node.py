@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
 import tiny_bags
 from poli.cli import app
+from poli.densification import DensifyConfig
+from poli.io.pointcloud2 import records_of_cloud
+from poli.lidar_odometry import OdometryConfig
 from poli.ros import DensifyJob, EstimateConfig, EstimateJob, Frames, OdometryJob, serve
 from poli.ros.loop import Fatal, Log, Newest
 from poli.ros.ros2 import Ros2
-from poli.io.pointcloud2 import records_of_cloud
-from poli.densification import DensifyConfig
-from poli.lidar_odometry import OdometryConfig
 
 STORE = tiny_bags.STORES["sqlite3"]
 PACKAGES = ("sensor_msgs", "nav_msgs", "geometry_msgs", "tf2_msgs", "builtin_interfaces")

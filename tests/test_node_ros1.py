@@ -15,17 +15,16 @@ from rosbags.highlevel import AnyReader
 
 import ros1
 from poli import DensifyConfig
+from poli.densification.bags import densify_cloud
 from poli.io.messages import scan_from_cloud, scan_from_message
+from poli.io.pointcloud2 import records_of_cloud, stamp_of_cloud
+from poli.lidar_odometry import Odometer, OdometryConfig
+from poli.ros.jobs import EstimateConfig, ellipsoid_columns, estimate_scan, records_of_columns
+from poli.ros.odometry_job import fixed_axes
+from poli.se3 import quaternion
 from poli.worlds import Ride, World
 from poli.worlds.drive import Drive
 from poli.worlds.places import make_place
-from poli.ros.jobs import ellipsoid_columns, records_of_columns
-from poli.ros.jobs import EstimateConfig, estimate_scan
-from poli.ros.odometry_job import fixed_axes
-from poli.io.pointcloud2 import records_of_cloud, stamp_of_cloud
-from poli.se3 import quaternion
-from poli.densification.bags import densify_cloud
-from poli.lidar_odometry import Odometer, OdometryConfig
 from test_bags import write_bag
 from test_odometry_bags import SENSOR, message
 

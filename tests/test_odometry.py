@@ -8,16 +8,16 @@ import pytest
 
 import poli
 from poli import se3
-from poli.worlds import Ride, Sensor, World
-from poli.worlds.drive import Drive
-from poli.worlds.places import make_place
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import pca
-from poli.scan import Scan
-from poli.lidar_odometry.deskewing import Sweep
 from poli.lidar_odometry import EllipsoidMap, Odometer, OdometryConfig, Status, TrackingLost, deskew
+from poli.lidar_odometry.deskewing import Sweep
 from poli.lidar_odometry.trajectory_errors import relative_errors
+from poli.scan import Scan
+from poli.worlds import Ride, Sensor, World
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 from test_gicp import corridor
 
 SENSOR = Sensor(tuple(np.linspace(-20.0, 15.0, 24)), steps=360, max_range=80.0, noise=0.01)

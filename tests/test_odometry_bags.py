@@ -5,11 +5,11 @@ import pytest
 from typer.testing import CliRunner
 
 from poli.cli import app
+from poli.io.trajectory_files import read_tum
+from poli.lidar_odometry.trajectory_errors import relative_errors
 from poli.worlds import Ride, Sensor, World
 from poli.worlds.drive import Drive
 from poli.worlds.places import make_place
-from poli.io.trajectory_files import read_tum
-from poli.lidar_odometry.trajectory_errors import relative_errors
 
 pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
 from test_bags import STAMP, STORES, write_bag

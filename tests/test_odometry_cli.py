@@ -10,15 +10,14 @@ import pytest
 
 import poli
 from odometry_runs import COUNT, VOXEL, Scans, in_memory, run
+from poli.errors import FormatError
 from poli.io.datasets import write_folder, write_kitti
 from poli.io.trajectory_files import read_kitti, read_tum
-from poli.errors import FormatError
-from poli.scan import Scan
 from poli.lidar_odometry import OdometryConfig
-from poli.lidar_odometry.run_folder import read_steps
-from poli.lidar_odometry.run_folder import link_latest
+from poli.lidar_odometry.run_folder import link_latest, read_steps
 from poli.lidar_odometry.step import STAGES
 from poli.lidar_odometry.summary import evaluate
+from poli.scan import Scan
 
 # --- the files
 

@@ -8,8 +8,8 @@ import pytest
 
 import poli
 from odometry_runs import COUNT, VOXEL, Scans, in_memory, run
-from poli.io.trajectory_files import TrajectoryWriter, read_kitti
 from poli.errors import FormatError, InputError, WriteError
+from poli.io.trajectory_files import TrajectoryWriter, read_kitti
 from poli.scan import Scan
 
 PCA = "--model", "pca"

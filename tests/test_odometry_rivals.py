@@ -10,12 +10,12 @@ import poli
 from benchmarks.data.drives import REAL_SEQUENCES, RealSequence, real_sequences, simulated_sequences
 from benchmarks.data.held_out import PLACES
 from benchmarks.rivals.odometry import METHODS, PAIRWISE, PairwiseSettings, run_genz, run_pairwise, settings_grid
+from poli.errors import FormatError, InputError, MissingExtra, PoliError
 from poli.io.datasets import open_poli_folder, write_kitti
-from poli.worlds.scan_pairs import HELD_OUT_SEEDS
 from poli.worlds import Ride, World, find_sensor
 from poli.worlds.drive import Drive
 from poli.worlds.places import make_place
-from poli.errors import FormatError, InputError, MissingExtra, PoliError
+from poli.worlds.scan_pairs import HELD_OUT_SEEDS
 
 COUNT = 5
 

@@ -9,10 +9,10 @@ import pytest
 
 from odometry_runs import COUNT, Scans, in_memory, run
 from pictures import drawn_share, read_picture
-from poli.io.datasets import Skipped, registry, write_kitti
 from poli.errors import FormatError, InputError
-from poli.scan import Scan
+from poli.io.datasets import Skipped, registry, write_kitti
 from poli.lidar_odometry.run_folder import read_steps
+from poli.scan import Scan
 
 # --- messages
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from poli.worlds.shapes import procedural_mesh
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
+from poli.worlds.shapes import procedural_mesh
 
 torch = pytest.importorskip("torch")
 from poli.train.object_pairs import PairConfig, draw_pairs  # noqa: E402

@@ -9,8 +9,8 @@ from scipy.spatial import cKDTree
 import poli
 from oracles import random_pose, seeds
 from poli import Scan
-from poli.worlds import SENSORS, scan_of
 from poli.errors import InputError
+from poli.worlds import SENSORS, scan_of
 
 
 def oracle(points: np.ndarray, neighbors: list[list[int]]) -> np.ndarray:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
+from poli.errors import InputError
 from poli.worlds.places import PLACES, Label, Place, make_place
 from poli.worlds.places.geometry import NearestOnLine
-from poli.errors import InputError
 
 INDOORS = ("corridor", "hall", "rooms", "basement")
 WALKED = ("rooms", "basement")  # too narrow for a vehicle

@@ -7,8 +7,9 @@ import pytest
 from rich.progress import ProgressSample, Task, TaskID
 from typer.testing import CliRunner
 
-from poli.cli import app, output as progress_lines
-from poli.train.tracked_log import with_progress
+from poli.cli import app
+from poli.cli import output as progress_lines
+from poli.cli.output import with_progress
 
 _LINE = r"run: (\d+)/6 \(\d+ %\), \d+ s elapsed.*loss"
 

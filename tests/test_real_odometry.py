@@ -26,9 +26,9 @@ from benchmarks.rivals import odometry_contestants
 from benchmarks.rivals.evalio_systems import _after_begin, _arranged, run_loam
 from benchmarks.rivals.odometry_contestants import MAP, Contestant, Outcome, system_contestants
 from benchmarks.rivals.tracks import Track, moved_to_stamp, stamp_share, without_times
+from poli.errors import InputError
 from poli.io.datasets import correct_elevation, write_kitti
 from poli.io.datasets.hdl64e import ELEVATION_ERROR
-from poli.errors import InputError
 from poli.scan import Scan
 from poli.se3 import exp, inverse, log
 

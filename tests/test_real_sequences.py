@@ -12,8 +12,8 @@ from benchmarks.data.real_sequences import (
     refined_pose,
     thin_beams,
 )
-from poli.io.datasets import write_kitti
 from poli.errors import InputError, PoliError
+from poli.io.datasets import write_kitti
 from poli.se3 import exp
 
 

@@ -10,12 +10,11 @@ from poli import se3
 from poli.errors import DegenerateError, InputError
 from poli.estimation import pca
 from poli.kdtree.tree import KDTree
-from poli.scan import Scan
 from poli.registration import SearchConfig, register, register_by_normals
 from poli.registration.gnc import gnc
-from poli.registration.search import mutual_matches
-from poli.registration.search import tilt
+from poli.registration.search import mutual_matches, tilt
 from poli.registration.verify import CloudPair, closeness, distinct, fit, refine
+from poli.scan import Scan
 
 
 def statue(rng, count):

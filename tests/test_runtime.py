@@ -12,16 +12,14 @@ from numba import njit
 
 import poli
 from oracles import seeds
-from poli.worlds import SENSORS, scan_of
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.ordered_cloud import Viewpoint
-from poli.estimation.ordered_cloud import distinct
-from poli.estimation.grouping import group
 from poli.estimation.estimate import load_model
-from poli.estimation.runtime.forward import arithmetic
-from poli.estimation.runtime.forward import covariances
+from poli.estimation.grouping import group
+from poli.estimation.ordered_cloud import Viewpoint, distinct
+from poli.estimation.runtime.forward import arithmetic, covariances
 from poli.voxels import voxel_downsample
+from poli.worlds import SENSORS, scan_of
 
 UP = np.array([0.0, 0.0, 1.0])
 VIEWS = [Viewpoint(np.zeros(3), UP), Viewpoint(None, UP), Viewpoint(np.zeros(3), None), Viewpoint()]

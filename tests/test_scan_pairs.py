@@ -5,20 +5,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from poli.worlds.scan_pairs import ScanPair, exact_pairs, load_pairs, random_sensor, save_pairs, simulated_pairs
-from poli.worlds.faults import KINDS
-from poli.worlds.sweep import true_normals
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.scan import Scan
 from poli.se3 import so3_exp
 from poli.voxels import voxel_downsample
+from poli.worlds.faults import KINDS
+from poli.worlds.scan_pairs import ScanPair, exact_pairs, load_pairs, random_sensor, save_pairs, simulated_pairs
+from poli.worlds.sweep import true_normals
 
 torch = pytest.importorskip("torch")
-from poli.train.config import TrainConfig, read_config  # noqa: E402
+from poli.train.config import (  # noqa: E402
+    ScanConfig,
+    TrainConfig,
+    read_config,
+)
 from poli.train.losses import LossConfig, MatchBatch, PoseNoise, pair_loss  # noqa: E402
 from poli.train.network import TrainingModel  # noqa: E402
-from poli.train.config import ScanConfig  # noqa: E402
 from poli.train.scan_pairs import draw_scans, rotation_of_beams, sector  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
 

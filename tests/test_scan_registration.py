@@ -9,16 +9,16 @@ from typer.testing import CliRunner
 import poli
 from poli import se3
 from poli.cli import app
-from poli.worlds.shapes import procedural_mesh
+from poli.densification import DensifyConfig
+from poli.errors import DegenerateError, DoubtfulPose, InputError
+from poli.registration import PRESETS, ScanPreset, register_scans
+from poli.registration.presets import choose_preset
+from poli.registration.search import tilt
+from poli.registration.verdict import scan_surface
+from poli.scan import Scan
 from poli.worlds import SENSORS, Ride, Sensor, Trajectory, World, sweep, usual_ride
 from poli.worlds.places import make_place
-from poli.errors import DegenerateError, DoubtfulPose, InputError
-from poli.scan import Scan
-from poli.registration import PRESETS, ScanPreset, register_scans
-from poli.densification import DensifyConfig
-from poli.registration.search import tilt
-from poli.registration.presets import choose_preset
-from poli.registration.verdict import scan_surface
+from poli.worlds.shapes import procedural_mesh
 
 SENSOR = Sensor(tuple(float(e) for e in np.linspace(-15.0, 15.0, 16)), 600, max_range=80.0, noise=0.01)
 

@@ -6,12 +6,11 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from oracles import SIDES, box
-from poli.worlds.shapes import Mesh, procedural_mesh
-from poli.worlds.shapes.fields import union
-from poli.worlds.shapes.mesh import components
-from poli.worlds.shapes.fields import ellipsoid, limb_distance, polygon_distance, triangle_distance
-from poli.worlds.shapes.polygonize import outer_components, polygonize
 from poli.errors import DegenerateError, InputError
+from poli.worlds.shapes import Mesh, procedural_mesh
+from poli.worlds.shapes.fields import ellipsoid, limb_distance, polygon_distance, triangle_distance, union
+from poli.worlds.shapes.mesh import components
+from poli.worlds.shapes.polygonize import outer_components, polygonize
 
 
 def assert_closed(mesh: Mesh) -> None:

@@ -9,14 +9,14 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.spatial import cKDTree
 
 from oracles import random_pose
-from poli.worlds import SENSORS, Ride, Sensor, Trajectory, World, find_sensor, simulate_scan, sweep, usual_ride
-from poli.worlds.drive import Drive
-from poli.worlds.sensors import Raster
-from poli.worlds.places import Label, Mover, Place, make_place
-from poli.worlds.trajectory import Spline, gaussian_smoothed
-from poli.worlds.triangles import TriangleIndex
 from poli.errors import FormatError, InputError
 from poli.se3 import inverse
+from poli.worlds import SENSORS, Ride, Sensor, Trajectory, World, find_sensor, simulate_scan, sweep, usual_ride
+from poli.worlds.drive import Drive
+from poli.worlds.places import Label, Mover, Place, make_place
+from poli.worlds.sensors import Raster
+from poli.worlds.trajectory import Spline, gaussian_smoothed
+from poli.worlds.triangles import TriangleIndex
 
 EXACT = Sensor(tuple(np.linspace(-30, 30, 40)), steps=90, max_range=100.0, noise=0.0, divergence=0.0, dropout=0.0)
 ROUTE = np.stack([np.arange(60.0), np.zeros(60), np.zeros(60)], axis=1)

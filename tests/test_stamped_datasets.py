@@ -8,10 +8,9 @@ import pytest
 
 import poli
 from poli import se3
-from poli.io.datasets import Skipped, SkippedWarning
-from poli.io.datasets.stamped import T_BASE_OUSTER
-from poli.io.datasets.stamped import StampedPoses, read_stamped_poses
 from poli.errors import FormatError, InputError
+from poli.io.datasets import Skipped, SkippedWarning
+from poli.io.datasets.stamped import T_BASE_OUSTER, StampedPoses, read_stamped_poses
 from tiny_sequences import POINTS, floats, line, random_poses
 
 EARLY_AEVA = 1691936557946849179

@@ -16,9 +16,9 @@ from poli.errors import FormatError, InputError, PoliError
 torch = pytest.importorskip("torch")
 from safetensors.torch import load_file  # noqa: E402
 
+from poli.io.tables import read_log  # noqa: E402
 from poli.train import checkpoint  # noqa: E402
 from poli.train.config import TrainConfig, read_config  # noqa: E402
-from poli.train.checkpoint import read_log  # noqa: E402
 from poli.train.trainer import Listener, learning_rate, train  # noqa: E402
 
 TINY = """

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from oracles import random_pose, seeds
 from poli import se3
-from poli.io.trajectory_files import TrajectoryWriter, read_kitti, read_tum
 from poli.errors import FormatError, InputError
+from poli.io.trajectory_files import TrajectoryWriter, read_kitti, read_tum
 
 
 def poses_of_every_kind(rng):

@@ -17,14 +17,12 @@ from odometry_runs import COUNT
 from pictures import read_picture
 from poli import Ellipsoids
 from poli.cli import app
-from poli.io.datasets import write_folder
-from poli.io.trajectory_files import read_kitti
 from poli.ellipsoids.files import read_splat
 from poli.errors import FormatError, PoliError
+from poli.io.datasets import write_folder
+from poli.io.trajectory_files import read_kitti
 from poli.scan import Scan
-from poli.viewer.content import Estimates
-from poli.viewer.content import frames_of, thinning_for
-from poli.viewer.content import moments
+from poli.viewer.content import Estimates, frames_of, moments, thinning_for
 from test_page import array, data_of, places
 
 

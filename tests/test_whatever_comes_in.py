@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import poli
 from oracles import random_covariances, seeds
-from poli.worlds import SENSORS, scan_of
 from poli.ellipsoids import Ellipsoids
 from poli.errors import PoliError
 from poli.estimation.ordered_cloud import distinct
@@ -18,6 +17,7 @@ from poli.kdtree.tree import KDTree
 from poli.lidar_odometry.gicp import gicp
 from poli.threads import in_background, run_chunks, thread_count
 from poli.voxels import voxel_downsample
+from poli.worlds import SENSORS, scan_of
 
 MODELS = ["lidar", "objects"]
 pytestmark = pytest.mark.filterwarnings("ignore::poli.errors.DensityWarning", "ignore::poli.errors.ViewpointWarning")

@@ -19,16 +19,16 @@ from benchmarks.data.raw_kitti import prepared
 from benchmarks.data.real_sequences import is_off, uncorrected_sequence
 from benchmarks.data.rings import has_rings, nearest_ring, ring_elevations, thin_rings
 from benchmarks.options import DRIVES, MODEL, REAL, option
+from poli.errors import InputError
 from poli.io.datasets import Dataset, FolderDataset, correct_elevation, open_poli_folder, write_folder
 from poli.io.datasets.poli_folder import MANIFEST
-from poli.worlds.scan_pairs import HELD_OUT_SEEDS
-from poli.worlds import Ride, Trajectory, World, find_spinning
-from poli.worlds.drive import Drive
-from poli.worlds.places import make_place
-from poli.errors import InputError
 from poli.scan import Scan
 from poli.threads import thread_count, use_one_thread
 from poli.voxels import voxel_downsample
+from poli.worlds import Ride, Trajectory, World, find_spinning
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
+from poli.worlds.scan_pairs import HELD_OUT_SEEDS
 
 _RECORDED = ("ring",)  # fields of recorded scans
 _SIMULATED_VOXELS = (0.5, 1.0)  # meters

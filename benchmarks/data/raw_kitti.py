@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.data.rings import nearest_ring, ring_elevations, thinned_rows
+from poli.beams.corrections import PERIOD, Spin
 from poli.io.datasets import correct_elevation
 from poli.scan import Scan
-from poli.beams.corrections import PERIOD, Spin
 
 _BEAMS = 64
 

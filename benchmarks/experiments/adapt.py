@@ -21,12 +21,12 @@ from benchmarks.options import MODEL, option
 from benchmarks.report import Cell, Column, Report, Table, show
 from poli.errors import PoliError
 from poli.estimation import estimate
+from poli.lidar_odometry import Odometer, OdometryConfig
+from poli.lidar_odometry.trajectory_errors import relative_errors
+from poli.scan import Scan
 from poli.train.adapt import Adaptation, AdaptConfig, adapt
 from poli.train.tracked_log import TrackedLog
 from poli.train.trainer import Listener, StepReport
-from poli.scan import Scan
-from poli.lidar_odometry import Odometer, OdometryConfig
-from poli.lidar_odometry.trajectory_errors import relative_errors
 
 MODELS = ("lidar",)
 

@@ -16,17 +16,17 @@ from rich.progress import track
 
 from benchmarks.options import REAL, option
 from benchmarks.report import Column, Report, Table
+from poli.beams.calibrate import Calibrated, calibrate
 from poli.beams.corrections import Beam, BeamCalibration, corrected
+from poli.errors import PoliError
 from poli.io.datasets import dataset
-from poli.worlds.scan_pairs import HELD_OUT_SEEDS
+from poli.lidar_odometry import Odometer, OdometryConfig
+from poli.scan import Scan
+from poli.se3 import inverse
 from poli.worlds import Ride, World, find_spinning
 from poli.worlds.drive import Drive
 from poli.worlds.places import make_place
-from poli.errors import PoliError
-from poli.scan import Scan
-from poli.se3 import inverse
-from poli.beams import Calibrated, calibrate
-from poli.lidar_odometry import Odometer, OdometryConfig
+from poli.worlds.scan_pairs import HELD_OUT_SEEDS
 
 MODELS = ("lidar",)
 

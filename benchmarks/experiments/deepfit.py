@@ -20,11 +20,11 @@ from benchmarks.metrics.surface import AngleErrors, normal_errors
 from benchmarks.options import option
 from benchmarks.report import Report, Table, column_list, command_line
 from benchmarks.rivals.deepfit import NEIGHBORS, ORDERS, WEIGHTS, PointWeights, fit, normals_by, patches_of
-from poli.worlds.shapes import Mesh
 from poli.estimation import pca
 from poli.train.config import TrainConfig, read_config
 from poli.train.model_file import write_tensors
 from poli.train.source import MeshPool, training_surfaces, validation_surfaces
+from poli.worlds.shapes import Mesh
 
 _CLOUDS, _PATCHES = 4, 64  # per step, and of each cloud
 _SIZES = (8, 12, 16)  # of patches in training; larger ones take longer

@@ -21,12 +21,12 @@ from benchmarks.metrics.surface import AngleErrors, angles, coverage, sample_dis
 from benchmarks.options import MODEL, REAL, option
 from benchmarks.report import Cell, Column, Report, Table
 from benchmarks.rivals.pca import POWERS, Setting, weighted_pca
-from poli.worlds import SENSORS
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import estimate, pca
 from poli.scan import Scan
 from poli.viewer import Camera, normal_colors, render_ellipsoids, render_points, write_png
+from poli.worlds import SENSORS
 
 MODELS = ("lidar",)
 
@@ -146,7 +146,6 @@ def judge_real(root: Path, configuration: RealConfiguration, count: int, model: 
         "poli_nll": float(losses.mean()),
         "poli_median": float(np.median(squares)),
         "poli_mean": float(squares.mean()),
-        **known,
         "tuned": asdict(tuned),
         "floor_cm": 100 * tuned.floor,
     }

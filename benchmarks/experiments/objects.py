@@ -24,13 +24,13 @@ from benchmarks.rivals.deepfit import NEIGHBORS as DEEPFIT_NEIGHBORS
 from benchmarks.rivals.deepfit import ORDERS, deepfit_normals, trained_steps
 from benchmarks.rivals.pca import POWERS, Setting, setting_name, weighted_pca
 from benchmarks.rivals.registrars import CONTESTANTS, NEIGHBORS, Cloud
-from poli.worlds.shapes import Mesh, procedural_mesh, read_mesh
 from poli.errors import InputError
 from poli.estimation import estimate, pca
 from poli.kdtree.tree import KDTree
 from poli.se3 import so3_exp
-from poli.viewer.picture import pyplot, save_figure
 from poli.threads import thread_count
+from poli.viewer.picture import pyplot, save_figure
+from poli.worlds.shapes import Mesh, procedural_mesh, read_mesh
 
 MODELS = ("objects",)
 

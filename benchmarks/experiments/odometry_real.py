@@ -29,10 +29,10 @@ from benchmarks.provenance import versions
 from benchmarks.report import NONE, Column, Record, Report, Table, centimeters, mean, show
 from benchmarks.rivals.odometry_contestants import MAP, SYSTEMS, Contestant, Outcome, system_contestants
 from poli.errors import InputError
-from poli.scan import Scan
-from poli.se3 import inverse, log
 from poli.lidar_odometry.deskewing import deskew
 from poli.lidar_odometry.trajectory_errors import relative_errors
+from poli.scan import Scan
+from poli.se3 import inverse, log
 from poli.threads import thread_count
 
 MODELS = ("lidar",)

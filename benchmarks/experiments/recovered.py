@@ -27,10 +27,10 @@ from benchmarks.rivals.denser_scans import INTERPOLATION, PCA, POLI, RAW, Denser
 from benchmarks.rivals.odometry import run_genz, run_kiss
 from benchmarks.rivals.odometry_contestants import CHOSEN, Contestant, Outcome
 from benchmarks.rivals.tracks import Run
-from poli.errors import InputError
-from poli.scan import Scan, ScanLike
 from poli.densification import DensifyConfig
+from poli.errors import InputError
 from poli.lidar_odometry.trajectory_errors import relative_errors
+from poli.scan import Scan, ScanLike
 
 MODELS = ("lidar",)
 SENSOR, FULL_BEAMS = "hdl64e", 64

@@ -35,9 +35,9 @@ from benchmarks.provenance import weights_digest
 from benchmarks.report import Column, Plot, Record, Report, Table
 from benchmarks.rivals.denser_scans import INTERPOLATION, POLI, RAW, Denser, denser
 from benchmarks.rivals.registrars import KISS_MATCHER, OURS, TEASER, registrar
+from poli.densification import DensifyConfig
 from poli.scan import Scan
 from poli.se3 import inverse, log
-from poli.densification import DensifyConfig
 from poli.threads import thread_count, use_one_thread
 
 MODELS = ("lidar",)

@@ -18,8 +18,6 @@ from benchmarks.data.pose_problems import random_problem
 from benchmarks.options import option
 from benchmarks.report import Column, Report, Table
 from benchmarks.rivals.cvxpy_layer import CvxpyPose
-from poli.worlds.scan_pairs import simulated_pairs
-from poli.worlds.shapes import procedural_mesh
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.train.config import TrainConfig, read_config
@@ -28,6 +26,8 @@ from poli.train.network import TrainingModel
 from poli.train.object_pairs import PairBatch, PairConfig, draw_pairs
 from poli.train.scan_pairs import draw_scans
 from poli.viewer.picture import pyplot, save_figure
+from poli.worlds.scan_pairs import simulated_pairs
+from poli.worlds.shapes import procedural_mesh
 
 import torch  # isort: skip  (after poli.train, which reports a missing extra)
 

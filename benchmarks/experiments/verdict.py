@@ -22,9 +22,9 @@ from benchmarks.data.verdict_searches import AFTER, BEFORE, Searches, searches
 from benchmarks.metrics.reliability import brier, calibration_error, draw_reliability, fit_logistic
 from benchmarks.options import REAL, RUNS, option
 from benchmarks.report import Column, Record, Report, Table
-from poli.registration.search import tilt
 from poli.registration.presets import PRESETS
 from poli.registration.register import MAX_TILT
+from poli.registration.search import tilt
 from poli.registration.verdict import COEFFICIENTS, SIGNS, Evidence, evidence_of, probability_of
 from poli.threads import use_one_thread
 

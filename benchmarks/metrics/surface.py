@@ -11,8 +11,8 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kdtree.tree import KDTree
-from poli.scan import points_of
 from poli.options import real_array, real_number
+from poli.scan import points_of
 
 # Meters from the sensor. Beams diverge with range, so a value over a whole scan mostly reflects how much of it was near.
 _CLOSE = 10.0  # degrees: normals within this are useful

@@ -13,10 +13,10 @@ from benchmarks.cache import our_state
 from benchmarks.data.rings import ring_elevations
 from benchmarks.provenance import weights_digest
 from benchmarks.rivals.range_interpolation import RangeInterpolation, interpolate
-from poli.scan import Scan
 from poli.beams.corrections import PERIOD, Spin
 from poli.densification import DensifyConfig
 from poli.densification.densify import densify_or_say
+from poli.scan import Scan
 
 RAW, PCA, INTERPOLATION, POLI = "raw", "+ PCA", "+ interpolation", "+ POLI"
 

@@ -11,8 +11,7 @@ import numpy as np
 from poli.errors import DegenerateError, MissingExtra
 from poli.estimation import pca
 from poli.registration import fpfh, gnc, mutual_matches, register_by_normals, register_scans
-from poli.registration.consistency import maximum_clique
-from poli.registration.consistency import consistency_graph
+from poli.registration.consistency import consistency_graph, maximum_clique
 from poli.voxels import voxel_downsample
 
 _FEATURE_NEIGHBORS = 100  # as in Open3D's examples

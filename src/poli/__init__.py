@@ -16,7 +16,6 @@ pose = poli.certify.solve(source, target, information)   # matched points and (N
 
 from typing import TYPE_CHECKING, Any
 
-
 __version__ = "0.1.0"
 __all__ = [
     "BeamCalibration", "CalibrateConfig",
@@ -27,26 +26,24 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    pass  # MOVED
-    from poli.beams.corrections import BeamCalibration
-    from poli.io.formats import read, write
-    from poli.io.datasets import dataset
+    from poli.beams.calibrate import CalibrateConfig, calibrate
+    from poli.beams.corrections import BeamCalibration, Spin
+    from poli.densification import DensifyConfig, densify
     from poli.ellipsoids import Ellipsoids
     from poli.errors import PoliError
     from poli.estimation import estimate, pca
-    from poli.scan import Scan
-    from poli.beams.corrections import Spin
-    from poli.registration import ScanPreset, SearchConfig, register
-    from poli.beams import CalibrateConfig, calibrate
-    from poli.densification import DensifyConfig, densify
-    from poli.lidar_odometry.gicp import GicpConfig, gicp
+    from poli.io.datasets import dataset
+    from poli.io.formats import read, write
     from poli.lidar_odometry import Odometer, OdometryConfig, odometry
+    from poli.lidar_odometry.gicp import GicpConfig, gicp
+    from poli.registration import ScanPreset, SearchConfig, register
+    from poli.scan import Scan
     from poli.voxels import voxel_downsample
 
 # Names are imported on first use: `import poli` costs little more than importing numpy, and loads no compiler.
 _HOME = {
     "BeamCalibration": "poli.beams.corrections",
-    "CalibrateConfig": "poli.beams",
+    "CalibrateConfig": "poli.beams.calibrate",
     "DensifyConfig": "poli.densification",
     "Ellipsoids": "poli.ellipsoids",
     "GicpConfig": "poli.lidar_odometry.gicp",
@@ -57,7 +54,7 @@ _HOME = {
     "ScanPreset": "poli.registration",
     "SearchConfig": "poli.registration",
     "Spin": "poli.beams.corrections",
-    "calibrate": "poli.beams",
+    "calibrate": "poli.beams.calibrate",
     "certify": "poli.certify",
     "dataset": "poli.io.datasets",
     "densify": "poli.densification",

@@ -2,5 +2,4 @@
 
 from poli.cli import main
 
-
 main()

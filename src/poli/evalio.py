@@ -12,13 +12,14 @@ from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
+
 import numpy as np
+
 from poli import __version__
 from poli.errors import InputError, MissingExtra
-from poli.scan import Scan
 from poli.lidar_odometry import Odometer, OdometryConfig
 from poli.lidar_odometry.config import Deskew
-
+from poli.scan import Scan
 
 try:
     from evalio import types

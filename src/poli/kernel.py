@@ -18,12 +18,12 @@ from hashlib import sha256
 from pathlib import Path
 from threading import RLock
 from typing import Any
+
 import llvmlite
 import numba
 import numpy as np
 from numba import extending, njit
 from numba.core import event
-
 
 config: Any = numba.config  # its attributes are created at import
 PACKAGE = os.path.dirname(os.path.abspath(__file__))

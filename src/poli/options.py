@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
-from poli.errors import InputError, did_you_mean
-from typing import Any
-import numpy as np
-from poli.errors import InputError
 
+import numpy as np
+
+from poli.errors import InputError, did_you_mean
 
 P = ParamSpec("P")
 R = TypeVar("R")

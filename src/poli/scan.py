@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol
-import numpy as np
-from poli.errors import InputError
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
 from poli.errors import FormatError, InputError
 from poli.io.pointcloud2 import PointCloud2, columns_of_cloud, is_pointcloud2, stamp_of_cloud
-from poli.se3 import check_pose
 from poli.options import real_array
-
+from poli.se3 import check_pose
 
 # --- Clouds of other libraries, recognized by their attributes. None of these libraries is imported.
 

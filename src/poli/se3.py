@@ -5,9 +5,9 @@ right: `T Exp(xi)`.
 """
 
 import numpy as np
+
 from poli.errors import InputError
 from poli.options import real_array
-
 
 _SMALL_ANGLE = 1e-4  # below it, series replace quotients that lose precision
 

@@ -1,8 +1,8 @@
 """Rigid motions in kernels, for loops in which numpy's time per call would count. See `se3` for the conventions."""
 
 import numpy as np
-from poli.kernel import kernel
 
+from poli.kernel import kernel
 
 _SMALL_ANGLE = 1e-4  # below it, series replace quotients that lose precision
 

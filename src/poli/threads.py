@@ -5,18 +5,17 @@ they can be called from several threads at once and after a fork.
 """
 
 import os
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import pairwise
-from poli.errors import InputError
 import signal
 import threading
 import warnings
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from typing import Any
-from poli.errors import printable
 
+from poli.errors import InputError, printable
 
 _CHUNKS_PER_THREAD = 8  # small ones: other processes, or the host of a virtual machine, slow one thread down at any moment
 # More threads than this cost memory (each has buffers) and bring no speed.

@@ -13,26 +13,27 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
+
 import numpy as np
+
 import poli
 from poli import certify
+from poli.beams.adjustment import Rows, equations
 from poli.certify.checks import low_minima
 from poli.certify.implicit import adjoint, match_gradients
 from poli.io.formats import pcd as lzf
-from poli.worlds.shapes import procedural_mesh
+from poli.kdtree.tree import KDTree
+from poli.lidar_odometry.drive_map import DriveMap
+from poli.lidar_odometry.gicp import Target
+from poli.lidar_odometry.local_map import EllipsoidMap
+from poli.registration.consistency import cliques_through, consistency_graph
+from poli.threads import start_worker
+from poli.viewer.content import thin_field, thin_points
+from poli.viewer.render import Camera, render_ellipsoids
 from poli.worlds import SENSORS, Ride, World, scan_of
 from poli.worlds.drive import Drive
 from poli.worlds.places import make_place
-from poli.kdtree.tree import KDTree
-from poli.threads import start_worker
-from poli.viewer.render import Camera, render_ellipsoids
-from poli.viewer.content import thin_field, thin_points
-from poli.beams.adjustment import Rows, equations
-from poli.registration.consistency import cliques_through
-from poli.lidar_odometry.gicp import Target
-from poli.registration.consistency import consistency_graph
-from poli.lidar_odometry.drive_map import DriveMap
-from poli.lidar_odometry.local_map import EllipsoidMap
+from poli.worlds.shapes import procedural_mesh
 
 
 def warm_up(say: Callable[[str], None]) -> None:

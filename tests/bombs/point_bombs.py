@@ -15,9 +15,9 @@ import numpy as np
 
 import poli
 from poli import Ellipsoids
-from poli.worlds.shapes import read_mesh
-from poli.io.trajectory_files import read_kitti, read_tum
 from poli.ellipsoids.files import read_splat
+from poli.io.trajectory_files import read_kitti, read_tum
+from poli.worlds.shapes import read_mesh
 
 Bomb = tuple[Callable[[], bytes], Callable[[Path], object]]  # how the file is made, and the function that reads it
 

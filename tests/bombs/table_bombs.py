@@ -13,10 +13,10 @@ from safetensors.numpy import save
 import poli
 from fuzz.models import _model, _open_run
 from fuzz.values import join_safetensors, split_safetensors
+from poli.densification.resume import differences, read_run
 from poli.estimation.architecture import Architecture
 from poli.estimation.model import read_model
 from poli.viewer.plots import read_odometry_run
-from poli.densification.resume import differences, read_run
 
 from .point_bombs import MANY, MOST, Bomb
 

@@ -13,8 +13,8 @@ from safetensors.numpy import save
 
 from poli.errors import PoliError
 from poli.estimation.architecture import Architecture
-from poli.estimation.ordered_cloud import Viewpoint
 from poli.estimation.model import MODEL_FORMAT, read_model
+from poli.estimation.ordered_cloud import Viewpoint
 
 from .mutations import BINARY, FLOATS, TEXT, Rng, damaged, pick
 from .target import Target, Tree, check_finite, damage_files, only_file

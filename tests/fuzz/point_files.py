@@ -12,13 +12,12 @@ import numpy as np
 
 import poli
 from poli import Ellipsoids, Scan
-from poli.io.formats.numpy_files import write_npz
-from poli.io.formats.pcd import write_pcd
-from poli.io.formats.numpy_files import write_ply_scan
-from poli.worlds.shapes import read_mesh
-from poli.io.trajectory_files import TrajectoryWriter, read_kitti, read_tum
 from poli.ellipsoids.files import read_splat
+from poli.io.formats.numpy_files import write_npz, write_ply_scan
+from poli.io.formats.pcd import write_pcd
+from poli.io.trajectory_files import TrajectoryWriter, read_kitti, read_tum
 from poli.se3 import exp
+from poli.worlds.shapes import read_mesh
 
 from .mutations import Rng, damaged
 from .target import BINARY, Target, Tree, check_finite, damage_files, only_file, tree_of

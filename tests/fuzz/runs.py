@@ -10,14 +10,14 @@ import numpy as np
 
 from poli.cli.scan_files import naming
 from poli.cli.view_content import subject_of
+from poli.densification.config import DensifyConfig
+from poli.densification.resume import Message, Parts, describe_run, differences, read_run
 from poli.io.tables import write_json
+from poli.lidar_odometry.run_folder import Recording, read_steps
+from poli.lidar_odometry.step import Status, Step
 from poli.se3 import exp
 from poli.viewer.content import Estimates
 from poli.viewer.page import write_page
-from poli.densification.config import DensifyConfig
-from poli.densification.resume import Message, Parts, describe_run, differences, read_run
-from poli.lidar_odometry.run_folder import Recording, read_steps
-from poli.lidar_odometry.step import Status, Step
 
 from .mutations import Rng, pick
 from .point_files import TARGETS as POINT_FILES

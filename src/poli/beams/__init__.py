@@ -1,8 +1,1 @@
-"""Find the constant errors of a spinning sensor's beams in a log."""
-
-from poli.beams.calibrate import Calibrated, calibrate
-from poli.beams.calibrate import CalibrateConfig
-from poli.beams.calibrate import HeldOut
-
-
-__all__ = ["CalibrateConfig", "Calibrated", "HeldOut", "calibrate"]
+"""Constant errors of the beams of a spinning sensor: their corrections, and finding them in a log."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-from poli.beams.corrections import Rings
-from dataclasses import dataclass
-from poli.kernel import kernel
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from poli.beams.returns import moved
-from poli.beams.planes import Stretch
-from poli.beams.planes import Planes, fit, group
-from poli.threads import run_chunks
 
+import numpy as np
+
+from poli.beams.corrections import Rings
+from poli.beams.planes import Planes, Stretch, fit, group
+from poli.beams.returns import moved
+from poli.kernel import kernel
+from poli.threads import run_chunks
 
 # --- What is known about the errors of beams before any data: a common part, and a part of each beam.
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
-from poli.errors import InputError
-from poli.lidar_odometry.config import Deskew
-from poli.options import real_number, whole_number
-from collections.abc import Sequence
-import numpy as np
-from poli.beams.adjustment import Linear, adjust, linearize
-from poli.beams.planes import Stretch
-from collections.abc import Callable, Sequence
-from poli.beams.corrections import BeamCalibration
-from poli.io.datasets.protocol import Dataset
-from poli.options import takes_config
-from poli.scan import Scan
-from poli.beams.corrections import PERIOD
-from poli.beams.adjustment import adjust
-from poli.beams.returns import Beams, find_beams
-from poli.beams.adjustment import prior
-from poli.beams.planes import Stretch, choose_stretches, track
-from poli.lidar_odometry import OdometryConfig
-from poli.lidar_odometry.config import PointTimes
 
+import numpy as np
+
+from poli.beams.adjustment import Linear, adjust, linearize, prior
+from poli.beams.corrections import PERIOD, BeamCalibration
+from poli.beams.planes import Stretch, choose_stretches, track
+from poli.beams.returns import Beams, find_beams
+from poli.errors import InputError
+from poli.io.datasets.protocol import Dataset
+from poli.lidar_odometry import OdometryConfig
+from poli.lidar_odometry.config import Deskew, PointTimes
+from poli.options import real_number, takes_config, whole_number
+from poli.scan import Scan
 
 # --- Options of calibration.
 

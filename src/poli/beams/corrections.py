@@ -24,14 +24,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
+
 import numpy as np
+
 from poli.errors import FormatError, InputError, did_you_mean
 from poli.io.atomic import atomic_path
 from poli.io.tables import read_toml
-from poli.scan import Scan
-from poli.errors import InputError
 from poli.options import real_number
-
+from poli.scan import Scan
 
 Rings = Literal["field", "nearest", "between"]
 RING_FIELDS = ("ring", "channel", "laser_id")  # names of the field that numbers the beams

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
 import numpy as np
+
+from poli.beams.corrections import BeamCalibration
+from poli.beams.returns import Beams, Returns, choose_returns
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.symmetric3 import eigh3
-from poli.voxels import voxel_numbers
-from collections.abc import Callable, Sequence
-from poli.beams.corrections import BeamCalibration
+from poli.lidar_odometry import Odometer, OdometryConfig, Status
 from poli.scan import Scan
 from poli.se3 import inverse
-from poli.beams.returns import Beams
-from poli.beams.returns import Returns, choose_returns
-from poli.lidar_odometry import Odometer, OdometryConfig, Status
-
+from poli.voxels import voxel_numbers
 
 CELL = 1.0  # meters
 _THICK = 0.12  # meters: thickest ellipsoid to trust, one sigma

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
 import numpy as np
-from poli.beams.corrections import Beam, BeamCalibration, Rings, elevations_of, ring_numbers
+
+from poli.beams.corrections import Beam, BeamCalibration, Rings, corrected, elevations_of, ring_numbers
 from poli.errors import InputError
 from poli.scan import Scan
-from poli.beams.corrections import corrected
 from poli.se3 import exp, inverse, log
-
 
 # --- The beams of a sensor: from the field `ring`, as clusters of elevation, or, where those overlap, as knots of a function of it.
 #

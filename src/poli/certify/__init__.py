@@ -2,5 +2,4 @@
 
 from poli.certify.solve import Certificate, CertifiedPose, PosePrior, solve
 
-
 __all__ = ["Certificate", "CertifiedPose", "PosePrior", "solve"]

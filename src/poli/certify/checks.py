@@ -1,16 +1,17 @@
 """Input validation of `solve`, and tests for degenerate problems."""
 
 from dataclasses import dataclass
+
 import numpy as np
-from poli.ellipsoids.symmetric3 import eigh3
-from poli.errors import DegenerateError, InputError
-from poli.kernel import kernel
-from poli.se3 import check_pose, so3_log
-from poli.options import real_array
+
 from poli.certify.newton import cost, exp, minima
 from poli.certify.quadratic import derivatives, lifted
 from poli.certify.small import dot, eigh, matmul, matvec
-
+from poli.ellipsoids.symmetric3 import eigh3
+from poli.errors import DegenerateError, InputError
+from poli.kernel import kernel
+from poli.options import real_array
+from poli.se3 import check_pose, so3_log
 
 # Ratio of the smallest to the largest eigenvalue below which a direction counts as undetermined: of a sum of weights, of squared
 # offsets, of a covariance with unit diagonal. Rounding is about 1e-16, which leaves a margin of 10,000.

@@ -7,6 +7,7 @@ supplement SB (the oracle in the tests) at a fraction of its size and without it
 """
 
 import numpy as np
+
 from poli.certify.quadratic import Frame
 from poli.certify.small import eigh, matvec, transposed_matvec
 from poli.kernel import kernel

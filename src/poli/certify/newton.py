@@ -1,11 +1,12 @@
 """Newton's method on the rotation group: refines a good guess to the last digit."""
 
 from itertools import permutations, product
+
 import numpy as np
+
 from poli.certify.quadratic import derivatives, lifted
 from poli.certify.small import dot, eigh, matmul, matvec, transposed_matvec
 from poli.kernel import kernel
-
 
 _STEPS = 100  # three from a tight relaxation, a few more from a guess; many only if weights differ by many powers of ten
 _ROUNDING = 1e-14  # of a cost whose M has size one

@@ -6,15 +6,12 @@ so any multipliers (gamma, lambda) prove a bound: no rotation costs less than ga
 """
 
 import numpy as np
-from poli.certify.newton import nearest_rotation
-from poli.certify.semidefinite import interior_point
-from poli.certify.small import eigh
-from poli.certify.quadratic import FORMS
+
 from poli.certify.newton import cost, nearest_rotation, polish
-from poli.certify.quadratic import lifted
+from poli.certify.quadratic import FORMS, lifted
+from poli.certify.semidefinite import interior_point
 from poli.certify.small import eigh, matvec, transposed_matmul, transposed_matvec
 from poli.kernel import kernel
-
 
 # --- Shor's relaxation of min y' M y over rotations: a semidefinite program in 10 x 10, and how its solution becomes a rotation.
 

@@ -6,13 +6,13 @@ Each match contributes B' W B with B = [q, -(p' (x) I), -I]. The paper prints Q 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
+
 from poli.certify.small import dot, eigh, matmul, matvec, transposed_matmul, transposed_matvec
 from poli.kernel import kernel
-from poli.se3 import hat
+from poli.se3 import hat, inverse, log, right_jacobian_inverse, so3_log
 from poli.threads import run_chunks
-from poli.se3 import inverse, log, right_jacobian_inverse, so3_log
-
 
 _BLOCK = 2048  # matches per partial sum: fixed, so sums do not depend on the number of threads
 _MOMENTS = (14, 6)  # see _add_moments

@@ -25,10 +25,10 @@ X is kept as a factor L, X = L L', and the next L is G chol(D + step x): it cann
 """
 
 import numpy as np
+
 from poli.certify.quadratic import COLUMN_LENGTHS, COUNT, FORMS, SIZE
 from poli.certify.small import dot, eigh, matmul, transposed_matmul
 from poli.kernel import kernel
-
 
 _START = 2.0  # mu at the start. M has size one, so S is positive definite from 1/3 on
 _STEPS = 60  # 10 to 25 are enough

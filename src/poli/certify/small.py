@@ -1,8 +1,8 @@
 """Products of small matrices as plain loops: as fast as BLAS at these sizes, and compiled in a tenth of the time."""
 
 import numpy as np
-from poli.kernel import kernel
 
+from poli.kernel import kernel
 
 _SWEEPS = 30  # six to eight are enough for a 10 x 10 matrix; the limit ends the loop for matrices with NaN
 

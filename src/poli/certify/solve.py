@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
 import numpy as np
+
 from poli.certify import checks
 from poli.certify.checks import error_of, least_curvature, low_minima, tie, weakest_turn
 from poli.certify.newton import cost, polish
-from poli.certify.quadratic import chordal_cost, chordal_form, prior_gauss_newton
-from poli.certify.proof import guess_and_prove, prove
-from poli.certify.quadratic import Frame, derivatives, eliminate_translation, lifted, quadratic_form, residual_cost
-from poli.certify.proof import round_to_rotation, solve_relaxation
+from poli.certify.proof import guess_and_prove, prove, round_to_rotation, solve_relaxation
+from poli.certify.quadratic import (
+    Frame,
+    chordal_cost,
+    chordal_form,
+    derivatives,
+    eliminate_translation,
+    lifted,
+    prior_gauss_newton,
+    quadratic_form,
+    residual_cost,
+)
 from poli.certify.small import eigh, matvec
 from poli.errors import InputError
 from poli.kernel import kernel
-
 
 GAP_TOLERANCE = 1e-6
 _SMALLEST_COST = 1e-8  # of the size of M: smaller costs are zero up to rounding, and the gap is measured against this

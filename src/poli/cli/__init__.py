@@ -6,17 +6,17 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, NoReturn
+
 import typer
+
 from poli.cli.adapt import adapt
 from poli.cli.calibrate import calibrate
-from poli.cli.commands import Commands
+from poli.cli.commands import EXIT_CODES, Commands, explain
 from poli.cli.convert import convert
 from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
-from poli.cli.commands import EXIT_CODES, explain
-from poli.cli.models import export
-from poli.cli.models import models
+from poli.cli.models import export, models
 from poli.cli.node import node
 from poli.cli.odometry import odometry
 from poli.cli.output import let_go, say
@@ -26,7 +26,6 @@ from poli.cli.train import train
 from poli.cli.view import view
 from poli.cli.warmup import warmup
 from poli.errors import printable
-
 
 _EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standard input or output."
 

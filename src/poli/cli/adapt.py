@@ -2,10 +2,23 @@
 
 from pathlib import Path
 from typing import Annotated, Any
+
 import typer
-from poli.cli.data_options import CalibrationFile, DatasetName, DatasetOptions, SensorName, SequenceName, TopicName, calibrated, dataset_options, file_name, open_data
-from poli.cli.data_options import network_names
-from poli.cli.output import say
+
+from poli.cli.data_options import (
+    CalibrationFile,
+    DatasetName,
+    DatasetOptions,
+    SensorName,
+    SequenceName,
+    TopicName,
+    calibrated,
+    dataset_options,
+    file_name,
+    network_names,
+    open_data,
+)
+from poli.cli.output import say, with_progress
 
 
 def adapt(
@@ -45,21 +58,20 @@ def adapt(
     poli adapt kitti --sequence 07 --out runs/my_sensor
     poli adapt scans --steps 400 --scans 300
     """
-    from poli.train.tracked_log import track
     from poli.cli.train import training_progress
     from poli.estimation.estimate import load_model
+    from poli.lidar_odometry import OdometryConfig
     from poli.train.adapt import AdaptConfig, check_free
     from poli.train.adapt import adapt as tune
-    from poli.lidar_odometry import OdometryConfig
+    from poli.train.tracked_log import track
 
     opened = calibrated(open_data(data, dataset, dataset_options(option or [], sequence, topic, sensor)), calibration)
     folder = out or Path("runs") / "adapt" / file_name(opened.name)
     check_free(folder, fresh, model)
     load_model(model)  # fail before the slow odometry
     settings = AdaptConfig(steps, seed=seed)
-    log = track(
-        opened, OdometryConfig(voxel=voxel, model=model, min_range=min_range, max_range=max_range, on_loss="restart"), scans
-    )
+    odometry = OdometryConfig(voxel=voxel, model=model, min_range=min_range, max_range=max_range, on_loss="restart")
+    log = track(opened, odometry, with_progress, scans)
     with training_progress(folder) as listener:
         result = tune(log, folder, model, settings, listener, fresh, force)
     before, after = result.before, result.after

@@ -2,9 +2,22 @@
 
 from pathlib import Path
 from typing import Annotated, Any
+
 import typer
-from poli.cli.data_options import DatasetName, DatasetOptions, Deskew, DeskewMode, SensorName, SequenceName, TopicName, dataset_options, file_name, open_data
-from poli.cli.data_options import NetworkName
+
+from poli.cli.data_options import (
+    DatasetName,
+    DatasetOptions,
+    Deskew,
+    DeskewMode,
+    NetworkName,
+    SensorName,
+    SequenceName,
+    TopicName,
+    dataset_options,
+    file_name,
+    open_data,
+)
 from poli.cli.output import progress, say
 
 
@@ -40,9 +53,9 @@ def calibrate(
     poli calibrate kitti --sequence 07 --option correct_elevation=false
     poli odometry drive.bag --topic /points --calibration beams.toml
     """
+    from poli.beams.calibrate import CalibrateConfig
+    from poli.beams.calibrate import calibrate as find
     from poli.io.atomic import check_new_file
-    from poli.beams import CalibrateConfig
-    from poli.beams import calibrate as find
 
     settings = CalibrateConfig(
         max_scans=scans, voxel=voxel, model=model, deskew=deskew.value, min_range=min_range, max_range=max_range

@@ -1,20 +1,19 @@
 """A Typer app that adds `--quiet`, `--debug` and, for commands that return results, `--json` to every command."""
 
 import inspect
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from typing import Annotated, Any
+
 import typer
 from typer.models import OptionInfo
-from poli.cli.output import print_results, reader_left, speaking
-from poli.errors import PoliError
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from poli.io.atomic import reason
-from poli.errors import printable
 
+from poli.cli.output import print_results, reader_left, speaking
+from poli.errors import PoliError, printable
+from poli.io.atomic import reason
 
 _PANEL = "Common options"
 _GLOBAL = {

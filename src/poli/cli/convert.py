@@ -2,11 +2,23 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
 from poli.cli.commands import spelled
 from poli.cli.output import busy, say
-from poli.cli.scan_files import SCAN_FILES, OutOption, ScanFormat, check_place, counted, format_names, is_pipe, one_output, output_file, read_scan
-
+from poli.cli.scan_files import (
+    SCAN_FILES,
+    OutOption,
+    ScanFormat,
+    check_place,
+    counted,
+    format_names,
+    is_pipe,
+    one_output,
+    output_file,
+    read_scan,
+)
 
 if TYPE_CHECKING:
     from poli.scan import Scan
@@ -52,8 +64,7 @@ def convert(
     import numpy as np
 
     from poli.cli.scan_files import map_offset, say_offset, without_offset
-    from poli.io.formats import write
-    from poli.io.formats import FORMATS, check_ending
+    from poli.io.formats import FORMATS, check_ending, write
     from poli.io.formats import output_format as format_of_output
 
     out = one_output(out, out_option)
@@ -94,9 +105,9 @@ def convert(
 
 def _holdable(scan: "Scan", name: str, to: str | None) -> "Scan":
     """The scan with only the fields the output can store. Each field is tried, since this depends on its values."""
-    from poli.io.formats import write
     from poli.errors import FormatError, WriteError
     from poli.io.atomic import temporary_folder
+    from poli.io.formats import write
 
     held = []
     with temporary_folder() as folder:

@@ -3,9 +3,8 @@
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-import typer
-from typing import Annotated
 
+import typer
 
 if TYPE_CHECKING:
     from poli.beams.corrections import BeamCalibration
@@ -78,9 +77,9 @@ def _value(text: str) -> bool | int | float | str:
 def open_data(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
     import warnings
 
+    from poli.errors import InputError
     from poli.io.datasets import SkippedWarning
     from poli.io.datasets import dataset as open_dataset
-    from poli.errors import InputError
 
     try:
         with warnings.catch_warnings():

@@ -4,11 +4,11 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-from poli.cli.output import say
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 
+from poli.cli.output import say
 
 # --- Terminal output of `poli demo`: progress and results.
 
@@ -128,7 +128,6 @@ def demo(
     poli demo
     poli demo --out pictures
     """
-    pass  # MOVED
 
     with watched() as tell:
         tell("loading", 0.0)

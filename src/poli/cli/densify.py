@@ -1,25 +1,22 @@
 """`poli densify`: add points to scans, for systems that do not use ellipsoids."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-from poli.cli.output import say
-from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
-from poli.cli.data_options import CalibrationFile, TopicName, load_calibration
-from poli.cli.data_options import ModelName
+
+from poli.cli.data_options import CalibrationFile, ModelName, TopicName, load_calibration
 from poli.cli.output import busy, say
 from poli.cli.scan_files import OutOption, ScanFormat, check_place, counted, is_pipe, naming, one_output, output_file, read_scan
-
 
 # --- Terminal output of `poli densify`: progress and summary.
 
 
 if TYPE_CHECKING:
-    from poli.scan import Scan
     from poli.densification.densify import Tally
+    from poli.scan import Scan
 
 
 @contextmanager
@@ -35,8 +32,8 @@ def say_worth(read: "Callable[[], Scan]") -> str:
     """Print a hint if denser scans are unlikely to pay for a sensor and place like this, and return it."""
     from contextlib import suppress
 
-    from poli.errors import PoliError
     from poli.densification.config import why_little
+    from poli.errors import PoliError
 
     hint = ""
     with suppress(PoliError, OSError):  # the result is complete; bags with odd stamps, for example, are densified but not read
@@ -60,10 +57,10 @@ def print_summary(out: Path, tally: "Tally", total: int, seconds: float) -> None
 
 
 if TYPE_CHECKING:
-    from poli.scan import Scan
     from poli.densification import DensifyConfig
-    from poli.densification.engines import Certificates, Engine
     from poli.densification.densify import Tally
+    from poli.densification.engines import Certificates, Engine
+    from poli.scan import Scan
 
     # The number of scans, the function that processes them, and one that reads the first.
     _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]], Callable[[], Scan]]
@@ -173,14 +170,13 @@ def densify(
     from contextlib import closing
     from time import perf_counter
 
-    pass  # MOVED
     from poli.cli.odometry import stop_requests
-    from poli.errors import InputError
     from poli.densification import DensifyConfig
-    from poli.densification.engines import engine
     from poli.densification.densify import Tally
+    from poli.densification.engines import engine
     from poli.densification.resume import check_apart, remove_finished
     from poli.densification.trees import SEVERAL
+    from poli.errors import InputError
 
     out = one_output(out, out_option)
     settings = DensifyConfig(
@@ -232,9 +228,9 @@ def densify(
 
 
 def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
+    from poli.errors import FormatError, InputError, did_you_mean
     from poli.io.datasets import guess
     from poli.io.datasets.bags import ENDINGS
-    from poli.errors import FormatError, InputError, did_you_mean
 
     if is_pipe(data):
         return "scan"
@@ -248,8 +244,8 @@ def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
 
 
 def _certificates(scheduler: str | None, ca: Path | None, cert: Path | None, key: Path | None) -> "Certificates | None":
-    from poli.errors import InputError
     from poli.densification.engines import Certificates
+    from poli.errors import InputError
 
     if ca is None and cert is None and key is None:
         return None
@@ -272,10 +268,8 @@ def _check_options(kind: str, **options: tuple[str | None, Sequence[str]]) -> No
 
 
 def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str | None) -> dict[str, Any]:
-    pass  # MOVED
-    from poli.io.formats import write
-    from poli.io.formats import check_ending
     from poli.densification import densify as densify_points
+    from poli.io.formats import check_ending, write
 
     with output_file(out, ".pcd") as path, busy(f"densifying {data}"):
         check_place(out, data, Path(settings.model))
@@ -291,8 +285,8 @@ def _densify_scan(data: Path, out: Path, settings: "DensifyConfig", format: str 
 
 
 def _bag(data: Path, out: Path, topic: str | None, settings: "DensifyConfig", overwrite: bool, resume: bool) -> "_Job":
-    from poli.io.datasets import dataset
     from poli.densification.bags import densify_bag, look_into_bag
+    from poli.io.datasets import dataset
 
     bag = look_into_bag(data, out, topic)
 

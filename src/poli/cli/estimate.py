@@ -3,12 +3,24 @@
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-import typer
-from poli.cli.data_options import CalibrationFile, load_calibration
-from poli.cli.data_options import ModelName
-from poli.cli.output import busy, say
-from poli.cli.scan_files import SCAN_FILES, OutOption, ScanFormat, check_count, check_place, counted, is_pipe, naming, one_output, output_file, read_scan
 
+import typer
+
+from poli.cli.data_options import CalibrationFile, ModelName, load_calibration
+from poli.cli.output import busy, say
+from poli.cli.scan_files import (
+    SCAN_FILES,
+    OutOption,
+    ScanFormat,
+    check_count,
+    check_place,
+    counted,
+    is_pipe,
+    naming,
+    one_output,
+    output_file,
+    read_scan,
+)
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,14 +1,13 @@
 """`poli models`: list the shipped models and print their cards."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
-from poli.cli.data_options import NetworkName
+
+from poli.cli.data_options import NetworkName, network_names
 from poli.cli.output import busy, say
 from poli.cli.scan_files import check_place
-from typing import TYPE_CHECKING, Annotated, Any
-from poli.cli.data_options import network_names
-
 
 # --- `poli export`: write a trained model as an ONNX file.
 
@@ -63,8 +62,7 @@ def models(
     from dataclasses import asdict
 
     from poli.cli.output import answer
-    from poli.estimation.estimate import model_card, shipped_models
-    from poli.estimation.estimate import facts_of
+    from poli.estimation.estimate import facts_of, model_card, shipped_models
 
     if name is not None:
         answer(model_card(name))

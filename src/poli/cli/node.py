@@ -2,12 +2,12 @@
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
 from typer.core import TyperCommand, TyperGroup
-from poli.cli.commands import Commands
-from poli.cli.data_options import CalibrationFile, Deskew, DeskewMode, load_calibration
-from poli.cli.data_options import ModelName
 
+from poli.cli.commands import Commands
+from poli.cli.data_options import CalibrationFile, Deskew, DeskewMode, ModelName, load_calibration
 
 if TYPE_CHECKING:
     from poli.io.messages import TimeUnit as Unit
@@ -96,8 +96,8 @@ def densify(
     poli node densify --per-point 3 --voxel 0.4
     ros2 param set /poli_densify max_sigma 4.0
     """
-    from poli.ros import DensifyJob, serve
     from poli.densification import DensifyConfig
+    from poli.ros import DensifyJob, serve
 
     config = DensifyConfig(
         per_point=per_point, max_sigma=max_sigma, max_error=max_error, model=model, voxel=voxel, upright=not tilted,
@@ -179,8 +179,8 @@ def odometry(
     poli node odometry --in /velodyne_points --min-range 2
     poli node odometry --in /points --sensor-frame lidar --no-tf
     """
-    from poli.ros import Frames, OdometryJob, serve
     from poli.lidar_odometry import OdometryConfig
+    from poli.ros import Frames, OdometryJob, serve
 
     config = OdometryConfig(
         voxel=voxel, model=model, upright=not tilted, deskew=deskew.value, min_range=min_range, max_range=max_range,

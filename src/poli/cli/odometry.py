@@ -2,15 +2,28 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
-from poli.cli.output import say
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-import typer
-from poli.cli.data_options import CalibrationFile, DatasetName, DatasetOptions, Deskew, DeskewMode, SensorName, SequenceName, TopicName, calibrated, dataset_options, file_name, open_data
-from poli.cli.data_options import ModelName
 
+import typer
+
+from poli.cli.data_options import (
+    CalibrationFile,
+    DatasetName,
+    DatasetOptions,
+    Deskew,
+    DeskewMode,
+    ModelName,
+    SensorName,
+    SequenceName,
+    TopicName,
+    calibrated,
+    dataset_options,
+    file_name,
+    open_data,
+)
+from poli.cli.output import say
 
 # --- Terminal output of `poli odometry`, and handling of stop signals.
 
@@ -206,9 +219,8 @@ def odometry(
     import time
     from contextlib import nullcontext
 
-    pass  # MOVED
-    from poli.errors import InputError, PoliError
     from poli.beams.corrections import Spin
+    from poli.errors import InputError, PoliError
     from poli.lidar_odometry import DriveMap, Odometer, OdometryConfig, TrackingLost
     from poli.lidar_odometry.run_folder import Recording
     from poli.lidar_odometry.summary import Ending, summarize

@@ -11,6 +11,7 @@ such as file names.
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -18,13 +19,11 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
+
 import typer
-from poli.errors import InputError
-from poli.errors import printable
-import time
-from typing import Any
 from rich.progress import Progress, Task, TaskID
 
+from poli.errors import InputError, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
@@ -241,3 +240,9 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {left} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def with_progress(rows: range, name: str) -> Iterator[int]:
+    """Iterate with a progress bar, or lines without a terminal."""
+    with ProgressLines(name) as bar:
+        yield from bar.track(rows, description=name)

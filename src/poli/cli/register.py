@@ -2,16 +2,17 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
 from poli.cli.commands import spelled
 from poli.cli.output import answer, busy, say
 from poli.cli.scan_files import ScanFormat, check_count, check_place, counted, is_pipe, read_scan
 from poli.errors import FormatError
 
-
 if TYPE_CHECKING:
-    from poli.scan import Scan
     from poli.registration import Registration
+    from poli.scan import Scan
 
 
 def _presets() -> list[str]:
@@ -112,9 +113,9 @@ def register(
 
 
 def _check_files(source: Path, target: Path, out: Path | None, out_cloud: Path | None) -> None:
-    from poli.io.formats import check_ending
     from poli.errors import InputError
     from poli.io.atomic import same_file
+    from poli.io.formats import check_ending
 
     if is_pipe(source) and is_pipe(target):
         raise InputError("-: standard input holds one cloud; give the other as a file")

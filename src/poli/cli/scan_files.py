@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-import numpy as np
-from poli.cli.output import say
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
+
+import numpy as np
 import typer
+
 from poli.cli.commands import STAND_INS, spelled
 from poli.cli.output import data_stream, say, user_stdout
-
 
 # --- Clouds in map coordinates (UTM and the like), hundreds of kilometers from the origin: center them for computing and drawing.
 #
@@ -124,10 +123,10 @@ def one_output(argument: Path | None, option: Path | None) -> Path:
     return out
 
 
-def read_scan(path: Path, format: str | None = None) -> "Scan":
+def read_scan(path: Path, format: str | None = None) -> Scan:
     """Read a scan and report dropped points. Raises FormatError if no points are left."""
-    from poli.io.formats import read
     from poli.errors import FormatError
+    from poli.io.formats import read
 
     name = _STDIN if is_pipe(path) else path
     with spelled(format="--format"):
@@ -161,7 +160,7 @@ def _behind(stream: TextIO) -> int | None:
         return None
 
 
-def check_count(scan: "Scan", path: Path, model: str) -> None:
+def check_count(scan: Scan, path: Path, model: str) -> None:
     """Check that a scan has enough points for a model, to name the file in the error."""
     from poli.errors import InputError
     from poli.estimation.estimate import load_model
@@ -171,7 +170,7 @@ def check_count(scan: "Scan", path: Path, model: str) -> None:
         raise InputError(f"{path}: {counted(len(scan), 'point')}; model {model} needs at least {least}; give a larger scan")
 
 
-def _listed(dropped: "Dropped") -> str:
+def _listed(dropped: Dropped) -> str:
     reasons = ((dropped.nonfinite, "non-finite point"), (dropped.zero, "zero return"))
     return " and ".join(counted(count, what) for count, what in reasons if count)
 
@@ -192,13 +191,12 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def _read_stdin(format: str | None) -> "Scan":
+def _read_stdin(format: str | None) -> Scan:
     import shutil
 
-    from poli.io.formats import read
-    from poli.io.formats import sniff
     from poli.errors import InputError
     from poli.io.atomic import temporary_folder
+    from poli.io.formats import read, sniff
 
     if sys.stdin.isatty():
         raise InputError("-: standard input is a terminal; pipe a scan into it: `cat scan.pcd | poli ...`")

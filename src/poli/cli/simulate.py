@@ -3,7 +3,9 @@
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
+
 import typer
+
 from poli.cli.output import say, track
 
 
@@ -66,12 +68,12 @@ def simulate(
     from dataclasses import replace
 
     from poli.cli.scan_files import counted
+    from poli.errors import FormatError
+    from poli.io.atomic import check_new_folder
     from poli.io.datasets import write_folder, write_kitti
     from poli.worlds import World, find_sensor, usual_ride
     from poli.worlds.drive import Drive
     from poli.worlds.places import make_place
-    from poli.errors import FormatError
-    from poli.io.atomic import check_new_folder
 
     if layout is Layout.poli:
         check_new_folder(out)

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-import typer
-from poli.cli.output import say
 
+import typer
+
+from poli.cli.output import say
 
 if TYPE_CHECKING:
     from poli.train.trainer import Listener
@@ -28,8 +29,8 @@ def train(
     """
     import os
 
-    from poli.train.tracked_log import tracker
     from poli.train.config import read_config
+    from poli.train.tracked_log import tracker
     from poli.train.trainer import train as run
     from poli.viewer.plots import draw_curve
 

@@ -2,7 +2,6 @@
 
 from poli.cli.output import say
 
-
 _FARTHEST_OFF = 5.0  # degrees, maximum error of the median normal of flat ground
 
 

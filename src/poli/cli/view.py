@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
+
 import typer
-from poli.cli.data_options import DatasetName, DatasetOptions, SensorName, SequenceName, TopicName, dataset_options
-from poli.cli.data_options import ModelName
+
+from poli.cli.data_options import DatasetName, DatasetOptions, ModelName, SensorName, SequenceName, TopicName, dataset_options
 from poli.cli.output import say
 from poli.cli.scan_files import check_place, is_pipe, naming
-
 
 if TYPE_CHECKING:
     from poli.cli.view_content import Subject
@@ -143,8 +143,7 @@ def view(
         with naming(data):
             _write_page(page, subject, title, sigma, color, theme, browser)
     if png is not None:
-        from poli.viewer.picture import write_png
-        from poli.viewer.picture import draw_panels
+        from poli.viewer.picture import draw_panels, write_png
 
         stills = subject.stills
         write_png(png, draw_panels(stills, sigma))

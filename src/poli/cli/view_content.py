@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-import numpy as np
-from poli.cli.scan_files import above, map_offset, say_offset, shift, without_offset
-from poli.cli.output import busy
-from poli.cli.scan_files import is_pipe, naming, read_scan
-from poli.errors import FormatError, InputError
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from poli.cli.data_options import open_data
-from poli.cli.output import say, track
-from poli.errors import InputError, PoliError
-from dataclasses import dataclass
-from poli.cli.scan_files import above, map_offset, offset_text, say_offset, shift, without_offset
 
+import numpy as np
+
+from poli.cli.data_options import open_data
+from poli.cli.output import busy, say, track
+from poli.cli.scan_files import above, is_pipe, map_offset, naming, offset_text, read_scan, say_offset, shift, without_offset
+from poli.errors import FormatError, InputError, PoliError
 
 # --- Two clouds in one page of `poli view`: a registered pair, or a densified scan with its original.
 
@@ -98,13 +93,12 @@ def _names(source: Path, target: Path) -> tuple[str, str]:
 if TYPE_CHECKING:
     import numpy as np
 
-    from poli.io.datasets import Dataset
     from poli.ellipsoids import Ellipsoids
+    from poli.io.datasets import Dataset
     from poli.scan import Scan
-    from poli.viewer.content import Estimates
-    from poli.viewer.plots import OdometryRun
+    from poli.viewer.content import Estimates, Moment
     from poli.viewer.panel import Panel, Track
-    from poli.viewer.content import Moment
+    from poli.viewer.plots import OdometryRun
 
 _SIDE_BY_SIDE = 4  # scans without known poses
 _TOGETHER = 50  # scans fused into a world
@@ -112,8 +106,8 @@ _TIMELINE = 200  # scans of a timeline
 
 
 def scans_subject(data: Dataset, how: Estimates, amount: Amount) -> Subject:
-    from poli.viewer.panel import Panel, Track
     from poli.viewer.content import fused_world, moments, spread
+    from poli.viewer.panel import Panel, Track
 
     count = len(data)
     if not count:
@@ -171,9 +165,8 @@ def _timeline(
     data: Dataset, poses: np.ndarray | None, how: Estimates, most: int, first: int = 0, available: int = 0
 ) -> Panel | None:
     """A panel of at most `most` scans, evenly spaced; empty scans are left out. None if all are empty."""
+    from poli.viewer.content import frames_of, moments, spread, thinning_for
     from poli.viewer.panel import Panel
-    from poli.viewer.content import frames_of, thinning_for
-    from poli.viewer.content import moments, spread
 
     count = available or len(data)
     rows = spread(count, most)
@@ -195,8 +188,7 @@ def _watched(series: Iterator[Moment], count: int, what: str = "ellipsoids") -> 
 
 
 def _moment_panel(moment: Moment, how: Estimates) -> Panel:
-    from poli.viewer.panel import Panel
-    from poli.viewer.panel import scalars_of
+    from poli.viewer.panel import Panel, scalars_of
 
     if moment.field is None or moment.cloud is None:
         return Panel(f"Scan {moment.number}", points=moment.scan, caption="too few returns for ellipsoids")
@@ -208,9 +200,9 @@ def _moment_panel(moment: Moment, how: Estimates) -> Panel:
 
 def run_subject(folder: Path, how: Estimates, amount: Amount) -> Subject:
     from poli.scan import Scan
-    from poli.viewer.plots import read_odometry_run
-    from poli.viewer.panel import Panel
     from poli.viewer.content import fused_world, moments, spread
+    from poli.viewer.panel import Panel
+    from poli.viewer.plots import read_odometry_run
 
     run = read_odometry_run(folder)
     if how.compare:
@@ -256,9 +248,9 @@ def run_subject(folder: Path, how: Estimates, amount: Amount) -> Subject:
 
 def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:
     from poli.scan import Scan
+    from poli.viewer.content import thin_field, thin_points
     from poli.viewer.page import MOST_ELLIPSOIDS, MOST_POINTS
     from poli.viewer.panel import Panel
-    from poli.viewer.content import thin_field, thin_points
 
     if isinstance(shown, Scan):
         points, voxel = thin_points(shown, MOST_POINTS)
@@ -282,9 +274,8 @@ def _data_of(run: OdometryRun) -> tuple[Any, str]:
 
 
 if TYPE_CHECKING:
-    from poli.viewer.content import Estimates
+    from poli.viewer.content import Estimates, Moment
     from poli.viewer.panel import Panel, Track
-    from poli.viewer.content import Moment
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,7 +305,6 @@ class Amount:
 
 
 def subject_of(data: Path, dataset: str, options: dict[str, Any], how: Estimates, amount: Amount | None = None) -> Subject:
-    pass  # MOVED
     from poli.io.datasets.files import scan_ending
     from poli.viewer.plots import is_odometry_run
 

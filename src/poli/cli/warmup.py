@@ -1,6 +1,7 @@
 """`poli warmup`: compile all kernels ahead of use."""
 
 from typing import Any
+
 from poli.cli.output import say
 
 

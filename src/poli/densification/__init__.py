@@ -3,5 +3,4 @@
 from poli.densification.config import DensifyConfig
 from poli.densification.densify import densify, densify_records
 
-
 __all__ = ["DensifyConfig", "densify", "densify_records"]

@@ -9,30 +9,33 @@ message, the configuration and the release, so the output is identical to that o
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
-import numpy as np
-from poli.io.datasets.bags import CLOUD
-from poli.io.messages import LIVOX, decode_livox, encode_livox
-from poli.io.messages import records_of_cloud
-from poli.errors import FormatError
-from poli.densification.config import DensifyConfig
-from poli.densification.engines import Large
-from poli.densification.resume import Message
-from poli.densification.densify import densify_records
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from poli.densification.config import DensifyConfig
+from poli.densification.densify import Tally, densify_records
+from poli.densification.engines import Engine, Large, Promise
+from poli.densification.resume import (
+    TEMPORARY,
+    Message,
+    NoParts,
+    Parts,
+    check_apart,
+    describe_run,
+    mark_finished,
+    remove_finished,
+    workspace,
+)
+from poli.errors import FormatError
 from poli.io.datasets.bag_copy import Item, copy_of
 from poli.io.datasets.bags import CLOUD, choose_topic, damage, open_reader
-from poli.densification.engines import Engine, Large, Promise
-from poli.densification.densify import Tally
-from poli.densification.resume import TEMPORARY, Message, NoParts, Parts, check_apart, describe_run, mark_finished, remove_finished, workspace
-
+from poli.io.messages import LIVOX, decode_livox, encode_livox, records_of_cloud
 
 # --- Densify PointCloud2 and Livox messages. Fields, frame and stamp are kept; samples differ from their parents only in x, y, z.
 

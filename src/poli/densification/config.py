@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
+
 from poli.beams.corrections import BeamCalibration
 from poli.errors import InputError
 from poli.options import real_number, whole_number
-import numpy as np
 from poli.scan import Scan
-
 
 ORDERS = ("originals", "time")
 PURPOSES = ("odometry", "features")

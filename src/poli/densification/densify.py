@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-import numpy as np
-from poli.estimation.estimate import load_model
-from poli.estimation.estimate import complaint_of
-from poli.densification.config import DensifyConfig
-from poli.densification.sampling import LEAST, ellipsoid_places
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+import numpy as np
+
 from poli.beams.corrections import RING_FIELDS, BeamCalibration
-from poli.io.messages import TIME_NAMES
+from poli.densification.config import DensifyConfig, why_little
+from poli.densification.samples import Samples
+from poli.densification.sampling import LEAST, beam_count, draw_samples, ellipsoid_places, output_order, ring_of, sample_fields
 from poli.errors import DensityWarning, FormatError, InputError
+from poli.estimation.estimate import complaint_of, load_model
+from poli.io.messages import TIME_NAMES
 from poli.options import takes_config
 from poli.scan import Scan, ScanLike
-from poli.densification.sampling import beam_count, output_order, ring_of, sample_fields
-from poli.densification.samples import Samples
-from poli.densification.sampling import draw_samples
-from poli.densification.config import why_little
-
 
 # --- Progress of a run, and the reason why no points were added to a scan.
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
+
 from poli.errors import InputError, MissingExtra, PoliError
-from poli.threads import start_worker
-from poli.threads import use_one_thread
+from poli.threads import start_worker, use_one_thread
 
 
 class Promise(Protocol):

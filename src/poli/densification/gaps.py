@@ -6,15 +6,15 @@ edge, and not where a beam between had no return. Each sample lies between two b
 
 from __future__ import annotations
 
-from typing import NamedTuple
-import numpy as np
 from dataclasses import dataclass
 from functools import cached_property
-from poli.ellipsoids import Ellipsoids
-from poli.densification.samples import Samples
+from typing import NamedTuple
+
+import numpy as np
+
 from poli.densification.config import DensifyConfig
 from poli.densification.samples import Between, Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
-
+from poli.ellipsoids import Ellipsoids
 
 # --- Returns that lie one above the other, as the beams of a spinning sensor do, and the gaps between them.
 #

@@ -19,17 +19,14 @@ from hashlib import blake2b, sha256
 from hmac import compare_digest
 from pathlib import Path
 from typing import Any, NamedTuple
+
 import poli
+from poli.densification.config import DensifyConfig
 from poli.errors import FormatError
 from poli.estimation.estimate import load_model, shipped_models
-from poli.io.atomic import atomic_path, refuse_overwriting
-from poli.io.atomic import writing
-from poli.io.locks import CLOSE_ON_EXEC, NO_FOLLOW
-from poli.io.locks import LOCK_FILE, private_folder
+from poli.io.atomic import atomic_path, discard_folder, refuse_overwriting, remove_stale, writing
+from poli.io.locks import CLOSE_ON_EXEC, LOCK_FILE, NO_FOLLOW, private_folder
 from poli.io.tables import read_json, write_json
-from poli.io.atomic import discard_folder, remove_stale
-from poli.densification.config import DensifyConfig
-
 
 TEMPORARY, PARTS, RUN = "temporary", "parts", "run.json"
 _FINISHED = "finished"  # a file: the output is complete, and the folder only has to be removed

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
+
 import numpy as np
-from poli.ellipsoids import Ellipsoids
+
 from poli.densification.config import DensifyConfig
+from poli.ellipsoids import Ellipsoids
 from poli.voxels import check_reach, voxel_numbers
 
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
-import numpy as np
-from poli.beams.corrections import RING_FIELDS
-from poli.io.messages import TIME_NAMES
-from poli.errors import InputError
-from poli.densification.gaps import angles_of, elevations_of
-from poli.densification.samples import Between, Samples
 from dataclasses import replace
-from typing import Any
-from poli.ellipsoids import Ellipsoids
-from poli.estimation import estimate
-from poli.estimation.ordered_cloud import distinct_count
-from poli.estimation.estimate import UP
-from poli.densification.config import DensifyConfig
-from poli.densification.gaps import fill_gaps
-from poli.densification.samples import Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
-from poli.densification.gaps import LocalPlanes, in_free_space
-from poli.voxels import check_reach, voxel_numbers
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from poli.beams.corrections import RING_FIELDS
+from poli.densification.config import DensifyConfig
+from poli.densification.gaps import LocalPlanes, angles_of, elevations_of, fill_gaps, in_free_space
+from poli.densification.samples import Between, Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+from poli.estimation import estimate
+from poli.estimation.estimate import UP
+from poli.estimation.ordered_cloud import distinct_count
+from poli.io.messages import TIME_NAMES
+from poli.voxels import check_reach, voxel_numbers
 
 # --- Fields of samples: the ring in which a sample lies, the time at which the sensor faced it, and the rest from its parent.
 #

@@ -6,10 +6,6 @@ missing ones. `densify.json` in the tree records the input and the options.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from poli.io.datasets.kitti import sequence_name
-from poli.errors import InputError
 import os
 import secrets
 import shutil
@@ -18,31 +14,30 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
 import numpy as np
+
+from poli.densification.config import DensifyConfig
+from poli.densification.densify import Tally, densify_or_say, densify_records
+from poli.densification.engines import Engine, Promise
+from poli.densification.resume import TEMPORARY, check_apart, describe_run, differences, read_run, workspace, workspace_of
+from poli.errors import FormatError, InputError, WriteError
+from poli.io.atomic import atomic_path, remove_stale, write_array, writing
 from poli.io.datasets.files import open_folder, read_or_empty
-from poli.io.datasets.stamped import SENSORS, packed_layout
-from poli.io.datasets.stamped import LAYOUT as MULRAN
+from poli.io.datasets.kitti import sequence_name
 from poli.io.datasets.poli_folder import MANIFEST
 from poli.io.datasets.registry import guess
+from poli.io.datasets.stamped import LAYOUT as MULRAN
+from poli.io.datasets.stamped import SENSORS, packed_layout
 from poli.io.formats import format_of, write
 from poli.io.formats.bin import LAYOUT as KITTI
 from poli.io.formats.bin import read_packed
 from poli.io.formats.numpy_files import write_npz
-from poli.errors import FormatError, InputError, WriteError
-from poli.io.atomic import atomic_path
-from poli.io.atomic import writing
 from poli.io.locks import made_by_another
-from poli.io.atomic import write_array
 from poli.io.tables import write_json
-from poli.io.atomic import remove_stale
 from poli.scan import Scan
-from poli.densification.config import DensifyConfig
-from poli.densification.engines import Engine, Promise
-from poli.densification.densify import Tally
-from poli.densification.resume import TEMPORARY, check_apart, describe_run, differences, read_run, workspace, workspace_of
-from poli.densification.densify import densify_or_say, densify_records
-
 
 # --- Select sequences of a dataset, and the files that belong to them.
 

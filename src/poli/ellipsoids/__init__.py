@@ -2,5 +2,4 @@
 
 from poli.ellipsoids.field import Ellipsoids
 
-
 __all__ = ["Ellipsoids"]

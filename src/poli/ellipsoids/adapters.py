@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
 import numpy as np
+
 from poli.ellipsoids.field import Ellipsoids
 from poli.ellipsoids.files import quaternions
 from poli.errors import InputError, MissingExtra, PoliError
-from poli.threads import thread_count
 from poli.options import real_array, real_number, whole_number
+from poli.threads import thread_count
 
 
 def to_open3d(field: Ellipsoids) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import NamedTuple
+
 import numpy as np
+
 from poli.errors import InputError
 from poli.options import real_array
 
@@ -24,7 +26,7 @@ class SecondOrder(NamedTuple):
 
     @staticmethod
     def of_fit(fit: np.ndarray, means: np.ndarray, viewpoint: np.ndarray) -> SecondOrder:  # (N, 18), (N, 3), (3,) or (N, 3)
-        """Orient the result of `estimation.runtime.bend` towards the viewpoint."""
+        """Orient the result of `estimation.runtime.curvature` towards the viewpoint."""
         normals, curvatures, first = fit[:, :3], fit[:, 3:5], fit[:, 5:8]
         directions = np.stack([first, np.cross(normals, first)], axis=1)
         away = np.einsum("ni,ni->n", normals, viewpoint - means) < 0.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from functools import cached_property
 from typing import Any, Literal
-import numpy as np
-from poli.ellipsoids.curvature import Curved
-from poli.ellipsoids.curvature import SecondOrder
-from poli.errors import InputError
-from poli.se3 import check_pose
-from poli.options import real_array, real_number, whole_number
 
+import numpy as np
+
+from poli.ellipsoids.curvature import Curved, SecondOrder
+from poli.errors import InputError
+from poli.options import real_array, real_number, whole_number
+from poli.se3 import check_pose
 
 # Relative to the largest entry: asymmetry or negative eigenvalues up to this are treated as rounding. float32 rounds to 1e-7, a
 # thousand times less; matrices that are not covariances are off by a tenth or more. Negative eigenvalues within it count as flat.

@@ -3,17 +3,16 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+
 import numpy as np
-from poli.ellipsoids.field import Ellipsoids
+
 from poli.ellipsoids.curvature import SecondOrder
+from poli.ellipsoids.field import LONGEST, Ellipsoids
 from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_path
 from poli.io.limits import read_npz_arrays
 from poli.io.ply import read_ply_element, write_ply
 from poli.options import real_array
-from poli.ellipsoids.field import LONGEST, Ellipsoids
-from poli.io.ply import read_ply_element
-
 
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 _COVARIANCE_NAMES = tuple(f"cov_{'xyz'[r]}{'xyz'[c]}" for r, c in _UPPER)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+
 from poli.ellipsoids.symmetric3 import cholesky3, eigh3
 from poli.errors import DegenerateError
-
 
 # Ratio of variances: a thickness of one micrometer over one meter. It is compared with the smallest eigenvalue from Jacobi
 # rotations, whose error is 2e-16 of the largest, 5,000 times less. Networks keep their ellipsoids above 1e-8, 10,000 times more.

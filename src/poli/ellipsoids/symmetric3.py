@@ -1,9 +1,9 @@
 """Eigenvalues and Cholesky factors of many symmetric 3x3 matrices at once."""
 
 import numpy as np
+
 from poli.kernel import kernel, over_range, readable
 from poli.threads import run_chunks
-
 
 # Relative to the largest entry: a smaller pivot is rounding, and its column is set to zero. This decides nothing: with or without
 # such a column a factor gives the same matrix to 1e-15, and callers that need a regular one use `gaussian.regular_cholesky`.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-from poli.kernel import kernel
 import math
-from typing import Any
-from poli.errors import InputError
-from poli.options import real_array
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
-from poli.kdtree.neighborhoods import CELL
 
+import numpy as np
+
+from poli.errors import InputError
+from poli.kdtree.neighborhoods import CELL
+from poli.kernel import kernel
+from poli.options import real_array
 
 # --- How a point reads the next coarser level: from the nearest of its lead and the lead's neighbors, by inverse distance.
 
@@ -51,7 +51,7 @@ def interpolation_weights(fine, i, lead, coarse, near, radius, chosen, weights):
 # move, beams hit in between. The network's directions do not depend on the motion. Its sizes take four numbers, the same for all
 # points of a scan, so a motion is a change of the bias of one layer (`Model.at_motion`) and costs nothing per point. Two of
 # them are
-# of the rotation, which only training knows (`learn.scans`).
+# of the rotation, which only training knows (`train.scan_pairs`).
 
 
 MOTION_INPUTS = 4
@@ -90,7 +90,7 @@ def motion_inputs(distance: float | None, rotation: float | None = None) -> np.n
 # Upper bound of the variance across the surface, as a fraction of those along it, whatever sizes are learned. Where points are so
 # sparse that no direction is thin, the direction found is still the best estimate of the normal and must not be lost in a tie.
 THINNEST = 0.9
-# Of the quadrics that `learn.curvature` defines, shared by training and inference:
+# Of the quadrics that `train.curvature` defines, shared by training and inference:
 QUADRIC_TERMS = 6  # coefficients: height, two slopes, and the second fundamental form (uu, uv, vv)
 # What the network's seven outputs are factors of (through exp): noise, higher, offset, tilt, bend, tail, rest; in radii of a group.
 QUADRIC_DEFAULTS = (0.05, 0.05, 0.05, 0.2, 0.5, 3.0, 0.03)
@@ -139,8 +139,8 @@ class Architecture:
     log_scale: bool = False  # whether the size of the groups is an input; for scans, whose noise has a size in meters
     sensor: bool = False  # whether the sensor position and the up direction are inputs
     size: int = 0  # width of the layer that predicts sizes from all features of a point; 0: from the head's hidden layer alone
-    motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.motion`); needs `size`
-    curvature: int = 0  # width of the layer that predicts what curvature needs (`learn.curvature`); 0: no curvature
+    motion: bool = False  # whether the motion between two scans is an input of the sizes (`estimation.architecture`); needs `size`
+    curvature: int = 0  # width of the layer that predicts what curvature needs (`train.curvature`); 0: no curvature
     # If given, curvature is fitted to the group and this many nearest points of each coarser level, whatever the head uses; the
     # residuals of plain fits are inputs, and distances are chords. Otherwise to the neighbors of the head.
     curvature_wide: tuple[int, ...] = ()

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
 import warnings
 from dataclasses import dataclass
-import numpy as np
-from poli.errors import DensityWarning, ViewpointWarning
-from poli.estimation.ordered_cloud import Viewpoint
-from poli.estimation.frames import spacing_per_radius
-from poli.estimation.model import Model
-from poli.kdtree.tree import KDTree
-import os
 from functools import cache, lru_cache
+from hashlib import sha256
 from pathlib import Path
+
+import numpy as np
+
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.curvature import SecondOrder
-from poli.errors import InputError, did_you_mean
-from poli.estimation.model import Model, read_model
+from poli.errors import DensityWarning, FormatError, InputError, ViewpointWarning, did_you_mean
 from poli.estimation.architecture import UP, checked_motion
+from poli.estimation.frames import spacing_per_radius
+from poli.estimation.model import Model, read_model
+from poli.estimation.ordered_cloud import Viewpoint
 from poli.estimation.pca import NEIGHBORS, pca
-from poli.kdtree.tree import check_range
-from poli.scan import ScanLike, points_of
+from poli.kdtree.tree import KDTree, check_range
 from poli.options import real_array
-import tomllib
-from hashlib import sha256
-from poli.errors import FormatError
-
+from poli.scan import ScanLike, points_of
 
 # --- Warn if a cloud is denser or sparser than those a model was trained on.
 #

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+
 import numpy as np
+
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.estimation.architecture import HORIZON
 from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
-
 
 SMALLEST_RADIUS = 1e-150  # in any unit: only groups of duplicates have less, and quotients by it stay finite
 # Lengths enter the network as logarithms, clipped to this: from 6 micrometers to 160 kilometers.

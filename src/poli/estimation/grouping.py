@@ -8,13 +8,13 @@ and multiplied by the local spacing. This makes the ellipsoids equivariant by co
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
+
 from poli.errors import InputError
-from poli.estimation.architecture import Architecture
-from poli.estimation.ordered_cloud import OrderedCloud, Viewpoint, all_neighbors, order_cloud, curved_neighbors
-from poli.estimation.ordered_cloud import Distinct
+from poli.estimation.architecture import Architecture, interpolation_weights
 from poli.estimation.frames import drawn_near, group_radii
-from poli.estimation.architecture import interpolation_weights
+from poli.estimation.ordered_cloud import Distinct, OrderedCloud, Viewpoint, all_neighbors, curved_neighbors, order_cloud
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.threads import run_chunks

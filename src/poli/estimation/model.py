@@ -6,15 +6,15 @@ import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
 import numpy as np
 from safetensors import safe_open
+
 from poli.errors import DegenerateError, FormatError, InputError
-from poli.estimation.architecture import Architecture
+from poli.estimation.architecture import MOTION_INPUTS, Architecture, motion_inputs
 from poli.estimation.ordered_cloud import Viewpoint
-from poli.estimation.architecture import MOTION_INPUTS, motion_inputs
 from poli.estimation.runtime.forward import Estimate, covariances
 from poli.io.tables import parse_json
-
 
 MODEL_FORMAT = "poli model 2"
 

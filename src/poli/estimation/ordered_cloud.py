@@ -5,15 +5,16 @@ cell of point i."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-import numpy as np
-from poli.kernel import kernel
 from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
 from poli.estimation.architecture import Architecture
 from poli.estimation.frames import group_radii, point_context, principal_frames, sensor_frames, spacing_per_radius
 from poli.kdtree.neighborhoods import CELL, binary_scale
 from poli.kdtree.tree import NARROWEST, KDTree, check_range, diagonal
-
+from poli.kernel import kernel
 
 # --- Find and merge coincident points: they say that a surface was hit twice, not how it runs.
 #

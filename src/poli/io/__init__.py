@@ -1,5 +1,1 @@
-"""Safe reading and writing of files, independent of their format."""
-
-
-
-
+"""Files, datasets and bags, atomic writes, and limits on what an untrusted file may claim."""

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from poli.errors import WriteError
 import re
 import secrets
 import shutil
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir
-from poli.io.locks import CLOSE_ON_EXEC, NO_FOLLOW, fcntl, is_still, try_lock
-from poli.errors import FormatError
 from typing import BinaryIO
+
 import numpy as np
 
+from poli.errors import FormatError, WriteError
+from poli.io.locks import CLOSE_ON_EXEC, NO_FOLLOW, fcntl, is_still, try_lock
 
 # --- Turn operating system errors into a WriteError that names the file and a remedy.
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import os
 import re
-from poli.errors import FormatError, InputError
 import zipfile
 from pathlib import Path
-import numpy as np
-from poli.errors import FormatError, PoliError
 
+import numpy as np
+
+from poli.errors import FormatError, InputError, PoliError
 
 VARIABLE = "POLI_MAX_INFLATED"
 _ALWAYS = 256 << 20

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from poli.errors import FormatError
 
+from poli.errors import FormatError
 
 fcntl: Any
 msvcrt: Any

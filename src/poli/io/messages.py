@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-import numpy as np
-from poli.errors import FormatError, InputError
-from poli.scan import Scan
-from dataclasses import replace
-from poli.io.pointcloud2 import PointCloud2, columns_of_cloud, records_of_cloud, stamp_of_cloud
 import struct
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Literal, NamedTuple, get_args
 
+import numpy as np
+
+from poli.errors import FormatError, InputError
+from poli.io.pointcloud2 import PointCloud2, columns_of_cloud, records_of_cloud, stamp_of_cloud
+from poli.scan import Scan
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 

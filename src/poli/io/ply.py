@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
-import numpy as np
-from poli.errors import FormatError
-from poli.io.atomic import atomic_path
-from poli.io.atomic import write_text_records
 
+import numpy as np
+
+from poli.errors import FormatError
+from poli.io.atomic import atomic_path, write_text_records
 
 Encoding = Literal["ascii", "binary_little_endian", "binary_big_endian"]
 

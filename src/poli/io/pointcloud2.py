@@ -8,9 +8,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeGuard
-import numpy as np
-from poli.errors import FormatError
 
+import numpy as np
+
+from poli.errors import FormatError
 
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 8: "f8"}
 _RING_NAMES = ("channel", "line", "laser_id")  # other names that drivers use for the ring

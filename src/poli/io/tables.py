@@ -1,15 +1,16 @@
-"""Read and write JSON and TOML: settings, manifests and descriptions with a few nested tables. Input may be untrusted."""
+"""Read and write JSON and TOML, settings and manifests with a few nested tables, and read CSV logs. Input may be untrusted."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import tomllib
 from pathlib import Path
 from typing import Any, NoReturn
+
 from poli.errors import FormatError
 from poli.io.atomic import atomic_path
-
 
 DEEPEST = 64  # levels of nested tables and lists; Python's parsers and printers support ten times as many
 _LARGEST_JSON, _LARGEST_TOML = 32 << 20, 1 << 20  # bytes
@@ -82,3 +83,16 @@ def _shallow(found: Any, where: object) -> Any:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a valid JSON number")
+
+
+def read_log(path: Path) -> list[dict[str, str]]:
+    """Return the rows, without a last line that a killed process left unfinished."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        whole = [row for row in rows if None not in row and None not in row.values() and all(row.values())]
+        if rows and not (all("step" in row for row in rows) and all(int(row["step"]) >= 0 for row in whole)):
+            raise ValueError
+    except (ValueError, csv.Error):  # binary data, steps that are not numbers, oversized fields
+        raise FormatError(f"{path}: not a log of `poli train`; remove it, or start over with --fresh") from None
+    return whole

@@ -9,13 +9,14 @@ from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
+
 import numpy as np
-from poli.io.datasets.stamped import finite_numbers, format_pose, poses_from_quaternions, read_pose_rows, text_rows
+
 from poli.errors import FormatError, InputError, WriteError
 from poli.io.atomic import reason
-from poli.se3 import check_pose, quaternion
+from poli.io.datasets.stamped import finite_numbers, format_pose, poses_from_quaternions, read_pose_rows, text_rows
 from poli.options import whole_number
-
+from poli.se3 import check_pose, quaternion
 
 _NANOSECONDS = 10**9
 _STAMPS = 1 << 63  # stamps are int64

@@ -4,5 +4,4 @@
 
 from poli.kdtree.tree import KDTree
 
-
 __all__ = ["KDTree"]

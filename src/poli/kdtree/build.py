@@ -4,9 +4,9 @@ Points are compared by all three coordinates, starting with the split axis. So n
 leaves depends on the coordinates alone: a shuffled cloud gives the same tree. Scans are rounded and have many ties."""
 
 import numpy as np
+
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
-
 
 LEAF = CELL * CELL  # points per leaf: CELL cells of CELL points, so that each level of the network thins by CELL
 

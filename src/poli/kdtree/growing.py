@@ -8,11 +8,12 @@ halved. Boxes grow with their points. Searches are exact whatever the shape of t
 from __future__ import annotations
 
 from typing import NamedTuple
+
 import numpy as np
+
 from poli.kdtree.build import LEAF
 from poli.kdtree.tree import STACK, KDTree
 from poli.kernel import kernel
-
 
 ROOM = LEAF  # points per leaf at most
 _HALF = ROOM // 2

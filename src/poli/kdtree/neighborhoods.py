@@ -12,11 +12,12 @@ the rounding, every index is that of a point: only points are gathered, and a li
 from __future__ import annotations
 
 import math
+
 import numpy as np
+
 from poli.kernel import kernel, over_range
 from poli.simd import LANES, count_bits, lowest_bit, not_above, squared_distances
 from poli.threads import run_chunks
-
 
 CELL = 4  # consecutive points of a leaf; a thinned cloud keeps the first
 _SECANTS = 6  # guesses that assume evenly spread distances, before bisection

@@ -11,14 +11,14 @@ the nodes two levels up (`thinned`), because CELL is 4.
 from __future__ import annotations
 
 import numpy as np
+
 from poli.errors import InputError
 from poli.kdtree.build import LEAF, split
 from poli.kdtree.neighborhoods import neighborhoods, thinned, too_fine
 from poli.kernel import kernel, over_range
+from poli.options import real_number, whole_number
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
-from poli.options import real_number, whole_number
-
 
 STACK = 64  # deeper than any tree of 2^31 points
 # Squared distances must be finite and nonzero: from 1e154 on they overflow, below 1e-162 they vanish. Both limits leave a margin of

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+
 import numpy as np
+
 from poli.errors import InputError
 from poli.io.atomic import temporary_folder
 from poli.kernel import kernel
 from poli.options import real_number
 from poli.voxels import VOXELS_REACH, fill_slots, find_slot, voxel_key
-
 
 MOST_CELLS = 1 << 20  # in memory: 80 MB for points, 150 MB for ellipsoids
 _FIRST_CELLS = 1 << 14

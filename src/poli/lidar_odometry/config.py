@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
-from poli.errors import InputError
+
+import numpy as np
+
 from poli.beams.corrections import Spin
+from poli.errors import InputError
 from poli.lidar_odometry.gicp import GicpConfig
 from poli.options import real_number, whole_number
-import numpy as np
 from poli.scan import Scan
-
 
 Against = Literal["map", "scan"]
 OnLoss = Literal["stop", "restart"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-import numpy as np
-from poli.kernel import kernel
 
+import numpy as np
+
+from poli.kernel import kernel
 
 # What a prediction at constant velocity leaves open from one scan to the next. The root mean square per axis in real recordings was
 # 0.1 degrees and 1 cm in a car, and 1.3 degrees and 1 cm in a hand, where one scan in twenty was off by 4 degrees. A car that

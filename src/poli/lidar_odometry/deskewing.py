@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
 import numpy as np
+
 from poli.errors import InputError
 from poli.kernel import kernel, over_range
 from poli.scan import Scan
 from poli.se3_kernels import log_kernel
 from poli.threads import run_chunks
-
 
 _AT_REST = 1e-9  # radians per second
 _CHUNK = 4096  # points

@@ -11,18 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, get_args
+
 import numpy as np
+
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.files import PLY_COMMENTS, PLY_DTYPE, ply_records
 from poli.errors import FormatError, InputError, PoliError
 from poli.io.atomic import writing
 from poli.io.ply import write_ply_parts
-from poli.scan import Scan, ScanLike
 from poli.lidar_odometry.cell_averages import CellAverages
 from poli.lidar_odometry.odometer import Odometer
 from poli.lidar_odometry.step import Status
 from poli.options import real_number
-
+from poli.scan import Scan, ScanLike
 
 MapKind = Literal["points", "ellipsoids"]
 _FINER = 4.0  # voxels of the odometry are this many times as large as those of the points

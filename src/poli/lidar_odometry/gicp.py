@@ -9,20 +9,28 @@ wide (the guess may be half a meter off) and is halved in every step until it re
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+
 import numpy as np
+
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
+from poli.kdtree.growing import GrowingTree
 from poli.kernel import kernel
-from poli.options import takes_config
-from poli.se3 import check_pose
-from poli.se3_kernels import advanced
 from poli.lidar_odometry.degeneracy import Degeneracy, degeneracy
 from poli.lidar_odometry.deskewing import Sweep
-from poli.lidar_odometry.gicp_kernel import WEIGHT, WeightedPoints, Metric
-from poli.lidar_odometry.gicp_kernel import SAME_MATCH, NearestPoints, NormalEquations, Source, linearize
-from poli.kdtree.growing import GrowingTree
-from poli.options import real_number, whole_number
-
+from poli.lidar_odometry.gicp_kernel import (
+    SAME_MATCH,
+    WEIGHT,
+    Metric,
+    NearestPoints,
+    NormalEquations,
+    Source,
+    WeightedPoints,
+    linearize,
+)
+from poli.options import real_number, takes_config, whole_number
+from poli.se3 import check_pose
+from poli.se3_kernels import advanced
 
 _STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters; smaller steps mean convergence
 _LITTLE = 1e-4  # so do steps that lower the cost by less than this share; at 1e-3, errors in simulated drives grow by 3 %

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, get_args
+
 import numpy as np
+
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.symmetric3 import thinnest
 from poli.errors import InputError
-from poli.kernel import kernel, over_range, readable
-from poli.threads import run_chunks
-from poli.options import real_number
-from poli.kdtree.tree import STACK, box_distance
-from poli.kernel import kernel, over_range
-from poli.lidar_odometry.deskewing import MOTION, Sweep, moved
 from poli.kdtree.growing import TreeArrays
-
+from poli.kdtree.tree import STACK, box_distance
+from poli.kernel import kernel, over_range, readable
+from poli.lidar_odometry.deskewing import MOTION, Sweep, moved
+from poli.options import real_number
+from poli.threads import run_chunks
 
 MetricKind = Literal["surfaces", "raw"]
 SHAPE = 7  # numbers: the upper triangle of a covariance and a weight, side by side, so that a match costs one access to memory

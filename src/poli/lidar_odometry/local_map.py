@@ -6,20 +6,20 @@ the update is hard to split among threads itself. The results are the same as if
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import numpy as np
+
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
-from poli.se3 import check_pose
-from poli.lidar_odometry.gicp_kernel import WeightedPoints, Metric
-from poli.options import real_number
-from poli.voxels import VOXELS_REACH, fill_slots, find_slot, voxel_key
-from concurrent.futures import Future
-from poli.lidar_odometry.gicp import Target
-from poli.lidar_odometry.gicp_kernel import WeightedPoints
 from poli.lidar_odometry.config import OdometryConfig
+from poli.lidar_odometry.gicp import Target
+from poli.lidar_odometry.gicp_kernel import Metric, WeightedPoints
+from poli.options import real_number
+from poli.se3 import check_pose
 from poli.threads import in_background
-
+from poli.voxels import VOXELS_REACH, fill_slots, find_slot, voxel_key
 
 # --- A map of ellipsoids: one per grid cell, fused from all scans that observed it.
 #

@@ -6,27 +6,26 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+
 import numpy as np
+
+from poli.beams.corrections import PERIOD, Spin
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import estimate
 from poli.estimation.estimate import PCA, UP
 from poli.kernel import kernel
-from poli.options import takes_config
-from poli.scan import Scan, ScanLike
-from poli.se3 import exp, inverse, log, nearest_rotation
-from poli.beams.corrections import PERIOD, Spin
+from poli.lidar_odometry.config import Against, Deskew, OdometryConfig, OnLoss, PointTimes
 from poli.lidar_odometry.deskewing import Sweep, at_stamp
 from poli.lidar_odometry.deskewing import deskew as deskew_scan
 from poli.lidar_odometry.gicp import Alignment, GicpConfig, Target, align
 from poli.lidar_odometry.gicp_kernel import WeightedPoints
-from poli.lidar_odometry.config import Against, Deskew, OdometryConfig, OnLoss
-from poli.lidar_odometry.local_map import EllipsoidMap
-from poli.lidar_odometry.config import PointTimes
+from poli.lidar_odometry.local_map import EllipsoidMap, LocalMap
 from poli.lidar_odometry.step import Status, Step, TrackingLost
-from poli.lidar_odometry.local_map import LocalMap
+from poli.options import takes_config
+from poli.scan import Scan, ScanLike
+from poli.se3 import exp, inverse, log, nearest_rotation
 from poli.voxels import voxel_means, voxel_numbers
-
 
 _WANTED = 4500  # points after downsampling, if the voxel size is chosen automatically
 _VOXEL_STEP = 1.05  # largest change of the automatic voxel size from scan to scan

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-from datetime import datetime
-from pathlib import Path
-from poli.errors import FormatError
-from poli.io.atomic import writing
-from poli.io.tables import read_json
-from poli.io.atomic import remove_stale, temporary_folder
 import csv
 import io
 import math
+import os
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from io import FileIO
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
 import numpy as np
-from poli.io.trajectory_files import TrajectoryWriter
+
 from poli.errors import FormatError, InputError
+from poli.io.atomic import remove_stale, temporary_folder, writing
 from poli.io.locks import sole_user
-from poli.io.tables import write_json
-from poli.se3 import inverse
+from poli.io.tables import read_json, write_json
+from poli.io.trajectory_files import TrajectoryWriter
 from poli.lidar_odometry.drive_map import MapFile
 from poli.lidar_odometry.step import STAGES, Step
 from poli.lidar_odometry.summary import Summary, total_seconds
-
+from poli.se3 import inverse
 
 LATEST = "latest"
 _CONFIG, _SUMMARY, _MAP = "config.json", "summary.json", "map.ply"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
 import numpy as np
+
 from poli.errors import PoliError
 from poli.lidar_odometry.degeneracy import UNITS
 from poli.lidar_odometry.gicp import Alignment
-
 
 _EXACT = 1e-12  # variance of the first pose, which defines the world; zero would not be invertible
 STAGES = ("prepare", "estimate", "align", "map")  # stages that are timed

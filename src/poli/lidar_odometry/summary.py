@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
 import numpy as np
+
 from poli.errors import PoliError
 from poli.lidar_odometry.odometer import Odometer
 from poli.lidar_odometry.step import STAGES, Status, Step
-from poli.lidar_odometry.trajectory_errors import absolute_errors, relative_errors, segment_errors
-from poli.lidar_odometry.trajectory_errors import PoseErrors, path_lengths
-
+from poli.lidar_odometry.trajectory_errors import PoseErrors, absolute_errors, path_lengths, relative_errors, segment_errors
 
 SIMPLY_TRACKED = (Status.FIRST, Status.TRACKED)
 

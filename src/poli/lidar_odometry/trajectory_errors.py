@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-import numpy as np
-from poli.errors import InputError
-from poli.se3 import vee
-from poli.options import real_array
-from typing import Any, Literal
-from poli.errors import DegenerateError, InputError
-from poli.se3 import inverse
-from typing import Literal
-from poli.options import real_number, whole_number
-from collections.abc import Sequence
-from poli.options import real_array, whole_number
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
+from poli.errors import DegenerateError, InputError
+from poli.options import real_array, real_number, whole_number
+from poli.se3 import inverse, vee
 
 __all__ = [
     "KITTI_LENGTHS", "AbsoluteErrors", "RelativeErrors", "SegmentErrors", "absolute_errors", "relative_errors", "segment_errors",

@@ -8,12 +8,11 @@ vertex, in 64-bit words, so set operations run at memory speed.
 from __future__ import annotations
 
 import numpy as np
+
 from poli.errors import InputError
 from poli.kernel import kernel
+from poli.options import real_array, real_number, whole_number
 from poli.threads import run_chunks
-from poli.options import real_array, real_number
-from poli.options import whole_number
-
 
 _WORD = 64
 

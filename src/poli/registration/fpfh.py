@@ -9,13 +9,13 @@ of both can be compared.
 from __future__ import annotations
 
 import numpy as np
+
 from poli.errors import InputError
 from poli.kdtree.tree import KDTree
 from poli.kernel import kernel
+from poli.options import real_array, real_number, whole_number
 from poli.scan import ScanLike, points_of
 from poli.threads import run_chunks
-from poli.options import real_array, real_number, whole_number
-
 
 BINS = 11  # per angle
 SIZE = 3 * BINS

@@ -7,11 +7,12 @@ cost in rounds: solve with weights, recompute the weights from the residuals, an
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
+
 from poli.certify import CertifiedPose, solve
 from poli.errors import DegenerateError, InputError
 from poli.options import real_array, real_number, whole_number
-
 
 _SHARPEN = 1.4  # per round, as in the paper
 

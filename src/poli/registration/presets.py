@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
 import numpy as np
-from poli.errors import InputError, did_you_mean
-from poli.scan import Scan, ScanLike
+
 from poli.densification.config import DensifyConfig
-from poli.registration.search import SearchConfig
+from poli.errors import InputError, did_you_mean
 from poli.options import real_number
+from poli.registration.search import SearchConfig
+from poli.scan import Scan, ScanLike
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-import numpy as np
-from poli.errors import DoubtfulPose
-from poli.scan import ScanLike, points_of
-from poli.registration.search import Registration, SearchConfig, register_by_normals
-from poli.registration.presets import AUTO, ScanPreset, choose_preset, find_preset
-from poli.registration.verdict import scan_surface
-from poli.registration.verdict import COEFFICIENTS, evidence_of, probability_of
 from collections.abc import Callable
-from poli.ellipsoids import Ellipsoids
-from poli.errors import InputError
-from poli.registration.search import DEFAULT_SEARCH, Registration, SearchConfig, register_by_normals
-from poli.registration.presets import AUTO, MOST_OF_AN_OBJECT, OBJECTS, PRESETS, ScanPreset, choose_preset
+from dataclasses import replace
 
+import numpy as np
+
+from poli.ellipsoids import Ellipsoids
+from poli.errors import DoubtfulPose, InputError
+from poli.registration.presets import AUTO, MOST_OF_AN_OBJECT, OBJECTS, PRESETS, ScanPreset, choose_preset, find_preset
+from poli.registration.search import DEFAULT_SEARCH, Registration, SearchConfig, register_by_normals
+from poli.registration.verdict import COEFFICIENTS, evidence_of, probability_of, scan_surface
+from poli.scan import ScanLike, points_of
 
 # --- Find the pose between two scans of one place: estimate ellipsoids and normals, densify, downsample, and search.
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
-from poli.errors import InputError
-from poli.options import real_array, whole_number
 from dataclasses import dataclass, fields
 from typing import NamedTuple
+
+import numpy as np
+
 from poli.certify import Certificate, CertifiedPose
-from poli.errors import DegenerateError
+from poli.errors import DegenerateError, InputError
 from poli.kdtree.tree import KDTree
-from poli.scan import ScanLike, points_of
-from poli.registration.consistency import cliques_through, maximum_clique
+from poli.options import real_array, real_number, whole_number
+from poli.registration.consistency import cliques_through, consistency_graph, maximum_clique
 from poli.registration.fpfh import fpfh_of_scales, unit_normals
 from poli.registration.gnc import gnc
-from poli.registration.consistency import consistency_graph
 from poli.registration.verify import CloudPair, closeness, distinct, fit, refine
-from poli.options import real_number, whole_number
-
+from poli.scan import ScanLike, points_of
 
 # --- Match features: pairs that are among each other's nearest.
 
@@ -233,7 +231,9 @@ def promising(
     return poses[distinct(poses, scores, surfaces.source, apart=4.0 * noise, max_poses=search.refined)]
 
 
-def refine_poses(surfaces: CloudPair, poses: np.ndarray, noise: float, search: SearchConfig) -> np.ndarray:  # (h, 4, 4) -> (h, 4, 4)
+def refine_poses(
+    surfaces: CloudPair, poses: np.ndarray, noise: float, search: SearchConfig
+) -> np.ndarray:  # (h, 4, 4) -> (h, 4, 4)
     sketch = surfaces.thinned(search.refining_points)
     return np.stack([refine(sketch, T, 8.0 * noise) for T in poses])
 

@@ -6,17 +6,18 @@ other sensor looked through, no different pose fits nearly as well, and the surf
 
 from __future__ import annotations
 
-from typing import NamedTuple
-import numpy as np
-from poli.errors import DegenerateError
-from poli.densification.sampling import sample_field, scan_field
-from poli.registration.presets import ScanPreset
-from poli.voxels import voxel_numbers
 from collections.abc import Sequence
-from poli.kdtree.tree import KDTree
-from poli.se3 import inverse
-from poli.registration.verify import CloudPair
+from typing import NamedTuple
 
+import numpy as np
+
+from poli.densification.sampling import sample_field, scan_field
+from poli.errors import DegenerateError
+from poli.kdtree.tree import KDTree
+from poli.registration.presets import ScanPreset
+from poli.registration.verify import CloudPair
+from poli.se3 import inverse
+from poli.voxels import voxel_numbers
 
 # --- The surface of a scan for registration: ellipsoid means and samples with normals, one point per voxel.
 

@@ -8,11 +8,12 @@ one with the best score after refinement is chosen.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
 import numpy as np
+
 from poli.certify import solve
 from poli.errors import DegenerateError
 from poli.kdtree.tree import KDTree
-
 
 _SAME_WAY = 0.8  # minimum cosine of the angle between normals of one surface
 _THICKNESS = 0.05  # variance across a surface, relative to 1 along it: sparse points on curved surfaces are not thin planes

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
+
 import numpy as np
-from poli.ellipsoids import Ellipsoids
-from poli.ros.transport import Transport, message
-from poli.io.pointcloud2 import stamp_of_cloud
-from dataclasses import asdict, replace
-from poli.errors import PoliError
-from poli.ros.loop import CLOUD
-from poli.ros.transport import Transport
-from poli.scan import Scan
+
+from poli.beams.corrections import BeamCalibration
 from poli.densification import DensifyConfig
 from poli.densification.bags import densify_cloud
 from poli.densification.densify import densify_or_say
-from dataclasses import asdict, dataclass, replace
-from poli.beams.corrections import BeamCalibration
-from poli.io.messages import scan_from_cloud
-from poli.errors import InputError
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError, PoliError
 from poli.estimation import estimate
 from poli.estimation.estimate import UP
+from poli.io.messages import scan_from_cloud
+from poli.io.pointcloud2 import stamp_of_cloud
 from poli.options import real_number
+from poli.ros.loop import CLOUD
+from poli.ros.transport import Transport, message
+from poli.scan import Scan
 from poli.voxels import voxel_downsample
-
 
 _DATATYPES = {"i1": 1, "u1": 2, "i2": 3, "u2": 4, "i4": 5, "u4": 6, "f4": 7, "f8": 8}  # of PointField
 _UPPER = {"xx": (0, 0), "xy": (0, 1), "xz": (0, 2), "yy": (1, 1), "yz": (1, 2), "zz": (2, 2)}

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
-import numpy as np
-from poli.errors import PoliError
-from poli.ros.transport import Transport
-from poli.errors import printable
 
+import numpy as np
+
+from poli.errors import PoliError, printable
+from poli.ros.transport import Transport
 
 CLOUD = "sensor_msgs/PointCloud2"
 _WAIT = 0.1  # seconds: how soon a signal or the end of ROS is noticed

@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
 import numpy as np
+
 from poli.beams.corrections import BeamCalibration
-from poli.io.messages import TimeUnit, check_unit
-from poli.io.messages import scan_from_cloud, scan_from_message
 from poli.errors import InputError
+from poli.io.messages import TimeUnit, check_unit, scan_from_cloud, scan_from_message
+from poli.io.pointcloud2 import stamp_of_cloud
+from poli.lidar_odometry import Odometer, OdometryConfig, Status, TrackingLost
+from poli.options import real_number
 from poli.ros.jobs import cloud_message, ellipsoid_columns, name_of, records_of_columns, sphere
 from poli.ros.loop import CLOUD, Fatal
 from poli.ros.transport import Transport, message
-from poli.io.pointcloud2 import stamp_of_cloud
 from poli.scan import Scan
 from poli.se3 import inverse, log, quaternion
-from poli.lidar_odometry import Odometer, OdometryConfig, Status, TrackingLost
-from poli.options import real_number
-
 
 _PARAMETERS = ("map_every", "map_frame", "sensor_frame")
 _REWOUND = 1.0  # seconds: a stamp this much earlier than the last means that a recording was started again

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
 import numpy as np
+
 from poli.errors import PoliError
 from poli.ros.transport import Publisher, find_rospy, message_type
-
 
 _BUFFER = 1 << 26  # bytes; rospy keeps only the newest message of those in its buffer, so it must hold several clouds
 _ASK_EVERY = 1.0  # seconds between questions to the master

@@ -7,7 +7,9 @@ from array import array as byte_array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+
 import numpy as np
+
 from poli.errors import PoliError
 from poli.ros.transport import Publisher, message_type
 

@@ -13,9 +13,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
-import numpy as np
-from poli.errors import PoliError
 
+import numpy as np
+
+from poli.errors import PoliError
 
 Ros = Literal["auto", "1", "2"]
 _DEBIAN = Path("/usr/lib/python3/dist-packages")  # where Debian and Ubuntu install rospy

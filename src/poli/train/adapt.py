@@ -6,36 +6,33 @@ them. So normals, and odometry based on them, do not change. The last fifth of t
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-from poli.io.atomic import atomic_path
 import math
 import shutil
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import torch
+
 from poli.errors import FormatError, InputError
 from poli.estimation.estimate import load_model
 from poli.estimation.model import Model
-from poli.io.atomic import atomic_path, refuse_overwriting
-from poli.io.atomic import writing
+from poli.io.atomic import atomic_path, refuse_overwriting, writing
 from poli.io.locks import sole_user
-from poli.train.config import ScheduleConfig, TrainConfig
+from poli.train.config import ScanConfig, ScheduleConfig, TrainConfig
 from poli.train.losses import LossConfig
-from poli.train.network import TrainingModel
 from poli.train.model_file import import_model
-from poli.train.config import ScanConfig
+from poli.train.network import TrainingModel
 from poli.train.scan_pairs import ScanSource
 from poli.train.tracked_log import LEAST_PAIRS, TrackedLog
 from poli.train.trainer import Listener, train
 from poli.train.validate import validate
 
-
 # --- The card of an adapted model: data, training and results.
 
 
 if TYPE_CHECKING:
-    pass  # MOVED
     from poli.train.config import TrainConfig
     from poli.train.tracked_log import TrackedLog
 

@@ -6,19 +6,19 @@ It contains no generator state: the batch of step i is drawn from a generator se
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from poli.errors import FormatError
-from poli.io.atomic import atomic_path
-from poli.io.atomic import writing
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
 import torch
 from safetensors import safe_open
-from poli.io.tables import parse_json
+
+from poli.errors import FormatError
+from poli.io.atomic import atomic_path, writing
+from poli.io.tables import parse_json, read_log
 from poli.train.config import TrainConfig
 from poli.train.model_file import write_tensors
-
 
 # --- CSV logs that survive a restart: rows after the checkpoint are dropped when the run is resumed.
 
@@ -39,19 +39,6 @@ class CsvLog:
         text = {name: value if isinstance(value, int) else f"{value:.6g}" for name, value in row.items()}
         with writing(self.path), self.path.open("a", newline="") as file:
             csv.DictWriter(file, self.columns).writerow(text)
-
-
-def read_log(path: Path) -> list[dict[str, str]]:
-    """Return the rows, without a last line that a killed process left unfinished."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        whole = [row for row in rows if None not in row and None not in row.values() and all(row.values())]
-        if rows and not (all("step" in row for row in rows) and all(int(row["step"]) >= 0 for row in whole)):
-            raise ValueError
-    except (ValueError, csv.Error):  # binary data, steps that are not numbers, oversized fields
-        raise FormatError(f"{path}: not a log of `poli train`; remove it, or start over with --fresh") from None
-    return whole
 
 
 _FORMAT = "poli checkpoint 1"

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from poli.worlds.faults import KINDS
-from poli.worlds.places import PLACES
-from poli.worlds.sensors import SENSORS
-from poli.errors import InputError
 import json
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+
 from poli.errors import FormatError, InputError, did_you_mean
 from poli.estimation.architecture import Architecture
 from poli.io.tables import parse_json, read_toml
 from poli.train.losses import LossConfig
 from poli.train.object_pairs import PairConfig, Phase
-
+from poli.worlds.faults import KINDS
+from poli.worlds.places import PLACES
+from poli.worlds.sensors import SENSORS
 
 # --- The training data of a LiDAR run: simulated worlds, recorded datasets, or both.
 

@@ -20,9 +20,18 @@ from __future__ import annotations
 
 import math
 from typing import NamedTuple
-import torch
-from poli.estimation.architecture import QUADRIC_DEFAULTS, QUADRIC_EXPONENT, QUADRIC_REACH, QUADRIC_TERMS, RESIDUAL_CENTER, RESIDUAL_FLOOR, RESIDUAL_RIDGE
 
+import torch
+
+from poli.estimation.architecture import (
+    QUADRIC_DEFAULTS,
+    QUADRIC_EXPONENT,
+    QUADRIC_REACH,
+    QUADRIC_TERMS,
+    RESIDUAL_CENTER,
+    RESIDUAL_FLOOR,
+    RESIDUAL_RIDGE,
+)
 
 _STEEPEST = 1e-12  # squared radii: neighbors straight above a point have no direction within the plane
 _OUTLIERS = 0.1  # share of the partner's points that lie on another surface

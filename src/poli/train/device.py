@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+
 import numpy as np
 import torch
+
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST
-from poli.estimation.ordered_cloud import distinct
+from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST, UP, checked_motion, motion_inputs
+from poli.estimation.estimate import load_model, median_spacing, view_of, warn_of_density, warn_of_distance
 from poli.estimation.grouping import check_places, group, seen_from
-from poli.estimation.estimate import load_model, view_of
-from poli.estimation.estimate import median_spacing, warn_of_density, warn_of_distance
-from poli.estimation.architecture import UP, checked_motion, motion_inputs
+from poli.estimation.ordered_cloud import distinct
 from poli.kdtree.tree import NARROWEST, check_range
+from poli.scan import ScanLike, points_of
 from poli.train.grouping import GroupBatch
 from poli.train.model_file import network_of
-from poli.scan import ScanLike, points_of
 
 
 def estimate(

@@ -7,24 +7,24 @@ the file contains the description.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
-from poli.estimation.architecture import Architecture
-from poli.estimation.model import Model
-from poli.kdtree.neighborhoods import CELL
 import json
 import logging
 import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from poli.errors import FormatError, MissingExtra
-from poli.io.atomic import atomic_path
-from poli.train.tensors3 import eigh3
-from poli.train.model_file import network_of
-from poli.train.grouping import Hierarchy, group_tensors
+from typing import Any
 
+from poli.errors import FormatError, MissingExtra
+from poli.estimation.architecture import Architecture
+from poli.estimation.model import Model
+from poli.io.atomic import atomic_path
+from poli.kdtree.neighborhoods import CELL
+from poli.train.grouping import Hierarchy, group_tensors
+from poli.train.model_file import network_of
+from poli.train.tensors3 import eigh3
 
 # --- Inputs and outputs of an exported model: names, shapes and meanings, stored in the file as JSON.
 

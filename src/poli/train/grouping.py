@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
+
 import numpy as np
 import torch
-from poli.estimation.grouping import Grouping
-from dataclasses import dataclass
-from poli.estimation.architecture import HORIZON, Architecture
+
+from poli.estimation.architecture import CANDIDATES, HORIZON, Architecture
 from poli.estimation.frames import CONTEXT_LIMIT, spacing_per_radius
-from poli.estimation.architecture import CANDIDATES
+from poli.estimation.grouping import Grouping
 from poli.train.tensors3 import eigh3
 
 
@@ -37,14 +37,14 @@ class GroupBatch:
     up_offsets: tuple[torch.Tensor, ...]  # (M, 3, 3)
     spacing: torch.Tensor  # (N,)
     size: int  # of the groups of level 0; the head uses more neighbors
-    motion: torch.Tensor | None = None  # (N, 4) `estimation.motion.motion_inputs` of each point's cloud; None: unknown
+    motion: torch.Tensor | None = None  # (N, 4) `estimation.architecture.motion_inputs` of each point's cloud; None: unknown
     surroundings: WideNeighbors | None = None  # for curvature, if the architecture has `curvature_wide`
 
     @staticmethod
     def of(groupings: Sequence[Grouping], motions: Sequence[np.ndarray] | None = None) -> GroupBatch:
         """Concatenate groupings of one architecture with groups of equal size (clouds with more points than a group).
 
-        `motions` are `estimation.motion.motion_inputs`, one (4,) per cloud."""
+        `motions` are `estimation.architecture.motion_inputs`, one (4,) per cloud."""
         depth = len(groupings[0].levels)
         counts = [[len(g.levels[level].centers) for g in groupings] for level in range(depth)]
         starts = [np.concatenate([[0], np.cumsum(c)[:-1]]) for c in counts]

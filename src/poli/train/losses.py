@@ -14,11 +14,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Literal, get_args
-import torch
-from poli.errors import InputError
-from poli.train import tensors3 as matrices3, tensors3 as motion
-from poli.train.pose_layer import certified_pose
 
+import torch
+
+from poli.errors import InputError
+from poli.train import tensors3 as matrices3
+from poli.train import tensors3 as motion
+from poli.train.pose_layer import certified_pose
 
 _LEAST_TRUST = 1e-6
 _GRAZING = 0.05  # added to the squared cosine: surfaces may be seen at grazing angles, as the ground far away is
@@ -74,7 +76,9 @@ class MatchBatch:
 
     def to(self, device: torch.device) -> MatchBatch:
         gamma = None if self.gamma is None else self.gamma.to(device)
-        return MatchBatch(self.source.to(device), self.target.to(device), self.weights.to(device), self.T_measured.to(device), gamma)
+        return MatchBatch(
+            self.source.to(device), self.target.to(device), self.weights.to(device), self.T_measured.to(device), gamma
+        )
 
 
 @dataclass(frozen=True)

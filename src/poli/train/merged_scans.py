@@ -11,16 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
 import numpy as np
-from poli.io.datasets import Dataset, dataset
-from poli.worlds.scan_pairs import ScanPair
+
 from poli.errors import InputError
-from poli.train.config import ScanConfig
-from poli.train.tracked_log import TrackedLog, relative_pose
+from poli.io.datasets import Dataset, dataset
 from poli.scan import Scan
 from poli.se3 import inverse
+from poli.train.config import ScanConfig
+from poli.train.tracked_log import TrackedLog, relative_pose
 from poli.voxels import voxel_downsample, voxel_numbers
-
+from poli.worlds.scan_pairs import ScanPair
 
 _LEAST_SCANS = 4  # of a survey; fewer are hardly denser than the scan itself
 _LEAST_POINTS = 500  # of a survey

@@ -8,17 +8,17 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+
 import torch
 from safetensors.torch import save
+
 from poli.errors import InputError, PoliError
 from poli.estimation.model import MODEL_FORMAT, Model
 from poli.io.atomic import atomic_path
 from poli.train.config import TrainConfig
-from poli.train.network import TrainingModel
-from poli.train.network import Network
+from poli.train.network import Network, TrainingModel
 from poli.train.object_pairs import PairBatch
 from poli.train.validate import validate
-
 
 _LENGTH = struct.Struct("<Q")  # of the header, before it
 _MEDIAN = 2.366  # of a chi-squared variable with three degrees of freedom, whose mean is 3

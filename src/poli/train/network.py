@@ -16,20 +16,19 @@ stretches the axes of the ellipsoids without changing their directions (`sized`)
 
 from __future__ import annotations
 
-import torch
-from torch import nn
-from torch.nn import functional
-from poli.estimation.architecture import DISTANCE_PRIOR, THINNEST, Architecture
-from poli.estimation.frames import spacing_per_radius
-from poli.estimation.architecture import MOTION_INPUTS
-from poli.train import tensors3 as matrices3
-from poli.train.curvature import Quadric, chords, fit, residuals
-from poli.train.grouping import GroupBatch
 import math
 import time
 from dataclasses import replace
-from poli.estimation.architecture import QUADRIC_REACH, Architecture
-from poli.train.curvature import chords, negative_log_likelihood
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from poli.estimation.architecture import DISTANCE_PRIOR, MOTION_INPUTS, QUADRIC_REACH, THINNEST, Architecture
+from poli.estimation.frames import spacing_per_radius
+from poli.train import tensors3 as matrices3
+from poli.train.curvature import Quadric, chords, fit, negative_log_likelihood, residuals
+from poli.train.grouping import GroupBatch
 from poli.train.losses import LossConfig, LossTerms, PoseNoise, pair_loss
 from poli.train.object_pairs import PairBatch, Phase
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
+
 import numpy as np
 import torch
-from poli.worlds.shapes import Mesh
+
 from poli.errors import InputError
 from poli.estimation.architecture import LEAST_POINTS, Architecture
 from poli.estimation.grouping import Grouping, group
 from poli.kdtree.tree import KDTree
+from poli.se3 import measured, so3_exp
 from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
-from poli.se3 import measured, so3_exp
-
+from poli.worlds.shapes import Mesh
 
 # What a step trains: the shapes of the ellipsoids, on dense partners; then their sizes, on partners as dense as the clouds; then
 # curvature, on dense partners again. Each phase keeps what the earlier ones learned.

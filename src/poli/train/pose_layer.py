@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
+
 import numpy as np
 import torch
+
 from poli import certify
 from poli.certify.implicit import adjoint, match_gradients
 from poli.errors import DegenerateError, InputError, PoliError
@@ -124,7 +126,7 @@ def _prior_gradients(T: np.ndarray, u: np.ndarray, T_prior: np.ndarray, covarian
 
 
 def chordal_gradient(T: torch.Tensor, T_prior: torch.Tensor, information: torch.Tensor) -> torch.Tensor:
-    """Gradient of half the chordal prior (`certify.prior`) by a right perturbation of T: (4, 4), (4, 4), (6, 6) -> (6,)."""
+    """Gradient of half the chordal prior (`certify.quadratic`) by a right perturbation of T: (4, 4), (4, 4), (6, 6) -> (6,)."""
     R, t, R_prior, t_prior = T[:3, :3], T[:3, 3], T_prior[:3, :3], T_prior[:3, 3]
     A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
     K = 0.5 * torch.trace(A) * torch.eye(3, dtype=T.dtype, device=T.device) - A

@@ -14,29 +14,28 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
+
 import numpy as np
 import torch
-from poli.worlds.scan_pairs import VALIDATION_SEEDS, ScanPair, load_pairs, save_pairs, simulated_pairs
-from poli.worlds.places import PLACES
-from poli.worlds.sweep import true_normals
+
 from poli.errors import InputError
-from poli.estimation.architecture import Architecture
-from poli.estimation.ordered_cloud import Viewpoint
+from poli.estimation.architecture import Architecture, motion_inputs
 from poli.estimation.grouping import group
-from poli.estimation.architecture import motion_inputs
+from poli.estimation.ordered_cloud import Viewpoint
 from poli.kdtree.tree import KDTree
+from poli.scan import Scan
+from poli.se3 import measured, so3_log
+from poli.threads import start_worker, thread_count
+from poli.train.config import WORLDS_A_SEED, ScanConfig
 from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
 from poli.train.merged_scans import Merging, density_ratio, log_of_poses, merged_pairs
 from poli.train.object_pairs import PairBatch, Phase, joined, probes
-from poli.train.config import WORLDS_A_SEED, ScanConfig
 from poli.train.tracked_log import TrackedLog
-from poli.threads import start_worker
-from poli.scan import Scan
-from poli.se3 import measured, so3_log
-from poli.threads import thread_count
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
-
+from poli.worlds.places import PLACES
+from poli.worlds.scan_pairs import VALIDATION_SEEDS, ScanPair, load_pairs, save_pairs, simulated_pairs
+from poli.worlds.sweep import true_normals
 
 _VALIDATION_SEED = 7
 _FAR, _FINEST = 10.0, 0.4  # voxels shrink in proportion where the median range is below this many meters, down to this fraction

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-import numpy as np
-from poli.worlds.shapes import Mesh, procedural_mesh, read_mesh
-from poli.train.config import SHAPES_A_SEED, DataConfig, resolve
-from poli.threads import thread_count
 import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Protocol
-from poli.worlds.shapes import Mesh
-from poli.train.config import TrainConfig
+
+import numpy as np
+
+from poli.threads import thread_count
+from poli.train.config import SHAPES_A_SEED, DataConfig, TrainConfig, resolve
 from poli.train.object_pairs import PairBatch, PairConfig, Phase, draw_pairs
 from poli.train.scan_pairs import Tracker, recorded_scans
-
+from poli.worlds.shapes import Mesh, procedural_mesh, read_mesh
 
 # --- The meshes of a run: read from files, or generated in parallel.
 

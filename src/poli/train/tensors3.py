@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-
 # B_n / n!, with Bernoulli numbers B_n: the series of the inverse left Jacobian. At |xi| = 1 the omitted terms sum to 3e-8.
 _BERNOULLI = {2: 1 / 12, 4: -1 / 720, 6: 1 / 30240, 8: -1 / 1209600}
 

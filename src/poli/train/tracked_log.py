@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
 import numpy as np
-from poli.worlds.scan_pairs import ScanPair
+
 from poli.errors import InputError
+from poli.io.datasets import Dataset, dataset
+from poli.lidar_odometry import Odometer, OdometryConfig, Step, deskew
+from poli.options import real_array
 from poli.scan import Scan
 from poli.se3 import adjoint, inverse
-from poli.options import real_array
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from poli.worlds.scan_pairs import ScanPair
 
+if TYPE_CHECKING:
+    from poli.train.config import ScanConfig
 
 LEAST_PAIRS = 10
 Rows: TypeAlias = tuple[int, int]  # of Q and P
@@ -33,7 +37,7 @@ class _Uncertain(Protocol):
 
 
 class TrackedScan(Protocol):
-    """Odometry's result for a scan, such as `tasks.odometry.Step`."""
+    """Odometry's result for a scan, such as `lidar_odometry.Step`."""
 
     @property
     def T_world_scan(self) -> np.ndarray: ...  # (4, 4)
@@ -164,23 +168,13 @@ def relative_pose(
     return T_q_p, 0.5 * (gamma + gamma.T)
 
 
-# --- Odometry of recordings that are used for training: `learn` and `tasks` do not import each other, so it is done here.
+# --- Odometry of recordings that are used for training.
 
 
-if TYPE_CHECKING:
-    from poli.io.datasets import Dataset
-    from poli.train.config import ScanConfig
-    pass  # MOVED
-    from poli.scan import Scan
-    from poli.lidar_odometry import OdometryConfig, Step
-
-
-def tracker(config: "ScanConfig", show: Callable[[str, int, int], None]) -> "Callable[[str], TrackedLog]":
+def tracker(config: ScanConfig, show: Callable[[str, int, int], None]) -> Callable[[str], TrackedLog]:
     """Return a function that runs odometry on the dataset at a path; `show` receives its name, the scans done, and their number."""
-    from poli.io.datasets import dataset
-    from poli.lidar_odometry import OdometryConfig
 
-    def run(path: str) -> "TrackedLog":
+    def run(path: str) -> TrackedLog:
         opened = dataset("auto", path)
 
         def counted(rows: range, name: str) -> Iterator[int]:
@@ -188,29 +182,18 @@ def tracker(config: "ScanConfig", show: Callable[[str, int, int], None]) -> "Cal
                 yield row
                 show(name, row + 1, len(rows))
 
-        return track(opened, OdometryConfig(min_range=config.min_range, on_loss="restart"), counting=counted)
+        return track(opened, OdometryConfig(min_range=config.min_range, on_loss="restart"), counted)
 
     return run
 
 
-def with_progress(rows: range, name: str) -> Iterator[int]:
-    """Iterate with a progress bar, or lines without a terminal."""
-    from poli.cli.output import ProgressLines
-
-    with ProgressLines(name) as bar:
-        yield from bar.track(rows, description=name)
-
-
 def track(
-    opened: "Dataset",
-    config: "OdometryConfig",
+    opened: Dataset,
+    config: OdometryConfig,
+    counting: Callable[[range, str], Iterator[int]],
     max_scans: int | None = None,
-    counting: Callable[[range, str], Iterator[int]] = with_progress,
-) -> "TrackedLog":
-    """Run odometry over a dataset, by default with a progress bar; return the scans and their estimated poses."""
-    pass  # MOVED
-    from poli.lidar_odometry import Odometer
-
+) -> TrackedLog:
+    """Run odometry over a dataset; return the scans and their estimated poses. `counting` iterates and shows progress."""
     odometer = Odometer(config)
     count = len(opened) if max_scans is None else min(len(opened), max_scans)
     for number in counting(range(count), f"odometry of {opened.name}"):
@@ -218,20 +201,16 @@ def track(
     return TrackedLog.of(opened.name, Returns(opened, odometer.steps, config.min_range, config.max_range), odometer.steps)
 
 
-class Returns(Sequence["Scan"]):
+class Returns(Sequence[Scan]):
     """The scans of a dataset, read on access, cropped to the ranges that odometry uses, and deskewed as odometry did."""
 
-    def __init__(self, opened: "Dataset", steps: "Sequence[Step]", min_range: float, max_range: float) -> None:
+    def __init__(self, opened: Dataset, steps: Sequence[Step], min_range: float, max_range: float) -> None:
         self._opened, self._steps, self._min_range, self._max_range = opened, steps, min_range, max_range
 
     def __len__(self) -> int:
         return len(self._steps)
 
     def __getitem__(self, row):
-        import numpy as np
-
-        from poli.lidar_odometry.deskewing import deskew
-
         scan, velocity = self._opened[row].clean(), self._steps[row].velocity
         distance = np.linalg.norm(scan.points.astype(np.float64), axis=1)
         scan = scan.select((distance >= self._min_range) & (distance <= self._max_range))

@@ -13,26 +13,26 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+
 import numpy as np
 import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
+
 from poli.errors import FormatError, InputError, PoliError
 from poli.estimation.estimate import load_model
-from poli.io.atomic import refuse_overwriting
-from poli.io.atomic import writing
+from poli.io.atomic import refuse_overwriting, writing
 from poli.io.locks import sole_user
 from poli.train import checkpoint as checkpoints
-from poli.train.config import ScheduleConfig, TrainConfig, resolve
 from poli.train.checkpoint import CsvLog
+from poli.train.config import ScheduleConfig, TrainConfig, resolve
 from poli.train.losses import LossTerms
-from poli.train.network import TrainingModel
 from poli.train.model_file import calibrate, export_model, import_model
+from poli.train.network import TrainingModel
 from poli.train.object_pairs import PairBatch
 from poli.train.scan_pairs import Tracker
 from poli.train.source import Source, open_source
 from poli.train.validate import Validation, validate
-
 
 _CHECKPOINT, _MODEL = "checkpoint.safetensors", "model.safetensors"
 _PATIENCE = 20  # steps in a row without a usable gradient before the run gives up

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+
 import numpy as np
 import torch
+
 from poli.train.losses import LossConfig, MatchBatch, pair_loss, residuals, squared, whitening
 from poli.train.network import TrainingModel, repeated
 from poli.train.object_pairs import PairBatch

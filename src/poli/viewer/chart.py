@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+
 import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFont
-from poli.viewer.picture import write_png
 
+from poli.viewer.picture import write_png
 
 Box = tuple[float, float, float, float]  # pixels: left, top, right, bottom
 Limits = tuple[float, float]

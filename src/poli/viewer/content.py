@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
 import numpy as np
+
 from poli.ellipsoids import Ellipsoids
-from poli.scan import Scan
-from poli.voxels import VOXELS_REACH, check_reach, voxel_downsample, voxel_numbers
-from dataclasses import dataclass
-from poli.worlds.sweep import true_normals
 from poli.errors import InputError
 from poli.estimation import estimate
 from poli.estimation.estimate import PCA
-from poli.viewer.panel import Panel, flat_discs
-from poli.viewer.panel import colors_of, scalars_of
-from poli.voxels import voxel_downsample
-from collections.abc import Iterator
 from poli.io.datasets import Dataset
-from poli.se3 import check_pose
 from poli.lidar_odometry.local_map import EllipsoidMap
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from poli.viewer.panel import Frame
-from poli.viewer.panel import scalars_of
-from collections.abc import Sequence
-from poli.viewer.panel import Panel
-from poli.viewer.panel import Layer
-
+from poli.scan import Scan
+from poli.se3 import check_pose
+from poli.viewer.panel import Frame, Layer, Panel, colors_of, flat_discs, scalars_of
+from poli.voxels import VOXELS_REACH, check_reach, voxel_downsample, voxel_numbers
+from poli.worlds.sweep import true_normals
 
 # --- Thin large maps for viewers: one point or ellipsoid per voxel of a size that leaves few enough.
 

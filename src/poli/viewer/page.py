@@ -12,16 +12,16 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any, Literal, get_args
+
 import numpy as np
-from poli.errors import InputError
+
+from poli.errors import InputError, printable
 from poli.io.atomic import atomic_path
-from poli.errors import printable
-from poli.viewer.picture import camera_for, grid_of, point_size
+from poli.options import real_number, whole_number
 from poli.viewer.page_data import encode_panels
 from poli.viewer.panel import Panel
+from poli.viewer.picture import camera_for, grid_of, point_size
 from poli.viewer.render import Camera
-from poli.options import real_number, whole_number
-
 
 COLORS = ("normal", "planarity", "uncertainty", "height", "own", "layer")
 Theme = Literal["dark", "light"]
@@ -115,7 +115,7 @@ def _view(camera: Camera, origin: np.ndarray) -> dict[str, Any]:
 
 def _fill(title: str, theme: Theme, data: dict[str, Any]) -> str:
     """Fill the template in one pass, so that placeholders inside a part are not replaced."""
-    viewer = files("poli.viewer") / "viewer"
+    viewer = files("poli.viewer") / "static"
     scripts = [(viewer / name).read_text(encoding="utf-8") for name in _SCRIPTS]
     parts = {
         "title": html.escape(title),

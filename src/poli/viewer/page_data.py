@@ -8,17 +8,14 @@ Coordinates are relative to the page's origin, so that float32 on the GPU is pre
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
 import numpy as np
+
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.files import quaternions
-from collections.abc import Iterable, Sequence
-from poli.viewer.panel import Panel
-from poli.viewer.panel import scalar_range, unit_of
-from collections.abc import Mapping
-from poli.viewer.panel import Frame
-from collections.abc import Sequence
-
+from poli.viewer.panel import Frame, Panel, scalar_range, unit_of
 
 # --- Arrays of numbers in the page: rounded below visible precision, as base64.
 #

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-import numpy as np
-from poli.errors import InputError
-from poli.scan import Scan
-from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
-from poli.ellipsoids import Ellipsoids
-from poli.scan import ScanLike, points_of
-from poli.options import real_array, whole_number
-from poli.options import real_array, real_number
 
+import numpy as np
+
+from poli.ellipsoids import Ellipsoids
+from poli.errors import InputError
+from poli.options import real_array, real_number, whole_number
+from poli.scan import Scan, ScanLike, points_of
 
 # --- Fields of scans in viewers: which of them are scalars or colors, their units, and the range of a color scale.
 

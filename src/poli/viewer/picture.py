@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from math import sqrt
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
+
+from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError, MissingExtra
 from poli.io.atomic import atomic_path
-from poli.viewer.render import BACKGROUND
-from dataclasses import dataclass, replace
-from math import sqrt
-from poli.viewer.panel import Panel
-from poli.viewer.render import Camera
-from dataclasses import replace
-from poli.ellipsoids import Ellipsoids
 from poli.viewer.panel import Panel, Track
 from poli.viewer.render import BACKGROUND, Camera, calm_normal_colors, render_ellipsoids, render_points
-
 
 # --- Picture files: PNG by Pillow, headings above pictures, and plots by matplotlib if it is installed.
 

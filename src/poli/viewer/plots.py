@@ -5,23 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
 import numpy as np
-from poli.io.formats import read
-from poli.io.trajectory_files import read_kitti
+
 from poli.ellipsoids import Ellipsoids
 from poli.errors import FormatError, InputError
-from poli.io.tables import read_json
-from poli.scan import Scan
-from poli.viewer.panel import Track
-from poli.lidar_odometry.run_folder import map_of_run
-from poli.train.checkpoint import read_log
-from poli.viewer.chart import Box, Chart, Key, Limits, Panel
-from poli.errors import InputError
-from poli.viewer.chart import Box, Chart, Key, Limits, Panel, equal_limits
-from poli.lidar_odometry.run_folder import read_steps
+from poli.io.formats import read
+from poli.io.tables import read_json, read_log
+from poli.io.trajectory_files import read_kitti
+from poli.lidar_odometry.run_folder import map_of_run, read_steps
 from poli.lidar_odometry.step import STAGES
 from poli.lidar_odometry.trajectory_errors import relative_errors
-
+from poli.scan import Scan
+from poli.viewer.chart import Box, Chart, Key, Limits, Panel, equal_limits
+from poli.viewer.panel import Track
 
 # --- Read the output folder of `poli odometry`, for viewers.
 

@@ -6,11 +6,12 @@ A pixel's ray intersects an ellipsoid of r sigma where |L^-1 (o + s v - mu)| = r
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
+
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
-
 
 BACKGROUND = (250, 250, 248)
 _LIGHT = np.array([0.3, -0.5, 0.81])  # direction to the light, in the world frame

@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
 import numpy as np
+
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.files import quaternions
 from poli.errors import MissingExtra, PoliError
 from poli.io.atomic import atomic_path
+from poli.viewer.content import Moment
 from poli.viewer.panel import Panel, Track
 from poli.viewer.render import calm_normal_colors
-from poli.viewer.content import Moment
-
 
 _PLAIN = (0.62, 0.66, 0.70)
 

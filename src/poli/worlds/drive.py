@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
 import numpy as np
-from poli.worlds.trajectory import Ride, Trajectory
-from poli.worlds.sensors import Scanner
-from poli.worlds.sweep import sweep
-from poli.worlds.world import World
+
 from poli.errors import InputError
 from poli.scan import Scan
 from poli.se3 import measured
+from poli.worlds.sensors import Scanner
+from poli.worlds.sweep import sweep
+from poli.worlds.trajectory import Ride, Trajectory
+from poli.worlds.world import World
 
 
 @dataclass(frozen=True)

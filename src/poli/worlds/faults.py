@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
+
 import numpy as np
+
 from poli.errors import InputError
 from poli.scan import Scan
-
 
 RANGES = (2.5, 7.5, 15.0, 30.0, 60.0)  # meters, centers of the bins in which faults were measured
 INCIDENCES = (15.0, 40.0, 57.5, 70.0, 80.0)  # degrees

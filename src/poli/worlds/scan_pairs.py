@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
+
 import numpy as np
-from poli.worlds.faults import Faults, apply_faults, draw_faults
-from poli.worlds.places import make_place
-from poli.worlds.trajectory import Ride, Trajectory
-from poli.worlds.sensors import Scanner
-from poli.worlds.sensors import SENSORS, Sensor
-from poli.worlds.sweep import sweep
-from poli.worlds.world import World
+
 from poli.io.atomic import atomic_path
 from poli.io.limits import read_npz_arrays
 from poli.scan import Scan
 from poli.se3 import inverse
 from poli.voxels import voxel_downsample
-
+from poli.worlds.faults import Faults, apply_faults, draw_faults
+from poli.worlds.places import make_place
+from poli.worlds.sensors import SENSORS, Scanner, Sensor
+from poli.worlds.sweep import sweep
+from poli.worlds.trajectory import Ride, Trajectory
+from poli.worlds.world import World
 
 # Seeds of simulated places: training uses those below VALIDATION_SEEDS, validation those below HELD_OUT_SEEDS, benchmarks the rest.
 VALIDATION_SEEDS = 1_000_000

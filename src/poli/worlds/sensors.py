@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
-import numpy as np
 from pathlib import Path
-from poli.errors import FormatError, InputError, did_you_mean
+from typing import Protocol
 
+import numpy as np
+
+from poli.errors import FormatError, InputError, did_you_mean
 
 # --- What every simulated sensor provides: the rays of a scan, and how well it measures ranges along them.
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-from poli.worlds.places.place import Label
-from poli.scan import Scan
-from poli.voxels import voxel_numbers
 from collections.abc import Callable
-from poli.worlds.places import make_place
-from poli.worlds.trajectory import Trajectory, usual_ride
-from poli.worlds.sensors import Scanner
-from poli.worlds.world import Hits, World
-from poli.se3 import check_pose, inverse
 
+import numpy as np
+
+from poli.scan import Scan
+from poli.se3 import check_pose, inverse
+from poli.voxels import voxel_numbers
+from poli.worlds.places import make_place
+from poli.worlds.places.place import Label
+from poli.worlds.sensors import Scanner
+from poli.worlds.trajectory import Trajectory, usual_ride
+from poli.worlds.world import Hits, World
 
 # --- The true normals of a simulated scan, before or after voxelization.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from poli.kernel import kernel
 from dataclasses import dataclass
-from poli.errors import InputError
 
+import numpy as np
+
+from poli.errors import InputError
+from poli.kernel import kernel
 
 # --- A cubic spline through evenly spaced points, and Gaussian smoothing of its points.
 

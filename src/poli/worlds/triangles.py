@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from poli.kernel import kernel
-from poli.errors import InputError
-from poli.threads import run_chunks
 
+from poli.errors import InputError
+from poli.kernel import kernel
+from poli.threads import run_chunks
 
 # --- A bounding volume hierarchy over boxes, built with the surface area heuristic.
 

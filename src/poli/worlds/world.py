@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
+
 from poli.worlds.places.place import Label, Mover, Place
 from poli.worlds.triangles import TriangleIndex
-
 
 _ROOM = 7.0  # meters: moving cars do not react to the sensor, so cars that come closer are removed
 

@@ -1,1 +1,1 @@
-""""""
+"""The trained network as fused kernels, torch-free. `forward` runs it."""

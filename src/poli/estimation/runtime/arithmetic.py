@@ -4,16 +4,15 @@ Values per neighbor have shape (neighbors, channels, TILE): points are contiguou
 neighbors all run over points in vector registers. Values per point have shape (channels, TILE). Inner loops run over a whole row of
 an array from its first element on: these are the loops that LLVM vectorizes."""
 
+from typing import Any
+
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from poli.kernel import intrinsic
-from poli.simd import data_of, loop, offset, widest_vector
-from typing import Any
-import numpy as np
-from poli.kernel import kernel
-from poli.simd import larger
 
+from poli.kernel import intrinsic, kernel
+from poli.simd import data_of, larger, loop, offset, widest_vector
 
 # --- The inner loop of every linear map, written in LLVM IR.
 #

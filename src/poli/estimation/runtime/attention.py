@@ -1,17 +1,24 @@
 """The head: attention weights for the neighbors, and their weighted moments."""
 
+import numpy as np
 from llvmlite import ir
 from numba import types
-from poli.kernel import intrinsic
-from poli.simd import LANES, Vector, data_of, load, loop, offset, store
-import numpy as np
+
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
-from poli.estimation.runtime.gather import draw_near, gather_features, gather_offsets, list_near, load_points, own_features, squares, turn_offsets
+from poli.estimation.runtime.gather import (
+    draw_near,
+    gather_features,
+    gather_offsets,
+    list_near,
+    load_points,
+    own_features,
+    squares,
+    turn_offsets,
+)
 from poli.kdtree.build import LEAF
 from poli.kdtree.neighborhoods import CELL
-from poli.kernel import kernel
-from poli.simd import LANES, larger
-
+from poli.kernel import intrinsic, kernel
+from poli.simd import LANES, Vector, data_of, larger, load, loop, offset, store
 
 # --- Softmax over neighbors and the weighted moments, for eight points at once: every sum stays in a register.
 

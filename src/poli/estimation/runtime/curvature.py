@@ -1,18 +1,29 @@
-"""Curvature: fit a quadric to the neighbors of every point (`learn.curvature` has the equations)."""
+"""Curvature: fit a quadric to the neighbors of every point (`train.curvature` has the equations)."""
 
 import numpy as np
+
 from poli.estimation.architecture import QUADRIC_EXPONENT, QUADRIC_REACH, QUADRIC_TERMS
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
 from poli.estimation.runtime.attention import list_shared
-from poli.estimation.runtime.scale import diagonalize
 from poli.estimation.runtime.gather import draw_near, gather_offsets, list_near, load_points, own_features, turn_offsets
-from poli.estimation.runtime.quadrics import FACTOR, HALF, PACKED, RIGHT, SUMS, WHICH, add_neighbors, chords, factor, invert
-from poli.estimation.runtime.quadrics import turn_axes
+from poli.estimation.runtime.quadrics import (
+    FACTOR,
+    HALF,
+    PACKED,
+    RIGHT,
+    SUMS,
+    WHICH,
+    add_neighbors,
+    chords,
+    factor,
+    invert,
+    turn_axes,
+)
+from poli.estimation.runtime.scale import diagonalize
 from poli.kdtree.build import LEAF
 from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.simd import larger, smaller
-
 
 _UNKNOWN = 0.9  # share of the prior variance: if more is left, the neighbors say nothing about the curvature
 COLUMNS = 18  # of the result, see `bend`

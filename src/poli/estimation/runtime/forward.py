@@ -2,32 +2,31 @@
 
 Points are processed in the order of the k-d tree's leaves, where the neighbors of a point are close to it in memory, and in tiles
 that fit the cache: each tile is gathered, multiplied and pooled, and no large intermediate array is written. The result is that of
-`learn.network`; a test compares the two."""
+`train.network`; a test compares the two."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
+
 import numpy as np
+
 from poli.estimation.architecture import HORIZON, QUADRIC_DEFAULTS, RESIDUALS, Architecture
-from poli.estimation.ordered_cloud import OrderedCloud, Viewpoint, order_cloud
-from poli.estimation.ordered_cloud import distinct
 from poli.estimation.frames import group_radii
 from poli.estimation.grouping import check_places, seen_from
+from poli.estimation.ordered_cloud import OrderedCloud, Viewpoint, distinct, order_cloud
 from poli.estimation.runtime.arithmetic import TILE
 from poli.estimation.runtime.attention import attend
 from poli.estimation.runtime.curvature import COLUMNS, bend
-from poli.estimation.runtime.unet import read_level
-from poli.estimation.runtime.unet import encode_level, encode_points
+from poli.estimation.runtime.gather import scratch
 from poli.estimation.runtime.quadrics import pool, residuals
 from poli.estimation.runtime.scale import size
-from poli.estimation.runtime.gather import scratch
+from poli.estimation.runtime.unet import encode_level, encode_points, read_level
 from poli.kdtree.neighborhoods import CELL
 from poli.kdtree.tree import NARROWEST, check_range
 from poli.kernel import over_range
 from poli.threads import run_chunks
-
 
 Weights = Mapping[str, np.ndarray]
 

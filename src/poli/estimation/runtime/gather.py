@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import threading
+
 import numpy as np
+
 from poli.estimation.architecture import HORIZON
 from poli.estimation.runtime.arithmetic import FAST, TILE
 from poli.kernel import kernel
 from poli.simd import LANES, gather_eight, larger, transpose_eight
-import math
-import threading
-
 
 _BEYOND = 1e15  # radii: larger squares overflow in float32
 

@@ -5,19 +5,15 @@ The inner loop is written in LLVM IR, as in `product`: the sums stay in register
 import numpy as np
 from llvmlite import ir
 from numba import types
-from poli.estimation.architecture import QUADRIC_TERMS
-from poli.estimation.runtime.arithmetic import FAST, TILE
-from poli.kernel import intrinsic, kernel
-from poli.simd import LANES, Vector, data_of, larger, load, loop, offset, store
+
 from poli.estimation.architecture import QUADRIC_REACH, QUADRIC_TERMS, RESIDUAL_CENTER, RESIDUAL_FLOOR, RESIDUAL_RIDGE, RESIDUALS
 from poli.estimation.runtime.arithmetic import FAST, TILE, logarithm
-from poli.estimation.runtime.scale import diagonalize
 from poli.estimation.runtime.gather import draw_near, gather_offsets, list_near, load_points, own_features, turn_offsets
+from poli.estimation.runtime.scale import diagonalize
 from poli.kdtree.build import LEAF
 from poli.kdtree.neighborhoods import CELL
-from poli.kernel import kernel
-from poli.simd import larger
-
+from poli.kernel import intrinsic, kernel
+from poli.simd import LANES, Vector, data_of, larger, load, loop, offset, store
 
 PACKED = QUADRIC_TERMS * (QUADRIC_TERMS + 1) // 2  # entries of a lower triangle, by rows
 # Rows of the sums: w u^a v^b with a + b <= 4, in the order 1, u, v, uu, uv, vv, uuu, uuv, ..., vvvv; w h u^a v^b with a + b <= 2;
@@ -27,7 +23,7 @@ RIGHT, HEIGHTS, SUMS = 15, 21, 22
 WHICH = np.array([0, 1, 3, 2, 4, 5, 3, 6, 7, 10, 4, 7, 8, 11, 12, 5, 8, 9, 12, 13, 14])
 HALF = np.array([1, 1, 1, 0.5, 1, 0.5], np.float32)
 FACTOR = np.array([HALF[i] * HALF[j] for i in range(QUADRIC_TERMS) for j in range(i + 1)], np.float32)
-_STEEPEST = 1e-12  # as in `learn.curvature`
+_STEEPEST = 1e-12  # as in `train.curvature`
 
 
 @intrinsic
@@ -70,7 +66,7 @@ def add_neighbors(local, weights, first, last, sums):  # (k, 3, TILE), (k, TILE)
 
 @kernel(**FAST)
 def chords(local, longer):
-    """Lengthen (u, v) to the distance in space (`learn.curvature.chords`)."""
+    """Lengthen (u, v) to the distance in space (`train.curvature.chords`)."""
     one, steepest = np.float32(1.0), np.float32(_STEEPEST)
     for j in range(len(local)):
         h, u, v = local[j, 0], local[j, 1], local[j, 2]
@@ -126,7 +122,7 @@ def invert(A):
                     entry[p] += left[p] * below[p]
 
 
-# --- What planes and quadrics leave of the neighbors of each lead, at two scales (`learn.curvature.residuals`), pooled over leads.
+# --- What planes and quadrics leave of the neighbors of each lead, at two scales (`train.curvature.residuals`), pooled over leads.
 
 
 @kernel(**FAST)

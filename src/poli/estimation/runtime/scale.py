@@ -1,17 +1,14 @@
 """The last step: axes of the ellipsoids, their sizes, and covariances in the units and the order of the cloud."""
 
+import numpy as np
 from llvmlite import ir
 from numba import types
-from poli.estimation.runtime.arithmetic import TILE
-from poli.kernel import intrinsic, kernel
-from poli.simd import LANES, Vector, data_of, load, offset, spread, store
-import numpy as np
+
 from poli.estimation.architecture import FLATTEST, THINNEST
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
 from poli.estimation.runtime.gather import own_features
-from poli.kernel import kernel
-from poli.simd import larger, smaller
-
+from poli.kernel import intrinsic, kernel
+from poli.simd import LANES, Vector, data_of, larger, load, offset, smaller, spread, store
 
 # --- Eigenvalues and eigenvectors of eight symmetric 3x3 matrices at once, written in LLVM IR.
 

@@ -1,13 +1,25 @@
 """The encoder: groups pass through the shared MLP, are pooled, and are combined with the features of their centers."""
 
 import numpy as np
+
+from poli.estimation.architecture import interpolation_weights
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, linear
-from poli.estimation.runtime.gather import gather_features, gather_offsets, gather_vectors, keep_features, list_near, load_points, own_features, own_vectors, squares, turn_offsets
+from poli.estimation.runtime.gather import (
+    draw_near,
+    gather_features,
+    gather_offsets,
+    gather_vectors,
+    keep_features,
+    list_near,
+    load_points,
+    own_features,
+    own_vectors,
+    squares,
+    turn_offsets,
+)
+from poli.kdtree.neighborhoods import CELL
 from poli.kernel import kernel
 from poli.simd import larger
-from poli.estimation.architecture import interpolation_weights
-from poli.estimation.runtime.gather import draw_near, gather_features, gather_offsets, gather_vectors, load_points, own_features, own_vectors, turn_offsets
-from poli.kdtree.neighborhoods import CELL
 
 
 @kernel(**FAST)

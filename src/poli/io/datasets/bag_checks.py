@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from poli.io.messages import LIVOX, MESSAGE_TEXT, POINT_TEXT
-from poli.io.limits import check_inflated
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 
+from poli.io.limits import check_inflated
+from poli.io.messages import LIVOX, MESSAGE_TEXT, POINT_TEXT
 
 _TABLES = ("messages", "topics")
 _MOST_MESSAGES = 1 << 48

@@ -17,8 +17,8 @@ from contextvars import ContextVar
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
-from poli.io.limits import Budget
 
+from poli.io.limits import Budget
 
 _LEAST_STEP, _LARGEST_STEP = 1 << 20, 1 << 26  # bytes decompressed per step
 _FRAMES = ("bz2", "zstd")  # may consist of several concatenated frames

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
-from typing import Any
-from poli.io.datasets.bag_codecs import compress_ros1_lz4
-from poli.io.datasets.bags import open_reader
 import errno
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from poli.io.datasets.bag_codecs import compress_ros1_lz4
+from poli.io.datasets.bags import open_reader
 
 
 class Item(NamedTuple):

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePath
 from typing import Protocol
-from poli.io.datasets.bag_codecs import compress, compress_file, decompress, inflate_file
-from poli.io.datasets.bag_copiers import Item
-from poli.io.datasets.mcap import McapCopy
-from poli.io.datasets.bag_copiers import Rosbag1Copy
-from poli.io.datasets.bag_copiers import SqliteCopy
-from poli.io.datasets.bag_checks import shallow_yaml
 
+from poli.io.datasets.bag_checks import shallow_yaml
+from poli.io.datasets.bag_codecs import compress, compress_file, decompress, inflate_file
+from poli.io.datasets.bag_copiers import Item, Rosbag1Copy, SqliteCopy
+from poli.io.datasets.mcap import McapCopy
 
 __all__ = ["Item", "copy_of"]
 

@@ -8,20 +8,25 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
-from poli.io.datasets.bag_checks import check_chunks, check_connections, check_database, check_definition, plain_name
-from poli.io.datasets.bag_codecs import guard_rosbags, inflating
-from poli.io.datasets.bag_checks import counting_definitions, guard_rosbags_texts
-from poli.io.datasets.files import beyond
-from poli.io.messages import LIVOX, decode_livox, scan_from_livox
-from poli.io.messages import TimeUnit, check_unit
-from poli.io.messages import scan_from_message
-from poli.io.datasets.protocol import Skipped, row_of
+
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
 from poli.io.atomic import is_of_the_disk
+from poli.io.datasets.bag_checks import (
+    check_chunks,
+    check_connections,
+    check_database,
+    check_definition,
+    counting_definitions,
+    guard_rosbags_texts,
+    plain_name,
+)
+from poli.io.datasets.bag_codecs import guard_rosbags, inflating
+from poli.io.datasets.files import beyond
+from poli.io.datasets.protocol import Skipped, row_of
 from poli.io.limits import Budget
+from poli.io.messages import LIVOX, TimeUnit, check_unit, decode_livox, scan_from_livox, scan_from_message
 from poli.io.pointcloud2 import is_pointcloud2, stamp_of_cloud
 from poli.scan import Scan
-
 
 ENDINGS = (".bag", ".mcap", ".db3")
 _BEGINNINGS = {  # first bytes of such files, and their names

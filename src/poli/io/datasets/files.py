@@ -1,15 +1,17 @@
 """A dataset with one file per scan."""
 
+import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+
 import numpy as np
-from poli.io.datasets.protocol import Skipped, row_of
+
 from poli.errors import FormatError, InputError
-from poli.scan import Scan
-import os
-import re
+from poli.io.datasets.protocol import Skipped, row_of
 from poli.io.formats import FORMATS, read
+from poli.scan import Scan
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-import numpy as np
-from poli.io.formats.bin import read_kitti_bin
-from poli.errors import InputError, PoliError
-from poli.scan import Scan
-from poli.beams.corrections import PERIOD, Spin
-from poli.options import real_array
 
+import numpy as np
+
+from poli.beams.corrections import PERIOD, Spin
+from poli.errors import InputError, PoliError
+from poli.io.formats.bin import read_kitti_bin
+from poli.options import real_array
+from poli.scan import Scan
 
 ELEVATION_ERROR = 0.205  # degrees that the beams point too low
 

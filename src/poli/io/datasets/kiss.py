@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
 import numpy as np
+
+from poli.errors import FormatError, MissingExtra, PoliError
 from poli.io.datasets.protocol import Skipped, row_of
 from poli.io.datasets.stamped import rigid_poses
-from poli.errors import FormatError, MissingExtra, PoliError
-from poli.scan import Scan
 from poli.options import real_number
-
+from poli.scan import Scan
 
 LOADERS = ("apollo", "boreas", "generic", "ncd", "nclt", "nuscenes", "ouster", "tum")
 _PERIOD = 0.1  # seconds; a spinning LiDAR at 10 Hz

@@ -9,17 +9,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+
 import numpy as np
+
+from poli.errors import FormatError, InputError
+from poli.io.atomic import atomic_folder, atomic_path
 from poli.io.datasets.files import FileDataset
 from poli.io.datasets.hdl64e import Hdl64eReader, scan_period
 from poli.io.datasets.stamped import finite_numbers, format_pose, read_pose_rows, rigid_poses
 from poli.io.formats.bin import write_kitti_bin
-from poli.errors import FormatError, InputError
-from poli.io.atomic import atomic_folder, atomic_path
+from poli.options import real_number
 from poli.scan import Scan
 from poli.se3 import check_pose, inverse
-from poli.options import real_number
-
 
 UNCHANGED = "poli.txt"  # the scans of a sequence folder with this file are read as they are
 _DESKEWED = tuple(f"{number:02d}" for number in range(22))

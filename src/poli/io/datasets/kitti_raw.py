@@ -3,22 +3,21 @@
 Scans are not deskewed. Some are missing, so all files are matched by frame number.
 """
 
-from pathlib import Path
-import numpy as np
-from poli.errors import FormatError
-from poli.io.datasets.stamped import finite_numbers, rigid_poses
-from poli.se3 import exp, inverse, log
 import os
 from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from poli.beams.corrections import Spin
+from poli.errors import FormatError, InputError
 from poli.io.datasets.files import FileDataset
 from poli.io.datasets.hdl64e import correct_elevation as corrected
 from poli.io.datasets.hdl64e import read_or_empty_bin, scan_period
 from poli.io.datasets.protocol import Skipped, warn_skipped
-from poli.errors import FormatError, InputError
+from poli.io.datasets.stamped import finite_numbers, rigid_poses
 from poli.scan import Scan
-from poli.se3 import inverse
-from poli.beams.corrections import Spin
-
+from poli.se3 import exp, inverse, log
 
 # --- Files named by frame number, and the stamps of frames, as in KITTI raw.
 

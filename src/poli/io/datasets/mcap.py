@@ -14,6 +14,7 @@ from functools import partial
 from io import BytesIO
 from pathlib import Path
 from zlib import crc32
+
 from poli.io.datasets.bag_codecs import compress
 from poli.io.datasets.bag_copiers import Item
 from poli.io.datasets.mcap_records import MAGIC, MESSAGE_HEAD, Chunk, Op, Record, data_records, packed, read_string, string

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import BinaryIO, NamedTuple
 from zlib import crc32
-from poli.io.datasets.bag_codecs import decompress
 
+from poli.io.datasets.bag_codecs import decompress
 
 MAGIC = b"\x89MCAP0\r\n"
 MESSAGE_HEAD = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time

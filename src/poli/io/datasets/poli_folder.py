@@ -13,18 +13,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
 import numpy as np
-from poli.io.datasets.files import FileDataset
-from poli.io.datasets.files import read_or_empty
-from poli.io.datasets.stamped import stamped_files
-from poli.io.datasets.stamped import format_pose, read_stamped_poses
-from poli.io.formats.numpy_files import write_npz
+
 from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_folder
+from poli.io.datasets.files import FileDataset, read_or_empty
+from poli.io.datasets.stamped import format_pose, read_stamped_poses, stamped_files
+from poli.io.formats.numpy_files import write_npz
 from poli.io.tables import read_json, write_json
 from poli.scan import Scan
 from poli.se3 import check_pose
-
 
 MANIFEST = "dataset.json"
 _FORMAT, _VERSION = "poli-dataset", 1

@@ -1,28 +1,26 @@
 """Open datasets by name."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-import numpy as np
-from poli.beams.corrections import BeamCalibration
-from poli.io.datasets.protocol import Dataset, Skipped
-from poli.scan import Scan
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from poli.beams.corrections import BeamCalibration
+from poli.errors import FormatError, InputError, did_you_mean
 from poli.io.datasets.bags import ENDINGS, open_bag
 from poli.io.datasets.files import open_folder, scan_ending
-from poli.io.datasets.stamped import open_helipr
 from poli.io.datasets.kiss import LOADERS, open_kiss
 from poli.io.datasets.kitti import open_kitti
 from poli.io.datasets.kitti_raw import SCANS, drives, open_kitti_raw
-from poli.io.datasets.stamped import open_mulran
 from poli.io.datasets.poli_folder import MANIFEST, open_poli_folder
-from poli.io.datasets.protocol import Dataset
-from poli.errors import FormatError, InputError, did_you_mean
-
+from poli.io.datasets.protocol import Dataset, Skipped
+from poli.io.datasets.stamped import open_helipr, open_mulran
+from poli.scan import Scan
 
 # --- A dataset whose scans are corrected by a calibration of the beams as they are read.
 

@@ -1,19 +1,18 @@
 """Datasets of files named by their stamps, with poses matched by stamp."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
 import numpy as np
-from poli.errors import FormatError
-from collections.abc import Callable
+
+from poli.errors import FormatError, InputError
 from poli.io.datasets.files import FileDataset
 from poli.io.datasets.protocol import Skipped, warn_skipped
-from poli.errors import FormatError, InputError
-from poli.scan import Scan
-import os
-from functools import partial
 from poli.io.formats.bin import read_packed
-
+from poli.scan import Scan
 
 # --- Stamped poses: parsing of trajectory files, and matching of poses to scans.
 
@@ -303,7 +302,9 @@ def open_mulran(
     if poses and file.is_file():
         base = read_stamped_poses(file, 12, ",")
         trajectory = StampedPoses(base.stamps, base.poses @ T_BASE_OUSTER)
-    return stamped_dataset(f"mulran {folder.resolve().name}", stamped_files(scans, ".bin"), _read_mulran, trajectory, tolerance, min_range)
+    return stamped_dataset(
+        f"mulran {folder.resolve().name}", stamped_files(scans, ".bin"), _read_mulran, trajectory, tolerance, min_range
+    )
 
 
 def _read_mulran(path: Path) -> Scan:

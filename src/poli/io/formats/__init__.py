@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
-from poli.io.formats.bin import bin_layout
-from poli.io.formats.bin import read_kitti_bin, read_nuscenes_bin, write_kitti_bin, write_nuscenes_bin
-from poli.io.formats.las import read_las, write_las
-from poli.io.formats.numpy_files import read_npy, read_npz, write_npy, write_npz
-from poli.io.formats.pcd import read_pcd, write_pcd
-from poli.io.formats.numpy_files import read_ply_scan, write_ply_scan
-from poli.io.formats.text import read_text, write_text
+
 from poli.errors import FormatError, InputError, did_you_mean
+from poli.io.formats.bin import bin_layout, read_kitti_bin, read_nuscenes_bin, write_kitti_bin, write_nuscenes_bin
+from poli.io.formats.las import read_las, write_las
+from poli.io.formats.numpy_files import read_npy, read_npz, read_ply_scan, write_npy, write_npz, write_ply_scan
+from poli.io.formats.pcd import read_pcd, write_pcd
+from poli.io.formats.text import read_text, write_text
 from poli.io.pointcloud2 import PointCloud2, is_pointcloud2
 from poli.scan import Scan, ScanLike
 

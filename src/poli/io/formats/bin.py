@@ -7,12 +7,12 @@ coordinates are rounded to float32; rounding by more than a millimeter is an err
 from __future__ import annotations
 
 from pathlib import Path
-import numpy as np
-from poli.errors import FormatError
-from poli.io.atomic import atomic_path
-from poli.io.atomic import write_array
-from poli.scan import Scan
 
+import numpy as np
+
+from poli.errors import FormatError
+from poli.io.atomic import atomic_path, write_array
+from poli.scan import Scan
 
 # --- Infer the number of columns of a headerless float32 file from its values.
 #

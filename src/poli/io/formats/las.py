@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
+import struct
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
+
 import numpy as np
-from poli.errors import FormatError, MissingExtra
-import io
-import struct
+
 from poli.errors import FormatError, MissingExtra, PoliError
 from poli.io.atomic import atomic_path
 from poli.io.limits import check_inflated
 from poli.scan import Scan
-
 
 # --- Decompress the points of a LAZ file in a child process.
 #

@@ -6,7 +6,6 @@ It does not import poli, so it starts quickly.
 import os
 import sys
 
-
 _AT_ONCE = 1 << 24  # bytes of points per step
 _ROOM = 2 << 30  # bytes of address space on top of the points themselves
 

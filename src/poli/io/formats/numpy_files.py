@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+
 import numpy as np
+
 from poli.errors import FormatError
+from poli.io.atomic import Written, atomic_path
+from poli.io.limits import read_npz_arrays
 from poli.io.ply import Encoding, read_ply_element, write_ply
 from poli.scan import Scan
-from poli.io.atomic import atomic_path
-from poli.io.limits import read_npz_arrays
-from poli.io.atomic import Written
-
 
 # --- Convert scans to and from record arrays with columns x, y, z and one per field, and PLY files of such records.
 

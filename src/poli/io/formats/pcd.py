@@ -1,17 +1,17 @@
 """PCD files (Point Cloud Library): ascii, binary and binary_compressed."""
 
-import numpy as np
-from poli.kernel import kernel
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
-from poli.io.formats.numpy_files import check_names, records_from_scan, scan_from_records
-from poli.errors import FormatError
-from poli.io.atomic import atomic_path
-from poli.io.limits import check_inflated
-from poli.io.atomic import write_text_records
-from poli.scan import Scan
 
+import numpy as np
+
+from poli.errors import FormatError
+from poli.io.atomic import atomic_path, write_text_records
+from poli.io.formats.numpy_files import check_names, records_from_scan, scan_from_records
+from poli.io.limits import check_inflated
+from poli.kernel import kernel
+from poli.scan import Scan
 
 # --- LZF compression, used by binary_compressed PCD files: literal runs, and copies of up to 264 bytes from the last 8 KiB.
 

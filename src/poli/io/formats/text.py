@@ -3,13 +3,13 @@
 import warnings
 from pathlib import Path
 from typing import Any, TextIO
-import numpy as np
-from poli.io.formats.numpy_files import check_names, records_from_scan
-from poli.errors import FormatError
-from poli.io.atomic import atomic_path
-from poli.io.atomic import write_text_records
-from poli.scan import Scan
 
+import numpy as np
+
+from poli.errors import FormatError
+from poli.io.atomic import atomic_path, write_text_records
+from poli.io.formats.numpy_files import check_names, records_from_scan
+from poli.scan import Scan
 
 _LONGEST_LINE = 65536
 _LONGEST_PREAMBLE = 1000  # lines before the first row of numbers

@@ -2,5 +2,4 @@
 
 from poli.viewer.demo.run import Summary, run_demo
 
-
 __all__ = ["Summary", "run_demo"]

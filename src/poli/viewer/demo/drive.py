@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
 import numpy as np
-from poli.worlds import Ride, World
-from poli.worlds.drive import Drive
+
 from poli.ellipsoids import Ellipsoids
+from poli.lidar_odometry import Odometer, OdometryConfig
+from poli.lidar_odometry.summary import total_seconds
+from poli.lidar_odometry.trajectory_errors import path_lengths, relative_errors
 from poli.scan import Scan
 from poli.se3 import inverse
 from poli.viewer.demo.town import SENSOR, START
-from poli.lidar_odometry import Odometer, OdometryConfig
-from poli.lidar_odometry.summary import total_seconds
-from poli.lidar_odometry.trajectory_errors import relative_errors
-from poli.lidar_odometry.trajectory_errors import path_lengths
-
+from poli.worlds import Ride, World
+from poli.worlds.drive import Drive
 
 SCANS = 40
 

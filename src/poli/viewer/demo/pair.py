@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
+
+from poli.densification import DensifyConfig
+from poli.registration import register
+from poli.registration.presets import ScanPreset
 from poli.scan import Scan
 from poli.se3 import inverse, log
 from poli.viewer.demo.surfaces import timed_again
 from poli.viewer.demo.town import SENSOR_NAME
-from poli.registration import register
-from poli.densification import DensifyConfig
-from poli.registration.presets import ScanPreset
-
 
 TURN = 140.0  # degrees about the vertical: the other scan's heading is unknown
 

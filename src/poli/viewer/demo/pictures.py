@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+
 import numpy as np
+
 from poli.ellipsoids import Ellipsoids
 from poli.scan import Scan
 from poli.viewer.demo.drive import Driven
 from poli.viewer.demo.pair import Pair
 from poli.viewer.demo.surfaces import Fields, NormalFigures
-from poli.viewer.picture import headed
 from poli.viewer.page import write_page
 from poli.viewer.panel import Panel, flat_discs
-from poli.viewer.picture import NORMAL_COLORS
+from poli.viewer.picture import NORMAL_COLORS, headed
 from poli.viewer.render import BACKGROUND, Camera, calm_normal_colors, render_ellipsoids, render_points
-
 
 SIGMA = 2.0  # standard deviations at which POLI's ellipsoids are drawn
 DISC = 0.12  # meters, sigma of the discs that show true normals

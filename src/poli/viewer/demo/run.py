@@ -7,13 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
 import numpy as np
+
 from poli import __version__
-from poli.io.formats import write
-from poli.io.trajectory_files import TrajectoryWriter
 from poli.errors import FormatError
 from poli.io.atomic import atomic_path
+from poli.io.formats import write
 from poli.io.tables import write_json
+from poli.io.trajectory_files import TrajectoryWriter
 from poli.viewer.demo import pictures
 from poli.viewer.demo.drive import SCANS, DriveFigures, compare_drive
 from poli.viewer.demo.pair import PairFigures, compare_pair
@@ -21,7 +23,6 @@ from poli.viewer.demo.pictures import write_demo_page
 from poli.viewer.demo.surfaces import DensityFigures, NormalFigures, compare_density, compare_normals
 from poli.viewer.demo.town import PLACE, SEED, SENSOR_NAME, embedded_scans, town_world
 from poli.viewer.picture import write_png
-
 
 PAGE = "index.html"
 SUMMARY = "summary.json"

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
+
 import numpy as np
-from poli.worlds import World
-from poli.worlds.sweep import true_normals
+
+from poli.densification import densify
 from poli.ellipsoids import Ellipsoids
 from poli.estimation import estimate, pca
 from poli.scan import Scan
-from poli.densification import densify
 from poli.voxels import voxel_downsample
-
+from poli.worlds import World
+from poli.worlds.sweep import true_normals
 
 Result = TypeVar("Result")
 VOXEL = 0.5  # meters

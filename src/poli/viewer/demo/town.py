@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
+
 import numpy as np
-from poli.worlds import SPINNING, Ride, Sensor, Trajectory, World, simulate_scan
-from poli.worlds.places import make_place
+
 from poli.io.atomic import atomic_path
 from poli.io.limits import read_npz_arrays
 from poli.scan import Scan
 from poli.se3 import inverse
-
+from poli.worlds import SPINNING, Ride, Sensor, Trajectory, World, simulate_scan
+from poli.worlds.places import make_place
 
 PLACE, SEED = "town", 2_000_003  # seeds from two million on are reserved for evaluation
 SENSOR_NAME = "vlp16"

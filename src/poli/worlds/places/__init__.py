@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from zlib import crc32
+
 import numpy as np
+
+from poli.errors import InputError, did_you_mean
 from poli.worlds.places.basement import basement
+from poli.worlds.places.bridges import bridge, riverside
 from poli.worlds.places.corridor import corridor
-from poli.worlds.places.districts import apartments, campus
+from poli.worlds.places.districts import apartments, campus, parking, roundabout
 from poli.worlds.places.hall import hall
-from poli.worlds.places.districts import parking
+from poli.worlds.places.outdoors import town, tunnel
 from poli.worlds.places.place import Label, Mover, Place
 from poli.worlds.places.rooms import rooms
-from poli.worlds.places.districts import roundabout
-from poli.worlds.places.outdoors import town
-from poli.worlds.places.outdoors import tunnel
-from poli.worlds.places.bridges import bridge, riverside
-from poli.errors import InputError, did_you_mean
-
 
 _MAKERS: dict[str, Callable[[np.random.Generator, str, int], Place]] = {
     "town": town,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from itertools import pairwise
+
 import numpy as np
-from poli.worlds.places import fittings, street_objects as furniture, interiors, partitions
-from poli.worlds.places.geometry import lengths
-from poli.worlds.places.streets import fence
-from poli.worlds.places.floorplan import Cell, Plan, drawn_plan, walked
-from poli.worlds.places.floorplan import FloorSpace
+
+from poli.worlds.places import fittings, interiors, partitions
+from poli.worlds.places import street_objects as furniture
+from poli.worlds.places.floorplan import Cell, FloorSpace, Plan, drawn_plan, walked
+from poli.worlds.places.geometry import beams, box, boxes, joined, lathe, lengths, tube, turned
 from poli.worlds.places.hall import indoor_site
 from poli.worlds.places.place import Label, Place
 from poli.worlds.places.rooms import facing, pictures
 from poli.worlds.places.site import Site
-from poli.worlds.places.geometry import beams, box, boxes, joined, lathe, tube, turned
-
+from poli.worlds.places.streets import fence
 
 _SHORTEST = 28.0  # meters of a route
 _FREE = 1.97  # meters: nothing overhead hangs lower

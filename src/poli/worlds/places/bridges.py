@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import numpy as np
-from poli.worlds.places.geometry import headings, lefts
-from poli.worlds.places.streets import fence
-from poli.worlds.places.place import Label
-from poli.worlds.places.site import Site
-from poli.worlds.places.geometry import beams, boxes, joined, surface, swept, tube, turned
-from poli.worlds.places.geometry import Along
-from poli.worlds.places.geometry import lengthened, resampled, shifted, winding
+
+from poli.worlds.places.geometry import (
+    Along,
+    Waves,
+    beams,
+    boxes,
+    ellipsoid,
+    headings,
+    joined,
+    lefts,
+    lengthened,
+    ramp,
+    resampled,
+    shifted,
+    surface,
+    swept,
+    tube,
+    turned,
+    winding,
+)
 from poli.worlds.places.outdoors import drawn_ground, drawn_road, opened, side_lane, side_roads, traffic
 from poli.worlds.places.place import Label, Place
-from poli.worlds.places.geometry import boxes, ellipsoid, joined, turned
-from poli.worlds.places.streets import boundaries, bushes, groves, make_house, new_fleet, parked_cars, plant, row_of_houses, scatter, street_things
-from poli.worlds.places.geometry import Waves, ramp
-
+from poli.worlds.places.site import Site
+from poli.worlds.places.streets import (
+    boundaries,
+    bushes,
+    fence,
+    groves,
+    make_house,
+    new_fleet,
+    parked_cars,
+    plant,
+    row_of_houses,
+    scatter,
+    street_things,
+)
 
 HANGERS = ("girder", "truss", "arch", "cables")
 _UP = np.array([0.0, 0.0, 1.0])

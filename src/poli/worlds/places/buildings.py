@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-import numpy as np
-from poli.worlds.places.geometry import from_quads
-from poli.worlds.places.geometry import NOTHING, boxes, copies, fan, joined, lathe, surface, tube, turned
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from poli.worlds.places.geometry import beams, boxes, joined, surface, tube, turned
 
+import numpy as np
+
+from poli.worlds.places.geometry import NOTHING, beams, boxes, copies, fan, from_quads, joined, lathe, surface, tube, turned
 
 # --- Relief walls: a grid of rectangles, each in front of or behind the wall's plane, with the faces that connect them.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from poli.worlds.places import fittings, street_objects as furniture
-from poli.worlds.places.geometry import resampled, smoothed
+
+from poli.worlds.places import fittings
+from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.buildings import relief_wall
+from poli.worlds.places.geometry import boxes, joined, resampled, smoothed, surface, tube, turned
 from poli.worlds.places.hall import indoor_site
 from poli.worlds.places.place import Label, Place
 from poli.worlds.places.site import Site
-from poli.worlds.places.geometry import boxes, joined, surface, tube, turned
 from poli.worlds.places.trees import bush
 
 

@@ -3,25 +3,46 @@
 from __future__ import annotations
 
 import numpy as np
+
 from poli.worlds.places import street_objects as furniture
-from poli.worlds.places.street_objects import Vehicle
-from poli.worlds.places.geometry import line, resampled, shifted, smoothed
-from poli.worlds.places.outdoors import drawn_ground
+from poli.worlds.places.bridges import overpass
+from poli.worlds.places.geometry import (
+    box,
+    ellipsoid,
+    headings,
+    joined,
+    lathe,
+    lefts,
+    line,
+    ramp,
+    resampled,
+    shifted,
+    smoothed,
+    turned,
+    winding,
+)
 from poli.worlds.places.ground import Lot, Strip
+from poli.worlds.places.outdoors import Road, drawn_ground, drawn_road, opened, side_lane, side_roads, traffic
 from poli.worlds.places.place import Label, Place
 from poli.worlds.places.site import Site
-from poli.worlds.places.geometry import box, turned
-from poli.worlds.places.streets import bushes, drive, enclose, groves, make_house, new_fleet, park, plant, put_building, scatter
+from poli.worlds.places.street_objects import Vehicle
+from poli.worlds.places.streets import (
+    boundaries,
+    bushes,
+    drive,
+    enclose,
+    groves,
+    make_house,
+    new_fleet,
+    park,
+    parked_cars,
+    plant,
+    put_building,
+    row_of_houses,
+    scatter,
+    street_things,
+)
 from poli.worlds.places.trees import Tree
-from poli.worlds.places.geometry import headings, lefts, line, winding
-from poli.worlds.places.outdoors import Road, drawn_ground, drawn_road, opened, side_lane, side_roads, traffic
-from poli.worlds.places.bridges import overpass
-from poli.worlds.places.streets import boundaries, bushes, groves, make_house, new_fleet, parked_cars, plant, row_of_houses, scatter, street_things
-from poli.worlds.places.ground import Strip
-from poli.worlds.places.geometry import ellipsoid, joined, lathe
-from poli.worlds.places.streets import boundaries, bushes, drive, groves, make_house, new_fleet, plant, row_of_houses, scatter, street_things
-from poli.worlds.places.geometry import ramp
-
 
 # --- Parking lots: rows of cars on a paved rectangle, with lamps and trees on islands between them; and a place that is one large
 # lot.

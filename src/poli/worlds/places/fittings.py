@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
+
 import numpy as np
+
 from poli.worlds.places.geometry import beams, box, boxes, copies, ellipsoid, joined, lathe, tube
 
 

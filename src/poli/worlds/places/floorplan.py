@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
 import numpy as np
-from poli.worlds.places.geometry import lengths, resampled, smoothed
-from poli.worlds.places.geometry import resampled
+
+from poli.worlds.places.geometry import lengths, resampled, smoothed, turned
 from poli.worlds.places.place import Label
 from poli.worlds.places.site import Site
-from poli.worlds.places.geometry import turned
-
 
 Cell = tuple[int, int]
 _STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike
+
 from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
-from collections.abc import Sequence
-from numpy.typing import ArrayLike
 
 
 class Along:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-import numpy as np
 from functools import cached_property
-from poli.worlds.places.geometry import directions, resampled
-from poli.worlds.places.geometry import NearestOnLine
-from poli.worlds.places.place import Label
-from poli.worlds.places.geometry import from_quads
-from poli.worlds.places.geometry import Waves, ramp
 
+import numpy as np
+
+from poli.worlds.places.geometry import NearestOnLine, Waves, directions, from_quads, ramp, resampled
+from poli.worlds.places.place import Label
 
 # --- A mesh of square cells that are small near the route and double in size with distance, without cracks between sizes.
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from poli.worlds.places import fittings, street_objects as furniture
-from poli.worlds.places.street_objects import vehicle
-from poli.worlds.places.geometry import resampled, smoothed
+
+from poli.worlds.places import fittings
+from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.buildings import Style, facade
-from poli.worlds.places.streets import fence
-from poli.worlds.places.ground import Ground, flat
-from poli.worlds.places.ground import Lot, Paving
+from poli.worlds.places.geometry import Waves, beams, box, boxes, joined, resampled, smoothed, surface, turned
+from poli.worlds.places.ground import Ground, Lot, Paving, flat
 from poli.worlds.places.place import Label, Place
 from poli.worlds.places.site import Site
-from poli.worlds.places.geometry import beams, box, boxes, joined, surface, turned
-from poli.worlds.places.geometry import Waves
+from poli.worlds.places.street_objects import vehicle
+from poli.worlds.places.streets import fence
 
 
 def indoor_site(rng: np.random.Generator, route: np.ndarray, margin: float, clear: float = 1.6) -> Site:  # (K, 2)

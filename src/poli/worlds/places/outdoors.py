@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
-from poli.worlds.places.street_objects import Vehicle
-from poli.worlds.places.geometry import headings, lengthened, line, resampled, shifted, smoothed
-from poli.worlds.places.ground import Ground, Heights, flat
-from poli.worlds.places.ground import Lot, Paving, Strip
-from poli.worlds.places.site import Site
-from poli.worlds.places.streets import drive
-from poli.worlds.places.geometry import Waves
-from poli.worlds.places.geometry import shifted, winding
-from poli.worlds.places.place import Place
-from poli.worlds.places.streets import boundaries, bushes, groves, make_house, new_fleet, parked_cars, plant, row_of_houses, scatter, street_things
-from poli.worlds.places.geometry import Along
-from poli.worlds.places.geometry import headings, lefts, lengthened, winding
+
+from poli.worlds.places.geometry import (
+    Along,
+    Waves,
+    boxes,
+    copies,
+    headings,
+    joined,
+    lathe,
+    lefts,
+    lengthened,
+    line,
+    ramp,
+    resampled,
+    shifted,
+    smoothed,
+    surface,
+    tube,
+    winding,
+)
+from poli.worlds.places.ground import Ground, Heights, Lot, Paving, Strip, flat
 from poli.worlds.places.place import Label, Place
-from poli.worlds.places.geometry import boxes, copies, joined, lathe, surface, tube
-from poli.worlds.places.streets import boundaries, bushes, groves, new_fleet, plant, scatter, street_things
-from poli.worlds.places.geometry import ramp
+from poli.worlds.places.site import Site
+from poli.worlds.places.street_objects import Vehicle
+from poli.worlds.places.streets import (
+    boundaries,
+    bushes,
+    drive,
+    groves,
+    make_house,
+    new_fleet,
+    parked_cars,
+    plant,
+    row_of_houses,
+    scatter,
+    street_things,
+)
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from poli.worlds.places.floorplan import Cell, Passage, Plan
-from poli.worlds.places.floorplan import FloorSpace
+
+from poli.worlds.places.floorplan import Cell, FloorSpace, Passage, Plan
+from poli.worlds.places.geometry import beams, box, boxes, joined, lathe, surface, turned
 from poli.worlds.places.place import Label
 from poli.worlds.places.site import Site
-from poli.worlds.places.geometry import beams, box, boxes, joined, lathe, surface, turned
 
 
 def build(site: Site, plan: Plan, space: FloorSpace, tall: float, windows: float, curtains: float, styles: tuple[str, ...]) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+
 import numpy as np
-from poli.worlds.places import fittings, street_objects as furniture, interiors, partitions
-from poli.worlds.places.geometry import lengths
-from poli.worlds.places.floorplan import Cell, Plan, drawn_plan, walked
-from poli.worlds.places.floorplan import FloorSpace
+
+from poli.worlds.places import fittings, interiors, partitions
+from poli.worlds.places import street_objects as furniture
+from poli.worlds.places.floorplan import Cell, FloorSpace, Plan, drawn_plan, walked
+from poli.worlds.places.geometry import boxes, lengths, turned
 from poli.worlds.places.hall import indoor_site
 from poli.worlds.places.place import Label, Place
 from poli.worlds.places.site import Site
-from poli.worlds.places.geometry import boxes, turned
-
 
 _SHORTEST = 28.0  # meters of a route
 _USES = ("living", "bed", "office", "kitchen", "storage", "meeting")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from poli.worlds.places.ground import Ground, ground_triangles
-from poli.worlds.places.geometry import NearestOnLine
-from poli.worlds.places.place import Label, Mover, Place
-from poli.worlds.places.geometry import copies, turned
 
+from poli.worlds.places.geometry import NearestOnLine, copies, turned
+from poli.worlds.places.ground import Ground, ground_triangles
+from poli.worlds.places.place import Label, Mover, Place
 
 _CELL = 0.5  # cell size of the occupancy map, meters
 _WIDEST = 340.0  # maximum extent of a site in meters, if its route allows

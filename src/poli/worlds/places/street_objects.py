@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from poli.worlds.places.geometry import beams, box, boxes, copies, ellipsoid, fan, joined, lathe, post, prism, surface, tube
 from dataclasses import dataclass
-from poli.worlds.places.geometry import boxes, ellipsoid, fan, joined, surface, turned
+
+import numpy as np
+
+from poli.worlds.places.geometry import beams, box, boxes, copies, ellipsoid, fan, joined, lathe, post, prism, surface, tube, turned
 
 
 def lamp(rng: np.random.Generator) -> np.ndarray:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
-from poli.worlds.places.geometry import lefts, lengths
-from poli.worlds.places.geometry import NOTHING, beams, boxes, joined, swept
 from collections.abc import Callable
+
+import numpy as np
+
 from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.buildings import building
-from poli.worlds.places.street_objects import Vehicle, fleet
-from poli.worlds.places.geometry import headings, lefts, lengths, resampled, shifted
+from poli.worlds.places.geometry import NOTHING, beams, boxes, headings, joined, lefts, lengths, resampled, shifted, swept, turned
 from poli.worlds.places.place import Label, Mover
 from poli.worlds.places.site import Site
-from poli.worlds.places.geometry import turned
+from poli.worlds.places.street_objects import Vehicle, fleet
 from poli.worlds.places.trees import Tree, bush, grove, hedge
-
 
 # --- Fences, railings, crash barriers and garden walls along a path on the ground.
 

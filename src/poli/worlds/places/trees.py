@@ -4,7 +4,9 @@ through."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
+
 from poli.worlds.places.geometry import NOTHING, from_quads, joined, surface, tube
 
 

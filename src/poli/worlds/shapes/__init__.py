@@ -4,5 +4,4 @@ from poli.worlds.shapes.mesh import Mesh
 from poli.worlds.shapes.mesh_files import read_mesh
 from poli.worlds.shapes.procedural import procedural_mesh
 
-
 __all__ = ["Mesh", "procedural_mesh", "read_mesh"]

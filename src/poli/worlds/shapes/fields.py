@@ -1,10 +1,11 @@
 """Solids as fields: a field returns the approximate signed distance of each point to the surface, negative inside."""
 
 from collections.abc import Callable
-import numpy as np
-from poli.kernel import kernel
 from functools import reduce
 
+import numpy as np
+
+from poli.kernel import kernel
 
 Field = Callable[[np.ndarray], np.ndarray]  # (N, 3) -> (N,)
 

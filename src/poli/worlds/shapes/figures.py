@@ -1,18 +1,23 @@
 """Animals and figures: bipeds, quadrupeds, serpents and branching shapes, each built around a random skeleton."""
 
 from dataclasses import dataclass, field
-import numpy as np
-from poli.worlds.shapes import relief
-from poli.worlds.shapes.fields import embossed, union
-from poli.worlds.shapes.relief import chance, direction, smooth_curve
-from poli.worlds.shapes.fields import Field, limbs, membranes
-from poli.worlds.shapes.relief import with_skin
-from poli.worlds.shapes.relief import chance, log_uniform, smooth_curve
-from poli.worlds.shapes.fields import Field
-from poli.worlds.shapes.fields import embossed, intersection, union
-from poli.worlds.shapes.relief import chance, log_uniform, outline, smooth_curve
-from poli.worlds.shapes.fields import Field, ellipsoid, extrusion, revolution, rounded_box
 
+import numpy as np
+
+from poli.worlds.shapes import relief
+from poli.worlds.shapes.fields import (
+    Field,
+    ellipsoid,
+    embossed,
+    extrusion,
+    intersection,
+    limbs,
+    membranes,
+    revolution,
+    rounded_box,
+    union,
+)
+from poli.worlds.shapes.relief import chance, direction, log_uniform, outline, smooth_curve, with_skin
 
 # --- The skeleton of a figure: tapered capsules with skin between them, plus heads, hands, tails and wings.
 

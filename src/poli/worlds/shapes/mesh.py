@@ -1,12 +1,13 @@
 """A triangle mesh, and sampling of points on its surface."""
 
-import numpy as np
-from poli.kernel import kernel
 from dataclasses import dataclass
 from functools import cached_property
-from poli.errors import DegenerateError, InputError
-from poli.options import real_array, whole_number
 
+import numpy as np
+
+from poli.errors import DegenerateError, InputError
+from poli.kernel import kernel
+from poli.options import real_array, whole_number
 
 # --- Connected components of a mesh.
 

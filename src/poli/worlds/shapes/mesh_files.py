@@ -1,17 +1,17 @@
 """Read meshes from `.ply` and `.obj` files. Invalid files raise a FormatError that names the file."""
 
-import struct
-from dataclasses import dataclass, field
-from pathlib import Path
-import numpy as np
-from poli.errors import FormatError
 import os
+import struct
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import chain
-from poli.worlds.shapes.mesh import Mesh
+from pathlib import Path
+
+import numpy as np
+
 from poli.errors import FormatError, InputError
 from poli.io.ply import read_ply_element
-
+from poli.worlds.shapes.mesh import Mesh
 
 # --- The faces of a PLY file. `poli.io.ply` reads elements without lists; this module reads the one list that a mesh needs.
 

@@ -1,12 +1,11 @@
 """Polygonize the zero level of a field as a closed mesh: marching tetrahedra on a grid refined near the surface."""
 
 import numpy as np
-from poli.worlds.shapes.mesh import components
-from poli.worlds.shapes.fields import Field
-from poli.worlds.shapes.mesh import Mesh
+
 from poli.errors import DegenerateError
 from poli.kernel import kernel
-
+from poli.worlds.shapes.fields import Field
+from poli.worlds.shapes.mesh import Mesh, components
 
 _BLOCK = 4  # grid points along the side of a block; only blocks near the surface are fully evaluated
 _SURVEY = 40  # grid points along the side of the coarse grid that locates the shape

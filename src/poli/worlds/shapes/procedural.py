@@ -1,22 +1,34 @@
 """One random shape per seed: figures and animals, blends of solids, and machine parts."""
 
 import numpy as np
-from poli.worlds.shapes import relief
-from poli.worlds.shapes.fields import bent, difference, intersection, placed, shell, tapered, twisted, union, warped
-from poli.worlds.shapes.relief import chance, direction, log_uniform, outline, rotation, smooth_curve, turned_profile
-from poli.worlds.shapes.fields import Field, ellipsoid, extrusion, limbs, revolution, rounded_box, superquadric, torus
-from poli.worlds.shapes.relief import with_skin
-from poli.worlds.shapes.fields import difference, intersection, placed, repeated_around, shell, union
-from poli.worlds.shapes.relief import chance, log_uniform, outline, rotation, turned_profile
-from poli.worlds.shapes.fields import Field, extrusion, revolution, rounded_box
-from poli.worlds.shapes.figures import creature
-from poli.worlds.shapes.fields import Field
-from poli.worlds.shapes.mesh import Mesh
-from poli.worlds.shapes.polygonize import outer_components, polygonize
-from poli.worlds.shapes.figures import statue
+
 from poli.errors import DegenerateError
 from poli.options import whole_number
-
+from poli.worlds.shapes import relief
+from poli.worlds.shapes.fields import (
+    Field,
+    bent,
+    difference,
+    ellipsoid,
+    extrusion,
+    intersection,
+    limbs,
+    placed,
+    repeated_around,
+    revolution,
+    rounded_box,
+    shell,
+    superquadric,
+    tapered,
+    torus,
+    twisted,
+    union,
+    warped,
+)
+from poli.worlds.shapes.figures import creature, statue
+from poli.worlds.shapes.mesh import Mesh
+from poli.worlds.shapes.polygonize import outer_components, polygonize
+from poli.worlds.shapes.relief import chance, direction, log_uniform, outline, rotation, smooth_curve, turned_profile, with_skin
 
 # --- Simple solids that are blended, cut, hollowed, warped and given relief.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from poli.worlds.shapes.fields import embossed, warped
-from poli.worlds.shapes.fields import Field
-from poli.kernel import kernel
 
+from poli.kernel import kernel
+from poli.worlds.shapes.fields import Field, embossed, warped
 
 # --- Random directions, rotations, curves and outlines for generating shapes.
 
