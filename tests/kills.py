@@ -125,7 +125,7 @@ def job_of(kind: str, home: Path, scans: int = 24) -> Job:
         with suppress(SystemExit):
             poli(["simulate", str(source), "--scans", str(scans), "--quiet"])
         return Job(["odometry", str(source), "--model", "pca", "--map", "map.ply"], _poses, source, _whole_lines)
-    from test_train import tiny
+    from tiny_training import tiny
 
     source = tiny(home, 40)
     return Job(["train", str(source), "--out", "run"], _trained, source)

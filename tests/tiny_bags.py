@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from poli.worlds import Sensor
 from tiny_scans import room
 
 pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
@@ -94,3 +95,48 @@ def contents(path):
             else:
                 others.append((connection.topic, time, bytes(raw)))
     return connections, others, clouds
+
+
+def write_clouds(path, kind, clouds, topics=("/points",)):
+    """Write every cloud to every topic, recorded at 100 ms times its number plus 5 ms; (path of the bag, path of its data)."""
+    store = STORES[kind]
+    writer = Writer1(path) if kind == "ros1" else Writer2(path, version=9, storage_plugin=StoragePlugin[kind.upper()])
+    with writer:
+        connections = [writer.add_connection(topic, CLOUD, typestore=store) for topic in topics]
+        text = writer.add_connection("/chatter", "std_msgs/msg/String", typestore=store)
+        serialize = store.serialize_ros1 if kind == "ros1" else store.serialize_cdr
+        for i, message in enumerate(clouds):
+            for connection in connections:
+                writer.write(connection, STAMP + i * 100_000_000 + 5_000_000, serialize(message, CLOUD))
+            writer.write(text, STAMP + i * 100_000_000, serialize(store.types["std_msgs/msg/String"]("hi"), "std_msgs/msg/String"))
+    return path if kind == "ros1" else next(p for p in path.iterdir() if p.suffix in (".db3", ".mcap"))
+
+
+SENSOR = Sensor(tuple(np.linspace(-20.0, 15.0, 24)), steps=360, max_range=80.0, noise=0.01)
+
+
+def message(kind, scan, number):
+    """As drivers publish it: every point in the sensor's frame at the time of that point."""
+    types = STORES[kind].types
+    records = np.zeros(
+        len(scan), [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("intensity", "<f4"), ("time", "<f4"), ("ring", "<u2")]
+    )
+    for a, name in enumerate("xyz"):
+        records[name] = scan.points[:, a]
+    records["time"], records["ring"] = scan.fields["time"], scan.fields["ring"]
+    datatypes = {"<f4": 7, "<u2": 4}
+    fields = [
+        types["sensor_msgs/msg/PointField"](name=name, offset=offset, datatype=datatypes[dtype.str], count=1)
+        for name, (dtype, offset) in records.dtype.fields.items()
+    ]
+    stamp = STAMP + number * 100_000_000
+    extra = {"seq": number} if kind == "ros1" else {}
+    header = types["std_msgs/msg/Header"](
+        stamp=types["builtin_interfaces/msg/Time"](sec=stamp // 10**9, nanosec=stamp % 10**9), frame_id="lidar", **extra
+    )
+    step = records.dtype.itemsize
+    data = np.frombuffer(records.tobytes(), np.uint8)
+    return types["sensor_msgs/msg/PointCloud2"](
+        header=header, height=1, width=len(scan), fields=fields, is_bigendian=False, point_step=step, row_step=step * len(scan),
+        data=data, is_dense=True,
+    )  # fmt: skip

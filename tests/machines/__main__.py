@@ -23,9 +23,8 @@ from benchmarks.provenance import environment
 TESTS = Path(__file__).parent.parent
 # The tests of numerical code. Files, commands and pictures do not differ between CPUs.
 FILES = (
-    "test_certify.py", "test_certify_form.py", "test_certify_prior.py", "test_certify_refusals.py", "test_degenerate_poses.py",
-    "test_semidefinite.py", "test_pca.py", "test_neighbors.py", "test_grouping.py", "test_runtime.py", "test_gicp.py",
-    "test_fpfh.py", "test_clique.py", "test_registration.py", "test_odometry.py",
+    "certify", "kdtree", "registration", "estimation/test_pca.py", "estimation/test_grouping.py", "estimation/test_runtime.py",
+    "lidar_odometry/test_gicp.py", "lidar_odometry/test_odometry.py",
 )  # fmt: skip
 # Allowed differences between two machines: none in verdicts, rounding in solutions of well-posed problems, float32 rounding in the
 # network (relative to a covariance's largest entry), and the stopping point of searches and iterations.

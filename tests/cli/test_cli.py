@@ -1,0 +1,115 @@
+"""The real commands, as a user runs them."""
+
+import numpy as np
+import pytest
+
+import poli
+from commands import run
+from poli.estimation.estimate import shipped_models
+from poli.worlds import SENSORS, scan_of
+from poli.worlds.shapes import procedural_mesh
+
+
+def test_version_and_help():
+    version = run("--version").splitlines()
+    assert version[0] == f"poli {poli.__version__}"
+    assert len(version) == 4
+    assert "numpy" in version[1]
+    assert version[2].startswith("kernels: ")
+    assert all(name in version[3] for name in shipped_models())
+    text = run("--help")
+    for verb in (
+        "convert",
+        "demo",
+        "estimate",
+        "models",
+        "register",
+        "simulate",
+        "train",
+        "warmup",
+        "odometry",
+        "adapt",
+        "calibrate",
+        "densify",
+        "node",
+    ):
+        assert verb in text
+
+
+@pytest.mark.parametrize(
+    ("out", "options"), [("f.npz", []), ("f.ply", ["--model", "pca", "--radius", "1"]), ("f.ply", ["--output", "splat"])]
+)
+def test_estimate(tmp_path, out, options):
+    points = np.random.default_rng(0).standard_normal((100, 3))
+    points[3] = 0.0
+    poli.write(points, tmp_path / "scan.xyz")
+    text = run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / out), *options)
+    assert "99 ellipsoids" in text
+    assert "dropped 1 zero return\n" in text
+    if "splat" not in options:
+        assert len(poli.Ellipsoids.load(tmp_path / out)) == 99
+
+
+def test_estimate_by_a_shipped_model_and_its_card(tmp_path):
+    poli.write(np.random.default_rng(0).standard_normal((100, 3)), tmp_path / "scan.xyz")
+    run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.npz"), "--model", "objects")
+    written, expected = poli.Ellipsoids.load(tmp_path / "f.npz"), poli.estimate(poli.read(tmp_path / "scan.xyz"), model="objects")
+    np.testing.assert_allclose(written.covariances, expected.covariances)
+    assert "objects" in run("models")
+    assert "License" in run("models", "objects")
+    assert "no shipped model 'none'" in run("models", "none", fails=True)
+    assert "expected one of" in run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.npz"), "--model", "no", fails=True)
+
+
+def test_estimate_for_a_known_distance(tmp_path):
+    poli.write(scan_of("town", SENSORS["vlp16"], 2_000_003), tmp_path / "scan.npz")
+    run("estimate", str(tmp_path / "scan.npz"), str(tmp_path / "f.npz"), "--voxel", "0.5", "--motion", "0.7")
+    points = poli.voxel_downsample(poli.read(tmp_path / "scan.npz"), 0.5)
+    written = poli.Ellipsoids.load(tmp_path / "f.npz").covariances
+    np.testing.assert_allclose(written, poli.estimate(points, motion=0.7).covariances)
+
+
+@pytest.mark.parametrize("layout", ["poli", "kitti"])
+def test_simulate_writes_a_dataset_that_reads_back(tmp_path, layout):
+    out = tmp_path / "drive"
+    options = ["--place", "tunnel", "--seed", "5", "--scans", "3", "--layout", layout]
+    assert "3 scans" in run("simulate", str(out), *options)
+    drive = poli.dataset("auto", out)
+    assert len(drive) == 3
+    assert drive.poses.shape == (3, 4, 4)
+    first = drive[0]
+    assert len(first) > 5_000
+    assert ("normal" in first.fields) == (layout == "poli")
+    step = np.linalg.norm(drive.poses[1, :3, 3] - drive.poses[0, :3, 3])
+    assert step == pytest.approx(0.8, abs=0.1)
+    assert "exists" in run("simulate", str(out), *options, fails=True)
+
+
+def test_simulate_lists_the_known_names(tmp_path):
+    assert "town" in run("simulate", str(tmp_path / "x"), "--place", "moon", fails=True)
+    assert "vlp16" in run("simulate", str(tmp_path / "x"), "--sensor", "eye", fails=True)
+    assert not (tmp_path / "x").exists()
+
+
+def test_register_prints_and_writes_the_pose(tmp_path):
+    rng = np.random.default_rng(0)
+    mesh = procedural_mesh(8, 48)
+    for name in ("a", "b"):
+        poli.write(mesh.sample(500, rng)[0] + [0.0, 0.0, 1.0 if name == "b" else 0.0], tmp_path / f"{name}.ply")
+    text = run("register", str(tmp_path / "a.ply"), str(tmp_path / "b.ply"), "--out", str(tmp_path / "pose.txt"))
+    T = np.loadtxt(tmp_path / "pose.txt")
+    assert "certified" in text
+    assert T[:3, 3] == pytest.approx([0.0, 0.0, 1.0], abs=0.1)
+
+
+def test_an_error_is_one_line_and_a_failing_exit_code(tmp_path):
+    text = run("estimate", str(tmp_path / "no.pcd"), str(tmp_path / "f.npz"), fails=True)
+    assert text.startswith("poli: ")
+    assert "no such file" in text
+    poli.write(np.ones((3, 3)), tmp_path / "scan.xyz")
+    assert "write fields as .npz" in run("estimate", str(tmp_path / "scan.xyz"), str(tmp_path / "f.pcd"), fails=True)
+
+
+def test_an_error_of_the_system_is_one_line_too(tmp_path):
+    (tmp_path / "taken").write_text("")
+    assert run("demo", "--out", str(tmp_path / "taken"), fails=True).startswith("poli: ")

@@ -1,0 +1,67 @@
+"""Progress of `poli train` and `poli adapt` in log files: lines on stderr where there is no terminal."""
+
+import json
+import re
+
+import pytest
+from rich.progress import ProgressSample, Task, TaskID
+from typer.testing import CliRunner
+
+from poli.cli import app
+from poli.cli import output as progress_lines
+from poli.cli.output import with_progress
+
+_LINE = r"run: (\d+)/6 \(\d+ %\), \d+ s elapsed.*loss"
+
+
+@pytest.fixture
+def trained(tmp_path, monkeypatch):
+    """Run `poli train` for six steps; without a period, each update is a line."""
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
+    from tiny_training import tiny
+
+    def run(*options, period=0.0):
+        monkeypatch.setattr(progress_lines, "PERIOD", period)
+        result = CliRunner().invoke(app, ["train", str(tiny(tmp_path, 6)), "--out", str(tmp_path / "run"), "--fresh", *options])
+        assert result.exit_code == 0, result.output
+        return result
+
+    return run
+
+
+def test_training_reports_its_steps(trained):
+    said = trained()
+    assert [int(n) for n in re.findall(_LINE, said.stderr)] == [1, 2, 3, 4, 5, 6]
+    assert "elapsed" not in said.stdout
+
+
+def test_quiet_and_short_runs_report_none(trained):
+    assert "elapsed" not in trained(period=1e9).output
+    assert "elapsed" not in trained("--quiet").output
+
+
+def test_json_stays_alone_on_standard_output(trained):
+    said = trained("--json")
+    assert "elapsed" in said.stderr
+    assert json.loads(said.stdout)["model"].endswith("model.safetensors")
+
+
+def test_odometry_before_adapting_reports_too(monkeypatch, capsys):
+    monkeypatch.setattr(progress_lines, "PERIOD", 0.0)
+    assert list(with_progress(range(3), "odometry of drive")) == [0, 1, 2]
+    assert "odometry of drive: 3/3 (100 %)" in capsys.readouterr().err
+
+
+def test_lines_say_what_is_known():
+    task = Task(TaskID(0), "loss 1", 400, 100, lambda: 4000.0)
+    task.start_time = 3639.0
+    assert progress_lines.line("a", task) == "a: 100/400 (25 %), 6 min 1 s elapsed, loss 1"
+    task._progress.extend([ProgressSample(3990.0, 0.0), ProgressSample(4000.0, 10.0)])
+    assert progress_lines.line("a", task) == "a: 100/400 (25 %), 6 min 1 s elapsed, about 5 min 0 s left, loss 1"
+    unknown = Task(TaskID(0), "loss 1", None, 3, lambda: 0.0)
+    assert progress_lines.line("loss 1", unknown) == "loss 1: 3"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (361, "6 min 1 s"), (7300, "2 h 1 min")])
+def test_durations(seconds, text):
+    assert progress_lines.duration(seconds) == text

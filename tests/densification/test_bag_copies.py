@@ -1,0 +1,161 @@
+"""Bags written by `poli densify`, read without rosbags: everything except the clouds is kept, byte by byte."""
+
+import shutil
+import sqlite3
+import struct
+
+import numpy as np
+import pytest
+from test_densify_bags import check_clouds, make, run
+
+import poli
+from plain_rosbag1 import chunks_of, read_rosbag1
+from tiny_bags import STORES, contents, write_bag
+
+
+@pytest.mark.parametrize("compressed", [False, "bz2", "lz4"])
+def test_ros1_bags_read_by_a_plain_reader(tmp_path, compressed):
+    path, _ = make(tmp_path, "ros1", compressed=compressed)
+    out = tmp_path / "dense.bag"
+    run(path, out, "--voxel", 0)
+    (connections, before), (copied, after) = read_rosbag1(path), read_rosbag1(out)
+    assert connections == copied
+    assert len(before) == len(after) == 12
+    points = next(number for number, fields in connections.items() if fields["topic"] == b"/points")
+    for (number, time, old), (number_after, time_after, new) in zip(before, after, strict=True):
+        assert (number, time) == (number_after, time_after)
+        assert (old == new) == (number != points)
+    assert {name for name, _ in chunks_of(out)} == {compressed or "none"}
+
+
+def test_ros1_reads_the_lz4_frames(tmp_path):
+    """roslz4, the decoder of ROS 1, refuses frames with any other flags: ROSLZ4_DATA_ERROR."""
+    path, _ = make(tmp_path, "ros1", compressed="lz4", points=3000)  # 768 kB per densified cloud: several chunks and blocks
+    run(path, tmp_path / "dense.bag", "--voxel", 0)
+    chunks = chunks_of(tmp_path / "dense.bag")
+    assert len(chunks) > 1
+    for _, frame in chunks:
+        magic, flags, block = struct.unpack_from("<IBB", frame)
+        assert magic == 0x184D2204
+        assert (
+            flags == 0b01_1_0_0_1_0_0
+        )  # version 1, independent blocks, no checksums of them, no size, a checksum of all, no dictionary
+        assert block & 0b1000_1111 == 0
+        assert 4 <= block >> 4 <= 7
+        end, _ = struct.unpack("<II", frame[-8:])  # of the blocks; then the checksum
+        assert end == 0
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_databases_read_by_sqlite(tmp_path, version):
+    path, data = make(tmp_path, "sqlite3", version=version)
+    with sqlite3.connect(data) as database:  # a table, an index and a column that no ROS 2 release has
+        database.execute("CREATE TABLE notes(id INTEGER PRIMARY KEY, text TEXT, raw BLOB)")
+        database.execute("INSERT INTO notes VALUES (7, 'näh', x'00ff')")
+        database.execute("CREATE INDEX notes_of ON notes (text)")
+        database.execute("ALTER TABLE messages ADD COLUMN sent INTEGER DEFAULT 0")
+        database.execute("UPDATE messages SET sent = timestamp - 5")
+        database.execute("PRAGMA user_version = 12")
+        database.execute("UPDATE messages SET id = id + 100")
+    run(path, tmp_path / "dense", "--voxel", 0)
+    assert (tmp_path / "dense" / "metadata.yaml").read_bytes() == (path / "metadata.yaml").read_bytes()
+    before, after = (_database(folder / data.name) for folder in (path, tmp_path / "dense"))
+    assert before.keys() == after.keys()
+    assert len(before["messages"]) == 12
+    for name in before.keys() - {"messages"}:
+        assert before[name] == after[name], name
+    for (*old, old_raw, old_sent), (*new, new_raw, new_sent) in zip(before["messages"], after["messages"], strict=True):
+        assert (*old, old_sent) == (*new, new_sent)
+        assert (old_raw == new_raw) == (old[1] != 1)  # topic 1 has the clouds
+
+
+def _database(path):
+    """All rows by table, and the definitions of tables and indexes."""
+    with sqlite3.connect(path) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        made = database.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name").fetchall()
+        rows = {name: database.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for kind, name, _ in made if kind == "table"}
+        return {"made": made, "version": database.execute("PRAGMA user_version").fetchall(), **rows}
+
+
+def test_publish_times_are_kept(tmp_path):
+    """test_mcap_copies.py covers more if mcap is installed. In an mcap message the two times are adjacent."""
+    path, data = make(tmp_path, "mcap")
+    times = [time for time, _ in contents(path)[2]]
+    raw = data.read_bytes()
+    for time in times:
+        assert raw.count(struct.pack("<QQ", time, time)) >= 1
+        raw = raw.replace(struct.pack("<QQ", time, time), struct.pack("<QQ", time, time - 77))
+    data.write_bytes(raw)
+    run(path, tmp_path / "dense", "--voxel", 0)
+    copied = (tmp_path / "dense" / data.name).read_bytes()
+    for time in times:
+        published = struct.pack("<QQ", time, time - 77)
+        assert copied.count(published) == raw.count(published)
+    check_clouds(contents(path)[2], contents(tmp_path / "dense")[2])
+
+
+@pytest.mark.parametrize("kind", ["sqlite3", "mcap"])
+def test_split_bags_stay_split(tmp_path, kind):
+    path = _split_bag(tmp_path, kind)
+    run(path, tmp_path / "dense", "--voxel", 0)
+    names = sorted(p.name for p in path.iterdir())
+    assert len(names) == 3
+    assert sorted(p.name for p in (tmp_path / "dense").iterdir()) == names
+    assert (tmp_path / "dense" / "metadata.yaml").read_bytes() == (path / "metadata.yaml").read_bytes()
+    before, after = contents(path), contents(tmp_path / "dense")
+    assert before[:2] == after[:2]
+    check_clouds(before[2], after[2])
+    for name in names[:2]:
+        assert contents(path / name)[1] == contents(tmp_path / "dense" / name)[1]
+
+
+def _split_bag(tmp_path, kind):
+    """Two bags as the two files of one bag."""
+    from ruamel.yaml import YAML
+
+    path, yaml = tmp_path / "split", YAML(typ="safe")
+    path.mkdir()
+    for number in range(2):
+        data = write_bag(tmp_path / f"half{number}", kind, clouds=2, first=2 * number)
+        shutil.move(data, path / data.name)
+    told, other = (yaml.load(tmp_path / f"half{number}" / "metadata.yaml") for number in range(2))
+    one, two = (told["rosbag2_bagfile_information"] for told in (told, other))
+    one["relative_file_paths"] += two["relative_file_paths"]
+    one["files"] += two["files"]
+    one["message_count"] += two["message_count"]
+    for topic, more in zip(one["topics_with_message_count"], two["topics_with_message_count"], strict=True):
+        topic["message_count"] += more["message_count"]
+    with (path / "metadata.yaml").open("w") as file:
+        yaml.dump(told, file)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["sqlite3", "mcap"])
+def test_bags_with_file_compression(tmp_path, kind):
+    from rosbags.rosbag2 import CompressionMode
+
+    path, data = make(tmp_path, kind, compressed=CompressionMode.FILE)
+    assert data.suffix == ".zstd"
+    run(path, tmp_path / "dense", "--voxel", 0)
+    assert sorted(p.name for p in (tmp_path / "dense").iterdir()) == [data.name, "metadata.yaml"]
+    before, after = contents(path), contents(tmp_path / "dense")
+    assert before[:2] == after[:2]
+    check_clouds(before[2], after[2])
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_kiss_icp_reads_densified_bags(tmp_path, kind):
+    pytest.importorskip("kiss_icp", reason="kiss-icp is not installed: pip install 'poli[bench]'")
+    from kiss_icp.datasets.rosbag import RosbagDataset
+
+    path, _ = make(tmp_path, kind)
+    out = tmp_path / ("dense.bag" if kind == "ros1" else "dense")
+    run(path, out, "--voxel", 0)
+    theirs = RosbagDataset(out, "/points")
+    with poli.dataset("bag", out) as ours:
+        assert len(theirs) == len(ours) == 4
+        for row, scan in enumerate(ours):
+            points, times = theirs[row]
+            np.testing.assert_array_equal(points, scan.points)
+            assert len(times) == len(scan)

@@ -1,0 +1,86 @@
+"""`poli densify --scheduler`: two dask workers write the same bytes as one process."""
+
+import sys
+import time
+
+import pytest
+from test_densify_bags import bytes_of, make, run
+
+from poli.errors import InputError, MissingExtra, PoliError
+from tiny_bags import STORES
+
+distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install 'poli[cluster]'")
+
+
+@pytest.fixture(scope="module")
+def address():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_two_dask_workers_write_the_same_bytes(tmp_path, address, kind):
+    path, _ = make(tmp_path, kind, clouds=8)
+    outs = [tmp_path / name / ("d.bag" if kind == "ros1" else "d") for name in ("here", "there")]
+    for out, words in zip(outs, ((), ("--scheduler", address)), strict=True):
+        out.parent.mkdir()
+        assert "8 of 8 scans" in run(path, out, *words)
+    assert bytes_of(outs[0]) == bytes_of(outs[1])
+
+
+def test_trees_on_a_cluster(tmp_path, address):
+    from test_densify_trees import kitti, tree_bytes
+
+    source = kitti(tmp_path / "kitti")
+    run(source, tmp_path / "here")
+    run(source, tmp_path / "there", "--scheduler", address)
+    assert tree_bytes(tmp_path / "here") == tree_bytes(tmp_path / "there")
+
+
+def test_errors_are_passed_on_and_missing_schedulers_are_named(tmp_path, address, monkeypatch):
+    from test_densify_trees import kitti
+
+    from poli.densification import engines
+    from poli.errors import FormatError
+
+    source = kitti(tmp_path / "kitti")
+    (source / "sequences/07/velodyne/000001.bin").write_bytes(b"1234567")
+    with pytest.raises(FormatError, match="7 bytes are not a multiple of 16"):
+        run(source, tmp_path / "dense", "--scheduler", address)
+    monkeypatch.setattr(engines, "_PATIENCE", 1)
+    for wrong in ("tcp://127.0.0.1:9", "teapot://nowhere"):
+        with pytest.raises(InputError, match=f"--scheduler {wrong}: no dask scheduler answers there"):
+            run(source, tmp_path / "b", "--scheduler", wrong)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtra, match=r"poli\[cluster\]"):
+        run(source, tmp_path / "b", "--scheduler", address)
+
+
+def test_a_cluster_that_loses_its_workers_is_reported(monkeypatch):
+    from poli.densification import engines
+
+    monkeypatch.setattr(engines, "_PATIENCE", 2)
+    monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and runs in this process
+    options = {"processes": False, "protocol": "tcp", "dashboard_address": None, "host": "127.0.0.1"}
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
+        engines.engine(scheduler=cluster.scheduler_address) as doer,
+    ):
+        assert doer.submit(int, 3).result() == 3
+        cluster.scale(0)
+        while doer._client.nthreads():
+            time.sleep(0.1)
+        with pytest.raises(PoliError, match=r"the cluster has lost all its workers; .* retry .*finished scans are kept"):
+            doer.submit(int, 3).result()
+
+
+def test_a_canceled_job_is_reported(address):
+    from poli.densification import engines
+
+    with engines.engine(scheduler=address) as doer:
+        job = doer.submit(time.sleep, 1)
+        job._future.cancel(force=True)
+        with pytest.raises(PoliError, match="the cluster has lost its scheduler"):
+            job.result()

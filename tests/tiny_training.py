@@ -1,0 +1,80 @@
+"""A training run of seconds, networks with random weights, and a cloud for them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from poli.estimation.architecture import Architecture
+
+torch = pytest.importorskip("torch")
+from poli.train.config import TrainConfig  # noqa: E402
+from poli.train.model_file import export_model  # noqa: E402
+from poli.train.network import Network  # noqa: E402
+
+TINY = """
+name = "tiny"
+seed = 3
+[data]
+procedural = 2
+resolution = 24
+validation_procedural = 1
+[pairs]
+points = [64, 128]
+clouds = 2
+partners = 2
+translation_noise = 0.01
+[loss]
+kind = "ttqc"
+learn_gamma = true
+[architecture]
+neighbors = [8, 8]
+edge = [8, 8]
+scalars = [8, 8]
+vectors = 2
+head = 8
+reach = 12
+[schedule]
+steps = STEPS
+warmup = 2
+log_every = 1
+validate_every = 6
+checkpoint_every = 2
+"""
+
+
+def tiny(folder: Path, steps: int) -> Path:
+    path = folder / f"tiny{steps}.toml"
+    path.write_text(TINY.replace("STEPS", str(steps)))
+    return path
+
+
+ARCHITECTURES = [
+    Architecture(),
+    Architecture(neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), log_scale=True, rounds=3),
+    Architecture(
+        neighbors=(8, 8, 6), edge=(8, 12, 16), scalars=(12, 16, 20), reach=8, wide=(6, 4), log_scale=True,
+        sensor=True, size=10,
+    ),
+]  # fmt: skip
+
+
+def cloud(seed: int, count: int = 150) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((count, 3))
+    return points / np.linalg.norm(points, axis=1, keepdims=True) * (1.0 + 0.3 * np.sin(4.0 * points[:, :1]))
+
+
+def network(architecture: Architecture, seed: int = 0) -> Network:
+    torch.manual_seed(seed)
+    made = Network(architecture)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return made
+
+
+def exported(tmp_path: Path, architecture: Architecture, calibration: float = 1.25) -> Path:
+    path = tmp_path / "model.safetensors"
+    export_model(path, network(architecture), TrainConfig(architecture=architecture), 7, calibration)
+    return path

@@ -1,0 +1,264 @@
+"""The page as a file: it is self-contained, names cannot inject code, and the numbers can be read back."""
+
+import re
+
+import numpy as np
+import pytest
+
+from page_files import array, data_of, places
+from poli import Ellipsoids
+from poli.errors import FormatError, InputError
+from poli.scan import Scan
+from poli.se3 import exp
+from poli.viewer import Camera, Panel, Track, flat_discs, write_page
+from poli.viewer.picture import camera_for
+from poli.viewer.render import calm_normal_colors
+
+
+def some_field(rng, count=50, reach=20.0):
+    shapes = rng.normal(size=(count, 3, 3)) * 0.1
+    return Ellipsoids(rng.uniform(-reach, reach, (count, 3)), shapes @ np.swapaxes(shapes, 1, 2))
+
+
+def rotations(q):
+    w, x, y, z = (q / np.linalg.norm(q, axis=1, keepdims=True)).T
+    return np.stack(
+        [
+            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)], 1),
+            np.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)], 1),
+            np.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], 1),
+        ],
+        1,
+    )
+
+
+# --- the numbers
+
+
+@pytest.mark.parametrize("far", [0.0, 4_000_000.0])
+def test_ellipsoids_round_trip(tmp_path, rng, far):
+    field = some_field(rng)
+    moved = field.transform(np.array([[1.0, 0, 0, far], [0, 1, 0, -far], [0, 0, 1, 0], [0, 0, 0, 1]]))
+    write_page(tmp_path / "a.html", "a", [Panel("one", field=moved)])
+    data = data_of(tmp_path / "a.html")
+    part = data["panels"][0]["ellipsoids"]
+    assert (part["count"], part["total"]) == (50, 50)
+    rounding = data["rounding"]
+    assert rounding < 0.001
+    assert np.abs(places(data, part) - moved.means).max() <= rounding + 1e-9
+    axes = rotations(array(part["turn"], "<i2", 4) / 32767.0)
+    sizes = array(part["size"], "<f2", 3).astype(float)
+    covariances = (axes * sizes[:, None, :] ** 2) @ np.swapaxes(axes, 1, 2)
+    np.testing.assert_allclose(covariances, moved.covariances, atol=2e-3 * np.abs(moved.covariances).max())
+    normals = array(part["normal"], np.int8, 4)[:, :3] / 127.0
+    unit = normals / np.linalg.norm(normals, axis=1, keepdims=True)
+    assert np.einsum("ij,ij->i", unit, moved.normals).min() > np.cos(np.deg2rad(0.5))  # as the page states
+
+
+def test_a_wide_cloud_is_stored_as_floats(tmp_path, rng):
+    points = rng.uniform(-3000.0, 3000.0, (100, 3))
+    write_page(tmp_path / "a.html", "a", [Panel("one", points=points)])
+    data = data_of(tmp_path / "a.html")
+    part = data["panels"][0]["points"]
+    assert part["place"]["type"] == "float32"
+    assert np.abs(places(data, part) - points).max() <= data["rounding"] < 0.001
+    assert part["normal"] is part["color"] is None
+
+
+def test_points_with_normals_and_colors(tmp_path, rng):
+    points, normals, colors = rng.normal(size=(30, 3)), rng.normal(size=(30, 3)), rng.random((30, 3))
+    normals[4] = np.nan
+    write_page(tmp_path / "a.html", "a", [Panel("one", points=Scan(points), normals=normals, colors=colors)], color="own")
+    part = data_of(tmp_path / "a.html")["panels"][0]["points"]
+    written = array(part["normal"], np.int8, 4)[:, :3] / 127.0
+    assert not written[4].any()
+    known = np.arange(30) != 4
+    unit = normals[known] / np.linalg.norm(normals[known], axis=1, keepdims=True)
+    assert np.abs(written[known] - unit).max() < 0.005
+    assert np.abs(array(part["color"], np.uint8, 4)[:, :3] / 255.0 - colors).max() < 0.003
+
+
+def test_points_equal_to_the_means_are_not_stored_twice(tmp_path, rng):
+    field = some_field(rng)
+    write_page(
+        tmp_path / "a.html", "a", [Panel("one", field=field, points=field.means), Panel("two", field=field, points=field.means + 1)]
+    )
+    first, second = data_of(tmp_path / "a.html")["panels"]
+    assert first["points"] is None
+    assert second["points"]["count"] == 50
+
+
+def test_tracks(tmp_path, rng):
+    way = rng.normal(size=(12, 3)).cumsum(axis=0)
+    write_page(tmp_path / "a.html", "a", [Panel("one", tracks=(Track(way, "way", (1.0, 0.0, 0.5)),))])
+    data = data_of(tmp_path / "a.html")
+    (track,) = data["panels"][0]["tracks"]
+    assert (track["name"], track["color"], track["count"]) == ("way", [1.0, 0.0, 0.5], 12)
+    np.testing.assert_allclose(array(track["place"], "<f4", 3) + data["origin"], way, atol=1e-5)
+
+
+def test_excess_ellipsoids_and_points_are_dropped_and_reported(tmp_path, rng):
+    field, cloud = some_field(rng, 200), rng.normal(size=(300, 3))
+    panels = [Panel("one", field=field), Panel("two", field=field.select(np.arange(200))), Panel("cloud", points=cloud)]
+    left_out = write_page(tmp_path / "a.html", "a", panels, most_ellipsoids=40, most_points=100)
+    assert left_out == (
+        "panel 'one': 40 of 200 ellipsoids, evenly chosen",
+        "panel 'two': 40 of 200 ellipsoids, evenly chosen",
+        "panel 'cloud': 100 of 300 points, evenly chosen",
+    )
+    one, two, third = data_of(tmp_path / "a.html")["panels"]
+    assert (one["ellipsoids"]["count"], one["ellipsoids"]["total"]) == (40, 200)
+    assert one["ellipsoids"]["place"] == two["ellipsoids"]["place"]  # the same rows, so that panels are comparable
+    assert (third["points"]["count"], third["points"]["total"]) == (100, 300)
+    assert write_page(tmp_path / "a.html", "a", panels) == ()
+
+
+def test_scales_span_the_data(tmp_path):
+    flat = Ellipsoids(np.zeros((100, 3)), np.tile(np.diag([0.01**2, 0.1**2, 0.2**2]), (100, 1, 1)))
+    thick = Ellipsoids(np.full((100, 3), 5.0), np.tile(0.5**2 * np.eye(3), (100, 1, 1)))
+    write_page(tmp_path / "a.html", "a", [Panel("flat", field=flat), Panel("thick", field=thick)])
+    ranges = data_of(tmp_path / "a.html")["ranges"]
+    assert ranges["uncertainty"] == pytest.approx([0.01, 0.5])
+    assert ranges["height"] == pytest.approx([0.0, 5.0])
+    write_page(tmp_path / "a.html", "a", [Panel("flat", field=flat), Panel("discs", field=thick, directions_only=True)])
+    data = data_of(tmp_path / "a.html")
+    assert data["ranges"]["uncertainty"][1] < 0.02
+    assert [panel["ellipsoids"]["directionsOnly"] for panel in data["panels"]] == [False, True]
+
+
+# --- the file
+
+
+def test_it_is_self_contained(tmp_path, rng):
+    write_page(tmp_path / "a.html", "a", [Panel("one", field=some_field(rng))])
+    text = (tmp_path / "a.html").read_text()
+    without_namespaces = text.replace("http://www.w3.org/2000/svg", "")
+    assert "http:" not in without_namespaces
+    assert "https:" not in without_namespaces
+    assert not re.search(r"""\bsrc=|@import|\bimport\s*\(|url\(|fetch\(|XMLHttpRequest|href=["'](?!data:)""", text)
+    assert "{{" not in text.replace("${{", "")
+    assert "default-src 'none'" in text
+    assert len(text) < 150_000
+    assert [file.name for file in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_names_stay_text(tmp_path, rng):
+    bad = "</script><script>alert(1)</script><b>&amp;{{data}}{{script}}"
+    panel = Panel(bad, field=some_field(rng), caption=bad, tracks=(Track(np.zeros((2, 3)), bad),))
+    write_page(tmp_path / "a.html", bad, [panel], note=bad)
+    text = (tmp_path / "a.html").read_text()
+    assert "<script>alert" not in text
+    assert "<title>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;b&gt;&amp;amp;{{data}}{{script}}</title>" in text
+    data = data_of(tmp_path / "a.html")
+    assert data["title"] == data["note"] == data["panels"][0]["name"] == data["panels"][0]["caption"] == bad
+    assert data["panels"][0]["tracks"][0]["name"] == bad
+
+
+def test_a_failed_page_leaves_nothing(tmp_path, rng):
+    with pytest.raises(FormatError, match="does not exist"):
+        write_page(tmp_path / "no" / "a.html", "a", [Panel("one", field=some_field(rng))])
+    with pytest.raises(InputError, match="up must be"):
+        write_page(
+            tmp_path / "a.html", "a", [Panel("one", field=some_field(rng))], camera=Camera((1, 0, 0), (0, 0, 0), up=(0, 1, 0))
+        )
+    assert not list(tmp_path.iterdir())
+
+
+# --- refused input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"panels": []}, "at least one"),
+        ({"color": "red"}, "color is 'red'; expected one of normal"),
+        ({"theme": "blue"}, "theme is 'blue'"),
+        ({"sigma": 4.0}, "slider ends at 3"),
+        ({"sigma": -1.0}, "sigma is -1.0"),
+        ({"color": "own"}, "no panel has colors"),
+        ({"most_points": 0}, "most_points"),
+    ],
+)
+def test_wrong_arguments_are_named(tmp_path, rng, arguments, message):
+    with pytest.raises(InputError, match=message):
+        write_page(tmp_path / "a.html", "a", **({"panels": [Panel("one", field=some_field(rng))]} | arguments))
+    assert not list(tmp_path.iterdir())
+
+
+def test_wrong_panels_are_named(rng):
+    points = rng.normal(size=(5, 3))
+    with pytest.raises(InputError, match="'empty' has nothing to show"):
+        Panel("empty")
+    with pytest.raises(InputError, match=r"normals of panel 'a' have shape \(4, 3\)"):
+        Panel("a", points=points, normals=points[:4])
+    with pytest.raises(InputError, match="colors of panel 'a'"):
+        Panel("a", points=points, colors=points)
+    with pytest.raises(InputError, match="points of panel 'a': 1 of 5 rows are not finite"):
+        Panel("a", points=np.where(np.arange(5)[:, None] == 2, np.nan, points))
+    with pytest.raises(InputError, match="sigma_scale"):
+        Panel("a", points=points, sigma_scale=0.0)
+    with pytest.raises(InputError, match="positions of track 'way'"):
+        Track(np.zeros((3, 2)), "way")
+
+
+# --- helpers
+
+
+def test_discs_keep_normals_and_skip_unknown_ones(rng):
+    normals = rng.normal(size=(20, 3))
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    normals[3] = np.nan
+    discs = flat_discs(rng.normal(size=(20, 3)), normals, 0.2)
+    known = np.arange(20) != 3
+    np.testing.assert_allclose(discs.normals, normals[known], atol=1e-6)
+    np.testing.assert_allclose(discs.scales, np.tile([0.02, 0.2, 0.2], (19, 1)))
+
+
+def test_the_camera_sees_most_of_the_scene(rng):
+    T = exp(np.array([0.3, 0.2, 1.0, 50.0, -80.0, 10.0]))
+    field = some_field(rng, 500, reach=30.0).transform(T)
+    camera = camera_for([Panel("one", field=field)])
+    local = (field.means - np.array(camera.eye)) @ camera.axes.T
+    u, v = (camera.focal * local[:, i] / local[:, 2] for i in (0, 1))
+    seen = (local[:, 2] > 0) & (np.abs(u) < camera.width / 2) & (np.abs(v) < camera.height / 2)
+    assert seen.mean() > 0.85
+    assert max(np.ptp(u[seen]) / camera.width, np.ptp(v[seen]) / camera.height) > 0.75
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (528, 760), (800, 800)])
+def test_flat_places_fill_panels_of_any_shape(rng, size):
+    points = np.concatenate([rng.uniform(-20.0, 20.0, (3000, 2)), rng.uniform(0.0, 3.0, (3000, 1))], axis=1)
+    camera = camera_for([Panel("one", points=points)], *size)
+    local = (points - np.array(camera.eye)) @ camera.axes.T
+    u, v = (camera.focal * local[:, i] / local[:, 2] + size[i] / 2 for i in (0, 1))
+    left, right = np.percentile(u, (1, 99)) / size[0]
+    top, bottom = np.percentile(v, (1, 99)) / size[1]
+    assert max(right - left, bottom - top) > 0.85
+    assert 0.0 < top < 0.3
+    assert 0.6 < bottom < 1.0
+    below = camera_for([Panel("one", points=points)], *size, sky=0.1)
+    local = (points - np.array(below.eye)) @ below.axes.T
+    assert np.percentile(below.focal * local[:, 1] / local[:, 2] + size[1] / 2, 1) > 0.1 * size[1]
+
+
+def test_the_camera_ignores_a_few_far_points(rng):
+    points = rng.normal(size=(1000, 3))
+    near = camera_for([Panel("one", points=points)])
+    far = camera_for([Panel("one", points=np.concatenate([points, 100.0 * rng.normal(size=(20, 3))]))])
+    np.testing.assert_allclose(far.eye, near.eye, atol=1.0)
+
+
+def test_the_camera_looks_at_a_single_point():
+    camera = camera_for([Panel("one", points=np.array([[5.0, 6.0, 7.0]]))])
+    assert camera.target == (5.0, 6.0, 7.0)
+    assert np.linalg.norm(np.subtract(camera.eye, camera.target)) > 0.1
+
+
+def test_normal_colors_are_valid_and_distinguish_directions(rng):
+    normals = rng.normal(size=(500, 3))
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    colors = calm_normal_colors(normals)
+    assert ((colors >= 0.0) & (colors <= 1.0)).all()
+    axes = calm_normal_colors(np.concatenate([np.eye(3), -np.eye(3)]))
+    apart = np.linalg.norm(axes[:, None] - axes[None], axis=2)[~np.eye(6, dtype=bool)]
+    assert apart.min() > 0.15
