@@ -132,7 +132,7 @@ def test_given_lengths_override_the_presets(street, monkeypatch):
         seen.update(options)
         raise DegenerateError("seen")
 
-    monkeypatch.setattr("poli.registration.register.register_by_normals", look)
+    monkeypatch.setattr(sys.modules["poli.registration.register"], "register_by_normals", look)
     with pytest.raises(DegenerateError, match="seen"):
         register_scans(source, target, "os2_128", noise_bound=0.25)
     assert (seen["noise_bound"], seen["feature_radius"]) == (0.25, PRESETS["os2_128"].feature_radius)
