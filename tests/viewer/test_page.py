@@ -12,7 +12,7 @@ from poli.scan import Scan
 from poli.se3 import exp
 from poli.viewer import Camera, Panel, Track, flat_discs, write_page
 from poli.viewer.picture import camera_for
-from poli.viewer.render import calm_normal_colors
+from poli.viewer.render import normal_colors
 
 
 def some_field(rng, count=50, reach=20.0):
@@ -257,8 +257,8 @@ def test_the_camera_looks_at_a_single_point():
 def test_normal_colors_are_valid_and_distinguish_directions(rng):
     normals = rng.normal(size=(500, 3))
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    colors = calm_normal_colors(normals)
+    colors = normal_colors(normals)
     assert ((colors >= 0.0) & (colors <= 1.0)).all()
-    axes = calm_normal_colors(np.concatenate([np.eye(3), -np.eye(3)]))
+    axes = normal_colors(np.concatenate([np.eye(3), -np.eye(3)]))
     apart = np.linalg.norm(axes[:, None] - axes[None], axis=2)[~np.eye(6, dtype=bool)]
     assert apart.min() > 0.15

@@ -7,7 +7,7 @@ from chromium import PROGRAM, Tab
 from poli import Ellipsoids
 from poli.viewer import Camera, Panel, Track, write_page
 from poli.viewer.picture import grid_of, point_size
-from poli.viewer.render import calm_normal_colors
+from poli.viewer.render import normal_colors
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed")
 
@@ -143,7 +143,7 @@ def test_points_have_the_colors_of_their_normals(opened):
     seen = region(tab)
     focal = 0.5 * seen.shape[0] / np.tan(np.deg2rad(60.0) / 2)
     columns = np.floor(seen.shape[1] / 2 + focal * points[:, 0] / 10.0).astype(int)
-    np.testing.assert_allclose(seen[seen.shape[0] // 2, columns] / 255.0, calm_normal_colors(normals), atol=0.012)
+    np.testing.assert_allclose(seen[seen.shape[0] // 2, columns] / 255.0, normal_colors(normals), atol=0.012)
 
 
 def test_a_track_is_drawn_in_the_right_place(opened):

@@ -23,7 +23,7 @@ from poli.errors import FormatError, PoliError
 from poli.io.datasets import write_folder
 from poli.io.trajectory_files import read_kitti
 from poli.scan import Scan
-from poli.viewer.content import Estimates, frames_of, moments, thinning_for
+from poli.viewer.content import Estimates, Series, frames_of
 
 
 def view(*arguments):
@@ -136,8 +136,8 @@ def test_scans_of_a_folder_without_poses_have_a_timeline(tmp_path, folder, sweep
     (panel,) = data_of(tmp_path / "a.html")["panels"]
     frames = panel["frames"]
     assert (frames["names"], frames["shareWorld"]) == ([f"Scan {i}" for i in range(5)], False)
-    assert frames["points"]["counts"] == frames["totals"] == [len(sweep) for sweep in sweeps[:5]]
-    assert min(frames["ellipsoids"]["counts"]) > 500
+    assert [part["points"]["count"] for part in frames["parts"]] == [len(sweep) for sweep in sweeps[:5]]
+    assert min(part["ellipsoids"]["count"] for part in frames["parts"]) > 500
     assert panel["ellipsoids"] is panel["points"] is None
 
 
@@ -147,9 +147,7 @@ def test_the_timeline_of_a_drive_is_in_the_world(tmp_path, folder, drive, sweeps
     (panel,) = data["panels"]
     frames = panel["frames"]
     assert (frames["names"], frames["shareWorld"], panel["name"]) == (["Scan 0", "Scan 4", f"Scan {COUNT - 1}"], True, "Map")
-    place, counts = frames["points"]["place"], frames["points"]["counts"]
-    codes = array(place["data"], "<u2", 3)[counts[0] : counts[0] + counts[1]]
-    shown = np.array(data["origin"]) + place["start"][1] + np.array(place["step"][1]) * codes
+    shown = places(data, frames["parts"][1]["points"])
     T = read_kitti(folder / "run" / "poses_kitti.txt")[4]
     kept = sweeps[4].clean().points
     kept = kept[np.linalg.norm(kept, axis=1) <= 120.0]
@@ -161,14 +159,12 @@ def test_the_timeline_of_a_drive_is_in_the_world(tmp_path, folder, drive, sweeps
 
 def test_a_long_timeline_is_thinned_to_its_budget(folder):
     data = poli.dataset("poli", folder / "drive")
-    rows = np.arange(len(data))
-    all_of_it = thinning_for(data, rows, Estimates("pca", 0.5))
-    assert (all_of_it.points, all_of_it.how.size) == (None, 0.5)
-    assert "within 120 m" in all_of_it.caption(8)
+    rows, series = np.arange(len(data)), Series(data, Estimates("pca", 0.5), data.poses)
+    all_of_it, voxel = series.thinned(rows)
+    assert (voxel, all_of_it.how.size) == (None, 0.5)
     most = 200_000
-    thin = thinning_for(data, rows, Estimates("pca", 0.5), most=most)
-    assert f"one return per voxel of {thin.points:g} m" in thin.caption(8)
-    frames = list(frames_of(moments(data, rows, data.poses, thin.how), thin, True))
+    thin, voxel = series.thinned(rows, most)
+    frames = list(frames_of(thin.moments(rows), voxel))
     held = sum(6 * len(frame.places) + 20 * len(frame.field) for frame in frames)
     scalars = 2 * len(frames[0].scalars) * sum(len(frame.places) + len(frame.field) for frame in frames)
     assert 0.3 * most < held + scalars < 1.2 * most

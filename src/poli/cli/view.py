@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -106,7 +106,7 @@ def view(
     poli view part.ply --model objects --png part.png
     cat scan.pcd | poli view - --out scan.html
     """
-    from poli.cli.view_content import Amount, subject_of
+    from poli.cli.view_content import densified_subject, overlay_subject, subject_of
     from poli.errors import FormatError, InputError
     from poli.viewer.content import Estimates
 
@@ -123,20 +123,24 @@ def view(
         raise InputError("--open: no page is written; remove it, or give --out NAME.html")
     if compare and model == "pca":
         raise InputError("--compare: compares a network with PCA; choose a network with --model, or remove --compare")
-
-    _check_pair(other, pose, original, compare)
+    if pose is not None and other is None:
+        raise InputError(f"--pose {pose}: is the pose between two scans; give the second one, too")
+    if original is not None and other is not None:
+        raise InputError(f"--original {original}: cannot be combined with a second scan; remove one of the two")
+    if compare and (other is not None or original is not None):
+        raise InputError("--compare: only one scan can be compared; remove it, or give one scan")
     inputs = [path for path in (data, other, pose, original, Path(model)) if path is not None]
     for written in (page, png, recorded):
         if written is not None:
             check_place(written, *inputs)
     how = Estimates(model, voxel, compare)
-    if other is not None or original is not None:
-        from poli.cli.view_content import densified_subject, overlay_subject
-
-        subject = overlay_subject(data, other, pose, how) if other is not None else densified_subject(data, cast(Path, original))
+    if other is not None:
+        subject = overlay_subject(data, other, pose, how)
+    elif original is not None:
+        subject = densified_subject(data, original)
     else:
         options = dataset_options(option or [], sequence, topic, sensor)
-        subject = subject_of(data, dataset, options, how, Amount(scans, to_rerun, side_by_side))
+        subject = subject_of(data, dataset, options, how, scans, side_by_side)
     for line in subject.remarks:
         say(line)
     if page is not None:
@@ -145,19 +149,13 @@ def view(
     if png is not None:
         from poli.viewer.picture import draw_panels, write_png
 
-        stills = subject.stills
-        write_png(png, draw_panels(stills, sigma))
-        say(f"{png}: {_listed(stills)}")
+        write_png(png, draw_panels(subject.stills, sigma))
+        say(f"{png}: {_listed(subject.stills)}")
     if to_rerun:
-        from poli.viewer.rerun_recording import log_panels, log_series, recording
+        from poli.viewer.rerun_recording import record
 
-        with recording(recorded) as stream:
-            if subject.series is None:
-                log_panels(stream, subject.stills, sigma)
-            else:
-                count = log_series(stream, subject.series(), subject.tracks, sigma)
-        what = _listed(subject.stills) if subject.series is None else f"{count} scans"
-        say(f"{recorded or 'rerun'}: {what}")
+        count = record(recorded, subject.moments(), subject.tracks, lambda: subject.stills, sigma)
+        say(f"{recorded or 'rerun'}: {f'{count} scans' if count else _listed(subject.stills)}")
     return {"name": subject.name, "about": subject.note, "page": page, "png": png, "recording": recorded}
 
 
@@ -181,17 +179,6 @@ def _write_page(
 
         if not webbrowser.open(page.resolve().as_uri()):
             say("no browser found; open the page manually", to_stderr=True)
-
-
-def _check_pair(other: Path | None, pose: Path | None, original: Path | None, compare: bool) -> None:
-    from poli.errors import InputError
-
-    if pose is not None and other is None:
-        raise InputError(f"--pose {pose}: is the pose between two scans; give the second one, too")
-    if original is not None and other is not None:
-        raise InputError(f"--original {original}: cannot be combined with a second scan; remove one of the two")
-    if compare and (other is not None or original is not None):
-        raise InputError("--compare: only one scan can be compared; remove it, or give one scan")
 
 
 def _listed(panels: "Sequence[Panel]") -> str:

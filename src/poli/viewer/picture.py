@@ -7,23 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import sqrt
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from poli.ellipsoids import Ellipsoids
-from poli.errors import InputError, MissingExtra
+from poli.errors import InputError
 from poli.io.atomic import atomic_path
-from poli.viewer.panel import Panel, Track
-from poli.viewer.render import BACKGROUND, Camera, calm_normal_colors, render_ellipsoids, render_points
+from poli.viewer.panel import Color, Panel, Track
+from poli.viewer.render import BACKGROUND, Camera, normal_colors, render_ellipsoids, render_points
 
-# --- Picture files: PNG by Pillow, headings above pictures, and plots by matplotlib if it is installed.
+# --- Picture files: PNG by Pillow, with headings above pictures.
 
 
-Color = tuple[float, float, float]  # 0..1
 Key = tuple[str, Color]  # a name, and its color in the picture
 
 LINE = 22  # pixels, height of a line of text
@@ -63,11 +59,6 @@ def heading(title: str, words: str, width: int, keys: Sequence[Key] = ()) -> np.
     return np.array(image)
 
 
-def headed(picture: np.ndarray, title: str, words: str = "") -> np.ndarray:  # (H + h, W, 3) uint8
-    """Add a heading above a picture."""
-    return np.concatenate([heading(title, words, picture.shape[1]), picture])
-
-
 def wrapped(text: str, width: int) -> list[str]:
     """Break a text at its spaces into lines of at most `width` pixels; a longer word gets a separate line."""
     lines: list[str] = []
@@ -93,24 +84,6 @@ def _bytes(color: Color) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def pyplot() -> ModuleType:
-    """Import matplotlib.pyplot with a backend that needs no screen."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise MissingExtra("plotting", "bench") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot
-
-    return matplotlib.pyplot
-
-
-def save_figure(figure: Any, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=120, bbox_inches="tight")
-
-
 # --- Layout of panels: their grid, point size, and a camera that sees all of them.
 
 
@@ -125,7 +98,7 @@ _REACH = 3.0
 _ROOM = 1.05
 _FEW = 20_000  # points are enough to fit the camera
 
-# Constants of the grid; keep in sync with `viewer/layout.js`.
+# Constants of the grid; keep in sync with `static/layout.js`.
 _WIDEST, _NARROWEST = 2.2, 0.75  # width / height: a panel does not use space beyond these
 
 _LARGEST, _SMALLEST = 3.0, 1.0  # pixels, size of a point
@@ -134,25 +107,25 @@ _MANY = 15_000  # points drawn at the largest size
 
 @dataclass(frozen=True)
 class Grid:
+    """The cells of a picture or page."""
+
     columns: int
-    rows: int
     width: int  # pixels, of a panel
     height: int
+
+    @property
+    def useful(self) -> float:
+        """Useful pixels per panel."""
+        return min(self.width, _WIDEST * self.height) * min(self.height, self.width / _NARROWEST)
 
 
 def grid_of(count: int, width: int, height: int, gap: int) -> Grid:
     """The grid of `count` panels that wastes the fewest pixels on empty cells and on panels that are too wide or too narrow."""
-    return max((_grid(count, columns, width, height, gap) for columns in range(1, count + 1)), key=_useful)
-
-
-def _grid(count: int, columns: int, width: int, height: int, gap: int) -> Grid:
-    rows = -(-count // columns)
-    return Grid(columns, rows, (width - gap * (columns - 1)) // columns, (height - gap * (rows - 1)) // rows)
-
-
-def _useful(grid: Grid) -> float:
-    """Useful pixels per panel."""
-    return min(grid.width, _WIDEST * grid.height) * min(grid.height, grid.width / _NARROWEST)
+    grids = []
+    for columns in range(1, count + 1):
+        rows = -(-count // columns)
+        grids.append(Grid(columns, (width - gap * (columns - 1)) // columns, (height - gap * (rows - 1)) // rows))
+    return max(grids, key=lambda grid: grid.useful)
 
 
 def point_size(count: int) -> float:
@@ -166,7 +139,8 @@ def camera_for(panels: Sequence[Panel], width: int = 1280, height: int = 720, sk
 
     Tries several elevations and takes the one that gets the eye closest: a flat scan fills a tall picture best from above.
     """
-    places = np.concatenate([_some(part) for panel in panels for part in _parts(panel)] or [np.zeros((1, 3))])
+    parts = [part[:: len(part) // _FEW + 1] for panel in panels for part in panel.everything]
+    places = np.concatenate(parts or [np.zeros((1, 3))])
     shown = _occupied(places)
     middle = 0.5 * (shown.min(axis=0) + shown.max(axis=0))
     views = [_view(shown, middle, np.deg2rad(steep), width, height, sky) for steep in _STEEPNESS]
@@ -193,46 +167,26 @@ def _occupied(places: np.ndarray) -> np.ndarray:  # (N, 3) -> (n, 3)
 
 
 def _view(places: np.ndarray, middle: np.ndarray, steepness: float, width: int, height: int, sky: float) -> Camera:
+    """The nearest camera of a given elevation that sees all places.
+
+    On each axis of the picture, a point at x across and z ahead is between the edges, with slopes `before` and `after`, if
+    -before (z + distance) <= x - shift <= after (z + distance).  Over all points, this bounds the shift from both sides, each by
+    one point; at the smallest distance both bounds are equal.
+    """
     back = np.array([*(np.cos(steepness) * np.array(_BEHIND)), np.sin(steepness)])
     camera = Camera(_tuple(middle + back), _tuple(middle), width=width, height=height)
     across, down, ahead = camera.axes @ (places - middle).T  # (3, n)
     half = np.tan(np.deg2rad(camera.field_of_view) / 2) / _ROOM
     upright = half * height / width
-    left_right = _Between(across, ahead, half, half)
-    top_bottom = _Between(down, ahead, upright * (1.0 - 2.0 * sky), upright)
-    distance = max(left_right.distance, top_bottom.distance)
+    bounds = [
+        (before, after, float((x - after * ahead).max()), float((x + before * ahead).min()))
+        for x, before, after in ((across, half, half), (down, upright * (1.0 - 2.0 * sky), upright))
+    ]
+    distance = max((low - high) / (before + after) for before, after, low, high in bounds)
     distance = distance if distance > 0.0 else 1.0
-    target = middle + np.array([left_right.middle(distance), top_bottom.middle(distance), 0.0]) @ camera.axes
+    shifts = [0.5 * (low - after * distance + high + before * distance) for before, after, low, high in bounds]
+    target = middle + np.array([*shifts, 0.0]) @ camera.axes
     return replace(camera, eye=_tuple(target + distance * back), target=_tuple(target))
-
-
-class _Between:
-    """One axis of the picture: the points seen between its two edges from `distance` behind, shifted by `middle`.
-
-    A point at x across and z ahead is inside if  -before (z + distance) <= x - middle <= after (z + distance).  Over all points,
-    this bounds the middle from both sides, each by one point; at the smallest distance both bounds are equal.
-    """
-
-    def __init__(self, x: np.ndarray, z: np.ndarray, before: float, after: float) -> None:  # (n,), (n,), slopes of the two edges
-        self.before, self.after = before, after
-        self.low, self.high = float((x - after * z).max()), float((x + before * z).min())
-
-    @property
-    def distance(self) -> float:
-        return (self.low - self.high) / (self.before + self.after)
-
-    def middle(self, distance: float) -> float:
-        return 0.5 * (self.low - self.after * distance + self.high + self.before * distance)
-
-
-def _parts(panel: Panel) -> list[np.ndarray]:
-    field = [] if panel.field is None else [panel.field.means]
-    parts = [panel.places, *field, *(track.positions for track in panel.tracks), *(frame.places for frame in panel.frames)]
-    return [part for part in parts if len(part)]
-
-
-def _some(places: np.ndarray) -> np.ndarray:  # (N, 3) -> (n, 3)
-    return places[:: len(places) // _FEW + 1]
 
 
 def _tuple(place: np.ndarray) -> tuple[float, float, float]:
@@ -285,7 +239,7 @@ def _track_color(track: Track, number: int) -> tuple[float, float, float]:
 def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:
     beads, bead_colors = _beads(panel.tracks, camera)
     if panel.field is not None and len(panel.field) and sigma > 0.0:
-        colors = panel.colors if panel.colors is not None and panel.shows_means else calm_normal_colors(panel.field.normals)
+        colors = panel.colors if panel.colors is not None and panel.shows_means else normal_colors(panel.field.normals)
         radius = sigma * panel.sigma_scale
         distance = np.linalg.norm(beads - np.array(camera.eye), axis=1)
         across = (_BEADS * distance / camera.focal / radius)[:, None, None] ** 2  # constant width in the picture
@@ -310,7 +264,7 @@ def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)
     normals = panel.place_normals
     if normals is None:
         return np.tile(_PLAIN, (len(panel.places), 1))
-    return np.where(np.abs(normals).max(axis=1, keepdims=True) > 0.0, calm_normal_colors(normals), _UNKNOWN)
+    return np.where(np.abs(normals).max(axis=1, keepdims=True) > 0.0, normal_colors(normals), _UNKNOWN)
 
 
 def _beads(tracks: Sequence[Track], camera: Camera) -> tuple[np.ndarray, np.ndarray]:  # (B, 3), (B, 3)
