@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pictures import plot_colors, read_picture
-from poli.viewer.chart import Chart, Key, Panel, equal_limits, tick_text, ticks
+from poli.viewer.chart import Chart, Panel, equal_limits, tick_text, ticks
 
 BOX = (80, 40, 380, 240)
 
@@ -34,11 +34,11 @@ def test_axes_of_equal_scale_contain_all_points(rng):
 
 def test_marks_are_drawn_inside_the_frame_only(tmp_path):
     chart = Chart(400, 300)
-    panel = Panel(chart, BOX, "title", ("x", "y"), (0.0, 10.0), (0.0, 1.0))
+    panel = Panel(chart, BOX, "title", "x", (0.0, 10.0), (0.0, 1.0))
     panel.line(np.array([[0.0, 0.5], [4.0, 0.5], [5.0, np.nan], [6.0, 0.5], [1e12, 0.5]]), "#0072b2", 3.0)
-    panel.markers(np.array([[2.0, 0.2]]), "#d55e00", "s")
-    panel.area(np.array([0.1, 9.0]), np.zeros(2), np.array([0.0, 5.0, 10.0]), "#009e73")
-    panel.finish([Key("a line", "#0072b2")])
+    panel.dots(np.array([[2.0, 0.2], [np.nan, 0.2]]), "#d55e00")
+    panel.area(np.array([0.1, 9.0]), np.zeros(2), np.array([0.0, 5.0, 10.0]), "#009e73", "an area")
+    panel.finish()
     chart.save(tmp_path / "a.png")
     image = read_picture(tmp_path / "a.png")
     assert image.shape == (300, 400, 3)
@@ -47,5 +47,5 @@ def test_marks_are_drawn_inside_the_frame_only(tmp_path):
     assert tuple(middle[140]) == (0x00, 0x72, 0xB2)
     assert tuple(middle[230]) != (0x00, 0x72, 0xB2)  # interrupted
     outside = np.ones(image.shape[:2], bool)
-    outside[BOX[1] : BOX[3] + 2, BOX[0] : BOX[2] + 2] = False
+    outside[BOX[1] - 20 : BOX[3] + 2, BOX[0] : BOX[2] + 2] = False  # with the legend above
     assert np.ptp(image[outside].astype(int), axis=1).max() < 20  # texts are gray
