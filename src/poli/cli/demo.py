@@ -10,7 +10,6 @@ import typer
 from poli.cli.output import busy, say
 
 if TYPE_CHECKING:
-    from poli.ellipsoids import Ellipsoids
     from poli.scan import Scan
     from poli.viewer import Camera, Panel
     from poli.worlds.drive import Drive
@@ -20,9 +19,6 @@ _START = 180.0  # meters along the route; then it turns left around a corner
 _SCANS = 40
 _OTHER = 12  # the scan that is registered to the first one, some ten meters later
 _TURN = 140.0  # degrees about the vertical, so that its heading is unknown
-_VOXEL = 0.5  # meters
-_NEIGHBORS = (8, 12, 16, 24, 32)  # of PCA; the best on this scan is shown
-_DISC = 0.12  # meters, standard deviation of the discs that show the true normals
 
 _GRAY, _BLUE, _ORANGE = (0.35, 0.37, 0.40), (0.0, 0.447, 0.698), (0.902, 0.624, 0.0)
 _EYE, _TARGET = (-23.0, -2.0, 14.0), (8.0, 0.0, 1.5)  # from behind and above the sensor
@@ -86,34 +82,23 @@ def next_commands(out: Path) -> list[str]:
 
 def _show_ellipsoids(scan: "Scan", out: Path) -> dict[str, Any]:
     """Ellipsoids by POLI and by PCA, with the true normals."""
-    import poli
-    from poli.viewer import Camera, Panel, flat_discs, write_page
-    from poli.worlds.sweep import true_normals
+    from poli.viewer import Camera, write_page
+    from poli.viewer.content import Estimates, normal_errors, scan_panels
 
     with busy("ellipsoids"):
-        cloud, truth = poli.voxel_downsample(scan.keep(), _VOXEL), true_normals(scan, _VOXEL)
-        field = poli.estimate(cloud)
-        rivals = {k: poli.pca(cloud, k=k) for k in _NEIGHBORS}
-        k = min(rivals, key=lambda k: float(np.median(_normal_errors(rivals[k], truth))))
-        errors, rival_errors = _normal_errors(field, truth), _normal_errors(rivals[k], truth)
-        median, rival_median = float(np.median(errors)), float(np.median(rival_errors))
-        smaller = round(_width(field) / _width(rivals[k]), 2)
-        drawn = f"median normal error {rival_median:.1f}°; drawn smaller, at POLI's size"
-        panels = [
-            Panel("Points", cloud, colors=_one(_GRAY, len(cloud)), caption=f"one per {_VOXEL:g} m voxel"),
-            Panel("PCA", field=rivals[k], sigma_scale=smaller, caption=drawn),
-            Panel("POLI", field=field, caption=f"median normal error {median:.1f}°, {1.0 - median / rival_median:.0%} below PCA's"),
-            Panel("Truth", field=flat_discs(cloud, truth, _DISC), caption="discs across the true normals; leaves have none"),
-        ]
-        note = (
-            "A VLP-16 scan of a simulated town not used for training. "
-            f"PCA's ellipsoids ({k} neighbors) are as wide as their neighborhoods and drawn smaller here."
-        )
+        panels = scan_panels(scan, Estimates(compare=True))
+        note = "A VLP-16 scan of a simulated town not used for training. PCA's ellipsoids are drawn smaller, at POLI's size."
         write_page(out / "index.html", "A scan as ellipsoids", panels, note=note, camera=Camera(_EYE, _TARGET, field_of_view=64.0))
         _draw(out / "ellipsoids.png", panels)
-    _row(f"Ellipsoids of {len(cloud):,} points: median normal error", f"{median:.1f}°", f"{rival_median:.1f}°")
-    _row("  normals within 10°", *(f"{(off < 10.0).mean():.0%}" for off in (errors, rival_errors)))
-    return {"points": len(cloud), "median": median, "pca_median": rival_median, "pca_neighbors": k}
+    _, rival, poli, truth = panels
+    assert poli.field is not None
+    assert rival.field is not None
+    assert truth.normals is not None
+    errors = [normal_errors(field, truth.normals) for field in (poli.field, rival.field)]
+    medians = [float(np.median(off)) for off in errors]
+    _row(f"Ellipsoids of {len(poli.field):,} points: median normal error", *(f"{median:.1f}°" for median in medians))
+    _row("  normals within 10°", *(f"{(off < 10.0).mean():.0%}" for off in errors))
+    return {"points": len(poli.field), "median": medians[0], "pca_median": medians[1]}
 
 
 def _show_densified(scan: "Scan", drive: "Drive", out: Path) -> dict[str, Any]:
@@ -183,7 +168,7 @@ def _show_odometry(scans: "list[Scan]", drive: "Drive", out: Path) -> dict[str, 
         ends = [float(np.linalg.norm(poses[-1, :3, 3] - truth[-1, :3, 3])) for poses in (odometer.poses, rival)]
         path = float(np.linalg.norm(np.diff(truth[:, :3, 3], axis=0), axis=1).sum())
         assert odometer.map is not None
-        tracks = (Track(odometer.poses[:, :3, 3], "POLI", _BLUE), Track(truth[:, :3, 3], "truth", _ORANGE))
+        tracks = (Track(truth[:, :3, 3], "truth", _ORANGE), Track(odometer.poses[:, :3, 3], "POLI", _BLUE))
         map_panel = Panel("Odometry", field=odometer.map.field, tracks=tracks, caption="the map of ellipsoids and the path")
         middle = truth[:, :3, 3].mean(axis=0)
         above = Camera(tuple(middle + [-30.0, 4.0, 48.0]), tuple(middle + [3.0, 0.0, -2.0]), field_of_view=62.0)
@@ -196,16 +181,6 @@ def _draw(path: Path, panels: "list[Panel]", camera: "Camera | None" = None, hei
     from poli.viewer import Camera, draw_panels, write_png
 
     write_png(path, draw_panels(panels, camera=camera or Camera(_EYE, _TARGET, field_of_view=64.0), height=height))
-
-
-def _normal_errors(field: "Ellipsoids", truth: np.ndarray) -> np.ndarray:  # (N, 3) -> (n,) degrees, where the truth is known
-    known = np.isfinite(truth[:, 0])
-    cosine = np.abs(np.einsum("ij,ij->i", field.normals[known], truth[known]))
-    return np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0)))
-
-
-def _width(field: "Ellipsoids") -> float:
-    return float(np.median(np.sqrt(field.scales[:, 1] * field.scales[:, 2])))
 
 
 def _one(color: tuple[float, float, float], count: int) -> np.ndarray:  # (count, 3)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class Theme(StrEnum):
+    """Backgrounds of the page."""
+
     dark = "dark"
     light = "light"
 
@@ -68,7 +70,6 @@ def view(
         ),
     ] = None,
     theme: Annotated[Theme, typer.Option(help="Initial theme of the page.")] = Theme.dark,
-    title: Annotated[str | None, typer.Option(help="Title of the page; default: the name of the data.")] = None,
     dataset: DatasetName = "auto",
     sequence: SequenceName = None,
     topic: TopicName = None,
@@ -145,7 +146,7 @@ def view(
         say(line)
     if page is not None:
         with naming(data):
-            _write_page(page, subject, title, sigma, color, theme, browser)
+            _write_page(page, subject, sigma, color or subject.color, theme, browser)
     if png is not None:
         from poli.viewer.picture import draw_panels, write_png
 
@@ -159,15 +160,11 @@ def view(
     return {"name": subject.name, "about": subject.note, "page": page, "png": png, "recording": recorded}
 
 
-def _write_page(
-    page: Path, subject: "Subject", title: str | None, sigma: float, color: str | None, theme: Theme, browser: bool
-) -> None:
+def _write_page(page: Path, subject: "Subject", sigma: float, color: str, theme: Theme, browser: bool) -> None:
     from poli.viewer.page import write_page
 
     panels = subject.panels()
-    left_out = write_page(
-        page, title or subject.name, panels, note=subject.note, sigma=sigma, color=color or subject.color, theme=theme.value
-    )
+    left_out = write_page(page, subject.name, panels, note=subject.note, sigma=sigma, color=color, theme=theme.value)
     for line in left_out:
         say(f"shown: {line}", to_stderr=True)
     for panel in panels:

@@ -110,12 +110,15 @@ def _width(field: Ellipsoids) -> float:
 
 def _off(field: Ellipsoids, truth: np.ndarray | None) -> str:
     """The normal error, for a caption."""
-    if truth is None or not np.isfinite(truth[:, 0]).any():
-        return ""
+    errors = np.empty(0) if truth is None else normal_errors(field, truth)
+    return f"; median normal error {np.median(errors):.1f}°, {(errors < 10.0).mean():.0%} within 10°" if len(errors) else ""
+
+
+def normal_errors(field: Ellipsoids, truth: np.ndarray) -> np.ndarray:  # (N, 3) -> (n,)
+    """The angles between the normals of a field and the true ones in degrees, where those are known."""
     known = np.isfinite(truth[:, 0])
     cosine = np.abs(np.einsum("ij,ij->i", field.normals[known], truth[known]))
-    angle = np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0)))
-    return f"; median normal error {np.median(angle):.1f}°, {(angle < 10.0).mean():.0%} within 10°"
+    return np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0)))
 
 
 def merged_panels(
@@ -236,12 +239,13 @@ class Series:
 def fused_world(moments: Iterator[Moment], voxel: float) -> tuple[Ellipsoids, int]:
     """Return one ellipsoid per observed cell, in the world frame, and the number of fused scans."""
     world = EllipsoidMap(max(voxel, _FINEST), _EVERYTHING)
-    fused = 0
+    positions = []
     for moment in moments:
         if moment.field is not None and moment.T_world_scan is not None:
             world.add(moment.field, moment.T_world_scan)
-            fused += 1
-    return world.field, fused
+            positions.append(moment.T_world_scan[:3, 3])
+    sensor = np.mean(positions or [np.zeros(3)], axis=0)  # normals face it
+    return Ellipsoids.trusted(world.field.means, world.field.covariances, sensor), len(positions)
 
 
 def frames_of(moments: Iterator[Moment], voxel: float | None) -> Iterator[Frame]:

@@ -11,7 +11,6 @@ from math import sqrt
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.io.atomic import atomic_path
 from poli.viewer.panel import Color, Panel, Track
@@ -70,7 +69,8 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
-def text_width(text: str) -> int:  # pixels
+def text_width(text: str) -> int:
+    """The width of a text in pixels."""
     return round(_font().getlength(text))
 
 
@@ -197,7 +197,8 @@ def _tuple(place: np.ndarray) -> tuple[float, float, float]:
 _PLAIN = (0.33, 0.36, 0.40)
 _UNKNOWN = (0.68, 0.70, 0.72)
 _TRACKS = ((0.84, 0.37, 0.0), (0.34, 0.71, 0.91), (0.0, 0.62, 0.45), (0.80, 0.47, 0.65))
-_BEADS = 2.0  # pixels, width of a track
+_NEAR = 0.1  # meters: nearer parts of a track are not drawn
+_OUTSIDE = 1e4  # pixels: Pillow cannot draw to places much farther away
 _GAP = 6  # pixels between panels
 _BETWEEN = 228  # gray value of the gaps
 NORMAL_COLORS = "colors: direction of the normal; pale: up"
@@ -236,26 +237,13 @@ def _track_color(track: Track, number: int) -> tuple[float, float, float]:
     return track.color or _TRACKS[number % len(_TRACKS)]
 
 
-def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:
-    beads, bead_colors = _beads(panel.tracks, camera)
+def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:  # (H, W, 3) uint8
     if panel.field is not None and len(panel.field) and sigma > 0.0:
         colors = panel.colors if panel.colors is not None and panel.shows_means else normal_colors(panel.field.normals)
-        radius = sigma * panel.sigma_scale
-        distance = np.linalg.norm(beads - np.array(camera.eye), axis=1)
-        across = (_BEADS * distance / camera.focal / radius)[:, None, None] ** 2  # constant width in the picture
-        means = np.concatenate([panel.field.means, beads])
-        covariances = np.concatenate([panel.field.covariances, across * np.eye(3)])
-        return render_ellipsoids(Ellipsoids.trusted(means, covariances), camera, np.concatenate([colors, bead_colors]), radius)
-    beads, bead_colors = _widened(beads, camera), np.repeat(bead_colors, 9, axis=0)
-    colors = np.concatenate([_point_colors(panel), bead_colors])
-    return render_points(np.concatenate([panel.places, beads]), camera, colors, pixels=round(point_size(len(panel.places))))
-
-
-def _widened(beads: np.ndarray, camera: Camera) -> np.ndarray:  # (B, 3) -> (9 B, 3)
-    """Each bead as a square of nine, a pixel apart: points of large clouds are drawn a pixel wide, too narrow for a line."""
-    pixel = np.linalg.norm(beads - np.array(camera.eye), axis=1)[:, None, None] / camera.focal
-    shifts = np.array([x * camera.axes[0] + y * camera.axes[1] for x in (-1, 0, 1) for y in (-1, 0, 1)])  # (9, 3)
-    return (beads[:, None] + pixel * shifts).reshape(-1, 3)
+        image = render_ellipsoids(panel.field, camera, colors, sigma * panel.sigma_scale)
+    else:
+        image = render_points(panel.places, camera, _point_colors(panel), pixels=round(point_size(len(panel.places))))
+    return _draw_tracks(image, panel.tracks, camera)
 
 
 def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)
@@ -267,16 +255,15 @@ def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)
     return np.where(np.abs(normals).max(axis=1, keepdims=True) > 0.0, normal_colors(normals), _UNKNOWN)
 
 
-def _beads(tracks: Sequence[Track], camera: Camera) -> tuple[np.ndarray, np.ndarray]:  # (B, 3), (B, 3)
-    """Tracks as rows of beads, close enough to look like a line."""
-    places, colors = [np.empty((0, 3))], [np.empty((0, 3))]
-    reach = max(
-        (float(np.linalg.norm(track.positions - np.array(camera.eye), axis=1).max(initial=1.0)) for track in tracks), default=1.0
-    )
-    step = max(reach / camera.focal, 1e-6)  # one pixel at the far end
+def _draw_tracks(image: np.ndarray, tracks: Sequence[Track], camera: Camera) -> np.ndarray:  # (H, W, 3) uint8
+    """Draw tracks over a picture, each narrower than the previous one, so that overlapping tracks are all visible."""
+    picture = Image.fromarray(image)
+    draw = ImageDraw.Draw(picture)
     for i, track in enumerate(tracks):
-        for a, b in zip(track.positions[:-1], track.positions[1:], strict=True):
-            share = np.linspace(0.0, 1.0, min(int(np.linalg.norm(b - a) / step) + 2, 1000))[:, None]
-            places.append(a + share * (b - a))
-            colors.append(np.tile(_track_color(track, i), (len(share), 1)))
-    return np.concatenate(places), np.concatenate(colors)
+        local = (track.positions - np.array(camera.eye)) @ camera.axes.T
+        pixels = camera.focal * local[:, :2] / np.maximum(local[:, 2:], _NEAR) + np.array([camera.width, camera.height]) / 2
+        pixels = np.clip(pixels, -_OUTSIDE, _OUTSIDE)
+        ahead = local[:, 2] > _NEAR
+        for row in np.flatnonzero(ahead[:-1] & ahead[1:]):
+            draw.line([*pixels[row], *pixels[row + 1]], _bytes(_track_color(track, i)), 3 + 3 * (len(tracks) - 1 - i))
+    return np.array(picture)

@@ -70,7 +70,7 @@ def read_odometry_run(folder: Path) -> OdometryRun:
         raise InputError(f"{folder}: no poses to show; the run ended before its first scan was processed")
     truth = _read_poses(folder / _TRUTH) if (folder / _TRUTH).is_file() else None
     config = read_json(folder / _CONFIG)
-    data = config.get("data") if isinstance(config, dict) else None
+    data: Any = config.get("data") if isinstance(config, dict) else None
     good = isinstance(data, dict) and all(isinstance(data.get(key), kind) for key, kind in _DATA.items())
     good = good and 0 <= data["first"] < 1 << 53 and data["first"] is not True and "\0" not in data["path"]
     if not good or not all(isinstance(value, bool | int | float | str) for value in data["options"].values()):

@@ -52,7 +52,8 @@ class Camera:
         return np.stack([right, np.cross(forward, right), forward])
 
     @property
-    def focal(self) -> float:  # pixels
+    def focal(self) -> float:
+        """The focal length in pixels."""
         return 0.5 * self.width / np.tan(np.deg2rad(self.field_of_view) / 2)
 
 
