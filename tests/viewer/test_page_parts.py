@@ -88,20 +88,6 @@ def test_frames_can_be_read_back(tmp_path, rng):
     assert second["points"]["scalars"] == {}  # the second scan has no intensity
 
 
-def test_wrong_parts_are_named(rng):
-    points = rng.normal(size=(5, 3))
-    with pytest.raises(InputError, match="layers of panel 'a' have 4 points in total; it has 5"):
-        Panel("a", points=points, layers=(Layer("x", 4),))
-    with pytest.raises(InputError, match=r"scalar 'time' of panel 'a': .* expected 5 numbers"):
-        Panel("a", points=points, scalars={"time": np.zeros(4)})
-    with pytest.raises(InputError, match="scalar 'time' of frame 'f'"):
-        Frame("f", points, {"time": np.zeros(4)})
-    with pytest.raises(InputError, match="position of frame 'f'"):
-        Frame("f", points, position=np.zeros(2))
-    with pytest.raises(InputError, match="points of layer 'x'"):
-        Layer("x", -1)
-
-
 def test_a_coloring_must_exist(tmp_path, rng):
     panel = Panel("a", points=rng.normal(size=(5, 3)), scalars={"time": np.arange(5.0), "height": np.arange(5.0)})
     for color, shown in (("time", "field:time"), ("height", "height"), ("field:height", "field:height")):
