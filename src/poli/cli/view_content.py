@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _SIDE_BY_SIDE = 4  # scans without known poses
 _TOGETHER = 50  # scans fused into a world
 _TIMELINE = 200  # scans of a timeline
-_CENTERED = "centered at {offset}; the page shows the original coordinates"
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,15 +220,21 @@ def _scan_file(path: Path, how: Estimates) -> Subject:
     from poli.viewer.content import scan_panels
 
     with busy(f"ellipsoids of {path}"), naming(path):
-        scan = read_scan(path)
-        offset = map_offset(scan)
-        say_offset(path, scan, offset, _CENTERED)
+        scan, offset = _read_centered(path)
         place = None if offset is None else shift(offset)
-        panels = scan_panels(without_offset(scan, offset), how, str(path), above(offset), place)
+        panels = scan_panels(scan, how, str(path), above(offset), place)
     note = f"{len(scan):,} returns"
     if offset is not None:
         note += f"; map coordinates, centered at {offset_text(offset)} m for computing and drawing"
     return Subject("scan" if is_pipe(path) else path.name, note, tuple(panels))
+
+
+def _read_centered(path: Path) -> tuple[Scan, np.ndarray | None]:
+    """Read a scan. One in map coordinates is returned relative to its offset, (3,)."""
+    scan = read_scan(path)
+    offset = map_offset(scan)
+    say_offset(path, scan, offset, "centered at {offset}; the page shows the original coordinates")
+    return without_offset(scan, offset), offset
 
 
 def overlay_subject(source: Path, target: Path, pose: Path | None, how: Estimates) -> Subject:
@@ -244,13 +249,10 @@ def overlay_subject(source: Path, target: Path, pose: Path | None, how: Estimate
     with busy(f"ellipsoids of {source} and {target}"):
         for path, move in ((source, T), (target, np.eye(4))):
             with naming(path):
-                scan = read_scan(path)
-                offset = map_offset(scan)
-                say_offset(path, scan, offset, _CENTERED)
-                centered = without_offset(scan, offset)
+                scan, offset = _read_centered(path)
                 place = move if offset is None else move @ shift(offset)
-                clouds.append(centered.transform(place))
-                thin.append(how.cloud(centered, str(path)))
+                clouds.append(scan.transform(place))
+                thin.append(how.cloud(scan, str(path)))
                 fields.append(how.field(thin[-1], above(offset)).transform(place))
     moved = f"{names[0]} moved by {pose.name}" if pose is not None else "both in their own coordinates"
     panels = merged_panels(clouds, thin, fields, names, how)

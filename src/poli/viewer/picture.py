@@ -194,6 +194,9 @@ def _tuple(place: np.ndarray) -> tuple[float, float, float]:
     return x, y, z
 
 
+# --- Drawing.
+
+
 _PLAIN = (0.33, 0.36, 0.40)
 _UNKNOWN = (0.68, 0.70, 0.72)
 _TRACKS = ((0.84, 0.37, 0.0), (0.34, 0.71, 0.91), (0.0, 0.62, 0.45), (0.80, 0.47, 0.65))
@@ -208,9 +211,11 @@ def draw_panels(
     panels: Sequence[Panel], sigma: float = 2.0, camera: Camera | None = None, width: int = 1600, height: int = 900
 ) -> np.ndarray:  # (H, W, 3) uint8
     """Draw panels side by side, each below its name and caption: ellipsoids if it has any, otherwise points; tracks on top."""
+    if not panels:
+        raise InputError("panels: none given; a picture needs at least one")
     foot = heading("", NORMAL_COLORS, width) if any(map(_colored_by_normals, panels)) else np.empty((0, width, 3), np.uint8)
     grid = grid_of(len(panels), width, height - len(foot), _GAP)
-    heads = [heading(panel.name, panel.caption, grid.width, _keys(panel)) for panel in panels]
+    heads = [heading(panel.name, panel.caption, grid.width, _track_colors(panel.tracks)) for panel in panels]
     above = max(map(len, heads))  # pixels; equal for all panels, so that they share a camera
     below = max(grid.height - above, 1)
     camera = camera_for(panels, grid.width, below) if camera is None else replace(camera, width=grid.width, height=below)
@@ -229,12 +234,8 @@ def _colored_by_normals(panel: Panel) -> bool:
     return panel.colors is None and (panel.field is not None or panel.normals is not None)
 
 
-def _keys(panel: Panel) -> list[Key]:
-    return [(track.name, _track_color(track, i)) for i, track in enumerate(panel.tracks)]
-
-
-def _track_color(track: Track, number: int) -> tuple[float, float, float]:
-    return track.color or _TRACKS[number % len(_TRACKS)]
+def _track_colors(tracks: Sequence[Track]) -> list[Key]:
+    return [(track.name, track.color or _TRACKS[i % len(_TRACKS)]) for i, track in enumerate(tracks)]
 
 
 def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:  # (H, W, 3) uint8
@@ -259,11 +260,11 @@ def _draw_tracks(image: np.ndarray, tracks: Sequence[Track], camera: Camera) -> 
     """Draw tracks over a picture, each narrower than the previous one, so that overlapping tracks are all visible."""
     picture = Image.fromarray(image)
     draw = ImageDraw.Draw(picture)
-    for i, track in enumerate(tracks):
+    for i, (track, (_, color)) in enumerate(zip(tracks, _track_colors(tracks), strict=True)):
         local = (track.positions - np.array(camera.eye)) @ camera.axes.T
         pixels = camera.focal * local[:, :2] / np.maximum(local[:, 2:], _NEAR) + np.array([camera.width, camera.height]) / 2
         pixels = np.clip(pixels, -_OUTSIDE, _OUTSIDE)
         ahead = local[:, 2] > _NEAR
         for row in np.flatnonzero(ahead[:-1] & ahead[1:]):
-            draw.line([*pixels[row], *pixels[row + 1]], _bytes(_track_color(track, i)), 3 + 3 * (len(tracks) - 1 - i))
+            draw.line([*pixels[row], *pixels[row + 1]], _bytes(color), 3 + 3 * (len(tracks) - 1 - i))
     return np.array(picture)

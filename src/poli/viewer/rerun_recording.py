@@ -47,7 +47,8 @@ def record(
         else:
             count = _log_moments(rr, stream, moments, tracks, sigma)
         stream.flush()
-        stream.disconnect()
+        if path is not None:
+            stream.disconnect()  # closes the file
     return count
 
 
