@@ -8,6 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from rosbags.rosbag1 import Writer as Writer1
@@ -71,16 +72,14 @@ def _write_bag2(path: Path, kind: str, mode: CompressionMode | None, swap) -> No
 
 
 def _as_lz4(path: Path) -> None:
-    """The same file with its chunk compressed by lz4, which rosbags cannot write: start without chunks and use our own copy."""
-    from poli.io.datasets import mcap
+    """The same file with its chunk compressed by lz4, which rosbags cannot write."""
+    from mcap import writer
 
-    out = path.with_name("packed.mcap")
-    copy = mcap.McapCopy(path, out, "/points")
-    for item in copy.items():
-        if getattr(item.write, "func", None) == copy._open_chunk:
-            copy._open_chunk("lz4", b"")
-        else:
-            item.write(item.raw)
+    out, made = path.with_name("packed.mcap"), writer.Writer
+    with mock.patch.object(writer, "Writer", lambda file, **_: made(file, compression=writer.CompressionType.LZ4)):
+        for item in copy_of(path, out, "/points"):
+            if item is not None:
+                item.write(item.raw)
     out.replace(path)
 
 
@@ -113,8 +112,8 @@ def _copy(folder: Path) -> object:
             topic = choose_topic(reader, path, None)
         finally:
             reader.close()
-        with copy_of(path, out, topic) as items:
-            for item in items:
+        for item in copy_of(path, out, topic):
+            if item is not None:
                 item.write(item.raw)
     return out
 

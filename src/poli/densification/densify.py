@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,26 +18,6 @@ from poli.estimation.estimate import complaint_of, load_model
 from poli.io.messages import TIME_NAMES
 from poli.options import takes_config
 from poli.scan import Scan, ScanLike
-
-# --- Progress of a run, and the reason why no points were added to a scan.
-
-
-@dataclass
-class Tally:
-    scans: int = 0
-    kept: int = 0  # of these, finished by an earlier run
-    points_in: int = 0
-    points_out: int = 0
-    unchanged: int = 0  # scans to which no points were added
-    why: str = ""  # reason of the first one
-
-    def add(self, points_in: int, points_out: int, why: str = "", kept: bool = False) -> None:
-        self.scans += 1
-        self.kept += kept
-        self.points_in += points_in
-        self.points_out += points_out
-        self.unchanged += bool(why)
-        self.why = self.why or why
 
 
 def why_nothing(points: np.ndarray, config: DensifyConfig) -> str:  # (N, 3): a scan without samples
