@@ -100,20 +100,19 @@ def test_a_cluster_behind_tls(tmp_path, monkeypatch):
         pytest.skip("openssl is not installed")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=cluster"]
     subprocess.run([*command, "-out", cert, "-keyout", key], check=True, capture_output=True)
-    roles = {role: {"cert": str(cert), "key": str(key)} for role in ("scheduler", "worker", "client")}
+    roles = ("scheduler", "worker", "client")
+    files = {f"{role}.{what}": str(file) for role in roles for what, file in (("cert", cert), ("key", key))}
+    own = {f"distributed.comm.tls.{name}": value for name, value in {"ca-file": str(cert), **files}.items()}
     source = kitti(tmp_path / "kitti")
     run(source, tmp_path / "here", "--workers", 1)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and runs in this process
     monkeypatch.setattr(engines, "_PATIENCE", 2)
-    with dask.config.set({"distributed.comm.tls": {"ca-file": str(cert), **roles}, "distributed.comm.require-encryption": True}):
+    with dask.config.set({**own, "distributed.comm.require-encryption": True}):
         where = {"protocol": "tls", "processes": False, "dashboard_address": None, "host": "127.0.0.1"}
         security = distributed.Security()
         with distributed.LocalCluster(n_workers=1, threads_per_worker=1, security=security, **where) as cluster:
             assert cluster.scheduler_address.startswith("tls://")
             run(source, tmp_path / "there", "--scheduler", cluster.scheduler_address)
             assert tree_bytes(tmp_path / "here") == tree_bytes(tmp_path / "there")
-            with (
-                dask.config.set({"distributed.comm.tls": {}, "distributed.comm.require-encryption": None}),
-                pytest.raises(InputError, match="no dask scheduler answers there"),
-            ):
+            with dask.config.set(dict.fromkeys(own)), pytest.raises(InputError, match="no dask scheduler answers there"):
                 run(source, tmp_path / "b", "--scheduler", cluster.scheduler_address)

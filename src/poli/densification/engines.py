@@ -80,7 +80,10 @@ class _Cluster(Engine):
 
     def submit(self, work: Callable[[Any], Any], job: Any) -> Any:
         # Scattered before the task: the scheduler should not carry messages of several megabytes.
-        (there,) = self.client.scatter([job], hash=False)
+        try:
+            (there,) = self.client.scatter([job], hash=False, timeout=_PATIENCE)
+        except TimeoutError:
+            raise _lost("all its workers") from None
         return self.client.submit(_on_one_thread, work, there, pure=False)
 
     def result(self, future: Any) -> Any:
@@ -94,12 +97,15 @@ class _Cluster(Engine):
                     raise
                 if self.client.nthreads():
                     continue
-                lost = "all its workers"
+                raise _lost("all its workers") from None
             except KilledWorker:
-                lost = "every worker that tried this scan, possibly out of memory"
+                raise _lost("every worker that tried this scan, possibly out of memory") from None
             except CancelledError:
-                lost = "its scheduler or this job"
-            raise PoliError(f"the cluster has lost {lost}; check the cluster and retry (finished scans are kept)") from None
+                raise _lost("its scheduler or this job") from None
+
+
+def _lost(what: str) -> PoliError:
+    return PoliError(f"the cluster has lost {what}; check the cluster and retry (finished scans are kept)")
 
 
 def _on_one_thread(work: Callable[[Any], Any], job: Any) -> Any:
