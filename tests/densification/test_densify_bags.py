@@ -170,7 +170,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path, kind):
     unfinished = out.with_name(f"{out.name}.partial")
     assert len(list(unfinished.glob("*.part"))) == 5
     (unfinished / "00000002.part").write_bytes(b"damaged by a power cut")
-    with pytest.raises(FormatError, match=r"partial: was written with other settings \(seed\); remove it, .* pass --overwrite"):
+    with pytest.raises(FormatError, match=r"partial: was written with other settings \(seed\); remove it, .* --overwrite"):
         run(path, out, "--voxel", 0, "--seed", 1)
     said = run(path, out, "--voxel", 0)
     assert "12 of 12 scans, 4 already done" in said

@@ -245,7 +245,7 @@ def test_a_stopped_run_resumes_and_says_so(tmp_path):
     assert not out.exists()
     (first,) = (tmp_path / "dense.partial/dense/sequences/07/velodyne").iterdir()
     made = first.stat().st_mtime_ns
-    with pytest.raises(FormatError, match=r"partial: was written with other settings \(voxel\); .* pass --overwrite to"):
+    with pytest.raises(FormatError, match=r"partial: was written with other settings \(voxel\); .* --overwrite"):
         run(source, out)
     assert "3 of 3 scans, 1 already done" in run(source, out, "--voxel", 0)
     assert (out / "sequences/07/velodyne" / first.name).stat().st_mtime_ns == made
@@ -255,7 +255,7 @@ def test_a_stopped_run_resumes_and_says_so(tmp_path):
     assert "4 of 4 scans, 3 already done" in run(source, out, "--voxel", 0)
     assert not (tmp_path / "dense.partial").exists()
     (source / "sequences/07/velodyne/000003.bin").unlink()
-    with pytest.raises(FormatError, match=r"was written with other settings \(per_point, voxel\); .* pass --overwrite to"):
+    with pytest.raises(FormatError, match=r"was written with other settings \(per_point, voxel\); .* --overwrite"):
         run(source, out, "--per-point", 3)
     run(source, out, "--per-point", 3, "--voxel", 0, "--overwrite")
     assert len(poli.dataset("kitti", out)[0]) == 4 * 60

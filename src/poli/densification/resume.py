@@ -188,9 +188,9 @@ def other_settings(path: Path, before: dict[str, Any], now: dict[str, Any]) -> F
     flat_before, flat_now = ({**run, **(run["densify"] if isinstance(run.get("densify"), dict) else {})} for run in (before, now))
     names = [name for name in {**flat_now, **flat_before} if name != "densify" and flat_before.get(name) != flat_now.get(name)]
     return FormatError(
-        f"{path}: was written with other settings ({', '.join(names) or 'its format'})",
-        argument="overwrite", value=True, remedy="remove it, give another name, or pass {argument} to replace it",
-    )  # fmt: skip
+        f"{path}: was written with other settings ({', '.join(names) or 'its format'}); remove it, give another name, "
+        "or replace it with --overwrite"
+    )
 
 
 def check_apart(source: Path, out: Path) -> None:
