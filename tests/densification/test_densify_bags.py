@@ -159,9 +159,9 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path, kind):
     run(path, whole, "--voxel", 0)
     # The sixth cloud kills the process, as kill -9 would.
     code = (
-        "import os\nfrom poli.densification import bags\nfrom poli.cli import main\n"
-        "write = bags.write_part\n"
-        "bags.write_part = lambda part, raw: os.kill(os.getpid(), 9) if part.stem == '00000005' else write(part, raw)\n"
+        "import os\nfrom poli.densification import resume\nfrom poli.cli import main\n"
+        "write = resume.write_part\n"
+        "resume.write_part = lambda part, raw: os.kill(os.getpid(), 9) if part.stem == '00000005' else write(part, raw)\n"
         "main()"
     )
     words = ["densify", *EVERYWHERE, str(path), str(out), "--voxel", "0", "--workers", "1"]

@@ -66,26 +66,26 @@ def test_a_cluster_that_loses_its_workers_is_reported(monkeypatch):
     monkeypatch.setattr(engines, "_PATIENCE", 2)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and runs in this process
     options = {"processes": False, "protocol": "tcp", "dashboard_address": None, "host": "127.0.0.1"}
-    with (
+    with (  # noqa: PT012
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
+        pytest.raises(PoliError, match=r"the cluster has lost all its workers; .* retry .*finished scans are kept"),
         engines.engine(scheduler=cluster.scheduler_address) as doer,
     ):
         assert doer.result(doer.submit(int, 3)) == 3
         cluster.scale(0)
-        while doer.client.nthreads():
+        while cluster.scheduler.workers:
             time.sleep(0.1)
-        with pytest.raises(PoliError, match=r"the cluster has lost all its workers; .* retry .*finished scans are kept"):
-            doer.result(doer.submit(int, 3))
+        doer.result(doer.submit(int, 3))
 
 
 def test_a_canceled_job_is_reported(address):
     from poli.densification import engines
 
-    with engines.engine(scheduler=address) as doer:
+    lost = pytest.raises(PoliError, match="the cluster has lost its scheduler")
+    with lost, engines.engine(scheduler=address) as doer:
         job = doer.submit(time.sleep, 1)
         job.cancel(force=True)
-        with pytest.raises(PoliError, match="the cluster has lost its scheduler"):
-            doer.result(job)
+        doer.result(job)
 
 
 def test_a_cluster_behind_tls(tmp_path, monkeypatch):

@@ -14,21 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from poli.densification import resume
 from poli.densification.config import DensifyConfig
 from poli.densification.densify import densify_records
 from poli.densification.engines import Engine
-from poli.densification.resume import (
-    Densified,
-    Step,
-    Tally,
-    check_apart,
-    describe_run,
-    read_part,
-    remove,
-    remove_finished,
-    run_steps,
-    write_part,
-)
+from poli.densification.resume import Densified, Step, Tally
 from poli.errors import FormatError
 from poli.io.datasets.bag_copy import Item, copy_of
 from poli.io.datasets.bags import CLOUD, choose_topic, damage, open_reader
@@ -46,7 +36,7 @@ class Bag(NamedTuple):
 
 def look_into_bag(path: Path, out: Path, topic: str | None = None) -> Bag:
     """Choose the topic of a bag, and check the name of the output."""
-    check_apart(path, out)
+    resume.check_apart(path, out)
     if path.is_file() and out.suffix != path.suffix:
         raise FormatError(f"{out}: the input is a {path.suffix} file; give the output the same ending")
     if path.is_dir() and out.suffix in (".bag", ".db3", ".mcap"):
@@ -65,19 +55,19 @@ def densify_bag(
     If not `resumable`, no second copy of the clouds is kept, and a killed run has to start over.
     """
     if out.exists() and not overwrite:
-        remove_finished(out)
+        resume.remove_finished(out)
         raise FormatError(f"{out}: already exists; remove it first, or give another name")
     if out.is_dir() and any(out.iterdir()) and not (out / "metadata.yaml").is_file():
         raise FormatError(f"{out}: is a folder but not a bag; give another name")
     files = [bag.path] if bag.path.is_file() else sorted(p for p in bag.path.iterdir() if p.is_file())
     states = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]  # to detect changes
-    about = describe_run(bag.path, config, topic=bag.topic, files=states)
+    about = resume.describe_run(bag.path, config, topic=bag.topic, files=states)
     work = partial(densify_message, config=config, ros2=bag.path.suffix != ".bag", msgtype=bag.msgtype)
-    yield from run_steps(out, about, partial(_steps, bag, resumable), work, engine, overwrite, resumable)
+    yield from resume.run_steps(out, about, partial(_steps, bag, resumable), work, engine, overwrite, resumable)
 
 
 def _steps(bag: Bag, resumable: bool, new: Path) -> Iterator[Step | None]:
-    remove(new)
+    resume.remove(new)
     number = 0
     with closing(copy_of(bag.path, new, bag.topic)) as items:
         while True:
@@ -91,7 +81,7 @@ def _steps(bag: Bag, resumable: bool, new: Path) -> Iterator[Step | None]:
                 yield Step(finish=partial(_write, bag, item, None), size=len(item.raw))
             else:
                 part = new.with_name(f"{number:08d}.part")
-                kept = read_part(part)
+                kept = resume.read_part(part)
                 if kept is not None:
                     yield Step(kept=True, finish=partial(_write, bag, item._replace(raw=kept), None), size=len(kept))
                 else:
@@ -109,7 +99,7 @@ def _write(bag: Bag, item: Item, part: Path | None, found: Densified | None) -> 
     """Write an item, or the cloud that replaces it, which is kept as `part` until the bag is complete."""
     raw = item.raw if found is None else found.raw
     if part is not None:
-        write_part(part, raw)
+        resume.write_part(part, raw)
     with damage(bag.path, "cannot be copied"):
         item.write(raw)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, NamedTuple
 
 from poli.errors import InputError, MissingExtra, PoliError
 from poli.threads import start_worker, use_one_thread
@@ -14,20 +14,12 @@ from poli.threads import start_worker, use_one_thread
 _PATIENCE = 20  # seconds to wait for a scheduler to answer, and for lost workers to return
 
 
-class Engine:
-    """Runs jobs in this process. Callers keep at most `window` unfetched jobs, so that memory stays bounded."""
+class Engine(NamedTuple):
+    """Runs jobs. Callers keep at most `window` unfetched jobs, so that memory stays bounded."""
 
-    window = 1
-
-    def submit(self, work: Callable[[Any], Any], job: Any) -> Any:
-        """Start `work(job)` and return its future."""
-        future: Future = Future()
-        future.set_result(work(job))
-        return future
-
-    def result(self, future: Any) -> Any:
-        """Wait for a job and return its result."""
-        return future.result()
+    window: int
+    submit: Callable[[Callable[[Any], Any], Any], Any]  # of a function and its argument; returns a future
+    result: Callable[[Any], Any] = lambda future: future.result()
 
 
 @contextmanager
@@ -37,89 +29,71 @@ def engine(workers: int = 1, scheduler: str | None = None) -> Iterator[Engine]:
     If given, `scheduler` is the address of a dask scheduler that is used instead.
     """
     if scheduler is not None:
-        with _client(scheduler) as client:
-            yield _Cluster(client)
+        with _cluster(scheduler) as found:
+            yield found
     elif workers == 1:
-        yield Engine()
+        yield Engine(1, _do_now)
     else:
         # Spawned, not forked: threads and compiled kernels do not survive a fork.
         pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker)
         try:
-            yield _Processes(pool, workers)
+            yield Engine(2 * workers, pool.submit)
+        except BrokenExecutor:
+            raise PoliError("a worker died, possibly out of memory; retry with fewer workers (finished scans are kept)") from None
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-class _Processes(Engine):
-    def __init__(self, pool: ProcessPoolExecutor, workers: int) -> None:
-        self.pool, self.window = pool, 2 * workers
+def _do_now(work: Callable[[Any], Any], job: Any) -> Future:
+    future: Future = Future()
+    future.set_result(work(job))
+    return future
 
-    def submit(self, work: Callable[[Any], Any], job: Any) -> Any:
-        with _named_loss():
-            return self.pool.submit(work, job)
 
-    def result(self, future: Any) -> Any:
-        with _named_loss():
-            return future.result()
+def _do_on_one_thread(work: Callable[[Any], Any], job: Any) -> Any:
+    use_one_thread()  # a worker of a cluster runs one task per core
+    return work(job)
 
 
 @contextmanager
-def _named_loss() -> Iterator[None]:
+def _cluster(address: str) -> Iterator[Engine]:
+    """Connect to a scheduler; for tls://, with the certificates of dask's configuration."""
     try:
-        yield
-    except BrokenExecutor:
-        raise PoliError("a worker died, possibly out of memory; retry with fewer workers (finished scans are kept)") from None
+        from distributed import Client, KilledWorker
+    except ImportError:
+        raise MissingExtra("working on a cluster", "cluster") from None
+    try:
+        client = Client(address, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:  # TypeError: tls:// without certificates
+        raise InputError(f"--scheduler {address}: no dask scheduler answers there ({str(error)[:120]})") from None
 
+    def lost(what: str) -> PoliError:
+        return PoliError(f"the cluster has lost {what}; check the cluster and retry (finished scans are kept)")
 
-class _Cluster(Engine):
-    def __init__(self, client: Any) -> None:
-        threads = sum(client.nthreads().values())
-        if not threads:
-            raise InputError(f"{client.scheduler.address}: this scheduler has no workers; start some with `dask worker`")
-        self.client, self.window = client, 2 * threads
-
-    def submit(self, work: Callable[[Any], Any], job: Any) -> Any:
-        # Scattered before the task: the scheduler should not carry messages of several megabytes.
-        try:
-            (there,) = self.client.scatter([job], hash=False, timeout=_PATIENCE)
+    def submit(work: Callable[[Any], Any], job: Any) -> Any:
+        try:  # scattered before the task: the scheduler should not carry messages of several megabytes
+            (there,) = client.scatter([job], hash=False, timeout=_PATIENCE)
         except TimeoutError:
-            raise _lost("all its workers") from None
-        return self.client.submit(_on_one_thread, work, there, pure=False)
+            raise lost("all its workers") from None
+        return client.submit(_do_on_one_thread, work, there, pure=False)
 
-    def result(self, future: Any) -> Any:
-        from distributed import KilledWorker
-
+    def result(future: Any) -> Any:
         while True:
             try:
                 return future.result(timeout=_PATIENCE)
             except TimeoutError:  # dask would wait forever
                 if future.done():
                     raise
-                if self.client.nthreads():
-                    continue
-                raise _lost("all its workers") from None
-            except KilledWorker:
-                raise _lost("every worker that tried this scan, possibly out of memory") from None
-            except CancelledError:
-                raise _lost("its scheduler or this job") from None
+                if not client.nthreads():
+                    raise lost("all its workers") from None
 
-
-def _lost(what: str) -> PoliError:
-    return PoliError(f"the cluster has lost {what}; check the cluster and retry (finished scans are kept)")
-
-
-def _on_one_thread(work: Callable[[Any], Any], job: Any) -> Any:
-    use_one_thread()  # the worker runs one task per core
-    return work(job)
-
-
-def _client(address: str) -> Any:
-    """Connect to a scheduler; for tls://, with the certificates of dask's configuration."""
-    try:
-        from distributed import Client
-    except ImportError:
-        raise MissingExtra("working on a cluster", "cluster") from None
-    try:
-        return Client(address, timeout=_PATIENCE, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:  # TypeError: tls:// without certificates
-        raise InputError(f"--scheduler {address}: no dask scheduler answers there ({str(error)[:120]})") from None
+    with client:
+        threads = sum(client.nthreads().values())
+        if not threads:
+            raise InputError(f"{address}: this scheduler has no workers; start some with `dask worker`")
+        try:
+            yield Engine(2 * threads, submit, result)
+        except KilledWorker:
+            raise lost("every worker that tried this scan, possibly out of memory") from None
+        except CancelledError:
+            raise lost("its scheduler or this job") from None

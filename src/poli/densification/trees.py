@@ -16,20 +16,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from poli.densification import resume
 from poli.densification.config import DensifyConfig
 from poli.densification.densify import densify_or_say, densify_records
 from poli.densification.engines import Engine
-from poli.densification.resume import (
-    Densified,
-    Step,
-    Tally,
-    check_apart,
-    describe_run,
-    other_settings,
-    read_run,
-    remove_finished,
-    run_steps,
-)
+from poli.densification.resume import Densified, Step, Tally
 from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_path, write_array
 from poli.io.datasets.files import open_folder, read_or_empty
@@ -82,7 +73,7 @@ def plan_tree(source: Path, out: Path, dataset: str = "auto", sensor: str | None
         raise InputError(f"{source}: datasets of kind {kind!r} cannot be densified; expected a bag or one of {', '.join(TREES)}")
     if sensor is not None and (kind != "helipr" or sensor.lower() not in SENSORS):
         raise InputError(f"sensor is {sensor!r}; only HeLiPR has several sensors: {', '.join(SENSORS)}")
-    check_apart(source, out)
+    resume.check_apart(source, out)
     if out.is_file():
         raise FormatError(f"{out}: is a file, but the output of a folder is a folder; give another name")
     layout_of = _layouts(kind, source, sensor)
@@ -108,15 +99,15 @@ def densify_tree(
     tree: Tree, source: Path, out: Path, config: DensifyConfig, engine: Engine, overwrite: bool = False
 ) -> Generator[Tally, None, None]:
     """Densify a dataset, and yield the progress after every scan. `overwrite` replaces an earlier output as a whole."""
-    about = describe_run(source, config, **tree.chosen)
-    before = read_run(out / RUN)
+    about = resume.describe_run(source, config, **tree.chosen)
+    before = resume.read_run(out / RUN)
     if before is None and out.exists() and any(out.iterdir()):
         raise FormatError(f"{out}: already exists and was not written by poli densify; remove it, or give another name")
     there = [scan for scan in tree.scans if (out / scan.target).is_file() and not overwrite]
     if before is not None and not overwrite:
-        remove_finished(out)
+        resume.remove_finished(out)
         if before != about:
-            raise other_settings(out, before, about)
+            raise resume.other_settings(out, before, about)
         if len(there) == len(tree.scans):
             yield Tally(len(there), kept=len(there))
             return
@@ -136,7 +127,7 @@ def densify_tree(
                 target.parent.mkdir(parents=True, exist_ok=True)
                 yield Step(replace(scan, target=target))
 
-    yield from run_steps(out, about, steps, partial(densify_file, config=config), engine, overwrite)
+    yield from resume.run_steps(out, about, steps, partial(densify_file, config=config), engine, overwrite)
 
 
 def read_input(file: ScanFile) -> Scan:
