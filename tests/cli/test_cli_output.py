@@ -272,7 +272,7 @@ def test_ctrl_c_removes_an_unfinished_drive(tmp_path):
 
 def test_ctrl_c_keeps_only_whole_scans_of_a_dense_tree(tmp_path):
     write_kitti(tmp_path / "kitti", "00", [Scan(room(3000).points)] * 400, np.tile(np.eye(4), (400, 1, 1)))
-    dense = tmp_path / "dense.partial" / "dense"
+    dense = tmp_path / "dense.partial" / "new"
     begun = lambda: len(list(dense.glob("sequences/00/velodyne/*.bin"))) > 2  # noqa: E731
     code, said = interrupt(["densify", "kitti", "dense", "--workers", "2"], tmp_path, begun)
     assert code == 130

@@ -84,7 +84,7 @@ def test_kitti(tmp_path):
     assert os.path.samefile(source / picture, out / picture)  # large
     assert not os.path.samefile(source / times, out / times)
     told = json.loads((out / "densify.json").read_text())
-    assert told["densify"]["voxel"] == 0
+    assert told["voxel"] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dense", "kitti"]
 
 
@@ -243,7 +243,7 @@ def test_a_stopped_run_resumes_and_says_so(tmp_path):
             next(densify_tree(tree, source, out, CONFIG, here))
         steps.close()  # as Ctrl-C does
     assert not out.exists()
-    (first,) = (tmp_path / "dense.partial/dense/sequences/07/velodyne").iterdir()
+    (first,) = (tmp_path / "dense.partial/new/sequences/07/velodyne").iterdir()
     made = first.stat().st_mtime_ns
     with pytest.raises(FormatError, match=r"partial: was written with other settings \(voxel\); .* --overwrite"):
         run(source, out)

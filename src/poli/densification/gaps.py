@@ -1,6 +1,6 @@
 """Samples between the rings of a scan, where a sensor with more beams would have measured the same surface.
 
-A gap is filled if the returns below and above it vouch for one surface, so samples end where the surface ends: not across a depth
+A gap is filled if the ellipsoids below and above it lie on one plane, so samples end where the surface ends: not across a depth
 edge, and not where a beam between had no return. Each sample lies between two beams, so no measured beam has passed through it.
 """
 
@@ -112,8 +112,8 @@ def _usual_gaps(elevations: np.ndarray, gap: np.ndarray) -> np.ndarray:  # (G,),
 
 # --- The surface through a return, as its ellipsoid describes it, and how far from it samples can be trusted.
 #
-# This is the one place that knows the shape of the surface: a plane across the ellipsoid's normal. A curved surface needs another
-# `heights`, and a term of its curvature in `reach_in_sigmas`.
+# The surface is a plane across the ellipsoid's normal. A curved one needs another `heights`, and a term of its curvature in
+# `reach_in_sigmas`.
 #
 # The factors were fitted to the returns of beams that had been removed from real scans (KITTI raw 0013, 16 of 64 beams kept).
 # Of the returns between two rings with an expected error of at most 5 cm, 63 % are nearer to the surface than expected; 68 %
@@ -155,7 +155,7 @@ class LocalPlanes:
     def error_between(self, a: np.ndarray, b: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:  # (N,), (N, 3) -> (N,)
         """Expected error in meters, across the surface, of points on the line from p to q, which belong to the ellipsoids a and b.
 
-        It is small if both vouch for one surface: the surface of each passes through the other, and both are thin.
+        It is small if both lie on one plane: the surface of each passes through the other return, and both are thin.
         """
         missed = np.maximum(np.abs(self.heights(a, q)), np.abs(self.heights(b, p)))
         thick = np.maximum(self.thickness[a], self.thickness[b])
@@ -175,8 +175,8 @@ class LocalPlanes:
 def in_free_space(samples: Samples, returns: np.ndarray, surfaces: LocalPlanes, error: float) -> np.ndarray:  # (S,) bool
     """Whether a beam has passed through the surface where each sample lies.
 
-    A return behind the surface of the sample's ellipsoid, as seen from the sensor, says so if it lies on the ray of the sample. On
-    rays between two beams, both must say so. The height above the surface is compared, not the range: along the ground, ranges
+    It has if a return on the ray of the sample is behind the surface of the sample's ellipsoid, as seen from the sensor. On rays
+    between two beams, both must be. The height above the surface is compared, not the range: along the ground, ranges
     change fast from ray to ray.
     """
     keys = _by_column(returns)[1]
@@ -206,7 +206,7 @@ def fill_gaps(
     if gaps is None:
         return None
 
-    # 1. Choose the gaps across which both returns vouch for one surface.
+    # 1. Choose the gaps whose two ellipsoids lie on one plane.
     rows, ellipsoids = of_scan.rows, of_scan.of_returns
     p, q = returns[gaps.lower], returns[gaps.upper]
     a, b = ellipsoids[gaps.lower], ellipsoids[gaps.upper]

@@ -3,11 +3,11 @@
 A run works in the folder OUT.partial, next to its output:
 
     run.json        the input, the options and the model; only a run with the same description resumes
-    OUT             the new output. If it is a dataset, its finished scans are kept
-    00000012.part   a finished cloud of a bag, which is written from the beginning each time
+    new             the output so far. The finished scans of a dataset are kept; a bag is written from the beginning each time
+    00000012.part   a finished cloud of a bag
 
-One process at a time uses the folder. When OUT in it is complete, it is moved to its place, and the folder is removed. A scan
-depends only on its input and the description, so the output has the same bytes, however often the run was stopped.
+One process at a time uses the folder. When `new` is complete, it is moved to OUT, and the folder is removed. A scan depends only on
+its input and the description, so the output has the same bytes, however often the run was stopped.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def run_steps(
     if not out.parent.is_dir():
         raise FormatError(f"{out}: the folder {out.parent} does not exist; create it first")
     folder, tally = _partial(out), Tally()
+    new = folder / "new"
     with writing(out, folder):
         folder.mkdir(exist_ok=True)
         with sole_user(folder, f"{out}: another run is writing it; wait for that run, or give another name"):
@@ -100,15 +101,15 @@ def run_steps(
                     remove(entry)
                 write_json(folder / "run.json", about)
             try:
-                for tally in _in_order(steps(folder / out.name), work, engine):
+                for tally in _in_order(steps(new), work, engine):
                     yield tally
             except BaseException:
-                if not (tally.scans and resumable):
-                    remove(folder)
+                if not resumable or (before != about and not tally.scans):  # nothing to resume
+                    shutil.rmtree(folder, ignore_errors=True)
                 raise
             if out.is_dir():  # unlike files, folders cannot be replaced atomically
-                out.rename(folder / "before")
-            (folder / out.name).replace(out)
+                out.rename(folder / "old")
+            new.replace(out)
             remove(folder)
 
 
@@ -140,7 +141,7 @@ def _in_order(steps: Iterable[Step | None], work: Callable[[Any], Densified], en
 def remove_finished(out: Path) -> None:
     """Remove the folder of a run that was killed after it had moved `out` to its place."""
     folder = _partial(out)
-    if folder.is_dir() and not (folder / out.name).exists():
+    if folder.is_dir() and not (folder / "new").exists():
         with suppress(FormatError), sole_user(folder, "in use"):
             remove(folder)
 
@@ -169,7 +170,7 @@ def describe_run(source: Path, config: DensifyConfig, **more: Any) -> dict[str, 
     if config.calibration is not None:
         more["calibration"] = sha256(repr(config.calibration).encode()).hexdigest()
     options = asdict(replace(config, calibration=None))
-    return {"poli": poli.__version__, "input": str(source.resolve()), **more, "densify": options}
+    return {"poli": poli.__version__, "input": str(source.resolve()), **options, **more}
 
 
 def read_run(path: Path) -> dict[str, Any] | None:
@@ -185,8 +186,7 @@ def read_run(path: Path) -> dict[str, Any] | None:
 
 def other_settings(path: Path, before: dict[str, Any], now: dict[str, Any]) -> FormatError:
     """Return the error that names the settings in which an earlier run differs."""
-    flat_before, flat_now = ({**run, **(run["densify"] if isinstance(run.get("densify"), dict) else {})} for run in (before, now))
-    names = [name for name in {**flat_now, **flat_before} if name != "densify" and flat_before.get(name) != flat_now.get(name)]
+    names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     return FormatError(
         f"{path}: was written with other settings ({', '.join(names) or 'its format'}); remove it, give another name, "
         "or replace it with --overwrite"
