@@ -25,6 +25,9 @@ from poli.io.datasets.bags import CLOUD, choose_topic, damage, open_reader
 from poli.io.messages import LIVOX, decode_livox, encode_livox, records_of_cloud
 
 
+_END = Item(b"", False, lambda raw: None)
+
+
 class Bag(NamedTuple):
     """A checked bag to densify."""
 
@@ -72,8 +75,8 @@ def _steps(bag: Bag, resumable: bool, new: Path) -> Iterator[Step | None]:
     with closing(copy_of(bag.path, new, bag.topic)) as items:
         while True:
             with damage(bag.path, "cannot be read to its end"):
-                item = next(items, False)
-            if item is False:
+                item = next(items, _END)
+            if item is _END:
                 break
             if item is None:
                 yield None
