@@ -24,7 +24,6 @@ from poli.io.datasets.bag_copy import Item, copy_of
 from poli.io.datasets.bags import CLOUD, choose_topic, damage, open_reader
 from poli.io.messages import LIVOX, decode_livox, encode_livox, records_of_cloud
 
-
 _END = Item(b"", False, lambda raw: None)
 
 
