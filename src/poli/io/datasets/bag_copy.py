@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePath
 from typing import Protocol
 
-from poli.io.datasets.bag_checks import shallow_yaml
 from poli.io.datasets.bag_codecs import compress, compress_file, decompress, inflate_file
 from poli.io.datasets.bag_copiers import Item, Rosbag1Copy, SqliteCopy
 from poli.io.datasets.mcap import McapCopy
@@ -77,7 +76,9 @@ def _decompressed(item: Item) -> Item:
 
 def _read_metadata(path: Path) -> tuple[list[str], str]:
     """Return the file names and the compression mode: "file", "message" or "" for none."""
-    information = shallow_yaml(typ="safe").load(path.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
+    from ruamel.yaml import YAML
+
+    information = YAML(typ="safe").load(path.read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
     mode = str(information.get("compression_mode") or "").lower()
     return [PurePath(name).name for name in information["relative_file_paths"]], "" if mode == "none" else mode
 
