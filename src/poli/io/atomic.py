@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +41,6 @@ _REMEDIES = {
     errno.EFBIG: "; raise the file size limit (ulimit -f), or choose another folder",
     **dict.fromkeys(_FULL, "; free some disk space, or choose another folder"),
 }
-_FORMATS = {"f2": "%.5g", "f4": "%.9g", "f8": "%.17g"}
 
 
 def reason(error: OSError) -> str:
@@ -217,26 +216,7 @@ def same_file(one: Place, other: Place) -> bool:
     return (stat.S_ISREG(first.st_mode) or stat.S_ISDIR(first.st_mode)) and os.path.samestat(first, second)
 
 
-# --- Write arrays and records. numpy's `tofile` and `save` write through C's buffered output and ignore errors on close: on a full
-# disk they silently leave a truncated file. Python's files report such errors.
-
-
 def write_array(path: Path, values: np.ndarray) -> None:
-    """Write the bytes of an array, row by row."""
+    """Write the bytes of an array, row by row. numpy's `tofile` ignores errors on close: a full disk would truncate the file."""
     with path.open("wb") as file:
         file.write(np.ascontiguousarray(values).view(np.uint8).data)
-
-
-class Written:
-    """Wrap a file so that numpy does not recognize it and calls its `write`."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.write = file.write
-
-
-def write_text_records(file: BinaryIO, records: np.ndarray, separator: str) -> None:
-    """Write one line per record, with enough digits to restore every number exactly."""
-    names = records.dtype.names or ()
-    line = separator.join(_FORMATS.get(records.dtype[n].str[1:], "%d") for n in names) + "\n"
-    columns = [records[n].tolist() for n in names]
-    file.write("".join(line % row for row in zip(*columns, strict=True)).encode("ascii"))
