@@ -118,7 +118,7 @@ def _lock(path: Path, wait: bool) -> int:
 
 def _remove(path: Path) -> None:
     with suppress(OSError):
-        path.unlink() if path.is_file() else shutil.rmtree(path)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def remove_stale(folder: Path) -> None:
