@@ -21,7 +21,7 @@ from poli import Scan
 from poli.errors import FormatError, InputError
 from poli.io.formats.numpy_files import write_npz
 from poli.io.limits import VARIABLE, check_inflated, largest_inflated
-from poli.io.tables import parse_json, read_toml
+from poli.io.tables import parse_json
 
 MEMORY = 900e6  # bytes: the amount that may inflate without asking, held twice, plus a margin
 ANSWERS = {  # odd but valid, or not worth an error
@@ -121,18 +121,10 @@ def test_rosbags_decompresses_with_our_functions():
         assert getattr(function, "func", function).__module__ == "poli.io.limits"
 
 
-def test_depth_of_tables(tmp_path):
-    assert parse_json("[" * 60 + "]" * 60, "here") is not None
-    for text in ("[" * 70 + "]" * 70, "[" * 100_000, '{"a":' * 70 + "1" + "}" * 70):
-        with pytest.raises(FormatError, match="here: nested deeper than 64"):
+def test_depth_of_tables():
+    for text in ("[" * 100_000, '{"a":' * 100_000, "[NaN]"):
+        with pytest.raises(FormatError, match="here: not valid JSON"):
             parse_json(text, "here")
-    with pytest.raises(FormatError, match=r"here: .*JSON.*NaN"):
-        parse_json("[NaN]", "here")
-    path = tmp_path / "a.toml"
-    path.write_text('a.b."c.d".e = 1\ntext = "1.2.3.4"\n')
-    assert read_toml(path)["a"]["b"]["c.d"] == {"e": 1}
-    path.write_text("x = [" * 1 + ", ".join(["1.5"] * 1000) + "]\n" + 'y = "' + "a." * 10 + '"\n')
-    assert len(read_toml(path)["x"]) == 1000
 
 
 def test_a_member_that_ends_early_is_refused(tmp_path):

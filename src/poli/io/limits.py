@@ -109,11 +109,8 @@ def guard_rosbags() -> None:
     rosbag2.zstd = SimpleNamespace(decompress=partial(inflate, name="zstd"), open=zstd().open)  # type: ignore[assignment]
 
 
-# --- Read untrusted numpy archives: never unpickle, and check every header before allocating.
-
-
 def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Return all arrays of the archive by name."""
+    """Return all arrays of a numpy archive by name. Nothing is unpickled, and sizes are checked before anything is inflated."""
     path = Path(path)
     arrays = {}
     try:
@@ -126,37 +123,15 @@ def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
                 if member.compress_type not in _METHODS:
                     raise FormatError(f"{path}: '{name}' has a compression that numpy does not use; write it with numpy.savez")
                 with archive.open(member) as file:
-                    arrays[name] = _read_array(file, member.file_size)
-    except (PoliError, MemoryError):
+                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+                    if file.read(1) or (
+                        arrays[name].size and not arrays[name].itemsize
+                    ):  # at the end, zipfile verifies the checksum
+                        raise ValueError(f"the size of '{name}' is not that of its header")
+    except PoliError:
         raise
-    except Exception as error:  # zipfile, zlib, tokenize and numpy raise a dozen kinds on damaged archives
+    except (Exception, MemoryError) as error:  # zipfile, zlib, tokenize and numpy raise a dozen kinds on damaged archives
         raise FormatError(
             f"{path}: not a readable numpy archive ({str(error)[:200]}); it is truncated or has another format"
         ) from None
     return arrays
-
-
-def _read_array(file, size: int) -> np.ndarray:
-    version = np.lib.format.read_magic(file)
-    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-    if read_header is None:
-        raise ValueError(f"numpy format version {version}")
-    shape, fortran, dtype = read_header(file)
-    if dtype.hasobject:
-        raise ValueError("it contains pickled objects, which poli never loads")
-    count = 1
-    for extent in shape:
-        count *= int(extent)
-    left = size - file.tell()
-    if count < 0 or count * dtype.itemsize != left or (count and not dtype.itemsize):
-        raise ValueError(f"the header declares {count * dtype.itemsize} bytes, but {left} follow")
-    data = np.empty(left, np.uint8)
-    view = memoryview(data)  # type: ignore[arg-type]
-    at = 0
-    while at < left:
-        read = file.readinto(view[at : at + _STEP])
-        if not read:
-            raise EOFError("truncated")
-        at += read
-    file.read(1)  # reaching the end makes zipfile verify the checksum
-    return np.ndarray(shape, dtype, data, order="F" if fortran else "C")

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 from poli.errors import FormatError
 from poli.io.atomic import atomic_path
 
-DEEPEST = 64  # levels of nested tables and lists; Python's parsers and printers support ten times as many
 _LARGEST_JSON, _LARGEST_TOML = 32 << 20, 1 << 16  # bytes; TOML is parsed in quadratic time: `a.b.c = 1` nests a table per dot
 
 
@@ -30,24 +29,18 @@ def write_json(path: Path, content: Any) -> None:
 def parse_json(text: str, where: object) -> Any:
     """Parse strict JSON: NaN and Infinity, which Python would accept, are refused."""
     try:
-        found = json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError:
-        raise FormatError(f"{where}: nested deeper than {DEEPEST} levels; it is damaged or malicious") from None
-    except ValueError as error:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"{where}: not valid JSON: {str(error)[:120]}") from None
-    return _shallow(found, where)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file. FileNotFoundError passes through to the caller."""
     text = _text(path, "TOML", _LARGEST_TOML)
     try:
-        found = tomllib.loads(text)
-    except RecursionError:
-        raise FormatError(f"{path}: nested deeper than {DEEPEST} levels; it is damaged or malicious") from None
-    except ValueError as error:  # TOMLDecodeError, and the errors that dates and long numbers raise
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and the errors that dates and long numbers raise
         raise FormatError(f"{path}: not a TOML file: {str(error)[:200]}") from None
-    return _shallow(found, path)
 
 
 def _text(path: Path, kind: str, most: int) -> str:
@@ -64,17 +57,6 @@ def _text(path: Path, kind: str, most: int) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: not a {kind} file: {error}") from None
-
-
-def _shallow(found: Any, where: object) -> Any:
-    level, depth = [found], 0
-    while level:
-        depth += 1
-        if depth > DEEPEST:
-            raise FormatError(f"{where}: nested deeper than {DEEPEST} levels; it is damaged or malicious")
-        inner = [entry for entry in level if isinstance(entry, dict | list)]
-        level = [value for entry in inner for value in (entry.values() if isinstance(entry, dict) else entry)]
-    return found
 
 
 def _refuse_constant(name: str) -> NoReturn:

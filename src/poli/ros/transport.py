@@ -253,7 +253,7 @@ class Ros2(Transport):
         """A best-effort subscriber and a reliable publisher are compatible with peers of either reliability."""
         from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-        return QoSProfile(depth=depth, reliability=ReliabilityPolicy[reliability])
+        return QoSProfile(depth=depth, reliability=getattr(ReliabilityPolicy, reliability))
 
     def parameters(self, values: Mapping[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
         from rcl_interfaces.msg import SetParametersResult

@@ -41,7 +41,7 @@ class Rosbag1Copy:
     def close(self) -> None:
         if self._writer.bio is not None:
             self._writer.abort()
-        if self._reader.stack is not None:
+        if self._reader.bio is not None:
             self._reader.close()
 
     def items(self) -> Iterator[Item]:
@@ -70,7 +70,7 @@ class Rosbag1Copy:
 def _set_compression(writer: Any, reader: Any) -> None:
     from rosbags.rosbag1.reader import decompressors
 
-    chunks = list(reader.readers[0].chunks.values())
+    chunks = list(reader.chunks.values())
     for name in ("bz2", "lz4"):
         if chunks and chunks[0].decompressor is decompressors.get(name):
             writer.set_compression(writer.CompressionFormat[name.upper()])

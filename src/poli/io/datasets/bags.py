@@ -83,7 +83,7 @@ class BagDataset(ScanSequence):
             except Exception:
                 self._next = -1  # the next access starts a new pass and meets the same damage
                 raise
-            of_livox, ros2 = connection.msgtype in LIVOX, self._reader.is2
+            of_livox, ros2 = connection.msgtype in LIVOX, self.path.suffix != ".bag"
             cloud: Any = decode_livox(raw, ros2) if of_livox else decode_cloud(raw, ros2)
         header = cloud.stamp if of_livox else stamp_of_cloud(cloud)
         stamp = (header if self._by_header else None) or log_time
@@ -149,10 +149,9 @@ def open_bag(
 
 
 def open_reader(path: Path) -> Any:
-    """Open a bag with rosbags, and check what rosbags does not."""
+    """Open a bag with the readers of rosbags, which parse no message definitions, and check what they do not."""
     try:
-        from rosbags.highlevel import AnyReader
-        from rosbags.typesys import Stores, get_typestore
+        from rosbags import rosbag1, rosbag2
     except ImportError:
         raise MissingExtra("reading ROS bags", "ros") from None
     if not path.exists():
@@ -169,7 +168,7 @@ def open_reader(path: Path) -> Any:
     guard_rosbags()
     with damage(path, "cannot be opened"):
         _check_databases(path)
-        reader = AnyReader([path], default_typestore=get_typestore(Stores.LATEST))
+        reader: Any = rosbag1.Reader(path) if path.suffix == ".bag" else rosbag2.Reader(path)
         reader.open()
         try:
             _check_index(path, reader)
@@ -200,8 +199,9 @@ def _check_index(path: Path, reader: Any) -> None:
         names, count = (connection.topic, connection.msgtype), connection.msgcount
         if not all(isinstance(name, str) for name in names) or not isinstance(count, int) or not 0 <= count < _MOST_MESSAGES:
             raise ValueError(f"invalid topic {names[0]!r} of type {names[1]!r} with {count!r} messages")
-    storages = [s for one in reader.readers if reader.is2 for s in getattr(one.storage, "storages", [one.storage])]
-    inflated = sum(chunk.uncompressed_size for storage in storages for chunk in getattr(storage, "chunks", ()))
+    storage = getattr(reader, "storage", None)  # of ROS 2: a file, or a folder of several
+    files = getattr(storage, "storages", [storage])
+    inflated = sum(chunk.uncompressed_size for file in files for chunk in getattr(file, "chunks", ()))
     packed = sum(file.stat().st_size for file in ([path] if path.is_file() else path.iterdir()))
     if inflated > _DENSEST * packed:
         check_inflated(path, packed, inflated)

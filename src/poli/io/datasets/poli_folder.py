@@ -112,10 +112,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = read_json(path)
     except FileNotFoundError:
         raise FormatError(f"{path}: missing; the folder is not a poli dataset") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise FormatError(f"{path}: 'format' is not '{_FORMAT}'; the folder is not a poli dataset")
-    if manifest.get("version") != _VERSION:
-        raise FormatError(f"{path}: version {str(manifest.get('version'))[:40]!r}; this release reads version {_VERSION}")
+    if not isinstance(manifest, dict) or (manifest.get("format"), manifest.get("version")) != (_FORMAT, _VERSION):
+        raise FormatError(f"{path}: not the manifest of a poli dataset of version {_VERSION}")
     for key, kind in {"name": str, "scans": int, "about": dict}.items():
         if type(manifest.get(key)) is not kind:
             raise FormatError(f"{path}: '{key}' is missing or has the wrong type")
