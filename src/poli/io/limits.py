@@ -12,6 +12,7 @@ allowed size in bytes, or as `64G`; worker processes inherit it.
 from __future__ import annotations
 
 import bz2
+import io
 import os
 import re
 import sys
@@ -122,16 +123,24 @@ def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
                 name = member.filename.removesuffix(".npy")
                 if member.compress_type not in _METHODS:
                     raise FormatError(f"{path}: '{name}' has a compression that numpy does not use; write it with numpy.savez")
-                with archive.open(member) as file:
-                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
-                    if file.read(1) or (
-                        arrays[name].size and not arrays[name].itemsize
-                    ):  # at the end, zipfile verifies the checksum
-                        raise ValueError(f"the size of '{name}' is not that of its header")
-    except PoliError:
+                arrays[name] = _array(bytearray(archive.read(member)))
+    except (PoliError, MemoryError):
         raise
-    except (Exception, MemoryError) as error:  # zipfile, zlib, tokenize and numpy raise a dozen kinds on damaged archives
+    except Exception as error:  # zipfile, zlib, tokenize and numpy raise a dozen kinds on damaged archives
         raise FormatError(
             f"{path}: not a readable numpy archive ({str(error)[:200]}); it is truncated or has another format"
         ) from None
     return arrays
+
+
+def _array(raw: bytearray) -> np.ndarray:
+    """Return the array of a .npy file. Its header is compared with the bytes present; numpy would allocate what it declares."""
+    file = io.BytesIO(raw)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, fortran, dtype = readers[np.lib.format.read_magic(file)](file)
+    if dtype.hasobject:
+        raise ValueError("it contains pickled objects, which poli never loads")
+    array: np.ndarray = np.ndarray(shape, dtype, raw, file.tell(), order="F" if fortran else "C")
+    if array.nbytes != len(raw) - file.tell() or (array.size and not array.nbytes):
+        raise ValueError("the size of an array is not that of its header")
+    return array

@@ -100,9 +100,6 @@ def scan_from_message(
 # The messages of livox_ros_driver (ROS 1), livox_ros2_driver, and livox_ros_driver2 (both), as rosbags names them
 LIVOX = tuple(f"{package}/msg/CustomMsg" for package in ("livox_ros_driver", "livox_interfaces", "livox_ros_driver2"))
 
-POINT_TEXT = "uint32 offset_time\nfloat32 x\nfloat32 y\nfloat32 z\nuint8 reflectivity\nuint8 tag\nuint8 line\n"
-MESSAGE_TEXT = "std_msgs/Header header\nuint64 timebase\nuint32 point_num\nuint8 lidar_id\nuint8[3] rsvd\nCustomPoint[] points\n"
-
 _POINT = (
     ("offset_time", "u4"), ("x", "f4"), ("y", "f4"), ("z", "f4"), ("reflectivity", "u1"), ("tag", "u1"), ("line", "u1"),
 )  # fmt: skip
