@@ -11,8 +11,8 @@ import numpy as np
 import poli
 from poli.io.datasets import write_folder, write_kitti
 from poli.io.datasets.stamped import LAYOUT as MULRAN
-from poli.io.datasets.stamped import SENSORS, format_pose, packed_layout
-from poli.io.trajectory_files import _format_quaternion_pose
+from poli.io.datasets.stamped import SENSORS, packed_layout
+from poli.io.trajectory_files import _format_quaternion_pose, format_pose
 from poli.se3 import exp
 
 from .mutations import Rng, pick

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import poli
+from other_encodings import PCD, PLY, write_encoded
 from poli import Ellipsoids, Scan
 from poli.errors import FormatError
-from poli.io.formats.numpy_files import write_ply_scan
-from poli.io.formats.pcd import write_pcd
 
 MANY = 10**12
 PCD_HEADER = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH {n}\nHEIGHT 1\nPOINTS {n}\nDATA {data}\n"
@@ -140,10 +139,9 @@ def sound_files(folder) -> Files:
     scan = Scan(POINTS, {"intensity": np.arange(50, dtype=np.float32)})
     for name in ("a.bin", "a.npy", "a.npz", "a.csv", "a.xyz", "a.las", "a.laz"):
         poli.write(scan.keep() if name.endswith(("las", "laz")) else scan, folder / name)
-    for encoding in ("ascii", "binary", "binary_compressed"):
-        write_pcd(folder / f"{encoding}.pcd", scan, encoding)
-    for encoding in ("ascii", "binary_little_endian", "binary_big_endian"):
-        write_ply_scan(folder / f"{encoding}.ply", scan, encoding)
+    for ending, encodings in ((".pcd", PCD), (".ply", PLY)):
+        for encoding in encodings:
+            write_encoded(folder / f"{encoding}{ending}", scan, encoding)
     files = Files({p.name: p.read_bytes() for p in folder.iterdir()})
     files.folder = folder
     return files

@@ -17,7 +17,7 @@ from poli.errors import FormatError, InputError
 from poli.io.datasets import guess
 from poli.io.messages import decode_livox, encode_livox
 from tiny_bags import write_bag
-from tiny_livox import KINDS, PACKAGES, STAMP, STORES, livox_cloud, serialized, store_of, write_livox_bag
+from tiny_livox import KINDS, PACKAGES, STAMP, STORES, livox_cloud, serialized, write_livox_bag
 
 NAMES = ("offset_time", "x", "y", "z", "reflectivity", "tag", "line")
 EVERYWHERE = ("--per-point", "3", "--max-sigma", "1", "--no-flat", "--max-thickness", "0", "--voxel", "0")
@@ -83,14 +83,6 @@ def test_a_bag_without_definitions(tmp_path):
     clouds = [livox_cloud("sqlite3", i) for i in range(2)]
     without_definitions(tmp_path / "a", write_livox_bag(tmp_path / "a", "sqlite3", clouds, version=8))
     assert [len(scan) for scan in poli.dataset("bag", tmp_path / "a")] == [59, 59]
-
-
-def test_another_definition_is_refused(tmp_path, monkeypatch):
-    store = store_of("ros1", "std_msgs/Header header\nuint32 point_num\nuint64 timebase\nCustomPoint[] points\n")
-    monkeypatch.setitem(STORES, "ros1", store)
-    write_livox_bag(tmp_path / "a.bag", "ros1", [])
-    with pytest.raises(FormatError, match=r"a.bag: .*livox_ros_driver2/msg/CustomMsg differs from that of Livox"):
-        poli.dataset("bag", tmp_path / "a.bag")
 
 
 def fields_of(scan):

@@ -47,6 +47,8 @@ def test_fields_and_folders(tmp_path):
 def test_bags(tmp_path, kind, odd):
     from tiny_bags import write_bag
 
+    if kind == "sqlite3" and odd != "a b":
+        pytest.skip("rosbags opens databases by URI")
     file = write_bag(tmp_path / ("a.bag" if kind == "ros1" else "a"), kind, clouds=2, points=20)
     shutil.copy(file, tmp_path / f"{odd}{file.suffix}")
     with poli.dataset("bag", tmp_path / f"{odd}{file.suffix}") as scans:

@@ -17,12 +17,10 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple, TypeAlias
 
 from poli.errors import MissingExtra
-from poli.io.datasets.bag_checks import shallow_yaml
-from poli.io.datasets.bag_codecs import compress, compress_file, compress_ros1_lz4, decompress, inflate_file
 from poli.io.datasets.bags import open_reader
+from poli.io.limits import inflate, zstd
 
 _METADATA = "metadata.yaml"
-_ZSTD = "zstd"  # the only compression used for whole files and single messages
 
 
 class Item(NamedTuple):
@@ -51,15 +49,19 @@ def _copy_file(path: Path, out: Path, topic: str) -> Items:
 
 def _copy_folder(path: Path, out: Path, topic: str) -> Items:
     """metadata.yaml stays as it is: names, times and message counts do not depend on the clouds."""
-    about = shallow_yaml(typ="safe").load((path / _METADATA).read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
+    from ruamel.yaml import YAML
+
+    about = YAML(typ="safe").load((path / _METADATA).read_text(encoding="utf-8"))["rosbag2_bagfile_information"]
     mode = str(about.get("compression_mode") or "").lower()
     out.mkdir()
     for name in (PurePath(name).name for name in about["relative_file_paths"]):
         if mode == "file":
             before, after = (out / f".{which}.{PurePath(name).stem}" for which in ("before", "after"))
-            inflate_file(path / name, before)
+            with zstd().open(path / name, "rb") as reading, before.open("wb") as writing:
+                shutil.copyfileobj(reading, writing)
             yield from _copy_file(before, after, topic)
-            compress_file(after, out / name)
+            with after.open("rb") as reading, zstd().open(out / name, "wb") as writing:
+                shutil.copyfileobj(reading, writing)
             before.unlink()
             after.unlink()
         else:
@@ -68,10 +70,10 @@ def _copy_folder(path: Path, out: Path, topic: str) -> Items:
 
 
 def _unpacked(item: Item | None) -> Item | None:
-    """An item of a bag whose messages are compressed one by one."""
+    """An item of a bag whose messages are compressed one by one, by zstd as all of ROS 2."""
     if item is None or not item.cloud:
         return item
-    return Item(decompress(item.raw, _ZSTD), True, lambda raw: item.write(compress(raw, _ZSTD)))
+    return Item(inflate(item.raw, "zstd"), True, lambda raw: item.write(zstd().compress(raw)))
 
 
 def _copy_rosbag1(path: Path, out: Path, topic: str) -> Items:
@@ -80,17 +82,29 @@ def _copy_rosbag1(path: Path, out: Path, topic: str) -> Items:
 
     with closing(open_reader(path)) as reader:
         writer = Writer(out)
-        chunks = list(reader.readers[0].chunks.values())
+        chunks = list(reader.chunks.values())
         for name in ("bz2", "lz4"):
             if chunks and chunks[0].decompressor is decompressors.get(name):
                 writer.set_compression(writer.CompressionFormat[name.upper()])
         if writer.compression_format == "lz4":
-            writer.compressor = compress_ros1_lz4  # ROS cannot read the frames of rosbags
+            writer.compressor = _compressed_for_ros1
         with writer:
             connections = {connection.id: _added(writer, connection) for connection in reader.connections}
             for connection, time, raw in reader.messages():
                 yield Item(raw, connection.topic == topic, partial(writer.write, connections[connection.id], time))
             yield None
+
+
+def _compressed_for_ros1(data: bytes) -> bytes:
+    """Compress a chunk of a ROS 1 bag by LZ4.
+
+    ROS 1 has its own LZ4 decoder (roslz4), which accepts only frames of independent blocks with a checksum of the content and
+    without its size: the opposite of every default of the lz4 package. `rosbag` writes blocks of 1 MB, and so does this.
+    """
+    import lz4.frame
+
+    size = lz4.frame.BLOCKSIZE_MAX1MB
+    return bytes(lz4.frame.compress(data, block_size=size, block_linked=False, content_checksum=True, store_size=False))
 
 
 def _added(writer: Any, connection: Any) -> Any:
@@ -192,7 +206,7 @@ def _mcap_records(path: Path, inside: bool = True) -> Iterator[Any]:
             if not (inside and isinstance(record, Chunk)):
                 yield record
                 continue
-            data = decompress(record.data, record.compression, record.uncompressed_size)
+            data = inflate(record.data, record.compression) if record.compression else record.data
             if len(data) != record.uncompressed_size:
                 raise ValueError(f"a chunk of {record.uncompressed_size} bytes does not have this size")
             yield from breakup_chunk(replace(record, compression="", data=data), validate_crc=True)
