@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 from functools import cache, partial
@@ -71,17 +72,19 @@ def _write_bag2(path: Path, kind: str, mode: CompressionMode | None, swap) -> No
 
 
 def _as_lz4(path: Path) -> None:
-    """The same file with its chunk compressed by lz4, which rosbags cannot write: start without chunks and use our own copy."""
-    from poli.io.datasets import mcap
+    """The same file with its chunks compressed by lz4, which rosbags cannot write."""
+    from mcap.reader import make_reader
+    from mcap.writer import CompressionType, Writer
 
-    out = path.with_name("packed.mcap")
-    copy = mcap.McapCopy(path, out, "/points")
-    for item in copy.items():
-        if getattr(item.write, "func", None) == copy._open_chunk:
-            copy._open_chunk("lz4", b"")
-        else:
-            item.write(item.raw)
-    out.replace(path)
+    content = path.read_bytes()
+    with path.open("wb") as file:
+        writer = Writer(file, compression=CompressionType.LZ4)
+        writer.start("ros2", "x")
+        for schema, channel, message in make_reader(io.BytesIO(content)).iter_messages():
+            kind = writer.register_schema(schema.name, schema.encoding, schema.data)
+            topic = writer.register_channel(channel.topic, channel.message_encoding, kind, channel.metadata)
+            writer.add_message(topic, message.log_time, message.data, message.publish_time)
+        writer.finish()
 
 
 def _seeds(name: str, folder: Path) -> list[Tree]:
@@ -113,8 +116,8 @@ def _copy(folder: Path) -> object:
             topic = choose_topic(reader, path, None)
         finally:
             reader.close()
-        with copy_of(path, out, topic) as items:
-            for item in items:
+        for item in copy_of(path, out, topic):
+            if item is not None:
                 item.write(item.raw)
     return out
 

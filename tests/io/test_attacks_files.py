@@ -8,7 +8,6 @@ import poli
 from attack_tools import posix
 from poli.errors import FormatError
 from poli.io.atomic import atomic_folder, atomic_path, remove_stale, temporary_file, temporary_folder
-from poli.io.locks import locked_file
 from poli.lidar_odometry.run_folder import link_latest
 from poli.viewer.page import write_page
 from poli.viewer.panel import Panel
@@ -60,18 +59,6 @@ def test_outputs_replace_links_and_not_their_targets(tmp_path):
     with pytest.raises(FormatError), atomic_folder(tmp_path / "nowhere"):
         pass
     assert not (tmp_path / "made").exists()
-
-
-def test_a_lock_file_must_not_be_a_link(tmp_path):
-    (tmp_path / "letter").write_text("dear")
-    (tmp_path / ".poli-lock").symlink_to(tmp_path / "letter")
-    with pytest.raises(OSError, match="symbolic links"), locked_file(tmp_path / ".poli-lock", "taken"):
-        pass
-    assert (tmp_path / "letter").read_text() == "dear"
-    (tmp_path / ".poli-lock").unlink()
-    with locked_file(tmp_path / ".poli-lock", "taken"):
-        assert (tmp_path / ".poli-lock").is_file()
-    assert not (tmp_path / ".poli-lock").exists()
 
 
 def test_latest_replaces_a_link_and_keeps_its_target(tmp_path):

@@ -13,7 +13,6 @@ import poli
 from poli.cli import app
 from poli.densification import DensifyConfig
 from poli.densification.bags import densify_message
-from poli.densification.engines import Large
 from poli.errors import FormatError, InputError
 from poli.io.datasets import guess
 from poli.io.messages import decode_livox, encode_livox
@@ -110,9 +109,9 @@ def test_damaged_messages(tmp_path):
         raw = serialized(kind, livox_cloud(kind, 1, 4))
         for cut in range(len(raw)):
             with pytest.raises(FormatError, match="here: not a readable Livox message"):
-                densify_message(Large((raw[:cut], "here")), DensifyConfig(), kind != "ros1", "livox_ros_driver2/msg/CustomMsg")
+                densify_message((raw[:cut], "here"), DensifyConfig(), kind != "ros1", "livox_ros_driver2/msg/CustomMsg")
         with pytest.raises(FormatError, match="bytes"):
-            densify_message(Large((raw + bytes(4), "here")), DensifyConfig(), kind != "ros1", "livox_ros_driver2/msg/CustomMsg")
+            densify_message((raw + bytes(4), "here"), DensifyConfig(), kind != "ros1", "livox_ros_driver2/msg/CustomMsg")
     write_livox_bag(tmp_path / "a.bag", "ros1", [livox_cloud("ros1", 1)], swap=lambda raw: raw[:-1])
     with pytest.raises(FormatError, match=r"a.bag: cannot be read at message 0 of 1 .*60 Livox points"):
         poli.dataset("bag", tmp_path / "a.bag")[0]
