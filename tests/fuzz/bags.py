@@ -21,9 +21,22 @@ from poli.scan import Scan
 from tiny_bags import CLOUD, STORES, cloud, write_bag
 from tiny_livox import livox_cloud, serialized, write_livox_bag
 
-from .mutations import BINARY, FLOATS, WHOLE, Rng, damaged, pick
-from .target import Target, Tree, check_finite, damage_files, tree_of
-from .values import ODD, as_json, changed
+from .damage import (
+    BINARY,
+    FLOATS,
+    ODD,
+    WHOLE,
+    Rng,
+    Target,
+    Tree,
+    as_json,
+    changed,
+    check_finite,
+    damage_files,
+    damaged,
+    pick,
+    tree_of,
+)
 
 KINDS = {
     "ros1 plain": ("ros1", None), "ros1 lz4": ("ros1", "lz4"), "ros1 bz2": ("ros1", "bz2"), "sqlite3": ("sqlite3", None),
