@@ -11,8 +11,8 @@ import numpy as np
 from safetensors.numpy import save
 
 import poli
+from fuzz.damage import join_safetensors, split_safetensors
 from fuzz.models import _model, _open_run
-from fuzz.values import join_safetensors, split_safetensors
 from poli.densification.resume import other_settings, read_run
 from poli.estimation.architecture import Architecture
 from poli.estimation.model import read_model

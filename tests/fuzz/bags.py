@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import numpy as np
 from rosbags.rosbag1 import Writer as Writer1
@@ -21,9 +21,22 @@ from poli.scan import Scan
 from tiny_bags import CLOUD, STORES, cloud, write_bag
 from tiny_livox import livox_cloud, serialized, write_livox_bag
 
-from .mutations import BINARY, FLOATS, WHOLE, Rng, damaged, pick
-from .target import Target, Tree, check_finite, damage_files, tree_of
-from .values import ODD, as_json, changed
+from .damage import (
+    BINARY,
+    FLOATS,
+    ODD,
+    WHOLE,
+    Rng,
+    Target,
+    Tree,
+    as_json,
+    changed,
+    check_finite,
+    damage_files,
+    damaged,
+    pick,
+    tree_of,
+)
 
 KINDS = {
     "ros1 plain": ("ros1", None), "ros1 lz4": ("ros1", "lz4"), "ros1 bz2": ("ros1", "bz2"), "sqlite3": ("sqlite3", None),
@@ -72,15 +85,19 @@ def _write_bag2(path: Path, kind: str, mode: CompressionMode | None, swap) -> No
 
 
 def _as_lz4(path: Path) -> None:
-    """The same file with its chunk compressed by lz4, which rosbags cannot write."""
-    from mcap import writer
+    """The same file with its chunks compressed by lz4, which rosbags cannot write."""
+    from mcap.reader import make_reader
+    from mcap.writer import CompressionType, Writer
 
-    out, made = path.with_name("packed.mcap"), writer.Writer
-    with mock.patch.object(writer, "Writer", lambda file, **_: made(file, compression=writer.CompressionType.LZ4)):
-        for item in copy_of(path, out, "/points"):
-            if item is not None:
-                item.write(item.raw)
-    out.replace(path)
+    content = path.read_bytes()
+    with path.open("wb") as file:
+        writer = Writer(file, compression=CompressionType.LZ4)
+        writer.start("ros2", "x")
+        for schema, channel, message in make_reader(io.BytesIO(content)).iter_messages():
+            kind = writer.register_schema(schema.name, schema.encoding, schema.data)
+            topic = writer.register_channel(channel.topic, channel.message_encoding, kind, channel.metadata)
+            writer.add_message(topic, message.log_time, message.data, message.publish_time)
+        writer.finish()
 
 
 def _seeds(name: str, folder: Path) -> list[Tree]:

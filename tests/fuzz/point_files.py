@@ -19,8 +19,7 @@ from poli.io.trajectory_files import TrajectoryWriter, read_kitti, read_tum
 from poli.se3 import exp
 from poli.worlds.shapes import read_mesh
 
-from .mutations import Rng, damaged
-from .target import BINARY, Target, Tree, check_finite, damage_files, only_file, tree_of
+from .damage import BINARY, Rng, Target, Tree, check_finite, damage_files, damaged, only_file, tree_of
 
 
 def scan(count: int = 50, seed: int = 0) -> Scan:

@@ -19,10 +19,8 @@ from poli.se3 import exp
 from poli.viewer.content import Estimates
 from poli.viewer.page import write_page
 
-from .mutations import Rng, pick
+from .damage import Rng, Target, Tree, as_json, changed, damage_files, only_file, pick, tree_of
 from .point_files import TARGETS as POINT_FILES
-from .target import Target, Tree, damage_files, only_file, tree_of
-from .values import as_json, changed
 
 
 def _odometry(folder: Path) -> list[Tree]:

@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from poli.errors import FormatError
-from poli.io import locks
-from poli.io.locks import sole_user
+from poli.io import atomic
+from poli.io.atomic import sole_user
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from poli.io.locks import sole_user
+from poli.io.atomic import sole_user
 with sole_user(Path(sys.argv[1]), "taken"):
     print("held", flush=True)
     time.sleep(600)
@@ -42,7 +42,7 @@ def test_a_folder_stays_locked_until_its_holder_is_killed(tmp_path):
 
 
 def test_missing_lock_support_is_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr(locks.fcntl, "flock", unsupported)
+    monkeypatch.setattr(atomic.fcntl, "flock", unsupported)
     with pytest.warns(UserWarning, match="this file system has no locks"), sole_user(tmp_path, "taken"):
         pass
 

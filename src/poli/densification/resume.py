@@ -28,8 +28,7 @@ from poli.densification.config import DensifyConfig
 from poli.densification.engines import Engine
 from poli.errors import FormatError
 from poli.estimation.estimate import load_model, shipped_models
-from poli.io.atomic import atomic_path, refuse_overwriting, writing
-from poli.io.locks import sole_user
+from poli.io.atomic import atomic_path, refuse_overwriting, sole_user, writing
 from poli.io.tables import read_json, write_json
 
 _MOST_WAITING = 64 << 20  # bytes of other messages that wait for an earlier scan

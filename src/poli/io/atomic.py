@@ -1,7 +1,7 @@
 """Write files and folders atomically: under a temporary name in the same folder, then rename.
 
 A killed process cannot clean up. Temporary entries therefore have a recognizable name and are locked while in use, and the next
-process that writes to the same folder removes those that nobody holds.
+process that writes to the same folder removes those that nobody holds. `sole_user` gives a folder to one process at a time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import stat
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -137,10 +138,24 @@ def _tidy_once(folder: str) -> None:
     remove_stale(Path(folder))
 
 
-def discard_folder(path: Path) -> None:
-    """Remove a folder. It is renamed first, so a partly removed folder is never mistaken for a complete one."""
-    with suppress(OSError):
-        shutil.rmtree(path.rename(path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")))
+@contextmanager
+def sole_user(folder: Path, refusal: str) -> Iterator[None]:
+    """Lock `folder`, which must exist, for this process. Raise FormatError(refusal) if another process holds it.
+
+    The system releases the lock when the process ends, even if it is killed. The folder itself is locked: no file is left behind.
+    """
+    descriptor = None
+    try:
+        descriptor = None if fcntl is None else _lock(folder, wait=False)
+    except BlockingIOError:
+        raise FormatError(refusal) from None
+    except OSError:
+        warnings.warn(f"{folder}: this file system has no locks; make sure no other process writes here", stacklevel=4)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def check_new_file(path: str | os.PathLike[str]) -> None:

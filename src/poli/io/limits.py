@@ -82,6 +82,8 @@ def _decompressor(name: str) -> Any:
         return bz2.BZ2Decompressor()
     if name == "zstd":
         return zstd().ZstdDecompressor()
+    if name != "lz4":
+        raise ValueError(f"unknown compression {name[:40]!r}; expected bz2, lz4 or zstd")
     import lz4.frame
 
     return lz4.frame.LZ4FrameDecompressor()

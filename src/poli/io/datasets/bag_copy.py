@@ -57,11 +57,11 @@ def _copy_folder(path: Path, out: Path, topic: str) -> Items:
     for name in (PurePath(name).name for name in about["relative_file_paths"]):
         if mode == "file":
             before, after = (out / f".{which}.{PurePath(name).stem}" for which in ("before", "after"))
-            with zstd().open(path / name, "rb") as reading, before.open("wb") as writing:
-                shutil.copyfileobj(reading, writing)
+            with zstd().open(path / name, "rb") as file, before.open("wb") as plain:
+                shutil.copyfileobj(file, plain)
             yield from _copy_file(before, after, topic)
-            with after.open("rb") as reading, zstd().open(out / name, "wb") as writing:
-                shutil.copyfileobj(reading, writing)
+            with after.open("rb") as plain, zstd().open(out / name, "wb") as file:
+                shutil.copyfileobj(plain, file)
             before.unlink()
             after.unlink()
         else:
@@ -70,7 +70,7 @@ def _copy_folder(path: Path, out: Path, topic: str) -> Items:
 
 
 def _unpacked(item: Item | None) -> Item | None:
-    """An item of a bag whose messages are compressed one by one, by zstd as all of ROS 2."""
+    """An item of a bag whose messages are compressed one by one."""
     if item is None or not item.cloud:
         return item
     return Item(inflate(item.raw, "zstd"), True, lambda raw: item.write(zstd().compress(raw)))
@@ -87,7 +87,7 @@ def _copy_rosbag1(path: Path, out: Path, topic: str) -> Items:
             if chunks and chunks[0].decompressor is decompressors.get(name):
                 writer.set_compression(writer.CompressionFormat[name.upper()])
         if writer.compression_format == "lz4":
-            writer.compressor = _compressed_for_ros1
+            writer.compressor = _compress_ros1_lz4
         with writer:
             connections = {connection.id: _added(writer, connection) for connection in reader.connections}
             for connection, time, raw in reader.messages():
@@ -95,16 +95,15 @@ def _copy_rosbag1(path: Path, out: Path, topic: str) -> Items:
             yield None
 
 
-def _compressed_for_ros1(data: bytes) -> bytes:
-    """Compress a chunk of a ROS 1 bag by LZ4.
+def _compress_ros1_lz4(data: bytes) -> bytes:
+    """Compress a chunk for roslz4, the decoder of ROS 1, which cannot read the frames of rosbags.
 
-    ROS 1 has its own LZ4 decoder (roslz4), which accepts only frames of independent blocks with a checksum of the content and
-    without its size: the opposite of every default of the lz4 package. `rosbag` writes blocks of 1 MB, and so does this.
+    It accepts only independent blocks with a checksum of the content and without its size: the opposite of all defaults of lz4.
     """
     import lz4.frame
 
-    size = lz4.frame.BLOCKSIZE_MAX1MB
-    return bytes(lz4.frame.compress(data, block_size=size, block_linked=False, content_checksum=True, store_size=False))
+    options = {"block_linked": False, "content_checksum": True, "block_checksum": False, "store_size": False}
+    return bytes(lz4.frame.compress(data, block_size=lz4.frame.BLOCKSIZE_MAX1MB, **options))
 
 
 def _added(writer: Any, connection: Any) -> Any:
