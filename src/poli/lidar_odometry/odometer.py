@@ -16,8 +16,8 @@ from poli.estimation import estimate
 from poli.estimation.estimate import PCA, UP
 from poli.kernel import kernel
 from poli.lidar_odometry import tuned
-from poli.lidar_odometry.config import Against, Deskew, OdometryConfig, OnLoss, PointTimes
-from poli.lidar_odometry.deskewing import Sweep, at_stamp
+from poli.lidar_odometry.config import Against, Deskew, OdometryConfig, OnLoss
+from poli.lidar_odometry.deskewing import PointTimes, Sweep, at_stamp
 from poli.lidar_odometry.deskewing import deskew as deskew_scan
 from poli.lidar_odometry.gicp import Alignment, GicpConfig, Target, WeightedPoints, align
 from poli.lidar_odometry.local_map import EllipsoidMap, LocalMap
@@ -42,7 +42,7 @@ class Odometer:
         self.steps: list[Step] = []
         self._local_map = LocalMap(self.config)
         self._velocity = np.zeros(6)  # tangent per second
-        self._point_times = PointTimes(self.config)
+        self._point_times = PointTimes(self.config.deskew, self.config.spin)
         self._periods: list[float] = []
         self._fits: list[float] = []
         self._missed = 0
