@@ -76,9 +76,9 @@ def test_ties_between_equal_features_go_to_the_first():
 @pytest.mark.parametrize(
     ("a", "b", "k", "named"),
     [
-        (np.zeros(3), np.zeros((2, 3)), 1, "a has shape"),
-        (np.zeros((2, 3)), np.zeros((2, 4)), 1, "size 4"),
-        (np.zeros((2, 3)), np.full((2, 3), np.nan), 1, "b: row 0"),
+        (np.zeros(3), np.zeros((2, 3)), 1, "have shapes"),
+        (np.zeros((2, 3)), np.zeros((2, 4)), 1, "have shapes"),
+        (np.zeros((2, 3)), np.full((2, 3), np.nan), 1, "not finite"),
         (np.zeros((2, 3)), np.zeros((2, 3)), 0, "k is 0"),
     ],
 )
