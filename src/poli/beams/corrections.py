@@ -30,7 +30,7 @@ import numpy as np
 from poli.errors import FormatError, InputError, did_you_mean
 from poli.io.atomic import atomic_path
 from poli.io.tables import read_toml
-from poli.options import real_number
+from poli.options import check, option
 from poli.scan import Scan
 
 Rings = Literal["field", "nearest", "between"]
@@ -242,17 +242,20 @@ PERIOD = 0.1  # seconds per revolution, if neither stamps nor an option give it:
 class Spin:
     """How a sensor spins. The defaults are KITTI's: clockwise, starting behind the car, stamped when it faces forward (x)."""
 
-    clockwise: bool = True  # seen from above
-    start: float = 180.0  # degrees: azimuth at which a revolution starts, counted from x toward y
-    stamp: float = 0.5  # fraction of the revolution that has passed at the scan's stamp
+    clockwise: bool = option(
+        True, "Deskewing by azimuth: how the sensor turns, seen from above.", flag="--clockwise/--counterclockwise"
+    )
+    start: float = option(
+        180.0, "Deskewing by azimuth: where a revolution starts, counted from x toward y; 180 is behind.",
+        unit="degrees", least=-360.0, most=360.0, flag="--sweep-start",
+    )  # fmt: skip
+    stamp: float = option(
+        0.5, "Deskewing by azimuth: fraction of the revolution that has passed at the scan's stamp.",
+        least=0.0, most=1.0, flag="--sweep-stamp",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        real_number(self.start, "start", "an azimuth in degrees", least=-360.0)
-        real_number(self.stamp, "stamp", "a fraction of the revolution from 0 to 1")
-        if self.start > 360.0:
-            raise InputError(f"start is {self.start}; expected an azimuth in degrees, from -360 to 360")
-        if self.stamp > 1.0:
-            raise InputError(f"stamp is {self.stamp}; expected a fraction of the revolution from 0 to 1")
+        check(self)
 
     def times(self, points: np.ndarray, period: float = PERIOD) -> np.ndarray:  # (N, 3) -> (N,) seconds from the stamp
         """Return when each point was measured, if a revolution takes `period` seconds."""

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.densification.densify import Tally, densify_or_say, densify_records
 from poli.densification.engines import Engine, Promise
 from poli.densification.resume import TEMPORARY, check_apart, describe_run, differences, read_run, workspace, workspace_of

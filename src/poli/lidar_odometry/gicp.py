@@ -8,7 +8,8 @@ wide (the guess may be half a meter off) and is halved in every step until it re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from poli.lidar_odometry.gicp_kernel import (
     WeightedPoints,
     linearize,
 )
-from poli.options import real_number, takes_config, whole_number
+from poli.options import check, configured, lists_options, option
 from poli.se3 import check_pose
 from poli.se3_kernels import advanced
 
@@ -47,17 +48,16 @@ _MATCHES_PER_INDEPENDENT = 8.0
 
 @dataclass(frozen=True)
 class GicpConfig:
-    metric: Metric = field(default_factory=Metric)
-    max_distance: float = 2.0  # meters; points farther apart are not matched
-    robust: float = 1.0  # scale of the Cauchy kernel, in standard deviations
-    start: float = 0.5  # meters: initial scale of the kernel
-    iterations: int = 40
+    """Options of the alignment of two fields."""
+
+    metric: Metric = option(Metric(), "How ellipsoids become weights of matches.")
+    max_distance: float = option(2.0, "Points farther apart are not matched.", unit="meters", above=0.0)
+    robust: float = option(1.0, "Scale of the Cauchy kernel, in standard deviations.", above=0.0)
+    start: float = option(0.5, "Initial scale of the kernel.", unit="meters", least=0.0)
+    iterations: int = option(40, "Maximum number of iterations.", least=1)
 
     def __post_init__(self) -> None:
-        for name in ("max_distance", "robust"):
-            real_number(getattr(self, name), f"gicp: {name}", "a positive number", above=True)
-        real_number(self.start, "gicp: start", "a number of meters of at least 0")
-        whole_number(self.iterations, "gicp: iterations", least=1)
+        check(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,18 +97,13 @@ class Target:
         return len(self.weighed)
 
 
-@takes_config(GicpConfig)
+@lists_options(GicpConfig)
 def gicp(
     source: Ellipsoids,
     target: Ellipsoids,
     guess: np.ndarray | None = None,  # (4, 4) T_target_source; the identity if not given
     config: GicpConfig | None = None,
-    *,
-    metric: Metric = Metric(),  # noqa: B008
-    max_distance: float = 2.0,
-    robust: float = 1.0,
-    start: float = 0.5,
-    iterations: int = 40,
+    **options: Any,
 ) -> Alignment:
     """Find the pose near `guess` that aligns `source` to `target`. To align many sources to one target, see `align`.
 
@@ -117,13 +112,9 @@ def gicp(
         target: the ellipsoids to move them to.
         guess: T_target_source to start from; the identity if not given.
         config: the options as one object. Keywords override its values.
-        metric: how ellipsoids become weights of matches.
-        max_distance: meters; points farther apart are not matched.
-        robust: scale of the Cauchy kernel, in standard deviations.
-        start: initial scale of the kernel, in meters.
-        iterations: maximum number of iterations.
+        options: fields of `GicpConfig`:
     """
-    config = config or GicpConfig()
+    config = configured(GicpConfig, config, options)
     if not len(source):
         raise InputError("source: no ellipsoids to align")
     T = np.eye(4) if guess is None else check_pose(guess, "guess")

@@ -10,10 +10,10 @@ from concurrent.futures import Future
 
 import numpy as np
 
+from poli.configs import OdometryConfig
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
-from poli.lidar_odometry.config import OdometryConfig
 from poli.lidar_odometry.gicp import Target
 from poli.lidar_odometry.gicp_kernel import Metric, WeightedPoints
 from poli.options import real_number

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.errors import InputError, did_you_mean
 from poli.options import real_number
 from poli.registration.search import SearchConfig
