@@ -20,14 +20,14 @@ Purpose = Literal["odometry", "features"]
 
 
 @cache
-def network_names() -> tuple[str, ...]:
+def network_names() -> list[str]:
     """Names of the shipped networks."""
-    return tuple(sorted(file.stem for file in (Path(__file__).parent / "estimation" / "models").glob("*.safetensors")))
+    return sorted(file.stem for file in (Path(__file__).parent / "estimation" / "models").glob("*.safetensors"))
 
 
-def model_names() -> tuple[str, ...]:
+def model_names() -> list[str]:
     """Names of the shipped networks, and pca."""
-    return (*network_names(), "pca")
+    return [*network_names(), "pca"]
 
 
 # --- Options that several configurations have.
@@ -66,7 +66,7 @@ def _deskew() -> Any:
 
 
 def _calibration() -> Any:
-    return option(None, "Correct the beams first: a TOML file that `poli calibrate` has written.", read=BeamCalibration.load)
+    return option(None, "Correct the beams first, with the result of `poli calibrate`.", read=BeamCalibration.load)
 
 
 def _check_ranges(least: float, most: float) -> None:
@@ -95,6 +95,9 @@ class EstimateConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        for name in ("motion",) if self.model == "pca" else ("k", "radius"):
+            if getattr(self, name) is not None:
+                raise InputError(f"{name} is {getattr(self, name)}; it is not for model {self.model!r}, remove one of the two")
 
 
 _CHOSEN_BY_PURPOSE = ("max_error", "per_point", "max_sigma", "max_thickness", "rings")
@@ -137,9 +140,11 @@ class DensifyConfig:
     calibration: BeamCalibration | None = _calibration()
     max_error: float = option(0.05, "Accepted error of samples; none where a larger one is expected.", unit="meters", above=0.0)
     rings: int | None = option(
-        None, "Fill the gaps to at most this many rings, and number them all: ring r becomes k r, with k times as many rings.",
-        least=2, most=MOST_RINGS,
-    )  # fmt: skip
+        None,
+        "Fill the gaps to at most this many rings, and number them all: ring r becomes k r, with k times as many rings.",
+        least=2,
+        most=MOST_RINGS,
+    )
     order: Order = option("originals", "Order of the points: originals (then samples), or time (and ring).")
     purpose: Purpose = option("odometry", "What for: odometry, or features (of global registration: more samples).")
     auto: bool = option(False, "Leave scans as they are where denser ones are unlikely to help other systems.")
@@ -202,6 +207,39 @@ class OdometryConfig:
             object.__setattr__(self, "deskew", "on" if self.deskew else "off")
         check(self)
         _check_ranges(self.min_range, self.max_range)
+
+
+def preset_names() -> list[str]:
+    """Names of the settings of registration."""
+    return ["auto", "objects", "vlp16", "hdl32e", "hdl64e", "os1_64", "os2_128", "indoor"]
+
+
+@dataclass(frozen=True)
+class RegisterConfig:
+    """Options of global registration."""
+
+    preset: object = option(
+        None,
+        "objects; for scans of a place, the sensor (vlp16, hdl32e, hdl64e, os1_64 or os2_128) or indoor; auto: chosen from the "
+        "clouds.",
+        names=preset_names,
+    )
+    upright: bool = option(
+        True,
+        "Scans: the z axes of both sensors point up, within 45 degrees of each other; other poses are not considered.",
+        flag="--upright/--tilted",
+    )
+    feature_radius: float | None = option(
+        None, "Smallest feature radius. Scans: meters; objects: units of the file, 0.3 radii.", above=0.0
+    )
+    noise_bound: float | None = option(
+        None,
+        "Maximum distance between matching points. Scans: meters; objects: units of the file, 0.05 radii.",
+        above=0.0,
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 LEAST_SCANS = 30  # of a calibration

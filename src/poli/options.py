@@ -99,9 +99,13 @@ def _complete(kind: type, one: Field) -> Option:
     parts = [part for part in get_args(hint) if part not in (NoneType, Ellipsis)] if get_origin(hint) is not Literal else []
     several = get_origin(hint) is tuple
     return replace(
-        one.metadata["option"], name=one.name, kind=parts[0] if parts else hint, optional=NoneType in get_args(hint),
-        several=several, default=one.default,
-    )  # fmt: skip
+        one.metadata["option"],
+        name=one.name,
+        kind=parts[0] if parts else hint,
+        optional=NoneType in get_args(hint),
+        several=several,
+        default=one.default,
+    )
 
 
 def check(config: Any) -> None:
@@ -135,7 +139,7 @@ def lists_options(kind: type) -> Callable[[F], F]:
             for one in fields(kind)
         ]
         function.__signature__ = own.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
-        lines = [f"        {one.name}: {one.help}{f' ({one.unit})' if one.unit else ''}" for one in options_of(kind)]
+        lines = [f"        {one.name}: {one.help}{f' [{one.unit}]' if one.unit else ''}" for one in options_of(kind)]
         function.__doc__ = "\n".join([(function.__doc__ or "").rstrip(), *lines, "    "])
         return function
 

@@ -246,13 +246,20 @@ class Spin:
         True, "Deskewing by azimuth: how the sensor turns, seen from above.", flag="--clockwise/--counterclockwise"
     )
     start: float = option(
-        180.0, "Deskewing by azimuth: where a revolution starts, counted from x toward y; 180 is behind.",
-        unit="degrees", least=-360.0, most=360.0, flag="--sweep-start",
-    )  # fmt: skip
+        180.0,
+        "Deskewing by azimuth: where a revolution starts, counted from x toward y; 180 is behind.",
+        unit="degrees",
+        least=-360.0,
+        most=360.0,
+        flag="--sweep-start",
+    )
     stamp: float = option(
-        0.5, "Deskewing by azimuth: fraction of the revolution that has passed at the scan's stamp.",
-        least=0.0, most=1.0, flag="--sweep-stamp",
-    )  # fmt: skip
+        0.5,
+        "Deskewing by azimuth: fraction of the revolution that has passed at the scan's stamp.",
+        least=0.0,
+        most=1.0,
+        flag="--sweep-stamp",
+    )
 
     def __post_init__(self) -> None:
         check(self)
