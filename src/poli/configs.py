@@ -218,7 +218,7 @@ def preset_names() -> list[str]:
 class RegisterConfig:
     """Options of global registration."""
 
-    preset: object = option(
+    preset: object | None = option(
         None,
         "objects; for scans of a place, the sensor (vlp16, hdl32e, hdl64e, os1_64 or os2_128) or indoor; auto: chosen from the "
         "clouds.",

@@ -89,7 +89,7 @@ def option(default: Any, help: str, **more: Any) -> Any:
 
 
 @cache
-def options_of(kind: type) -> tuple[Option, ...]:
+def options_of(kind: Any) -> tuple[Option, ...]:
     """The options of a dataclass. Its other fields have no help, and are not on the command line."""
     return tuple(_complete(kind, one) for one in fields(kind) if "option" in one.metadata)
 
@@ -113,8 +113,8 @@ def check(config: Any) -> None:
     for one in options_of(type(config)):
         value = getattr(config, one.name)
         if not one.several and not one.allows(value):
-            hint = did_you_mean(value, one.choices or one.names()) if one.choices or one.names else ""
-            raise InputError(f"{one.name} is {value!r}; expected {one.expected}{hint}")
+            known = one.choices or (one.names() if one.names else ())
+            raise InputError(f"{one.name} is {value!r}; expected {one.expected}{did_you_mean(value, known)}")
 
 
 def configured(kind: type[C], config: C | None, changes: dict[str, Any]) -> C:
@@ -173,7 +173,7 @@ def whole_number(value: Any, name: str, least: int) -> int:
 
 def real_number(value: Any, name: str, meaning: str, least: float = 0.0, above: bool = False) -> float:
     """Return `value` as a finite float that is at least `least`, or greater if `above`."""
-    limit = {"above": least} if above else {"least": least}
-    if not Option("", kind=float, **limit).allows(value):
+    limits = Option("", kind=float, above=least if above else None, least=None if above else least)
+    if not limits.allows(value):
         raise InputError(f"{name} is {value!r}; expected {meaning}")
     return float(value)

@@ -3,9 +3,9 @@
 import io
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -27,11 +27,12 @@ from poli.errors import printable
 _EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standard input or output."
 
 app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.", epilog=f"{_EPILOG}\n\n{EXIT_CODES}")
-for verb in (adapt, calibrate, convert, demo, densify, estimate, export, models):
+_VERBS: tuple[Callable[..., Any], ...] = (
+    adapt, calibrate, convert, demo, densify, estimate, export, models, odometry, register, simulate, train, view, warmup,
+)  # fmt: skip
+for verb in _VERBS:
     app.command()(verb)
 app.add_typer(node)
-for verb in (odometry, register, simulate, train, view, warmup):
-    app.command()(verb)
 
 
 def _version(wanted: bool) -> None:

@@ -106,7 +106,7 @@ def register(
     """
     config = configured(RegisterConfig, None, options)
     preset: Any = config.preset
-    lengths = {"feature_radius": config.feature_radius, "noise_bound": config.noise_bound}
+    lengths: dict[str, Any] = {"feature_radius": config.feature_radius, "noise_bound": config.noise_bound}
     if isinstance(preset, str) and preset == AUTO:
         given = source_field is not None or target_field is not None or estimator is not None
         preset = OBJECTS if given else choose_preset(source, target)

@@ -151,9 +151,8 @@ class BagDataset:
         before, after = self._stamps.get(row - 1, stamp - 1), self._stamps.get(row + 1, stamp + 1)
         if not before < stamp < after:
             other = before if before >= stamp else after
-            raise FormatError(
-                f"{where}: its stamp {stamp} and that of its neighbor, {other}, do not ascend; pass stamps='log' to use the log times"
-            )
+            problem = f"its stamp {stamp} and that of its neighbor, {other}, do not ascend"
+            raise FormatError(f"{where}: {problem}; pass stamps='log' to use the log times")
 
 
 def open_bag(

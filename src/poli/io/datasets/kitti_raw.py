@@ -188,10 +188,8 @@ def open_kitti_raw(
         found = imu_trajectory(drive / "oxts", frames, stamps)
         kept = [row for row, T in enumerate(found) if T is not None]
         if not kept:
-            raise FormatError(
-                f"{name}: no scan has a GPS/IMU pose: the frames of {drive / 'oxts'} are others; pass poses=False to read the scans "
-                "without poses"
-            )
+            problem = f"no scan has a GPS/IMU pose: the frames of {drive / 'oxts'} are others"
+            raise FormatError(f"{name}: {problem}; pass poses=False to read the scans without poses")
         why = "no GPS/IMU pose"
         skipped = tuple(Skipped(by_frame[frame].name, why) for frame, T in zip(frames, found, strict=True) if T is None)
         warn_skipped(name, skipped)
