@@ -5,47 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import get_args
+from typing import Any
 
 import numpy as np
 
 from poli.beams.adjustment import Linear, Stretch, adjust, linearize, prior, trusted_cells
 from poli.beams.corrections import PERIOD, BeamCalibration
 from poli.beams.returns import choose_returns, find_beams
+from poli.configs import LEAST_SCANS, CalibrateConfig, OdometryConfig
 from poli.errors import InputError
 from poli.io.datasets.protocol import Dataset
-from poli.lidar_odometry import Odometer, OdometryConfig, Status
-from poli.lidar_odometry.config import Deskew
+from poli.lidar_odometry import Odometer, Status
 from poli.lidar_odometry.deskewing import PointTimes
 from poli.lidar_odometry.trajectory_errors import path_lengths
-from poli.options import real_number, takes_config, whole_number
+from poli.options import configured, lists_options
 from poli.scan import Scan
 from poli.se3 import inverse
-
-LEAST_SCANS = 30
-
-
-@dataclass(frozen=True)
-class CalibrateConfig:
-    max_scans: int = 240  # most scans to use; of a longer log, stretches that are spread evenly over it
-    voxel: float = 0.0  # meters, for odometry; 0: chosen at the first scan
-    model: str = "lidar"  # of the ellipsoids: a shipped model, or the path of a .safetensors file
-    deskew: Deskew = "auto"  # undo the motion within scans, as odometry does; times need stamps
-    min_range: float = 0.0  # meters; nearer returns are dropped (the vehicle itself)
-    max_range: float = 80.0  # meters; farther returns are dropped
-    rounds: int = 2  # odometry and adjustment, each with the corrections of the round before
-
-    def __post_init__(self) -> None:
-        whole_number(self.max_scans, "max_scans", least=LEAST_SCANS)
-        whole_number(self.rounds, "rounds", least=1)
-        for name in ("voxel", "min_range"):
-            real_number(getattr(self, name), name, "a number of meters of at least 0")
-        real_number(self.max_range, "max_range", "a positive number of meters", above=True)
-        if self.min_range >= self.max_range:
-            raise InputError(f"min_range is {self.min_range} m and max_range {self.max_range} m; min_range must be smaller")
-        if self.deskew not in get_args(Deskew):
-            raise InputError(f"deskew is {self.deskew!r}; expected one of {', '.join(get_args(Deskew))}")
-
 
 _LOOKED_AT = 8  # scans in which beams are found
 _LENGTH = 80  # scans of a stretch: long enough that ground far ahead in one scan is near in another
@@ -89,19 +64,13 @@ class Calibrated:
         return self.held_out.better
 
 
-@takes_config(CalibrateConfig)
+@lists_options(CalibrateConfig)
 def calibrate(
     scans: Dataset | Sequence[Scan],
     config: CalibrateConfig | None = None,
     *,
-    max_scans: int = 240,
-    voxel: float = 0.0,
-    model: str = "lidar",
-    deskew: Deskew = "auto",
-    min_range: float = 0.0,
-    max_range: float = 80.0,
-    rounds: int = 2,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    **options: Any,
 ) -> Calibrated:
     """Find what to add to the elevation and the range of each beam of a spinning sensor, from a log alone.
 
@@ -112,16 +81,10 @@ def calibrate(
     Args:
         scans: scans in order, such as a `poli.dataset`, as the sensor delivered them.
         config: the options as one object. Keywords override its values.
-        max_scans: most scans to use; of a longer log, stretches that are spread evenly over it.
-        voxel: voxel size of odometry in meters. 0: chosen at the first scan.
-        model: a shipped model, or the path of a .safetensors file.
-        deskew: undo the motion within scans, as in `poli.odometry`: "auto", "on", "off" or "azimuth".
-        min_range: meters; nearer returns are dropped (the vehicle itself).
-        max_range: meters; farther returns are dropped.
-        rounds: of odometry and adjustment, each with the corrections of the round before.
         progress: called with the number of scans done and the total.
+        options: fields of `CalibrateConfig`:
     """
-    settings = config or CalibrateConfig()
+    settings = configured(CalibrateConfig, config, options)
     if len(scans) < LEAST_SCANS:
         raise InputError(f"the log has {len(scans)} scans; calibrating beams needs at least {LEAST_SCANS}")
     looked_at = [_prepared(scans[int(i)], settings) for i in np.linspace(0, len(scans) - 1, _LOOKED_AT).round()]

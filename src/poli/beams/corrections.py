@@ -29,7 +29,7 @@ import numpy as np
 from poli.errors import FormatError, InputError, did_you_mean
 from poli.io.atomic import atomic_path
 from poli.io.tables import read_toml
-from poli.options import real_number, whole_number
+from poli.options import check, option, real_number, whole_number
 from poli.scan import Scan
 
 Rings = Literal["field", "nearest", "between"]
@@ -104,8 +104,9 @@ class BeamCalibration:
 
     def corrected(self, corrections: np.ndarray, sigmas: np.ndarray, about: str = "") -> BeamCalibration:  # (B, 2), (B, 2)
         """Return the same beams with these corrections and standard deviations, in degrees and meters."""
-        changes = zip(self.beams, np.concatenate([corrections, sigmas], axis=1).tolist(), strict=True)
-        return replace(self, beams=tuple(Beam(beam.elevation, *numbers, beam.ring) for beam, numbers in changes), about=about)
+        numbers = np.concatenate([corrections, sigmas], axis=1).tolist()
+        beams = [Beam(beam.elevation, *four, ring=beam.ring) for beam, four in zip(self.beams, numbers, strict=True)]
+        return replace(self, beams=tuple(beams), about=about)
 
     def apply(self, scan: Scan) -> Scan:
         """Return the scan with corrected points; fields and the type of the points are unchanged.
@@ -234,15 +235,27 @@ class Spin:
     The defaults are KITTI's: clockwise, starting behind the car, stamped when it faces forward (x).
     """
 
-    clockwise: bool = True  # seen from above
-    start: float = 180.0  # degrees: azimuth at which a revolution starts, counted from x toward y
-    stamp: float = 0.5  # fraction of the revolution that has passed at the scan's stamp
+    clockwise: bool = option(
+        True, "Deskewing by azimuth: how the sensor turns, seen from above.", flag="--clockwise/--counterclockwise"
+    )
+    start: float = option(
+        180.0,
+        "Deskewing by azimuth: where a revolution starts, counted from x toward y; 180 is behind.",
+        unit="degrees",
+        least=-360.0,
+        most=360.0,
+        flag="--sweep-start",
+    )
+    stamp: float = option(
+        0.5,
+        "Deskewing by azimuth: fraction of the revolution that has passed at the scan's stamp.",
+        least=0.0,
+        most=1.0,
+        flag="--sweep-stamp",
+    )
 
     def __post_init__(self) -> None:
-        real_number(self.start, "start", "an azimuth in degrees", least=-360.0)
-        real_number(self.stamp, "stamp", "a fraction of the revolution from 0 to 1")
-        if self.start > 360.0 or self.stamp > 1.0:
-            raise InputError(f"start is {self.start} and stamp {self.stamp}; expected degrees up to 360, and a fraction up to 1")
+        check(self)
 
     def times(self, points: np.ndarray, period: float = PERIOD) -> np.ndarray:  # (N, 3) -> (N,) seconds from the stamp
         """Return when each point was measured, if a revolution takes `period` seconds."""

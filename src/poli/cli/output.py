@@ -10,6 +10,7 @@ such as file names.
 
 import json
 import os
+import signal
 import sys
 import time
 import warnings
@@ -197,6 +198,34 @@ def let_go() -> None:
             pass
     if failed is not None:
         raise failed
+
+
+class StopRequests:
+    """The signal that asked to stop, if any."""
+
+    signal: int | None = None
+
+
+@contextmanager
+def stop_requests() -> Iterator[StopRequests]:
+    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once."""
+    stop = StopRequests()
+
+    def request(number: int, _: object) -> None:
+        if stop.signal:
+            raise KeyboardInterrupt
+        stop.signal = number
+        os.write(2, b"\nstopping after this scan; again to stop at once\n")  # async-signal-safe
+
+    try:
+        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # only the main thread can handle signals
+        before = {}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 # --- Progress of long commands without a terminal: a line on stderr now and then, for log files and batch systems.

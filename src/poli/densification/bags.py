@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.densification.densify import Tally, densify_records
 from poli.densification.engines import Engine, Large, Promise
 from poli.densification.resume import (

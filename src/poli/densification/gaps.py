@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.densification.samples import Between, Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
 from poli.ellipsoids import Ellipsoids
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import poli
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.errors import FormatError
 from poli.estimation.estimate import load_model, shipped_models
 from poli.io.atomic import atomic_path, discard_folder, refuse_overwriting, remove_stale, writing

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import numpy as np
 
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.ellipsoids import Ellipsoids
 from poli.voxels import check_reach, voxel_numbers
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from poli.beams.corrections import RING_FIELDS
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.densification.gaps import LocalPlanes, angles_of, elevations_of, fill_gaps, in_free_space
 from poli.densification.samples import Between, Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
 from poli.ellipsoids import Ellipsoids

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.densification.densify import Tally, densify_or_say, densify_records
 from poli.densification.engines import Engine, Promise
 from poli.densification.resume import TEMPORARY, check_apart, describe_run, differences, read_run, workspace, workspace_of
@@ -151,14 +151,14 @@ def densify_tree(
     before = read_run(out / RUN)
     if before is not None and before != run and not overwrite:
         raise FormatError(
-            f"{out}: was written with other settings ({differences(before, run)})",
-            argument="overwrite", value=True, remedy="remove it, give another name, or pass {argument} to replace it",
-        )  # fmt: skip
+            f"{out}: was written with other settings ({differences(before, run)}); remove it, give another name, or pass "
+            "overwrite=True to replace it"
+        )
     if before == run and not overwrite and made_by_another(out / RUN):
         raise FormatError(
-            f"{out}: was started by another user, whose scans would be kept unchecked",
-            argument="overwrite", value=True, remedy="give another name, or pass {argument} to replace it",
-        )  # fmt: skip
+            f"{out}: was started by another user, whose scans would be kept unchecked; give another name, or pass overwrite=True "
+            "to replace it"
+        )
     if before is None and out.is_dir():
         remove_stale(out)  # left by a run that was killed before it wrote anything
     if before is None and out.exists() and (not out.is_dir() or any(out.iterdir())):

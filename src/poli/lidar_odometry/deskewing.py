@@ -147,9 +147,8 @@ class PointTimes:
             return scan
         if self._mode == "on":
             raise InputError(
-                f"the scan cannot be deskewed: {problem}",
-                argument="deskew", value="azimuth", remedy="for a spinning sensor without point times, pass {argument}",
-            )  # fmt: skip
+                f"the scan cannot be deskewed: {problem}; for a spinning sensor without point times, pass deskew='azimuth'"
+            )
         self.said = problem if self._mode == "off" else f"not deskewed: {problem}"
         return scan.without("time")
 

@@ -13,8 +13,8 @@ thickness of surfaces. `gicp_kernel` matches points and adds up the equations in
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from poli.lidar_odometry import gicp_kernel
 from poli.lidar_odometry.degeneracy import Degeneracy, degeneracy
 from poli.lidar_odometry.deskewing import MOTION, Sweep
 from poli.lidar_odometry.tuned import FIT, LITTLE, MATCHES_PER_INDEPENDENT, SAME_MATCH, SHRINK, STILL_ANGLE, STILL_SHIFT
-from poli.options import real_number, takes_config, whole_number
+from poli.options import check, configured, lists_options, option
 from poli.se3 import check_pose, hat
 from poli.se3_kernels import advanced
 from poli.threads import run_chunks
@@ -56,15 +56,14 @@ class Metric:
     ellipsoid enters as a weight: points with thick ellipsoids, in a bush or at an edge, count less.
     """
 
-    kind: MetricKind = "surfaces"
-    thickness: float = 0.01  # meters: one sigma across a surface, including sensor noise; no covariance is thinner
-    trust: float = 0.15  # meters: ellipsoids this thick have weight 0.5
+    kind: MetricKind = option("surfaces", "Which covariances and weights.")
+    thickness: float = option(
+        0.01, "One sigma across a surface, including sensor noise; no covariance is thinner.", unit="meters", above=0.0
+    )
+    trust: float = option(0.15, "Ellipsoids this thick have weight 0.5.", unit="meters", above=0.0)
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(MetricKind):
-            raise InputError(f"metric: kind is {self.kind!r}; expected one of {', '.join(get_args(MetricKind))}")
-        real_number(self.thickness, "metric: thickness", "a positive number of meters", above=True)
-        real_number(self.trust, "metric: trust", "a positive number of meters", above=True)
+        check(self)
 
     def __call__(self, field: Ellipsoids) -> WeightedPoints:
         """Return the points of a field with their covariances and weights."""
@@ -218,17 +217,16 @@ class Matching:
 
 @dataclass(frozen=True)
 class GicpConfig:
-    metric: Metric = field(default_factory=Metric)
-    max_distance: float = 2.0  # meters; points farther apart are not matched
-    robust: float = 1.0  # scale of the Cauchy kernel, in standard deviations
-    start: float = 0.5  # meters: initial scale of the kernel
-    iterations: int = 40
+    """Options of the alignment of two fields."""
+
+    metric: Metric = option(Metric(), "How ellipsoids become weights of matches.")
+    max_distance: float = option(2.0, "Points farther apart are not matched.", unit="meters", above=0.0)
+    robust: float = option(1.0, "Scale of the Cauchy kernel, in standard deviations.", above=0.0)
+    start: float = option(0.5, "Initial scale of the kernel.", unit="meters", least=0.0)
+    iterations: int = option(40, "Maximum number of iterations.", least=1)
 
     def __post_init__(self) -> None:
-        for name in ("max_distance", "robust"):
-            real_number(getattr(self, name), f"gicp: {name}", "a positive number", above=True)
-        real_number(self.start, "gicp: start", "a number of meters of at least 0")
-        whole_number(self.iterations, "gicp: iterations", least=1)
+        check(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,18 +249,13 @@ class Alignment:
         return np.linalg.inv(self.information + 1e-12 * np.trace(self.information) * np.eye(6))
 
 
-@takes_config(GicpConfig)
+@lists_options(GicpConfig)
 def gicp(
     source: Ellipsoids,
     target: Ellipsoids,
     guess: np.ndarray | None = None,  # (4, 4) T_target_source; the identity if not given
     config: GicpConfig | None = None,
-    *,
-    metric: Metric = Metric(),  # noqa: B008
-    max_distance: float = 2.0,
-    robust: float = 1.0,
-    start: float = 0.5,
-    iterations: int = 40,
+    **options: Any,
 ) -> Alignment:
     """Find the pose near `guess` that aligns `source` to `target`. To align many sources to one target, see `align`.
 
@@ -271,13 +264,9 @@ def gicp(
         target: the ellipsoids to move them to.
         guess: T_target_source to start from; the identity if not given.
         config: the options as one object. Keywords override its values.
-        metric: how ellipsoids become weights of matches.
-        max_distance: meters; points farther apart are not matched.
-        robust: scale of the Cauchy kernel, in standard deviations.
-        start: initial scale of the kernel, in meters.
-        iterations: maximum number of iterations.
+        options: fields of `GicpConfig`:
     """
-    config = config or GicpConfig()
+    config = configured(GicpConfig, config, options)
     if not len(source):
         raise InputError("source: no ellipsoids to align")
     T = np.eye(4) if guess is None else check_pose(guess, "guess")

@@ -6,10 +6,10 @@ from concurrent.futures import Future
 
 import numpy as np
 
+from poli.configs import OdometryConfig
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
-from poli.lidar_odometry.config import OdometryConfig
 from poli.lidar_odometry.gicp import Metric, Target, WeightedPoints
 from poli.lidar_odometry.tuned import CELL, FORGET_EVERY, INDEX_EVERY, INDEX_RANGES, MEMORY
 from poli.options import real_number

@@ -6,23 +6,24 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from poli.beams.corrections import PERIOD, Spin
+from poli.beams.corrections import PERIOD
+from poli.configs import OdometryConfig
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import estimate
 from poli.estimation.estimate import PCA, UP
 from poli.kernel import kernel
 from poli.lidar_odometry import tuned
-from poli.lidar_odometry.config import Against, Deskew, OdometryConfig, OnLoss
 from poli.lidar_odometry.deskewing import PointTimes, Sweep, at_stamp
 from poli.lidar_odometry.deskewing import deskew as deskew_scan
-from poli.lidar_odometry.gicp import Alignment, GicpConfig, Target, WeightedPoints, align
+from poli.lidar_odometry.gicp import Alignment, Target, WeightedPoints, align
 from poli.lidar_odometry.local_map import EllipsoidMap, LocalMap
 from poli.lidar_odometry.step import Status, Step, TrackingLost
-from poli.options import takes_config
+from poli.options import configured, lists_options
 from poli.scan import Scan, ScanLike
 from poli.se3 import exp, inverse, log, nearest_rotation
 from poli.voxels import voxel_means, voxel_numbers
@@ -223,25 +224,11 @@ class Odometer:
         return step
 
 
-@takes_config(OdometryConfig)
+@lists_options(OdometryConfig)
 def odometry(
     scans: Iterable[ScanLike],  # (N, 3) each
     config: OdometryConfig | None = None,
-    *,
-    against: Against = "map",
-    voxel: float = 0.0,
-    model: str = "lidar",
-    upright: bool = True,
-    deskew: Deskew | bool = "auto",
-    spin: Spin = Spin(),  # noqa: B008
-    period: float = 0.0,
-    min_range: float = 0.0,
-    max_range: float = 120.0,
-    radius: float = 120.0,
-    cell: float = 0.0,
-    patience: int = 5,
-    on_loss: OnLoss = "stop",
-    gicp: GicpConfig = GicpConfig(),  # noqa: B008
+    **options: Any,
 ) -> np.ndarray:  # (M, 4, 4)
     """Estimate T_world_scan of every scan; world is the frame of the first. `Odometer` does the same scan by scan, with details.
 
@@ -250,23 +237,10 @@ def odometry(
     Args:
         scans: scans in order, such as a `poli.dataset`.
         config: the options as one object. Keywords override its values.
-        against: align each scan to a "map" of all scans before it, or, as in the paper, to the previous "scan".
-        voxel: voxel size in meters. 0: chosen to leave about 4,500 points.
-        model: a shipped model, the path of a .safetensors file, or "pca".
-        upright: the sensor's z axis points up.
-        deskew: correct each scan for the motion of the sensor. "auto": if its points have times that differ; "on" (or True): their
-            times are required; "azimuth": derive the times of a spinning sensor from the azimuth; "off" (or False): never.
-        spin: how the sensor spins, for "azimuth".
-        period: seconds from scan to scan if they have no stamps. 0: 0.1 s.
-        min_range: meters; nearer returns are dropped (the vehicle itself).
-        max_range: meters; farther returns are dropped.
-        radius: meters; map cells farther from the sensor are removed.
-        cell: cell size of the map in meters. 0: half a voxel, but at least min(0.3 m, voxel).
-        patience: maximum number of consecutive scans with too few returns; their poses are predicted.
-        on_loss: if a scan fits nowhere, "stop", or "restart" with a new map.
         gicp: options of the alignment.
+        options: fields of `OdometryConfig`:
     """
-    odometer = Odometer(config)
+    odometer = Odometer(configured(OdometryConfig, config, options))
     for scan in scans:
         odometer.add(scan)
     return odometer.poses

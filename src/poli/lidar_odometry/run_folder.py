@@ -59,8 +59,7 @@ def check_free(folder: Path, overwrite: bool) -> None:
     if not folder.is_dir() or not is_run(folder):
         raise FormatError(f"{folder}: already exists and was not written by `poli odometry`; give another folder")
     if not overwrite:
-        remedy = "give another folder, or pass {argument} to replace the run in it"
-        raise FormatError(f"{folder}: already exists", argument="overwrite", value=True, remedy=remedy)
+        raise FormatError(f"{folder}: already exists; give another folder, or pass overwrite=True to replace the run in it")
 
 
 def is_run(folder: Path) -> bool:

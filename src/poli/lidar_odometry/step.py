@@ -63,7 +63,7 @@ class TrackingLost(PoliError):
 
     def __init__(self, index: int, why: str, poses: np.ndarray) -> None:
         super().__init__(
-            f"scan {index}: {why}; the {len(poses)} poses before it remain valid",
-            argument="on_loss", value="restart", remedy="pass {argument} to continue with a new map from there",
-        )  # fmt: skip
+            f"scan {index}: {why}; the {len(poses)} poses before it remain valid; pass on_loss='restart' to continue with a new "
+            "map from there"
+        )
         self.index, self.why, self.poses = index, why, poses  # (index, 4, 4)

@@ -86,7 +86,7 @@ def _solve(source: np.ndarray, target: np.ndarray, weights: np.ndarray, trust: n
     used = trust > 0.0
     if used.sum() < 3:
         raise DegenerateError(
-            f"{int(used.sum())} of {len(source)} matches agree on a pose within the noise bound; at least 3 are needed",
-            argument="noise_bound", remedy="pass a larger bound with {argument}, or better matches",
-        )  # fmt: skip
+            f"{int(used.sum())} of {len(source)} matches agree on a pose within the noise bound; at least 3 are needed; "
+            "pass a larger bound with noise_bound=, or better matches"
+        )
     return solve(source[used], target[used], weights[used] * trust[used, None, None])

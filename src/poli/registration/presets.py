@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.errors import InputError, did_you_mean
 from poli.options import real_number
 from poli.registration.search import SearchConfig
@@ -53,14 +53,10 @@ def find_preset(preset: str | ScanPreset) -> ScanPreset:
     if isinstance(preset, ScanPreset):
         return preset
     if preset == OBJECTS:
-        raise InputError(
-            "the clouds look like an object, not like scans", argument="preset", remedy=f"name one with {{argument}}: {_KNOWN}"
-        )
+        raise InputError(f"the clouds look like an object, not like scans; name one with preset=: {_KNOWN}")
     if preset not in PRESETS:
         hint = did_you_mean(preset, [*PRESETS, AUTO, OBJECTS])
-        raise InputError(
-            f"{{argument}} is {preset!r}; expected one of {_KNOWN}, {AUTO}, {OBJECTS}{hint}", argument="preset", remedy=""
-        )
+        raise InputError(f"preset is {preset!r}; expected one of {_KNOWN}, {AUTO}, {OBJECTS}{hint}")
     return PRESETS[preset]
 
 

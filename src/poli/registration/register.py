@@ -5,11 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from poli.configs import RegisterConfig
 from poli.ellipsoids import Ellipsoids
 from poli.errors import DoubtfulPose, InputError
+from poli.options import configured, lists_options
 from poli.registration.presets import AUTO, OBJECTS, PRESETS, ScanPreset, choose_preset, find_preset
 from poli.registration.search import DEFAULT_SEARCH, Registration, SearchConfig, register_by_normals
 from poli.registration.tuned import COEFFICIENTS, MAX_TILT, MOST_OF_AN_OBJECT
@@ -17,18 +20,16 @@ from poli.registration.verdict import evidence_of, probability_of, scan_surface
 from poli.scan import ScanLike, points_of
 
 
+@lists_options(RegisterConfig)
 def register(
     source: ScanLike,  # (N, 3)
     target: ScanLike,  # (M, 3)
     *,
-    preset: str | ScanPreset | None = None,
-    upright: bool = True,
     source_field: Ellipsoids | None = None,
     target_field: Ellipsoids | None = None,
     estimator: Callable[[np.ndarray], Ellipsoids] | None = None,
-    feature_radius: float | None = None,
-    noise_bound: float | None = None,
     search: SearchConfig | None = None,
+    **options: Any,
 ) -> Registration:
     """Find the pose T_target_source between two clouds of one object or place, for any rotation and translation.
 
@@ -41,32 +42,29 @@ def register(
     Args:
         source: the cloud to move.
         target: the cloud to move it to.
-        preset: the sensor of two scans of a place ("vlp16", "hdl32e", "hdl64e", "os1_64", "os2_128"), "indoor", or a
-            `ScanPreset`. "auto" chooses one of them, or "objects", from the clouds. None: "objects".
-        upright: for scans, whether the z axes of both sensors point up, within 45 degrees of each other. Poses that tip the
-            vertical by more are not considered, and only upright surfaces are evidence. False: any rotation, all surfaces.
         source_field: ellipsoids of the source, one per point; estimated if not given. Not with a preset.
         target_field: ellipsoids of the target, likewise.
         estimator: computes ellipsoids from (N, 3) points; the trained network for objects if not given. Not with a preset.
-        feature_radius: radius of the smallest of three features, in the units of the points. None: that of the preset, or 0.3 of
-            the target's radius.
-        noise_bound: maximum distance between points of one surface. None: that of the preset, or 0.05 of the target's radius.
         search: effort of the search. None: that of the preset, or the defaults.
+        options: fields of `RegisterConfig`. A preset may also be a `ScanPreset`:
     """
+    config = configured(RegisterConfig, None, options)
+    preset: Any = config.preset
+    lengths: dict[str, Any] = {"feature_radius": config.feature_radius, "noise_bound": config.noise_bound}
     given = source_field is not None or target_field is not None or estimator is not None
     if preset == AUTO:
         preset = OBJECTS if given else choose_preset(source, target)
     if preset is not None and preset != OBJECTS:
         if given:
             raise InputError("preset: cannot be combined with source_field, target_field or estimator; leave out one or the other")
-        return _register_scans(source, target, find_preset(preset), upright, feature_radius, noise_bound, search)
+        return _register_scans(source, target, find_preset(preset), config.upright, search=search, **lengths)
     source_points, target_points = points_of(source, "source", least=3), points_of(target, "target", least=3)
     for name, points in (("source", source_points), ("target", target_points)):
         if len(points) > MOST_OF_AN_OBJECT:
-            sensors = ", ".join(PRESETS)
-            what = f"{name}: {len(points)} points look like a scan, not an object"
-            remedy = f"name the sensor with {{argument}} ({sensors}), or downsample an object to at most {MOST_OF_AN_OBJECT} points"
-            raise InputError(what, argument="preset", remedy=remedy)
+            raise InputError(
+                f"{name}: {len(points)} points look like a scan, not an object; name the sensor with preset= "
+                f"({', '.join(PRESETS)}), or downsample an object to at most {MOST_OF_AN_OBJECT} points"
+            )
     normals = []
     for name, points, field in (("source", source_points, source_field), ("target", target_points, target_field)):
         if field is None:
@@ -75,9 +73,8 @@ def register(
             raise InputError(f"{name}: {len(points)} points but {len(field)} ellipsoids; expected one per point")
         normals.append(field.oriented_normals(points.mean(axis=0), away=True))
     return register_by_normals(
-        source_points, normals[0], target_points, normals[1],
-        feature_radius=feature_radius, noise_bound=noise_bound, search=DEFAULT_SEARCH if search is None else search,
-    )  # fmt: skip
+        source_points, normals[0], target_points, normals[1], search=DEFAULT_SEARCH if search is None else search, **lengths
+    )
 
 
 def _register_scans(

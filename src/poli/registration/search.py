@@ -180,9 +180,9 @@ def find_hypotheses(
     clique, exact = maximum_clique(graph, search.clique_nodes)
     if len(clique) < 3:
         raise DegenerateError(
-            f"no three of {len(matches)} matches agree within {noise:.3g}; the clouds may not overlap",
-            argument="noise_bound", remedy="pass a larger bound with {argument}, another feature radius, or better normals",
-        )  # fmt: skip
+            f"no three of {len(matches)} matches agree within {noise:.3g}; the clouds may not overlap; pass a larger bound "
+            "with noise_bound=, another feature radius, or better normals"
+        )
     members = cliques_through(graph, search.hypotheses)
     members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
     return Hypotheses(_poses(p, q, members.astype(float)), matches, clique, exact)
@@ -253,9 +253,9 @@ def _upright(poses: np.ndarray, max_tilt: float | None) -> np.ndarray:  # (H, 4,
 
 def _tipped(max_tilt: float | None) -> DegenerateError:
     return DegenerateError(
-        f"every pose that was found tips the vertical by more than {max_tilt:g} degrees; the scans may show different places",
-        argument="upright", value=False, remedy="if a sensor was tilted, pass {argument}",
-    )  # fmt: skip
+        f"every pose that was found tips the vertical by more than {max_tilt:g} degrees; the scans may show different "
+        "places; if a sensor was tilted, pass upright=False"
+    )
 
 
 def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarray:  # -> (K, 2)
@@ -265,9 +265,9 @@ def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarr
         matches = matches[np.sort(np.argsort(apart, kind="stable")[:most])]
     if len(matches) < 3:
         raise DegenerateError(
-            f"{len(matches)} pairs of points have similar features; at least 3 are needed",
-            argument="feature_radius", remedy="pass more points, a larger radius with {argument}, or more candidates",
-        )  # fmt: skip
+            f"{len(matches)} pairs of points have similar features; at least 3 are needed; pass more points, a larger radius "
+            "with feature_radius=, or more candidates"
+        )
     return matches
 
 

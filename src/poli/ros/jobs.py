@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from poli.beams.corrections import BeamCalibration
-from poli.densification import DensifyConfig
+from poli.configs import DensifyConfig, EstimateConfig
 from poli.densification.bags import densify_cloud
 from poli.densification.densify import densify_or_say
 from poli.ellipsoids import Ellipsoids
-from poli.errors import InputError, PoliError
+from poli.errors import PoliError
 from poli.estimation import estimate
 from poli.estimation.estimate import UP
 from poli.io.messages import scan_from_cloud
 from poli.io.pointcloud2 import stamp_of_cloud
-from poli.options import real_number
 from poli.ros.loop import CLOUD
 from poli.ros.transport import Transport, message
 from poli.scan import Scan
@@ -86,8 +84,8 @@ def sphere(points: int = 2000) -> np.ndarray:  # (N, 3)
 
 _DENSIFY_PARAMETERS = ("max_error", "per_point", "max_sigma", "flat", "max_thickness", "model", "voxel", "planarity", "seed")
 
-# Parameters of ROS cannot be None: -1 stands for it.
-_NONE = {"per_point": -1, "max_sigma": -1.0}
+# Parameters of ROS cannot be None: these numbers stand for it.
+_NONE = {"per_point": -1, "max_sigma": -1.0, "max_thickness": 0.0}
 
 
 class DensifyJob:
@@ -128,23 +126,6 @@ class DensifyJob:
 
 
 _ESTIMATE_PARAMETERS = ("model", "voxel", "upright", "floor")
-
-
-@dataclass(frozen=True)
-class EstimateConfig:
-    model: str = "lidar"  # a shipped model, the path of a .safetensors file, or "pca"
-    voxel: float = 0.2  # meters; one point per voxel. 0: every point
-    upright: bool = True  # the sensor's z axis points up; the network uses this
-    floor: float = 0.0  # meters; each ellipsoid is thickened by this
-    calibration: BeamCalibration | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("voxel", "floor"):
-            real_number(getattr(self, name), name, "a number of meters of at least 0")
-        if not isinstance(self.upright, bool):
-            raise InputError(f"upright is {self.upright!r}; expected true or false")
-        if not isinstance(self.model, str) or not self.model:
-            raise InputError(f"model is {self.model!r}; expected lidar, pca, or the path of a .safetensors file")
 
 
 def estimate_scan(scan: Scan, config: EstimateConfig) -> tuple[Scan, Ellipsoids]:

@@ -29,6 +29,8 @@ _SPACING = 0.1  # meters between the poses of the path
 
 @dataclass(frozen=True)
 class Frames:
+    """Frames and the rate of maps."""
+
     map_frame: str = "odom"  # the world: the sensor's frame at the first cloud
     sensor_frame: str = ""  # name of the sensor's frame; empty: that of the clouds
     tf: bool = True  # also publish the transform from one to the other

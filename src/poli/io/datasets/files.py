@@ -95,10 +95,7 @@ def open_folder(path: str | os.PathLike[str], ending: str | None = None, min_ran
             raise FormatError(f"{place}: the folder has no scan files")
         found = ", ".join(f"{len(f)} {kind}" for kind, f in sorted(files.items()))
         most = max(files, key=lambda kind: len(files[kind]))
-        raise FormatError(
-            f"{place}: several types of scan files ({found})",
-            argument="ending", value=most.lstrip("."), remedy="pass {argument}, for example",
-        )  # fmt: skip
+        raise FormatError(f"{place}: several types of scan files ({found}); pass ending={most.lstrip('.')!r}, for example")
     ((_, chosen),) = files.items()
     return FileDataset(f"folder {place.resolve().name}", tuple(sorted(chosen, key=natural_key)), read_or_empty, min_range=min_range)
 

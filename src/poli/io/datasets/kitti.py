@@ -24,7 +24,7 @@ from poli.se3 import check_pose, inverse
 
 UNCHANGED = "poli.txt"  # the scans of a sequence folder with this file are read as they are
 _DESKEWED = tuple(f"{number:02d}" for number in range(22))
-_WITHOUT = "pass {argument} to read the scans without poses"
+_WITHOUT = "pass poses=False to read the scans without poses"
 
 
 def open_kitti(
@@ -128,7 +128,7 @@ def _locate(path: Path, sequence: str | int | None) -> tuple[Path, str]:
         return root, there[0]
     if sequence is None or sequence_name(sequence) not in there:
         problem = "choose a sequence;" if sequence is None else f"no sequence {sequence_name(sequence)!r} with a folder 'velodyne';"
-        raise InputError(f"{path}: {problem} available: {', '.join(there) or 'none'}", argument="sequence")
+        raise InputError(f"{path}: {problem} available: {', '.join(there) or 'none'}; pass sequence=")
     return root, sequence_name(sequence)
 
 
@@ -155,18 +155,15 @@ def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
     camera = read_pose_rows(file)
     if len(camera) != scans:
         raise FormatError(
-            f"{file}: {len(camera)} poses for {scans} scans; poses are matched by row, so one of the two is incomplete",
-            argument="poses", value=False, remedy=_WITHOUT,
-        )  # fmt: skip
+            f"{file}: {len(camera)} poses for {scans} scans; poses are matched by row, so one of the two is incomplete; {_WITHOUT}"
+        )
     T_camera_velodyne = _calibration(calib)
     return inverse(T_camera_velodyne) @ camera @ T_camera_velodyne
 
 
 def _calibration(path: Path) -> np.ndarray:  # (4, 4)
     if not path.is_file():
-        raise FormatError(
-            f"{path}: missing; the poses are those of the camera and need its Tr", argument="poses", value=False, remedy=_WITHOUT
-        )
+        raise FormatError(f"{path}: missing; the poses are those of the camera and need its Tr; {_WITHOUT}")
     for number, line in enumerate(path.read_text("ascii", errors="replace").splitlines(), start=1):
         key, _, rest = line.partition(":")
         if key.strip() in ("Tr", "Tr_velo_to_cam", "Tr_velo_cam"):
@@ -175,7 +172,7 @@ def _calibration(path: Path) -> np.ndarray:  # (4, 4)
             except FormatError:
                 raise FormatError(f"{path}: line {number}: expected 12 numbers after '{key}:'") from None
             return rigid_poses(values, path, [number])[0]
-    raise FormatError(f"{path}: no line 'Tr:' (T_camera_velodyne)", argument="poses", value=False, remedy=_WITHOUT)
+    raise FormatError(f"{path}: no line 'Tr:' (T_camera_velodyne); {_WITHOUT}")
 
 
 def _stamps(path: Path, scans: int) -> tuple[int, ...] | None:

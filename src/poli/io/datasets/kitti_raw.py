@@ -149,7 +149,7 @@ def T_velodyne_imu(path: Path) -> np.ndarray:  # (4, 4)
         parts[key.strip()] = (number, rest.split())
     for key in "RT":
         if key not in parts:
-            raise FormatError(f"{path}: no line '{key}:'", argument="poses", value=False, remedy="pass {argument} to ignore it")
+            raise FormatError(f"{path}: no line '{key}:'; pass poses=False to ignore it")
     rotation = finite_numbers(path, *parts["R"], 9)
     translation = finite_numbers(path, *parts["T"], 3)
     rows = np.column_stack([np.array(rotation).reshape(3, 3), translation])
@@ -188,10 +188,8 @@ def open_kitti_raw(
         found = imu_trajectory(drive / "oxts", frames, stamps)
         kept = [row for row, T in enumerate(found) if T is not None]
         if not kept:
-            raise FormatError(
-                f"{name}: no scan has a GPS/IMU pose: the frames of {drive / 'oxts'} are others",
-                argument="poses", value=False, remedy="pass {argument} to read the scans without poses",
-            )  # fmt: skip
+            problem = f"no scan has a GPS/IMU pose: the frames of {drive / 'oxts'} are others"
+            raise FormatError(f"{name}: {problem}; pass poses=False to read the scans without poses")
         why = "no GPS/IMU pose"
         skipped = tuple(Skipped(by_frame[frame].name, why) for frame, T in zip(frames, found, strict=True) if T is None)
         warn_skipped(name, skipped)
@@ -225,7 +223,7 @@ def _locate(path: Path, sequence: str | int | None) -> Path:
     if len(chosen) != 1:
         problem = "choose a sequence;" if sequence is None else f"{len(chosen)} drives are named {sequence!r};"
         available = ", ".join(drive.name for drive in there)
-        raise InputError(f"{path}: {problem} available: {available}", argument="sequence")
+        raise InputError(f"{path}: {problem} available: {available}; pass sequence=")
     return chosen[0].resolve()
 
 

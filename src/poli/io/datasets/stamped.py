@@ -170,9 +170,9 @@ def stamped_dataset(
     if (rows < 0).all():
         known = f"{trajectory.stamps[0]} to {trajectory.stamps[-1]}" if len(trajectory.stamps) else "none"
         raise FormatError(
-            f"{name}: no scan has a pose within {tolerance:g} s: scan stamps {stamps[0]} to {stamps[-1]}, pose stamps {known}",
-            argument="poses", value=False, remedy="increase the tolerance, or pass {argument} to read the scans without poses",
-        )  # fmt: skip
+            f"{name}: no scan has a pose within {tolerance:g} s: scan stamps {stamps[0]} to {stamps[-1]}, pose stamps {known}; "
+            "increase the tolerance, or pass poses=False to read the scans without poses"
+        )
     why = f"no pose within {tolerance:g} s"
     skipped = tuple(Skipped(path.name, why) for path, row in zip(files, rows, strict=True) if row < 0)
     warn_skipped(name, skipped)
@@ -223,8 +223,7 @@ def open_helipr(
         raise InputError(f"sensor is {sensor!r}; HeLiPR has {', '.join(SENSORS)}")
     title = sensor.lower().capitalize()
     if not (folder / "LiDAR").is_dir():
-        remedy = "pass the folder of one HeLiPR sequence, or {argument}"
-        raise FormatError(f"{folder}: contains no folder 'LiDAR'", argument="sequence", remedy=remedy)
+        raise FormatError(f"{folder}: contains no folder 'LiDAR'; pass the folder of one HeLiPR sequence, or sequence=")
     files = stamped_files(folder / "LiDAR" / title, ".bin")
     names = (f"global_{title}_gt.txt", f"{title}_gt.txt")
     pose_files = [folder / "LiDAR_GT" / name for name in names if (folder / "LiDAR_GT" / name).is_file()]
@@ -295,8 +294,7 @@ def open_mulran(
     folder = Path(path) / sequence if sequence is not None else Path(path)
     scans = next((f for f in (folder / "Ouster", folder / "sensor_data" / "Ouster") if f.is_dir()), None)
     if scans is None:
-        remedy = "pass the folder of one MulRan sequence, or {argument}"
-        raise FormatError(f"{folder}: contains no folder 'Ouster'", argument="sequence", remedy=remedy)
+        raise FormatError(f"{folder}: contains no folder 'Ouster'; pass the folder of one MulRan sequence, or sequence=")
     file = folder / "global_pose.csv"
     trajectory = None
     if poses and file.is_file():
