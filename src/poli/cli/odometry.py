@@ -21,7 +21,6 @@ from poli.errors import FormatError, InputError, PoliError
 if TYPE_CHECKING:
     from poli.io.datasets import Dataset
     from poli.lidar_odometry import MapFile, Step
-    from poli.lidar_odometry.summary import Summary
 
 _LISTED = 5  # scans listed on the terminal; the files list all
 _ROW = "{:<29} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}"
@@ -62,7 +61,7 @@ def odometry(
     """
     from poli.lidar_odometry import DriveMap, Odometer, TrackingLost
     from poli.lidar_odometry.run_folder import Recording
-    from poli.lidar_odometry.summary import Ending, summarize
+    from poli.lidar_odometry.summary import summarize
 
     opened = source.open(data)
     if first >= len(opened):
@@ -72,7 +71,7 @@ def odometry(
     about = _about(config, opened, asked_for)
     truth = None if opened.poses is None else opened.poses[first : first + asked]  # (asked, 4, 4)
 
-    begin, odometer, ending, trouble = time.perf_counter(), Odometer(config), Ending(), None
+    begin, odometer, interrupted, reason, trouble = time.perf_counter(), Odometer(config), False, None, None
     drive_map = None if map_file is None else DriveMap(map_file, odometer, map_kind, map_voxel)
     if map_file is not None:
         _check_map(map_file, out, data, Path(config.model))
@@ -93,29 +92,29 @@ def odometry(
                     if drive_map is not None:
                         drive_map.add(scan)
             except KeyboardInterrupt:
-                ending = Ending(interrupted=True)
+                interrupted = True
             except PoliError as error:
-                ending, trouble = Ending(reason=str(error)), error
+                trouble, reason = error, str(error)
             try:  # before the summary, which describes the map
                 if drive_map is not None:
                     drive_map.close()
             except KeyboardInterrupt:
-                ending = Ending(interrupted=True)
+                interrupted = True
             except PoliError as error:
                 trouble = trouble or error
-        summary = summarize(recording.steps, asked, first, odometer, truth, ending, time.perf_counter() - begin)
+        summary = summarize(recording.steps, asked, first, odometer, truth, time.perf_counter() - begin, interrupted, reason)
         recording.finish(summary, truth, drive_map.written if drive_map else None)
-    if summary.scans_done:
+    if summary["scans_done"]:
         _print_summary(summary, opened)
         _draw(recording.folder, drive_map.written if drive_map else None)
     if isinstance(trouble, TrackingLost):
         trouble.about(f"tracking lost{f' (index {first + trouble.index} in the data)' if first else ''}")
     if trouble is not None:
         raise trouble
-    if ending.interrupted:
-        say(f"poli: interrupted after {summary.scans_done} of {asked} scans", warning=True, to_stderr=True)
+    if interrupted:
+        say(f"poli: interrupted after {summary['scans_done']} of {asked} scans", warning=True, to_stderr=True)
         raise typer.Exit(128 + (stop.signal or 2))
-    return {"folder": recording.folder, "map": map_file, **summary.as_json()}
+    return {"folder": recording.folder, "map": map_file, **summary}
 
 
 def _check_map(path: Path, out: Path | None, data: Path, model: Path) -> None:
@@ -165,40 +164,40 @@ def _progress(name: str, total: int) -> "Iterator[Callable[[Step], None]]":
         yield show
 
 
-def _print_summary(summary: "Summary", opened: "Dataset") -> None:
+def _print_summary(summary: dict[str, Any], opened: "Dataset") -> None:
     for skip in opened.skipped[:_LISTED]:
         say(f"warning: skipped in the data: {skip.what}: {skip.why}", warning=True)
     _more(len(opened.skipped), "config.json")
-    for odd in summary.not_tracked[:_LISTED]:
-        say(f"warning: scan {odd.scan} {odd.status}: {odd.note}", warning=True)
-    _more(len(summary.not_tracked), "summary.json")
-    if not summary.scans_done:
+    for odd in summary["not_tracked"][:_LISTED]:
+        say(f"warning: scan {odd['scan']} {odd['status']}: {odd['note']}", warning=True)
+    _more(len(summary["not_tracked"]), "summary.json")
+    if not summary["scans_done"]:
         return
-    rate = f"{summary.scans_per_second:.1f}" if summary.scans_per_second else "-"
-    stages = ", ".join(f"{name} {1e3 * t.median:.0f}" for name, t in summary.seconds.items())
-    counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
-    say(f"{opened.name}: {summary.scans_done} of {summary.scans_asked} scans, path {summary.path_length:.1f} m")
+    rate = f"{summary['scans_per_second']:.1f}" if summary["scans_per_second"] else "-"
+    stages = ", ".join(f"{name} {1e3 * t['median']:.0f}" for name, t in summary["seconds"].items())
+    counts = ", ".join(f"{count} {status}" for status, count in summary["statuses"].items())
+    say(f"{opened.name}: {summary['scans_done']} of {summary['scans_asked']} scans, path {summary['path_length']:.1f} m")
     say(f"status: {counts}")
-    say(f"time: {rate} scans/s; median ms per scan: {stages}; voxel {summary.voxel:.2g} m")
-    say(summary.deskewing)
-    if summary.without_stamp:
-        say(f"{summary.without_stamp} scans have no stamp; assumed {summary.period:g} s between scans (--period)")
-    if summary.evaluation is None:
+    say(f"time: {rate} scans/s; median ms per scan: {stages}; voxel {summary['voxel']:.2g} m")
+    say(summary["deskewing"])
+    if summary["without_stamp"]:
+        say(f"{summary['without_stamp']} scans have no stamp; assumed {summary['period']:g} s between scans (--period)")
+    if summary["evaluation"] is None:
         return
     say(f"{'translation':>53}{'rotation':>27}")  # above the columns of `_ROW`
     say(_ROW.format("against ground truth", "count", "RMSE", "mean", "max", "RMSE", "mean"))
-    for name, measure in summary.evaluation.items():
-        if not measure.count:
+    for name, measure in summary["evaluation"].items():
+        if not measure["count"]:
             continue
-        title = f"{measure.title} ({', '.join(measure.units)})"
-        moves = [f"{s['translation']:.4f}" for s in (measure.rmse, measure.mean, measure.max)]
-        turns = [f"{s['rotation']:.4f}" for s in (measure.rmse, measure.mean)]
+        title = f"{measure['title']} ({', '.join(measure['units'])})"
+        moves = [f"{s['translation']:.4f}" for s in (measure["rmse"], measure["mean"], measure["max"])]
+        turns = [f"{s['rotation']:.4f}" for s in (measure["rmse"], measure["mean"])]
         if name == "ape_umeyama":  # fits only positions: the rotation is undefined on a straight path
             turns = ["-", "-"]
-        say(_ROW.format(title, measure.count, *moves, *turns))
-    for measure in summary.evaluation.values():
-        if measure.none_because:
-            say(f"{measure.title}: none, {measure.none_because}")
+        say(_ROW.format(title, measure["count"], *moves, *turns))
+    for measure in summary["evaluation"].values():
+        if measure["none_because"]:
+            say(f"{measure['title']}: none, {measure['none_because']}")
 
 
 def _more(count: int, file: str) -> None:

@@ -35,7 +35,7 @@ from poli.io.tables import read_json, write_json
 from poli.io.trajectory_files import TrajectoryWriter
 from poli.lidar_odometry.drive_map import MapFile
 from poli.lidar_odometry.step import STAGES, Step
-from poli.lidar_odometry.summary import Summary, total_seconds
+from poli.lidar_odometry.summary import total_seconds
 from poli.se3 import inverse
 
 LATEST = "latest"
@@ -210,17 +210,15 @@ class Recording:
 
     def finish(
         self,
-        summary: Summary,
+        summary: Mapping[str, Any],  # of `summarize`
         truth: np.ndarray | None,  # (M, 4, 4) T_world_sensor, M >= the number of steps
         written: MapFile | None = None,
     ) -> None:
         """Write the summary and the truth; nothing if there are no steps."""
         if not self.steps:
             return
-        content = summary.as_json()
-        if written is not None:
-            content["map"] = self._describe(written)
-        write_json(self.folder / _SUMMARY, content)
+        described = {} if written is None else {"map": self._describe(written)}
+        write_json(self.folder / _SUMMARY, {**summary, **described})
         if truth is None:
             return
         # In the frame of the first scan, like the estimate, so that the two can be compared directly.
