@@ -67,11 +67,6 @@ def test_averages_are_those_of_all_rows(tmp_path, monkeypatch, rng, most):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_map_that_is_too_wide_for_its_voxels_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"cells of 0\.01 m, cannot extend farther than 10 km"):
-        CellAverages(0.01, 3, tmp_path).add(np.array([[11e3, 0.0, 0.0]]), np.ones(1))
-
-
 # --- points
 
 

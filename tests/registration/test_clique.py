@@ -119,15 +119,6 @@ def test_matches_that_share_a_point_exclude_each_other(rng):
     assert graph.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
 
 
-def test_the_answer_does_not_depend_on_threads(rng, monkeypatch):
-    p, q = rng.standard_normal((2, 600, 3))
-    answers = []
-    for threads in ("1", "3"):
-        monkeypatch.setenv("POLI_NUM_THREADS", threads)
-        answers.append(consistency_graph(p, q, 0.1))
-    np.testing.assert_array_equal(*answers)
-
-
 @pytest.mark.parametrize(
     ("source", "target", "bound", "named"),
     [

@@ -89,11 +89,6 @@ class DriveMap:
                 self._add_first()
                 self._add_points(Scan.of(scan), step.T_world_scan)
 
-    @property
-    def on_disk(self) -> int:
-        """Cells that have been moved from memory to temporary files so far."""
-        return 0 if self._cells is None else self._cells.moved
-
     def close(self) -> None:
         """Write the file, after the last scan. Further calls do nothing."""
         try:

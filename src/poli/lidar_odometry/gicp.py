@@ -5,7 +5,7 @@
     d_i = R'(q_i - t) - p_i           residual in the source frame; q_i is the target mean nearest to the moved p_i
     W_i = (C_p + R' C_q R)^-1         the covariances C and the weights w_i are made from ellipsoids by `Metric`
     J_i = [hat(p_i), -I]              derivative of d_i by (rotation, translation) of T Exp(dx)
-    H = sum J'WJ,  g = sum J'Wd       normal equations of one step, H dx = -g: `normal_equations`
+    H = sum w rho' J'WJ,  g = sum w rho' J'Wd      normal equations of one step, H dx = -g: `normal_equations`
 
 rho is the Cauchy kernel. Its scale starts wide (the guess may be half a meter off) and is halved in every step until it reaches the
 thickness of surfaces. `gicp_kernel` matches points and adds up the equations in one pass.
