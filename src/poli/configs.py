@@ -242,6 +242,21 @@ class RegisterConfig:
         check(self)
 
 
+@dataclass(frozen=True)
+class Frames:
+    """Frames of `poli node odometry`, and the rate of its maps."""
+
+    map_frame: str = option("odom", "Name of the world frame: the sensor's frame at the first cloud.")
+    sensor_frame: str = option("", "Name of the sensor's frame; default: that of the clouds.")
+    tf: bool = option(True, "Publish the transform from the world to the sensor on /tf.")
+    map_every: float = option(5.0, "Time between maps, and between paths; 0: never.", unit="seconds", least=0.0)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.map_frame or self.map_frame == self.sensor_frame:
+            raise InputError(f"map_frame is {self.map_frame!r}; expected a name other than that of the sensor's frame")
+
+
 LEAST_SCANS = 30  # of a calibration
 
 

@@ -23,7 +23,7 @@ from attack_tools import (
     scan,
     text,
 )
-from poli.cli.output import busy, progress, track
+from poli.cli.output import Bars, busy, track
 from poli.errors import printable
 
 pytestmark = posix
@@ -127,7 +127,7 @@ def test_progress_bars_show_names_verbatim(monkeypatch):
     monkeypatch.setattr(rich, "get_console", lambda: console)
     with busy(NASTY):
         pass
-    with progress() as bar:
+    with Bars("a") as bar:
         bar.add_task(NASTY, total=1)
     assert list(track([1], NASTY)) == [1]
     said = stream.getvalue()

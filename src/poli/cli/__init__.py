@@ -15,7 +15,7 @@ from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
 from poli.cli.models import export, models, print_version, warmup
-from poli.cli.node import node
+from poli.cli.node import node_app
 from poli.cli.odometry import odometry
 from poli.cli.output import let_go, say
 from poli.cli.register import register
@@ -32,7 +32,7 @@ _VERBS: tuple[Callable[..., Any], ...] = (
 )  # fmt: skip
 for verb in _VERBS:
     app.command()(verb)
-app.add_typer(node)
+app.add_typer(node_app)
 
 
 def _version(wanted: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli import scan_files as files
-from poli.cli.output import busy, progress, say, stop_requests
+from poli.cli.output import Bars, busy, say, stop_requests
 from poli.configs import DensifyConfig
 from poli.errors import FormatError, InputError, PoliError, did_you_mean
 
@@ -112,7 +112,7 @@ def densify(
     with (
         stop_requests() as stop,
         engine(_worker_count(workers, total), scheduler, certificates) as chosen,
-        progress() as bar,
+        Bars(out.name) as bar,
         closing(run(chosen)) as steps,
     ):
         task = bar.add_task(out.name, total=total)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from poli.cli import output
 from poli.cli.data_options import DatasetOptions, file_name
-from poli.cli.output import say, stop_requests
+from poli.cli.output import Bars, say, stop_requests
 from poli.cli.scan_files import check_place
 from poli.configs import OdometryConfig
 from poli.errors import FormatError, InputError, PoliError
@@ -151,7 +150,7 @@ def _about(config: OdometryConfig, opened: "Dataset", data: dict[str, Any]) -> d
 def _progress(name: str, total: int) -> "Iterator[Callable[[Step], None]]":
     from poli.lidar_odometry.summary import SIMPLY_TRACKED
 
-    with output.progress() as bar:
+    with Bars(name) as bar:
         task = bar.add_task(name, total=total)
         recent, others = deque([time.perf_counter()], maxlen=20), Counter[str]()
 
