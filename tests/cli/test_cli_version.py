@@ -20,7 +20,7 @@ def version(capsys):
 @pytest.fixture
 def ready(monkeypatch):
     """Pretend that the kernels are cached."""
-    monkeypatch.setattr("poli.cli.version._are_compiled", lambda: True)
+    monkeypatch.setattr("poli.cli.models._are_compiled", lambda: True)
 
 
 def test_it_tries_the_models(version, ready):
@@ -47,7 +47,7 @@ def test_it_does_not_wait_for_a_compiler(version, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("poli.estimation.estimate", compiled)
-    monkeypatch.setattr("poli.cli.version._are_compiled", lambda: False)
+    monkeypatch.setattr("poli.cli.models._are_compiled", lambda: False)
     monkeypatch.setattr("poli.kernel.kernel_cache", lambda: ("/cache", "/cache is open to other users"))
     code, out, _ = version()
     assert code == 0

@@ -84,7 +84,7 @@ def _density(places: np.ndarray, config: DensifyConfig) -> str:
 def densify(scan: ScanLike, config: DensifyConfig | None = None, **options: Any) -> Scan:  # (N, 3)
     """Add points to a scan, on the surfaces that its ellipsoids describe: first the unchanged originals, then the samples.
 
-    If the scan has rings with gaps between them, the gaps are filled where the returns below and above vouch for one surface.
+    If the scan has rings, a gap between two of them is filled if the ellipsoids on both sides lie on one plane.
     Otherwise, and if `per_point` or `max_sigma` is given, samples are drawn around the points.
 
     Each sample has the ring in which it lies, a time by its azimuth, and all other fields of its parent, the nearest return or the
