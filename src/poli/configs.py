@@ -221,7 +221,7 @@ class RegisterConfig:
     preset: object | None = option(
         None,
         "objects; for scans of a place, the sensor (vlp16, hdl32e, hdl64e, os1_64 or os2_128) or indoor; auto: chosen from the "
-        "clouds.",
+        "clouds; in Python also a ScanPreset.",
         names=preset_names,
     )
     upright: bool = option(

@@ -93,8 +93,7 @@ def densify(scan: ScanLike, config: DensifyConfig | None = None, **options: Any)
 
     Args:
         scan: a Scan, an (N, 3) array, or a cloud of another library.
-        config: the options as one object. Keywords override its values.
-        options: fields of `DensifyConfig`:
+        config: the options as one object. Keywords override its fields.
     """
     dense, why = densify_or_say(Scan.of(scan), configured(DensifyConfig, config, options))
     if why:

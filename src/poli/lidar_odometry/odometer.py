@@ -249,9 +249,8 @@ def odometry(
 
     Args:
         scans: scans in order, such as a `poli.dataset`.
-        config: the options as one object. Keywords override its values.
+        config: the options as one object. Keywords override its fields.
         gicp: options of the alignment.
-        options: fields of `OdometryConfig`:
     """
     odometer = Odometer(configured(OdometryConfig, config, options))
     for scan in scans:
