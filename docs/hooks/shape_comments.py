@@ -47,11 +47,13 @@ def _show_options(cls: griffe.Class) -> dict[str, str]:
     if "dataclass" not in "".join(str(decorator.value) for decorator in cls.decorators):
         return {}
     kind = getattr(import_module(cls.module.path), cls.name, None)
-    helps = {}
-    for one in options_of(kind) if hasattr(kind, "__dataclass_fields__") else ():
-        cls.attributes[one.name].value = repr(one.default)
-        helps[one.name] = f"{one.help}{f' [{one.unit}]' if one.unit else ''}"
-    return helps
+    options = {one.name: one for one in options_of(kind)} if hasattr(kind, "__dataclass_fields__") else {}
+    for name, one in options.items():
+        cls.attributes[name].value = repr(one.default)
+    for parameter in cls.parameters:
+        if parameter.name in options:
+            parameter.default = repr(options[parameter.name].default)
+    return {name: f"{one.help}{f' [{one.unit}]' if one.unit else ''}" for name, one in options.items()}
 
 
 def _list_options(func: griffe.Function) -> None:
