@@ -30,8 +30,8 @@ app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.
 _VERBS: tuple[Callable[..., Any], ...] = (
     adapt, calibrate, convert, demo, densify, estimate, export, models, odometry, register, simulate, train, view, warmup,
 )  # fmt: skip
-for verb in _VERBS:
-    app.command()(verb)
+for _verb in _VERBS:
+    app.command()(_verb)
 app.add_typer(node_app)
 
 
