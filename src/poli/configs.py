@@ -71,7 +71,7 @@ def _calibration() -> Any:
 
 def _check_ranges(least: float, most: float) -> None:
     if least >= most:
-        raise InputError(f"min_range is {least} m and max_range {most} m; min_range must be smaller")
+        raise InputError(f"min_range is {least}; it must be smaller than max_range={most}")
 
 
 # --- Configurations.
