@@ -2,8 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, closing, suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -15,7 +14,6 @@ from poli.cli import scan_files as files
 from poli.cli.output import Bars, busy, say, stop_requests
 from poli.configs import DensifyConfig
 from poli.errors import FormatError, InputError, PoliError, did_you_mean
-from poli.options import option
 
 if TYPE_CHECKING:
     from poli.densification.densify import Tally
@@ -26,33 +24,6 @@ if TYPE_CHECKING:
     _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]], Callable[[], Scan]]
 
 _A_WORKER = 8  # scans per worker that justify starting one
-
-
-@dataclass(frozen=True)
-class Workers:
-    """Where scans are processed: in this process, in others, or on a cluster."""
-
-    workers: int = option(0, "Worker processes; 1: this process, all threads; 0: one per core if there is enough work.", least=0)
-    scheduler: str | None = option(None, "Run on the cluster of this dask scheduler, such as tcp://host:8786.")
-    tls_ca: Path | None = option(None, "Cluster: PEM file of the authority that signed its certificates.")
-    tls_cert: Path | None = option(None, "Cluster: PEM file with the client certificate.")
-    tls_key: Path | None = option(None, "Cluster: PEM file with the private key of that certificate.")
-
-    def __post_init__(self) -> None:
-        given = [file for file in (self.tls_ca, self.tls_cert, self.tls_key) if file is not None]
-        if len(given) not in (0, 3):
-            raise InputError("--tls-ca, --tls-cert and --tls-key belong together; give all three or none")
-        if given and self.scheduler is None:
-            raise InputError(f"--tls-ca {self.tls_ca}: certificates need a cluster; add --scheduler tls://HOST:PORT")
-
-    def engine(self, scans: int) -> "AbstractContextManager[Engine]":
-        """Start the workers for this many scans."""
-        from poli.densification.engines import Certificates, engine
-        from poli.threads import thread_count
-
-        given = self.tls_ca, self.tls_cert, self.tls_key
-        certificates = Certificates(*given) if all(given) else None  # type: ignore[arg-type]
-        return engine(self.workers or max(1, min(thread_count(), scans // _A_WORKER)), self.scheduler, certificates)
 
 
 def _kinds() -> list[str]:
@@ -77,7 +48,12 @@ def densify(
     ] = None,
     *,
     config: DensifyConfig,
-    workers: Workers,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Worker processes; 1: this process, all threads; 0: one per core if there is enough work.")
+    ] = 0,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on the cluster of this dask scheduler, such as tcp://host:8786.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Recompute and replace existing output.")] = False,
     resume: Annotated[
         bool, typer.Option(help="Bags: keep finished clouds next to OUT until it is complete, so that a killed run can resume.")
@@ -103,8 +79,10 @@ def densify(
     cat scan.bin | poli densify - - > dense.pcd
     """
     from poli.densification.densify import Tally
+    from poli.densification.engines import engine
     from poli.densification.resume import check_apart, remove_finished
     from poli.densification.trees import SEVERAL
+    from poli.threads import thread_count
 
     out = files.one_output(out, out_option)
     sequences = tuple(sequence or ())
@@ -130,7 +108,7 @@ def densify(
     tally, begin = Tally(), perf_counter()
     with (
         stop_requests() as stop,
-        workers.engine(total) as chosen,
+        engine(workers or max(1, min(thread_count(), total // _A_WORKER)), scheduler) as chosen,
         Bars(out.name) as bar,
         closing(run(chosen)) as steps,
     ):
