@@ -14,7 +14,7 @@ from poli.cli.convert import convert
 from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
-from poli.cli.models import export, models, print_version, warmup
+from poli.cli.installed import export, models, print_version, warmup
 from poli.cli.node import node_app
 from poli.cli.odometry import odometry
 from poli.cli.output import let_go, say
