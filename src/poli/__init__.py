@@ -29,15 +29,17 @@ if TYPE_CHECKING:
     from poli.beams.calibrate import calibrate
     from poli.beams.corrections import BeamCalibration, Spin
     from poli.configs import CalibrateConfig, DensifyConfig, OdometryConfig
-    from poli.densification import densify
+    from poli.densification.densify import densify
     from poli.ellipsoids import Ellipsoids
     from poli.errors import PoliError
-    from poli.estimation import estimate, pca
+    from poli.estimation.estimate import estimate
+    from poli.estimation.pca import pca
     from poli.io.datasets import dataset
     from poli.io.formats import read, write
     from poli.lidar_odometry import Odometer, odometry
     from poli.lidar_odometry.gicp import GicpConfig, gicp
-    from poli.registration import ScanPreset, SearchConfig, register
+    from poli.registration import ScanPreset, SearchConfig
+    from poli.registration.register import register
     from poli.scan import Scan
     from poli.voxels import voxel_downsample
 

@@ -71,7 +71,7 @@ def _calibration() -> Any:
 
 def _check_ranges(least: float, most: float) -> None:
     if least >= most:
-        raise InputError(f"min_range is {least} m and max_range {most} m; min_range must be smaller")
+        raise InputError(f"min_range is {least}; it must be smaller than max_range={most}")
 
 
 # --- Configurations.
@@ -221,7 +221,7 @@ class RegisterConfig:
     preset: object | None = option(
         None,
         "objects; for scans of a place, the sensor (vlp16, hdl32e, hdl64e, os1_64 or os2_128) or indoor; auto: chosen from the "
-        "clouds.",
+        "clouds; in Python also a ScanPreset.",
         names=preset_names,
     )
     upright: bool = option(
@@ -240,6 +240,21 @@ class RegisterConfig:
 
     def __post_init__(self) -> None:
         check(self)
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Frames of `poli node odometry`, and the rate of its maps."""
+
+    map_frame: str = option("odom", "Name of the world frame: the sensor's frame at the first cloud.")
+    sensor_frame: str = option("", "Name of the sensor's frame; default: that of the clouds.")
+    tf: bool = option(True, "Publish the transform from the world to the sensor on /tf.")
+    map_every: float = option(5.0, "Time between maps, and between paths; 0: never.", unit="seconds", least=0.0)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.map_frame or self.map_frame == self.sensor_frame:
+            raise InputError(f"map_frame is {self.map_frame!r}; expected a name other than that of the sensor's frame")
 
 
 LEAST_SCANS = 30  # of a calibration

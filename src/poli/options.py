@@ -110,7 +110,8 @@ def _complete(kind: type, one: Field) -> Option:
 
 def check(config: Any) -> None:
     """Raise InputError unless all options of a dataclass are of their type and within their limits."""
-    for one in options_of(type(config)):
+    kind: Any = type(config)
+    for one in options_of(kind):
         value = getattr(config, one.name)
         if not one.several and not one.allows(value):
             known = one.choices or (one.names() if one.names else ())

@@ -222,10 +222,3 @@ def test_mistakes_with_the_cloud_to_write_are_found_first(files, words, message,
     words = [word.format(files) for word in words]
     result = CliRunner().invoke(app, ["register", str(files / "a.pcd"), str(files / "b.pcd"), *words])
     assert message in str(result.exception)
-
-
-def test_a_format_that_cannot_store_the_fields_is_found_before_the_search(files, monkeypatch):
-    monkeypatch.setattr(sys.modules["poli.registration.register"], "_register_scans", lambda *_, **__: pytest.fail("searched"))
-    result = CliRunner().invoke(app, ["register", str(files / "c.pcd"), str(files / "b.pcd"), "--out-cloud", str(files / "x.bin")])
-    assert f"{files / 'x.bin'}" in str(result.exception)
-    assert not (files / "x.bin").exists()

@@ -80,9 +80,8 @@ def calibrate(
 
     Args:
         scans: scans in order, such as a `poli.dataset`, as the sensor delivered them.
-        config: the options as one object. Keywords override its values.
+        config: the options as one object. Keywords override its fields.
         progress: called with the number of scans done and the total.
-        options: fields of `CalibrateConfig`:
     """
     settings = configured(CalibrateConfig, config, options)
     if len(scans) < LEAST_SCANS:

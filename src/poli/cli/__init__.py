@@ -14,8 +14,8 @@ from poli.cli.convert import convert
 from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
-from poli.cli.models import export, models, print_version, warmup
-from poli.cli.node import node
+from poli.cli.installed import export, models, print_version, warmup
+from poli.cli.node import node_app
 from poli.cli.odometry import odometry
 from poli.cli.output import let_go, say
 from poli.cli.register import register
@@ -30,9 +30,9 @@ app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.
 _VERBS: tuple[Callable[..., Any], ...] = (
     adapt, calibrate, convert, demo, densify, estimate, export, models, odometry, register, simulate, train, view, warmup,
 )  # fmt: skip
-for verb in _VERBS:
-    app.command()(verb)
-app.add_typer(node)
+for _verb in _VERBS:
+    app.command()(_verb)
+app.add_typer(node_app)
 
 
 def _version(wanted: bool) -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli import scan_files as files
-from poli.cli.output import busy, progress, say, stop_requests
+from poli.cli.output import Bars, busy, say, stop_requests
 from poli.configs import DensifyConfig
 from poli.errors import FormatError, InputError, PoliError, did_you_mean
 
 if TYPE_CHECKING:
     from poli.densification.densify import Tally
-    from poli.densification.engines import Certificates, Engine
+    from poli.densification.engines import Engine
     from poli.scan import Scan
 
     # The number of scans, the function that processes them, and one that reads the first.
@@ -54,9 +54,6 @@ def densify(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the cluster of this dask scheduler, such as tcp://host:8786.")
     ] = None,
-    tls_ca: Annotated[Path | None, typer.Option(help="Cluster: PEM file of the authority that signed its certificates.")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="Cluster: PEM file with the client certificate.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Cluster: PEM file with the private key of that certificate.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Recompute and replace existing output.")] = False,
     resume: Annotated[
         bool, typer.Option(help="Bags: keep finished clouds next to OUT until it is complete, so that a killed run can resume.")
@@ -65,8 +62,8 @@ def densify(
 ) -> dict[str, Any]:
     """Add points to scans, on the surfaces that their ellipsoids describe.
 
-    Gaps between the rings of a spinning sensor are filled where the returns on both sides
-    vouch for one surface. Scans without such gaps get samples around their points.
+    A gap between the rings of a spinning sensor is filled if the ellipsoids on both sides
+    lie on one plane. Scans without such gaps get samples around their points.
     The original points come first, unchanged except by --calibration and --rings. Samples
     have the ring in which they lie, a time by azimuth, and the other fields of the nearest
     point. Datasets and bags keep their layout, fields and all other files, topics and
@@ -85,9 +82,9 @@ def densify(
     from poli.densification.engines import engine
     from poli.densification.resume import check_apart, remove_finished
     from poli.densification.trees import SEVERAL
+    from poli.threads import thread_count
 
     out = files.one_output(out, out_option)
-    certificates = _certificates(scheduler, tls_ca, tls_cert, tls_key)
     sequences = tuple(sequence or ())
     kind = _kind(data, dataset, sequences)
     _check_owner("topic", topic, kind, ("bag",))
@@ -111,8 +108,8 @@ def densify(
     tally, begin = Tally(), perf_counter()
     with (
         stop_requests() as stop,
-        engine(_worker_count(workers, total), scheduler, certificates) as chosen,
-        progress() as bar,
+        engine(workers or max(1, min(thread_count(), total // _A_WORKER)), scheduler) as chosen,
+        Bars(out.name) as bar,
         closing(run(chosen)) as steps,
     ):
         task = bar.add_task(out.name, total=total)
@@ -143,18 +140,6 @@ def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
     if data.is_file():
         return "bag" if data.suffix in ENDINGS else "scan"
     return guess(data, sequences[0] if sequences else None) if dataset == "auto" else dataset
-
-
-def _certificates(scheduler: str | None, ca: Path | None, cert: Path | None, key: Path | None) -> "Certificates | None":
-    from poli.densification.engines import Certificates
-
-    if ca is None and cert is None and key is None:
-        return None
-    if ca is None or cert is None or key is None:
-        raise InputError("--tls-ca, --tls-cert and --tls-key belong together; give all three or none")
-    if scheduler is None:
-        raise InputError(f"--tls-ca {ca}: certificates need a cluster; add --scheduler tls://HOST:PORT, or remove them")
-    return Certificates(ca, cert, key)
 
 
 def _check_owner(name: str, value: str | None, kind: str, owners: Sequence[str]) -> None:
@@ -197,12 +182,6 @@ def _tree(
     tree = plan_tree(data, out, kind, sensor, sequences)
     run = partial(densify_tree, tree, data, out, config, overwrite=overwrite)
     return len(tree.scans), run, lambda: read_input(tree.scans[0])
-
-
-def _worker_count(asked: int, scans: int) -> int:
-    from poli.threads import thread_count
-
-    return asked or max(1, min(thread_count(), scans // _A_WORKER))
 
 
 # --- Terminal output.

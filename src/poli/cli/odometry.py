@@ -2,25 +2,22 @@
 
 import shlex
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from poli.cli import output
 from poli.cli.data_options import DatasetOptions, file_name
-from poli.cli.output import say, stop_requests
+from poli.cli.output import Bars, say, stop_requests
 from poli.cli.scan_files import check_place
 from poli.configs import OdometryConfig
 from poli.errors import FormatError, InputError, PoliError
 
 if TYPE_CHECKING:
     from poli.io.datasets import Dataset
-    from poli.lidar_odometry import MapFile, Step
+    from poli.lidar_odometry import MapFile
 
 _LISTED = 5  # scans listed on the terminal; the files list all
 _ROW = "{:<29} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}"
@@ -80,15 +77,15 @@ def odometry(
         Recording(out, about, first, parent=None if out else parent, overwrite=overwrite) as recording,
         drive_map or nullcontext(),
     ):
-        with stop_requests() as stop, _progress(opened.name, asked) as show:
+        with stop_requests() as stop, Bars(opened.name) as bars:
+            task = bars.add_task(opened.name, total=asked)
             try:
                 for number in range(first, first + asked):
                     if stop.signal:
                         raise KeyboardInterrupt
                     scan = opened[number]
-                    step = odometer.add(scan)
-                    recording.append(step)
-                    show(step)
+                    recording.append(odometer.add(scan))
+                    bars.update(task, advance=1)
                     if drive_map is not None:
                         drive_map.add(scan)
             except KeyboardInterrupt:
@@ -144,24 +141,6 @@ def _about(config: OdometryConfig, opened: "Dataset", data: dict[str, Any]) -> d
 
 
 # --- Terminal output.
-
-
-@contextmanager
-def _progress(name: str, total: int) -> "Iterator[Callable[[Step], None]]":
-    from poli.lidar_odometry.summary import SIMPLY_TRACKED
-
-    with output.progress() as bar:
-        task = bar.add_task(name, total=total)
-        recent, others = deque([time.perf_counter()], maxlen=20), Counter[str]()
-
-        def show(step: "Step") -> None:
-            recent.append(time.perf_counter())
-            if step.status not in SIMPLY_TRACKED:
-                others[step.status.value] += 1
-            rate = (len(recent) - 1) / max(recent[-1] - recent[0], 1e-9)
-            bar.update(task, advance=1, description=", ".join([f"{rate:.1f} scans/s", *(f"{n} {s}" for s, n in others.items())]))
-
-        yield show
 
 
 def _print_summary(summary: dict[str, Any], opened: "Dataset") -> None:

@@ -9,11 +9,10 @@ from poli.cli import scan_files as files
 from poli.cli.commands import Only
 from poli.cli.output import answer, busy, say
 from poli.configs import RegisterConfig
-from poli.errors import DegenerateError, FormatError, InputError
+from poli.errors import DegenerateError, InputError
 
 if TYPE_CHECKING:
     from poli.registration import Registration
-    from poli.scan import Scan
 
 
 def register(
@@ -51,8 +50,6 @@ def register(
         from poli.registration.presets import AUTO, OBJECTS, choose_preset
 
         clouds = [files.read_scan(path, format) for path in (source, target)]
-        if out_cloud is not None:
-            _try_cloud(clouds[0], out_cloud)
         chosen = choose_preset(*clouds) if config.preset == AUTO else config.preset
         try:
             result = solve(*clouds, **{**vars(config), "preset": chosen})
@@ -63,13 +60,12 @@ def register(
     if out is not None:
         with atomic_path(out) as file:
             file.write_text(lines + "\n")
-    if out_cloud is not None:
-        write(clouds[0].transform(result.T_target_source), out_cloud)
     answer(lines)
     if config.preset == AUTO:
         say(f"preset: {chosen} (chosen from the clouds; --preset overrides)")
     _describe(result, f"{source} in the frame of {target}", "the units of the files" if chosen == OBJECTS else "m")
     if out_cloud is not None:
+        write(clouds[0].transform(result.T_target_source), out_cloud)
         say(f"{out_cloud}: {files.counted(len(clouds[0]), 'point')} of {source} in the frame of {target}")
     told = {name: getattr(result, name) for name in ("T_target_source", "probability", "overlap", "agreement", "certified")}
     return {**told, "inliers": len(result.inliers), "preset": chosen, "out": out, "out_cloud": out_cloud}
@@ -90,18 +86,6 @@ def _check_files(source: Path, target: Path, out: Path | None, out_cloud: Path |
     for path in (out, out_cloud):
         if path is not None:
             files.check_place(path, source, target)
-
-
-def _try_cloud(source: "Scan", out: Path) -> None:
-    """Raise the error of a format that cannot store the fields of the source before the search, not after it."""
-    from poli.io.atomic import temporary_folder
-    from poli.io.formats import write
-
-    with temporary_folder() as folder:
-        try:
-            write(source, folder / out.name)
-        except FormatError as error:
-            raise FormatError(str(error).replace(str(folder / out.name), str(out))) from None
 
 
 def _describe(result: "Registration", what: str, unit: str) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
 from poli.cli.commands import STAND_INS
-from poli.cli.output import data_stream, say, user_stdout
+from poli.cli.output import data_stream, say
 from poli.errors import FormatError, InputError
 
 if TYPE_CHECKING:
@@ -77,20 +77,9 @@ def check_place(out: Path, *inputs: Path) -> None:
     """Check that OUT can be written and is not one of the inputs, before doing any work."""
     from poli.io.atomic import check_new_file, refuse_overwriting
 
-    sources = [_behind(sys.stdin) if is_pipe(source) else source for source in inputs]
-    target = _behind(user_stdout()) if is_pipe(out) else out
-    if target is not None:
-        refuse_overwriting(target, *(source for source in sources if source is not None), name=_STDOUT if is_pipe(out) else out)
     if not is_pipe(out):
+        refuse_overwriting(out, *(source for source in inputs if not is_pipe(source)))
         check_new_file(out)
-
-
-def _behind(stream: TextIO) -> int | None:
-    """The file descriptor of a standard stream, which the shell may have redirected to a file."""
-    try:
-        return stream.fileno()
-    except (OSError, ValueError, AttributeError):
-        return None
 
 
 def counted(count: int, what: str) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from poli.cli.commands import Only
 from poli.cli.data_options import AsRecorded, DatasetOptions, LogPath, NetworkOption, file_name
-from poli.cli.output import ProgressLines, progress, say, with_progress
+from poli.cli.output import Bars, say, track
 from poli.configs import AdaptConfig, CalibrateConfig, OdometryConfig
 
 if TYPE_CHECKING:
@@ -81,13 +81,13 @@ def adapt(
     from poli.estimation.estimate import load_model
     from poli.train.adapt import adapt as tune
     from poli.train.adapt import check_free
-    from poli.train.tracked_log import track
+    from poli.train.tracked_log import track as follow
 
     opened, model = source.open(data), start.model
     folder = out or Path("runs") / "adapt" / file_name(opened.name)
     check_free(folder, fresh, model)
     load_model(model)  # fail before the slow odometry
-    log = track(opened, replace(tracking, model=model, on_loss="restart"), with_progress, scans)
+    log = follow(opened, replace(tracking, model=model, on_loss="restart"), track, scans)
     with training_progress(folder) as listener:
         result = tune(log, folder, model, config, listener, fresh, force)
     before, after = result.before, result.after
@@ -134,7 +134,7 @@ def calibrate(
     opened = source.open(data)
     place = out or Path(f"beams_{file_name(opened.name)}.toml")
     check_new_file(place)
-    with progress() as bar:
+    with Bars(opened.name) as bar:
         task = bar.add_task(f"odometry of {opened.name}")
         result = find(opened, config, progress=lambda done, total: bar.update(task, completed=done, total=total))
     found, verdict = result.calibration, result.held_out
@@ -170,7 +170,7 @@ def training_progress(folder: Path) -> "Iterator[Listener]":
     from poli.train.trainer import Listener, StepReport
     from poli.train.validate import Validation
 
-    with ProgressLines(folder.name or str(folder)) as bar:
+    with Bars(folder.name or str(folder)) as bar:
         tasks: dict[str, TaskID] = {}
 
         def show(name: str, done: int, total: int, text: str) -> None:

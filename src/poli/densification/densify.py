@@ -84,7 +84,7 @@ def _density(places: np.ndarray, config: DensifyConfig) -> str:
 def densify(scan: ScanLike, config: DensifyConfig | None = None, **options: Any) -> Scan:  # (N, 3)
     """Add points to a scan, on the surfaces that its ellipsoids describe: first the unchanged originals, then the samples.
 
-    If the scan has rings with gaps between them, the gaps are filled where the returns below and above vouch for one surface.
+    If the scan has rings, a gap between two of them is filled if the ellipsoids on both sides lie on one plane.
     Otherwise, and if `per_point` or `max_sigma` is given, samples are drawn around the points.
 
     Each sample has the ring in which it lies, a time by its azimuth, and all other fields of its parent, the nearest return or the
@@ -93,8 +93,7 @@ def densify(scan: ScanLike, config: DensifyConfig | None = None, **options: Any)
 
     Args:
         scan: a Scan, an (N, 3) array, or a cloud of another library.
-        config: the options as one object. Keywords override its values.
-        options: fields of `DensifyConfig`:
+        config: the options as one object. Keywords override its fields.
     """
     dense, why = densify_or_say(Scan.of(scan), configured(DensifyConfig, config, options))
     if why:

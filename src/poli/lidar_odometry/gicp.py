@@ -263,8 +263,7 @@ def gicp(
         source: the ellipsoids to move.
         target: the ellipsoids to move them to.
         guess: T_target_source to start from; the identity if not given.
-        config: the options as one object. Keywords override its values.
-        options: fields of `GicpConfig`:
+        config: the options as one object. Keywords override its fields.
     """
     config = configured(GicpConfig, config, options)
     if not len(source):

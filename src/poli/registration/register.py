@@ -46,7 +46,6 @@ def register(
         target_field: ellipsoids of the target, likewise.
         estimator: computes ellipsoids from (N, 3) points; the trained network for objects if not given. Not with a preset.
         search: effort of the search. None: that of the preset, or the defaults.
-        options: fields of `RegisterConfig`. A preset may also be a `ScanPreset`:
     """
     config = configured(RegisterConfig, None, options)
     preset: Any = config.preset

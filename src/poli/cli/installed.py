@@ -15,8 +15,6 @@ from poli.configs import network_names
 from poli.errors import FormatError, MissingExtra, PoliError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from poli.estimation.estimate import ModelInfo
 
 _FARTHEST_OFF = 5.0  # degrees, maximum error of the median normal of flat ground
@@ -40,40 +38,18 @@ def models(
     if name is not None:
         answer(model_card(name))
         return {**asdict(facts_of(name)), "card": model_card(name)}
-    from rich.console import Console
-
     shipped = [facts_of(model) for model in shipped_models()]
-    Console().print(_table(shipped))
+    for facts in shipped:
+        sensors = ", ".join("random beam tables" if sensor == "any" else sensor for sensor in facts.sensors)
+        size = f"{facts.bytes / 1e6:.2f} MB, {facts.weights:,} weights"
+        say(f"{facts.name}: {size}, {facts.multiply_adds / 1e3:.0f}k multiply-adds per point")
+        say(f"  sensors: {sensors or 'none: objects of any size and in any pose'}")
+        say(f"  voxel sizes: {_voxels(facts)}")
+        say(f"  calibration: L times {facts.calibration:.4f}: d'(2C)^-1 d is 3 (mean, validation)")
+        say(f"  results: {facts.results}")
+        say(f"  license of data: {facts.data_license}")
+        say(f"  sha256: {facts.sha256[:12]}")
     return {"models": [asdict(facts) for facts in shipped]}
-
-
-def _table(shipped: list["ModelInfo"]) -> "Table":
-    """One column per model, since the entries are long."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("", *(facts.name for facts in shipped), show_lines=True)
-    rows = {
-        "sensors": [_sensors(facts) for facts in shipped],
-        "voxel sizes": [_voxels(facts) for facts in shipped],
-        "calibration": [f"L times {facts.calibration:.4f}: d'(2C)^-1 d is 3 (mean, validation)" for facts in shipped],
-        "results": [facts.results for facts in shipped],
-        "license of data": [facts.data_license for facts in shipped],
-        "sha256": [facts.sha256[:12] for facts in shipped],
-        "size": [
-            f"{facts.bytes / 1e6:.2f} MB, {facts.weights:,} weights, {facts.multiply_adds / 1e3:.0f}k multiply-adds per point"
-            for facts in shipped
-        ],
-    }
-    for label, cells in rows.items():
-        table.add_row(label, *map(Text, cells))  # no markup: sensor names may contain brackets
-    return table
-
-
-def _sensors(facts: "ModelInfo") -> str:
-    if not facts.sensors:
-        return "none: objects of any size and in any pose"
-    return ", ".join("random beam tables" if sensor == "any" else sensor for sensor in facts.sensors)
 
 
 def _voxels(facts: "ModelInfo") -> str:
