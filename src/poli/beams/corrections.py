@@ -105,7 +105,8 @@ class BeamCalibration:
     def corrected(self, corrections: np.ndarray, sigmas: np.ndarray, about: str = "") -> BeamCalibration:  # (B, 2), (B, 2)
         """Return the same beams with these corrections and standard deviations, in degrees and meters."""
         numbers = np.concatenate([corrections, sigmas], axis=1).tolist()
-        beams = [Beam(beam.elevation, *four, ring=beam.ring) for beam, four in zip(self.beams, numbers, strict=True)]
+        pairs = zip(self.beams, numbers, strict=True)
+        beams = [Beam(beam.elevation, up, out, su, so, beam.ring) for beam, (up, out, su, so) in pairs]
         return replace(self, beams=tuple(beams), about=about)
 
     def apply(self, scan: Scan) -> Scan:
