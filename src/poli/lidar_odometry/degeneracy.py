@@ -29,6 +29,7 @@ class Degeneracy:
 
     @property
     def any(self) -> bool:
+        """Whether some direction is weak."""
         return bool(self.weak.any())
 
     @property

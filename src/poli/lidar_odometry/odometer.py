@@ -51,6 +51,7 @@ class Odometer:
 
     @property
     def poses(self) -> np.ndarray:  # (M, 4, 4)
+        """T_world_scan of all scans so far."""
         return np.stack([step.T_world_scan for step in self.steps]) if self.steps else np.empty((0, 4, 4))
 
     @property

@@ -17,6 +17,8 @@ STAGES = ("prepare", "estimate", "align", "map")  # stages that are timed
 
 
 class Status(StrEnum):
+    """How the pose of a scan was found."""
+
     FIRST = "first"  # its frame is the world frame
     TRACKED = "tracked"
     DEGENERATE = "degenerate"  # some directions are unconstrained and keep their predicted motion
@@ -27,6 +29,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Step:
+    """The pose of one scan, and how it was found."""
+
     index: int
     stamp: int | None  # nanoseconds
     T_world_scan: np.ndarray  # (4, 4)
@@ -39,6 +43,7 @@ class Step:
 
     @property
     def trusted(self) -> bool:
+        """Whether the surfaces determine the pose in every direction."""
         return self.status in (Status.FIRST, Status.TRACKED, Status.BRIDGED)
 
     @property
