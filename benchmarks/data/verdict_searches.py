@@ -17,8 +17,8 @@ from poli.errors import DegenerateError
 from poli.io.atomic import atomic_path
 from poli.kdtree.tree import KDTree
 from poli.registration.presets import PRESETS
-from poli.registration.register import MAX_TILT
 from poli.registration.search import Registration, best_pose, find_hypotheses, promising, refine_poses, surface_features
+from poli.registration.tuned import MAX_TILT
 from poli.registration.verdict import ScanSurface, scan_surface
 from poli.registration.verify import CloudPair
 from poli.se3 import inverse, log

@@ -1,7 +1,7 @@
 """Whether the registration of scans knows when it is wrong, on pairs of scans of one place and of different places.
 
 The probability is fitted on some sequences and worlds, and reported on others. The fitted coefficients are recorded with
-the results; `poli.registration.verdict` has a copy.
+the results; `poli.registration.tuned` has a copy.
 
 Example: python -m benchmarks verdict --real sequences --out docs/results
 """
@@ -23,9 +23,9 @@ from benchmarks.metrics.reliability import brier, calibration_error, draw_reliab
 from benchmarks.options import REAL, RUNS, option
 from benchmarks.report import Column, Record, Report, Table
 from poli.registration.presets import PRESETS
-from poli.registration.register import MAX_TILT
 from poli.registration.search import tilt
-from poli.registration.verdict import COEFFICIENTS, SIGNS, Evidence, evidence_of, probability_of
+from poli.registration.tuned import COEFFICIENTS, MAX_TILT
+from poli.registration.verdict import SIGNS, Evidence, evidence_of, probability_of
 from poli.threads import use_one_thread
 
 MODELS = ("lidar",)
@@ -50,7 +50,7 @@ def run(options: Options) -> Iterator[Report]:
     fitted = {name: fit(records, name) for name in (AFTER, BEFORE)}
     shipped = {AFTER: list(COEFFICIENTS[True]), BEFORE: list(COEFFICIENTS[False])}
     if fitted != shipped:
-        print(f"The coefficients in poli.registration.verdict differ from the fitted ones, {fitted}; update them")
+        print(f"The coefficients in poli.registration.tuned differ from the fitted ones, {fitted}; update them")
     yield report([judged(r, fitted) for r in records], fitted)
 
 

@@ -26,29 +26,32 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from poli.beams.calibrate import CalibrateConfig, calibrate
+    from poli.beams.calibrate import calibrate
     from poli.beams.corrections import BeamCalibration, Spin
-    from poli.densification import DensifyConfig, densify
+    from poli.configs import CalibrateConfig, DensifyConfig, OdometryConfig
+    from poli.densification.densify import densify
     from poli.ellipsoids import Ellipsoids
     from poli.errors import PoliError
-    from poli.estimation import estimate, pca
+    from poli.estimation.estimate import estimate
+    from poli.estimation.pca import pca
     from poli.io.datasets import dataset
     from poli.io.formats import read, write
-    from poli.lidar_odometry import Odometer, OdometryConfig, odometry
+    from poli.lidar_odometry import Odometer, odometry
     from poli.lidar_odometry.gicp import GicpConfig, gicp
-    from poli.registration import ScanPreset, SearchConfig, register
+    from poli.registration import ScanPreset, SearchConfig
+    from poli.registration.register import register
     from poli.scan import Scan
     from poli.voxels import voxel_downsample
 
 # Names are imported on first use: `import poli` costs little more than importing numpy, and loads no compiler.
 _HOME = {
     "BeamCalibration": "poli.beams.corrections",
-    "CalibrateConfig": "poli.beams.calibrate",
-    "DensifyConfig": "poli.densification",
+    "CalibrateConfig": "poli.configs",
+    "DensifyConfig": "poli.configs",
     "Ellipsoids": "poli.ellipsoids",
     "GicpConfig": "poli.lidar_odometry.gicp",
     "Odometer": "poli.lidar_odometry",
-    "OdometryConfig": "poli.lidar_odometry",
+    "OdometryConfig": "poli.configs",
     "PoliError": "poli.errors",
     "Scan": "poli.scan",
     "ScanPreset": "poli.registration",

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from poli import __version__
+from poli.configs import Deskew
 from poli.errors import InputError, MissingExtra
 from poli.lidar_odometry import Odometer, OdometryConfig
-from poli.lidar_odometry.config import Deskew
 from poli.scan import Scan
 
 try:

@@ -18,7 +18,7 @@ import numpy as np
 
 import poli
 from poli import certify
-from poli.beams.adjustment import Rows, equations
+from poli.beams.adjustment import Linear, Planes, equations
 from poli.certify.checks import low_minima
 from poli.certify.implicit import adjoint, match_gradients
 from poli.io.formats.pcd import decompress
@@ -125,9 +125,9 @@ def _files() -> None:
 
 
 def _calibration() -> None:
-    rng, zeros = np.random.default_rng(0), np.zeros(20, np.int64)
-    pairs, six, one = rng.normal(size=(20, 2)), rng.normal(size=(20, 6)), np.ones(20)
-    equations(Rows(np.array([0, 20]), zeros, np.ones((20, 3)), zeros, zeros, one, pairs, pairs, six, one, one), 1, 3)
+    one, unknowns = np.ones(20), np.zeros((20, 22), np.int64)
+    planes = Planes(np.arange(20), np.zeros(20, np.int64), np.zeros((1, 3)))
+    equations(Linear(planes, one, one, one, unknowns, np.ones((20, 22)), np.ones((20, 3))), 1)
 
 
 def _pictures() -> None:

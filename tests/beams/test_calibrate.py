@@ -7,11 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 import poli
-from poli.beams.adjustment import Rows, equations, prior
-from poli.beams.calibrate import HeldOut
+from poli.beams.adjustment import Linear, Planes, derivatives, equations, prior
+from poli.beams.calibrate import HeldOut, choose_stretches
 from poli.beams.corrections import Beam, BeamCalibration, corrected, elevations_of
-from poli.beams.planes import choose_stretches
-from poli.beams.returns import find_beams
+from poli.beams.returns import Returns, find_beams
 from poli.cli import app
 from poli.densification.densify import densify_records
 from poli.errors import FormatError, InputError
@@ -47,6 +46,7 @@ def test_corrections_by_ring_turn_points_up_and_move_them_away():
 def test_corrections_by_elevation():
     beams = (Beam(-10.0, 0.2), Beam(0.0, 0.4, 0.1))
     scan = cloud([-20.0, -7.5, -4.0, 3.0])
+    assert np.isnan(BeamCalibration(beams, "between").apply(poli.Scan(np.full((1, 3), np.nan))).points).all()
     nearest = BeamCalibration(beams, "nearest").apply(scan)
     np.testing.assert_allclose(elevations_of(nearest.points) - elevations_of(scan.points), [0.2, 0.2, 0.4, 0.4], atol=1e-9)
     between = BeamCalibration(beams, "between").apply(scan)
@@ -131,7 +131,7 @@ def test_beams_from_the_field_from_peaks_and_where_they_overlap():
     np.testing.assert_allclose(by_peak.elevations, nominal, atol=0.05)
     overlapping = find_beams([poli.Scan(cloud(nominal[rings] + 0.8 * rng.standard_normal(20_000)).points)])
     assert overlapping.rings == "between"
-    low, high, share = overlapping.of(cloud([overlapping.elevations[2]]))
+    low, high, share = overlapping.of_returns(cloud([overlapping.elevations[2]]))
     assert (low[0] + share[0] * (high[0] - low[0])) == pytest.approx(2.0)
 
 
@@ -153,26 +153,29 @@ def test_equations_equal_dense_least_squares_with_the_planes_as_unknowns():
     rng = np.random.default_rng(1)
     beams, scans, planes, each = 3, 4, 5, 12
     count = planes * each
-    rows = Rows(
-        starts=np.arange(planes + 1) * each, nodes=rng.integers(0, scans - 2, count), parts=rng.normal(size=(count, 3)),
-        low=rng.integers(0, beams - 1, count), high=rng.integers(0, beams, count), share=rng.random(count),
-        beside=rng.normal(size=(count, 2)), by_beam=rng.normal(size=(count, 2)), by_pose=rng.normal(size=(count, 6)),
-        residuals=rng.normal(size=count), weights=rng.uniform(0.5, 2.0, count),
-    )  # fmt: skip
+    low, high, share = rng.integers(0, beams - 1, count), rng.integers(0, beams, count), rng.random(count)
+    nodes, parts = rng.integers(0, scans - 2, count), rng.normal(size=(count, 3))
+    returns = Returns(np.zeros((count, 3)), np.zeros(count), low, high, share, nodes, parts, True)
+    by_beam, by_pose, beside = rng.normal(size=(count, 2)), rng.normal(size=(count, 6)), rng.normal(size=(count, 2))
+    columns, values = derivatives(returns, np.arange(count), by_beam, by_pose, beams)
+    residuals, weights = rng.normal(size=count), rng.uniform(0.5, 2.0, count)
+    groups = Planes(np.arange(count), np.repeat(np.arange(planes), each), np.zeros((planes, 3)))
+    on_plane = np.column_stack([np.ones(count), beside])
+    linear = Linear(groups, residuals, np.ones(count), weights, columns, values, on_plane)
     size = 2 * beams + 6 * scans
     J = np.zeros((count, size + 3 * planes))
     for k in range(count):
-        for beam, part in ((rows.low[k], 1.0 - rows.share[k]), (rows.high[k], rows.share[k])):
-            J[k, [beam, beams + beam]] += part * rows.by_beam[k]
+        for beam, part in ((low[k], 1.0 - share[k]), (high[k], share[k])):
+            J[k, [beam, beams + beam]] += part * by_beam[k]
         for node in range(3):
-            first = 2 * beams + 6 * (rows.nodes[k] + node)
-            J[k, first : first + 6] += rows.parts[k, node] * rows.by_pose[k]
-        J[k, size + 3 * (k // each) + np.arange(3)] = 1.0, *rows.beside[k]
-    H, g = J.T @ (rows.weights[:, None] * J), J.T @ (rows.weights * rows.residuals)
+            first = 2 * beams + 6 * (nodes[k] + node)
+            J[k, first : first + 6] += parts[k, node] * by_pose[k]
+        J[k, size + 3 * (k // each) + np.arange(3)] = on_plane[k]
+    H, g = J.T @ (weights[:, None] * J), J.T @ (weights * residuals)
     inner = np.linalg.inv(H[size:, size:])
-    found = equations(rows, beams, scans)
-    np.testing.assert_allclose(found.matrix, H[:size, :size] - H[:size, size:] @ inner @ H[size:, :size], atol=1e-6)
-    np.testing.assert_allclose(found.gradient, g[:size] - H[:size, size:] @ inner @ g[size:], atol=1e-6)
+    matrix, gradient = equations(linear, size)
+    np.testing.assert_allclose(matrix, H[:size, :size] - H[:size, size:] @ inner @ H[size:, :size], atol=1e-6)
+    np.testing.assert_allclose(gradient, g[:size] - H[:size, size:] @ inner @ g[size:], atol=1e-6)
 
 
 def test_the_prior_prefers_a_common_error_to_many():

@@ -4,7 +4,6 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from benchmarks.provenance import source_digest
 from benchmarks.report import Column, Plot, Report, Table, mean_record, plain, publish, show
 from pictures import plot_colors
 from poli.errors import InputError
+from poli.options import options_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,10 +38,9 @@ def test_every_experiment_explains_its_options(name, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert ended.value.code == 0
     assert f"python -m benchmarks {name}" in text.replace("usage: ", "")
-    for field in fields(import_module(f"benchmarks.experiments.{name}").Options):
-        if field.metadata:
-            assert " ".join(field.metadata["help"].split()) in text
-            assert (field.name if field.metadata["argument"] else f"--{field.name.replace('_', '-')}") in text
+    for one in options_of(import_module(f"benchmarks.experiments.{name}").Options):
+        assert " ".join(one.help.split()) in text
+        assert (one.name if one.argument else f"--{one.name.replace('_', '-')}") in text
 
 
 @pytest.mark.parametrize(
@@ -49,12 +48,12 @@ def test_every_experiment_explains_its_options(name, capsys):
     [
         (["latte"], "no experiment 'latte'; choose from adapt, "),
         (["layr"], "did you mean layer?"),
-        (["certificate", "--problems", "0"], "argument --problems: expected 1 or more, got 0"),
-        (["certificate", "--problems", "many"], "argument --problems: expected a number, got 'many'"),
+        (["certificate", "--problems", "0"], "argument --problems: expected a whole number of at least 1, got '0'"),
+        (["certificate", "--problems", "many"], "argument --problems: expected a whole number of at least 1, got 'many'"),
         (["certificate", "--problem"], "argument --problems: expected one argument"),
         (["certificate", "--milk", "2"], "unrecognized arguments: --milk 2; `python -m benchmarks certificate --help`"),
         (["adapt"], "required: --real"),
-        (["runtime", "--sizes", "few"], "argument --sizes: expected integers separated by commas"),
+        (["runtime", "--sizes", "few"], "argument --sizes: expected a whole number, or several separated by commas"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(words, said, monkeypatch, capsys):

@@ -29,17 +29,15 @@ def house(tmp_path_factory):
         poli.write(scan, house / name)
     poli.write(scan.points, house / "good.xyz")
     junk = np.random.default_rng(1).bytes(4001)
-    for ending in ("pcd", "ply", "bin", "npz", "npy", "las", "bag", "mcap", "db3", "safetensors", "xyz"):
+    for ending in ("pcd", "bin", "las", "bag", "mcap", "db3", "safetensors"):
         (house / f"junk.{ending}").write_bytes(junk)
-    for ending in ("pcd", "npz"):
-        whole = (house / f"good.{ending}").read_bytes()
-        (house / f"cut.{ending}").write_bytes(whole[: len(whole) // 2])
+    whole = (house / "good.pcd").read_bytes()
+    (house / "cut.pcd").write_bytes(whole[: len(whole) // 2])
     (house / "empty.pcd").write_bytes(b"")
     poli.write(scan.points.astype(np.float64) + [691_000.0, 5_335_000.0, 500.0], house / "utm.npy")
     (np.random.default_rng(4).normal(size=(4000, 3)) * [30.0, 30.0, 1.0]).astype("<f4").tofile(house / "three.bin")
     (house / "nan.xyz").write_text("nan nan nan\n" * 50)
     poli.write(scan.points[:5], house / "five.xyz")
-    (house / "words.xyz").write_text("this is\nno cloud\n")
     poli.write(scan, house / "renamed.pcd")
     (house / "renamed.pcd").rename(house / "renamed.ply")
     (house / "good.teapot").write_bytes((house / "good.pcd").read_bytes())
@@ -106,67 +104,45 @@ def mistake(house, monkeypatch, capsys):
 
 MISTAKES = [
     # the command line itself
-    ("estimat good.pcd out.npz", r"no such command 'estimat'.*'estimate'"),
     ("estimate good.pcd out.npz --voxle 1", r"no such option: --voxle.*--voxel"),
     ("estimate good.pcd out.npz --voxel", r"'--voxel' requires an argument.*`poli .*--help`"),
-    ("estimate good.pcd out.npz --voxel wide", r"invalid value for '--voxel': .*`poli estimate --help`"),
     ("estimate good.pcd out.npz --voxel -1", r"invalid value for '--voxel': "),
     ("estimate good.pcd out.npz --regularize ball", r"invalid value for '--regularize': 'ball'.*'plane'"),
     ("estimate", r"missing argument 'SCAN'.*`poli estimate --help`"),
     ("estimate good.pcd", r"OUT is missing; .* - for standard output"),
     ("estimate good.pcd a.npz -o b.npz", r"OUT is given twice, as a\.npz and as --out b\.npz"),
     ("estimate good.pcd out.npz and more", r"unexpected extra argument.*and more"),
-    ("latte", r"no such command 'latte'.*`poli --help`"),
     # scan files
     ("estimate no.pcd out.npz", r"no\.pcd: no such file"),
     ("estimate nothing out.npz", r"nothing: is a folder"),
-    ("estimate good.teapot out.npz", r"good\.teapot: .*\.pcd.* --format"),
+    ("estimate good.teapot out.npz", r"good\.teapot: .*\.pcd.* name its format"),
     ("estimate good.pcd out.npz --format teapot", r"unknown format 'teapot'; choose from .*pcd"),
     ("estimate empty.pcd out.npz", r"empty\.pcd: the file is empty"),
     ("estimate junk.pcd out.npz", r"junk\.pcd: .*PCD"),
-    ("estimate junk.ply out.npz", r"junk\.ply: .*PLY"),
     ("estimate junk.bin out.npz", r"junk\.bin: 4001 bytes are not a multiple of 16"),
-    (
-        "estimate three.bin out.npz",
-        r"three\.bin: .*x y z intensity \(KITTI\).*x y z only; .*--format kitti",
-    ),
-    ("estimate junk.npz out.npz", r"junk\.npz: not a readable numpy archive.*another format"),
-    ("estimate junk.npy out.npz", r"junk\.npy: .*\.npy.*damaged"),
-    ("estimate junk.xyz out.npz", r"junk\.xyz: not a text file"),
-    ("estimate words.xyz out.npz", r"words\.xyz: .*numbers"),
+    ("estimate three.bin out.npz", r"three\.bin: .*x y z intensity \(KITTI\).*x y z only; .*--format kitti"),
     ("estimate cut.pcd out.npz", r"cut\.pcd: .*truncated"),
-    ("estimate cut.npz out.npz", r"cut\.npz: .*truncated"),
     ("estimate renamed.ply out.npz", r"renamed\.ply: .*pcd file; rename it or pass --format pcd$"),
     ("estimate nan.xyz out.npz", r"nan\.xyz: no points are left: all 50 are non-finite"),
-    ("densify nan.xyz out.npz", r"nan\.xyz: no points are left"),
-    ("estimate five.xyz out.npz", r"five\.xyz: 5 points; model lidar needs at least 16"),
+    ("estimate five.xyz out.npz", r"five\.xyz: 5 points; the network needs at least 16"),
     ("densify utm.npy out.npz", r"utm\.npy: .*points lie 5380 km from the origin"),
     # options of a scan
-    ("estimate good.pcd out.npz --model teapot", r"model is 'teapot'; expected one of lidar, objects, pca, or the path"),
-    ("estimate good.pcd out.npz --model lidr", r"model is 'lidr'; .*; did you mean lidar\?$"),
+    ("estimate good.pcd out.npz --model lidr", r"--model is 'lidr'; .*; did you mean lidar\?$"),
     ("estimate good.pcd out.npz --model no.safetensors", r"no\.safetensors: no such model file"),
     ("estimate good.pcd out.npz --model junk.safetensors", r"junk\.safetensors: a damaged model file"),
-    ("estimate good.pcd out.npz --model pca --k 0", r"k is 0"),
-    ("estimate good.pcd out.npz --model pca --k 2", r"k is 2; expected a whole number of at least 3"),
-    ("estimate good.pcd out.npz --k 10", r"--k 10: .*--model pca.* lidar"),
-    ("estimate good.pcd out.npz --radius 0.5", r"--radius 0\.5: .*--model pca"),
+    ("estimate good.pcd out.npz --model pca --k 2", r"'--k': .* 3"),
+    ("estimate good.pcd out.npz --k 10", r"--k is 10; it is not for model 'lidar'"),
     ("estimate good.pcd out.npz --model pca --device cuda", r"--device cuda: PCA runs on the CPU"),
-    ("estimate good.pcd out.npz --model pca --motion 1.5", r"--motion 1\.5: PCA has no use"),
+    ("estimate good.pcd out.npz --model pca --motion 1.5", r"--motion is 1\.5; it is not for model 'pca'"),
     ("estimate good.pcd out.npz --motion -1", r"'--motion': Input should be greater than or equal to 0"),
-    ("estimate good.pcd out.npz --motion nan", r"'--motion': Input should be greater than or equal to 0"),
-    ("estimate good.pcd out.npz --motion pose.txt", r"'--motion': Input should be a valid number"),
-    ("densify good.pcd out.pcd --voxel -1", r"invalid value for '--voxel': "),
     ("models teapot", r"no shipped model 'teapot'; .*lidar"),
     # outputs
     ("estimate good.pcd out.pcd", r"out\.pcd: write fields as \.npz"),
     ("estimate good.pcd nowhere/out.npz", r"folder nowhere does not exist; create it first"),
-    ("estimate good.pcd good.xyz/out.npz", r"good\.xyz.* does not exist|cannot be written"),
     ("estimate good.pcd nothing.npz", r"nothing\.npz: this is a folder; give the name of a file"),
     ("densify good.pcd good.pcd", r"good\.pcd: input and output are the same"),
-    ("densify good.pcd nowhere/out.pcd", r"folder nowhere does not exist; create it first"),
-    ("densify good.pcd out.teapot", r"out\.teapot: .*\.laz$"),
-    ("densify good.npz out.bin", r"intensity only.*\.pcd and \.npz[\w ]*$"),
-    ("densify kitti good.xyz", r"good\.xyz: is a file, .* give another name"),
+    ("densify good.pcd out.teapot", r"out\.teapot: .*\.laz; rename it"),
+    ("densify good.npz out.bin", r"intensity only.*\.pcd or \.npz"),
     ("densify kitti full", r"full: .*exists.* give another name"),
     ("densify kitti kitti/dense", r"dense: input and output are inside each other"),
     ("densify kitti -", r"-: standard output.*single scan.*give OUT a name"),
@@ -174,46 +150,33 @@ MISTAKES = [
     ("demo --out good.xyz", r"good\.xyz: .*not a folder; give another folder"),
     ("export lidar.teapot", r"lidar\.teapot: .*\.onnx"),
     ("estimate good.pcd - --json", r"--json: standard output cannot carry both"),
-    ("convert good.pcd good.pcd", r"good\.pcd: input and output are the same"),
-    ("convert good.npz out.bin", r"'\w+'; \.pcd and \.npz .* with --drop$"),
-    ("convert good.pcd out.teapot", r"out\.teapot: .*\.laz; pass --to$"),
+    ("convert good.npz out.bin", r"'\w+'; use \.pcd or \.npz.* --drop"),
+    ("convert good.pcd out.teapot", r"out\.teapot: .*\.laz; rename it"),
     ("convert good.pcd out.ply --to plyy", r"unknown format 'plyy'; .*; did you mean ply\?$"),
-    ("convert good.pcd nowhere/out.ply", r"folder nowhere does not exist"),
-    ("convert no.pcd out.ply", r"no\.pcd: no such file"),
     # simulated worlds
-    ("simulate drive --sensor eye", r"sensor is 'eye'; expected one of vlp16"),
     ("simulate drive --sensor hdl64", r"sensor is 'hdl64'; .*; did you mean hdl64e\?$"),
     ("simulate drive --place towm", r"unknown kind of place 'towm'; .*; did you mean town\?$"),
     ("simulate drive --sensor beams.txt", r"beams\.txt, line 2: 'two' is not a number"),
-    ("simulate drive --place moon", r"unknown kind of place 'moon'; expected one of town"),
-    ("simulate drive --scans 0", r"invalid value for '--scans': "),
     # datasets
     ("odometry nothing", r"nothing: the folder is empty"),
     ("odometry full", r"full: dataset type .*kitti, kitti_raw"),
     ("odometry mixed", r"mixed: .*\(1 \.npz, 2 \.pcd\); pass --option ending=pcd"),
     ("odometry kitti --dataset kiti", r"unknown dataset 'kiti'; .*; did you mean kitti\?$"),
     ("odometry good.pcd", r"good\.pcd: .*single scan.* folder"),
-    ("odometry nowhere", r"nowhere: no such file or folder"),
     ("odometry kitti", r"00, 01; pass --sequence"),
     ("odometry kitti --sequence 22", r"22.*00, 01"),
-    ("odometry kitti --sequence 00 --dataset moon", r"unknown dataset 'moon'; .*kitti"),
     ("odometry scans --option topic", r"--option topic: expected KEY=VALUE"),
     ("odometry kitti --sequence 01", r"poses/01\.txt: 1 poses for 3 scans.* --option poses=False"),
     ("odometry kitti --sequence 00 --out full", r"full: .*exists.* give another folder"),
     ("odometry kitti --sequence 00 --first 9", r"--first 9: .* has 3 scans"),
-    ("odometry kitti --sequence 00 --model teapot", r"model is 'teapot'"),
-    ("adapt nothing", r"nothing: the folder is empty"),
     ("adapt kitti --sequence 00 --seed 1000", r"invalid value for '--seed': "),
     ("densify kitti out --topic /points", r"--topic /points: .*bag; remove it"),
     # registration
-    ("register good.pcd no.ply", r"no\.ply: no such file"),
-    ("register five.xyz ball.xyz", r"five\.xyz: 5 points; .* needs at least 16"),
+    ("register five.xyz ball.xyz", r"five\.xyz and ball\.xyz: 5 points; .* needs at least 16"),
     ("register rod.xyz ball.xyz", r"rod\.xyz and ball\.xyz: .*may not overlap.*--noise-bound"),
     ("register - -", r"standard input holds one cloud; give the other as a file"),
-    ("register ball.xyz ball.xyz --out nowhere/pose.txt", r"folder nowhere does not exist"),
     # training
     ("train no.toml", r"no\.toml: No such file"),
-    ("train unknown_key.toml", r"unknown_key\.toml: .*teapots"),
     ("train no_number.toml", r"no_number\.toml: .*steps.*many"),
     ("train broken.toml", r"broken\.toml: not a TOML file"),
 ]
@@ -229,14 +192,11 @@ def test_a_mistake_is_one_line(mistake, command, said):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("odometry none.bag", r"none\.bag: .*PointCloud2"),
         ("densify none.bag out.bag", r"none\.bag: .*PointCloud2"),
         ("odometry two.bag", r"topic.*/left, /right; pass --topic$"),
-        ("densify two.bag out.bag", r"topic.*/left, /right; pass --topic$"),
         ("densify two.bag out.bag --topic /up", r"'/up' is not in this bag.*/left"),
         ("densify two.bag out.mcap --topic /left", r"the input is a"),
         ("odometry junk.bag", r"junk\.bag: not a ROS 1 bag"),
-        ("odometry junk.mcap", r"junk\.mcap: not a ROS 2 bag \(mcap\)"),
         ("odometry junk.db3", r"junk\.db3: not a ROS 2 bag \(sqlite3\)"),
     ],
 )

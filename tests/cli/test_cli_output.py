@@ -82,12 +82,6 @@ def test_json_of_a_drive_and_its_odometry(call):
     assert told["evaluation"] == json.loads(Path("run/summary.json").read_text())["evaluation"]
 
 
-def test_json_of_models(call):
-    told = json.loads(call("models", "--json")[0])
-    assert tuple(model["name"] for model in told["models"]) == shipped_models()
-    assert json.loads(call("models", "lidar", "--json")[0])["card"].startswith("#")
-
-
 def test_json_and_quiet_of_a_pose(call):
     mesh, rng = procedural_mesh(8, 48), np.random.default_rng(0)
     for name in ("a.ply", "b.ply"):
@@ -127,16 +121,14 @@ def test_quiet_prints_nothing(call):
         "f.npz: 299 ellipsoids",
     ]
     assert call("estimate", "scan.npy", "g.npz", "--quiet") == (b"", "")
-    assert call("estimate", "scan.npy", "g.npz", "-q") == (b"", "")
     assert call("simulate", "drive", "--scans", 1, "--quiet") == (b"", "")
-    assert call("models", "--quiet") == (b"", "")
     assert Path("f.npz").read_bytes() == Path("g.npz").read_bytes()
 
 
 # --- pipes
 
 
-@pytest.mark.parametrize("ending", [".pcd", ".ply", ".xyz", ".npy", ".npz", ".bin"])
+@pytest.mark.parametrize("ending", [".pcd", ".xyz", ".npy", ".bin"])
 def test_a_scan_from_a_pipe_is_the_scan_of_the_file(call, ending):
     scan = Scan(room().points, {"intensity": room().fields["intensity"]})
     poli.write(scan.keep() if ending == ".npy" else scan, f"scan{ending}")
@@ -155,7 +147,7 @@ def test_a_pcd_without_its_first_comment_and_an_explicit_format(call):
     assert b"80 ellipsoids" in call("estimate", "-", "f.npz", "--format", "nuscenes", stdin=rows.tobytes())[0]
 
 
-@pytest.mark.parametrize("ending", [".pcd", ".ply", ".xyz", ".csv"])
+@pytest.mark.parametrize("ending", [".pcd", ".csv"])
 def test_a_scan_is_converted_and_converted_back(call, ending):
     poli.write(room(), "scan.npz")
     told = json.loads(call("convert", "scan.npz", f"other{ending}", "--json")[0])
@@ -187,14 +179,6 @@ def test_ellipsoids_into_a_pipe(call, kind, start):
     assert err == "-: 300 ellipsoids\n"  # on stderr, not in the piped file
     assert sorted(os.listdir()) == ["scan.pcd"]
     assert call("estimate", "scan.pcd", "-", "--output", kind, "--quiet") == (out, "")
-
-
-def test_dense_points_through_pipes(call):
-    poli.write(room(), "scan.pcd")
-    call("densify", "scan.pcd", "dense.pcd", *EVERYWHERE)
-    out, err = call("densify", "-", "-", *EVERYWHERE, stdin=Path("scan.pcd").read_bytes())
-    assert out == Path("dense.pcd").read_bytes()
-    assert err == "-: 300 points in, 2400 out\n"
 
 
 def test_a_page_from_piped_input(call):
@@ -263,13 +247,6 @@ def interrupt(words, folder, begun):
     return process.returncode, [line for line in err.splitlines() if line.strip()]
 
 
-def test_ctrl_c_removes_an_unfinished_drive(tmp_path):
-    begun = lambda: len(list(tmp_path.glob(".*/new/scans/*.npz"))) > 2  # noqa: E731
-    code, said = interrupt(["simulate", "drive", "--scans", "2000", "--speed", "1"], tmp_path, begun)
-    assert (code, said) == (130, ["poli: interrupted"])
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_ctrl_c_keeps_only_whole_scans_of_a_dense_tree(tmp_path):
     write_kitti(tmp_path / "kitti", "00", [Scan(room(3000).points)] * 400, np.tile(np.eye(4), (400, 1, 1)))
     dense = tmp_path / "dense.partial" / "new"
@@ -301,9 +278,7 @@ def test_tab_completes_known_values():
     assert {"estimate", "export"} == set(completions("e"))
     assert "--voxel" in completions("estimate", "--vo")
     assert set(completions("estimate", "--model", "")) == {*shipped_models(), "pca"}
-    assert set(completions("models", "")) == set(shipped_models())
-    assert set(completions("simulate", "--sensor", "")) == set(SENSORS)
-    assert set(completions("odometry", "--dataset", "")) == {"auto", *dataset_names()}
+    assert set(completions("densify", "--order", "")) == {"originals", "time"}
 
 
 def test_all_completions_are_known_values():
@@ -315,6 +290,9 @@ def test_all_completions_are_known_values():
             if parameter._custom_shell_complete:
                 found[verb, parameter.name] = {item.value for item in parameter._custom_shell_complete(None, parameter, "")}
     assert found["simulate", "place"] == set(PLACES)
+    assert found["simulate", "sensor"] == set(SENSORS)
+    assert found["models", "name"] == set(shipped_models())
+    assert found["odometry", "dataset"] == {"auto", *dataset_names()}
     assert found["densify", "dataset"] == {"auto", "bag", "kitti", "helipr", "mulran", "poli", "folder"}
     assert found["export", "model"] == found["adapt", "model"] == set(shipped_models())
     for verb in ("node densify", "node estimate", "node odometry", "densify", "odometry"):

@@ -17,20 +17,17 @@ def version(capsys):
     return run
 
 
-@pytest.fixture
-def ready(monkeypatch):
-    """Pretend that the kernels are cached."""
-    monkeypatch.setattr("poli.cli.version._are_compiled", lambda: True)
-
-
-def test_it_tries_the_models(version, ready):
+def test_it_tries_the_models(version, monkeypatch):
+    monkeypatch.setattr("poli.cli.installed._are_compiled", lambda: True)
     code, out, err = version()
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == f"poli {poli.__version__}"
     assert out.count("flat ground: normal error 0.") == 2
 
 
-def test_a_model_with_wrong_results_is_reported(version, ready, monkeypatch):
+def test_a_model_with_wrong_results_is_reported(version, monkeypatch):
+    monkeypatch.setattr("poli.cli.installed._are_compiled", lambda: True)
+
     def sideways(points, model):
         return poli.Ellipsoids(points, np.tile(np.diag([1e-4, 1.0, 1.0]), (len(points), 1, 1)))
 
@@ -47,7 +44,7 @@ def test_it_does_not_wait_for_a_compiler(version, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("poli.estimation.estimate", compiled)
-    monkeypatch.setattr("poli.cli.version._are_compiled", lambda: False)
+    monkeypatch.setattr("poli.cli.installed._are_compiled", lambda: False)
     monkeypatch.setattr("poli.kernel.kernel_cache", lambda: ("/cache", "/cache is open to other users"))
     code, out, _ = version()
     assert code == 0

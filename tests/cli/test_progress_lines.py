@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from poli.cli import app
 from poli.cli import output as progress_lines
-from poli.cli.output import with_progress
+from poli.cli.output import track
 
-_LINE = r"run: (\d+)/6 \(\d+ %\), \d+ s elapsed.*loss"
+_LINE = r"run: (\d+)/6 \(\d+ %\), [\d:]+ elapsed.*loss"
 
 
 @pytest.fixture
@@ -48,20 +48,15 @@ def test_json_stays_alone_on_standard_output(trained):
 
 def test_odometry_before_adapting_reports_too(monkeypatch, capsys):
     monkeypatch.setattr(progress_lines, "PERIOD", 0.0)
-    assert list(with_progress(range(3), "odometry of drive")) == [0, 1, 2]
+    assert list(track(range(3), "odometry of drive")) == [0, 1, 2]
     assert "odometry of drive: 3/3 (100 %)" in capsys.readouterr().err
 
 
 def test_lines_say_what_is_known():
     task = Task(TaskID(0), "loss 1", 400, 100, lambda: 4000.0)
     task.start_time = 3639.0
-    assert progress_lines.line("a", task) == "a: 100/400 (25 %), 6 min 1 s elapsed, loss 1"
+    assert progress_lines.line("a", task) == "a: 100/400 (25 %), 0:06:01 elapsed, loss 1"
     task._progress.extend([ProgressSample(3990.0, 0.0), ProgressSample(4000.0, 10.0)])
-    assert progress_lines.line("a", task) == "a: 100/400 (25 %), 6 min 1 s elapsed, about 5 min 0 s left, loss 1"
+    assert progress_lines.line("a", task) == "a: 100/400 (25 %), 0:06:01 elapsed, about 0:05:00 left, loss 1"
     unknown = Task(TaskID(0), "loss 1", None, 3, lambda: 0.0)
     assert progress_lines.line("loss 1", unknown) == "loss 1: 3"
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (361, "6 min 1 s"), (7300, "2 h 1 min")])
-def test_durations(seconds, text):
-    assert progress_lines.duration(seconds) == text

@@ -199,13 +199,12 @@ def test_records_keep_every_byte():
         ({"per_point": 1.5}, "per_point is 1.5"),
         ({"max_sigma": -1.0}, "max_sigma is -1.0"),
         ({"planarity": 1.1}, "planarity is 1.1"),
-        ({"max_range": 0.0}, "max_range is 0.0; expected a positive number of meters, or None"),
-        ({"max_points": 0}, "max_points is 0"),
+        ({"max_range": -1.0}, "max_range is -1.0; expected a number of meters of at least 0, or None"),
         ({"sample_voxel": float("nan")}, "sample_voxel is nan"),
         ({"model": "teapot"}, "model is 'teapot'; expected one of lidar, objects"),
         ({"model": None}, "model is None"),
         ({"voxel": 1e-6}, "larger voxels or crop it"),
-        ({"density": 3}, "densify has no option 'density'; it has per_point, max_sigma"),
+        ({"density": 3}, "no option 'density'; the options are per_point, max_sigma"),
     ],
 )
 def test_bad_options_are_named(scan, options, message):

@@ -236,7 +236,7 @@ def test_rings_need_gap_filling(options):
         ({"rings": 1}, "rings is 1"),
         ({"rings": 257}, "at most 256"),
         ({"auto": 1}, "auto is 1"),
-        ({"purpose": "maps"}, "purpose is 'maps'; expected odometry or features"),
+        ({"purpose": "maps"}, "purpose is 'maps'; expected one of odometry, features"),
         ({"purpose": "features", "max_error": 0.1}, "max_error is 0.1; purpose 'features' chooses it"),
         ({"purpose": "features", "per_point": 3}, "per_point is 3"),
         ({"purpose": "features", "rings": 64}, "rings is 64"),

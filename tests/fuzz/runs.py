@@ -10,7 +10,7 @@ import numpy as np
 
 from poli.cli.scan_files import naming
 from poli.cli.view_content import subject_of
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.densification.resume import describe_run, other_settings, read_part, read_run, write_part
 from poli.io.tables import write_json
 from poli.lidar_odometry.run_folder import Recording, read_steps

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bare_places import determined_error, measure, motion_name, recorded, scenarios
+from bare_places import measure, motion_name, recorded, scenarios
 from poli.lidar_odometry.degeneracy import UNITS, degeneracy
 
 PLACES = {f"{s.name}, {'handheld' if s.handheld else 'driven'}": s for s in scenarios()}
@@ -104,13 +104,3 @@ def test_without_matches_everything_is_undetermined():
     found = degeneracy(none, none, none, np.zeros(0), 0.05)
     assert found.weak.all()
     assert found.free.shape == (6, 0)
-
-
-def test_errors_leave_out_what_is_undetermined():
-    place = PLACES["open field, driven"]
-    poses = place.poses(5)
-    moved = poses.copy()
-    moved[-1, :3, 3] += [3.0, 2.0, 0.1]
-    meters, degrees = determined_error(place, poses, moved)
-    assert meters == pytest.approx(0.1, abs=0.05)
-    assert degrees == pytest.approx(0.0, abs=1e-5)

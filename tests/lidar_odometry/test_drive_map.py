@@ -11,8 +11,7 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import FormatError, InputError, WriteError
 from poli.io.ply import read_ply_element, write_ply_parts
 from poli.lidar_odometry import DriveMap, Odometer, OdometryConfig, Status, Step, deskew
-from poli.lidar_odometry import cell_averages as cells_module
-from poli.lidar_odometry.cell_averages import CellAverages
+from poli.lidar_odometry.drive_map import CellAverages
 from poli.scan import Scan
 from poli.se3 import exp
 from poli.viewer.content import thin_field, thin_points
@@ -53,26 +52,19 @@ def by_cell(rows, cell):
 
 @pytest.mark.parametrize("most", [1 << 20, 256], ids=["in memory", "in files"])
 def test_averages_are_those_of_all_rows(tmp_path, monkeypatch, rng, most):
-    monkeypatch.setattr(cells_module, "_FILES", 7)
-    monkeypatch.setattr(cells_module, "_FIRST_CELLS", 16)
+    monkeypatch.setattr("poli.lidar_odometry.drive_map._FILES", 7)
     cells, weights, added = CellAverages(0.5, 4, tmp_path, most), [], []
     for i in range(12):  # forth and back, so that cells are visited again after they were moved to the file
         rows = rng.uniform(-1.0, 1.0, (300, 4)) * [3.0, 3.0, 1.0, 50.0] + [2.0 * min(i, 11 - i), 0.0, 0.0, 0.0]
         cells.add(rows, np.full(len(rows), 1.0 + i))
         added.append(rows)
         weights.append(np.full(len(rows), 1 + i))
-        assert len(cells._rows) <= most
     assert (cells.moved > 0) == (most == 256)
     found = np.concatenate(list(cells.averages()))
     repeated = np.repeat(np.concatenate(added), np.concatenate(weights), axis=0)
     np.testing.assert_allclose(by_cell(found, 0.5), cell_means(repeated, 0.5), atol=1e-9)
     cells.close()
     assert not list(tmp_path.iterdir())
-
-
-def test_a_map_that_is_too_wide_for_its_voxels_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"voxels of 0\.01 m, cannot extend farther than 10 km"):
-        CellAverages(0.01, 3, tmp_path).add(np.array([[11e3, 0.0, 0.0]]), np.ones(1))
 
 
 # --- points

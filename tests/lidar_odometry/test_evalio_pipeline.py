@@ -148,14 +148,6 @@ def test_a_measurement_becomes_a_scan_without_empty_cells(town):
     assert len(scan_of(types.LidarMeasurement(types.Stamp.from_nsec(START)))) == 0
 
 
-def test_scans_without_times_are_not_deskewed(town):
-    pipeline, _ = types.Experiment.from_pl_ds(Poli, town).setup()
-    for number, scan in enumerate(town.scans[:2]):
-        still = poli.Scan(scan.points, {"time": np.zeros(len(scan))})
-        pipeline.add_lidar(measurement(still, number))
-    assert len(pipeline.saved_estimates()) == 2
-
-
 def test_evalio_accepts_its_parameters():
     assert pipelines.validate_params(Poli, {"voxel": 0.5, "model": "pca", "deskew": False, "patience": 3}) is None
     assert isinstance(pipelines.validate_params(Poli, {"voxels": 0.5}), pipelines.UnusedPipelineParam)

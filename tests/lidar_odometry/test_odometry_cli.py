@@ -98,7 +98,7 @@ def test_a_part_of_the_data(tmp_path, drive, sweeps, open_as_memory):
     np.testing.assert_allclose(read_kitti(tmp_path / "run" / "poses_kitti.txt"), expected, atol=1e-9)
     assert [row["scan"] for row in read_steps(tmp_path / "run")] == ["2", "3", "4", "5"]
     truth = np.linalg.inv(drive.poses[2]) @ drive.poses[2:6]
-    assert summary["evaluation"]["rpe_1_scan"]["rmse"] == pytest.approx(evaluate(expected, truth)["rpe_1_scan"].rmse)
+    assert summary["evaluation"]["rpe_1_scan"]["rmse"] == pytest.approx(evaluate(expected, truth)["rpe_1_scan"]["rmse"])
 
 
 def test_scans_without_stamps_are_a_tenth_of_a_second_apart(tmp_path, sweeps, open_as_memory):

@@ -109,16 +109,6 @@ def test_other_folders_are_never_overwritten(tmp_path, monkeypatch, sweeps, open
     assert {path.name: path.read_text() for path in (tmp_path / "mine").iterdir()} == content
 
 
-def test_a_run_that_was_killed_at_its_start_can_be_overwritten(tmp_path, monkeypatch, sweeps, open_as_memory):
-    monkeypatch.chdir(tmp_path)
-    open_as_memory(Scans(sweeps[:2]))
-    (tmp_path / "run").mkdir()
-    for name in ("poses_tum.txt", "poses_kitti.txt"):
-        (tmp_path / "run" / name).touch()
-    memory("--out", "run", "--overwrite")
-    assert len(read_kitti(tmp_path / "run" / "poses_kitti.txt")) == 2
-
-
 @pytest.mark.parametrize("kind", ["points", "ellipsoids"])
 def test_a_run_that_stops_early_writes_the_map_so_far(tmp_path, sweeps, open_as_memory, kind):
     def stop(number):

@@ -17,7 +17,7 @@ from poli.scan import Scan
 # --- messages
 
 
-def test_an_empty_scan_is_predicted_and_reported(tmp_path, drive, sweeps, open_as_memory):
+def test_an_empty_scan_is_predicted_reported_and_marked(tmp_path, drive, sweeps, open_as_memory):
     scans = list(sweeps)
     scans[4] = Scan(np.zeros((0, 3)), stamp=sweeps[4].stamp)
     open_as_memory(Scans(scans, drive.poses, skipped=[Skipped(f"{n}.bin", "no pose within 0.001 s") for n in range(7)]))
@@ -30,6 +30,8 @@ def test_an_empty_scan_is_predicted_and_reported(tmp_path, drive, sweeps, open_a
     assert "skipped in the data: 0.bin: no pose within 0.001 s" in result.output
     assert "and 2 more (7 in total" in result.output
     assert len(json.loads((tmp_path / "run" / "config.json").read_text())["data"]["skipped"]) == 7
+    picture = read_picture(tmp_path / "run" / "trajectory.png")
+    assert (picture == [0xD5, 0x5E, 0x00]).all(axis=2).sum() > 50
 
 
 def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, drive, sweeps):
@@ -47,7 +49,7 @@ def test_wrong_options_name_the_remedy_and_write_nothing(tmp_path, monkeypatch, 
         (["--sequence", "00", "--model", "no.safetensors"], FormatError, "no such model file"),
         (["--sequence", "00", "--map", "map.pcd"], FormatError, "give a name that ends in .ply"),
         (["--sequence", "00", "--map", "nowhere/map.ply"], FormatError, "the folder nowhere does not exist"),
-        (["--sequence", "00", "--min-range", 130], InputError, "min_range is 130"),
+        (["--sequence", "00", "--min-range", 130], InputError, "--min-range is 130.0; it must be smaller than --max-range 120.0"),
     ]:
         result = run("data", *arguments, code=1)
         assert isinstance(result.exception, kind), result.output
@@ -69,55 +71,20 @@ def test_options_reach_the_dataset(tmp_path, sweeps, monkeypatch):
         return Scans(sweeps[:1])
 
     monkeypatch.setitem(registry._FACTORIES, "memory", factory)
-    options = [
-        "--topic",
-        "/a=b",
-        "--sensor",
-        "12",
-        "--option",
-        "min_range=2.5",
-        "--option",
-        "poses=False",
-        "--option",
-        "beams=16",
-        "--sequence",
-        "07",
-    ]
-    run(tmp_path, "--dataset", "memory", "--out", tmp_path / "run", "--model", "pca", *options)
+    options = "--topic /a=b --sensor 12 --option min_range=2.5 --option poses=False --option beams=16 --sequence 07"
+    run(tmp_path, "--dataset", "memory", "--out", tmp_path / "run", "--model", "pca", *options.split())
     assert seen == {"topic": "/a=b", "sensor": "12", "min_range": 2.5, "poses": False, "beams": 16, "sequence": "07"}
-
-
-def test_help_has_examples():
-    assert "poli odometry kitti --sequence 07" in run("--help").output
 
 
 # --- the picture
 
 
-def test_the_picture_marks_scans_that_were_not_tracked(tmp_path, drive, sweeps, open_as_memory):
-    scans = list(sweeps)
-    scans[4] = Scan(np.zeros((0, 3)), stamp=sweeps[4].stamp)
-    open_as_memory(Scans(scans, drive.poses))
-    in_memory(tmp_path, "--model", "pca")
-    picture = read_picture(tmp_path / "run" / "trajectory.png")
-    assert (picture == [0xD5, 0x5E, 0x00]).all(axis=2).sum() > 50
-    assert picture.shape[0] > 500
-
-
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_picture_of_a_short_run(tmp_path, drive, sweeps, open_as_memory, count):
+def test_the_picture_of_a_short_run_needs_no_matplotlib(tmp_path, drive, sweeps, open_as_memory, monkeypatch, count):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     open_as_memory(Scans(sweeps[:count], drive.poses[:count]))
     result, _ = in_memory(tmp_path, "--model", "pca")
     image = read_picture(tmp_path / "run" / "trajectory.png")
     assert image.shape[0] > 500
     assert drawn_share(image) > 0.01
     assert "trajectory.png" in result.output
-
-
-def test_the_picture_needs_no_matplotlib(tmp_path, sweeps, open_as_memory, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    open_as_memory(Scans(sweeps[:2]))
-    result, summary = in_memory(tmp_path, "--model", "pca")
-    assert drawn_share(read_picture(tmp_path / "run" / "trajectory.png")) > 0.01
-    assert result.output.rstrip().splitlines()[-1].startswith("view it: poli view ")
-    assert summary["scans_done"] == 2

@@ -53,41 +53,39 @@ def check_statistics(ours, part, evo_metric, atol=1e-9):
 # --- relative errors
 
 
-@pytest.mark.parametrize("pairs", ["consecutive", "all"])
 @pytest.mark.parametrize(
-    ("delta", "unit", "tolerance"),
-    [(1, "frames", 0.1), (7, "frames", 0.1), (59, "frames", 0.1), (0.3, "meters", 0.1), (5.0, "meters", 0.1), (5.0, "meters", 0.01)]
-    + [(20.0, "meters", 0.05), (3.0, "meters", 5.0)],
+    ("delta", "unit", "pairs"),
+    [(delta, "frames", pairs) for delta in (1, 7, 59) for pairs in ("consecutive", "all")]
+    + [(delta, "meters", "consecutive") for delta in (0.3, 5.0, 20.0)],
 )
 @given(seed=seeds)
-def test_relative_errors_agree_with_evo(pairs, delta, unit, tolerance, seed):
+def test_relative_errors_agree_with_evo(delta, unit, pairs, seed):
     metrics = pytest.importorskip("evo.core.metrics")
     filters = pytest.importorskip("evo.core.filters")
     rng = np.random.default_rng(seed)
     truth = smooth_trajectory(rng)
     estimated = drifting(rng, truth)
-    ours = relative_errors(estimated, truth, delta, unit, pairs, tolerance)
+    ours = relative_errors(estimated, truth, delta, unit, pairs)
     evo_unit = metrics.Unit.frames if unit == "frames" else metrics.Unit.meters
     try:
-        rows = metrics.id_pairs_from_delta(list(estimated), delta, evo_unit, tolerance, pairs == "all")
+        rows = metrics.id_pairs_from_delta(list(estimated), delta, evo_unit, 0.1, pairs == "all")
     except filters.FilterException:  # evo's error if there is no pair at all
         assert ours.count == 0
         return
     np.testing.assert_array_equal(ours.rows, rows)
     assert ours.count == len(rows)
     for part, relation in [("translation", "translation_part"), ("rotation", "rotation_angle_deg")]:
-        metric = metrics.RPE(metrics.PoseRelation[relation], delta, evo_unit, rel_delta_tol=tolerance, all_pairs=pairs == "all")
+        metric = metrics.RPE(metrics.PoseRelation[relation], delta, evo_unit, all_pairs=pairs == "all")
         metric.process_data((evo_path(truth), evo_path(estimated)))
         check_statistics(ours, part, metric)
 
 
 @pytest.mark.parametrize(("step", "delta"), [(0.1, 1.0), (0.1, 0.25), (1.0, 3.0), (0.3, 0.9)])
-@pytest.mark.parametrize("pairs", ["consecutive", "all"])
-def test_pairs_agree_with_evo_where_rounding_decides(step, delta, pairs):
+def test_pairs_agree_with_evo_where_rounding_decides(step, delta):
     metrics = pytest.importorskip("evo.core.metrics")
     poses = np.repeat(straight(60, step), 2, axis=0)  # stops at every place
-    rows = metrics.id_pairs_from_delta(list(poses), delta, metrics.Unit.meters, 0.2, pairs == "all")
-    np.testing.assert_array_equal(relative_errors(poses, poses, delta, "meters", pairs, 0.2).rows, rows)
+    rows = metrics.id_pairs_from_delta(list(poses), delta, metrics.Unit.meters, all_pairs=False)
+    np.testing.assert_array_equal(relative_errors(poses, poses, delta, "meters").rows, rows)
 
 
 def test_relative_errors_of_a_known_drift():
@@ -112,7 +110,7 @@ def test_relative_errors_do_not_depend_on_the_world_frame(seed, far):
     np.testing.assert_allclose(after.rotation, before.rotation, atol=1e-9)
 
 
-@pytest.mark.parametrize("arguments", [(10,), (99,), (20.0, "meters"), (20.0, "meters", "all"), (10, "frames", "all")])
+@pytest.mark.parametrize("arguments", [(10,), (99,), (20.0, "meters"), (10, "frames", "all")])
 def test_without_pairs_errors_are_nan(arguments):
     errors = relative_errors(straight(10), straight(10), *arguments)
     assert errors.count == 0
@@ -125,23 +123,21 @@ def test_without_pairs_errors_are_nan(arguments):
 # --- absolute errors
 
 
-@given(seeds, st.sampled_from([1.0, 0.5, 3.0]))
-def test_absolute_errors_agree_with_evo(seed, scale):
+@given(seeds)
+def test_absolute_errors_agree_with_evo(seed):
     metrics = pytest.importorskip("evo.core.metrics")
     rng = np.random.default_rng(seed)
     truth = smooth_trajectory(rng)
     estimated = drifting(rng, truth)
-    estimated[:, :3, 3] *= scale
-    for align in ("none", "origin", "umeyama", "umeyama-scale"):
+    for align in ("none", "origin", "umeyama"):
         ours = absolute_errors(estimated, truth, align)
         reference, path = evo_path(truth), evo_path(estimated)
         if align == "origin":
             np.testing.assert_allclose(ours.T, path.align_origin(reference), atol=1e-9)
-        elif align != "none":
-            R, t, s = path.align(reference, correct_scale=align == "umeyama-scale")
+        elif align == "umeyama":
+            R, t, _ = path.align(reference)
             np.testing.assert_allclose(ours.T[:3, :3], R, atol=1e-9)
             np.testing.assert_allclose(ours.T[:3, 3], t, atol=1e-9)
-            assert ours.scale == pytest.approx(s, abs=1e-9)
         for part, relation in [("translation", "translation_part"), ("rotation", "rotation_angle_deg")]:
             metric = metrics.APE(metrics.PoseRelation[relation])
             metric.process_data((reference, path))
@@ -153,44 +149,32 @@ def test_umeyama_recovers_a_known_motion(seed, flat):
     rng = np.random.default_rng(seed)
     T, points = random_pose(rng), 10.0 * rng.standard_normal((20, 3))
     points[:, 2] *= not flat  # in a plane a mirror image fits as well as the motion
-    found, scale = umeyama(points, 2.5 * points @ T[:3, :3].T + T[:3, 3], with_scale=True)
-    np.testing.assert_allclose(found, T, atol=1e-9)
-    assert scale == pytest.approx(2.5)
-    assert umeyama(points, 2.5 * points)[1] == 1.0
+    np.testing.assert_allclose(umeyama(points, points @ T[:3, :3].T + T[:3, 3]), T, atol=1e-9)
 
 
 def test_umeyama_gives_a_rotation_for_a_mirror_image(rng):
     points = rng.standard_normal((30, 3)) * [3.0, 2.0, 0.3]
-    T, scale = umeyama(points, points * [1, 1, -1], with_scale=True)
+    T = umeyama(points, points * [1, 1, -1])
     assert np.linalg.det(T[:3, :3]) == pytest.approx(1.0)
-    cost = np.sum((scale * points @ T[:3, :3].T + T[:3, 3] - points * [1, 1, -1]) ** 2)
+    cost = np.sum((points @ T[:3, :3].T + T[:3, 3] - points * [1, 1, -1]) ** 2)
     for _ in range(50):  # no other motion near it does better
         other = T @ se3.exp(0.1 * rng.standard_normal(6))
-        assert np.sum((scale * points @ other[:3, :3].T + other[:3, 3] - points * [1, 1, -1]) ** 2) >= cost
-
-
-def test_alignment_removes_a_rigid_motion(rng):
-    truth = smooth_trajectory(rng)
-    for align in ("origin", "umeyama"):
-        errors = absolute_errors(se3.inverse(random_pose(rng)) @ truth, truth, align)
-        assert errors.max.translation < 1e-9
-        assert errors.max.rotation < 1e-9
-    assert absolute_errors(straight(11, 1.1), straight(11)).max.translation == pytest.approx(1.0)
+        assert np.sum((points @ other[:3, :3].T + other[:3, 3] - points * [1, 1, -1]) ** 2) >= cost
 
 
 @pytest.mark.parametrize("points", [straight(5)[:, :3, 3], np.ones((5, 3)), np.zeros((1, 3)), 1e6 + straight(2)[:, :3, 3]])
 def test_a_line_cannot_be_aligned(points):
     with pytest.raises(DegenerateError, match="origin"):
-        umeyama(points, points, with_scale=True)
+        umeyama(points, points)
 
 
 @pytest.mark.parametrize(
     ("source", "target", "says"),
     [
-        (np.zeros((4, 3)), np.zeros((5, 3)), "4 source_points but 5 target_points"),
-        (np.zeros((4, 2)), np.zeros((4, 3)), r"source_points has shape \(4, 2\)"),
-        (np.zeros((4, 3)), np.full((4, 3), np.nan), "target_points has a non-finite entry"),
-        (np.zeros((0, 3)), np.zeros((0, 3)), "source_points has shape"),
+        (np.zeros((4, 3)), np.zeros((5, 3)), r"\(4, 3\) and \(5, 3\)"),
+        (np.zeros((4, 2)), np.zeros((4, 3)), r"\(4, 2\) and \(4, 3\)"),
+        (np.zeros((4, 3)), np.full((4, 3), np.nan), "non-finite entry"),
+        (np.zeros((0, 3)), np.zeros((0, 3)), "source_points and target_points have shapes"),
     ],
 )
 def test_bad_points_are_named(source, target, says):
@@ -231,30 +215,6 @@ def test_segment_errors_agree_with_the_definition(seed, step):
     np.testing.assert_allclose(errors.translation, slow[:, 3], atol=1e-9)
     np.testing.assert_allclose(errors.rotation, slow[:, 4], atol=1e-5)  # the arccosine has no more digits
     assert errors.mean == pytest.approx((slow[:, 3].mean(), slow[:, 4].mean()), abs=1e-5)
-    assert [line.length for line in errors.by_length] == [5.0, 12.5, 30.0]  # no segment is 800 m long
-    for line in errors.by_length:
-        of_length = slow[slow[:, 2] == line.length]
-        assert (line.translation, line.rotation) == pytest.approx(tuple(of_length[:, 3:].mean(axis=0)), abs=1e-5)
-        assert line.count == len(of_length)
-
-
-def test_a_drift_of_one_percent_is_one_percent():
-    truth, estimated = straight(2001, 0.5), straight(2001, 0.505)
-    errors = segment_errors(estimated, truth)
-    assert errors.mean.translation == pytest.approx(1.0, rel=0.006)  # a segment ends beyond its length, by up to a step
-    assert errors.mean.rotation == 0.0
-    assert [line.length for line in errors.by_length] == [100, 200, 300, 400, 500, 600, 700, 800]
-    assert sum(line.count for line in errors.by_length) == errors.count
-    turn = np.array([se3.exp(np.array([0, 0, np.deg2rad(0.01) * row, 0, 0, 0])) for row in range(2001)])
-    assert segment_errors(truth @ turn, truth).mean.rotation == pytest.approx(2.0, rel=0.006)  # 0.01 degrees every half meter
-
-
-def test_a_short_trajectory_has_no_segments():
-    errors = segment_errors(straight(50), straight(50))
-    assert errors.count == 0
-    assert np.isnan(errors.mean).all()
-    assert errors.by_length == ()
-    assert errors.rows.shape == (0, 2)
 
 
 # --- bad input
@@ -268,9 +228,9 @@ NAN[3, 0, 3], MIRRORED[2, 2, 2], HUGE[1, 0, 0], SHEARED[4, 3, 0] = np.nan, -1.0,
     ("estimated", "truth", "says"),
     [
         (straight(5), straight(6), "estimated has 5 poses and truth has 6"),
-        (straight(1), straight(1), "estimated has 1 poses.*at least 2"),
+        (straight(1), straight(1), r"estimated has shape \(1, 4, 4\).*at least 2"),
         (straight(5), np.eye(4), r"truth has shape \(4, 4\)"),
-        (straight(5), NAN, r"truth\[3\] has a non-finite entry"),
+        (straight(5), NAN, r"truth\[3\] is not a rigid motion"),
         (MIRRORED, straight(5), r"estimated\[2\] is not a rigid motion"),
         (HUGE, straight(5), r"estimated\[1\] is not a rigid motion"),
         (straight(5), SHEARED, r"truth\[4\] is not a rigid motion"),
@@ -289,8 +249,7 @@ def test_bad_trajectories_are_named(measure, estimated, truth, says):
         (relative_errors, {"delta": 1.5}, "delta is 1.5"),
         (relative_errors, {"delta": 0.0, "unit": "meters"}, "delta is 0.0"),
         (relative_errors, {"delta": np.nan, "unit": "meters"}, "delta is nan"),
-        (relative_errors, {"tolerance": -1.0, "unit": "meters"}, "tolerance is -1.0"),
-        (relative_errors, {"unit": "feet"}, 'unit is \'feet\'; expected "frames" or "meters"'),
+        (relative_errors, {"unit": "feet"}, "unit is 'feet'; expected \"frames\""),
         (relative_errors, {"pairs": "some"}, "pairs is 'some'"),
         (absolute_errors, {"align": "best"}, "align is 'best'"),
         (segment_errors, {"lengths": ()}, "lengths is"),

@@ -101,7 +101,7 @@ def test_every_public_name_is_in_the_reference(site):
 
 def test_comments_are_part_of_the_reference(site):
     page = text(site, "reference/tasks.html")
-    assert "thicker ellipsoids are not sampled" in page
+    assert "skip thicker ellipsoids" in page
 
 
 def test_every_table_is_shown_with_its_plots(site):

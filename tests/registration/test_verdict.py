@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from poli import se3
-from poli.registration.verdict import COEFFICIENTS, SIGNS, Evidence, ScanSurface, evidence_of, looked_through, probability_of
+from poli.registration.tuned import COEFFICIENTS
+from poli.registration.verdict import SIGNS, Evidence, ScanSurface, evidence_of, looked_through, probability_of
 
 
 def box(length, width, center=(0.0, 0.0)):  # -> ScanSurface

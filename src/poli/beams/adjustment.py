@@ -3,173 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from poli.beams.corrections import Rings
-from poli.beams.planes import Planes, Stretch, fit, group
-from poli.beams.returns import moved
+from poli.beams.returns import Returns
+from poli.ellipsoids import Ellipsoids
+from poli.ellipsoids.symmetric3 import eigh3
 from poli.kernel import kernel
-from poli.threads import run_chunks
+from poli.se3 import exp
+from poli.threads import thread_count
+from poli.voxels import voxel_numbers
 
-# --- What is known about the errors of beams before any data: a common part, and a part of each beam.
+# Planes: grid cells in which the ellipsoids of odometry's map are flat, thin and of one direction.
+_CELL = 1.0  # meters
+_THICK = 0.12  # meters: thickest ellipsoid to trust, one sigma
+_FLAT = 0.25  # largest ratio of the smallest to the middle standard deviation
+_TRUSTED = 0.6  # least share of a cell's ellipsoids that are trusted
+_AGREE = 0.95  # least mean squared cosine between the normals of a cell and their common direction
+_ALIKE = 0.94  # least cosine between the plane of the points and the direction of the ellipsoids
+_LEAST_POINTS = 10  # of a plane
+_WIDE = 0.1  # meters: least standard deviation of the points across their longest direction, within the plane
 
-
-# Standard deviations in degrees and meters. Data sheets give 0.1 degrees and 3 cm for a beam. An error that all beams share comes
-# from the sensor's zero of elevation or range: the largest one that is well known is 0.2 degrees, in the HDL-64E of KITTI.
+# Standard deviations of the errors of beams before any data, of the part that all beams share and of each beam's own: of elevation
+# in degrees, and of range in meters. Data sheets give 0.1 degrees and 3 cm for a beam. An error that all beams share comes from the
+# sensor's zero of elevation or range: the largest one that is well known is 0.2 degrees, in the HDL-64E of KITTI.
 #
 # The common part is more than a matter of size. Level ground and upright walls stay what they are if the world is stretched along
 # the sensor's axis, that is, if elevations change by a multiple of sin(2 elevation); only the prior can tell how much of it there
 # is. A prior without a common part would find the smallest errors that fit, and of a common error only the part that is unlike
 # such a stretch: a third of it for a sensor that looks down.
-_COMMON = {"elevation": 0.3, "range": 0.03}
-_OF_A_BEAM = {"elevation": 0.1, "range": 0.02}
+_APART = (0.3, 0.1), (0.03, 0.02)
 # Where beams cannot be told apart, the returns near a knot come from several of them, and their own errors average out. Ranges are
 # then left alone: a common error of range differed by 3 cm between two logs of one sensor.
-_BETWEEN_COMMON = {"elevation": 0.3, "range": 0.001}
-_OF_A_KNOT = {"elevation": 0.01, "range": 0.001}
-
-
-def prior(beams: int, rings: Rings) -> np.ndarray:  # (2 B, 2 B)
-    """Inverse covariance of the corrections: elevations first, then ranges."""
-    common, own = (_BETWEEN_COMMON, _OF_A_KNOT) if rings == "between" else (_COMMON, _OF_A_BEAM)
-    found = np.zeros((2 * beams, 2 * beams))
-    for block, kind in enumerate(("elevation", "range")):
-        rows = slice(block * beams, (block + 1) * beams)
-        found[rows, rows] = np.linalg.inv(common[kind] ** 2 + own[kind] ** 2 * np.eye(beams))
-    return found
-
-
-# --- Normal equations of points on planes, with the planes eliminated.
-#
-# The residual of point k on plane v is r = n' (T p) - d. It is linear in small changes of the beams' corrections, of the pose
-# of the
-# scan, and of the plane (its offset and two tilts). For each plane the three parameters are eliminated by their Schur
-# complement, so
-# only beams and poses remain. A plane that all beams measure equally wrong therefore says nothing about them.
-
-
-_RIDGE = 1e-9  # relative, of the plane's 3x3 system: points on one line leave a tilt undetermined, which this sets to zero
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Residuals sorted by plane, with their derivatives."""
-
-    starts: np.ndarray  # (V + 1,) first row of each plane
-    nodes: np.ndarray  # (N,) first of three scans
-    parts: np.ndarray  # (N, 3) their shares in the pose of the return
-    low: np.ndarray  # (N,) beam
-    high: np.ndarray  # (N,) beam
-    share: np.ndarray  # (N,) of the second beam
-    beside: np.ndarray  # (N, 2) coordinates in the plane, from its center
-    by_beam: np.ndarray  # (N, 2) per degree of elevation and meter of range
-    by_pose: np.ndarray  # (N, 6) rotation, translation
-    residuals: np.ndarray  # (N,) meters
-    weights: np.ndarray  # (N,) 1 / variance, times the robust weight
-
-
-@dataclass(frozen=True, eq=False)
-class Equations:
-    """matrix x = -gradient. Unknowns: elevation of B beams, range of B beams, 6 numbers for each of S scans."""
-
-    matrix: np.ndarray  # (2 B + 6 S, 2 B + 6 S)
-    gradient: np.ndarray  # (2 B + 6 S,)
-
-
-def equations(rows: Rows, beams: int, scans: int) -> Equations:
-    size = 2 * beams + 6 * scans
-    matrix, gradient = np.zeros((size, size)), np.zeros(size)
-    _accumulate(
-        rows.starts, rows.nodes, rows.parts, rows.low, rows.high, rows.share, rows.beside, rows.by_beam, rows.by_pose,
-        rows.residuals, rows.weights, beams, matrix, gradient,
-    )  # fmt: skip
-    return Equations(matrix + np.triu(matrix, 1).T, gradient)
-
-
-@kernel
-def _accumulate(starts, nodes, parts, low, high, share, beside, by_beam, by_pose, residuals, weights, beams, matrix, gradient):
-    size = len(gradient)
-    place = np.full(size, -1, np.int64)  # of an unknown among those that the plane touches
-    touched = np.empty(size, np.int64)
-    coupling = np.empty((size, 3))
-    solved = np.empty((size, 3))
-    score = np.empty(size)
-    columns, values = np.empty(22, np.int64), np.empty(22)
-    on_plane = np.empty(3)
-    for v in range(len(starts) - 1):
-        if starts[v + 1] - starts[v] < 4:
-            continue
-        count = 0
-        plane, right = np.zeros((3, 3)), np.zeros(3)
-        for k in range(starts[v], starts[v + 1]):
-            w, r = weights[k], residuals[k]
-            on_plane[0], on_plane[1], on_plane[2] = 1.0, beside[k, 0], beside[k, 1]
-            used = 0
-            for side in range(2):
-                beam, part = (low[k], 1.0 - share[k]) if side == 0 else (high[k], share[k])
-                if part == 0.0:
-                    continue
-                for kind in range(2):
-                    columns[used], values[used] = kind * beams + beam, part * by_beam[k, kind]
-                    used += 1
-            for node in range(3):
-                part = parts[k, node]
-                if part == 0.0:
-                    continue
-                for a in range(6):
-                    columns[used], values[used] = 2 * beams + 6 * (nodes[k] + node) + a, part * by_pose[k, a]
-                    used += 1
-            for a in range(3):
-                right[a] += w * on_plane[a] * r
-                for b in range(3):
-                    plane[a, b] += w * on_plane[a] * on_plane[b]
-            for i in range(used):
-                c = columns[i]
-                if place[c] < 0:
-                    place[c] = count
-                    touched[count] = c
-                    for a in range(3):
-                        coupling[count, a] = 0.0
-                    score[count] = 0.0
-                    count += 1
-                score[place[c]] += w * values[i] * r
-                for a in range(3):
-                    coupling[place[c], a] += w * values[i] * on_plane[a]
-                for j in range(used):
-                    if columns[j] >= c:
-                        matrix[c, columns[j]] += w * values[i] * values[j]
-        ridge = _RIDGE * (plane[0, 0] + plane[1, 1] + plane[2, 2])
-        for a in range(3):
-            plane[a, a] += ridge
-        inverse = _inverse(plane)
-        for i in range(count):
-            for a in range(3):
-                solved[i, a] = inverse[a, 0] * coupling[i, 0] + inverse[a, 1] * coupling[i, 1] + inverse[a, 2] * coupling[i, 2]
-            score[i] -= solved[i, 0] * right[0] + solved[i, 1] * right[1] + solved[i, 2] * right[2]
-            gradient[touched[i]] += score[i]
-        for i in range(count):
-            c = touched[i]
-            for j in range(count):
-                d = touched[j]
-                if d >= c:
-                    matrix[c, d] -= solved[i, 0] * coupling[j, 0] + solved[i, 1] * coupling[j, 1] + solved[i, 2] * coupling[j, 2]
-            place[c] = -1
-
-
-@kernel
-def _inverse(A):  # (3, 3), symmetric and positive definite
-    B = np.empty((3, 3))
-    B[0, 0] = A[1, 1] * A[2, 2] - A[1, 2] * A[1, 2]
-    B[0, 1] = B[1, 0] = A[0, 2] * A[1, 2] - A[0, 1] * A[2, 2]
-    B[0, 2] = B[2, 0] = A[0, 1] * A[1, 2] - A[0, 2] * A[1, 1]
-    B[1, 1] = A[0, 0] * A[2, 2] - A[0, 2] * A[0, 2]
-    B[1, 2] = B[2, 1] = A[0, 1] * A[0, 2] - A[0, 0] * A[1, 2]
-    B[2, 2] = A[0, 0] * A[1, 1] - A[0, 1] * A[0, 1]
-    determinant = A[0, 0] * B[0, 0] + A[0, 1] * B[0, 1] + A[0, 2] * B[0, 2]
-    return B / determinant
-
+_BETWEEN = (0.3, 0.01), (0.001, 0.001)
 
 # Standard deviations of a return: across any surface (roughness, bends within a cell), along the beam, and across it.
 _SURFACE, _RANGE, _ANGLE = 0.01, 0.02, np.radians(0.02)  # meters, meters, radians
@@ -179,17 +50,79 @@ _GRAZING = 0.02  # least cosine between beam and normal; at smaller ones the bea
 # about a millimeter. Near ground gives most of the returns and far ground most of the knowledge, so all beams count alike.
 _ENOUGH = 300.0
 _REWEIGHTED = 2  # plane fits per round, each with the robust weights of the one before
+_RIDGE = 1e-9  # relative, of the plane's 3x3 system: points on one line leave a tilt undetermined, which this sets to zero
 _POSE_STEP = np.array([np.radians(1.0)] * 3 + [0.3] * 3)  # radians and meters: damping of directions that no plane constrains
 _FIXED = 1e12  # weight of the first pose of a stretch, which is the frame of all others
 
 
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """The linearized problem of one stretch."""
+def prior(beams: int, rings: Rings) -> np.ndarray:  # (2 B, 2 B)
+    """Inverse covariance of the corrections: elevations first, then ranges."""
+    found, common_own = np.zeros((2 * beams, 2 * beams)), _BETWEEN if rings == "between" else _APART
+    for block, (common, own) in enumerate(common_own):
+        rows = slice(block * beams, (block + 1) * beams)
+        found[rows, rows] = np.linalg.inv(common**2 + own**2 * np.eye(beams))
+    return found
 
-    rows: Rows
-    planes: Planes  # the sound ones
-    sigmas: np.ndarray  # (N,) meters, of the residuals
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """Consecutive scans with the poses and the map of an odometry of their own."""
+
+    returns: Returns
+    poses: np.ndarray  # (S, 4, 4) T_first_scan
+    cells: np.ndarray  # (C, 3) a point in each trusted cell of the map
+    normals: np.ndarray  # (C, 3) its direction
+
+
+def trusted_cells(field: Ellipsoids) -> tuple[np.ndarray, np.ndarray]:  # (C, 3), (C, 3)
+    """The cells of a map whose ellipsoids agree on a plane: a point in each, and the normal."""
+    scales, normals = field.scales, field.normals
+    flat = (scales[:, 0] < _THICK) & (scales[:, 0] < _FLAT * scales[:, 1])
+    cells, first = voxel_numbers(field.means, _CELL)
+    outer = (normals[:, :, None] * normals[:, None, :] * flat[:, None, None]).reshape(-1, 9)
+    count, trusted = np.bincount(cells, minlength=len(first)), np.bincount(cells, flat, minlength=len(first))
+    agreement, axes = eigh3(_sums(cells, outer, len(first)).reshape(-1, 3, 3) / np.maximum(trusted, 1.0)[:, None, None])
+    good = (trusted >= _TRUSTED * count) & (trusted > 0) & (agreement[:, 2] > _AGREE)
+    return field.means[first[good]], np.ascontiguousarray(axes[good, :, 2])
+
+
+class Planes(NamedTuple):
+    """Returns grouped by plane."""
+
+    rows: np.ndarray  # (N,) returns, sorted by plane
+    members: np.ndarray  # (N,) the plane of each
+    normals: np.ndarray  # (V, 3) of the cells' ellipsoids
+
+
+def _group(stretch: Stretch, points: np.ndarray) -> Planes:  # (N, 3)
+    """Group points by trusted cell; a plane needs points of two scans and two beams."""
+    known = len(stretch.cells)
+    which = voxel_numbers(np.concatenate([stretch.cells, points]), _CELL)[0][known:].astype(np.int64)
+    rows = np.flatnonzero(which < known)  # the first points are in `known` different cells
+    rows = rows[np.argsort(which[rows], kind="stable")]
+    good = np.bincount(which[rows], minlength=known) >= _LEAST_POINTS
+    for values in (stretch.returns.scans[rows], stretch.returns.beams[rows]):
+        pairs = np.unique(np.stack([which[rows], values], axis=1), axis=0)
+        good &= np.bincount(pairs[:, 0], minlength=known) > 1
+    rows = rows[good[which[rows]]]
+    return Planes(rows, (np.cumsum(good) - 1)[which[rows]], stretch.normals[good])
+
+
+def _sums(groups: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:  # (N,), (N, k) -> (count, k)
+    return np.stack([np.bincount(groups, column, minlength=count) for column in values.T], axis=1)
+
+
+class Linear(NamedTuple):
+    """Residuals r = n' (T p) - d of the returns on sound planes, with their derivatives. Unknowns are the elevation of B beams, the
+    range of B beams, and 6 numbers for each of S scans; a return depends on at most 22."""
+
+    planes: Planes
+    residuals: np.ndarray  # (N,) meters
+    sigmas: np.ndarray  # (N,) meters
+    weights: np.ndarray  # (N,) 1 / variance, times the robust weight
+    columns: np.ndarray  # (N, 22) unknowns
+    values: np.ndarray  # (N, 22) derivatives by them
+    on_plane: np.ndarray  # (N, 3) derivatives by the plane's offset and two tilts
 
 
 def linearize(stretch: Stretch, corrections: np.ndarray, width: float, planes: Planes | None = None) -> Linear:
@@ -202,39 +135,51 @@ def linearize(stretch: Stretch, corrections: np.ndarray, width: float, planes: P
     local = returns.at_stamps(raw, poses)
     R, t = poses[returns.scans, :3, :3], poses[returns.scans, :3, 3]
     world = np.einsum("nij,nj->ni", R, local) + t
-    if planes is None:
-        planes = group(world, returns.scans, np.where(returns.share < 0.5, returns.low, returns.high), stretch.cells)
-    points, kept = world[planes.rows], planes.rows
+    kept, members, normals = planes = planes or _group(stretch, world)
+    points, local, R, length = world[kept], local[kept], R[kept], np.linalg.norm(raw[kept], axis=1)
     up, out = _directions(raw[kept])
-    length = np.linalg.norm(raw[kept], axis=1)
     robust, sigmas = np.ones(len(points)), np.full(len(points), _SURFACE)
     for _ in range(1 + _REWEIGHTED):
-        found = fit(points, planes, robust / sigmas**2)
-        facing = np.einsum("nji,nj->ni", R[kept], found.normals)  # normals in the sensor frame
+        weights = robust / sigmas**2
+        total = np.maximum(np.bincount(members, weights, minlength=len(normals)), 1e-12)  # planes may have lost all their points
+        away = points - (_sums(members, weights[:, None] * points, len(normals)) / total[:, None])[members]
+        outer = (weights[:, None, None] * away[:, :, None] * away[:, None, :]).reshape(-1, 9)
+        variances, axes = eigh3(_sums(members, outer, len(normals)).reshape(-1, 3, 3) / total[:, None, None])
+        coordinates = np.einsum("ni,nij->nj", away, axes[members])  # across the plane, and two along it
+        residuals = coordinates[:, 0]
+        facing = np.einsum("nji,nj->ni", R, axes[members, :, 0])  # normals in the sensor frame
         across, along = np.einsum("ni,ni->n", facing, up), np.einsum("ni,ni->n", facing, out)
         sigmas = np.sqrt(_SURFACE**2 + (_RANGE * along) ** 2 + (_ANGLE * length * across) ** 2)
-        robust = 1.0 / (1.0 + (found.residuals / (width * sigmas)) ** 2)
+        robust = 1.0 / (1.0 + (residuals / (width * sigmas)) ** 2)
+    alike = np.abs(np.einsum("vi,vi->v", axes[:, :, 0], normals)) > _ALIKE
+    sound = (variances[:, 1] > _WIDE**2) & (variances[:, 0] < _FLAT**2 * variances[:, 1]) & alike
     # Derivatives are taken where the beam meets the plane. At the measured point they contain its noise, as the residual does, and
     # the two correlate: the vertical scale of the world, which planes hardly resist, would then shrink to lower the noise.
     grazing = np.abs(along) < _GRAZING
-    ahead = -found.residuals / np.where(grazing, 1.0, along)
+    ahead = -residuals / np.where(grazing, 1.0, along)
     reach = length + ahead
-    shift = np.einsum("nij,nj->ni", R[kept], out) * ahead[:, None]
-    beside = found.beside + np.einsum("nki,nk->ni", found.axes, shift)
+    shift = np.einsum("nij,nj->ni", R, out) * ahead[:, None]
+    on_plane = np.column_stack([np.ones(len(points)), coordinates[:, 1:] + np.einsum("nki,nk->ni", axes[members, :, 1:], shift)])
     by_beam = np.stack([np.radians(1.0) * reach * across, along], axis=1)
-    by_pose = np.concatenate([np.cross(local[kept] + ahead[:, None] * out, facing), facing], axis=1)
-    good = found.sound[planes.members] & ~grazing & (reach > 0.0)
-    sizes = np.bincount(planes.members[good], minlength=len(planes))
-    chosen = kept[good]
-    sound = Planes(chosen, np.concatenate([[0], np.cumsum(sizes)]), planes.normals)
-    beams = np.where(returns.share[chosen] < 0.5, returns.low[chosen], returns.high[chosen])
-    alike = np.minimum(1.0, _ENOUGH / np.bincount(beams, minlength=1)[beams])
-    rows = Rows(
-        sound.starts, returns.nodes[chosen], returns.parts[chosen], returns.low[chosen], returns.high[chosen],
-        returns.share[chosen], beside[good], by_beam[good], by_pose[good], found.residuals[good],
-        (robust / sigmas**2)[good] * alike,
-    )  # fmt: skip
-    return Linear(rows, sound, sigmas[good])
+    by_pose = np.concatenate([np.cross(local + ahead[:, None] * out, facing), facing], axis=1)
+    good = sound[members] & ~grazing & (reach > 0.0)
+    rows, beams = kept[good], returns.beams[kept[good]]
+    weights = (robust / sigmas**2)[good] * np.minimum(1.0, _ENOUGH / np.bincount(beams, minlength=1)[beams])
+    columns, values = derivatives(returns, rows, by_beam[good], by_pose[good], len(corrections))
+    found = Planes(rows, members[good], normals)
+    return Linear(found, residuals[good], sigmas[good], weights, columns, values, on_plane[good])
+
+
+def derivatives(
+    returns: Returns, rows: np.ndarray, by_beam: np.ndarray, by_pose: np.ndarray, beams: int
+) -> tuple[np.ndarray, np.ndarray]:  # (N,), (N, 2), (N, 6) -> (N, 22), (N, 22)
+    """The unknowns of each return, two beams and three poses with their shares, and the derivatives by them."""
+    share, parts = returns.share[rows, None], returns.parts[rows]
+    of_beam = np.stack([returns.low[rows], returns.high[rows]], axis=1)[:, :, None] + beams * np.arange(2)  # (N, 2, 2)
+    of_pose = 2 * beams + 6 * (returns.nodes[rows, None] + np.arange(3))[:, :, None] + np.arange(6)  # (N, 3, 6)
+    columns = np.concatenate([of_beam.reshape(-1, 4), of_pose.reshape(-1, 18)], axis=1)
+    values = [(1.0 - share) * by_beam, share * by_beam, (parts[:, :, None] * by_pose[:, None]).reshape(-1, 18)]
+    return columns, np.concatenate(values, axis=1)
 
 
 def _directions(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> (N, 3), (N, 3)
@@ -246,64 +191,96 @@ def _directions(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) 
     return up, points / reach[:, None]
 
 
-@dataclass(frozen=True, eq=False)
-class _Reduced:
-    """The equations of a stretch with its poses eliminated; `poses` gives them back."""
+def equations(linear: Linear, size: int) -> tuple[np.ndarray, np.ndarray]:  # (size, size), (size,)
+    """Normal equations matrix x = -gradient of the unknowns, with the planes eliminated by their Schur complement: a plane that all
+    beams measure equally wrong says nothing about them."""
+    members, count, on_plane = linear.planes.members, len(linear.planes.normals), linear.on_plane
+    few = np.bincount(members, minlength=count) < 4
+    weights = np.where(few[members], 0.0, linear.weights)
+    outer = (weights[:, None, None] * on_plane[:, :, None] * on_plane[:, None, :]).reshape(-1, 9)
+    plane = _sums(members, outer, count).reshape(-1, 3, 3)  # of each plane's own three unknowns
+    plane += (_RIDGE * np.trace(plane, axis1=1, axis2=2) + few)[:, None, None] * np.eye(3)
+    inverse = np.linalg.inv(plane)
+    right = _sums(members, (weights * linear.residuals)[:, None] * on_plane, count)
+    residuals = linear.residuals - np.einsum("na,nab,nb->n", on_plane, inverse[members], right[members])
+    gradient = np.bincount(linear.columns.ravel(), ((weights * residuals)[:, None] * linear.values).ravel(), minlength=size)
+    matrix, starts = np.zeros((size, size)), np.searchsorted(members, np.arange(count + 1))
+    _accumulate(starts, linear.columns, linear.values, on_plane, weights, inverse, matrix)
+    return matrix + np.triu(matrix, 1).T, gradient
+
+
+@kernel
+def _accumulate(starts, columns, values, on_plane, weights, inverse, matrix):
+    """Add to the upper triangle of each plane sum w j j' - U inverse U', where U = sum w j on_plane' and j are the derivatives."""
+    size, used = len(matrix), columns.shape[1]
+    touched, seen, U = np.empty(size, np.int64), np.zeros(size, np.bool_), np.empty((size, 3))
+    for v in range(len(starts) - 1):
+        count = 0
+        for k in range(starts[v], starts[v + 1]):
+            for i in range(used):
+                c, x = columns[k, i], weights[k] * values[k, i]
+                if x == 0.0:
+                    continue
+                if not seen[c]:
+                    seen[c], touched[count], U[c] = True, c, 0.0
+                    count += 1
+                for a in range(3):
+                    U[c, a] += x * on_plane[k, a]
+                for j in range(used):
+                    if columns[k, j] >= c:
+                        matrix[c, columns[k, j]] += x * values[k, j]
+        A = inverse[v]
+        for i in range(count):
+            c = touched[i]
+            x = A[0, 0] * U[c, 0] + A[0, 1] * U[c, 1] + A[0, 2] * U[c, 2]
+            y = A[1, 0] * U[c, 0] + A[1, 1] * U[c, 1] + A[1, 2] * U[c, 2]
+            z = A[2, 0] * U[c, 0] + A[2, 1] * U[c, 1] + A[2, 2] * U[c, 2]
+            for j in range(count):
+                d = touched[j]
+                if d >= c:
+                    matrix[c, d] -= x * U[d, 0] + y * U[d, 1] + z * U[d, 2]
+            seen[c] = False
+
+
+class _Reduced(NamedTuple):
+    """The equations of a stretch with its poses eliminated."""
 
     matrix: np.ndarray  # (2 B, 2 B)
     gradient: np.ndarray  # (2 B,)
     by_beam: np.ndarray  # (6 S, 2 B)
     own: np.ndarray  # (6 S,)
 
-    def pose_steps(self, beam_steps: np.ndarray) -> np.ndarray:  # (2 B,) -> (S, 6)
-        return -(self.own + self.by_beam @ beam_steps).reshape(-1, 6)
+    def moved(self, stretch: Stretch, step: np.ndarray) -> Stretch:  # (2 B,)
+        """The stretch with the poses that follow from a step of the beams."""
+        steps = -(self.own + self.by_beam @ step).reshape(-1, 6)
+        return replace(stretch, poses=np.stack([T @ exp(xi) for T, xi in zip(stretch.poses, steps, strict=True)]))
 
 
-def _reduce(full: Equations, beams: int) -> _Reduced:
-    b = 2 * beams
-    poses = full.matrix[b:, b:].copy()
-    poses[np.diag_indices(len(poses))] += np.tile(_POSE_STEP**-2.0, len(poses) // 6)
+def _reduced(stretch: Stretch, corrections: np.ndarray, width: float) -> _Reduced:
+    b = 2 * len(corrections)
+    matrix, gradient = equations(linearize(stretch, corrections, width), b + 6 * len(stretch.poses))
+    poses, cross = matrix[b:, b:].copy(), matrix[:b, b:]
+    poses[np.diag_indices(len(poses))] += np.tile(_POSE_STEP**-2.0, len(stretch.poses))
     poses[np.diag_indices(6)] += _FIXED
-    solved = np.linalg.solve(poses, np.column_stack([full.matrix[b:, :b], full.gradient[b:]]))
+    solved = np.linalg.solve(poses, np.column_stack([cross.T, gradient[b:]]))
     by_beam, own = solved[:, :b], solved[:, b]
-    cross = full.matrix[:b, b:]
-    return _Reduced(full.matrix[:b, :b] - cross @ by_beam, full.gradient[:b] - cross @ own, by_beam, own)
-
-
-@dataclass(frozen=True, eq=False)
-class Adjusted:
-    corrections: np.ndarray  # (B, 2) degrees, meters
-    covariance: np.ndarray  # (2 B, 2 B) elevations first, then ranges
-    stretches: list[Stretch]
+    return _Reduced(matrix[:b, :b] - cross @ by_beam, gradient[:b] - cross @ own, by_beam, own)
 
 
 def adjust(
     stretches: Sequence[Stretch], corrections: np.ndarray, prior: np.ndarray | None, widths: Sequence[float]
-) -> Adjusted:  # (B, 2), (2 B, 2 B)
-    """Solve with one step for each width of the robust kernel. `prior` is the inverse covariance of the corrections; None keeps
-    them fixed and adjusts only the poses."""
+) -> tuple[np.ndarray, np.ndarray, list[Stretch]]:  # (B, 2), (2 B, 2 B) -> (B, 2), (2 B, 2 B)
+    """Return the corrections in degrees and meters, their covariance, and the stretches with adjusted poses, after one step for
+    each width of the robust kernel. `prior` is the inverse covariance of the corrections; None keeps them fixed."""
     stretches, beams = list(stretches), len(corrections)
     covariance = np.zeros((2 * beams, 2 * beams))
     for width in widths:
-        parts = _in_parallel(stretches, corrections, width)
+        with ThreadPoolExecutor(thread_count()) as pool:
+            parts = list(pool.map(partial(_reduced, corrections=corrections, width=width), stretches))
         step = np.zeros(2 * beams)
         if prior is not None:
             covariance = np.linalg.inv(sum(part.matrix for part in parts) + prior)
             step = -covariance @ (sum(part.gradient for part in parts) + prior @ corrections.T.ravel())
         corrections = corrections + step.reshape(2, beams).T
-        both = zip(stretches, parts, strict=True)
-        stretches = [replace(stretch, poses=moved(stretch.poses, part.pose_steps(step))) for stretch, part in both]
-    return Adjusted(corrections, covariance, stretches)
-
-
-def _in_parallel(stretches: Sequence[Stretch], corrections: np.ndarray, width: float) -> list[_Reduced]:
-    """One thread per stretch; each is computed in a fixed order, so the result does not depend on their number."""
-    parts: list[_Reduced | None] = [None] * len(stretches)
-
-    def work(begin: int, end: int) -> None:
-        for i in range(begin, end):
-            linear = linearize(stretches[i], corrections, width)
-            parts[i] = _reduce(equations(linear.rows, len(corrections), len(stretches[i].poses)), len(corrections))
-
-    run_chunks(work, len(stretches), smallest=1)
-    return [part for part in parts if part is not None]
+        stretches = [part.moved(stretch, step) for stretch, part in zip(stretches, parts, strict=True)]
+    return corrections, covariance, stretches

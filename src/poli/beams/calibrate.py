@@ -2,63 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import get_args
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
 
 import numpy as np
 
-from poli.beams.adjustment import Linear, adjust, linearize, prior
+from poli.beams.adjustment import Linear, Stretch, adjust, linearize, prior, trusted_cells
 from poli.beams.corrections import PERIOD, BeamCalibration
-from poli.beams.planes import Stretch, choose_stretches, track
-from poli.beams.returns import Beams, find_beams
+from poli.beams.returns import choose_returns, find_beams
+from poli.configs import LEAST_SCANS, CalibrateConfig, OdometryConfig
 from poli.errors import InputError
 from poli.io.datasets import Dataset
-from poli.lidar_odometry import OdometryConfig
-from poli.lidar_odometry.config import Deskew, PointTimes
-from poli.options import real_number, takes_config, whole_number
+from poli.lidar_odometry import Odometer, Status
+from poli.lidar_odometry.deskewing import PointTimes
+from poli.lidar_odometry.trajectory_errors import path_lengths
+from poli.options import configured, lists_options
 from poli.scan import Scan
+from poli.se3 import inverse
 
-# --- Options of calibration.
-
-
-LEAST_SCANS = 30
-
-
-@dataclass(frozen=True)
-class CalibrateConfig:
-    max_scans: int = 240  # most scans to use; of a longer log, stretches that are spread evenly over it
-    voxel: float = 0.0  # meters, for odometry; 0: chosen at the first scan
-    model: str = "lidar"  # of the ellipsoids: a shipped model, or the path of a .safetensors file
-    deskew: Deskew = "auto"  # undo the motion within scans, as odometry does; times need stamps
-    min_range: float = 0.0  # meters; nearer returns are dropped (the vehicle itself)
-    max_range: float = 80.0  # meters; farther returns are dropped
-    rounds: int = 2  # odometry and adjustment, each with the corrections of the round before
-
-    def __post_init__(self) -> None:
-        whole_number(self.max_scans, "max_scans", least=LEAST_SCANS)
-        whole_number(self.rounds, "rounds", least=1)
-        for name in ("voxel", "min_range"):
-            real_number(getattr(self, name), name, "a number of meters of at least 0")
-        real_number(self.max_range, "max_range", "a positive number of meters", above=True)
-        if self.min_range >= self.max_range:
-            raise InputError(f"min_range is {self.min_range} m and max_range {self.max_range} m; min_range must be smaller")
-        if self.deskew not in get_args(Deskew):
-            raise InputError(f"deskew is {self.deskew!r}; expected one of {', '.join(get_args(Deskew))}")
-
-
-# --- Whether a calibration explains scans that it has not seen: their planes must become thinner.
-
-
-_HELD_OUT_WIDTHS = (4.0, 2.0, 2.0, 2.0)
-_WIDTH = 2.0  # of the robust cost, in sigmas
+_LOOKED_AT = 8  # scans in which beams are found
+_LENGTH = 80  # scans of a stretch: long enough that ground far ahead in one scan is near in another
+_LEAST = 6  # scans of a stretch that are worth using
+_HELD_OUT = 0.25  # of the scans
+# Widths of the robust kernel, in sigmas: at first, planes are as thick as the errors make them.
+_FIRST_WIDTHS, _WIDTHS = (8.0, 4.0, 2.0, 2.0), (4.0, 2.0, 2.0, 2.0)
 _BETTER = 2.0  # standard errors
 _LEAST_PLANES, _LEAST_RETURNS = 20, 8
+_IMPLAUSIBLE = np.array([3.0, 0.5])  # degrees, meters
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Mean robust cost of held-out returns on their planes, poses and planes fitted in both cases; lower is better."""
+    """Whether a calibration explains scans that it has not seen: their planes must become thinner. Mean robust cost of held-out
+    returns on their planes, poses and planes fitted in both cases; lower is better."""
 
     before: float
     after: float
@@ -67,39 +45,8 @@ class HeldOut:
 
     @property
     def better(self) -> bool:
+        """Whether planes became thinner by more than chance."""
         return self.before - self.after > _BETTER * self.sigma
-
-
-def compare(stretches: Sequence[Stretch], corrections: np.ndarray) -> HeldOut:  # (B, 2)
-    """Compare held-out stretches with and without corrections, on the planes found without them."""
-    without = np.zeros_like(corrections)
-    pairs = []
-    for stretch in stretches:
-        raw = adjust([stretch], without, None, _HELD_OUT_WIDTHS).stretches[0]
-        planes = linearize(raw, without, _WIDTH).planes
-        fixed = adjust([raw], corrections, None, _HELD_OUT_WIDTHS).stretches[0]
-        costs = [_by_plane(linearize(state, chosen, _WIDTH, planes)) for state, chosen in ((raw, without), (fixed, corrections))]
-        pairs.append(np.stack(costs, axis=1))
-    both = np.concatenate(pairs) if pairs else np.empty((0, 2))  # (V, 2)
-    both = both[np.isfinite(both).all(axis=1)]
-    if len(both) < _LEAST_PLANES:
-        raise InputError(f"the held-out scans show only {len(both)} planes; {_LEAST_PLANES} are needed: use a longer log")
-    before, after = both.mean(axis=0)
-    return HeldOut(float(before), float(after), float((both[:, 0] - both[:, 1]).std() / np.sqrt(len(both))), len(both))
-
-
-def _by_plane(linear: Linear) -> np.ndarray:  # (V,)
-    """Mean cost of the returns of each plane; NaN where fewer than `_LEAST_RETURNS` are usable."""
-    counts = np.diff(linear.planes.starts)
-    cost = np.log1p((linear.rows.residuals / (_WIDTH * linear.sigmas)) ** 2)
-    sums = np.bincount(linear.planes.members, cost, minlength=len(counts))
-    return np.where(counts >= _LEAST_RETURNS, sums / np.maximum(counts, 1), np.nan)
-
-
-# Widths of the robust kernel, in sigmas: at first, planes are as thick as the errors make them.
-_FIRST_WIDTHS, _WIDTHS = (8.0, 4.0, 2.0, 2.0), (4.0, 2.0, 2.0, 2.0)
-_LOOKED_AT = 8  # scans in which beams are found
-_IMPLAUSIBLE = np.array([3.0, 0.5])  # degrees, meters
 
 
 @dataclass(frozen=True)
@@ -113,22 +60,17 @@ class Calibrated:
 
     @property
     def kept(self) -> bool:
+        """Whether held-out scans agree better with the calibration than without."""
         return self.held_out.better
 
 
-@takes_config(CalibrateConfig)
+@lists_options(CalibrateConfig)
 def calibrate(
     scans: Dataset | Sequence[Scan],
     config: CalibrateConfig | None = None,
     *,
-    max_scans: int = 240,
-    voxel: float = 0.0,
-    model: str = "lidar",
-    deskew: Deskew = "auto",
-    min_range: float = 0.0,
-    max_range: float = 80.0,
-    rounds: int = 2,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    **options: Any,
 ) -> Calibrated:
     """Find what to add to the elevation and the range of each beam of a spinning sensor, from a log alone.
 
@@ -138,41 +80,29 @@ def calibrate(
 
     Args:
         scans: scans in order, such as a `poli.dataset`, as the sensor delivered them.
-        config: the options as one object. Keywords override its values.
-        max_scans: most scans to use; of a longer log, stretches that are spread evenly over it.
-        voxel: voxel size of odometry in meters. 0: chosen at the first scan.
-        model: a shipped model, or the path of a .safetensors file.
-        deskew: undo the motion within scans, as in `poli.odometry`: "auto", "on", "off" or "azimuth".
-        min_range: meters; nearer returns are dropped (the vehicle itself).
-        max_range: meters; farther returns are dropped.
-        rounds: of odometry and adjustment, each with the corrections of the round before.
+        config: the options as one object. Keywords override its fields.
         progress: called with the number of scans done and the total.
     """
-    settings = config or CalibrateConfig()
-    count = len(scans)
-    if count < LEAST_SCANS:
-        raise InputError(f"the log has {count} scans; calibrating beams needs at least {LEAST_SCANS}")
-    looked_at = [_prepared(scans[i], settings) for i in np.linspace(0, count - 1, _LOOKED_AT).round().astype(int).tolist()]
+    settings = configured(CalibrateConfig, config, options)
+    if len(scans) < LEAST_SCANS:
+        raise InputError(f"the log has {len(scans)} scans; calibrating beams needs at least {LEAST_SCANS}")
+    looked_at = [_prepared(scans[int(i)], settings) for i in np.linspace(0, len(scans) - 1, _LOOKED_AT).round()]
     beams = find_beams(looked_at)
     deskewed = all(scan.stamp is not None and "time" in scan.fields for scan in looked_at)
-    learned, kept_back = choose_stretches(count, settings.max_scans)
+    odometry = OdometryConfig(
+        voxel=settings.voxel, model=settings.model, deskew="on" if deskewed else "off", max_range=settings.max_range,
+        on_loss="restart",
+    )  # fmt: skip
+    learned, kept_back = choose_stretches(len(scans), settings.max_scans)
     total = settings.rounds * sum(map(len, learned)) + sum(map(len, kept_back))
-    done = 0
+    done = count(1)
 
-    def tell() -> None:
-        nonlocal done
-        done += 1
-        progress(done, total)
+    def read(number: int) -> Scan:
+        progress(next(done), total)
+        return _prepared(scans[number], settings)
 
-    def tracked(chosen: Sequence[range], calibration: BeamCalibration | None) -> list[Stretch]:
-        odometry = OdometryConfig(
-            voxel=settings.voxel,
-            model=settings.model,
-            deskew="on" if deskewed else "off",
-            max_range=settings.max_range,
-            on_loss="restart",
-        )
-        found = [track(lambda i: _prepared(scans[i], settings), numbers, beams, calibration, odometry, tell) for numbers in chosen]
+    def tracked(chosen: Sequence[range], calibration: BeamCalibration) -> list[Stretch]:
+        found = [_track((read(number) for number in numbers), calibration, odometry) for numbers in chosen]
         usable = [stretch for stretch in found if stretch is not None]
         if not usable:
             raise InputError(
@@ -180,46 +110,91 @@ def calibrate(
             )
         return usable
 
-    corrections, sigmas = np.zeros((len(beams), 2)), np.zeros((len(beams), 2))
-    expected = prior(len(beams), beams.rings)
+    corrections, expected, calibration = np.zeros((len(beams.beams), 2)), prior(len(beams.beams), beams.rings), beams
     for number in range(settings.rounds):
-        used = tracked(learned, beams.calibration(corrections, sigmas) if number else None)
-        result = adjust(used, corrections, expected, _WIDTHS if number else _FIRST_WIDTHS)
-        corrections = result.corrections
-        sigmas = np.sqrt(np.diag(result.covariance)).reshape(2, len(beams)).T
-        _check_size(beams, corrections)
-    judged = tracked(kept_back, None)
-    meters = sum(_length(stretch.poses) for stretch in (*used, *judged))
-    scans_used = sum(len(stretch.poses) for stretch in (*used, *judged))
-    verdict = compare(judged, corrections)
-    about = _about(getattr(scans, "name", "a log"), scans_used, meters, verdict)
-    return Calibrated(beams.calibration(corrections, sigmas, about), verdict, scans_used, meters)
+        used = tracked(learned, calibration)
+        corrections, covariance, _ = adjust(used, corrections, expected, _WIDTHS if number else _FIRST_WIDTHS)
+        worst = np.abs(corrections).max(axis=0)
+        if not (worst < _IMPLAUSIBLE).all():
+            raise InputError(
+                f"the surfaces of the log would need corrections of up to {worst[0]:.1f} degrees and {worst[1]:.2f} m, which no "
+                f"beam of {len(corrections)} has; check that the scans are of one spinning sensor, in its own frame with z up, and "
+                "that point times are right or deskewing is off"
+            )
+        calibration = beams.corrected(corrections, np.sqrt(np.diag(covariance)).reshape(2, -1).T)
+    judged = tracked(kept_back, beams)
+    verdict = _compare(judged, corrections)
+    count_used = sum(len(stretch.poses) for stretch in (*used, *judged))
+    meters = sum(float(path_lengths(stretch.poses)[-1]) for stretch in (*used, *judged))
+    about = (
+        f"Found by poli calibrate in {getattr(scans, 'name', 'a log')}: {count_used} scans, {meters:.0f} m.\n"
+        f"Thickness of {verdict.planes} held-out planes (mean robust cost): {verdict.before:.4f} before, {verdict.after:.4f} "
+        f"after, difference {verdict.before - verdict.after:.4f} +- {verdict.sigma:.4f}."
+    )
+    return Calibrated(replace(calibration, about=about), verdict, count_used, meters)
 
 
 def _prepared(scan: Scan, config: CalibrateConfig) -> Scan:
     scan = scan.clean()
     squared = np.einsum("ni,ni->n", scan.points, scan.points, dtype=np.float64)
     scan = scan.select((squared >= config.min_range**2) & (squared <= config.max_range**2))
-    return PointTimes(OdometryConfig(deskew=config.deskew))(scan, PERIOD)
+    return PointTimes(config.deskew)(scan, PERIOD)
 
 
-def _check_size(beams: Beams, corrections: np.ndarray) -> None:  # (B, 2)
-    worst = np.abs(corrections).max(axis=0)
-    if not (worst < _IMPLAUSIBLE).all():
-        raise InputError(
-            f"the surfaces of the log would need corrections of up to {worst[0]:.1f} degrees and {worst[1]:.2f} m, which no beam "
-            f"of {len(beams)} has; check that the scans are of one spinning sensor, in its own frame with z up, and that point "
-            "times are right or deskewing is off"
-        )
+def choose_stretches(count: int, most: int) -> tuple[list[range], list[range]]:
+    """Split a log of `count` scans into stretches to learn from and stretches to hold out, which are the last quarter.
+
+    If the log has more than `most` scans, only so many are used, in stretches that are spread evenly over it.
+    """
+    used = min(count, most)
+    learned = used - round(_HELD_OUT * used)
+    pieces = max(1, round(learned / _LENGTH)), max(1, round((used - learned) / _LENGTH))
+    edges = np.concatenate([np.linspace(0, learned, pieces[0] + 1), np.linspace(learned, used, pieces[1] + 1)[1:]])
+    shift = np.linspace(0, count - used, sum(pieces)).round().astype(int)
+    ends = edges.round().astype(int)
+    found = [range(int(a + s), int(b + s)) for a, b, s in zip(ends[:-1], ends[1:], shift, strict=True)]
+    return found[: pieces[0]], found[pieces[0] :]
 
 
-def _length(poses: np.ndarray) -> float:  # (S, 4, 4)
-    return float(np.linalg.norm(np.diff(poses[:, :3, 3], axis=0), axis=1).sum())
+def _track(log: Iterable[Scan], calibration: BeamCalibration, config: OdometryConfig) -> Stretch | None:
+    """Run odometry on corrected scans. The stretch ends where tracking does; None if it has fewer than `_LEAST` scans."""
+    odometer = Odometer(config)
+    scans: list[Scan] = []
+    for scan in log:
+        step = odometer.add(calibration.apply(scan) if calibration.corrections.any() else scan)
+        if (step.alignment is None and step.index > 0) or step.status is Status.RESTARTED:
+            break
+        scans.append(scan)
+    if len(scans) < _LEAST or odometer.map is None:
+        return None
+    stamps = [scan.stamp for scan in scans]
+    seconds = np.arange(len(scans)) * PERIOD if None in stamps else (np.array(stamps) - stamps[0]) * 1e-9
+    poses = odometer.poses[: len(scans)]
+    returns = choose_returns(scans, calibration, seconds, config.deskew == "on")
+    return Stretch(returns, inverse(poses[0]) @ poses, *trusted_cells(odometer.map.field))
 
 
-def _about(name: str, scans: int, meters: float, verdict: HeldOut) -> str:
-    return (
-        f"Found by poli calibrate in {name}: {scans} scans, {meters:.0f} m.\n"
-        f"Thickness of {verdict.planes} held-out planes (mean robust cost): {verdict.before:.4f} before, {verdict.after:.4f} "
-        f"after, difference {verdict.before - verdict.after:.4f} +- {verdict.sigma:.4f}."
-    )
+def _compare(stretches: Sequence[Stretch], corrections: np.ndarray) -> HeldOut:  # (B, 2)
+    """Compare held-out stretches with and without corrections, on the planes found without them."""
+    without = np.zeros_like(corrections)
+    costs = []
+    for stretch in stretches:
+        raw = adjust([stretch], without, None, _WIDTHS)[2][0]
+        planes = linearize(raw, without, _WIDTHS[-1]).planes
+        fixed = adjust([raw], corrections, None, _WIDTHS)[2][0]
+        linear = [linearize(state, chosen, _WIDTHS[-1], planes) for state, chosen in ((raw, without), (fixed, corrections))]
+        costs.append(np.stack([_by_plane(found) for found in linear], axis=1))
+    both = np.concatenate(costs)  # (V, 2)
+    both = both[np.isfinite(both).all(axis=1)]
+    if len(both) < _LEAST_PLANES:
+        raise InputError(f"the held-out scans show only {len(both)} planes; {_LEAST_PLANES} are needed: use a longer log")
+    before, after = both.mean(axis=0)
+    return HeldOut(float(before), float(after), float((both[:, 0] - both[:, 1]).std() / np.sqrt(len(both))), len(both))
+
+
+def _by_plane(linear: Linear) -> np.ndarray:  # (V,)
+    """Mean cost of the returns of each plane; NaN where fewer than `_LEAST_RETURNS` are usable."""
+    members, planes = linear.planes.members, len(linear.planes.normals)
+    counts = np.bincount(members, minlength=planes)
+    sums = np.bincount(members, np.log1p((linear.residuals / (_WIDTHS[-1] * linear.sigmas)) ** 2), minlength=planes)
+    return np.where(counts >= _LEAST_RETURNS, sums / np.maximum(counts, 1), np.nan)

@@ -19,26 +19,30 @@ A calibration is a small TOML file, which `poli calibrate` writes:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from poli.errors import FormatError, InputError, did_you_mean
 from poli.io.atomic import atomic_path
 from poli.io.tables import read_toml
-from poli.options import real_number
+from poli.options import check, option, real_number, whole_number
 from poli.scan import Scan
 
 Rings = Literal["field", "nearest", "between"]
 RING_FIELDS = ("ring", "channel", "laser_id")  # names of the field that numbers the beams
+PERIOD = 0.1  # seconds per revolution, if neither stamps nor an option give it: most spinning sensors turn at 10 Hz
 _FORMAT, _VERSION = "poli-beams", 1
-_MOST = 4096  # beams in a file
-_LARGEST = {"add_elevation": 10.0, "add_range": 5.0}  # degrees, meters: larger corrections are mistakes of the unit
-_NUMBERS = ("elevation", "add_elevation", "add_range", "sigma_elevation", "sigma_range")
+_LIMITS = {  # degrees and meters: larger numbers are mistakes of the unit
+    "elevation": (-90.0, 90.0),
+    "add_elevation": (-10.0, 10.0),
+    "add_range": (-5.0, 5.0),
+    "sigma_elevation": (0.0, 10.0),
+    "sigma_range": (0.0, 5.0),
+}
 
 
 @dataclass(frozen=True)
@@ -53,20 +57,13 @@ class Beam:
     ring: int | None = None  # value of the field `ring`
 
     def __post_init__(self) -> None:
-        for name in _NUMBERS:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.floating) or not np.isfinite(value):
-                raise InputError(f"{name} is {value!r}; expected a number")
-        if not -90.0 < self.elevation < 90.0:
-            raise InputError(f"elevation is {self.elevation}; expected degrees between -90 and 90")
-        for name, largest in _LARGEST.items():
-            if abs(getattr(self, name)) > largest:
-                unit = "degrees" if name == "add_elevation" else "meters"
-                raise InputError(f"{name} is {getattr(self, name)}; expected at most {largest:g} {unit}")
-        if min(self.sigma_elevation, self.sigma_range) < 0.0:
-            raise InputError("sigma_elevation and sigma_range must be at least 0")
-        if self.ring is not None and (isinstance(self.ring, bool) or not isinstance(self.ring, int) or self.ring < 0):
-            raise InputError(f"ring is {self.ring!r}; expected a whole number of at least 0")
+        for name, (low, high) in _LIMITS.items():
+            value = real_number(getattr(self, name), name, f"a number from {low:g} to {high:g}", least=low)
+            if value > high:
+                raise InputError(f"{name} is {value:g}; expected a number from {low:g} to {high:g}")
+            object.__setattr__(self, name, value)
+        if self.ring is not None:
+            object.__setattr__(self, "ring", whole_number(self.ring, "ring", least=0))
 
 
 @dataclass(frozen=True)
@@ -86,8 +83,8 @@ class BeamCalibration:
         object.__setattr__(self, "beams", tuple(self.beams))
         if self.rings not in get_args(Rings):
             raise InputError(f"rings is {self.rings!r}; expected one of {', '.join(get_args(Rings))}")
-        if not 1 <= len(self.beams) <= _MOST:
-            raise InputError(f"a calibration has 1 to {_MOST} beams, not {len(self.beams)}")
+        if not self.beams:
+            raise InputError("a calibration needs at least one beam")
         if self.rings == "field":
             numbers = [-1 if beam.ring is None else beam.ring for beam in self.beams]
             if min(numbers) < 0 or any(b <= a for a, b in pairwise(numbers)):
@@ -100,17 +97,30 @@ class BeamCalibration:
         """Degrees to add to the elevation and meters to add to the range, beam by beam."""
         return np.array([[beam.add_elevation, beam.add_range] for beam in self.beams])
 
+    @property
+    def elevations(self) -> np.ndarray:  # (B,) degrees
+        """The nominal elevation of each beam."""
+        return np.array([beam.elevation for beam in self.beams])
+
+    def corrected(self, corrections: np.ndarray, sigmas: np.ndarray, about: str = "") -> BeamCalibration:  # (B, 2), (B, 2)
+        """Return the same beams with these corrections and standard deviations, in degrees and meters."""
+        numbers = np.concatenate([corrections, sigmas], axis=1).tolist()
+        pairs = zip(self.beams, numbers, strict=True)
+        beams = [Beam(beam.elevation, up, out, su, so, beam.ring) for beam, (up, out, su, so) in pairs]
+        return replace(self, beams=tuple(beams), about=about)
+
     def apply(self, scan: Scan) -> Scan:
         """Return the scan with corrected points; fields and the type of the points are unchanged.
 
         Elevations are those of the points in the frame of the scan. Returns of rings that the calibration does not have are kept
         as they are.
         """
-        points = corrected(scan.points.astype(np.float64), self._of_returns(scan))
-        return replace(scan, points=points.astype(scan.points.dtype))
+        low, high, share = self.of_returns(scan)
+        change = mixed(self.corrections, low, high, share) * (low >= 0)[:, None]
+        return replace(scan, points=corrected(scan.points.astype(np.float64), change).astype(scan.points.dtype))
 
-    def _of_returns(self, scan: Scan) -> np.ndarray:  # (N, 2)
-        """The corrections of each return."""
+    def of_returns(self, scan: Scan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (N,), (N,), (N,)
+        """The two beams of each return, and the share of the second. The first is -1 if the return has none."""
         if self.rings == "field":
             numbers = ring_numbers(scan)
             if numbers is None:
@@ -120,12 +130,15 @@ class BeamCalibration:
                 )
             known = np.array([beam.ring for beam in self.beams])
             place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-            return np.where((known[place] == numbers)[:, None], self.corrections[place], 0.0)
-        elevations = elevations_of(scan.points)
-        nominal = np.array([beam.elevation for beam in self.beams])
-        if self.rings == "between":
-            return np.stack([np.interp(elevations, nominal, column) for column in self.corrections.T], axis=1)
-        return self.corrections[np.searchsorted(0.5 * (nominal[:-1] + nominal[1:]), elevations)]
+            place = np.where(known[place] == numbers, place, -1)
+            return place, place, np.zeros(len(scan))
+        seen, nominal = elevations_of(scan.points), self.elevations
+        if self.rings == "nearest":
+            place = np.searchsorted(0.5 * (nominal[:-1] + nominal[1:]), seen)
+            return place, place, np.zeros(len(scan))
+        place = np.nan_to_num(np.interp(seen, nominal, np.arange(len(nominal))))  # of points that are no returns: any
+        low = place.astype(np.int64)
+        return low, np.minimum(low + 1, len(nominal) - 1), place - low
 
     # --- files
 
@@ -146,60 +159,38 @@ class BeamCalibration:
             raise FormatError(f'{place}: not a calibration of beams (no format = "{_FORMAT}"); `poli calibrate` writes them')
         if found.get("version") != _VERSION:
             raise FormatError(f"{place}: version {str(found.get('version'))[:40]!r}; this release reads version {_VERSION}")
-        _check_keys(found, ("format", "version", "rings", "about", "beam"), str(place))
-        entries, about = found.get("beam"), found.get("about", "")
+        entries = found.get("beam")
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries) or not entries:
             raise FormatError(f"{place}: has no [[beam]] tables; expected one per beam")
-        if not isinstance(about, str):
-            raise FormatError(f"{place}: about is {str(about)[:40]!r}; expected text")
-        beams = [_beam(entry, f"{place}, beam {number}") for number, entry in enumerate(entries, 1)]
+        beams, known = [], ("ring", *_LIMITS)
+        for number, entry in enumerate(entries, 1):
+            for key in entry:
+                if key not in known:
+                    raise FormatError(f"{place}, beam {number}: unknown entry {key[:40]!r}{did_you_mean(key, known)}")
+            try:
+                beams.append(Beam(**entry))
+            except (InputError, TypeError) as error:
+                raise FormatError(f"{place}, beam {number}: {error}") from None
         try:
-            return cls(tuple(beams), found.get("rings", "field"), about)
+            return cls(tuple(beams), found.get("rings", "field"), str(found.get("about", "")))
         except (InputError, TypeError) as error:
             raise FormatError(f"{place}: {error}") from None
 
     def _as_toml(self) -> str:
-        about = "\n".join(line.rstrip().replace("\\", "/").replace('"', "'") for line in self.about.strip().splitlines())
-        head = [
+        about = "".join(letter for letter in self.about if letter == "\n" or letter.isprintable())
+        lines = [
             "# Constant errors of the beams of a LiDAR, for `--calibration` of poli's commands. Units: degrees and meters.",
             "# add_elevation is added to the elevation of a beam's returns, add_range to their range.",
             f'format = "{_FORMAT}"',
             f"version = {_VERSION}",
-            f'rings = "{self.rings}"  # {_MEANING[self.rings]}',
-            f'about = """\n{_printable(about)}\n"""',
+            f'rings = "{self.rings}"  # how returns find their beam: by the field `ring`, the nearest elevation, or between two',
+            'about = """\n{}\n"""'.format(about.strip().replace("\\", "/").replace('"', "'")),
         ]
         for beam in self.beams:
-            head += ["", "[[beam]]"]
-            head += [f"ring = {beam.ring}"] if beam.ring is not None else []
-            head += [f"{name} = {float(getattr(beam, name)):.5f}" for name in _NUMBERS]
-        return "\n".join(head) + "\n"
-
-
-_MEANING = {
-    "field": "a return's beam is its field `ring`",
-    "nearest": "a return's beam is that of the nearest elevation",
-    "between": "corrections are interpolated between these elevations",
-}
-
-
-def _printable(text: str) -> str:
-    return "".join(letter for letter in text if letter == "\n" or letter.isprintable())
-
-
-def _beam(entry: Mapping[str, Any], where: str) -> Beam:
-    _check_keys(entry, ("ring", *_NUMBERS), where)
-    if "elevation" not in entry:
-        raise FormatError(f"{where}: has no elevation; expected the nominal elevation of the beam in degrees")
-    try:
-        return Beam(**entry)
-    except (InputError, TypeError) as error:
-        raise FormatError(f"{where}: {error}") from None
-
-
-def _check_keys(entry: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    for key in entry:
-        if key not in known:
-            raise FormatError(f"{where}: unknown entry {key[:40]!r}; expected {', '.join(known)}{did_you_mean(key, known)}")
+            lines += ["", "[[beam]]"]
+            lines += [f"ring = {beam.ring}"] if beam.ring is not None else []
+            lines += [f"{name} = {getattr(beam, name):.5f}" for name in _LIMITS]
+        return "\n".join(lines) + "\n"
 
 
 # --- geometry
@@ -215,8 +206,14 @@ def ring_numbers(scan: Scan) -> np.ndarray | None:  # (N,) int64
 
 
 def elevations_of(points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,) degrees
+    """The angles of points above the plane of x and y."""
     x, y, z = points.astype(np.float64).T
     return np.degrees(np.arctan2(z, np.hypot(x, y)))
+
+
+def mixed(corrections: np.ndarray, low: np.ndarray, high: np.ndarray, share: np.ndarray) -> np.ndarray:  # (B, 2) -> (N, 2)
+    """The corrections of returns between two beams, of which the second has a share."""
+    return (1.0 - share)[:, None] * corrections[low] + share[:, None] * corrections[high]
 
 
 def corrected(points: np.ndarray, corrections: np.ndarray) -> np.ndarray:  # (N, 3), (N, 2) degrees and meters -> (N, 3)
@@ -232,27 +229,34 @@ def corrected(points: np.ndarray, corrections: np.ndarray) -> np.ndarray:  # (N,
     return np.where(sound[:, None], moved, points)
 
 
-# --- Point times of spinning sensors that recorded none: the azimuth says when the sensor faced a point.
-
-
-PERIOD = 0.1  # seconds per revolution, if neither stamps nor an option give it: most spinning sensors turn at 10 Hz
-
-
 @dataclass(frozen=True)
 class Spin:
-    """How a sensor spins. The defaults are KITTI's: clockwise, starting behind the car, stamped when it faces forward (x)."""
+    """How a sensor spins: the azimuth of a point says when it was measured, if the scan has no point times.
 
-    clockwise: bool = True  # seen from above
-    start: float = 180.0  # degrees: azimuth at which a revolution starts, counted from x toward y
-    stamp: float = 0.5  # fraction of the revolution that has passed at the scan's stamp
+    The defaults are KITTI's: clockwise, starting behind the car, stamped when it faces forward (x).
+    """
+
+    clockwise: bool = option(
+        True, "Deskewing by azimuth: how the sensor turns, seen from above.", flag="--clockwise/--counterclockwise"
+    )
+    start: float = option(
+        180.0,
+        "Deskewing by azimuth: where a revolution starts, counted from x toward y; 180 is behind.",
+        unit="degrees",
+        least=-360.0,
+        most=360.0,
+        flag="--sweep-start",
+    )
+    stamp: float = option(
+        0.5,
+        "Deskewing by azimuth: fraction of the revolution that has passed at the scan's stamp.",
+        least=0.0,
+        most=1.0,
+        flag="--sweep-stamp",
+    )
 
     def __post_init__(self) -> None:
-        real_number(self.start, "start", "an azimuth in degrees", least=-360.0)
-        real_number(self.stamp, "stamp", "a fraction of the revolution from 0 to 1")
-        if self.start > 360.0:
-            raise InputError(f"start is {self.start}; expected an azimuth in degrees, from -360 to 360")
-        if self.stamp > 1.0:
-            raise InputError(f"stamp is {self.stamp}; expected a fraction of the revolution from 0 to 1")
+        check(self)
 
     def times(self, points: np.ndarray, period: float = PERIOD) -> np.ndarray:  # (N, 3) -> (N,) seconds from the stamp
         """Return when each point was measured, if a revolution takes `period` seconds."""

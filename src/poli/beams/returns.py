@@ -1,4 +1,4 @@
-"""The returns of a stretch of a log that calibration uses: evenly chosen from each beam, as the sensor delivered them."""
+"""What calibration takes from scans: the beams of the sensor, and evenly chosen returns as the sensor delivered them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from poli.beams.corrections import Beam, BeamCalibration, Rings, corrected, elevations_of, ring_numbers
+from poli.beams.corrections import Beam, BeamCalibration, corrected, elevations_of, mixed, ring_numbers
 from poli.errors import InputError
 from poli.scan import Scan
-from poli.se3 import exp, inverse, log
-
-# --- The beams of a sensor: from the field `ring`, as clusters of elevation, or, where those overlap, as knots of a function of it.
-#
-# Beams without a field can be told apart only if every return keeps its beam's elevation. The lasers of an HDL-64E sit up to 20
-# cm
-# apart, so the elevation of a beam changes with range, and scans that were deskewed are no longer seen from one point. There the
-# corrections become a function of elevation that is linear between knots.
-
+from poli.se3 import inverse, log
 
 _NEAR = 5.0  # meters: nearer returns have the largest error of the elevation
 _BIN = 0.02  # degrees, of the histogram of elevations
@@ -29,65 +21,39 @@ _LEAST_SHARE = 0.02  # of the median beam's returns: rarer rings are stray value
 _FEW, _MANY = 8, 256  # beams of a sensor
 _KNOTS, _STEP = 32, 1.0  # most knots, and least degrees between them
 _SPAN = 0.5, 99.5  # percentiles of elevation that the knots cover
+_PER_SCAN = 3000  # returns
+# Meters. Where beams cannot be told apart, nearer returns mix them most, because their elevation depends most on the beam's place
+# in the sensor. On KITTI's HDL-64E, ground within 8 m contradicts the ground beyond it.
+_MIXED = 8.0
 
 
-@dataclass(frozen=True, eq=False)
-class Beams:
-    """How returns find their beams. `rings` has the meaning of `BeamCalibration.rings`."""
+def find_beams(scans: Sequence[Scan]) -> BeamCalibration:
+    """Return the beams of the sensor that took these scans, without corrections: from the field `ring`, as clusters of elevation,
+    or, where those overlap, as knots of a function of it.
 
-    rings: Rings
-    elevations: np.ndarray  # (B,) degrees, nominal
-    numbers: np.ndarray | None = None  # (B,) values of the field `ring`
-
-    def __len__(self) -> int:
-        return len(self.elevations)
-
-    def of(self, scan: Scan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (N,), (N,), (N,)
-        """The two beams of each return, and the share of the second. The first is -1 if the return has none."""
-        if self.numbers is not None:
-            numbers = ring_numbers(scan)
-            if numbers is None:
-                raise InputError("some scans have the field 'ring' and others do not; calibrate on scans of one kind")
-            place = np.minimum(np.searchsorted(self.numbers, numbers), len(self) - 1)
-            place = np.where(self.numbers[place] == numbers, place, -1)
-            return place, place, np.zeros(len(scan))
-        seen = elevations_of(scan.points)
-        if self.rings == "nearest":
-            place = np.searchsorted(0.5 * (self.elevations[:-1] + self.elevations[1:]), seen)
-            return place, place, np.zeros(len(scan))
-        low = np.clip(np.searchsorted(self.elevations, seen) - 1, 0, len(self) - 2)
-        share = (seen - self.elevations[low]) / (self.elevations[low + 1] - self.elevations[low])
-        return low, low + 1, np.clip(share, 0.0, 1.0)
-
-    def calibration(self, corrections: np.ndarray, sigmas: np.ndarray, about: str = "") -> BeamCalibration:
-        """Build a calibration from (B, 2) corrections and standard deviations, in degrees and meters."""
-        rows = np.column_stack([self.elevations, corrections, sigmas]).tolist()
-        numbers = [None] * len(self) if self.numbers is None else self.numbers.tolist()
-        beams = [Beam(e, up, out, su, so, number) for (e, up, out, su, so), number in zip(rows, numbers, strict=True)]
-        return BeamCalibration(tuple(beams), self.rings, about)
-
-
-def find_beams(scans: Sequence[Scan]) -> Beams:
-    """Return the beams of the sensor that took these scans."""
+    Beams without a field can be told apart only if every return keeps its beam's elevation. The lasers of an HDL-64E sit up to 20
+    cm apart, so the elevation of a beam changes with range, and scans that were deskewed are no longer seen from one point. There
+    the corrections become a function of elevation that is linear between knots.
+    """
     rings = [ring_numbers(scan) for scan in scans]
     elevations = np.concatenate([elevations_of(scan.points) for scan in scans])
     if all(numbers is not None for numbers in rings):
         numbers = np.concatenate([numbers for numbers in rings if numbers is not None])
-        values, inverse, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+        values, members, counts = np.unique(numbers, return_inverse=True, return_counts=True)
         known = np.flatnonzero(counts >= _LEAST_SHARE * np.median(counts))
         if _FEW <= len(known) <= _MANY:
-            nominal = np.array([np.median(elevations[inverse == row]) for row in known])
-            return Beams("field", nominal, values[known])
+            beams = [Beam(float(np.median(elevations[members == row])), ring=int(values[row])) for row in known]
+            return BeamCalibration(tuple(beams), "field")
     far = np.concatenate([np.einsum("ni,ni->n", scan.points, scan.points) > _NEAR**2 for scan in scans])
     elevations = elevations[far]
     if len(elevations) < 1000:
         raise InputError(f"only {len(elevations)} returns are farther than {_NEAR:g} m; calibrating beams needs whole scans")
     peaks = _peaks(elevations)
     if peaks is not None:
-        return Beams("nearest", peaks)
+        return BeamCalibration(tuple(map(Beam, peaks)), "nearest")
     low, high = np.percentile(elevations, _SPAN)
     knots = int(np.clip(round((high - low) / _STEP) + 1, 2, _KNOTS))
-    return Beams("between", np.linspace(low, high, knots))
+    return BeamCalibration(tuple(map(Beam, np.linspace(low, high, knots))), "between")
 
 
 def _peaks(elevations: np.ndarray) -> np.ndarray | None:  # (N,) -> (B,)
@@ -107,16 +73,12 @@ def _peaks(elevations: np.ndarray) -> np.ndarray | None:  # (N,) -> (B,)
     return low + (tops + 0.5) * _BIN
 
 
-PER_SCAN = 3000  # returns
-# Meters. Where beams cannot be told apart, nearer returns mix them most, because their elevation depends most on the beam's place
-# in the sensor. On KITTI's HDL-64E, ground within 8 m contradicts the ground beyond it.
-_MIXED = 8.0
-
-
 @dataclass(frozen=True, eq=False)
 class Returns:
+    """Returns of consecutive scans."""
+
     points: np.ndarray  # (N, 3) float64, in the sensor frame, not corrected
-    scans: np.ndarray  # (N,) which scan of the stretch, ascending
+    scans: np.ndarray  # (N,) which scan, ascending
     low: np.ndarray  # (N,) beam
     high: np.ndarray  # (N,) beam
     share: np.ndarray  # (N,) of the second beam
@@ -124,10 +86,14 @@ class Returns:
     parts: np.ndarray  # (N, 3) their shares; without deskewing, that of its own scan is 1
     deskewed: bool  # whether the motion within scans is undone
 
+    @property
+    def beams(self) -> np.ndarray:  # (N,)
+        """The beam nearest to each return."""
+        return np.where(self.share < 0.5, self.low, self.high)
+
     def corrected(self, corrections: np.ndarray) -> np.ndarray:  # (B, 2) degrees and meters -> (N, 3)
         """The points with corrected beams, in the sensor frame."""
-        share = self.share[:, None]
-        return corrected(self.points, (1.0 - share) * corrections[self.low] + share * corrections[self.high])
+        return corrected(self.points, mixed(corrections, self.low, self.high, self.share))
 
     def at_stamps(self, points: np.ndarray, poses: np.ndarray) -> np.ndarray:  # (N, 3), (S, 4, 4) -> (N, 3)
         """The points in the sensor frame at the stamp of their scan, undoing the motion within it.
@@ -137,28 +103,20 @@ class Returns:
         """
         if not self.deskewed:
             return points
-        nodes = np.minimum(np.maximum(np.arange(len(poses)) - 1, 0), len(poses) - 3)
+        nodes = np.clip(np.arange(len(poses)) - 1, 0, len(poses) - 3)
         tangents = np.stack([[log(inverse(T) @ poses[first + j]) for j in range(3)] for first, T in zip(nodes, poses, strict=True)])
-        return _carried(points, np.einsum("nj,nja->na", self.parts, tangents[self.scans]))
+        xi = np.einsum("nj,nja->na", self.parts, tangents[self.scans])  # (N, 6)
+        turn, move = xi[:, :3], xi[:, 3:]
+        angle = np.maximum(np.linalg.norm(turn, axis=1, keepdims=True), 1e-9)
+        axis = turn / angle
+        sine, versine = np.sin(angle), 1.0 - np.cos(angle)
+        about_points, about_move = np.cross(axis, points), np.cross(axis, move)
+        rotated = points + sine * about_points + versine * np.cross(axis, about_points)
+        return rotated + move + (versine / angle) * about_move + (1.0 - sine / angle) * np.cross(axis, about_move)
 
 
-def _carried(points: np.ndarray, tangents: np.ndarray) -> np.ndarray:  # (N, 3), (N, 6) -> (N, 3)
-    """Apply Exp of each tangent to its point."""
-    turn, move = tangents[:, :3], tangents[:, 3:]
-    angle = np.maximum(np.linalg.norm(turn, axis=1, keepdims=True), 1e-9)
-    axis = turn / angle
-    sine, versine = np.sin(angle), 1.0 - np.cos(angle)
-    about_points, about_move = np.cross(axis, points), np.cross(axis, move)
-    rotated = points + sine * about_points + versine * np.cross(axis, about_points)
-    return rotated + move + (versine / angle) * about_move + (1.0 - sine / angle) * np.cross(axis, about_move)
-
-
-def moved(poses: np.ndarray, steps: np.ndarray) -> np.ndarray:  # (S, 4, 4), (S, 6) -> (S, 4, 4)
-    return np.stack([T @ exp(xi) for T, xi in zip(poses, steps, strict=True)])
-
-
-def choose_returns(scans: Sequence[Scan], beams: Beams, seconds: np.ndarray, deskewed: bool) -> Returns:
-    """Choose up to `PER_SCAN` returns of each scan, about as many from each beam, evenly spaced in azimuth.
+def choose_returns(scans: Sequence[Scan], beams: BeamCalibration, seconds: np.ndarray, deskewed: bool) -> Returns:
+    """Choose up to `_PER_SCAN` returns of each scan, about as many from each beam, evenly spaced in azimuth.
 
     `seconds` are the stamps of the scans, (S,). If `deskewed`, the field `time` is used.
     """
@@ -167,40 +125,27 @@ def choose_returns(scans: Sequence[Scan], beams: Beams, seconds: np.ndarray, des
     which = np.repeat(np.arange(len(scans)), [len(part[0]) for part in chosen])
     nodes = np.clip(which - 1, 0, len(scans) - 3)
     parts = (which[:, None] == nodes[:, None] + np.arange(3)).astype(np.float64)
-    if deskewed:
+    if deskewed:  # the shares of three nodes in the parabola through them (Lagrange)
         after = np.concatenate([scan.fields["time"][part[4]].astype(np.float64) for scan, part in zip(scans, chosen, strict=True)])
-        parts = _lagrange(seconds[which] + after, seconds[nodes[:, None] + np.arange(3)])
+        at, (a, b, c) = seconds[which] + after, seconds[nodes + np.arange(3)[:, None]]
+        parts[:, 0] = (at - b) * (at - c) / ((a - b) * (a - c))
+        parts[:, 1] = (at - a) * (at - c) / ((b - a) * (b - c))
+        parts[:, 2] = (at - a) * (at - b) / ((c - a) * (c - b))
     return Returns(points, which, low, high, share, nodes, parts, deskewed)
 
 
-def _lagrange(at: np.ndarray, nodes: np.ndarray) -> np.ndarray:  # (N,), (N, 3) -> (N, 3)
-    """Shares of three nodes in the parabola through them."""
-    a, b, c = nodes.T
-    return np.stack(
-        [
-            (at - b) * (at - c) / ((a - b) * (a - c)),
-            (at - a) * (at - c) / ((b - a) * (b - c)),
-            (at - a) * (at - b) / ((c - a) * (c - b)),
-        ],
-        axis=1,
-    )
-
-
-def _evenly(scan: Scan, beams: Beams) -> tuple[np.ndarray, ...]:
+def _evenly(scan: Scan, beams: BeamCalibration) -> tuple[np.ndarray, ...]:
     points = scan.points.astype(np.float64)
-    low, high, share = beams.of(scan)
+    low, high, share = beams.of_returns(scan)
     nearest = np.where(share < 0.5, low, high)
-    nearest_used = _MIXED if beams.rings == "between" else 0.0
-    usable = np.flatnonzero((low >= 0) & (np.hypot(points[:, 0], points[:, 1]) > nearest_used))
+    least = _MIXED if beams.rings == "between" else 0.0
+    usable = np.flatnonzero((low >= 0) & (np.hypot(points[:, 0], points[:, 1]) > least))
     azimuth = np.arctan2(points[usable, 1], points[usable, 0])
     usable = usable[np.lexsort((azimuth, nearest[usable]))]
-    counts = np.bincount(nearest[usable], minlength=len(beams))
-    kept: list[np.ndarray] = []
-    first = 0
-    most = max(1, PER_SCAN // max(1, int((counts > 0).sum())))
-    for count in counts:
-        if count:
-            kept.append(usable[first + np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))])
-        first += count
-    rows = np.concatenate(kept) if kept else usable
+    counts = np.bincount(nearest[usable])
+    counts = counts[counts > 0]
+    most = max(1, _PER_SCAN // max(1, len(counts)))
+    each = [np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)) for count in counts]
+    firsts = np.cumsum(counts) - counts
+    rows = usable[np.concatenate([first + of_beam for first, of_beam in zip(firsts, each, strict=True)] or [usable])]
     return points[rows], low[rows], high[rows], share[rows], rows

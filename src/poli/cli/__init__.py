@@ -3,54 +3,40 @@
 import io
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from poli.cli.adapt import adapt
-from poli.cli.calibrate import calibrate
 from poli.cli.commands import EXIT_CODES, Commands, explain
 from poli.cli.convert import convert
 from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
-from poli.cli.models import export, models
-from poli.cli.node import node
+from poli.cli.installed import export, models, print_version, warmup
+from poli.cli.node import node_app
 from poli.cli.odometry import odometry
 from poli.cli.output import let_go, say
 from poli.cli.register import register
 from poli.cli.simulate import simulate
-from poli.cli.train import train
+from poli.cli.train import adapt, calibrate, train
 from poli.cli.view import view
-from poli.cli.warmup import warmup
 from poli.errors import printable
 
 _EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standard input or output."
 
 app = Commands(name="poli", help="Point clouds as fields of Gaussian ellipsoids.", epilog=f"{_EPILOG}\n\n{EXIT_CODES}")
-app.command()(adapt)
-app.command()(calibrate)
-app.command()(convert)
-app.command()(demo)
-app.command()(densify)
-app.command()(estimate)
-app.command()(export)
-app.command()(models)
-app.add_typer(node)
-app.command()(odometry)
-app.command()(register)
-app.command()(simulate)
-app.command()(train)
-app.command()(view)
-app.command()(warmup)
+_VERBS: tuple[Callable[..., Any], ...] = (
+    adapt, calibrate, convert, demo, densify, estimate, export, models, odometry, register, simulate, train, view, warmup,
+)  # fmt: skip
+for _verb in _VERBS:
+    app.command()(_verb)
+app.add_typer(node_app)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from poli.cli.version import print_version
-
         print_version()
         raise typer.Exit
 

@@ -1,12 +1,14 @@
-"""A Typer app that adds `--quiet`, `--debug` and, for commands that return results, `--json` to every command."""
+"""A Typer app whose commands take configurations, and `--quiet`, `--debug` and, if they return results, `--json`."""
 
 import inspect
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 from typer.models import OptionInfo
@@ -14,6 +16,7 @@ from typer.models import OptionInfo
 from poli.cli.output import print_results, reader_left, speaking
 from poli.errors import PoliError, printable
 from poli.io.atomic import reason
+from poli.options import Option, options_of
 
 _PANEL = "Common options"
 _GLOBAL = {
@@ -24,6 +27,8 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print the results as one JS
 
 
 class Commands(typer.Typer):
+    """A Typer app. An argument whose type is a dataclass becomes one option per option of the dataclass (`poli.options`)."""
+
     def __init__(self, **settings: Any) -> None:
         # Set explicitly: keeps the line breaks of examples in every version of typer.
         super().__init__(rich_markup_mode="rich", pretty_exceptions_enable=False, no_args_is_help=True, **settings)
@@ -32,46 +37,43 @@ class Commands(typer.Typer):
         register = super().command(*args, **settings)
 
         def add(verb: Callable) -> Callable:
-            register(_with_global_options(verb))
+            register(_complete(verb))
             return verb
 
         return add
 
 
-# Dataset arguments: passed by --option if a command has no option of that name.
-_DATASET_ARGUMENTS = ("ending", "min_range", "poses", "sensor", "sequence", "stamps", "time_unit", "tolerance", "topic")
+class Only:
+    """In the annotation of a configuration: the options that a command has (none: all), and its own defaults of others."""
+
+    def __init__(self, *names: str, **defaults: Any) -> None:
+        self.names, self.defaults = names, defaults
 
 
-def _spelling(signature: inspect.Signature) -> dict[str, str | None]:
-    """Map the argument names in the library's errors to the options of a command."""
-    spelling: dict[str, str | None] = {}
-    if "option" in signature.parameters:
-        spelling = {name: f"--option {name}=" for name in _DATASET_ARGUMENTS}
-    for name, parameter in signature.parameters.items():
-        for info in getattr(parameter.annotation, "__metadata__", ()):
-            if isinstance(info, OptionInfo):
-                long = [word for word in info.param_decls or () if word.startswith("--")]
-                spelling[name] = long[0] if long else f"--{name.replace('_', '-')}"
-    return spelling
-
-
-def _with_global_options(verb: Callable) -> Callable:
+def _complete(verb: Callable) -> Callable:
+    """Return the command as typer takes it: with the options of its configurations and the common ones."""
     signature = inspect.signature(verb, eval_str=True)
-    spelling = _spelling(signature)
+    configs = {name: one for name, parameter in signature.parameters.items() if (one := _config(parameter.annotation))}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        parameters += _parameters(*configs[name]) if name in configs else [parameter.replace(kind=parameter.KEYWORD_ONLY)]
     added = _GLOBAL if signature.return_annotation in (None, inspect.Signature.empty) else _GLOBAL | {"json": _JSON}
+    parameters += [_keyword(name, annotation, False) for name, annotation in added.items()]
+    flags = _flags(parameters)
 
     @wraps(verb)
-    def run(**arguments: Any) -> None:
-        chosen = {name: arguments.pop(name) for name in added}  # `debug` is handled by `main`, which looks for it in argv
+    def run(**given: Any) -> None:
+        chosen = {name: given.pop(name) for name in added}  # `debug` is handled by `main`, which looks for it in argv
         wants_json = chosen.get("json", False)
         try:
+            made = {name: _made(kind, only, given) for name, (kind, only) in configs.items()}
             with speaking(chosen["quiet"], wants_json):
-                results = verb(**arguments)
+                results = verb(**{name: value for name, value in given.items() if name in signature.parameters}, **made)
             if wants_json and results is not None:
                 print_results(results)
             sys.stdout.flush()
         except PoliError as error:
-            in_options(error, spelling)
+            error.args = (in_options(str(error), flags), *error.args[1:])
             raise
         except KeyboardInterrupt:
             raise typer.Abort from None
@@ -79,9 +81,99 @@ def _with_global_options(verb: Callable) -> Callable:
             if not reader_left():
                 raise RuntimeError("a pipe to another process broke") from error
 
-    options = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=a) for n, a in added.items()]
-    run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *options])  # type: ignore[attr-defined]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run
+
+
+# --- The options of a configuration.
+
+
+def _config(annotation: Any) -> tuple[type, Only] | None:
+    """The dataclass of an argument, and which of its options a command has."""
+    kind, *more = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    return (kind, more[0] if more else Only()) if is_dataclass(kind) and isinstance(kind, type) else None
+
+
+def _options(kind: type, only: Only) -> Iterator[Option]:
+    for one in options_of(kind):
+        if not only.names or one.name in only.names or one.name in only.defaults:
+            yield one
+
+
+def _parameters(kind: type, only: Only) -> Iterator[inspect.Parameter]:
+    names = [field.name for field in fields(kind) if "_" in field.name]
+    for one in _options(kind, only):
+        if _nested(one):
+            yield from _parameters(one.kind, Only())
+            continue
+        help = re.sub(rf"\b({'|'.join(names)})\b", lambda match: f"--{_dashed(match[0])}", one.help) if names else one.help
+        value = only.defaults.get(one.name, one.default)
+        flag = one.flag or f"--{_dashed(one.name)}"
+        if one.kind is bool and "/" not in flag:
+            flag = f"{flag}/--no-{_dashed(one.name)}" if value else flag
+        metavar = "FILE" if one.read else one.unit.upper() or None
+        accepted: Any = Path if one.read else str if one.kind is object else one.kind
+        accepted = list[accepted] if one.several else accepted
+        info = typer.Option(flag, help=help, metavar=metavar, min=one.least, max=one.most, autocompletion=one.names)
+        yield _keyword(one.name, Annotated[accepted | None if value is None else accepted, info], value)
+
+
+def _made(kind: type, only: Only, given: dict[str, Any]) -> Any:
+    """Make a configuration from the values of its options."""
+    values = {}
+    for one in _options(kind, only):
+        value = _made(one.kind, Only(), given) if _nested(one) else given.pop(one.name)
+        values[one.name] = one.read(value) if one.read and value is not None else tuple(value or ()) if one.several else value
+    return kind(**values)
+
+
+def _nested(one: Option) -> bool:
+    return is_dataclass(one.kind) and one.read is None
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+# --- Errors of the library name keywords; those of a command name options.
+
+
+# Dataset arguments: passed by --option if a command has no option of that name.
+_DATASET_ARGUMENTS = ("ending", "min_range", "poses", "sensor", "sequence", "stamps", "time_unit", "tolerance", "topic")
+
+
+def _flags(parameters: list[inspect.Parameter]) -> dict[str, str]:
+    """The options of a command by the names of their arguments."""
+    names = [parameter.name for parameter in parameters]
+    flags = {name: f"--option {name}=" for name in _DATASET_ARGUMENTS} if "option" in names else {}
+    for parameter in parameters:
+        for info in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(info, OptionInfo):
+                long = [word for word in info.param_decls or () if word.startswith("--")]
+                flags[parameter.name] = long[0] if long else f"--{_dashed(parameter.name)}"
+    return flags
+
+
+def in_options(text: str, flags: dict[str, str]) -> str:
+    """Spell the keywords in a message as options: `poses=False` as `--option poses=False`, `voxel is` as `--voxel is`."""
+
+    def spelled(match: re.Match[str]) -> str:
+        name, value = match[1] or match[3], (match[2] or "").strip("'")
+        yes, _, no = flags[name].partition("/")
+        if match[3]:
+            return f"{yes.rstrip('=')} is "
+        if yes.endswith("="):
+            return f"{yes}{value or '...'}"
+        if value in ("True", "False"):
+            return yes if value == "True" else no or f"--no-{_dashed(name)}"
+        return f"{yes} {value}" if value else yes
+
+    names = "|".join(flags)
+    return re.sub(rf"(?<![\w.-])({names})=('[^']*'|\w[\w.]*|)|(?:^|(?<=: ))({names}) is ", spelled, text)
 
 
 # --- Map exceptions to messages and exit codes.
@@ -95,33 +187,6 @@ EXIT_CODES = "Exit codes: 0 success; 1 a bug in poli; 2 an error in the input, o
 
 # Temporary files behind standard streams, and their names in messages.
 STAND_INS: dict[str, str] = {}
-
-
-def in_options(error: PoliError, options: Mapping[str, str | None]) -> None:
-    """Replace the argument named in an error by the option of the command, using the names in `options`.
-
-    A name ends in `=` if the value is part of it (`--option ending=`). None or a missing name: the command has no such option.
-    """
-    if error.argument is None:
-        return
-    name = options.get(error.argument)
-    if name is None or error.value is True or (error.value is None and not name.endswith("=")):
-        error.respell(name, name or "")
-    elif name.endswith("="):
-        error.respell(name.rstrip("="), f"{name}{'...' if error.value is None else error.value}")
-    else:
-        error.respell(name, f"{name} {error.value}")
-
-
-@contextmanager
-def spelled(**options: str | None) -> Iterator[None]:
-    """Errors raised inside name these options instead of the library's arguments."""
-    try:
-        yield
-    except PoliError as error:
-        if error.argument in options:
-            in_options(error, options)
-        raise
 
 
 def explain(error: BaseException) -> tuple[str, int]:

@@ -1,202 +1,42 @@
 """`poli odometry`: estimate the poses of scans; write poses, a summary and a plot."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from enum import StrEnum
+import shlex
+import time
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from poli.cli.data_options import (
-    CalibrationFile,
-    DatasetName,
-    DatasetOptions,
-    Deskew,
-    DeskewMode,
-    ModelName,
-    SensorName,
-    SequenceName,
-    TopicName,
-    calibrated,
-    dataset_options,
-    file_name,
-    open_data,
-)
-from poli.cli.output import say
-
-# --- Terminal output of `poli odometry`, and handling of stop signals.
-
+from poli.cli.data_options import DatasetOptions, file_name
+from poli.cli.output import Bars, say, stop_requests
+from poli.cli.scan_files import check_place
+from poli.configs import OdometryConfig
+from poli.errors import FormatError, InputError, PoliError
 
 if TYPE_CHECKING:
     from poli.io.datasets import Dataset
-    from poli.lidar_odometry import MapFile, Step
-    from poli.lidar_odometry.summary import Summary
+    from poli.lidar_odometry import MapFile
 
 _LISTED = 5  # scans listed on the terminal; the files list all
 _ROW = "{:<29} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}"
 
 
-class StopRequests:
-    signal: int | None = None
-
-
-@contextmanager
-def stop_requests() -> "Iterator[StopRequests]":
-    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once."""
-    import os
-    import signal
-
-    stop = StopRequests()
-
-    def request(number: int, _: object) -> None:
-        if stop.signal:
-            raise KeyboardInterrupt
-        stop.signal = number
-        os.write(2, b"\nstopping after this scan; again to stop at once\n")  # async-signal-safe
-
-    try:
-        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # only the main thread can handle signals
-        before = {}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def progress(name: str, total: int) -> "Iterator[Callable[[Step], None]]":
-    import time
-    from collections import Counter, deque
-
-    from poli.cli import output
-    from poli.lidar_odometry.summary import SIMPLY_TRACKED
-
-    with output.progress() as bar:
-        task = bar.add_task(name, total=total)
-        recent, others = deque([time.perf_counter()], maxlen=20), Counter[str]()
-
-        def show(step: "Step") -> None:
-            recent.append(time.perf_counter())
-            if step.status not in SIMPLY_TRACKED:
-                others[step.status.value] += 1
-            rate = (len(recent) - 1) / max(recent[-1] - recent[0], 1e-9)
-            bar.update(task, advance=1, description=", ".join([f"{rate:.1f} scans/s", *(f"{n} {s}" for s, n in others.items())]))
-
-        yield show
-
-
-def print_summary(summary: "Summary", opened: "Dataset") -> None:
-    for skip in opened.skipped[:_LISTED]:
-        say(f"warning: skipped in the data: {skip.what}: {skip.why}", warning=True)
-    _more(len(opened.skipped), "config.json")
-    for odd in summary.not_tracked[:_LISTED]:
-        say(f"warning: scan {odd.scan} {odd.status}: {odd.note}", warning=True)
-    _more(len(summary.not_tracked), "summary.json")
-    if not summary.scans_done:
-        return
-    rate = f"{summary.scans_per_second:.1f}" if summary.scans_per_second else "-"
-    stages = ", ".join(f"{name} {1e3 * t.median:.0f}" for name, t in summary.seconds.items())
-    counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
-    say(f"{opened.name}: {summary.scans_done} of {summary.scans_asked} scans, path {summary.path_length:.1f} m")
-    say(f"status: {counts}")
-    say(f"time: {rate} scans/s; median ms per scan: {stages}; voxel {summary.voxel:.2g} m")
-    say(summary.deskewing)
-    if summary.without_stamp:
-        say(f"{summary.without_stamp} scans have no stamp; assumed {summary.period:g} s between scans (--period)")
-    if summary.evaluation is None:
-        return
-    say(f"{'translation':>53}{'rotation':>27}")  # above the columns of `_ROW`
-    say(_ROW.format("against ground truth", "count", "RMSE", "mean", "max", "RMSE", "mean"))
-    for name, measure in summary.evaluation.items():
-        if not measure.count:
-            continue
-        title = f"{measure.title} ({', '.join(measure.units)})"
-        moves = [f"{s['translation']:.4f}" for s in (measure.rmse, measure.mean, measure.max)]
-        turns = [f"{s['rotation']:.4f}" for s in (measure.rmse, measure.mean)]
-        if name == "ape_umeyama":  # fits only positions: the rotation is undefined on a straight path
-            turns = ["-", "-"]
-        say(_ROW.format(title, measure.count, *moves, *turns))
-    for measure in summary.evaluation.values():
-        if measure.none_because:
-            say(f"{measure.title}: none, {measure.none_because}")
-
-
-def _more(count: int, file: str) -> None:
-    if count > _LISTED:
-        say(f"warning: and {count - _LISTED} more ({count} in total; see {file})", warning=True)
-
-
-def draw(folder: Path, written: "MapFile | None") -> None:
-    import shlex
-
-    from poli.viewer.plots import draw_trajectory
-
-    draw_trajectory(folder)
-    say(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
-    if written is not None:
-        size = written.path.stat().st_size / 1e6
-        say(f"{written.path}: {written.count:,} {written.kind}, one per voxel of {written.voxel:g} m, {size:.1f} MB")
-    say(f"view it: poli view {shlex.quote(str(folder))}")
-
-
-if TYPE_CHECKING:
-    from poli.io.datasets import Dataset
-    from poli.lidar_odometry import OdometryConfig
-
-
-class Against(StrEnum):
-    map = "map"
-    scan = "scan"
-
-
-class MapKind(StrEnum):
-    points = "points"
-    ellipsoids = "ellipsoids"
-
-
-class OnLoss(StrEnum):
-    stop = "stop"
-    restart = "restart"
-
-
 def odometry(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A dataset, a folder of scan files, or a ROS bag.")],
-    dataset: DatasetName = "auto",
-    sequence: SequenceName = None,
-    topic: TopicName = None,
-    sensor: SensorName = None,
-    option: DatasetOptions = None,
-    calibration: CalibrationFile = None,
+    source: DatasetOptions,
+    config: OdometryConfig,
     out: Annotated[
         Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME, linked as `latest`.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in the folder given by --out.")] = False,
-    against: Annotated[Against, typer.Option(help="Align each scan to a map, or only to the previous scan.")] = Against.map,
-    voxel: Annotated[float, typer.Option(min=0.0, help="Voxel size in meters; 0: chosen from the first scan.")] = 0.0,
-    model: ModelName = "lidar",
-    deskew: DeskewMode = Deskew.auto,
-    clockwise: Annotated[
-        bool, typer.Option("--clockwise/--counterclockwise", help="--deskew azimuth: how the sensor turns, seen from above.")
-    ] = True,
-    sweep_start: Annotated[
-        float, typer.Option(help="--deskew azimuth: where a revolution starts, in degrees from x toward y; 180 is behind.")
-    ] = 180.0,
-    period: Annotated[
-        float, typer.Option(min=0.0, help="Seconds from scan to scan, if they have no stamps; 0: 0.1 s.", show_default=False)
-    ] = 0.0,
-    min_range: Annotated[float, typer.Option(min=0.0, help="Drop returns nearer than this, in meters (the vehicle itself).")] = 0.0,
-    max_range: Annotated[float, typer.Option(help="Drop returns farther than this, in meters.")] = 120.0,
-    radius: Annotated[float, typer.Option(help="Keep the map within this distance of the sensor, in meters.")] = 120.0,
-    on_loss: Annotated[OnLoss, typer.Option(help="If a scan cannot be localized: stop, or start a new map.")] = OnLoss.stop,
-    patience: Annotated[int, typer.Option(min=0, help="Bridge up to this many consecutive scans with too few returns.")] = 5,
-    tilted: Annotated[bool, typer.Option("--tilted", help="The sensor's z axis does not point up.")] = False,
     first: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0,
     scans: Annotated[int | None, typer.Option(min=1, help="Maximum number of scans.")] = None,
     map_file: Annotated[Path | None, typer.Option("--map", help="Write a map of the whole drive to this .ply file.")] = None,
-    map_kind: Annotated[MapKind, typer.Option(help="Content of the map: points or ellipsoids, one per voxel.")] = MapKind.points,
+    map_kind: Annotated[
+        Literal["points", "ellipsoids"], typer.Option(help="Content of the map: points or ellipsoids, one per voxel.")
+    ] = "points",
     map_voxel: Annotated[
         float, typer.Option(min=0.0, help="Voxel size of the map in meters; 0: a quarter of --voxel; ellipsoids: odometry's cells.")
     ] = 0.0,
@@ -216,102 +56,140 @@ def odometry(
     poli odometry scans --model pca --against scan --scans 50
     poli odometry kitti --sequence 07 --map map.ply --map-voxel 0.1
     """
-    import time
-    from contextlib import nullcontext
-
-    from poli.beams.corrections import Spin
-    from poli.errors import InputError, PoliError
-    from poli.lidar_odometry import DriveMap, Odometer, OdometryConfig, TrackingLost
+    from poli.lidar_odometry import DriveMap, Odometer, TrackingLost
     from poli.lidar_odometry.run_folder import Recording
-    from poli.lidar_odometry.summary import Ending, summarize
+    from poli.lidar_odometry.summary import summarize
 
-    settings = OdometryConfig(
-        against=against.value, voxel=voxel, model=model, upright=not tilted,
-        deskew=deskew.value, spin=Spin(clockwise, sweep_start), period=period,
-        min_range=min_range, max_range=max_range, radius=radius, patience=patience, on_loss=on_loss.value,
-    )  # fmt: skip
-    options = dataset_options(option or [], sequence, topic, sensor)
-    opened = calibrated(open_data(data, dataset, options), calibration)
+    opened = source.open(data)
     if first >= len(opened):
         raise InputError(f"--first {first}: {opened.name} has {len(opened)} scans; the last index is {len(opened) - 1}")
     asked = len(opened) - first if scans is None else min(len(opened) - first, scans)
-    about = _about(settings, opened, {"path": str(data), "dataset": dataset, "options": options, "first": first, "scans": asked})
+    asked_for = {"path": str(data), "dataset": source.dataset, "options": source.given, "first": first, "scans": asked}
+    about = _about(config, opened, asked_for)
     truth = None if opened.poses is None else opened.poses[first : first + asked]  # (asked, 4, 4)
 
-    begin, odometer, ending, trouble = time.perf_counter(), Odometer(settings), Ending(), None
-    drive_map = None if map_file is None else DriveMap(map_file, odometer, map_kind.value, map_voxel)
+    begin, odometer, interrupted, reason, trouble = time.perf_counter(), Odometer(config), False, None, None
+    drive_map = None if map_file is None else DriveMap(map_file, odometer, map_kind, map_voxel)
     if map_file is not None:
-        _check_map(map_file, out, data, Path(model))
+        _check_map(map_file, out, data, Path(config.model))
     parent = Path("results") / "odometry" / file_name(opened.name)
     with (
         Recording(out, about, first, parent=None if out else parent, overwrite=overwrite) as recording,
         drive_map or nullcontext(),
     ):
-        with stop_requests() as stop, progress(opened.name, asked) as show:
+        with stop_requests() as stop, Bars(opened.name) as bars:
+            task = bars.add_task(opened.name, total=asked)
             try:
                 for number in range(first, first + asked):
                     if stop.signal:
                         raise KeyboardInterrupt
                     scan = opened[number]
-                    step = odometer.add(scan)
-                    recording.append(step)
-                    show(step)
+                    recording.append(odometer.add(scan))
+                    bars.update(task, advance=1)
                     if drive_map is not None:
                         drive_map.add(scan)
             except KeyboardInterrupt:
-                ending = Ending(interrupted=True)
+                interrupted = True
             except PoliError as error:
-                ending, trouble = Ending(reason=str(error)), error
+                trouble, reason = error, str(error)
             try:  # before the summary, which describes the map
                 if drive_map is not None:
                     drive_map.close()
             except KeyboardInterrupt:
-                ending = Ending(interrupted=True)
+                interrupted = True
             except PoliError as error:
                 trouble = trouble or error
-        summary = summarize(recording.steps, asked, first, odometer, truth, ending, time.perf_counter() - begin)
+        summary = summarize(recording.steps, asked, first, odometer, truth, time.perf_counter() - begin, interrupted, reason)
         recording.finish(summary, truth, drive_map.written if drive_map else None)
-    if summary.scans_done:
-        print_summary(summary, opened)
-        draw(recording.folder, drive_map.written if drive_map else None)
+    if summary["scans_done"]:
+        _print_summary(summary, opened)
+        _draw(recording.folder, drive_map.written if drive_map else None)
     if isinstance(trouble, TrackingLost):
         trouble.about(f"tracking lost{f' (index {first + trouble.index} in the data)' if first else ''}")
     if trouble is not None:
         raise trouble
-    if ending.interrupted:
-        say(f"poli: interrupted after {summary.scans_done} of {asked} scans", warning=True, to_stderr=True)
+    if interrupted:
+        say(f"poli: interrupted after {summary['scans_done']} of {asked} scans", warning=True, to_stderr=True)
         raise typer.Exit(128 + (stop.signal or 2))
-    return {"folder": recording.folder, "map": map_file, **summary.as_json()}
-
-
-# --- configuration
+    return {"folder": recording.folder, "map": map_file, **summary}
 
 
 def _check_map(path: Path, out: Path | None, data: Path, model: Path) -> None:
     """Check that the map can be written, except that its folder may be that of the run, which does not exist yet."""
-    from poli.cli.scan_files import check_place
-    from poli.errors import FormatError
-
     if path.is_file() and data.is_dir() and path.resolve().is_relative_to(data.resolve()):
         raise FormatError(f"--map {path}: already exists and is inside the data, {data}; choose another name")
     if out is None or path.parent.resolve() != out.resolve() or out.exists():
         check_place(path, data, model)
 
 
-def _about(settings: "OdometryConfig", opened: "Dataset", data: dict[str, Any]) -> dict[str, Any]:
+def _about(config: OdometryConfig, opened: "Dataset", data: dict[str, Any]) -> dict[str, Any]:
     """Contents of config.json. Loads the model, so that a failure happens before anything is written."""
-    from dataclasses import asdict
     from datetime import datetime
     from hashlib import sha256
 
     import poli
     from poli.estimation.estimate import load_model, shipped_models
 
-    model: dict[str, Any] = {"name": settings.model}
-    if settings.model != "pca":
-        load_model(settings.model)
-        if settings.model not in shipped_models():
-            model["sha256"] = sha256(Path(settings.model).read_bytes()).hexdigest()
+    model: dict[str, Any] = {"name": config.model}
+    if config.model != "pca":
+        load_model(config.model)
+        if config.model not in shipped_models():
+            model["sha256"] = sha256(Path(config.model).read_bytes()).hexdigest()
     known = {"name": opened.name, "truth": opened.poses is not None, "skipped": [asdict(skip) for skip in opened.skipped]}
     began = datetime.now().astimezone().isoformat(timespec="seconds")
-    return {"poli": poli.__version__, "began": began, "data": {**data, **known}, "model": model, "odometry": asdict(settings)}
+    return {"poli": poli.__version__, "began": began, "data": {**data, **known}, "model": model, "odometry": asdict(config)}
+
+
+# --- Terminal output.
+
+
+def _print_summary(summary: dict[str, Any], opened: "Dataset") -> None:
+    for skip in opened.skipped[:_LISTED]:
+        say(f"warning: skipped in the data: {skip.what}: {skip.why}", warning=True)
+    _more(len(opened.skipped), "config.json")
+    for odd in summary["not_tracked"][:_LISTED]:
+        say(f"warning: scan {odd['scan']} {odd['status']}: {odd['note']}", warning=True)
+    _more(len(summary["not_tracked"]), "summary.json")
+    if not summary["scans_done"]:
+        return
+    rate = f"{summary['scans_per_second']:.1f}" if summary["scans_per_second"] else "-"
+    stages = ", ".join(f"{name} {1e3 * t['median']:.0f}" for name, t in summary["seconds"].items())
+    counts = ", ".join(f"{count} {status}" for status, count in summary["statuses"].items())
+    say(f"{opened.name}: {summary['scans_done']} of {summary['scans_asked']} scans, path {summary['path_length']:.1f} m")
+    say(f"status: {counts}")
+    say(f"time: {rate} scans/s; median ms per scan: {stages}; voxel {summary['voxel']:.2g} m")
+    say(summary["deskewing"])
+    if summary["without_stamp"]:
+        say(f"{summary['without_stamp']} scans have no stamp; assumed {summary['period']:g} s between scans (--period)")
+    if summary["evaluation"] is None:
+        return
+    say(f"{'translation':>53}{'rotation':>27}")  # above the columns of `_ROW`
+    say(_ROW.format("against ground truth", "count", "RMSE", "mean", "max", "RMSE", "mean"))
+    for name, measure in summary["evaluation"].items():
+        if not measure["count"]:
+            continue
+        title = f"{measure['title']} ({', '.join(measure['units'])})"
+        moves = [f"{s['translation']:.4f}" for s in (measure["rmse"], measure["mean"], measure["max"])]
+        turns = [f"{s['rotation']:.4f}" for s in (measure["rmse"], measure["mean"])]
+        if name == "ape_umeyama":  # fits only positions: the rotation is undefined on a straight path
+            turns = ["-", "-"]
+        say(_ROW.format(title, measure["count"], *moves, *turns))
+    for measure in summary["evaluation"].values():
+        if measure["none_because"]:
+            say(f"{measure['title']}: none, {measure['none_because']}")
+
+
+def _more(count: int, file: str) -> None:
+    if count > _LISTED:
+        say(f"warning: and {count - _LISTED} more ({count} in total; see {file})", warning=True)
+
+
+def _draw(folder: Path, written: "MapFile | None") -> None:
+    from poli.viewer.plots import draw_trajectory
+
+    draw_trajectory(folder)
+    say(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}")
+    if written is not None:
+        size = written.path.stat().st_size / 1e6
+        say(f"{written.path}: {written.count:,} {written.kind}, one per voxel of {written.voxel:g} m, {size:.1f} MB")
+    say(f"view it: poli view {shlex.quote(str(folder))}")

@@ -1,8 +1,7 @@
 """Output of the commands: messages, results and progress.
 
 A command prints messages with `say` and returns its results. `--quiet` and `--json` silence messages, and messages move to
-stderr when standard output carries results or a file. Progress is shown on stderr, as bars on a terminal. Commands that run for
-many minutes use `progress_lines`, which also reports without a terminal.
+stderr when standard output carries results or a file. Progress is shown on stderr: bars on a terminal, elsewhere lines.
 
 Commands write to the terminal only through this module. It removes control characters from text that comes with the data,
 such as file names.
@@ -10,6 +9,7 @@ such as file names.
 
 import json
 import os
+import signal
 import sys
 import time
 import warnings
@@ -17,17 +17,17 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass
+from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
+from typing import Any, BinaryIO, TextIO, TypeVar
 
+import rich
 import typer
-from rich.progress import Progress, Task, TaskID
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.status import Status
+from rich.text import Text
 
 from poli.errors import InputError, printable
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
-    from rich.status import Status
 
 _T = TypeVar("_T")
 
@@ -46,8 +46,6 @@ _mode: ContextVar[_Mode] = ContextVar("mode")
 @contextmanager
 def speaking(quiet: bool, as_json: bool) -> Iterator[None]:
     """Route messages inside the block according to `--quiet` and `--json`."""
-    import rich
-
     rich.reconfigure(stderr=True, quiet=quiet or not sys.stderr.isatty())  # also applies to `rich.progress.track`
     with ExitStack() as stack:
         mode = _Mode(sys.stdout, quiet or as_json, as_json, quiet)
@@ -91,10 +89,6 @@ def data_stream() -> BinaryIO:
     return mode.stdout.buffer
 
 
-def user_stdout() -> TextIO:
-    return _mode.get().stdout
-
-
 def _make_way(mode: _Mode) -> None:
     if not mode.silent:
         sys.stdout = sys.stderr  # `speaking` restores it
@@ -115,10 +109,12 @@ def reader_left() -> bool:
 
 
 def as_json(results: Any) -> str:
+    """Return the results of a command as JSON."""
     return json.dumps(_plain(results), indent=2, allow_nan=False).replace("\x7f", "\\u007f")  # all else is printable ASCII
 
 
 def print_results(results: Any) -> None:
+    """Print the results of a command as JSON."""
     typer.echo(as_json(results))
 
 
@@ -137,50 +133,8 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, int | str) else str(value)
 
 
-def silenced() -> bool:
-    """Whether `--quiet` was given."""
-    mode = _mode.get(None)
-    return mode is not None and mode.quiet
-
-
-def progress() -> "Progress":
-    """Progress bars with count, total, elapsed time, remaining time and description."""
-    from rich.progress import Progress
-
-    return Progress(*progress_columns(), **progress_streams())
-
-
-def progress_columns() -> "tuple[ProgressColumn, ...]":
-    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.text import Text
-
-    class Description(ProgressColumn):
-        """The plain description, without markup or emoji codes."""
-
-        def render(self, task: Task) -> Text:
-            return Text(printable(task.description))
-
-    return (TextColumn("{task.completed}/{task.total}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), Description())
-
-
-def progress_streams() -> dict[str, Any]:
-    """Where bars are drawn. Messages appear above them only if both are on a terminal: rich would also redirect those to a file."""
-    import rich
-
-    return {"console": rich.get_console(), "redirect_stdout": sys.stdout.isatty()}
-
-
-def track(things: Iterable[_T], doing: str, total: int | None = None) -> Iterator[_T]:
-    """Iterate with a progress bar."""
-    with progress() as bar:
-        yield from bar.track(things, total, description=doing)
-
-
-def busy(doing: str) -> "Status":
+def busy(doing: str) -> Status:
     """Show a spinner, for work of unknown duration."""
-    import rich
-    from rich.text import Text
-
     return rich.get_console().status(Text(printable(doing)))
 
 
@@ -199,22 +153,66 @@ def let_go() -> None:
         raise failed
 
 
-# --- Progress of long commands without a terminal: a line on stderr now and then, for log files and batch systems.
+class Stop:
+    """The signal that asked to stop, if any."""
+
+    signal: int | None = None
+
+
+@contextmanager
+def stop_requests() -> Iterator[Stop]:
+    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once."""
+    stop = Stop()
+
+    def request(number: int, _: object) -> None:
+        if stop.signal:
+            raise KeyboardInterrupt
+        stop.signal = number
+        os.write(2, b"\nstopping after this scan; again to stop at once\n")  # async-signal-safe
+
+    try:
+        before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # only the main thread can handle signals
+        before = {}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# --- Progress: bars on a terminal; elsewhere a line on stderr now and then, for log files and batch systems.
 
 
 PERIOD = 30.0  # seconds between lines; what ends sooner needs none
 
 
-class ProgressLines(Progress):
+class _Description(ProgressColumn):
+    """The plain description, without markup or emoji codes."""
+
+    def render(self, task: Task) -> Text:
+        return Text(printable(task.description))
+
+
+class Bars(Progress):
     """Bars on a terminal. Elsewhere, unless `--quiet`, a line at most every `PERIOD` seconds.
 
     A line follows an update of a task, so it comes later if a step takes longer than the period.
     """
 
     def __init__(self, title: str) -> None:
-        super().__init__(*progress_columns(), **progress_streams())
+        columns = (
+            TextColumn("{task.completed}/{task.total}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            _Description(),
+        )
+        # Messages appear above the bars only if both are on a terminal: rich would also redirect those to a file.
+        super().__init__(*columns, console=rich.get_console(), redirect_stdout=sys.stdout.isatty())
+        mode = _mode.get(None)
         self._title = title
-        self._lines = not sys.stderr.isatty() and not silenced()
+        self._lines = not sys.stderr.isatty() and not (mode is not None and mode.quiet)
         self._last = time.monotonic()
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
@@ -224,25 +222,16 @@ class ProgressLines(Progress):
             say(line(self._title, self._tasks[task_id]), to_stderr=True)
 
 
+def track(things: Iterable[_T], doing: str, total: int | None = None) -> Iterator[_T]:
+    """Iterate and show the progress."""
+    with Bars(doing) as bars:
+        yield from bars.track(things, total, description=doing)
+
+
 def line(title: str, task: Task) -> str:
     """Return the progress of a task in one line: count, share, time, time left if known, and its description."""
     count = f"{task.completed:.0f}/{task.total:.0f} ({task.percentage:.0f} %)" if task.total else f"{task.completed:.0f}"
-    times = [] if task.elapsed is None else [f"{duration(task.elapsed)} elapsed"]
+    times = [] if task.elapsed is None else [f"{timedelta(seconds=round(task.elapsed))} elapsed"]
     if task.time_remaining is not None and not task.finished:
-        times.append(f"about {duration(task.time_remaining)} left")
+        times.append(f"about {timedelta(seconds=round(task.time_remaining))} left")
     return ", ".join(filter(None, [f"{title}: {count}", *times, task.description if task.description != title else ""]))
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in its two largest units."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, left = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {left} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def with_progress(rows: range, name: str) -> Iterator[int]:
-    """Iterate with a progress bar, or lines without a terminal."""
-    with ProgressLines(name) as bar:
-        yield from bar.track(rows, description=name)

@@ -7,27 +7,134 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
-from poli.cli.commands import STAND_INS, spelled
-from poli.cli.output import data_stream, say, user_stdout
+from poli.cli.commands import STAND_INS
+from poli.cli.output import data_stream, say
+from poli.errors import FormatError, InputError
+
+if TYPE_CHECKING:
+    from poli.ellipsoids import Ellipsoids
+    from poli.scan import Scan
+
+SCAN_FILES = "A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file; -: standard input."
+_STDIN, _STDOUT = "standard input", "standard output"  # names of the temporary files behind `-` in messages
+
+
+def format_names() -> list[str]:
+    """The known formats of scan files."""
+    from poli.io.formats import FORMATS
+
+    return [known.name for known in FORMATS]
+
+
+ScanFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="Input format if the file name is ambiguous: pcd, ply, kitti, nuscenes, text, npy, npz or las.",
+        autocompletion=format_names,
+    ),
+]
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Same as OUT.")]
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether a path stands for standard input or output."""
+    return str(path) == "-"
+
+
+def one_output(argument: Path | None, option: Path | None) -> Path:
+    """Return OUT, given either as an argument or by --out."""
+    if argument is not None and option is not None:
+        raise InputError(f"OUT is given twice, as {argument} and as --out {option}; remove one of the two")
+    out = argument if option is None else option
+    if out is None:
+        raise InputError("OUT is missing; give the file to write, or - for standard output")
+    return out
+
+
+def read_scan(path: Path, format: str | None = None) -> Scan:
+    """Read a scan and report dropped points. Raises FormatError if no points are left."""
+    from poli.io.formats import read
+
+    name = _STDIN if is_pipe(path) else path
+    scan = _read_stdin(format) if is_pipe(path) else read(path, format)
+    dropped = scan.dropped
+    if dropped.total:
+        reasons = ((dropped.nonfinite, "non-finite point"), (dropped.zero, "zero return"))
+        say(f"{name}: dropped {' and '.join(counted(count, what) for count, what in reasons if count)}")
+    if not len(scan):
+        why = f"all {dropped.total} are non-finite or zero returns" if dropped.total else "the file has none"
+        raise FormatError(f"{name}: no points are left: {why}; give a scan with points")
+    return scan
+
+
+def check_place(out: Path, *inputs: Path) -> None:
+    """Check that OUT can be written and is not one of the inputs, before doing any work."""
+    from poli.io.atomic import check_new_file, refuse_overwriting
+
+    if not is_pipe(out):
+        refuse_overwriting(out, *(source for source in inputs if not is_pipe(source)))
+        check_new_file(out)
+
+
+def counted(count: int, what: str) -> str:
+    """A count with its noun."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Add the name of the file to errors about its points."""
+    try:
+        yield
+    except InputError as error:
+        error.about(_STDIN if is_pipe(path) else path)
+        raise
+
+
+def _read_stdin(format: str | None) -> Scan:
+    import shutil
+
+    from poli.io.atomic import temporary_folder
+    from poli.io.formats import read, sniff
+
+    if sys.stdin.isatty():
+        raise InputError("-: standard input is a terminal; pipe a scan into it: `cat scan.pcd | poli ...`")
+    with temporary_folder() as folder:
+        path = folder / _STDIN
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        STAND_INS[str(path)] = _STDIN
+        return read(path, format or sniff(path))
+
+
+@contextmanager
+def output_file(out: Path, ending: str) -> Iterator[Path]:
+    """Yield the path to write to. For `-`, a temporary file with that ending, copied to standard output when complete."""
+    from poli.io.atomic import temporary_folder
+
+    if not is_pipe(out):
+        yield out
+        return
+    stream = data_stream()
+    with temporary_folder() as folder:
+        path = folder / f"{_STDOUT}{ending}"
+        STAND_INS[str(path)] = _STDOUT
+        yield path
+        stream.write(path.read_bytes())
+        stream.flush()
+
 
 # --- Clouds in map coordinates (UTM and the like), hundreds of kilometers from the origin: center them for computing and drawing.
 #
-# Voxels are numbered from the origin, the network assumes the sensor there, and 4-byte floats round such coordinates to
-# centimeters
+# Voxels are numbered from the origin, the network assumes the sensor there, and 4-byte floats round such coordinates to centimeters
 # or worse. So commands subtract an offset of whole hundreds of meters and say it. Outputs that can hold 8-byte floats get the
 # original coordinates back; the others are written relative to the offset.
-
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from poli.ellipsoids import Ellipsoids
-    from poli.scan import Scan
 
 _FAR = 8192.0  # meters: beyond it, 4-byte floats are coarser than a millimeter, and no LiDAR sees this far
 _NEAR = 1000.0  # meters: axes whose coordinates are smaller are left alone, such as heights
@@ -59,6 +166,7 @@ def with_offset(field: Ellipsoids, offset: np.ndarray | None) -> Ellipsoids:
 
 
 def shift(offset: np.ndarray) -> np.ndarray:  # (3,) -> (4, 4)
+    """The pose that adds an offset."""
     T = np.eye(4)
     T[:3, 3] = offset
     return T
@@ -70,6 +178,7 @@ def above(offset: np.ndarray | None) -> np.ndarray | None:  # (3,)
 
 
 def offset_text(offset: np.ndarray) -> str:
+    """An offset in messages."""
     return f"({', '.join(f'{value:.0f}' for value in offset)})"
 
 
@@ -81,152 +190,3 @@ def say_offset(path: Path | str, scan: Scan, offset: np.ndarray | None, then: st
     if scan.points.dtype == np.float32:
         step = float(np.spacing(np.float32(np.abs(offset).max())))
         say(f"{path}: stores 4-byte floats, which round these coordinates to {step:.2g} m", to_stderr=True)
-
-
-if TYPE_CHECKING:
-    from poli.scan import Dropped, Scan
-
-SCAN_FILES = "A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file; -: standard input."
-_STDIN, _STDOUT = "standard input", "standard output"  # names of the temporary files behind `-` in messages
-
-
-def format_names() -> list[str]:
-    from poli.io.formats import FORMATS
-
-    return [known.name for known in FORMATS]
-
-
-ScanFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="Input format if the file name is ambiguous: pcd, ply, kitti, nuscenes, text, npy, npz or las.",
-        autocompletion=format_names,
-    ),
-]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Same as OUT.")]
-
-
-def is_pipe(path: Path) -> bool:
-    return str(path) == "-"
-
-
-def one_output(argument: Path | None, option: Path | None) -> Path:
-    """Return OUT, given either as an argument or by --out."""
-    from poli.errors import InputError
-
-    if argument is not None and option is not None:
-        raise InputError(f"OUT is given twice, as {argument} and as --out {option}; remove one of the two")
-    out = argument if option is None else option
-    if out is None:
-        raise InputError("OUT is missing; give the file to write, or - for standard output")
-    return out
-
-
-def read_scan(path: Path, format: str | None = None) -> Scan:
-    """Read a scan and report dropped points. Raises FormatError if no points are left."""
-    from poli.errors import FormatError
-    from poli.io.formats import read
-
-    name = _STDIN if is_pipe(path) else path
-    with spelled(format="--format"):
-        scan = _read_stdin(format) if is_pipe(path) else read(path, format)
-    dropped = scan.dropped
-    if dropped.total:
-        say(f"{name}: dropped {_listed(dropped)}")
-    if not len(scan):
-        why = f"all {dropped.total} are non-finite or zero returns" if dropped.total else "the file has none"
-        raise FormatError(f"{name}: no points are left: {why}; give a scan with points")
-    return scan
-
-
-def check_place(out: Path, *inputs: Path) -> None:
-    """Check that OUT can be written and is not one of the inputs, before doing any work."""
-    from poli.io.atomic import check_new_file, refuse_overwriting
-
-    sources = [_behind(sys.stdin) if is_pipe(source) else source for source in inputs]
-    target = _behind(user_stdout()) if is_pipe(out) else out
-    if target is not None:
-        refuse_overwriting(target, *(source for source in sources if source is not None), name=_STDOUT if is_pipe(out) else out)
-    if not is_pipe(out):
-        check_new_file(out)
-
-
-def _behind(stream: TextIO) -> int | None:
-    """The file descriptor of a standard stream, which the shell may have redirected to a file."""
-    try:
-        return stream.fileno()
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def check_count(scan: Scan, path: Path, model: str) -> None:
-    """Check that a scan has enough points for a model, to name the file in the error."""
-    from poli.errors import InputError
-    from poli.estimation.estimate import load_model
-
-    least = load_model(model).architecture.least_points
-    if len(scan) < least:
-        raise InputError(f"{path}: {counted(len(scan), 'point')}; model {model} needs at least {least}; give a larger scan")
-
-
-def _listed(dropped: Dropped) -> str:
-    reasons = ((dropped.nonfinite, "non-finite point"), (dropped.zero, "zero return"))
-    return " and ".join(counted(count, what) for count, what in reasons if count)
-
-
-def counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Add the name of the file to errors about its points."""
-    from poli.errors import InputError
-
-    try:
-        yield
-    except InputError as error:
-        error.about(_STDIN if is_pipe(path) else path)
-        raise
-
-
-def _read_stdin(format: str | None) -> Scan:
-    import shutil
-
-    from poli.errors import InputError
-    from poli.io.atomic import temporary_folder
-    from poli.io.formats import read, sniff
-
-    if sys.stdin.isatty():
-        raise InputError("-: standard input is a terminal; pipe a scan into it: `cat scan.pcd | poli ...`")
-    with temporary_folder() as folder:
-        path = folder / _STDIN
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        STAND_INS[str(path)] = _STDIN
-        return read(path, format or sniff(path))
-
-
-@contextmanager
-def output_file(out: Path, ending: str) -> Iterator[Path]:
-    """Yield the path to write to. For `-`, a temporary file with that ending, copied to standard output when complete."""
-    with spelled(format=None):  # errors are about the output, but --format is that of the input
-        if is_pipe(out):
-            with _standard_output(ending) as path:
-                yield path
-        else:
-            yield out
-
-
-@contextmanager
-def _standard_output(ending: str) -> Iterator[Path]:
-    from poli.io.atomic import temporary_folder
-
-    stream = data_stream()
-    with temporary_folder() as folder:
-        path = folder / f"{_STDOUT}{ending}"
-        STAND_INS[str(path)] = _STDOUT
-        yield path
-        stream.write(path.read_bytes())
-        stream.flush()

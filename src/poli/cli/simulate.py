@@ -1,29 +1,29 @@
 """`poli simulate`: simulate a drive and write it as a dataset."""
 
-from enum import StrEnum
+import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from poli.cli.output import say, track
+from poli.cli.scan_files import counted
+from poli.errors import FormatError
 
 
 def place_names() -> list[str]:
+    """The known kinds of places."""
     from poli.worlds.places import PLACES
 
     return list(PLACES)
 
 
 def sensor_names() -> list[str]:
+    """The known sensors."""
     from poli.worlds import SENSORS
 
     return list(SENSORS)
-
-
-class Layout(StrEnum):
-    poli = "poli"
-    kitti = "kitti"
 
 
 def simulate(
@@ -50,8 +50,9 @@ def simulate(
         float | None, typer.Option(help="Height of the sensor above the ground, in meters; default: 1.8, in rooms 1.3.")
     ] = None,
     layout: Annotated[
-        Layout, typer.Option(help="Format: poli (scans with true normals and labels) or kitti (as KITTI odometry).")
-    ] = Layout.poli,
+        Literal["poli", "kitti"],
+        typer.Option(help="Format: poli (with true normals and labels) or kitti (as KITTI odometry)."),
+    ] = "poli",
     skewed: Annotated[bool, typer.Option("--skewed", help="Keep the motion within each scan in its points.")] = False,
     movers: Annotated[bool, typer.Option(help="Add moving cars.")] = True,
     rotation_noise: Annotated[float, typer.Option(help="Noise of the measured poses, in degrees per axis.")] = 0.1,
@@ -64,18 +65,13 @@ def simulate(
     poli simulate drive --scans 100 --layout kitti
     poli simulate drive --sensor my_beams.txt --skewed
     """
-    import shlex
-    from dataclasses import replace
-
-    from poli.cli.scan_files import counted
-    from poli.errors import FormatError
     from poli.io.atomic import check_new_folder
     from poli.io.datasets import write_folder, write_kitti
     from poli.worlds import World, find_sensor, usual_ride
     from poli.worlds.drive import Drive
     from poli.worlds.places import make_place
 
-    if layout is Layout.poli:
+    if layout == "poli":
         check_new_folder(out)
     elif (out / "sequences").is_dir():  # KITTI layout, may hold other sequences
         check_new_folder(out / "sequences" / "00")
@@ -87,18 +83,11 @@ def simulate(
     world = World(make_place(place, seed))
     drive = Drive(world, table, ride, scans, seed, not skewed, movers, rotation_noise, translation_noise)
     sweeps = track(drive, "scanning", scans)
-    if layout is Layout.kitti:
+    if layout == "kitti":
         write_kitti(out, "00", sweeps, drive.poses)
     else:
-        about = {
-            "place": place,
-            "seed": seed,
-            "sensor": Path(sensor).name,
-            "speed": ride.speed,
-            "height": ride.height,
-            "deskewed": not skewed,
-        }
-        about |= {"rotation_noise_deg": rotation_noise, "translation_noise_m": translation_noise}
+        about = {"place": place, "seed": seed, "sensor": Path(sensor).name, "speed": ride.speed, "height": ride.height}
+        about |= {"deskewed": not skewed, "rotation_noise_deg": rotation_noise, "translation_noise_m": translation_noise}
         write_folder(out, f"{place} {seed}", sweeps, drive.poses, drive.measured, about)
     say(f"{out}: {counted(scans, 'scan')}; next: poli odometry {shlex.quote(str(out))}")
-    return {"out": out, "scans": scans, "layout": layout.value, "place": place, "seed": seed, "sensor": sensor}
+    return {"out": out, "scans": scans, "layout": layout, "place": place, "seed": seed, "sensor": sensor}

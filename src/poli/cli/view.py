@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.data_options import DatasetName, DatasetOptions, ModelName, SensorName, SequenceName, TopicName, dataset_options
+from poli.cli.commands import Only
+from poli.cli.data_options import AsRecorded
 from poli.cli.output import say
 from poli.cli.scan_files import check_place, is_pipe, naming
+from poli.configs import EstimateConfig
 
 if TYPE_CHECKING:
     from poli.cli.view_content import Subject
@@ -44,7 +46,8 @@ def view(
     png: Annotated[Path | None, typer.Option(help="Render a picture to this .png file, without a browser.")] = None,
     rerun: Annotated[bool, typer.Option("--rerun", help="Show it in the rerun viewer (extra `view`).")] = False,
     browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    model: ModelName = "lidar",
+    *,
+    config: Annotated[EstimateConfig, Only("model")],
     voxel: Annotated[
         float | None,
         typer.Option(min=0.0, help="Scans: voxel size in meters; 0: use every point; default: 0.5, for objects 0."),
@@ -70,11 +73,7 @@ def view(
         ),
     ] = None,
     theme: Annotated[Theme, typer.Option(help="Initial theme of the page.")] = Theme.dark,
-    dataset: DatasetName = "auto",
-    sequence: SequenceName = None,
-    topic: TopicName = None,
-    sensor: SensorName = None,
-    option: DatasetOptions = None,
+    source: AsRecorded,
     scans: Annotated[
         int | None,
         typer.Option(
@@ -122,7 +121,7 @@ def view(
         page = _free_name(data)
     if browser and page is None:
         raise InputError("--open: no page is written; remove it, or give --out NAME.html")
-    if compare and model == "pca":
+    if compare and config.model == "pca":
         raise InputError("--compare: compares a network with PCA; choose a network with --model, or remove --compare")
     if pose is not None and other is None:
         raise InputError(f"--pose {pose}: is the pose between two scans; give the second one, too")
@@ -130,18 +129,17 @@ def view(
         raise InputError(f"--original {original}: cannot be combined with a second scan; remove one of the two")
     if compare and (other is not None or original is not None):
         raise InputError("--compare: only one scan can be compared; remove it, or give one scan")
-    inputs = [path for path in (data, other, pose, original, Path(model)) if path is not None]
+    inputs = [path for path in (data, other, pose, original, Path(config.model)) if path is not None]
     for written in (page, png, recorded):
         if written is not None:
             check_place(written, *inputs)
-    how = Estimates(model, voxel, compare)
+    how = Estimates(config.model, voxel, compare)
     if other is not None:
         subject = overlay_subject(data, other, pose, how)
     elif original is not None:
         subject = densified_subject(data, original)
     else:
-        options = dataset_options(option or [], sequence, topic, sensor)
-        subject = subject_of(data, dataset, options, how, scans, side_by_side)
+        subject = subject_of(data, source.dataset, source.given, how, scans, side_by_side)
     for line in subject.remarks:
         say(line)
     if page is not None:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from poli.configs import DensifyConfig
 from poli.densification import resume
-from poli.densification.config import DensifyConfig
 from poli.densification.densify import densify_records
 from poli.densification.engines import Engine
 from poli.densification.resume import Densified, Step, Tally

@@ -4,47 +4,27 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from poli.beams.corrections import RING_FIELDS, BeamCalibration
-from poli.densification.config import DensifyConfig, why_little
+from poli.beams.corrections import RING_FIELDS
+from poli.configs import DensifyConfig
+from poli.densification.config import why_little
 from poli.densification.fields import all_fields, beam_count, output_order
 from poli.densification.samples import LEAST, group, returns_of
 from poli.densification.sampling import draw_samples
 from poli.errors import DensityWarning, FormatError, InputError
 from poli.estimation.estimate import complaint_of, load_model
 from poli.io.messages import TIME_NAMES
-from poli.options import takes_config
+from poli.options import configured, lists_options
 from poli.scan import Scan, ScanLike
 
 _ROW = "row"  # field of the row of a record, or of its parent
 
 
-@takes_config(DensifyConfig)
-def densify(
-    scan: ScanLike,  # (N, 3)
-    config: DensifyConfig | None = None,
-    *,
-    per_point: int | None = None,
-    max_sigma: float | None = None,
-    flat: bool = True,
-    model: str = "lidar",
-    voxel: float = 0.2,
-    upright: bool = True,
-    planarity: float = 0.0,
-    max_range: float | None = 120.0,
-    max_thickness: float | None = 0.05,
-    max_points: int | None = None,
-    sample_voxel: float = 0.0,
-    seed: int = 0,
-    calibration: BeamCalibration | None = None,
-    max_error: float = 0.05,
-    rings: int | None = None,
-    order: str = "originals",
-    purpose: str = "odometry",
-    auto: bool = False,
-) -> Scan:
+@lists_options(DensifyConfig)
+def densify(scan: ScanLike, config: DensifyConfig | None = None, **options: Any) -> Scan:  # (N, 3)
     """Add points to a scan, on the surfaces that its ellipsoids describe: first the unchanged originals, then the samples.
 
     If the scan has rings with gaps between them, the gaps are filled if the ellipsoids below and above lie on one plane.
@@ -56,31 +36,11 @@ def densify(
 
     Args:
         scan: a Scan, an (N, 3) array, or a cloud of another library.
-        config: the options as one object. Keywords override its values.
-        per_point: samples per ellipsoid; None: one, in scans whose gaps are not filled.
-        max_sigma: maximum distance between a sample and its parent, in standard deviations. None: 12 with `per_point`, else as
-            far as `max_error` allows.
-        flat: samples lie in the plane through the ellipsoid's mean, across its normal.
-        model: a shipped model, the path of a .safetensors file, or "pca".
-        voxel: meters; one ellipsoid per voxel of the scan. 0: one per point.
-        upright: the sensor's z axis points up.
-        planarity: ellipsoids less planar than this are not sampled; 1 is a plane.
-        max_range: meters from the sensor; ellipsoids farther away are not sampled. None: no limit.
-        max_thickness: meters; with `max_sigma`, thicker ellipsoids are not sampled. None: no limit.
-        max_points: total, including the originals; samples are dropped evenly. None: no limit.
-        sample_voxel: meters; at most one sample per voxel of this size, none in voxels with an original. 0: no limit.
-        seed: seed of the random samples.
-        calibration: corrections of the sensor's beams. They are applied first, and the originals are returned corrected.
-        max_error: meters; accepted error of the samples. Where a larger one is expected, there are none.
-        rings: fill the gaps to at most this many rings, and number them all: ring r becomes ring k r, with k times as many rings.
-        order: "originals": the points of the scan, then the samples; "time": all points by time and ring.
-        purpose: "odometry", or "features": more samples, also where they are less accurate, for registration by local features.
-        auto: leave the scan as it is if denser scans are unlikely to help other systems.
+        config: the options as one object. Keywords override its fields.
     """
-    scan, settings = Scan.of(scan), config or DensifyConfig()
-    dense, why = densify_or_say(scan, settings)
+    dense, why = densify_or_say(Scan.of(scan), configured(DensifyConfig, config, options))
     if why:
-        warnings.warn(why, DensityWarning, stacklevel=3)  # at the caller of the decorated function
+        warnings.warn(why, DensityWarning, stacklevel=2)
     return dense
 
 

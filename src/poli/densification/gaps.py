@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from poli.beams.corrections import elevations_of
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.densification.samples import Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
 from poli.ellipsoids import Ellipsoids
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import poli
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.densification.engines import Engine
 from poli.errors import FormatError
 from poli.estimation.estimate import load_model, shipped_models

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.ellipsoids import Ellipsoids
 from poli.estimation import estimate
 from poli.estimation.estimate import UP

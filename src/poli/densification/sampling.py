@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.densification.gaps import LocalPlanes, fill_gaps, in_free_space
 from poli.densification.samples import Samples, ScanField, no_samples, scan_field, scan_generator, suitable, thinned_out
 from poli.ellipsoids import Ellipsoids

@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from poli.configs import DensifyConfig
 from poli.densification import resume
-from poli.densification.config import DensifyConfig
 from poli.densification.densify import densify_or_say, densify_records
 from poli.densification.engines import Engine
 from poli.densification.resume import Densified, Step, Tally

@@ -173,12 +173,12 @@ def estimate(
     """
     if model == PCA:
         if motion is not None:
-            raise InputError("{argument} is given, but PCA has no use for it", argument="motion", remedy="leave it out")
+            raise InputError("motion is given, but PCA has no use for it; leave it out")
         return pca(scan, NEIGHBORS if k is None else k, radius, viewpoint=viewpoint)
     for name, value in (("k", k), ("radius", radius)):
         if value is not None:
-            problem = f"{{argument}} is {value!r}, but only PCA takes it and the model is {os.fspath(model)!r}"
-            raise InputError(problem, argument=name, remedy="leave it out, or choose the model pca")
+            what = f"{name} is {value!r}, but only PCA takes it and the model is {os.fspath(model)!r}"
+            raise InputError(f"{what}; leave it out, or choose the model pca")
     points = points_of(scan).copy()
     view = view_of(viewpoint, up, merged, len(points))
     network = load_model(model)

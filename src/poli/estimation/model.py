@@ -36,8 +36,10 @@ class Model:
         a = self.architecture
         if not a.motion:
             if motion is not None:
-                problem = f"{{argument}} is given, but the sizes of the model '{self.name[:80]}' do not depend on it"
-                raise InputError(problem, argument="motion", remedy="leave it out, or choose the model lidar")
+                raise InputError(
+                    f"motion is given, but the sizes of the model '{self.name[:80]}' do not depend on it; leave it out, or choose "
+                    "the model lidar"
+                )
             return self
         weight, bias = self.weights["size.hidden.weight"], self.weights["size.hidden.bias"]
         if motion is not None:

@@ -1,6 +1,6 @@
 """Odometry on ellipsoids: scan to scan, or scan to map."""
 
-from poli.lidar_odometry.config import OdometryConfig
+from poli.configs import OdometryConfig
 from poli.lidar_odometry.deskewing import deskew
 from poli.lidar_odometry.drive_map import DriveMap, MapFile
 from poli.lidar_odometry.local_map import EllipsoidMap

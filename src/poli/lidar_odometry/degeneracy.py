@@ -7,18 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from poli.kernel import kernel
+from poli.lidar_odometry.tuned import AGREEING, NORMAL, SHIFT, TURN, WRONG
 
-# What a prediction at constant velocity leaves open from one scan to the next. The root mean square per axis in real recordings was
-# 0.1 degrees and 1 cm in a car, and 1.3 degrees and 1 cm in a hand, where one scan in twenty was off by 4 degrees. A car that
-# brakes hard is off by 10 cm. A direction that the surfaces determine less well than this is weak.
-_TURN = np.deg2rad(2.0)
-_SHIFT = 0.1  # meters
-_NORMAL = 0.17  # sine of 10 degrees: a surface does not resist motions within this angle of it, because normals are not more exact
-_AGREEING = 0.9  # cosine of the two normals of a match; if they differ more, one is wrong and the match is not counted
-_WRONG = 0.005  # of the weight of all matches: may lie on surfaces that do not exist, such as the rings on the walls of a tunnel
 _ROUNDS = 3
 
-UNITS = np.repeat([_TURN, _SHIFT], 3)  # of the tangents
+UNITS = np.repeat([TURN, SHIFT], 3)  # of the tangents
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +29,7 @@ class Degeneracy:
 
     @property
     def any(self) -> bool:
+        """Whether some direction is weak."""
         return bool(self.weak.any())
 
     @property
@@ -68,13 +62,13 @@ def degeneracy(
     A motion (w, v) moves the point p by m = w x p + v. A match with the normal n contributes the information (n.m / deviation)^2
     about it. Noise in thousands of normals would add up to any information, so three things are different here:
     - (n.m)^2 is replaced by the product of n.m for both normals of the match, whose errors are largely independent.
-    - Only what exceeds (_NORMAL |m|)^2 counts: a surface says nothing about motions that are parallel to it within 10 degrees.
+    - Only what exceeds (NORMAL |m|)^2 counts: a surface says nothing about motions that are parallel to it within 10 degrees.
     - The matches that resist a motion most, up to 0.5 % of the weight of all, may be wrong and do not count.
     """
-    wrong = _WRONG * float(weights.sum()) / deviation**2
+    wrong = WRONG * float(weights.sum()) / deviation**2
     information, motion = _summed(points, own_normals, normals, weights)
     information, motion = (np.outer(UNITS, UNITS) * sums / deviation**2 for sums in (information, motion))
-    bound = information - _NORMAL**2 * motion
+    bound = information - NORMAL**2 * motion
     directions, strengths = np.zeros((0, 6)), np.zeros(0)
     if np.linalg.eigvalsh(bound)[0] < 1.0:
         matches = _Matches.of(points, own_normals, normals, weights / deviation**2, wrong)
@@ -100,7 +94,7 @@ class _Matches:
     @classmethod
     def of(cls, points, own_normals, normals, weights, wrong: float) -> _Matches:
         cosines = np.einsum("ij,ij->i", own_normals, normals)
-        kept = (np.abs(cosines) >= _AGREEING) & (weights > 0.0)
+        kept = (np.abs(cosines) >= AGREEING) & (weights > 0.0)
         p, n = points[kept], normals[kept]
         own = own_normals[kept] * np.sign(cosines[kept])[:, None]
         rows, own_rows = (UNITS * np.concatenate([np.cross(p, m), m], axis=1) for m in (n, own))  # (K, 6)
@@ -115,7 +109,7 @@ class _Matches:
         """Information along a direction, and the matches that resist it most, which may be wrong and do not count."""
         u = UNITS * y
         moved = np.cross(u[:3], self.points) + u[3:]
-        products, noise = (self.rows @ y) * (self.own @ y), _NORMAL**2 * np.einsum("ij,ij->i", moved, moved)
+        products, noise = (self.rows @ y) * (self.own @ y), NORMAL**2 * np.einsum("ij,ij->i", moved, moved)
         # Products of opposite signs are noise. There is as much of it among those of equal signs, so it is subtracted.
         resists = np.sign(products) * np.maximum(np.abs(products) - noise, 0.0)
         order = np.flatnonzero(resists > 0.0)
@@ -132,7 +126,7 @@ def _summed(points, own_normals, normals, weights):
     for i in range(len(points)):
         p, n, o, w = points[i], normals[i], own_normals[i], weights[i]
         cosine = n[0] * o[0] + n[1] * o[1] + n[2] * o[2]
-        if not (abs(cosine) >= _AGREEING and w > 0.0):
+        if not (abs(cosine) >= AGREEING and w > 0.0):
             continue
         sign = np.sign(cosine)
         for a in range(3):

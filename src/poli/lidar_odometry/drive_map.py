@@ -1,12 +1,13 @@
 """The map of a whole drive, written to a PLY file.
 
-The odometer's own map covers the surroundings of the sensor only. This one holds all scans, in limited memory (`cell_averages`).
+The odometer's own map covers the surroundings of the sensor only. This one holds all scans, in limited memory.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -17,17 +18,22 @@ import numpy as np
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.files import PLY_COMMENTS, PLY_DTYPE, ply_records
 from poli.errors import FormatError, InputError, PoliError
-from poli.io.atomic import writing
+from poli.io.atomic import temporary_folder, writing
 from poli.io.ply import write_ply_parts
-from poli.lidar_odometry.cell_averages import CellAverages
+from poli.kernel import kernel
+from poli.lidar_odometry.local_map import check_extent
 from poli.lidar_odometry.odometer import Odometer
 from poli.lidar_odometry.step import Status
+from poli.lidar_odometry.tuned import FINER, FINEST
 from poli.options import real_number
 from poli.scan import Scan, ScanLike
+from poli.voxels import find_slot, voxel_key
 
 MapKind = Literal["points", "ellipsoids"]
-_FINER = 4.0  # voxels of the odometry are this many times as large as those of the points
-_FINEST = 0.05  # meters: returns and poses are accurate to a few centimeters
+MOST_CELLS = 1 << 20  # in memory: 80 MB for points, 150 MB for ellipsoids
+_FILES = 256  # each fits into memory: 50 MB of points, if the map has 250 million
+_MIX = np.int64(-7046029254386353131)  # an odd number: its products spread the keys over the files
+_BATCH = 1 << 16  # rows that are added or returned at once
 _UPPER = np.triu_indices(3)
 
 
@@ -83,11 +89,6 @@ class DriveMap:
                 self._add_first()
                 self._add_points(Scan.of(scan), step.T_world_scan)
 
-    @property
-    def on_disk(self) -> int:
-        """Cells that have been moved from memory to temporary files so far."""
-        return 0 if self._cells is None else self._cells.moved
-
     def close(self) -> None:
         """Write the file, after the last scan. Further calls do nothing."""
         try:
@@ -126,7 +127,7 @@ class DriveMap:
         if self._cells is None:
             values = still.fields.get("intensity")
             self._fields = ("intensity",) if values is not None and values.ndim == 1 else ()
-            self.voxel = self.voxel or max(self._odometer.voxel / _FINER, _FINEST)
+            self.voxel = self.voxel or max(self._odometer.voxel / FINER, FINEST)
             self._cells = CellAverages(self.voxel, 3 + len(self._fields), self.path.parent)
         rows = np.full((len(still), 3 + len(self._fields)), np.nan)  # NaN: a later scan has no intensity
         rows[:, :3] = still.points.astype(np.float64) @ T_world_scan[:3, :3].T + T_world_scan[:3, 3]
@@ -157,3 +158,99 @@ class DriveMap:
             covariances[:, *_UPPER] = rows[:, 3:9]
             covariances[:, _UPPER[1], _UPPER[0]] = rows[:, 3:9]
             yield ply_records(Ellipsoids.trusted(rows[:, :3].copy(), covariances, rows[:, 9:].copy()))
+
+
+class CellAverages:
+    """Weighted averages of rows of numbers, one per grid cell of `cell` meters. The first three columns of a row are its position.
+
+    Cells are kept in a hash table. When it is full, all of it moves to files, and it begins again: a cell may be in a file several
+    times, but always in the same one, chosen by a hash. At the end, the files are read one by one, and the entries of each cell
+    are averaged. The result is the same as with unlimited memory, up to rounding.
+    """
+
+    def __init__(self, cell: float, columns: int, folder: Path, most_cells: int = MOST_CELLS) -> None:  # a power of 2
+        """`folder` must exist when the table is full: the hidden temporary files are there until `close`."""
+        self._cell, self._folder, self._most = cell, folder, most_cells
+        self._entry = np.dtype([("key", "i8"), ("weight", "f8"), ("row", "f8", (columns,))])
+        self._entries = np.empty(most_cells, self._entry)  # the system provides memory as it is used
+        self._keys, self._slots = np.zeros(2 * most_cells, np.int64), np.full(2 * most_cells, -1, np.int32)
+        self._opened = ExitStack()
+        self._files: list[Path] = []
+        self._count = 0
+        self.moved = 0  # entries in the files
+
+    def add(self, rows: np.ndarray, weights: np.ndarray) -> None:  # (N, columns), (N,) positive
+        """Add rows to the averages of their cells."""
+        check_extent(rows[:, :3], self._cell)
+        rows, weights = np.ascontiguousarray(rows, np.float64), np.ascontiguousarray(weights, np.float64)
+        batch = min(_BATCH, self._most)
+        for start in range(0, len(rows), batch):
+            some = rows[start : start + batch]
+            if self._count + len(some) > self._most:
+                self._move()
+            table = (self._keys, self._slots, self._entries["key"], self._entries["weight"], self._entries["row"])
+            self._count = _average(*table, self._count, some, weights[start : start + batch], self._cell)
+
+    def averages(self) -> Iterator[np.ndarray]:  # (n, columns) each
+        """Yield the average of every cell, in parts. Nothing can be added afterwards."""
+        if self._files:
+            self._move()
+            self._entries = self._entries[:0].copy()  # frees the table
+            for path in self._files:
+                yield _merged(np.fromfile(path, self._entry))["row"]
+            return
+        order = np.argsort(self._entries["key"][: self._count])
+        for start in range(0, len(order), _BATCH):
+            yield self._entries["row"][order[start : start + _BATCH]]
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        self._opened.close()
+
+    def _move(self) -> None:
+        """Append the table to the files, and begin again."""
+        if not self._files:
+            place = self._opened.enter_context(temporary_folder(self._folder))
+            self._files = [place / str(number) for number in range(_FILES)]
+        entries = self._entries[: self._count]
+        number = (entries["key"] * _MIX >> 33) % _FILES
+        order, ends = np.argsort(number, kind="stable"), np.cumsum(np.bincount(number, minlength=_FILES))
+        for path, rows in zip(self._files, np.split(order, ends[:-1]), strict=True):
+            with path.open("ab") as file:
+                file.write(entries[rows].tobytes())
+        self.moved += self._count
+        self._count = 0
+        self._slots[:] = -1
+
+
+def _merged(entries: np.ndarray) -> np.ndarray:
+    """Return one entry per cell, ordered by cell."""
+    entries = entries[np.argsort(entries["key"], kind="stable")]
+    starts = np.flatnonzero(np.diff(entries["key"], prepend=-1))  # keys are not negative
+    if len(starts) == len(entries):
+        return entries
+    merged = entries[starts]
+    merged["weight"] = np.add.reduceat(entries["weight"], starts)
+    weighted = np.add.reduceat(entries["weight"][:, None] * entries["row"], starts, axis=0)
+    merged["row"] = weighted / merged["weight"][:, None]
+    return merged
+
+
+@kernel
+def _average(keys, slots, held, weights, rows, count, new_rows, new_weights, cell):
+    for i in range(len(new_rows)):
+        key = voxel_key(new_rows[i], cell)
+        slot = find_slot(keys, slots, key)
+        row = slots[slot]
+        if row < 0:
+            row = count
+            count += 1
+            keys[slot], slots[slot], held[row] = key, row, key
+            weights[row] = 0.0
+            for a in range(new_rows.shape[1]):
+                rows[row, a] = new_rows[i, a]
+        weights[row] += new_weights[i]
+        share = new_weights[i] / weights[row]
+        for a in range(new_rows.shape[1]):
+            rows[row, a] += share * (new_rows[i, a] - rows[row, a])
+    return count

@@ -1,81 +1,114 @@
-"""GICP on ellipsoids: estimate the pose between two fields from an initial guess, with nearest points and ellipsoids as weights.
+"""GICP on ellipsoids: estimate the pose between two fields from an initial guess.
 
-minimize over T   sum_i  w_i rho( d_i' (C_q + R C_p R')^-1 d_i ),   d_i = q_i - (R p_i + t)
+    minimize over T   sum_i  w_i rho( d_i' W_i d_i )
 
-q_i is the target mean nearest to the moved p_i, the C are those of `gicp_metric`, and rho is the Cauchy kernel. Its scale starts
-wide (the guess may be half a meter off) and is halved in every step until it reaches the thickness of surfaces.
+    d_i = R'(q_i - t) - p_i           residual in the source frame; q_i is the target mean nearest to the moved p_i
+    W_i = (C_p + R' C_q R)^-1         the covariances C and the weights w_i are made from ellipsoids by `Metric`
+    J_i = [hat(p_i), -I]              derivative of d_i by (rotation, translation) of T Exp(dx)
+    H = sum w rho' J'WJ,  g = sum w rho' J'Wd      normal equations of one step, H dx = -g: `normal_equations`
+
+rho is the Cauchy kernel. Its scale starts wide (the guess may be half a meter off) and is halved in every step until it reaches the
+thickness of surfaces. `gicp_kernel` matches points and adds up the equations in one pass.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kdtree.growing import GrowingTree
-from poli.kernel import kernel
+from poli.kernel import over_range, readable
+from poli.lidar_odometry import gicp_kernel
 from poli.lidar_odometry.degeneracy import Degeneracy, degeneracy
-from poli.lidar_odometry.deskewing import Sweep
-from poli.lidar_odometry.gicp_kernel import (
-    SAME_MATCH,
-    WEIGHT,
-    Metric,
-    NearestPoints,
-    NormalEquations,
-    Source,
-    WeightedPoints,
-    linearize,
-)
-from poli.options import real_number, takes_config, whole_number
-from poli.se3 import check_pose
+from poli.lidar_odometry.deskewing import MOTION, Sweep
+from poli.lidar_odometry.tuned import FIT, LITTLE, MATCHES_PER_INDEPENDENT, SAME_MATCH, SHRINK, STILL_ANGLE, STILL_SHIFT
+from poli.options import check, configured, lists_options, option
+from poli.se3 import check_pose, hat
 from poli.se3_kernels import advanced
+from poli.threads import run_chunks
 
-_STILL_ANGLE, _STILL_SHIFT = 1e-5, 1e-4  # radians and meters; smaller steps mean convergence
-_LITTLE = 1e-4  # so do steps that lower the cost by less than this share; at 1e-3, errors in simulated drives grow by 3 %
-# Factor of the kernel's scale from one iteration to the next. Shrinking it faster after short steps saves one iteration in nine,
-# but errors over one scan grow by 1 % on MulRan and RoboSense E1R.
-_SHRINK = 0.5
-_FIT = 0.1  # meters; a point within this distance across a surface lies on it
-_DAMPING = 1e-6
-_DAMPED_OUT = 1e3
-# The residuals of neighboring matches are correlated. Compared with the true poses of simulated drives, this many
-# matches count as one.
-_MATCHES_PER_INDEPENDENT = 8.0
+MetricKind = Literal["surfaces", "raw"]
+_DAMPING, _DAMPED_OUT = 1e-6, 1e3  # relative: Levenberg's smallest damping, and the one at which no step helps
+_FULL = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # columns of the entries of a covariance
+_UPPER, _EVERY = np.triu_indices(6), np.eye(6)
+_NOTHING, _AT_REST = np.empty(0), np.zeros(MOTION)
+
+
+# --- The metric: covariances and weights of matches.
 
 
 @dataclass(frozen=True)
-class GicpConfig:
-    metric: Metric = field(default_factory=Metric)
-    max_distance: float = 2.0  # meters; points farther apart are not matched
-    robust: float = 1.0  # scale of the Cauchy kernel, in standard deviations
-    start: float = 0.5  # meters: initial scale of the kernel
-    iterations: int = 40
+class Metric:
+    """How ellipsoids become covariances and weights of matches. For another metric, add a kind here and in `gicp_kernel.weigh`.
+
+    `surfaces`: variances (thickness^2, 1, 1) along the ellipsoid's axes, weight trust^2 / (trust^2 + smallest variance).
+    `raw`: the covariance plus thickness^2, weight 1, as in the paper.
+
+    A learned covariance predicts where the matched point of another scan is, and the prediction is right: matched points differ by
+    N(0, 2 C). Used directly, it is still a poor weight. Along a surface, the residual is small because the nearest point was
+    chosen, not because the pose is right, and weighting it holds the pose back. Only the residual across the surface carries
+    information about the pose. By default, each point therefore becomes a plane with the ellipsoid's normal, the same variance
+    across for all points, and a standard deviation of 1 m along it (GICP's regularization with POLI's directions). The size of the
+    ellipsoid enters as a weight: points with thick ellipsoids, in a bush or at an edge, count less.
+    """
+
+    kind: MetricKind = option("surfaces", "Which covariances and weights.")
+    thickness: float = option(
+        0.01, "One sigma across a surface, including sensor noise; no covariance is thinner.", unit="meters", above=0.0
+    )
+    trust: float = option(0.15, "Ellipsoids this thick have weight 0.5.", unit="meters", above=0.0)
 
     def __post_init__(self) -> None:
-        for name in ("max_distance", "robust"):
-            real_number(getattr(self, name), f"gicp: {name}", "a positive number", above=True)
-        real_number(self.start, "gicp: start", "a number of meters of at least 0")
-        whole_number(self.iterations, "gicp: iterations", least=1)
+        check(self)
+
+    def __call__(self, field: Ellipsoids) -> WeightedPoints:
+        """Return the points of a field with their covariances and weights."""
+        points = WeightedPoints.empty(len(field))
+        points.means[:] = field.means
+        self.weigh(field.covariances, np.arange(len(field)), points)
+        return points
+
+    def weigh(self, covariances: np.ndarray, rows: np.ndarray, points: WeightedPoints) -> None:  # (N, 3, 3), (k,)
+        """Set shapes, normals and flatness of these rows of `points` from those of `covariances`."""
+        how = (self.kind == "raw", self.thickness**2, self.trust**2)
+        work = over_range(gicp_kernel.weigh, readable(covariances), rows, *how, points.shapes, points.normals, points.flatness)
+        run_chunks(work, len(rows), 1024)
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment:
-    T_target_source: np.ndarray  # (4, 4)
-    information: np.ndarray  # (6, 6) of the tangent xi = (rotation, translation) of T Exp(xi), scaled by the observed residuals
-    matched: int
-    overlap: float  # share of the source with a match within `max_distance`
-    fit: float  # share of the source that lies on a target surface, within 10 cm across it
-    residual: float  # meters: robust standard deviation across surfaces
-    iterations: int
-    converged: bool
-    degeneracy: Degeneracy
+class WeightedPoints:
+    """Points with the covariances and weights that GICP uses."""
+
+    means: np.ndarray  # (N, 3)
+    shapes: np.ndarray  # (N, SHAPE)
+    normals: np.ndarray  # (N, 3)
+    flatness: np.ndarray  # (N,) from 0, where the normal is undetermined, to 1
+
+    @classmethod
+    def empty(cls, count: int) -> WeightedPoints:
+        """Return room for `count` points."""
+        return cls(np.empty((count, 3)), np.empty((count, gicp_kernel.SHAPE)), np.empty((count, 3)), np.empty(count))
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    def first(self, count: int) -> WeightedPoints:
+        """A view of the first rows."""
+        return WeightedPoints(self.means[:count], self.shapes[:count], self.normals[:count], self.flatness[:count])
 
     @property
-    def covariance(self) -> np.ndarray:  # (6, 6)
-        """Covariance of the pose. It does not show unconstrained directions; see `degeneracy`."""
-        return np.linalg.inv(self.information + 1e-12 * np.trace(self.information) * np.eye(6))
+    def weights(self) -> np.ndarray:  # (N,)
+        """How much each point counts, from 0 to 1."""
+        return self.shapes[:, gicp_kernel.WEIGHT]
+
+    @property
+    def covariances(self) -> np.ndarray:  # (N, 3, 3)
+        """C of each point."""
+        return self.shapes[:, _FULL]
 
 
 class Target:
@@ -97,18 +130,132 @@ class Target:
         return len(self.weighed)
 
 
-@takes_config(GicpConfig)
+# --- One linearization.
+
+
+@dataclass(frozen=True, eq=False)
+class NormalEquations:
+    """Normal equations H dx = -g for the tangent `dx` of `T Exp(dx)`."""
+
+    H: np.ndarray  # (6, 6)
+    g: np.ndarray  # (6,)
+    cost: float
+    weight: float  # of all matches, before the robust kernel
+    matched: int
+
+    @property
+    def mean_cost(self) -> float:
+        """Cost per weight: poses that match fewer points can be compared."""
+        return self.cost / max(self.weight, 1e-12)
+
+
+def normal_equations(
+    source: WeightedPoints,
+    target: WeightedPoints,  # the match of each source point
+    T: np.ndarray,  # (4, 4) T_target_source
+    scale: float,  # of the robust kernel, in standard deviations
+    follow: np.ndarray | None = None,  # (N,) how far each point moves if the pose moves by 1; see `Sweep`
+) -> NormalEquations:
+    """The formulas as matrices, match by match. `Matching.linearize` computes the same, faster, and finds the matches."""
+    R, t, p = T[:3, :3], T[:3, 3], source.means
+    d = (target.means - t) @ R - p  # (N, 3)
+    W = np.linalg.inv(source.covariances + R.T @ target.covariances @ R)  # (N, 3, 3)
+    J = np.concatenate([hat(p), np.tile(-np.eye(3), (len(p), 1, 1))], axis=2)  # (N, 3, 6)
+    if follow is not None:
+        J *= follow[:, None, None]
+    squared = np.einsum("ni,nij,nj->n", d, W, d)
+    weights = source.weights * target.weights
+    W *= (weights / (1.0 + squared / scale**2))[:, None, None]  # Cauchy's weight is the slope of rho
+    H = np.einsum("nia,nij,njb->ab", J, W, J)
+    g = np.einsum("nia,nij,nj->a", J, W, d)
+    cost = weights @ (scale**2 * np.log(1.0 + squared / scale**2))
+    return NormalEquations(H, g, float(cost), float(weights.sum()), len(p))
+
+
+class Matching:
+    """The points of an alignment, and the nearest target point of each, which is kept while it cannot have changed.
+
+    With a `sweep`, the points are those of it, deskewed for every pose.
+    """
+
+    def __init__(self, source: WeightedPoints, target: Target, max_distance: float, sweep: Sweep | None = None) -> None:
+        self._weighed, self._target, self._max_distance, self._sweep = source, target, max_distance, sweep
+        self._points = np.ascontiguousarray(source.means if sweep is None else sweep.points, np.float64)
+        self.slots = np.full(len(source), -1, np.int32)  # in the target's tree; -1: no match
+        self.near = np.empty((len(source), 3 + gicp_kernel.SHAPE))  # mean and shape of the match: copies, adjacent in memory
+        # Position at the last search, and distances to the two nearest there; -1: never searched.
+        self._searched = np.full((len(source), 5), -1.0)
+
+    @property
+    def rows(self) -> np.ndarray:  # (N,)
+        """The row of the target that each point is matched to; -1: none."""
+        return np.where(self.slots >= 0, self._target.tree.arrays.rows[self.slots], -1)
+
+    def source(self, T: np.ndarray) -> WeightedPoints:  # (4, 4)
+        """The points at this pose: deskewed for it, if they have times."""
+        return self._weighed if self._sweep is None else replace(self._weighed, means=self._sweep.means(T))
+
+    def linearize(self, T: np.ndarray, scale: float, same: float = SAME_MATCH) -> NormalEquations:  # (4, 4)
+        """Match the points at this pose and return the normal equations. Points that moved by less than `same` keep their match."""
+        sweep, target = self._sweep, self._target
+        times, follow, motion = (_NOTHING, _NOTHING, _AT_REST) if sweep is None else (sweep.times, sweep.follow, sweep.motion(T))
+        sums = np.zeros((-(-len(self._points) // gicp_kernel.BLOCK), gicp_kernel.SUMS))
+        points = (self._points, times, self._weighed.shapes, follow)
+        how = (np.ascontiguousarray(T), motion, self._max_distance**2, scale**2, same)
+        found = (self.slots, self.near, self._searched)
+        work = over_range(gicp_kernel.linearize, target.tree.arrays, target.weighed.shapes, *points, *how, *found, sums)
+        run_chunks(work, len(sums), 4)
+        total = sums.sum(axis=0)
+        upper = np.zeros((6, 6))
+        upper[_UPPER] = total[: gicp_kernel.GRADIENT]
+        g, (cost, weight, matched) = total[gicp_kernel.GRADIENT : gicp_kernel.COST].copy(), total[gicp_kernel.COST :].tolist()
+        return NormalEquations(upper + np.triu(upper, 1).T, g, cost, weight, int(matched))
+
+
+# --- The pose.
+
+
+@dataclass(frozen=True)
+class GicpConfig:
+    """Options of the alignment of two fields."""
+
+    metric: Metric = option(Metric(), "How ellipsoids become weights of matches.")
+    max_distance: float = option(2.0, "Points farther apart are not matched.", unit="meters", above=0.0)
+    robust: float = option(1.0, "Scale of the Cauchy kernel, in standard deviations.", above=0.0)
+    start: float = option(0.5, "Initial scale of the kernel.", unit="meters", least=0.0)
+    iterations: int = option(40, "Maximum number of iterations.", least=1)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """The pose between two fields, and how well it is determined."""
+
+    T_target_source: np.ndarray  # (4, 4)
+    information: np.ndarray  # (6, 6) of the tangent xi = (rotation, translation) of T Exp(xi), scaled by the observed residuals
+    matched: int
+    overlap: float  # share of the source with a match within `max_distance`
+    fit: float  # share of the source that lies on a target surface, within 10 cm across it
+    residual: float  # meters: robust standard deviation across surfaces
+    iterations: int
+    converged: bool
+    degeneracy: Degeneracy
+
+    @property
+    def covariance(self) -> np.ndarray:  # (6, 6)
+        """Covariance of the pose. It does not show unconstrained directions; see `degeneracy`."""
+        return np.linalg.inv(self.information + 1e-12 * np.trace(self.information) * np.eye(6))
+
+
+@lists_options(GicpConfig)
 def gicp(
     source: Ellipsoids,
     target: Ellipsoids,
     guess: np.ndarray | None = None,  # (4, 4) T_target_source; the identity if not given
     config: GicpConfig | None = None,
-    *,
-    metric: Metric = Metric(),  # noqa: B008
-    max_distance: float = 2.0,
-    robust: float = 1.0,
-    start: float = 0.5,
-    iterations: int = 40,
+    **options: Any,
 ) -> Alignment:
     """Find the pose near `guess` that aligns `source` to `target`. To align many sources to one target, see `align`.
 
@@ -116,14 +263,9 @@ def gicp(
         source: the ellipsoids to move.
         target: the ellipsoids to move them to.
         guess: T_target_source to start from; the identity if not given.
-        config: the options as one object. Keywords override its values.
-        metric: how ellipsoids become weights of matches.
-        max_distance: meters; points farther apart are not matched.
-        robust: scale of the Cauchy kernel, in standard deviations.
-        start: initial scale of the kernel, in meters.
-        iterations: maximum number of iterations.
+        config: the options as one object. Keywords override its fields.
     """
-    config = config or GicpConfig()
+    config = configured(GicpConfig, config, options)
     if not len(source):
         raise InputError("source: no ellipsoids to align")
     T = np.eye(4) if guess is None else check_pose(guess, "guess")
@@ -141,126 +283,67 @@ def align(
 
     With a `sweep`, the means of `source` are its points, deskewed again in every iteration for the pose reached.
     """
-    found = _minimize(source, target, guess, config, None, sweep)
+    found = _minimize(source, target, guess, config, _EVERY, sweep)
     if not found.degeneracy.any or not found.matched:
         return found
-    held = found.degeneracy
-    again = _minimize(source, target, guess, config, held.free, sweep)
-    return replace(again, degeneracy=held)
+    again = _minimize(source, target, guess, config, found.degeneracy.free, sweep)
+    return replace(again, degeneracy=found.degeneracy)
 
 
 def _minimize(
-    source: WeightedPoints, target: Target, guess: np.ndarray, config: GicpConfig, free: np.ndarray | None, sweep: Sweep | None
+    source: WeightedPoints, target: Target, guess: np.ndarray, config: GicpConfig, basis: np.ndarray, sweep: Sweep | None
 ) -> Alignment:
-    """Run Gauss-Newton with Levenberg damping in the span of the columns of `free` (6, k): one step for each scale of the kernel,
+    """Run Gauss-Newton with Levenberg damping in the span of the columns of `basis` (6, k): one step for each scale of the kernel,
     then steps at the last scale until they stop."""
-    basis = _EVERY if free is None else free
     # The kernel's unit is sqrt(2) thickness, the standard deviation of a residual across two agreeing surfaces.
     scale = max(config.robust, config.start / (np.sqrt(2.0) * config.metric.thickness))
     T, iteration = np.ascontiguousarray(guess), 0
-    problem = _Problem(source, target, config, sweep)
+    matching = Matching(source, target, config.max_distance, sweep)
     while scale > config.robust and iteration < config.iterations:
         iteration += 1
-        equations = problem.linearize(T, scale)
+        equations = matching.linearize(T, scale)
         if not equations.matched:
             break
         T = advanced(T, _step(equations, basis, _DAMPING))
-        scale = max(config.robust, _SHRINK * scale)
+        scale = max(config.robust, SHRINK * scale)
     # With exact matches: those that were kept may be wrong by a few millimeters.
-    equations, best, damping, converged = problem.linearize(T, config.robust, same=0.0), T, _DAMPING, False
-    while iteration < config.iterations and equations.matched and basis.shape[1]:
+    equations, best, damping, converged = matching.linearize(T, config.robust, same=0.0), T, _DAMPING, False
+    while iteration < config.iterations and equations.matched and basis.shape[1] and not converged:
         iteration += 1
         step = _step(equations, basis, damping)
         T = advanced(best, step)
-        tried = problem.linearize(T, config.robust)
-        if _mean_cost(tried) > _mean_cost(equations):  # the step was too long
+        tried = matching.linearize(T, config.robust)
+        if tried.mean_cost > equations.mean_cost:  # the step was too long
             damping *= 16.0
             converged = damping > _DAMPED_OUT
         else:
-            still = np.linalg.norm(step[:3]) < _STILL_ANGLE and np.linalg.norm(step[3:]) < _STILL_SHIFT
-            converged = bool(still or _mean_cost(tried) > (1.0 - _LITTLE) * _mean_cost(equations))
+            still = np.linalg.norm(step[:3]) < STILL_ANGLE and np.linalg.norm(step[3:]) < STILL_SHIFT
+            converged = bool(still or tried.mean_cost > (1.0 - LITTLE) * equations.mean_cost)
             best, equations, damping = T, tried, max(damping / 4.0, _DAMPING)
-        if converged:
-            break
     if best is not T:
-        problem.linearize(best, config.robust)
-    return _summary(problem.at(best), target, best, problem.matches, equations, config, iteration, converged)
-
-
-_EVERY = np.eye(6)
-
-
-class _Problem:
-    """The points of an alignment and their matches."""
-
-    def __init__(self, source: WeightedPoints, target: Target, config: GicpConfig, sweep: Sweep | None) -> None:
-        self._weighed, self._target, self._max_distance = source, target, config.max_distance
-        points = source.means if sweep is None else sweep.points
-        self._source = Source(np.ascontiguousarray(points, np.float64), source.shapes, sweep)
-        self.matches = NearestPoints.none(len(source))
-
-    def at(self, T: np.ndarray) -> WeightedPoints:  # (4, 4)
-        """The points at this pose: deskewed for it, if they have times."""
-        sweep = self._source.sweep
-        return self._weighed if sweep is None else replace(self._weighed, means=sweep.means(T))
-
-    def linearize(self, T: np.ndarray, scale: float, same: float = SAME_MATCH) -> NormalEquations:  # (4, 4)
-        target = self._target
-        return linearize(target.tree.arrays, target.weighed.shapes, self._source, T, self._max_distance, scale, self.matches, same)
-
-
-def _mean_cost(equations: NormalEquations) -> float:
-    return equations.cost / max(equations.weight, 1e-12)
+        matching.linearize(best, config.robust)
+    return _summary(matching, target.weighed, best, equations, config, iteration, converged)
 
 
 def _step(equations: NormalEquations, basis: np.ndarray, damping: float) -> np.ndarray:  # (6,)
     if basis is _EVERY:
-        return _solve(equations.H, equations.g, damping)
-    return basis @ _solve(np.ascontiguousarray(basis.T @ equations.H @ basis), basis.T @ equations.g, damping)
-
-
-@kernel
-def _solve(H, g, damping):  # (k, k), (k,) -> (k,)
-    """Solve H x = -g with a damped diagonal, by Cholesky's method."""
-    k = len(g)
-    L, x = np.empty((k, k)), np.empty(k)
-    trace = 0.0
-    for a in range(k):
-        trace += H[a, a]
-    for a in range(k):
-        for b in range(a + 1):
-            total = H[a, b] + (damping * H[a, a] + 1e-12 * trace + 1e-300 if a == b else 0.0)
-            for c in range(b):
-                total -= L[a, c] * L[b, c]
-            L[a, b] = np.sqrt(max(total, 1e-300)) if a == b else total / L[b, b]
-    for a in range(k):
-        total = -g[a]
-        for c in range(a):
-            total -= L[a, c] * x[c]
-        x[a] = total / L[a, a]
-    for a in range(k - 1, -1, -1):
-        total = x[a]
-        for c in range(a + 1, k):
-            total -= L[c, a] * x[c]
-        x[a] = total / L[a, a]
-    return x
+        return gicp_kernel.solve(equations.H, equations.g, damping)
+    return basis @ gicp_kernel.solve(np.ascontiguousarray(basis.T @ equations.H @ basis), basis.T @ equations.g, damping)
 
 
 def _summary(
-    source: WeightedPoints,
-    target: Target,
-    T: np.ndarray,
-    matches: NearestPoints,
+    matching: Matching,
+    target: WeightedPoints,
+    T: np.ndarray,  # (4, 4)
     equations: NormalEquations,
     config: GicpConfig,
     iterations: int,
     converged: bool,
 ) -> Alignment:
-    rows = np.flatnonzero(matches.slots >= 0)
+    source, rows = matching.source(T), np.flatnonzero(matching.slots >= 0)
     across, weights, sure, normals = np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows)), np.empty((len(rows), 3))
-    hits, weighed = target.tree.arrays.rows[matches.slots[rows]], target.weighed
-    _match_surfaces(
-        source.means, source.shapes, source.flatness, rows, matches.near, weighed.normals, weighed.flatness, hits,
+    gicp_kernel.match_surfaces(
+        source.means, source.shapes, source.flatness, rows, matching.near, target.normals, target.flatness, matching.rows[rows],
         T, np.sqrt(2.0) * config.metric.thickness * config.robust, across, weights, sure, normals,
     )  # fmt: skip
     count = max(len(source), 1)
@@ -271,29 +354,13 @@ def _summary(
     if config.metric.kind == "surfaces" and len(rows):
         observed = max(residual**2, 1e-8) / (2.0 * config.metric.thickness**2)
     return Alignment(
-        T,
-        equations.H / (observed * _MATCHES_PER_INDEPENDENT),
-        len(rows),
-        len(rows) / count,
-        float((across < _FIT).sum()) / count,
-        residual,
-        iterations,
-        converged,
-        degeneracy(source.means[rows], source.normals[rows], normals, sure, np.sqrt(_MATCHES_PER_INDEPENDENT) * spread),
+        T_target_source=T,
+        information=equations.H / (observed * MATCHES_PER_INDEPENDENT),
+        matched=len(rows),
+        overlap=len(rows) / count,
+        fit=float((across < FIT).sum()) / count,
+        residual=residual,
+        iterations=iterations,
+        converged=converged,
+        degeneracy=degeneracy(source.means[rows], source.normals[rows], normals, sure, np.sqrt(MATCHES_PER_INDEPENDENT) * spread),
     )
-
-
-@kernel
-def _match_surfaces(points, shapes, flatness, rows, near, normals, flatness_there, hits, T, scale, across, weights, sure, turned):
-    """Of each match: the distance across the target's surface, the weight with the robust kernel and with the flatness of both
-    surfaces, and the target's normal in the frame of the source."""
-    for k in range(len(rows)):
-        i, hit = rows[k], hits[k]
-        p, q, n = points[i], near[i], normals[hit]
-        distance = 0.0
-        for a in range(3):
-            distance += n[a] * (q[a] - T[a, 0] * p[0] - T[a, 1] * p[1] - T[a, 2] * p[2] - T[a, 3])
-            turned[k, a] = T[0, a] * n[0] + T[1, a] * n[1] + T[2, a] * n[2]
-        across[k] = abs(distance)
-        weights[k] = shapes[i, WEIGHT] * q[3 + WEIGHT] / (1.0 + (distance / scale) ** 2)
-        sure[k] = weights[k] * flatness[i] * flatness_there[hit]

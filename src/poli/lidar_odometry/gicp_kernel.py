@@ -1,98 +1,22 @@
-"""Convert ellipsoids to the covariances and weights that GICP uses.
-
-A learned covariance predicts where the matched point of another scan is, and the prediction is right: matched points differ by
-N(0, 2 C). Used directly, it is still a poor weight. Along a surface, the residual is small because the nearest point was chosen,
-not because the pose is right, and weighting it holds the pose back. Only the residual across the surface carries information about
-the pose. Each point therefore becomes a plane with the ellipsoid's normal, the same variance across for all points, and a standard
-deviation of 1 m along it (GICP's regularization with POLI's directions). The size of the ellipsoid enters as a weight: points with
-thick ellipsoids, in a bush or at an edge, count less.
-"""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Literal, get_args
+"""Compiled code of `gicp`, which has the formulas."""
 
 import numpy as np
 
-from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.symmetric3 import thinnest
-from poli.errors import InputError
-from poli.kdtree.growing import TreeArrays
 from poli.kdtree.tree import STACK, box_distance
-from poli.kernel import kernel, over_range, readable
-from poli.lidar_odometry.deskewing import MOTION, Sweep, moved
-from poli.options import real_number
-from poli.threads import run_chunks
+from poli.kernel import kernel
+from poli.lidar_odometry.deskewing import moved
 
-MetricKind = Literal["surfaces", "raw"]
 SHAPE = 7  # numbers: the upper triangle of a covariance and a weight, side by side, so that a match costs one access to memory
 WEIGHT = 6  # column
-_FULL = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # columns of the entries of a covariance
-
-
-@dataclass(frozen=True)
-class Metric:
-    """How ellipsoids become weights of matches.
-
-    `surfaces`: variances (thickness^2, 1, 1) along the ellipsoid's axes, weight trust^2 / (trust^2 + smallest variance).
-    `raw`: the covariance plus thickness^2, weight 1, as in the paper.
-    """
-
-    kind: MetricKind = "surfaces"
-    thickness: float = 0.01  # meters: one sigma across a surface, including sensor noise; no covariance is thinner
-    trust: float = 0.15  # meters: ellipsoids this thick have weight 0.5
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(MetricKind):
-            raise InputError(f"metric: kind is {self.kind!r}; expected one of {', '.join(get_args(MetricKind))}")
-        real_number(self.thickness, "metric: thickness", "a positive number of meters", above=True)
-        real_number(self.trust, "metric: trust", "a positive number of meters", above=True)
-
-    def __call__(self, field: Ellipsoids) -> WeightedPoints:
-        points = WeightedPoints.empty(len(field))
-        points.means[:] = field.means
-        self.weigh(field.covariances, np.arange(len(field)), points)
-        return points
-
-    def weigh(self, covariances: np.ndarray, rows: np.ndarray, points: WeightedPoints) -> None:  # (N, 3, 3), (k,)
-        """Set shapes, normals and flatness of these rows of `points` from those of `covariances`."""
-        how = (self.kind == "raw", self.thickness**2, self.trust**2)
-        work = over_range(_weigh, readable(covariances), rows, *how, points.shapes, points.normals, points.flatness)
-        run_chunks(work, len(rows), 1024)
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedPoints:
-    """Points with the covariances and weights that GICP uses."""
-
-    means: np.ndarray  # (N, 3)
-    shapes: np.ndarray  # (N, SHAPE)
-    normals: np.ndarray  # (N, 3)
-    flatness: np.ndarray  # (N,) from 0, where the normal is undetermined, to 1
-
-    @classmethod
-    def empty(cls, count: int) -> WeightedPoints:
-        return cls(np.empty((count, 3)), np.empty((count, SHAPE)), np.empty((count, 3)), np.empty(count))
-
-    def __len__(self) -> int:
-        return len(self.means)
-
-    def first(self, count: int) -> WeightedPoints:
-        """A view of the first rows."""
-        return WeightedPoints(self.means[:count], self.shapes[:count], self.normals[:count], self.flatness[:count])
-
-    @property
-    def weights(self) -> np.ndarray:  # (N,)
-        return self.shapes[:, WEIGHT]
-
-    @property
-    def covariances(self) -> np.ndarray:  # (N, 3, 3)
-        return self.shapes[:, _FULL]
+BLOCK = 256  # points per partial sum; fixed, so that the result does not depend on the number of threads
+# Sums: 21 distinct entries of H, 6 of g, then the cost, the weight and the number of matches.
+GRADIENT, COST, TOTAL, MATCHED, SUMS = 21, 27, 28, 29, 30
+_MARGIN = 1.0 + 1e-9  # of bounds of distances, for rounding
 
 
 @kernel
-def _weigh(covariances, rows, raw, thickness2, trust2, begin, end, shapes, normals, flatness):
+def weigh(covariances, rows, raw, thickness2, trust2, begin, end, shapes, normals, flatness):
     """Planes I - (1 - thickness^2) n n', or covariances plus thickness^2; weights; and how well each normal is determined."""
     for k in range(begin, end):
         i = rows[k]
@@ -108,83 +32,6 @@ def _weigh(covariances, rows, raw, thickness2, trust2, begin, end, shapes, norma
             s = 1.0 - thickness2
             shape[0], shape[3], shape[5] = 1.0 - s * x * x, 1.0 - s * y * y, 1.0 - s * z * z
             shape[1], shape[2], shape[4], shape[6] = -s * x * y, -s * x * z, -s * y * z, trust2 / (trust2 + thin)
-
-
-# --- One linearization of GICP: match the source points and sum up the normal equations in one pass.
-
-
-BLOCK = 256  # points per partial sum; fixed, so that the result does not depend on the number of threads
-_HESSIAN = 21  # distinct entries of a symmetric 6x6 matrix
-_COST, _TOTAL, _MATCHED = 27, 28, 29
-SUMS = 30
-SAME_MATCH = 5e-3  # meters; a point that moves less keeps its match, even between two target points that are equally near
-_NEAR = 3 + SHAPE  # numbers of a matched target point
-_MARGIN = 1.0 + 1e-9  # of bounds of distances, for rounding
-_UPPER = np.triu_indices(6)
-
-
-class NormalEquations:
-    """Normal equations H dx = -g for the tangent `dx` of `T Exp(dx)`."""
-
-    def __init__(self, sums: np.ndarray) -> None:  # (SUMS,)
-        upper = np.zeros((6, 6))
-        upper[_UPPER] = sums[:_HESSIAN]
-        self.H = upper + np.triu(upper, 1).T  # (6, 6)
-        self.g = sums[_HESSIAN:_COST].copy()  # (6,)
-        self.cost = float(sums[_COST])
-        self.weight = float(sums[_TOTAL])  # of all matches, before the robust kernel
-        self.matched = int(sums[_MATCHED])
-
-
-@dataclass(frozen=True, eq=False)
-class NearestPoints:
-    """The nearest target point of each source point, and what is known about the distances to the two nearest."""
-
-    slots: np.ndarray  # (N,) int32 in the target's tree; -1: none
-    near: np.ndarray  # (N, _NEAR) mean, covariance and weight of the target point: copies, which are adjacent in memory
-    searched: np.ndarray  # (N, 5) position at the last search, and distances to the two nearest there; -1: never searched
-
-    @classmethod
-    def none(cls, count: int) -> NearestPoints:
-        return cls(np.full(count, -1, np.int32), np.empty((count, _NEAR)), np.full((count, 5), -1.0))
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """The points to be aligned."""
-
-    points: np.ndarray  # (N, 3); with a sweep, as measured
-    shapes: np.ndarray  # (N, SHAPE)
-    sweep: Sweep | None = None
-
-    def linear_terms(self, T: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (4, 4) -> (N,), (N,), (MOTION,)
-        """Time of each point, how far it moves if the pose moves by 1, and the motion during the scan; empty without a sweep."""
-        if self.sweep is None:
-            return _NOTHING, _NOTHING, _AT_REST
-        return self.sweep.times, self.sweep.follow, self.sweep.motion(T)
-
-
-_NOTHING, _AT_REST = np.empty(0), np.zeros(MOTION)
-
-
-def linearize(
-    tree: TreeArrays,  # of the target
-    target: np.ndarray,  # (M, SHAPE)
-    source: Source,
-    T: np.ndarray,  # (4, 4) T_target_source
-    max_distance: float,  # meters
-    scale: float,  # of the robust kernel, in standard deviations
-    matches: NearestPoints,  # updated
-    same: float = SAME_MATCH,  # meters that a point may move without being matched again
-) -> NormalEquations:
-    blocks = -(-len(source.points) // BLOCK)
-    sums = np.zeros((blocks, SUMS))
-    times, follow, motion = source.linear_terms(T)
-    how = (np.ascontiguousarray(T), motion, max_distance**2, scale**2, same)
-    known = (matches.slots, matches.near, matches.searched)
-    work = over_range(_linearize, tree, target, source.points, times, source.shapes, follow, *how, *known, sums)
-    run_chunks(work, blocks, 4)
-    return NormalEquations(sums.sum(axis=0))
 
 
 @kernel(inline="always")
@@ -227,12 +74,8 @@ def _two_nearest(tree, x, y, z, known, first, second, waiting, waiting_distance)
 
 
 @kernel
-def _linearize(
-    tree, target, points, times, source, follow, T, motion, gate2, scale2, same, match, near, searched, begin, end, sums
-):  # fmt: skip
-    """Sum up the normal equations of d = R'(q - t) - p, the residual in the source frame, J = dd/d(rotation, translation) =
-    [hat(p), -I] under T Exp(dx), times `follow`. The weight W is the inverse of R' C_q R + C_p, times the weights of the two
-    points, times Cauchy's 1 / (1 + d'Wd / scale^2).
+def linearize(tree, target, points, times, source, follow, T, motion, gate2, scale2, same, match, near, searched, begin, end, sums):
+    """Match the points and add up `gicp.normal_equations`, block by block, in one pass and without matrices.
 
     A point is matched again only if it has moved so far that another target point may be the nearest: if the second nearest is
     farther than the nearest by 2 s, the nearest stays the same within s. The distances at the last search also bound those of the
@@ -269,6 +112,7 @@ def _linearize(
                 last[0], last[1], last[2], last[3], last[4] = x, y, z, np.sqrt(first), np.sqrt(second)
             if match[i] < 0:
                 continue
+            # W, the inverse of C_p + R' C_q R.
             c00, c01, c02, c11, c12, c22 = q[3], q[4], q[5], q[6], q[7], q[8]
             a00, a01, a02 = c00 * R00 + c01 * R10 + c02 * R20, c00 * R01 + c01 * R11 + c02 * R21, c00 * R02 + c01 * R12 + c02 * R22
             a10, a11, a12 = c01 * R00 + c11 * R10 + c12 * R20, c01 * R01 + c11 * R11 + c12 * R21, c01 * R02 + c11 * R12 + c12 * R22
@@ -283,6 +127,7 @@ def _linearize(
             inverse = 1.0 / (s00 * w00 + s01 * w01 + s02 * w02)
             w11, w12, w22 = (s00 * s22 - s02 * s02) * inverse, (s01 * s02 - s00 * s12) * inverse, (s00 * s11 - s01 * s01) * inverse
             w00, w01, w02 = w00 * inverse, w01 * inverse, w02 * inverse
+            # The residual d = R'(q - t) - p, and W d.
             ox, oy, oz = q[0] - x, q[1] - y, q[2] - z
             dx, dy, dz = R00 * ox + R10 * oy + R20 * oz, R01 * ox + R11 * oy + R21 * oz, R02 * ox + R12 * oy + R22 * oz
             gx, gy, gz = w00 * dx + w01 * dy + w02 * dz, w01 * dx + w11 * dy + w12 * dz, w02 * dx + w12 * dy + w22 * dz
@@ -322,6 +167,49 @@ def _linearize(
             out[24] -= g * gx
             out[25] -= g * gy
             out[26] -= g * gz
-            out[_COST] += both * scale2 * np.log(1.0 + squared / scale2)
-            out[_TOTAL] += both
-            out[_MATCHED] += 1.0
+            out[COST] += both * scale2 * np.log(1.0 + squared / scale2)
+            out[TOTAL] += both
+            out[MATCHED] += 1.0
+
+
+@kernel
+def solve(H, g, damping):  # (k, k), (k,) -> (k,)
+    """Solve H x = -g with a damped diagonal, by Cholesky's method."""
+    k = len(g)
+    L, x = np.empty((k, k)), np.empty(k)
+    trace = 0.0
+    for a in range(k):
+        trace += H[a, a]
+    for a in range(k):
+        for b in range(a + 1):
+            total = H[a, b] + (damping * H[a, a] + 1e-12 * trace + 1e-300 if a == b else 0.0)
+            for c in range(b):
+                total -= L[a, c] * L[b, c]
+            L[a, b] = np.sqrt(max(total, 1e-300)) if a == b else total / L[b, b]
+    for a in range(k):
+        total = -g[a]
+        for c in range(a):
+            total -= L[a, c] * x[c]
+        x[a] = total / L[a, a]
+    for a in range(k - 1, -1, -1):
+        total = x[a]
+        for c in range(a + 1, k):
+            total -= L[c, a] * x[c]
+        x[a] = total / L[a, a]
+    return x
+
+
+@kernel
+def match_surfaces(points, shapes, flatness, rows, near, normals, flatness_there, hits, T, scale, across, weights, sure, turned):
+    """Of each match: the distance across the target's surface, the weight with the robust kernel and with the flatness of both
+    surfaces, and the target's normal in the frame of the source."""
+    for k in range(len(rows)):
+        i, hit = rows[k], hits[k]
+        p, q, n = points[i], near[i], normals[hit]
+        distance = 0.0
+        for a in range(3):
+            distance += n[a] * (q[a] - T[a, 0] * p[0] - T[a, 1] * p[1] - T[a, 2] * p[2] - T[a, 3])
+            turned[k, a] = T[0, a] * n[0] + T[1, a] * n[1] + T[2, a] * n[2]
+        across[k] = abs(distance)
+        weights[k] = shapes[i, WEIGHT] * q[3 + WEIGHT] / (1.0 + (distance / scale) ** 2)
+        sure[k] = weights[k] * flatness[i] * flatness_there[hit]

@@ -1,8 +1,4 @@
-"""What scans are aligned to: the map of the surroundings, or the last scan.
-
-It is updated in the background, while the next scan is prepared and its ellipsoids are estimated. These do not need the map, and
-the update is hard to split among threads itself. The results are the same as if it were updated at once.
-"""
+"""The map around the sensor: cells of fused ellipsoids, and the index that scans are aligned to."""
 
 from __future__ import annotations
 
@@ -10,31 +6,37 @@ from concurrent.futures import Future
 
 import numpy as np
 
+from poli.configs import OdometryConfig
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
-from poli.lidar_odometry.config import OdometryConfig
-from poli.lidar_odometry.gicp import Target
-from poli.lidar_odometry.gicp_kernel import Metric, WeightedPoints
+from poli.lidar_odometry.gicp import Metric, Target, WeightedPoints
+from poli.lidar_odometry.tuned import CELL, FORGET_EVERY, INDEX_EVERY, INDEX_RANGES, MEMORY
 from poli.options import real_number
 from poli.se3 import check_pose
 from poli.threads import in_background
 from poli.voxels import VOXELS_REACH, fill_slots, find_slot, voxel_key
 
-# --- A map of ellipsoids: one per grid cell, fused from all scans that observed it.
-#
-# The means and covariances in a cell are averaged, weighted by the inverse size of the ellipsoid, so that close views, which are
-# finer, count more. A cell contains one surface, so averaging removes noise and the pattern of the beams. The weight is
-# limited, so
-# that the map follows changes. An update visits only the cells of the new scan; cells far from the sensor are removed.
-
-
-_MEMORY = 20.0  # the weight of the average is limited to that of this many newest observations
-_FORGET_EVERY = 0.1  # times the radius: distance the sensor moves between removals of far cells
 _FIRST = 1 << 14  # cells
 
 
+def check_extent(points: np.ndarray, cell: float) -> None:  # (N, 3)
+    """Raise if the map would be too wide for the keys of its cells."""
+    if not np.abs(points).max(initial=0.0) / cell < VOXELS_REACH:
+        raise InputError(
+            f"the map, with cells of {cell:g} m, cannot extend farther than {VOXELS_REACH * cell / 1000:.0f} km from the first "
+            "scan; use larger voxels"
+        )
+
+
 class EllipsoidMap:
+    """A map of ellipsoids: one per grid cell of `cell` meters, fused from all scans that observed it, within `radius` meters.
+
+    The means and covariances in a cell are averaged, weighted by the inverse size of the ellipsoid, so that close views, which are
+    finer, count more. A cell contains one surface, so averaging removes noise and the pattern of the beams. The weight is limited,
+    so that the map follows changes. An update visits only the cells of the new scan; cells far from the sensor are removed.
+    """
+
     def __init__(self, cell: float, radius: float, metric: Metric | None = None) -> None:
         self.cell = real_number(cell, "cell", "a positive number of meters", above=True)
         self.radius = real_number(radius, "radius", "a positive number of meters", above=True)
@@ -70,41 +72,31 @@ class EllipsoidMap:
         """Fuse the ellipsoids of a scan at this pose, and remove cells farther than the radius from it."""
         T = check_pose(T_world_scan, "T_world_scan")
         means, at = field.means @ T[:3, :3].T + T[:3, 3], T[:3, 3]
-        if np.linalg.norm(at - self._center) > _FORGET_EVERY * self.radius:
+        check_extent(means, self.cell)
+        if np.linalg.norm(at - self._center) > FORGET_EVERY * self.radius:
             self._forget(at)
-        reach = np.abs(means).max(initial=0.0) / self.cell
-        if not reach < VOXELS_REACH:
-            raise InputError(
-                f"the map, with cells of {self.cell} m, cannot extend farther than {VOXELS_REACH * self.cell / 1000:.0f} km "
-                "from the first scan"
-            )
-        self._reserve(self._count + len(field))
+        if self._count + len(field) > len(self._means):
+            self._move(np.arange(self._count), 1 << int(np.ceil(np.log2(2 * (self._count + len(field))))))
         self._count = _fuse(
             self._keys, self._slots, self._means, self._covariances, self._mass, self._seen, self._stale, self._count,
-            means, np.ascontiguousarray(field.covariances), np.ascontiguousarray(T[:3, :3]), self.cell, _MEMORY,
+            means, np.ascontiguousarray(field.covariances), np.ascontiguousarray(T[:3, :3]), self.cell, MEMORY,
         )  # fmt: skip
 
-    def _forget(self, at: np.ndarray) -> None:
-        n = self._count
-        kept = np.flatnonzero(((self._means[:n] - at) ** 2).sum(axis=1) <= self.radius**2)
+    def _forget(self, at: np.ndarray) -> None:  # (3,)
         self._center = at.copy()
-        if len(kept) == n:
-            return
-        self.renumbered += 1
-        arrays = [a[kept] for a in self._arrays()]
-        self._count = len(kept)
-        for array, values in zip(self._arrays(), arrays, strict=True):
-            array[: len(kept)] = values
-        self._rehash()
+        kept = np.flatnonzero(((self._means[: self._count] - at) ** 2).sum(axis=1) <= self.radius**2)
+        if len(kept) < self._count:
+            self.renumbered += 1
+            self._move(kept, len(self._means))
 
-    def _reserve(self, cells: int) -> None:
-        if cells <= len(self._means):
-            return
-        n, old = self._count, [a[: self._count].copy() for a in self._arrays()]
-        self._allocate(1 << int(np.ceil(np.log2(2 * cells))))
-        for array, values in zip(self._arrays(), old, strict=True):
-            array[:n] = values
-        self._rehash()
+    def _move(self, rows: np.ndarray, cells: int) -> None:  # (k,)
+        """Keep these rows, in new arrays with room for `cells`."""
+        kept = [array[rows] for array in self._arrays()]
+        self._allocate(cells)
+        self._count = len(rows)
+        for array, values in zip(self._arrays(), kept, strict=True):
+            array[: len(rows)] = values
+        fill_slots(self._keys, self._slots, self._seen[: len(rows)])
 
     def _allocate(self, cells: int) -> None:
         self._means, self._covariances = np.empty((cells, 3)), np.empty((cells, 3, 3))
@@ -116,10 +108,6 @@ class EllipsoidMap:
     def _arrays(self) -> list[np.ndarray]:
         weighed = (self._weighed.means, self._weighed.shapes, self._weighed.normals, self._weighed.flatness)
         return [self._means, self._covariances, self._mass, self._seen, self._stale, *weighed]
-
-    def _rehash(self) -> None:
-        self._slots[:] = -1
-        fill_slots(self._keys, self._slots, self._seen[: self._count])
 
 
 @kernel
@@ -159,14 +147,13 @@ def _fuse(keys, slots, means, covariances, mass, seen, stale, count, new_means, 
     return count
 
 
-# Meters that the sensor moves before the map is indexed again. This lowers drift: the ring pattern on the ground moves with the
-# sensor, and aligning only to older scans keeps a scan from locking onto the pattern of the last one.
-_INDEX_EVERY = 2.0
-_INDEX_RANGES = 0.2  # times the median range: the same, where surfaces are near
-_CELL = 0.3  # meters: cells of the map are half a voxel, but not smaller than this unless voxels are
-
-
 class LocalMap:
+    """What the next scan is aligned to: the map around the sensor, with its index, or the last scan.
+
+    It is updated in the background, while the next scan is prepared and its ellipsoids are estimated. These do not need the map,
+    and the update is hard to split among threads itself. The results are the same as if it were updated at once.
+    """
+
     def __init__(self, config: OdometryConfig) -> None:
         self._config = config
         self._T_world_target = np.eye(4)
@@ -177,16 +164,19 @@ class LocalMap:
 
     @property
     def map(self) -> EllipsoidMap | None:
+        """The map, or None before the first scan and if scans are aligned to scans."""
         self.settle()
         return self._map
 
     @property
     def target(self) -> Target | None:
+        """The index of the map, or of the last scan."""
         self.settle()
         return self._target
 
     @property
     def T_world_target(self) -> np.ndarray:  # (4, 4)
+        """The frame of the target: that of the last scan, or the world of a map."""
         self.settle()
         return self._T_world_target
 
@@ -208,11 +198,11 @@ class LocalMap:
             self._target, self._T_world_target = Target(weighed), T
             return
         if self._map is None or fresh:
-            cell = self._config.cell or min(voxel, max(0.5 * voxel, _CELL))
+            cell = self._config.cell or min(voxel, max(0.5 * voxel, CELL))
             self._map = EllipsoidMap(cell, self._config.radius, self._config.gicp.metric)
         self._map.add(field, T)
         moved = float(np.linalg.norm(T[:3, 3] - self._indexed_at[0]))
-        far = moved > min(_INDEX_EVERY, _INDEX_RANGES * float(np.median(np.linalg.norm(field.means, axis=1))))
+        far = moved > min(INDEX_EVERY, INDEX_RANGES * float(np.median(np.linalg.norm(field.means, axis=1))))
         renumbered = fresh or self._map.renumbered != self._indexed_at[1]
         if self._target is None or renumbered or far or unseen:
             changed, weighed = self._map.refresh(), self._map.weighed

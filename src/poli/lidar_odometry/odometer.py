@@ -6,38 +6,27 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from poli.beams.corrections import PERIOD, Spin
+from poli.beams.corrections import PERIOD
+from poli.configs import OdometryConfig
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import estimate
 from poli.estimation.estimate import PCA, UP
 from poli.kernel import kernel
-from poli.lidar_odometry.config import Against, Deskew, OdometryConfig, OnLoss, PointTimes
-from poli.lidar_odometry.deskewing import Sweep, at_stamp
+from poli.lidar_odometry import tuned
+from poli.lidar_odometry.deskewing import PointTimes, Sweep, at_stamp
 from poli.lidar_odometry.deskewing import deskew as deskew_scan
-from poli.lidar_odometry.gicp import Alignment, GicpConfig, Target, align
-from poli.lidar_odometry.gicp_kernel import WeightedPoints
+from poli.lidar_odometry.gicp import Alignment, Target, WeightedPoints, align
 from poli.lidar_odometry.local_map import EllipsoidMap, LocalMap
 from poli.lidar_odometry.step import Status, Step, TrackingLost
-from poli.options import takes_config
+from poli.options import configured, lists_options
 from poli.scan import Scan, ScanLike
 from poli.se3 import exp, inverse, log, nearest_rotation
 from poli.voxels import voxel_means, voxel_numbers
-
-_WANTED = 4500  # points after downsampling, if the voxel size is chosen automatically
-_VOXEL_STEP = 1.05  # largest change of the automatic voxel size from scan to scan
-_VOXELS = 0.05, 0.8  # meters: smallest and largest automatic voxel size
-_SEEN = 0.95  # times the best fit of the last scans: below it, the scan sees surfaces that are not indexed yet
-_LEAST = 64  # minimum number of points to align a scan
-_PCA_NEIGHBORS = 20  # as in small_gicp and GICP, for comparison
-_GAP = 1.8  # times the usual period: a longer interval means missing scans
-_FITS = 0.5  # times the usual fit: minimum to accept a scan
-_FITS_AT_LEAST = 0.2
-_USUAL = 20  # last scans from which the usual values are computed
-_WIDER = 2.0  # meters: initial scale of the robust kernel in the wider search
 
 
 class Odometer:
@@ -52,9 +41,9 @@ class Odometer:
         self.voxel = self.config.voxel
         self.field: Ellipsoids | None = None  # of the latest scan, in its frame; None if it was not aligned
         self.steps: list[Step] = []
-        self._surroundings = LocalMap(self.config)
+        self._local_map = LocalMap(self.config)
         self._velocity = np.zeros(6)  # tangent per second
-        self._point_times = PointTimes(self.config)
+        self._point_times = PointTimes(self.config.deskew, self.config.spin)
         self._periods: list[float] = []
         self._fits: list[float] = []
         self._missed = 0
@@ -62,12 +51,13 @@ class Odometer:
 
     @property
     def poses(self) -> np.ndarray:  # (M, 4, 4)
+        """T_world_scan of all scans so far."""
         return np.stack([step.T_world_scan for step in self.steps]) if self.steps else np.empty((0, 4, 4))
 
     @property
     def map(self) -> EllipsoidMap | None:
         """The map around the sensor, or None before the first scan and if scans are aligned to scans."""
-        return self._surroundings.map
+        return self._local_map.map
 
     @property
     def deskewing(self) -> str:
@@ -87,7 +77,7 @@ class Odometer:
         T_expected = nearest_rotation(self.steps[-1].T_world_scan @ exp(elapsed * self._velocity)) if self.steps else np.eye(4)
         with _clock(seconds, "prepare"):
             cloud = self._prepare(scan)
-        if len(cloud) < _LEAST:
+        if len(cloud) < tuned.LEAST:
             why = f"only {len(cloud)} points remain of {len(scan)} returns"
             return self._predict(scan, T_expected, why, len(cloud), seconds)
         field, weighed, found = self._locate(cloud, T_expected, elapsed, seconds)
@@ -101,8 +91,8 @@ class Odometer:
             raise TrackingLost(len(self.steps), note, self.poses)
         T = T_expected
         if found is not None and status is not Status.RESTARTED:
-            T = nearest_rotation(self._surroundings.T_world_target @ found.T_target_source)
-            self._fits = [*self._fits[1 - _USUAL :], found.fit]
+            T = nearest_rotation(self._local_map.T_world_target @ found.T_target_source)
+            self._fits = [*self._fits[1 - tuned.USUAL :], found.fit]
         with _clock(seconds, "map"):
             self._remember(field, weighed, T, fresh=status in (Status.FIRST, Status.RESTARTED))
         if self.steps and status is not Status.RESTARTED:
@@ -135,12 +125,12 @@ class Odometer:
         cloud = voxel_means(scan.keep(*({"time"} & set(scan.fields))), self.voxel)
         if not self.config.voxel:
             # Surfaces lose points with the square of the voxel size. Small steps, so that scans match the map they are added to.
-            change = float(np.clip(np.sqrt(len(cloud) / _WANTED), 1.0 / _VOXEL_STEP, _VOXEL_STEP))
-            self.voxel = float(np.clip(self.voxel * change, *_VOXELS))
+            change = float(np.clip(np.sqrt(len(cloud) / tuned.WANTED), 1.0 / tuned.VOXEL_STEP, tuned.VOXEL_STEP))
+            self.voxel = float(np.clip(self.voxel * change, *tuned.VOXELS))
         return cloud
 
     def _estimate(self, points: np.ndarray) -> Ellipsoids:
-        k = _PCA_NEIGHBORS if self.config.model == PCA else None
+        k = tuned.PCA_NEIGHBORS if self.config.model == PCA else None
         up = UP if self.config.upright else None
         return estimate(points, model=self.config.model, up=up, warn=False, k=k, curvature=False)
 
@@ -155,8 +145,8 @@ class Odometer:
                 f"scan {len(self.steps)} has the stamp {scan.stamp}, not later than the previous one, {last}; sort the scans"
             )
         usual = float(np.median(self._periods)) if self._periods else seconds
-        self._periods = [*self._periods[1 - _USUAL :], seconds]
-        return seconds, round(seconds / usual) - 1 if seconds > _GAP * usual else 0
+        self._periods = [*self._periods[1 - tuned.USUAL :], seconds]
+        return seconds, round(seconds / usual) - 1 if seconds > tuned.GAP * usual else 0
 
     def _deskew_first(self, first: Scan, found: Alignment, elapsed: float) -> np.ndarray:  # (4, 4)
         """Deskew the first scan once its motion is known, and restart with it; otherwise deskewed scans would be aligned to a
@@ -174,14 +164,14 @@ class Odometer:
         with _clock(seconds, "estimate"):
             field = self._estimate(_means(cloud, self._velocity))
         with _clock(seconds, "map"):  # the last scan's update, if it is not done yet
-            target = self._surroundings.target
+            target = self._local_map.target
         with _clock(seconds, "align"):
             weighed = self.config.gicp.metric(field)
             if target is None:
                 return field, weighed, None
             sweep = None
             if "time" in cloud.fields and self._first is None:
-                T_target_before = inverse(self._surroundings.T_world_target) @ self.steps[-1].T_world_scan
+                T_target_before = inverse(self._local_map.T_world_target) @ self.steps[-1].T_world_scan
                 points, times = cloud.points.astype(np.float64), np.asarray(cloud.fields["time"], np.float64)
                 sweep = Sweep(points, times, T_target_before, elapsed)
             found = self._align(weighed, target, T_expected, sweep)
@@ -193,19 +183,19 @@ class Odometer:
 
     def _align(self, source: WeightedPoints, target: Target, T_expected: np.ndarray, sweep: Sweep | None) -> Alignment:
         """Align from the predicted pose. If the scan does not fit there, search more widely, also from the last pose."""
-        to_target = inverse(self._surroundings.T_world_target)
+        to_target = inverse(self._local_map.T_world_target)
         config = self.config.gicp
         found = align(source, target, nearest_rotation(to_target @ T_expected), config, sweep)
         if self._fits_well(found):
             return found
-        wide = replace(config, start=max(config.start, _WIDER), max_distance=max(config.max_distance, 2.0 * _WIDER))
+        wide = replace(config, start=max(config.start, tuned.WIDER), max_distance=max(config.max_distance, 2.0 * tuned.WIDER))
         guesses = (T_expected, self.steps[-1].T_world_scan)
         others = [align(source, target, nearest_rotation(to_target @ T), wide, sweep) for T in guesses]
         return max([found, *others], key=lambda alignment: alignment.fit)
 
     def _fits_well(self, found: Alignment) -> bool:
         usual = float(np.median(self._fits)) if self._fits else 0.0
-        return found.fit >= max(_FITS_AT_LEAST, _FITS * usual)
+        return found.fit >= max(tuned.FITS_AT_LEAST, tuned.FITS * usual)
 
     def _judge(self, found: Alignment | None, gap: int) -> tuple[Status, str]:
         missing = f"{gap} scans seem to be missing before it" if gap else ""
@@ -219,66 +209,38 @@ class Odometer:
         return (Status.BRIDGED, missing) if gap else (Status.TRACKED, "")
 
     def _predict(self, scan: Scan, T_expected: np.ndarray, why: str, points: int, seconds: dict[str, float]) -> Step:
-        if not self.steps or self._surroundings.target is None:
-            raise InputError(f"scan {len(self.steps)}: {why}; the first scan needs at least {_LEAST} points")
+        if not self.steps or self._local_map.target is None:
+            raise InputError(f"scan {len(self.steps)}: {why}; the first scan needs at least {tuned.LEAST} points")
         self._missed, self.field = self._missed + 1, None
         if self._missed > self.config.patience and self.config.on_loss == "stop":
             raise TrackingLost(len(self.steps), f"{why}, as in the {self._missed - 1} scans before it", self.poses)
         return self._done(Step(len(self.steps), scan.stamp, T_expected, Status.PREDICTED, why, points, None, seconds))
 
     def _remember(self, field: Ellipsoids, weighed: WeightedPoints, T: np.ndarray, fresh: bool) -> None:
-        unseen = bool(self._fits) and self._fits[-1] < _SEEN * max(self._fits)
-        self._surroundings.remember(field, weighed, T, self.voxel, fresh, unseen)
+        unseen = bool(self._fits) and self._fits[-1] < tuned.SEEN * max(self._fits)
+        self._local_map.remember(field, weighed, T, self.voxel, fresh, unseen)
 
     def _done(self, step: Step) -> Step:
         self.steps.append(step)
         return step
 
 
-@takes_config(OdometryConfig)
+@lists_options(OdometryConfig)
 def odometry(
     scans: Iterable[ScanLike],  # (N, 3) each
     config: OdometryConfig | None = None,
-    *,
-    against: Against = "map",
-    voxel: float = 0.0,
-    model: str = "lidar",
-    upright: bool = True,
-    deskew: Deskew | bool = "auto",
-    spin: Spin = Spin(),  # noqa: B008
-    period: float = 0.0,
-    min_range: float = 0.0,
-    max_range: float = 120.0,
-    radius: float = 120.0,
-    cell: float = 0.0,
-    patience: int = 5,
-    on_loss: OnLoss = "stop",
-    gicp: GicpConfig = GicpConfig(),  # noqa: B008
+    **options: Any,
 ) -> np.ndarray:  # (M, 4, 4)
     """Estimate T_world_scan of every scan; world is the frame of the first. `Odometer` does the same scan by scan, with details.
 
-    Raises `TrackingLost` if a scan cannot be localized; the error contains the poses before it.
+    Raises `TrackingLost` if a scan cannot be localized; the error contains the poses before it. The field `gicp` of the
+    configuration has the options of the alignment.
 
     Args:
         scans: scans in order, such as a `poli.dataset`.
-        config: the options as one object. Keywords override its values.
-        against: align each scan to a "map" of all scans before it, or, as in the paper, to the previous "scan".
-        voxel: voxel size in meters. 0: chosen to leave about 4,500 points.
-        model: a shipped model, the path of a .safetensors file, or "pca".
-        upright: the sensor's z axis points up.
-        deskew: correct each scan for the motion of the sensor. "auto": if its points have times that differ; "on" (or True): their
-            times are required; "azimuth": derive the times of a spinning sensor from the azimuth; "off" (or False): never.
-        spin: how the sensor spins, for "azimuth".
-        period: seconds from scan to scan if they have no stamps. 0: 0.1 s.
-        min_range: meters; nearer returns are dropped (the vehicle itself).
-        max_range: meters; farther returns are dropped.
-        radius: meters; map cells farther from the sensor are removed.
-        cell: cell size of the map in meters. 0: half a voxel, but at least min(0.3 m, voxel).
-        patience: maximum number of consecutive scans with too few returns; their poses are predicted.
-        on_loss: if a scan fits nowhere, "stop", or "restart" with a new map.
-        gicp: options of the alignment.
+        config: the options as one object. Keywords override its fields.
     """
-    odometer = Odometer(config)
+    odometer = Odometer(configured(OdometryConfig, config, options))
     for scan in scans:
         odometer.add(scan)
     return odometer.poses
@@ -291,13 +253,13 @@ def _means(cloud: Scan, velocity: np.ndarray) -> np.ndarray:  # (6,) -> (N, 3)
 
 
 def _choose_voxel(points: np.ndarray) -> float:  # (N, 3)
-    """Return the voxel size that leaves about `_WANTED` points, to two digits."""
-    low, high = _VOXELS
-    if len(points) <= _WANTED:
+    """Return the voxel size that leaves about `tuned.WANTED` points, to two digits."""
+    low, high = tuned.VOXELS
+    if len(points) <= tuned.WANTED:
         return low
     for _ in range(7):
         middle = float(np.sqrt(low * high))
-        low, high = (middle, high) if len(voxel_numbers(points, middle)[1]) > _WANTED else (low, middle)
+        low, high = (middle, high) if len(voxel_numbers(points, middle)[1]) > tuned.WANTED else (low, middle)
     return float(f"{high:.2g}")
 
 

@@ -1,4 +1,15 @@
-"""The output folder of an odometry run: where it is, what belongs to it, and how an old run is removed."""
+"""The output folder of an odometry run.
+
+    config.json      at the start: the input and the options
+    poses_tum.txt    one line per scan: stamp x y z qx qy qz qw, T_world_scan; world is the frame of the first scan
+    poses_kitti.txt  the same as 3x4 matrices, row by row
+    steps.csv        one line per scan: status and timing
+    summary.json     at the end, even if the run fails or is interrupted; names the map of the drive, if one was written
+    truth_tum.txt, truth_kitti.txt   at the end, if ground truth is known: for the same scans, in the frame of the first
+
+The folder is created after the first scan: a run that fails before leaves nothing behind. Each line is a single write, made right
+after its scan. If the run is killed, the lines of all finished scans are there.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +21,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from io import FileIO
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,13 +34,19 @@ from poli.io.tables import read_json, write_json
 from poli.io.trajectory_files import TrajectoryWriter
 from poli.lidar_odometry.drive_map import MapFile
 from poli.lidar_odometry.step import STAGES, Step
-from poli.lidar_odometry.summary import Summary, total_seconds
+from poli.lidar_odometry.summary import total_seconds
 from poli.se3 import inverse
 
 LATEST = "latest"
-_CONFIG, _SUMMARY, _MAP = "config.json", "summary.json", "map.ply"
-_STARTED = ("poses_tum.txt", "poses_kitti.txt", "steps.csv")  # created before config.json
-_FILES = (*_STARTED, _CONFIG, _SUMMARY, "truth_tum.txt", "truth_kitti.txt", "trajectory.png")
+_CONFIG, _SUMMARY, _STEPS, _MAP = "config.json", "summary.json", "steps.csv", "map.ply"
+_POSES, _TRUTH = ("poses_tum.txt", "poses_kitti.txt"), ("truth_tum.txt", "truth_kitti.txt")
+_PICTURE = "trajectory.png"
+_STAMP_RULE = "nanoseconds; in poses_tum.txt, a scan without a stamp is placed 0.1 s after the previous one, and the first at 0 s"
+_STAMP_STEP = 10**8  # nanoseconds: the period of a 10 Hz sensor
+_COLUMNS = (
+    "index", "scan", "stamp", "status", "note", "points", "fit", "overlap", "residual", "iterations", "converged",
+    *(f"{stage}_seconds" for stage in STAGES), "total_seconds",
+)  # fmt: skip
 
 
 def check_free(folder: Path, overwrite: bool) -> None:
@@ -40,18 +58,14 @@ def check_free(folder: Path, overwrite: bool) -> None:
     if not folder.is_dir() or not is_run(folder):
         raise FormatError(f"{folder}: already exists and was not written by `poli odometry`; give another folder")
     if not overwrite:
-        remedy = "give another folder, or pass {argument} to replace the run in it"
-        raise FormatError(f"{folder}: already exists", argument="overwrite", value=True, remedy=remedy)
+        raise FormatError(f"{folder}: already exists; give another folder, or pass overwrite=True to replace the run in it")
 
 
 def is_run(folder: Path) -> bool:
-    """Whether the folder holds a run of odometry, or the empty files of one that was killed at its start."""
+    """Whether the folder holds a run of odometry."""
     try:
         about = read_json(folder / _CONFIG)
-    except FileNotFoundError:
-        entries = list(folder.iterdir())
-        return all(entry.name in _STARTED and entry.is_file() and not entry.stat().st_size for entry in entries)
-    except FormatError:
+    except (OSError, FormatError):
         return False
     return isinstance(about, dict) and {"poli", "data", "odometry"} <= set(about)
 
@@ -59,14 +73,10 @@ def is_run(folder: Path) -> bool:
 def remove_run(folder: Path) -> None:
     """Remove the files of a run. Other files in the folder stay."""
     own_map, _ = map_of_run(folder)
-    # config.json last: until then, the folder is recognized as a run.
-    names = [name for name in _FILES if name != _CONFIG]
-    for path in [
-        *(folder / name for name in names),
-        *([own_map] if own_map and own_map.parent == folder else []),
-        folder / _CONFIG,
-    ]:
-        path.unlink(missing_ok=True)
+    if own_map and own_map.parent == folder:
+        own_map.unlink()
+    for name in (*_POSES, _STEPS, _SUMMARY, *_TRUTH, _PICTURE, _CONFIG):  # the last one marks the folder as a run
+        (folder / name).unlink(missing_ok=True)
 
 
 def map_of_run(folder: Path) -> tuple[Path | None, str]:
@@ -92,46 +102,21 @@ def dated_folder(parent: Path) -> Path:
     name = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     with writing(parent):
         parent.mkdir(parents=True, exist_ok=True)
-        for earlier in parent.iterdir():
-            if earlier.is_dir() and not earlier.is_symlink():
-                remove_stale(earlier)
-        for number in range(1, 1000):  # runs that start in the same second
+        for number in count(1):  # runs that start in the same second
             folder = parent / (name if number == 1 else f"{name}_{number}")
             with suppress(FileExistsError):
                 folder.mkdir()
                 return folder
-    raise FormatError(f"{parent}: has a thousand runs of the same second; give another folder")
+    raise AssertionError("unreachable")
 
 
 def link_latest(folder: Path) -> None:
     """Point the link `latest`, next to `folder`, to it. Do nothing if links are not supported or `latest` is not a link."""
+    latest = folder.with_name(LATEST)
     with suppress(OSError, NotImplementedError), temporary_folder(folder.parent) as private:
-        link = private / LATEST
-        link.symlink_to(folder.name, target_is_directory=True)
-        if folder.with_name(LATEST).is_symlink() or not folder.with_name(LATEST).exists():
-            os.replace(link, folder.with_name(LATEST))
-
-
-# --- The files that a run of odometry writes.
-#
-#     config.json      at the start: the input and the options
-#     poses_tum.txt    one line per scan: stamp x y z qx qy qz qw, T_world_scan; world is the frame of the first scan
-#     poses_kitti.txt  the same as 3x4 matrices, row by row
-#     steps.csv        one line per scan: status and timing
-#     summary.json     at the end, even if the run fails or is interrupted; names the map of the drive, if one was written
-#     truth_tum.txt, truth_kitti.txt   at the end, if ground truth is known: for the same scans, in the frame of the first
-#
-# The folder is created after the first scan: a run that fails before leaves nothing behind. Each line is a single write, made
-# right
-# after its scan. If the run is killed, the lines of all finished scans are there.
-
-
-STAMP_RULE = "nanoseconds; in poses_tum.txt, a scan without a stamp is placed 0.1 s after the previous one, and the first at 0 s"
-_STAMP_STEP = 10**8  # nanoseconds: the period of a 10 Hz sensor
-_COLUMNS = (
-    "index", "scan", "stamp", "status", "note", "points", "fit", "overlap", "residual", "iterations", "converged",
-    *(f"{stage}_seconds" for stage in STAGES), "total_seconds",
-)  # fmt: skip
+        (private / LATEST).symlink_to(folder.name, target_is_directory=True)
+        if latest.is_symlink() or not latest.exists():
+            os.replace(private / LATEST, latest)
 
 
 class Recording:
@@ -146,7 +131,7 @@ class Recording:
             raise InputError("folder and parent are None; pass one of them")
         self.first = first
         self.steps: list[Step] = []
-        self._folder, self._parent, self._about, self._overwrite = folder, parent, {**about, "stamps": STAMP_RULE}, overwrite
+        self._folder, self._parent, self._about, self._overwrite = folder, parent, {**about, "stamps": _STAMP_RULE}, overwrite
         self._stamps: list[int] = []  # as they were written
         self._opened: ExitStack | None = None
         if folder is not None:
@@ -173,11 +158,10 @@ class Recording:
             if self._overwrite:
                 remove_run(folder)
             opened.callback(self._remove_if_nothing, folder, made)
-            # These first: each fails if another run that started at the same time has created it.
-            self._tum = opened.enter_context(TrajectoryWriter(folder / "poses_tum.txt", "tum"))
-            self._kitti = opened.enter_context(TrajectoryWriter(folder / "poses_kitti.txt", "kitti"))
-            self._csv = opened.enter_context(FileIO(folder / "steps.csv", "x"))
-            write_json(folder / "config.json", self._about)
+            write_json(folder / _CONFIG, self._about)
+            self._tum = opened.enter_context(TrajectoryWriter(folder / _POSES[0], "tum"))
+            self._kitti = opened.enter_context(TrajectoryWriter(folder / _POSES[1], "kitti"))
+            self._csv = opened.enter_context(FileIO(folder / _STEPS, "x"))
             self._write_row(_COLUMNS)
             self._opened = opened.pop_all()
 
@@ -196,10 +180,12 @@ class Recording:
         self.close()
 
     def close(self) -> None:
+        """Close the files. A run without steps is removed."""
         if self._opened is not None:
             self._opened.close()
 
     def append(self, step: Step) -> None:
+        """Write the lines of a step."""
         if self._opened is None:
             self._begin()
         stamp = step.stamp
@@ -223,24 +209,22 @@ class Recording:
 
     def finish(
         self,
-        summary: Summary,
+        summary: Mapping[str, Any],  # of `summarize`
         truth: np.ndarray | None,  # (M, 4, 4) T_world_sensor, M >= the number of steps
         written: MapFile | None = None,
     ) -> None:
         """Write the summary and the truth; nothing if there are no steps."""
         if not self.steps:
             return
-        content = summary.as_json()
-        if written is not None:
-            content["map"] = self._describe(written)
-        write_json(self.folder / "summary.json", content)
+        described = {} if written is None else {"map": self._describe(written)}
+        write_json(self.folder / _SUMMARY, {**summary, **described})
         if truth is None:
             return
         # In the frame of the first scan, like the estimate, so that the two can be compared directly.
         T_first_world = inverse(truth[0])
         with (
-            TrajectoryWriter(self.folder / "truth_tum.txt", "tum") as tum,
-            TrajectoryWriter(self.folder / "truth_kitti.txt", "kitti") as kitti,
+            TrajectoryWriter(self.folder / _TRUTH[0], "tum") as tum,
+            TrajectoryWriter(self.folder / _TRUTH[1], "kitti") as kitti,
         ):
             for stamp, T in zip(self._stamps, truth, strict=False):
                 tum.append(T_first_world @ T, stamp)
@@ -257,35 +241,23 @@ class Recording:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerow(row)
         line = text.getvalue().encode(errors="backslashreplace")  # names in notes may not be UTF-8
-        with writing(self.folder / "steps.csv"):
+        with writing(self.folder / _STEPS):
             if self._csv.write(line) != len(line):
                 raise OSError("only part of a line could be written")
 
 
 def read_steps(folder: Path) -> list[dict[str, str]]:
     """Return the rows of steps.csv, without an incomplete last line."""
-    path = folder / "steps.csv"
+    path = folder / _STEPS
     try:
         text = path.read_text(encoding="utf-8")
         rows = list(csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1], newline="")))
+        for number, row in enumerate(rows, 2):
+            if not set(_COLUMNS) <= set(row) or None in row or None in row.values():
+                raise ValueError(f"line {number} has other columns")
+            seconds = [float(row[name] or 0.0) for name in _COLUMNS if name == "fit" or name.endswith("seconds")]
+            if not 0 <= int(row["scan"]) < 1 << 53 or not all(map(math.isfinite, seconds)):
+                raise ValueError(f"line {number} has invalid numbers")
     except (OSError, ValueError, csv.Error) as error:
-        why = error.strerror if isinstance(error, OSError) else None
-        raise FormatError(f"{path}: cannot be read: {why or str(error)[:120]}") from None
-    if rows and not set(_COLUMNS) <= set(rows[0]):
-        raise FormatError(f"{path}: not written by `poli odometry`")
-    for number, row in enumerate(rows, 2):
-        if None in row or None in row.values():
-            raise FormatError(f"{path}: line {number} does not have the same number of columns as the first")
-        try:
-            _check_numbers(row)
-        except ValueError as error:
-            raise FormatError(f"{path}: line {number}: {str(error)[:120]}; the file is damaged") from None
+        raise FormatError(f"{path}: not written by `poli odometry`, or damaged: {str(error)[:120]}") from None
     return rows
-
-
-def _check_numbers(row: dict[str, str]) -> None:
-    if not 0 <= int(row["scan"]) < 1 << 53:
-        raise ValueError(f"{row['scan']} is not a valid scan number")
-    for name, text in row.items():
-        if (name == "fit" or name.endswith("seconds")) and text and not math.isfinite(float(text)):
-            raise ValueError(f"{name} is {text}")

@@ -17,6 +17,8 @@ STAGES = ("prepare", "estimate", "align", "map")  # stages that are timed
 
 
 class Status(StrEnum):
+    """How the pose of a scan was found."""
+
     FIRST = "first"  # its frame is the world frame
     TRACKED = "tracked"
     DEGENERATE = "degenerate"  # some directions are unconstrained and keep their predicted motion
@@ -27,6 +29,8 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Step:
+    """The pose of one scan, and how it was found."""
+
     index: int
     stamp: int | None  # nanoseconds
     T_world_scan: np.ndarray  # (4, 4)
@@ -39,6 +43,7 @@ class Step:
 
     @property
     def trusted(self) -> bool:
+        """Whether the surfaces determine the pose in every direction."""
         return self.status in (Status.FIRST, Status.TRACKED, Status.BRIDGED)
 
     @property
@@ -63,7 +68,7 @@ class TrackingLost(PoliError):
 
     def __init__(self, index: int, why: str, poses: np.ndarray) -> None:
         super().__init__(
-            f"scan {index}: {why}; the {len(poses)} poses before it remain valid",
-            argument="on_loss", value="restart", remedy="pass {argument} to continue with a new map from there",
-        )  # fmt: skip
+            f"scan {index}: {why}; the {len(poses)} poses before it remain valid; pass on_loss='restart' to continue with a new "
+            "map from there"
+        )
         self.index, self.why, self.poses = index, why, poses  # (index, 4, 4)

@@ -1,10 +1,9 @@
-"""Summary of an odometry run: status of the scans, timing, and errors against ground truth."""
+"""Summary of an odometry run, as summary.json has it: status of the scans, timing, and errors against ground truth."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,113 +16,54 @@ from poli.lidar_odometry.trajectory_errors import PoseErrors, absolute_errors, p
 SIMPLY_TRACKED = (Status.FIRST, Status.TRACKED)
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How a run ended."""
-
-    interrupted: bool = False
-    reason: str | None = None  # why it stopped before the last scan, if it was not interrupted
-
-
-@dataclass(frozen=True)
-class Times:
-    """Seconds per scan."""
-
-    median: float
-    percentile_95: float
-
-
-@dataclass(frozen=True)
-class NotTracked:
-    """A scan that was not simply tracked."""
-
-    index: int  # row of the pose files
-    scan: int  # number in the data
-    stamp: int | None  # nanoseconds
-    status: str
-    note: str
-
-
-@dataclass(frozen=True)
-class Measure:
-    """One kind of error. Each statistic has a `translation` and a `rotation`, or is empty if there are no errors."""
-
-    title: str
-    units: tuple[str, str]  # of translation and rotation
-    count: int
-    rmse: Mapping[str, float]
-    mean: Mapping[str, float]
-    median: Mapping[str, float]
-    max: Mapping[str, float]
-    none_because: str | None = None
-
-
-@dataclass(frozen=True)
-class Summary:
-    scans_asked: int
-    scans_done: int
-    interrupted: bool
-    reason: str | None  # why the run stopped before the last scan
-    statuses: Mapping[str, int]
-    not_tracked: tuple[NotTracked, ...]
-    without_stamp: int
-    period: float  # seconds between scans: measured, or assumed if they have no stamps
-    deskewing: str  # how scans were deskewed, or why not
-    voxel: float  # meters, of the last scan; 0 if no scan was processed
-    path_length: float  # meters, of the estimate
-    seconds: Mapping[str, Times]  # by stage and in total; a stage counts only the scans that reached it
-    scans_per_second: float | None  # from the median, because the first scans may wait for the compiler; without reading files
-    elapsed: float  # seconds from the start of the run to its end, including everything
-    evaluation: Mapping[str, Measure] | None  # None if there is no ground truth
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
 def summarize(
     steps: Sequence[Step],
     scans_asked: int,
     first: int,  # number of the first scan in the data
     odometer: Odometer,
     truth: np.ndarray | None,  # (M, 4, 4), M >= the number of steps
-    ending: Ending,
-    elapsed: float,
-) -> Summary:
+    elapsed: float,  # seconds from the start of the run to its end, including everything
+    interrupted: bool = False,
+    reason: str | None = None,  # why the run stopped before the last scan, if it was not interrupted
+) -> dict[str, Any]:
     """Summarize a run. Errors are computed for the scans that have a pose."""
     poses = np.stack([step.T_world_scan for step in steps]) if steps else np.empty((0, 4, 4))  # (K, 4, 4)
-    totals = [total_seconds(step) for step in steps]
-    by_stage = {stage: [step.seconds[stage] for step in steps if stage in step.seconds] for stage in STAGES}
-    by_stage["total"] = totals
-    return Summary(
-        scans_asked=scans_asked,
-        scans_done=len(steps),
-        interrupted=ending.interrupted,
-        reason=ending.reason,
-        statuses=dict(Counter(step.status.value for step in steps)),
-        not_tracked=tuple(
-            NotTracked(step.index, first + step.index, step.stamp, step.status.value, step.note)
-            for step in steps
-            if step.status not in SIMPLY_TRACKED
-        ),
-        without_stamp=sum(step.stamp is None for step in steps),
-        period=odometer.period,
-        deskewing=odometer.deskewing,
-        voxel=odometer.voxel,
-        path_length=float(path_lengths(poses)[-1]) if len(poses) else 0.0,
-        seconds={name: Times(float(np.median(s)), float(np.percentile(s, 95))) for name, s in by_stage.items() if s},
-        scans_per_second=1.0 / max(float(np.median(totals)), 1e-9) if totals else None,
-        elapsed=elapsed,
-        evaluation=evaluate(poses, truth[: len(poses)]) if truth is not None and len(poses) > 1 else None,
-    )
+    seconds = {stage: [step.seconds[stage] for step in steps if stage in step.seconds] for stage in STAGES}
+    seconds["total"] = [total_seconds(step) for step in steps]
+    return {
+        "scans_asked": scans_asked,
+        "scans_done": len(steps),
+        "interrupted": interrupted,
+        "reason": reason,
+        "statuses": dict(Counter(step.status.value for step in steps)),
+        "not_tracked": [  # index: row of the pose files; scan: number in the data
+            {"index": s.index, "scan": first + s.index, "stamp": s.stamp, "status": s.status.value, "note": s.note}
+            for s in steps
+            if s.status not in SIMPLY_TRACKED
+        ],
+        "without_stamp": sum(step.stamp is None for step in steps),
+        "period": odometer.period,  # seconds between scans: measured, or assumed if they have no stamps
+        "deskewing": odometer.deskewing,
+        "voxel": odometer.voxel,  # meters, of the last scan; 0 if no scan was processed
+        "path_length": float(path_lengths(poses)[-1]) if steps else 0.0,  # meters, of the estimate
+        "seconds": {  # per scan, by stage; a stage counts only the scans that reached it
+            name: {"median": float(np.median(s)), "percentile_95": float(np.percentile(s, 95))} for name, s in seconds.items() if s
+        },
+        # From the median, because the first scans may wait for the compiler; without reading files.
+        "scans_per_second": 1.0 / max(float(np.median(seconds["total"])), 1e-9) if steps else None,
+        "elapsed": elapsed,
+        "evaluation": evaluate(poses, truth[: len(poses)]) if truth is not None and len(poses) > 1 else None,
+    }
 
 
 def total_seconds(step: Step) -> float:
+    """The time that a scan took."""
     return float(sum(step.seconds.values()))
 
 
-def evaluate(estimated: np.ndarray, truth: np.ndarray) -> dict[str, Measure]:  # (K, 4, 4), (K, 4, 4)
+def evaluate(estimated: np.ndarray, truth: np.ndarray) -> dict[str, dict[str, Any]]:  # (K, 4, 4), (K, 4, 4)
     """Return the usual errors by name. Those that cannot be computed (the path is too short or straight) give the reason."""
-    metric, shares = ("m", "deg"), ("%", "deg/100 m")
+    metric, shares = ("m", "deg"), ("%", "deg/100 m")  # units of translation and rotation
     too_short = "the path is shorter than 100 m"
     return {
         "rpe_1_scan": _measure("RPE scan to scan", metric, lambda: relative_errors(estimated, truth)),
@@ -134,12 +74,13 @@ def evaluate(estimated: np.ndarray, truth: np.ndarray) -> dict[str, Measure]:  #
     }
 
 
-def _measure(title: str, units: tuple[str, str], errors: Callable[[], PoseErrors], none_because: str = "") -> Measure:
+def _measure(title: str, units: tuple[str, str], errors: Callable[[], PoseErrors], none_because: str = "") -> dict[str, Any]:
+    """Each statistic has a `translation` and a `rotation`, or is empty if there are no errors."""
+    found = None
     try:
         found = errors()
     except PoliError as error:  # the run is complete and its poses are valid: report the reason instead of raising
-        return Measure(title, units, 0, {}, {}, {}, {}, str(error))
-    if not found.count:
-        return Measure(title, units, 0, {}, {}, {}, {}, none_because)
-    rmse, mean, median, largest = (s._asdict() for s in (found.rmse, found.mean, found.median, found.max))
-    return Measure(title, units, found.count, rmse, mean, median, largest)
+        none_because = str(error)
+    count = found.count if found else 0
+    statistics = {name: getattr(found, name)._asdict() if count else {} for name in ("rmse", "mean", "median", "max")}
+    return {"title": title, "units": units, "count": count, **statistics, "none_because": None if count else none_because}

@@ -33,12 +33,7 @@ def consistency_graph(
     Both matches of an edge can be correct if points are accurate to `noise_bound`. Matches that share a point are never connected:
     at most one is correct.
     """
-    source, target = real_array(source, "source"), real_array(target, "target")
-    if source.ndim != 2 or source.shape[1] != 3 or target.shape != source.shape:
-        raise InputError(f"source and target have shapes {source.shape} and {target.shape}; expected (K, 3), one match per row")
-    for name, array in (("source", source), ("target", target)):
-        if not np.isfinite(array).all():
-            raise InputError(f"{name}: row {int((~np.isfinite(array)).any(axis=1).argmax())} is not finite")
+    source, target = check_matches(source, target)
     bound = 2.0 * real_number(noise_bound, "noise_bound", "a length of at least 0")
     adjacency = np.zeros((len(source), -(-len(source) // _WORD)), np.uint64)
     columns = np.ascontiguousarray(source.T), np.ascontiguousarray(target.T)
@@ -46,26 +41,27 @@ def consistency_graph(
     return adjacency
 
 
+def check_matches(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (K, 3), (K, 3)
+    """Return the points of matches as float64. Raise InputError if they are not finite points, one match per row."""
+    source, target = real_array(source, "source"), real_array(target, "target")
+    if source.ndim != 2 or source.shape[1] != 3 or target.shape != source.shape:
+        raise InputError(f"source and target have shapes {source.shape} and {target.shape}; expected (K, 3), one match per row")
+    bad = ~np.isfinite(source + target).all(axis=1)
+    if bad.any():
+        raise InputError(f"source or target: row {int(bad.argmax())} is not finite")
+    return source, target
+
+
 def from_dense(graph: np.ndarray) -> np.ndarray:  # (K, K) bool -> (K, W) uint64
-    """Return the bitsets of a symmetric edge matrix. The diagonal is ignored."""
-    graph = np.array(graph, dtype=bool)
-    if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or (graph != graph.T).any():
-        raise InputError(f"graph has shape {graph.shape}; expected a symmetric (K, K) matrix of edges")
-    np.fill_diagonal(graph, False)
+    """Return the bitsets of a matrix of edges."""
     padded = np.pad(graph, ((0, 0), (0, -len(graph) % _WORD)))
-    return (
-        np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64).reshape(len(graph), padded.shape[1] // _WORD)
-    )
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64).reshape(len(graph), padded.shape[1] // _WORD)
 
 
-def bitsets(adjacency: np.ndarray) -> np.ndarray:
-    adjacency = np.ascontiguousarray(adjacency)
-    if adjacency.ndim != 2 or adjacency.dtype != np.uint64 or adjacency.shape[1] != -(-len(adjacency) // _WORD):
-        raise InputError(
-            f"adjacency is {adjacency.dtype} of shape {adjacency.shape}; expected uint64 of shape (K, ceil(K / 64)), "
-            "as returned by consistency_graph or from_dense"
-        )
-    return adjacency
+def to_dense(adjacency: np.ndarray) -> np.ndarray:  # (K, W) uint64 -> (K, K) bool
+    """Return the matrix of edges of bitsets."""
+    bits = np.unpackbits(adjacency.view(np.uint8).reshape(len(adjacency), -1), axis=1, bitorder="little")
+    return bits[:, : len(adjacency)].astype(bool)
 
 
 @kernel
@@ -80,11 +76,13 @@ def _connect(source, target, bound, begin, end, adjacency):
 
 @kernel(inline="always")
 def lowest(word):
+    """Return the position of the lowest set bit."""
     return _POSITION[((word & (~word + np.uint64(1))) * _DE_BRUIJN) >> np.uint64(58)]
 
 
 @kernel(inline="always")
 def count_bits(word):
+    """Return the number of set bits."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -138,10 +136,10 @@ def maximum_clique(
     search, bounded by greedy coloring. After `node_budget` branches, return the best clique so far. It is at least as large as the
     greedy one, which is grown from the innermost core outward and is also returned if the graph is too large to search.
     """
-    adjacency = bitsets(adjacency)
     budget = whole_number(node_budget, "node_budget", least=0)
     cores, order = peel(adjacency)
-    best = _grow_first(adjacency, order)
+    clique = np.empty(len(order), np.int64)
+    best = clique[: _grow(adjacency, order, np.full(adjacency.shape[1], ~np.uint64(0)), clique, 0)]
     most = int(cores.max(initial=-1)) + 1
     if len(best) == most:
         return np.sort(best), True
@@ -149,7 +147,7 @@ def maximum_clique(
     kept = order[cores[order] >= len(best)][::-1]
     if (most + 1) * len(kept) > _LARGEST_STACK:
         return np.sort(best), False
-    found, exact = _search(_induced(adjacency, kept), len(best), most + 1, budget)
+    found, exact = _search(from_dense(to_dense(adjacency)[np.ix_(kept, kept)]), len(best), most + 1, budget)
     return np.sort(kept[found] if len(found) else best), bool(exact)
 
 
@@ -158,7 +156,6 @@ def cliques_through(adjacency: np.ndarray, max_cliques: int) -> np.ndarray:  # (
 
     If wrong matches happen to form the maximum clique, one of these usually contains the right ones.
     """
-    adjacency = bitsets(adjacency)
     members = np.zeros((len(adjacency), len(adjacency)), bool)
     _grow_all(adjacency, peel(adjacency)[1], members)
     packed = np.packbits(members, axis=1)
@@ -183,13 +180,6 @@ def _grow(adjacency, order, fits, clique, size):
 
 
 @kernel
-def _grow_first(adjacency, order):
-    clique = np.empty(len(order), np.int64)
-    size = _grow(adjacency, order, np.full(adjacency.shape[1], ~np.uint64(0)), clique, 0)
-    return clique[:size].copy()
-
-
-@kernel
 def _grow_all(adjacency, order, members):
     clique = np.empty(len(order), np.int64)
     for v in range(len(order)):
@@ -197,19 +187,6 @@ def _grow_all(adjacency, order, members):
         size = _grow(adjacency, order, adjacency[v].copy(), clique, 1)
         for m in range(size):
             members[v, clique[m]] = True
-
-
-@kernel
-def _induced(adjacency, kept):
-    """Return the subgraph of the kept vertices, numbered by their position in `kept`."""
-    n = len(kept)
-    graph = np.zeros((n, (n + 63) >> 6), np.uint64)
-    for i in range(n):
-        for j in range(n):
-            v = kept[j]
-            bit = (adjacency[kept[i], v >> 6] >> np.uint64(v & 63)) & np.uint64(1)
-            graph[i, j >> 6] |= bit << np.uint64(j & 63)
-    return graph
 
 
 @kernel

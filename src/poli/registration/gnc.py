@@ -13,8 +13,8 @@ import numpy as np
 from poli.certify import CertifiedPose, solve
 from poli.errors import DegenerateError, InputError
 from poli.options import real_array, real_number, whole_number
-
-_SHARPEN = 1.4  # per round, as in the paper
+from poli.registration.consistency import check_matches
+from poli.registration.tuned import SHARPEN
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,12 @@ class RobustPose:
 
     @property
     def T_target_source(self) -> np.ndarray:  # (4, 4)
+        """The pose."""
         return self.pose.T_target_source
 
     @property
     def certified(self) -> bool:
+        """Whether no pose fits the inliers better."""
         return self.pose.certified
 
 
@@ -45,9 +47,7 @@ def gnc(
 
     Without `information` the bound is a length; with inverse covariances it is in standard deviations.
     """
-    source, target = real_array(source, "source"), real_array(target, "target")
-    if source.ndim != 2 or source.shape[1] != 3 or target.shape != source.shape:
-        raise InputError(f"source and target have shapes {source.shape} and {target.shape}; expected (K, 3), one match per row")
+    source, target = check_matches(source, target)
     weights = np.tile(np.eye(3), (len(source), 1, 1)) if information is None else real_array(information, "information")
     if weights.shape != (len(source), 3, 3):
         raise InputError(f"information has shape {weights.shape}; expected ({len(source)}, 3, 3), one per match")
@@ -66,7 +66,7 @@ def gnc(
         trust = _trust(squared, bound, mu)
         if ((trust == 0.0) | (trust == 1.0)).all():
             break
-        mu *= _SHARPEN
+        mu *= SHARPEN
     inliers = trust > 0.5
     return RobustPose(_solve(source, target, weights, inliers.astype(float)), inliers, rounds)
 
@@ -86,7 +86,7 @@ def _solve(source: np.ndarray, target: np.ndarray, weights: np.ndarray, trust: n
     used = trust > 0.0
     if used.sum() < 3:
         raise DegenerateError(
-            f"{int(used.sum())} of {len(source)} matches agree on a pose within the noise bound; at least 3 are needed",
-            argument="noise_bound", remedy="pass a larger bound with {argument}, or better matches",
-        )  # fmt: skip
+            f"{int(used.sum())} of {len(source)} matches agree on a pose within the noise bound; at least 3 are needed; "
+            "pass a larger bound with noise_bound=, or better matches"
+        )
     return solve(source[used], target[used], weights[used] * trust[used, None, None])

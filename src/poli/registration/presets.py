@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from poli.densification.config import DensifyConfig
+from poli.configs import DensifyConfig
 from poli.errors import InputError, did_you_mean
 from poli.options import real_number
 from poli.registration.search import SearchConfig
+from poli.registration.tuned import CLEAR_SPREAD, DENSE_SCAN, INDOORS, LEAST_OF_A_SCAN, MOST_OF_AN_OBJECT, SMALLEST, SPREAD
 from poli.scan import Scan, ScanLike
 
 
@@ -44,14 +45,6 @@ PRESETS = {"vlp16": _SPARSE, "hdl32e": _SPARSE, "hdl64e": _DENSE, "os1_64": _DEN
 AUTO, OBJECTS = "auto", "objects"
 _KNOWN = ", ".join(PRESETS)
 
-MOST_OF_AN_OBJECT = 20_000  # points. With more, the search takes minutes, and lengths relative to the radius are meaningless
-_LEAST_OF_A_SCAN = 2_000
-_DENSE_SCAN = 45_000  # returns: above any sensor of 32 rings
-_INDOORS = 15.0  # meters: 95 % of the returns are nearer. In real sequences, they are within 8 m indoors and 33 to 62 m outdoors
-_SMALLEST = 1.5  # meters: nothing smaller is the surroundings of a sensor
-# The range of the 99th percentile, relative to the median. Scans from cars have 4 to 7. Points on an object, seen from anywhere
-# inside or near it, hardly reach 2.
-_SPREAD, _CLEAR_SPREAD = 2.0, 3.0
 _OF_SENSORS = {"ring", "time"}  # fields
 
 
@@ -60,14 +53,10 @@ def find_preset(preset: str | ScanPreset) -> ScanPreset:
     if isinstance(preset, ScanPreset):
         return preset
     if preset == OBJECTS:
-        raise InputError(
-            "the clouds look like an object, not like scans", argument="preset", remedy=f"name one with {{argument}}: {_KNOWN}"
-        )
+        raise InputError(f"the clouds look like an object, not like scans; name one with preset=: {_KNOWN}")
     if preset not in PRESETS:
         hint = did_you_mean(preset, [*PRESETS, AUTO, OBJECTS])
-        raise InputError(
-            f"{{argument}} is {preset!r}; expected one of {_KNOWN}, {AUTO}, {OBJECTS}{hint}", argument="preset", remedy=""
-        )
+        raise InputError(f"preset is {preset!r}; expected one of {_KNOWN}, {AUTO}, {OBJECTS}{hint}")
     return PRESETS[preset]
 
 
@@ -78,19 +67,19 @@ def choose_preset(source: ScanLike, target: ScanLike) -> str:
     ranges = [np.linalg.norm(scan.points, axis=1) for scan in clouds]
     if not all(_is_scan(scan, of_scan) for scan, of_scan in zip(clouds, ranges, strict=True)):
         return OBJECTS
-    if max(np.percentile(of_scan, 95) for of_scan in ranges) < _INDOORS:
+    if max(np.percentile(of_scan, 95) for of_scan in ranges) < INDOORS:
         return "indoor"
-    return "hdl64e" if min(map(len, clouds)) > _DENSE_SCAN else "vlp16"
+    return "hdl64e" if min(map(len, clouds)) > DENSE_SCAN else "vlp16"
 
 
 def _is_scan(scan: Scan, ranges: np.ndarray) -> bool:  # (N,)
-    if len(scan) < _LEAST_OF_A_SCAN:
+    if len(scan) < LEAST_OF_A_SCAN:
         return False
     median, reach, farthest = np.percentile(ranges, [50, 95, 99])
-    if not reach >= _SMALLEST:
+    if not reach >= SMALLEST:
         return False
     if _OF_SENSORS & set(scan.fields):
         return True
     if len(scan) > MOST_OF_AN_OBJECT:  # not an object that can be registered; a narrow indoor sensor may see one wall
-        return bool(reach < _INDOORS or farthest >= _SPREAD * median)
-    return bool(farthest >= _CLEAR_SPREAD * median)
+        return bool(reach < INDOORS or farthest >= SPREAD * median)
+    return bool(farthest >= CLEAR_SPREAD * median)

@@ -5,44 +5,87 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from poli.configs import RegisterConfig
 from poli.ellipsoids import Ellipsoids
 from poli.errors import DoubtfulPose, InputError
-from poli.registration.presets import AUTO, MOST_OF_AN_OBJECT, OBJECTS, PRESETS, ScanPreset, choose_preset, find_preset
+from poli.options import configured, lists_options
+from poli.registration.presets import AUTO, OBJECTS, PRESETS, ScanPreset, choose_preset, find_preset
 from poli.registration.search import DEFAULT_SEARCH, Registration, SearchConfig, register_by_normals
-from poli.registration.verdict import COEFFICIENTS, evidence_of, probability_of, scan_surface
+from poli.registration.tuned import COEFFICIENTS, MAX_TILT, MOST_OF_AN_OBJECT
+from poli.registration.verdict import evidence_of, probability_of, scan_surface
 from poli.scan import ScanLike, points_of
 
-# --- Find the pose between two scans of one place: estimate ellipsoids and normals, densify, downsample, and search.
 
-
-# Degrees. Two scans of one place differ by the slope of the ground and the sway of the sensor: by at most 4 in six sequences from
-# cars, 16 in simulated walks, and 27 in a sequence of a handheld sensor. Wrong poses that lay walls on the ground tip the vertical
-# by about 90.
-MAX_TILT = 45.0
-
-
-def register_scans(
+@lists_options(RegisterConfig)
+def register(
     source: ScanLike,  # (N, 3)
     target: ScanLike,  # (M, 3)
-    preset: str | ScanPreset = "vlp16",
     *,
-    upright: bool = True,
-    feature_radius: float | None = None,
-    noise_bound: float | None = None,
+    source_field: Ellipsoids | None = None,
+    target_field: Ellipsoids | None = None,
+    estimator: Callable[[np.ndarray], Ellipsoids] | None = None,
     search: SearchConfig | None = None,
+    **options: Any,
 ) -> Registration:
-    """Find the pose T_target_source between two scans, each in its sensor frame, with the sensor at the origin.
+    """Find the pose T_target_source between two clouds of one object or place, for any rotation and translation.
 
-    No initial guess is needed. In the result, `inliers` and `matches` are rows of the scans. Even scans of different places have a
-    best pose, so the result has the `probability` that the pose is right; below 0.5, a `DoubtfulPose` warning is issued.
+    Scans of a place need a `preset`: they are densified and downsampled, and their normals point to the sensor at the origin of
+    each. Even scans of different places have a best pose, so the result has the `probability` that the pose is right; below 0.5, a
+    `DoubtfulPose` warning is issued. Without a preset, the clouds show an object, and normals point away from each cloud's
+    centroid. Objects should have a few hundred to a few thousand points; more than 20,000 are refused. Raises `DegenerateError` if
+    too few matches agree.
 
-    `upright`: the z axes of both sensors point up. Poses that tip the vertical by more than 45 degrees are not considered, and only
-    upright surfaces are evidence. Otherwise any rotation is considered, and all surfaces are evidence.
+    Args:
+        source: the cloud to move.
+        target: the cloud to move it to.
+        source_field: ellipsoids of the source, one per point; estimated if not given. Not with a preset.
+        target_field: ellipsoids of the target, likewise.
+        estimator: computes ellipsoids from (N, 3) points; the trained network for objects if not given. Not with a preset.
+        search: effort of the search. None: that of the preset, or the defaults.
     """
-    chosen = find_preset(choose_preset(source, target) if preset == AUTO else preset)
+    config = configured(RegisterConfig, None, options)
+    preset: Any = config.preset
+    lengths: dict[str, Any] = {"feature_radius": config.feature_radius, "noise_bound": config.noise_bound}
+    given = source_field is not None or target_field is not None or estimator is not None
+    if preset == AUTO:
+        preset = OBJECTS if given else choose_preset(source, target)
+    if preset is not None and preset != OBJECTS:
+        if given:
+            raise InputError("preset: cannot be combined with source_field, target_field or estimator; leave out one or the other")
+        return _register_scans(source, target, find_preset(preset), config.upright, search=search, **lengths)
+    source_points, target_points = points_of(source, "source", least=3), points_of(target, "target", least=3)
+    for name, points in (("source", source_points), ("target", target_points)):
+        if len(points) > MOST_OF_AN_OBJECT:
+            raise InputError(
+                f"{name}: {len(points)} points look like a scan, not an object; name the sensor with preset= "
+                f"({', '.join(PRESETS)}), or downsample an object to at most {MOST_OF_AN_OBJECT} points"
+            )
+    normals = []
+    for name, points, field in (("source", source_points, source_field), ("target", target_points, target_field)):
+        if field is None:
+            field = (estimator or _trained)(points)
+        if len(field) != len(points):
+            raise InputError(f"{name}: {len(points)} points but {len(field)} ellipsoids; expected one per point")
+        normals.append(field.oriented_normals(points.mean(axis=0), away=True))
+    return register_by_normals(
+        source_points, normals[0], target_points, normals[1], search=DEFAULT_SEARCH if search is None else search, **lengths
+    )
+
+
+def _register_scans(
+    source: ScanLike,
+    target: ScanLike,
+    chosen: ScanPreset,
+    upright: bool,
+    feature_radius: float | None,
+    noise_bound: float | None,
+    search: SearchConfig | None,
+) -> Registration:
+    """Estimate ellipsoids of two scans, densify, downsample, and search. `inliers` and `matches` become rows of the scans."""
     if not upright:
         chosen = replace(chosen, densify=replace(chosen.densify, upright=False))
     P, Q = (scan_surface(points_of(scan, name), chosen, name) for scan, name in ((source, "source"), (target, "target")))
@@ -64,77 +107,10 @@ def register_scans(
             f"{evidence.contradiction**2:.0%}; the scans may show different places or be too far apart. Do not trust this pose "
             "without other evidence",
             DoubtfulPose,
-            stacklevel=2,
+            stacklevel=3,
         )
-    inliers, matches = (_rows(pairs, P.rows, Q.rows) for pairs in (found.inliers, found.matches))
+    inliers, matches = (np.stack([P.rows[of[:, 0]], Q.rows[of[:, 1]]], axis=1) for of in (found.inliers, found.matches))
     return replace(found, inliers=inliers, matches=matches, probability=probability)
-
-
-def _rows(pairs: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:  # (K, 2), (V,), (W,) -> (K, 2)
-    return np.stack([source[pairs[:, 0]], target[pairs[:, 1]]], axis=1)
-
-
-def register(
-    source: ScanLike,  # (N, 3)
-    target: ScanLike,  # (M, 3)
-    *,
-    preset: str | ScanPreset | None = None,
-    upright: bool = True,
-    source_field: Ellipsoids | None = None,
-    target_field: Ellipsoids | None = None,
-    estimator: Callable[[np.ndarray], Ellipsoids] | None = None,
-    feature_radius: float | None = None,
-    noise_bound: float | None = None,
-    search: SearchConfig | None = None,
-) -> Registration:
-    """Find the pose T_target_source between two clouds of one object or place, for any rotation and translation.
-
-    Scans of a place need a `preset`: they are densified and downsampled, and their normals point to the sensor at the origin
-    (`register_scans`). The result then has a `probability` that the pose is right; below 0.5, a `DoubtfulPose` warning is issued.
-    Without a preset, the clouds show an object, and normals point away from each cloud's centroid. Objects should have a few
-    hundred to a few thousand points; more than 20,000 are refused. Raises `DegenerateError` if too few matches agree.
-
-    Args:
-        source: the cloud to move.
-        target: the cloud to move it to.
-        preset: the sensor of two scans of a place ("vlp16", "hdl32e", "hdl64e", "os1_64", "os2_128"), "indoor", or a
-            `ScanPreset`. "auto" chooses one of them, or "objects", from the clouds. None: "objects".
-        upright: for scans, whether the z axes of both sensors point up, within 45 degrees of each other. Poses that tip the
-            vertical by more are not considered. False: any rotation.
-        source_field: ellipsoids of the source, one per point; estimated if not given. Not with a preset.
-        target_field: ellipsoids of the target, likewise.
-        estimator: computes ellipsoids from (N, 3) points; the trained network for objects if not given. Not with a preset.
-        feature_radius: radius of the smallest of three features, in the units of the points. None: that of the preset, or 0.3 of
-            the target's radius.
-        noise_bound: maximum distance between points of one surface. None: that of the preset, or 0.05 of the target's radius.
-        search: effort of the search. None: that of the preset, or the defaults.
-    """
-    if isinstance(preset, str) and preset == AUTO:
-        given = source_field is not None or target_field is not None or estimator is not None
-        preset = OBJECTS if given else choose_preset(source, target)
-    if preset is not None and preset != OBJECTS:
-        if source_field is not None or target_field is not None or estimator is not None:
-            raise InputError("preset: cannot be combined with source_field, target_field or estimator; leave out one or the other")
-        lengths = {"feature_radius": feature_radius, "noise_bound": noise_bound}
-        return register_scans(source, target, preset, upright=upright, search=search, **lengths)
-    source_points, target_points = points_of(source, "source", least=3), points_of(target, "target", least=3)
-    for name, points in (("source", source_points), ("target", target_points)):
-        if len(points) > MOST_OF_AN_OBJECT:
-            sensors = ", ".join(PRESETS)
-            what = f"{name}: {len(points)} points look like a scan, not an object"
-            remedy = f"name the sensor with {{argument}} ({sensors}), or downsample an object to at most {MOST_OF_AN_OBJECT} points"
-            raise InputError(what, argument="preset", remedy=remedy)
-    normals = []
-    for name, points, field in (("source", source_points, source_field), ("target", target_points, target_field)):
-        if field is None:
-            field = (estimator or _trained)(points)
-        if len(field) != len(points):
-            raise InputError(f"{name}: {len(points)} points but {len(field)} ellipsoids; expected one per point")
-        normals.append(field.oriented_normals(points.mean(axis=0), away=True))
-    return register_by_normals(
-        source_points, normals[0], target_points, normals[1],
-        feature_radius=feature_radius, noise_bound=noise_bound, search=DEFAULT_SEARCH if search is None else search,
-    )  # fmt: skip
 
 
 def _trained(points: np.ndarray) -> Ellipsoids:

@@ -14,11 +14,9 @@ from poli.options import real_array, real_number, whole_number
 from poli.registration.consistency import cliques_through, consistency_graph, maximum_clique
 from poli.registration.fpfh import fpfh_of_scales, unit_normals
 from poli.registration.gnc import gnc
+from poli.registration.tuned import ACROSS, FEATURE_RADIUS, NOISE_BOUND, SCALES
 from poli.registration.verify import CloudPair, closeness, distinct, fit, refine
 from poli.scan import ScanLike, points_of
-
-# --- Match features: pairs that are among each other's nearest.
-
 
 _BLOCK = 1 << 22  # distances held at a time: 32 MB
 
@@ -32,12 +30,11 @@ def mutual_matches(
 
     Sorted by i, then j. Ties go to the lower index.
     """
-    k = whole_number(k, "k", least=1)
-    a, b = _features(a, "a"), _features(b, "b")
-    if a.shape[1] != b.shape[1]:
-        raise InputError(f"a holds features of size {a.shape[1]} and b of size {b.shape[1]}; they must have the same size")
-    if k == 1 and len(a) and len(b):
-        return _nearest_to_each_other(a, b)
+    k, a, b = whole_number(k, "k", least=1), real_array(a, "a"), real_array(b, "b")
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        raise InputError(f"a and b have shapes {a.shape} and {b.shape}; expected (N, D) and (M, D), one feature per row")
+    if not np.isfinite(a).all() or not np.isfinite(b).all():
+        raise InputError("a or b has a feature that is not finite")
     # Encode a pair (i, j) as i M + j: the intersection of the two lists is then one sorted merge.
     forth = np.arange(len(a))[:, None] * len(b) + _nearest(a, b, min(k, len(b)))
     back = _nearest(b, a, min(k, len(a))) * len(b) + np.arange(len(b))[:, None]
@@ -58,40 +55,6 @@ def _nearest(a: np.ndarray, b: np.ndarray, k: int) -> np.ndarray:  # (N, D), (M,
             found[begin : begin + rows, n] = nearest
             distance[row, nearest] = np.inf
     return found
-
-
-def _nearest_to_each_other(a: np.ndarray, b: np.ndarray) -> np.ndarray:  # (N, D), (M, D) -> (K, 2)
-    """Return the matches for k = 1, computing every product once instead of twice: keep the nearest row of `a` so far."""
-    forth, back, least = np.empty(len(a), np.int64), np.zeros(len(b), np.int64), np.full(len(b), np.inf)
-    half_a, half_b = 0.5 * np.einsum("ij,ij->i", a, a), 0.5 * np.einsum("ij,ij->i", b, b)
-    rows, column = max(1, _BLOCK // len(b)), np.arange(len(b))
-    for begin in range(0, len(a), rows):
-        distance = half_b - a[begin : begin + rows] @ b.T
-        forth[begin : begin + rows] = distance.argmin(axis=1)
-        distance += half_a[begin : begin + rows, None]
-        nearest = distance.argmin(axis=0)
-        nearer = distance[nearest, column] < least
-        least[nearer], back[nearer] = distance[nearest, column][nearer], nearest[nearer] + begin
-    i = np.flatnonzero(back[forth] == np.arange(len(a)))
-    return np.stack([i, forth[i]], axis=1)
-
-
-def _features(value: np.ndarray, name: str) -> np.ndarray:
-    features = real_array(value, name)
-    if features.ndim != 2:
-        raise InputError(f"{name} has shape {features.shape}; expected (N, D), one feature per row")
-    if not np.isfinite(features).all():
-        raise InputError(f"{name}: row {int((~np.isfinite(features)).any(axis=1).argmax())} is not finite")
-    return features
-
-
-# Relative to the target's radius (the largest distance of a point to the centroid).
-FEATURE_RADIUS = 0.3
-NOISE_BOUND = 0.05
-
-# Times the feature radius: small scales distinguish places, large ones distinguish sides.
-_SCALES = np.array([1.0, 5 / 3, 10 / 3])
-_ACROSS = 0.4  # times the noise bound: how far apart refined clouds may be across the surface
 
 
 @dataclass(frozen=True)
@@ -133,14 +96,17 @@ class Registration:
 
     @property
     def T_target_source(self) -> np.ndarray:  # (4, 4)
+        """The pose."""
         return self.pose.T_target_source
 
     @property
     def certified(self) -> bool:
+        """Whether no pose fits the inliers better."""
         return self.pose.certified
 
     @property
     def certificate(self) -> Certificate:
+        """The proof of it."""
         return self.pose.certificate
 
 
@@ -194,7 +160,7 @@ class Hypotheses(NamedTuple):
 
 def surface_features(points: np.ndarray, normals: np.ndarray, radius: float, search: SearchConfig) -> np.ndarray:  # -> (N, 99)
     """1. Return features of the points at three scales."""
-    return fpfh_of_scales(points, normals, radius * _SCALES, search.neighbors)
+    return fpfh_of_scales(points, normals, radius * SCALES, search.neighbors)
 
 
 def find_hypotheses(
@@ -214,9 +180,9 @@ def find_hypotheses(
     clique, exact = maximum_clique(graph, search.clique_nodes)
     if len(clique) < 3:
         raise DegenerateError(
-            f"no three of {len(matches)} matches agree within {noise:.3g}; the clouds may not overlap",
-            argument="noise_bound", remedy="pass a larger bound with {argument}, another feature radius, or better normals",
-        )  # fmt: skip
+            f"no three of {len(matches)} matches agree within {noise:.3g}; the clouds may not overlap; pass a larger bound "
+            "with noise_bound=, another feature radius, or better normals"
+        )
     members = cliques_through(graph, search.hypotheses)
     members = np.concatenate([np.isin(np.arange(len(matches)), clique)[None], members[members.sum(axis=1) >= 3]])
     return Hypotheses(_poses(p, q, members.astype(float)), matches, clique, exact)
@@ -234,6 +200,7 @@ def promising(
 def refine_poses(
     surfaces: CloudPair, poses: np.ndarray, noise: float, search: SearchConfig
 ) -> np.ndarray:  # (h, 4, 4) -> (h, 4, 4)
+    """Return the poses refined by ICP on a sample of the points."""
     sketch = surfaces.thinned(search.refining_points)
     return np.stack([refine(sketch, T, 8.0 * noise) for T in poses])
 
@@ -249,7 +216,7 @@ def best_pose(
     """4. Return the refined pose that aligns the whole clouds best, from all nearest pairs without outliers, certified."""
     P, Q, reach = surfaces.source, surfaces.target, 2.0 * noise
     refined = _upright(refined, max_tilt)
-    scores = np.array([fit(surfaces, T, reach, _ACROSS * noise) for T in refined])
+    scores = np.array([fit(surfaces, T, reach, ACROSS * noise) for T in refined])
     order = distinct(refined, scores, P, apart=2.0 * reach, max_poses=len(refined))
     margin = 1.0 - scores[order[1]] / max(scores[order[0]], 1e-12) if len(order) > 1 else 1.0
     for T in refined[order]:
@@ -286,9 +253,9 @@ def _upright(poses: np.ndarray, max_tilt: float | None) -> np.ndarray:  # (H, 4,
 
 def _tipped(max_tilt: float | None) -> DegenerateError:
     return DegenerateError(
-        f"every pose that was found tips the vertical by more than {max_tilt:g} degrees; the scans may show different places",
-        argument="upright", value=False, remedy="if a sensor was tilted, pass {argument}",
-    )  # fmt: skip
+        f"every pose that was found tips the vertical by more than {max_tilt:g} degrees; the scans may show different "
+        "places; if a sensor was tilted, pass upright=False"
+    )
 
 
 def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarray:  # -> (K, 2)
@@ -298,9 +265,9 @@ def _match(a: np.ndarray, b: np.ndarray, candidates: int, most: int) -> np.ndarr
         matches = matches[np.sort(np.argsort(apart, kind="stable")[:most])]
     if len(matches) < 3:
         raise DegenerateError(
-            f"{len(matches)} pairs of points have similar features; at least 3 are needed",
-            argument="feature_radius", remedy="pass more points, a larger radius with {argument}, or more candidates",
-        )  # fmt: skip
+            f"{len(matches)} pairs of points have similar features; at least 3 are needed; pass more points, a larger radius "
+            "with feature_radius=, or more candidates"
+        )
     return matches
 
 

@@ -16,15 +16,10 @@ from poli.densification.sampling import sample_field
 from poli.errors import DegenerateError
 from poli.kdtree.tree import KDTree
 from poli.registration.presets import ScanPreset
+from poli.registration.tuned import DIRECTIONS, IN_FRONT, LEAST, STANDING
 from poli.registration.verify import CloudPair
 from poli.se3 import inverse
 from poli.voxels import voxel_numbers
-
-# --- The surface of a scan for registration: ellipsoid means and samples with normals, one point per voxel.
-
-
-_STANDING = 0.5  # maximum |z| of the normal of an upright surface
-_LEAST = 16  # minimum number of points to search for a pose
 
 
 class ScanSurface(NamedTuple):
@@ -37,7 +32,7 @@ class ScanSurface(NamedTuple):
     @property
     def standing(self) -> np.ndarray:  # (V,) bool
         """Which points are on upright surfaces such as walls and trunks."""
-        return np.abs(self.normals[:, 2]) <= _STANDING
+        return np.abs(self.normals[:, 2]) <= STANDING
 
 
 def scan_surface(points: np.ndarray, preset: ScanPreset, name: str = "scan") -> ScanSurface:  # (N, 3)
@@ -51,7 +46,7 @@ def scan_surface(points: np.ndarray, preset: ScanPreset, name: str = "scan") -> 
     every_normal = np.concatenate([normals, normals[samples.ellipsoids]])
     every_row = np.concatenate([of_scan.rows[of_scan.members[of_scan.first]], samples.parents])
     near = np.einsum("ni,ni->n", every_point, every_point) <= preset.max_range**2
-    if near.sum() < _LEAST:
+    if near.sum() < LEAST:
         raise DegenerateError(f"{name}: {near.sum()} points within {preset.max_range:g} m are too few to register a scan")
     every_point, every_normal, every_row = every_point[near], every_normal[near], every_row[near]
     voxels, first = voxel_numbers(every_point, preset.voxel)
@@ -65,10 +60,6 @@ def _sums(groups: np.ndarray, values: np.ndarray) -> np.ndarray:  # (N,), (N, 3)
     return np.stack([np.bincount(groups, values[:, axis]) for axis in range(3)], axis=1)
 
 
-_DIRECTIONS = 5.0  # degrees: size of a cell of directions, in which the nearest surface hides those behind it
-_IN_FRONT = 0.9  # of the range of the nearest surface, less the reach: points nearer than that were looked through
-
-
 class Evidence(NamedTuple):
     """Evidence for a pose between two scans. Shares are means of both directions, source to target and back."""
 
@@ -80,11 +71,6 @@ class Evidence(NamedTuple):
 
 # What more of each evidence says: for the pose, or against it.
 SIGNS = Evidence(1, -1, 1, 1)
-
-# The constant, then one coefficient per kind of evidence, of a logistic regression on pairs of real and simulated scans, half of
-# which show different places. `python -m benchmarks verdict` fits them, and evaluates them on other sequences and worlds
-# (docs/results/verdict.md). True: upright scans; False: any rotation.
-COEFFICIENTS = {True: (-0.2, 2.66, -33.58, 7.22, 9.41), False: (1.51, 0.0, -33.06, 9.54, 13.08)}
 
 
 def evidence_of(
@@ -118,14 +104,14 @@ def looked_through(points: np.ndarray, seen: np.ndarray, reach: float) -> float:
     visible = cells[at] == mine
     if not visible.any():
         return 0.0
-    before = np.linalg.norm(points, axis=1) < _IN_FRONT * nearest[at] - reach
+    before = np.linalg.norm(points, axis=1) < IN_FRONT * nearest[at] - reach
     return float(before[visible].mean())
 
 
 def _cells(points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,)
     """Return the number of the cell of directions in which each point is seen."""
     azimuth, elevation = np.arctan2(points[:, 1], points[:, 0]), np.arctan2(points[:, 2], np.hypot(points[:, 0], points[:, 1]))
-    around, up = (np.floor(np.degrees(angle) / _DIRECTIONS).astype(np.int64) for angle in (azimuth, elevation))
+    around, up = (np.floor(np.degrees(angle) / DIRECTIONS).astype(np.int64) for angle in (azimuth, elevation))
     return around * 1000 + up
 
 

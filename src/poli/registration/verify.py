@@ -14,9 +14,7 @@ import numpy as np
 from poli.certify import solve
 from poli.errors import DegenerateError
 from poli.kdtree.tree import KDTree
-
-_SAME_WAY = 0.8  # minimum cosine of the angle between normals of one surface
-_THICKNESS = 0.05  # variance across a surface, relative to 1 along it: sparse points on curved surfaces are not thin planes
+from poli.registration.tuned import SAME_WAY, THICKNESS
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,14 @@ class CloudPair:
         distance, found = self.nearest(T)
         near = distance <= reach
         cosine = np.einsum("ni,ni->n", self.source_normals @ T[:3, :3].T, self.target_normals[found])
-        return near, near & (cosine > _SAME_WAY)
+        return near, near & (cosine > SAME_WAY)
 
     def information(self, R: np.ndarray, rows: np.ndarray, found: np.ndarray) -> np.ndarray:  # -> (K, 3, 3)
         """Return GICP's weights of the pairs (source rows[i], target found[i]): the inverse of C_q + R C_p R', where every C is a
         plane across its normal. Scaled to 1 across the surface if the two normals agree."""
         n_p, n_q = self.source_normals[rows] @ R.T, self.target_normals[found]
         flat = n_p[:, :, None] * n_p[:, None, :] + n_q[:, :, None] * n_q[:, None, :]
-        return 2.0 * _THICKNESS * np.linalg.inv(2.0 * np.eye(3) - (1.0 - _THICKNESS) * flat)
+        return 2.0 * THICKNESS * np.linalg.inv(2.0 * np.eye(3) - (1.0 - THICKNESS) * flat)
 
 
 def closeness(surfaces: CloudPair, poses: np.ndarray, reach: float) -> np.ndarray:  # (H, 4, 4) -> (H,)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from poli.beams.corrections import BeamCalibration
-from poli.densification import DensifyConfig
+from poli.configs import DensifyConfig, EstimateConfig
 from poli.densification.bags import densify_cloud
 from poli.densification.densify import densify_or_say
 from poli.ellipsoids import Ellipsoids
-from poli.errors import InputError, PoliError
+from poli.errors import PoliError
 from poli.estimation import estimate
 from poli.estimation.estimate import UP
 from poli.io.formats.numpy_files import records_from_scan
 from poli.io.messages import scan_from_cloud
 from poli.io.pointcloud2 import stamp_of_cloud
-from poli.options import real_number
 from poli.ros.loop import CLOUD, Job
 from poli.ros.transport import Transport, message_type
 from poli.scan import Scan
@@ -77,7 +75,7 @@ class DensifyJob(Job):
 
     name = "densify"
     tunable = ("max_error", "per_point", "max_sigma", "flat", "max_thickness", "model", "voxel", "planarity", "seed")
-    _none: ClassVar = {"per_point": -1, "max_sigma": -1.0}  # parameters of ROS cannot be None
+    _none: ClassVar = {"per_point": -1, "max_sigma": -1.0, "max_thickness": 0.0}  # parameters of ROS cannot be None
 
     def __init__(self, transport: Transport, source: str, target: str, config: DensifyConfig) -> None:
         self._transport, self._source, self.config = transport, source, config
@@ -104,25 +102,6 @@ class DensifyJob(Job):
             why = str(error)
         self._out.publish(cloud)
         return f"published unchanged: {why}" if why else ""
-
-
-@dataclass(frozen=True)
-class EstimateConfig:
-    """Options of `poli node estimate`."""
-
-    model: str = "lidar"  # a shipped model, the path of a .safetensors file, or "pca"
-    voxel: float = 0.2  # meters; one point per voxel. 0: every point
-    upright: bool = True  # the sensor's z axis points up; the network uses this
-    floor: float = 0.0  # meters; each ellipsoid is thickened by this
-    calibration: BeamCalibration | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("voxel", "floor"):
-            real_number(getattr(self, name), name, "a number of meters of at least 0")
-        if not isinstance(self.upright, bool):
-            raise InputError(f"upright is {self.upright!r}; expected true or false")
-        if not isinstance(self.model, str) or not self.model:
-            raise InputError(f"model is {self.model!r}; expected lidar, pca, or the path of a .safetensors file")
 
 
 def estimate_scan(scan: Scan, config: EstimateConfig) -> tuple[Scan, Ellipsoids]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from poli.beams.corrections import BeamCalibration
-from poli.errors import InputError
+from poli.configs import Frames
 from poli.io.messages import TimeUnit, check_unit, scan_from_cloud, scan_from_message
 from poli.io.pointcloud2 import stamp_of_cloud
 from poli.lidar_odometry import Odometer, OdometryConfig, Status, TrackingLost
-from poli.options import real_number
 from poli.ros.jobs import cloud_message, ellipsoid_columns, name_of, sphere
 from poli.ros.loop import CLOUD, Fatal, Job
 from poli.ros.transport import Transport, message_type
@@ -24,21 +23,6 @@ _REWOUND = 1.0  # seconds: a stamp this much earlier than the last means that a 
 _UNNAMED = "lidar"  # the sensor's frame, if the clouds name none
 _UNKNOWN = 1e6  # variance of a velocity that is not known
 _SPACING = 0.1  # meters between the poses of the path
-
-
-@dataclass(frozen=True)
-class Frames:
-    """Names of the frames, and what is published."""
-
-    map_frame: str = "odom"  # the world: the sensor's frame at the first cloud
-    sensor_frame: str = ""  # name of the sensor's frame; empty: that of the clouds
-    tf: bool = True  # also publish the transform from one to the other
-    map_every: float = 5.0  # seconds between maps, and between paths. 0: never
-
-    def __post_init__(self) -> None:
-        real_number(self.map_every, "map_every", "a number of seconds of at least 0")
-        if not self.map_frame or self.map_frame == self.sensor_frame:
-            raise InputError(f"map_frame is {self.map_frame!r}; expected a name other than that of the sensor's frame")
 
 
 class OdometryJob(Job):

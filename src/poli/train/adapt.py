@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from poli.errors import FormatError, InputError
+from poli.configs import AdaptConfig
+from poli.errors import FormatError
 from poli.estimation.estimate import load_model
 from poli.estimation.model import Model
 from poli.io.atomic import atomic_path, refuse_overwriting, sole_user, writing
@@ -24,7 +25,7 @@ from poli.train.losses import LossConfig
 from poli.train.model_file import import_model
 from poli.train.network import TrainingModel
 from poli.train.scan_pairs import ScanSource
-from poli.train.tracked_log import LEAST_PAIRS, TrackedLog
+from poli.train.tracked_log import TrackedLog
 from poli.train.trainer import Listener, train
 from poli.train.validate import validate
 
@@ -89,23 +90,6 @@ _DRAWS = 6  # random sectors and voxel sizes per held-out pair
 _CALIBRATING = 24  # pairs at most
 _WELL_CALIBRATED = 0.1  # a mean of d'(2C)^-1 d within 10 % of three counts as calibrated
 _CONSTANT = 1.5 * math.log(2.0 * math.pi)  # of the density, which the losses omit
-
-
-@dataclass(frozen=True)
-class AdaptConfig:
-    """Settings of `adapt`."""
-
-    steps: int = 1500
-    learning_rate: float = 5e-3  # at its peak
-    pairs: int = 150  # maximum number of first scans of a pair
-    reach: float = 1.0  # meters: training partners are the next scan and later ones this near; held-out pairs are consecutive
-    voxels: tuple[float, ...] = (0.2, 2.0)  # meters: the smallest and the largest; sizes are drawn log-uniformly
-    points: int = 2560  # maximum per cloud: a sector of the scan
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.steps < 1 or not self.reach >= 0.0 or self.pairs < LEAST_PAIRS:
-            raise InputError(f"adapt: steps must be at least 1, reach at least 0, pairs at least {LEAST_PAIRS}")
 
 
 @dataclass(frozen=True)

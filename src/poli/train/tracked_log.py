@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
+from poli.configs import LEAST_PAIRS
 from poli.errors import InputError
 from poli.io.datasets import Dataset, dataset
 from poli.lidar_odometry import Odometer, OdometryConfig, Step, deskew
@@ -20,7 +21,6 @@ from poli.worlds.scan_pairs import ScanPair
 if TYPE_CHECKING:
     from poli.train.config import ScanConfig
 
-LEAST_PAIRS = 10
 Rows: TypeAlias = tuple[int, int]  # of Q and P
 _FARTHEST_ON = 5  # maximum number of scans from one to its partner
 _LEAST_POINTS = 64  # of a scan used for training

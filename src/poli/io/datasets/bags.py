@@ -124,10 +124,8 @@ class BagDataset(ScanSequence):
         before, after = self._stamps.get(row - 1, stamp - 1), self._stamps.get(row + 1, stamp + 1)
         if not before < stamp < after:
             other = before if before >= stamp else after
-            raise FormatError(
-                f"{where}: its stamp {stamp} and that of its neighbor, {other}, do not ascend",
-                argument="stamps", value="log", remedy="pass {argument} to use the log times",
-            )  # fmt: skip
+            problem = f"its stamp {stamp} and that of its neighbor, {other}, do not ascend"
+            raise FormatError(f"{where}: {problem}; pass stamps='log' to use the log times")
 
 
 def open_bag(
@@ -232,7 +230,7 @@ def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
     if topic is None and not clouds:
         raise InputError(f"{path}: no topic of type PointCloud2 or Livox CustomMsg; point cloud topics: {listed}")
     if topic is None:
-        raise InputError(f"{path}: choose a topic; point cloud topics: {listed}", argument="topic")
+        raise InputError(f"{path}: choose a topic; point cloud topics: {listed}; pass topic=")
     problem = f"has type {types[topic]}" if topic in types else "is not in this bag"
     raise InputError(f"{path}: topic {topic!r} {problem}; point cloud topics: {listed}")
 

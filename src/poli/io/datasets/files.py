@@ -147,8 +147,7 @@ def posed_dataset(
     """Return the scans that have a pose. The others are skipped, with the reason `why`; `hint` follows if no scan is left."""
     kept = [row for row, T in enumerate(poses) if T is not None]
     if not kept:
-        remedy = "pass {argument} to read the scans without poses"
-        raise FormatError(f"{name}: no scan has a pose: {why}; {hint}", argument="poses", value=False, remedy=remedy)
+        raise FormatError(f"{name}: no scan has a pose: {why}; {hint}; pass poses=False to read the scans without poses")
     skipped = tuple(Skipped(file.name, why) for file, T in zip(files, poses, strict=True) if T is None)
     warn_skipped(name, skipped)
     return FileDataset(
@@ -207,10 +206,7 @@ def open_folder(path: str | os.PathLike[str], ending: str | None = None, min_ran
     most = max(files, key=lambda kind: len(files[kind]))
     if len(files) > 1:
         found = ", ".join(f"{len(f)} {kind}" for kind, f in sorted(files.items()))
-        raise FormatError(
-            f"{place}: several types of scan files ({found})",
-            argument="ending", value=most.lstrip("."), remedy="pass {argument}, for example",
-        )  # fmt: skip
+        raise FormatError(f"{place}: several types of scan files ({found}); pass ending={most.lstrip('.')!r}, for example")
     chosen = tuple(sorted(files[most], key=_natural_key))
     return FileDataset(f"folder {place.resolve().name}", chosen, read_or_empty, min_range=min_range)
 

@@ -75,9 +75,9 @@ def open_kiss(
         known = np.asarray(known, np.float64)
         if known.shape != (count, 4, 4):
             raise FormatError(
-                f"{name}: {len(known)} poses for {count} scans; they cannot be matched",
-                argument="poses", value=False, remedy="pass {argument} to read the scans without poses",
-            )  # fmt: skip
+                f"{name}: {len(known)} poses for {count} scans; they cannot be matched; pass poses=False to read the scans without "
+                "poses"
+            )
         known = rigid_poses(known[:, :3].reshape(-1, 12), name, range(count))
     return KissDataset(name, found, known, period, _RECORD.get(loader))
 

@@ -23,7 +23,7 @@ from poli.se3 import check_pose, inverse
 
 UNCHANGED = "poli.txt"  # the scans of a sequence folder with this file are read as they are
 _DESKEWED = tuple(f"{number:02d}" for number in range(22))
-_WITHOUT = "pass {argument} to read the scans without poses"
+_WITHOUT = "pass poses=False to read the scans without poses"
 
 
 def open_kitti(
@@ -127,7 +127,7 @@ def _locate(path: Path, sequence: str | int | None) -> tuple[Path, str]:
         return root, there[0]
     if sequence is None or sequence_name(sequence) not in there:
         problem = "choose a sequence;" if sequence is None else f"no sequence {sequence_name(sequence)!r} with a folder 'velodyne';"
-        raise InputError(f"{path}: {problem} available: {', '.join(there) or 'none'}", argument="sequence")
+        raise InputError(f"{path}: {problem} available: {', '.join(there) or 'none'}; pass sequence=")
     return root, sequence_name(sequence)
 
 
@@ -150,14 +150,13 @@ def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
     camera = read_kitti(file)
     if len(camera) != scans:
         raise FormatError(
-            f"{file}: {len(camera)} poses for {scans} scans; poses are matched by row, so one of the two is incomplete",
-            argument="poses", value=False, remedy=_WITHOUT,
-        )  # fmt: skip
+            f"{file}: {len(camera)} poses for {scans} scans; poses are matched by row, so one of the two is incomplete; {_WITHOUT}"
+        )
     table = read_calibration(calib) if calib.is_file() else {}
     key = next((key for key in ("Tr", "Tr_velo_to_cam", "Tr_velo_cam") if key in table), None)
     if key is None:
-        problem = f"{calib}: missing, or without a line 'Tr:'; the poses are those of the camera and need it"
-        raise FormatError(problem, argument="poses", value=False, remedy=_WITHOUT)
+        problem = f"{calib}: missing, or without a line 'Tr:'; the poses are those of the camera and need it; {_WITHOUT}"
+        raise FormatError(problem)
     T_camera_velodyne = rigid_poses(np.array(finite_numbers(calib, *table[key], 12))[None], calib, [table[key][0]])[0]
     return inverse(T_camera_velodyne) @ camera @ T_camera_velodyne
 

@@ -75,9 +75,9 @@ def _locate(path: Path, sequence: str | int | None) -> Path:
         )
     chosen = there if sequence is None else [drive for drive in there if _is_named(drive, sequence)]
     if len(chosen) != 1:
-        problem = "choose a sequence;" if sequence is None else f"{len(chosen)} drives are named {sequence!r};"
+        problem = "choose one by sequence=;" if sequence is None else f"{len(chosen)} drives are named {sequence!r};"
         available = ", ".join(drive.name for drive in there)
-        raise InputError(f"{path}: {problem} available: {available}", argument="sequence")
+        raise InputError(f"{path}: {problem} available: {available}")
     return chosen[0].resolve()
 
 
@@ -183,7 +183,7 @@ def _T_velodyne_imu(path: Path) -> np.ndarray:  # (4, 4)
     table = read_calibration(path)
     for key in "RT":
         if key not in table:
-            raise FormatError(f"{path}: no line '{key}:'", argument="poses", value=False, remedy="pass {argument} to ignore it")
+            raise FormatError(f"{path}: no line '{key}:'; pass poses=False to ignore it")
     R, t = finite_numbers(path, *table["R"], 9), finite_numbers(path, *table["T"], 3)
     rows = np.column_stack([np.array(R).reshape(3, 3), t])
     return rigid_poses(rows.reshape(1, 12), path, [table["R"][0]])[0]

@@ -101,8 +101,7 @@ def guess(path: str | os.PathLike[str], sequence: str | int | None = None) -> st
         if not any(place.iterdir()):
             raise FormatError(f"{place}: the folder is empty; choose a folder with scans")
     elif scan_ending(place):
-        what = f"{place}: is a single scan, not a dataset; pass the folder with the scans"
-        raise FormatError(what, argument="poli.read(path)", remedy="read a single scan with {argument}")
+        raise FormatError(f"{place}: is a single scan, not a dataset; pass the folder with the scans (`poli.read` reads one scan)")
     raise FormatError(f"{place}: dataset type not recognized; specify one of {', '.join(_FACTORIES)}")
 
 

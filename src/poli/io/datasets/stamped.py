@@ -49,8 +49,7 @@ def open_helipr(
         raise InputError(f"sensor is {sensor!r}; HeLiPR has {', '.join(SENSORS)}")
     title = sensor.lower().capitalize()
     if not (folder / "LiDAR").is_dir():
-        remedy = "pass the folder of one HeLiPR sequence, or {argument}"
-        raise FormatError(f"{folder}: contains no folder 'LiDAR'", argument="sequence", remedy=remedy)
+        raise FormatError(f"{folder}: contains no folder 'LiDAR'; pass the folder of one HeLiPR sequence, or sequence=")
     names = (f"global_{title}_gt.txt", f"{title}_gt.txt")
     pose_files = [folder / "LiDAR_GT" / name for name in names if (folder / "LiDAR_GT" / name).is_file()]
     trajectory = read_stamped_poses(pose_files[0], 7) if poses and pose_files else None
@@ -111,8 +110,7 @@ def open_mulran(
     folder = Path(path) / sequence if sequence is not None else Path(path)
     scans = next((f for f in (folder / "Ouster", folder / "sensor_data" / "Ouster") if f.is_dir()), None)
     if scans is None:
-        remedy = "pass the folder of one MulRan sequence, or {argument}"
-        raise FormatError(f"{folder}: contains no folder 'Ouster'", argument="sequence", remedy=remedy)
+        raise FormatError(f"{folder}: contains no folder 'Ouster'; pass the folder of one MulRan sequence, or sequence=")
     file = folder / "global_pose.csv"
     trajectory = None
     if poses and file.is_file():

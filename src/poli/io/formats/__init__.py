@@ -60,10 +60,8 @@ def read(path: str | os.PathLike[str] | PointCloud2, format: str | None = None) 
         raise FormatError(f"{path}: the file is empty")
     for other in FORMATS:
         if other.magic and start.startswith(other.magic) and other is not chosen:
-            raise FormatError(
-                f"{path}: read as {chosen.name}, but its first bytes are those of a {other.name} file",
-                argument="format", value=other.name, remedy="rename it or pass {argument}",
-            )  # fmt: skip
+            what = f"read as {chosen.name}, but its first bytes are those of a {other.name} file"
+            raise FormatError(f"{path}: {what}; rename it or pass format={other.name!r}")
     if format is None and chosen.name == "kitti":
         chosen = _choose(path, bin_layout(path))
     try:
@@ -121,4 +119,4 @@ def _choose(path: Path, name: str | None) -> Format:
         known = [f.name for f in FORMATS]
         raise FormatError(f"unknown format {name!r}; choose from {', '.join(known)}{did_you_mean(name, known)}")
     endings = " ".join(e for f in FORMATS for e in f.endings)
-    raise FormatError(f"{path}: unknown file extension; expected one of {endings}", argument="format")
+    raise FormatError(f"{path}: unknown file extension; expected one of {endings}; rename it, or name its format")
