@@ -164,7 +164,7 @@ def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
 
 def read_calibration(path: Path) -> dict[str, tuple[int, list[str]]]:
     """Read lines `key: words`. Return number and words of each line."""
-    table = {}
+    table: dict[str, tuple[int, list[str]]] = {}
     for number, line in enumerate(path.read_text("ascii", errors="replace").splitlines(), start=1):
         key, _, rest = line.partition(":")
         table.setdefault(key.strip(), (number, rest.split()))
