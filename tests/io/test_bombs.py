@@ -25,8 +25,8 @@ from poli.io.tables import parse_json
 
 MEMORY = 900e6  # bytes: the amount that may inflate without asking, held twice, plus a margin
 ANSWERS = {  # odd but valid, or not worth an error
-    "lzf.pcd", "scale.las", "line.csv", "continued.obj", "blank_continued.obj", "corners.obj", "name.safetensors",
-    "lists densify.json", "tables densify.json", "list densify.json", "few_points.laz", "old_few_points.laz",
+    "lzf.pcd", "scale.las", "line.csv", "continued.obj", "corners.obj", "name.safetensors",
+    "lists densify.json", "tables densify.json", "list densify.json", "few_points.laz",
 }  # fmt: skip
 
 
