@@ -129,15 +129,9 @@ def posed_dataset(
         raise FormatError(f"{name}: no scan has a pose: {why}; {hint}", argument="poses", value=False, remedy=remedy)
     skipped = tuple(Skipped(file.name, why) for file, T in zip(files, poses, strict=True) if T is None)
     warn_skipped(name, skipped)
-    return FileDataset(
-        name,
-        tuple(files[row] for row in kept),
-        read,
-        None if stamps is None else tuple(stamps[row] for row in kept),
-        np.stack([T for T in poses if T is not None]),
-        skipped,
-        min_range,
-    )
+    times = None if stamps is None else tuple(stamps[row] for row in kept)
+    known = np.stack([T for T in poses if T is not None])
+    return FileDataset(name, tuple(files[row] for row in kept), read, times, known, skipped, min_range)
 
 
 def numbered_files(folder: Path, ending: str) -> dict[int, Path]:

@@ -60,17 +60,10 @@ def open_kitti(
         deskewed = True
     if period is not None:
         real_number(period, "period", "the duration of a revolution in seconds", above=True)
-    reader = Hdl64eReader(
-        files, correct_elevation, None if deskewed is None else not deskewed, scan_period(stamps) if period is None else period
-    )
-    return FileDataset(
-        f"kitti {name}",
-        files,
-        reader,
-        stamps,
-        _poses(pose_file, folder / "calib.txt", len(files)) if poses and pose_file.is_file() else None,
-        min_range=min_range,
-    )
+    timed = None if deskewed is None else not deskewed
+    reader = Hdl64eReader(files, correct_elevation, timed, scan_period(stamps) if period is None else period)
+    known = _poses(pose_file, folder / "calib.txt", len(files)) if poses and pose_file.is_file() else None
+    return FileDataset(f"kitti {name}", files, reader, stamps, known, min_range=min_range)
 
 
 def write_kitti(
