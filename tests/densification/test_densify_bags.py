@@ -9,27 +9,15 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from test_densify_trees import CONFIG, EVERYWHERE, run
 
 import poli
-from poli.cli import app
 from poli.densification import DensifyConfig
 from poli.densification.bags import densify_bag, look_into_bag
 from poli.densification.engines import engine
-from poli.errors import FormatError, InputError, PoliError
+from poli.errors import FormatError, InputError
 from poli.io.messages import records_of_cloud
 from tiny_bags import LAYOUT, QOS, STORES, cloud, contents, write_bag
-
-CONFIG = DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None, voxel=0.0)
-EVERYWHERE = ("--per-point", "7", "--max-sigma", "1", "--no-flat", "--max-thickness", "0")  # CONFIG as options, without voxel
-
-
-def run(*words, code=0):
-    result = CliRunner().invoke(app, ["densify", *EVERYWHERE, *map(str, words)])
-    if isinstance(result.exception, PoliError):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 def make(tmp_path, kind, name="a", **options):
@@ -86,14 +74,6 @@ def test_clouds_grow_and_other_messages_pass_through(tmp_path, kind, compressed)
         run(data, tmp_path / f"alone{data.suffix}", "--voxel", 0)
         assert (tmp_path / f"alone{data.suffix}").is_file()
         check_clouds(before[2], contents(tmp_path / f"alone{data.suffix}")[2])
-
-
-@pytest.mark.parametrize("version", [8, 9])
-def test_a_bag_keeps_its_version(tmp_path, version):
-    path, _ = make(tmp_path, "sqlite3", version=version, clouds=1)
-    run(path, tmp_path / "dense")
-    assert f"version: {version}" in (tmp_path / "dense" / "metadata.yaml").read_text()
-    assert contents(path)[0][0][4] == contents(tmp_path / "dense")[0][0][4]
 
 
 def test_types_that_the_bag_does_not_define_pass_through(tmp_path):

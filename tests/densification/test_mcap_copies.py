@@ -3,16 +3,14 @@
 from collections import defaultdict
 
 import pytest
-from test_densify_bags import check_clouds, run
-
-from poli.errors import FormatError
-from tiny_bags import CLOUD, STAMP, STORES, TEXT, cloud, contents
-
-pytest.importorskip("mcap", reason="mcap is not installed: pip install 'poli[dev]'")
 from mcap.reader import SeekingReader
 from mcap.records import Chunk, DataEnd, Message, MessageIndex
 from mcap.stream_reader import StreamReader
 from mcap.writer import CompressionType, Writer
+from test_densify_bags import check_clouds, run
+
+from poli.errors import FormatError
+from tiny_bags import CLOUD, STAMP, STORES, TEXT, cloud, contents
 
 
 def _write_mcap(path, compression, chunked=True):

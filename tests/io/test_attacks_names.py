@@ -22,7 +22,6 @@ UNREADABLE = {
     "densify a folder": lambda n: ("densify", in_folder(n), f"{n}2", *PCA, "--workers", 1),
     "odometry": lambda n: ("odometry", in_folder(n), *PCA, "--out", f"{n}2"),
     "a page": lambda n: ("view", scan(f"{n}.ply"), *PCA, "--out", f"{n}.html"),
-    "a page with a title": lambda n: ("view", scan(f"{n}.ply"), *PCA, "--title", n, "--out", "a.html"),
     "a picture": lambda n: ("view", scan(f"{n}.ply"), *PCA, "--png", f"{n}.png"),
     "a page of a run": lambda n: ("view", odometry_run(n, name=n), *PCA, "--out", "a.html"),
     "simulate": lambda n: ("simulate", n, "--scans", 1),

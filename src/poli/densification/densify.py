@@ -9,7 +9,7 @@ import numpy as np
 
 from poli.beams.corrections import RING_FIELDS, BeamCalibration
 from poli.densification.config import DensifyConfig, why_little
-from poli.densification.fields import all_fields, beam_count, output_order, ring_of
+from poli.densification.fields import all_fields, beam_count, output_order
 from poli.densification.samples import LEAST, group, returns_of
 from poli.densification.sampling import draw_samples
 from poli.errors import DensityWarning, FormatError, InputError
@@ -89,7 +89,7 @@ def densify_or_say(scan: Scan, config: DensifyConfig) -> tuple[Scan, str]:
     scan = scan if config.calibration is None else config.calibration.apply(scan)
     if config.auto and (why := why_little(scan)):
         return scan, f"left as it is: {why}"
-    samples = draw_samples(scan.points, config, None if config.rings is None else beam_count(ring_of(scan.fields)))
+    samples = draw_samples(scan.points, config, None if config.rings is None else beam_count(scan.fields))
     points = np.concatenate([scan.points, samples.points.astype(scan.points.dtype)])
     dense = replace(scan, points=points, fields=all_fields(scan.points, scan.fields, samples, config.rings is not None))
     if config.order == "time":

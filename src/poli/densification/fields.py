@@ -7,7 +7,6 @@ an ellipsoid may lie aside of its parent, and gets the time of the return with t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,19 +25,12 @@ _FEWEST = 8  # returns per ring; fewer do not show that their elevations agree
 _RARE = 0.02  # of the median ring's returns: rarer numbers are stray values, not beams
 
 
-class Ring(NamedTuple):
-    """The field that numbers the beams."""
-
-    name: str
-    numbers: np.ndarray  # (N,) int64
-
-
-def ring_of(fields: Mapping[str, np.ndarray]) -> Ring | None:  # each (N,)
-    """The field that numbers the beams, if there is one."""
+def ring_of(fields: Mapping[str, np.ndarray]) -> tuple[str, np.ndarray] | None:  # each (N,)
+    """The name of the field that numbers the beams, if there is one, and its numbers (N,) as int64."""
     for name in RING_FIELDS:
         values = fields.get(name)
         if values is not None and values.ndim == 1 and (values.dtype.kind in "iu" or _whole(values)):
-            return Ring(name, values.astype(np.int64))
+            return name, values.astype(np.int64)
     return None
 
 
@@ -47,11 +39,12 @@ def _whole(values: np.ndarray) -> bool:
         return bool(values.dtype.kind == "f" and np.isfinite(values).all() and (values == np.round(values)).all())
 
 
-def beam_count(ring: Ring | None) -> int | None:
+def beam_count(fields: Mapping[str, np.ndarray]) -> int | None:
     """The number of beams by the field; None if there is no field."""
-    if ring is None or not len(ring.numbers):
+    ring = ring_of(fields)
+    if ring is None or not len(ring[1]):
         return None
-    _, counts = np.unique(ring.numbers, return_counts=True)
+    _, counts = np.unique(ring[1], return_counts=True)
     return int((counts >= _RARE * np.median(counts)).sum())
 
 
@@ -72,16 +65,17 @@ def all_fields(
     if between:
         new |= {name: _times_between(fields[name], samples) for name in times}
     if ring is not None and len(samples.points):
-        kind = fields[ring.name].dtype
+        name, numbers = ring
+        kind = fields[name].dtype
         if new_rings and between:
-            numbers, at = _numbered_between(ring.numbers, kind, samples)
-            before[ring.name], new[ring.name] = numbers.astype(kind), at.astype(kind)
-        elif (rings := _rings_by_elevation(points, ring.numbers)) is not None:
+            finer, at = _numbered_between(numbers, kind, samples)
+            before[name], new[name] = finer.astype(kind), at.astype(kind)
+        elif (rings := _rings_by_elevation(points, numbers)) is not None:
             values, heights = rings
             at = values[np.searchsorted(0.5 * (heights[1:] + heights[:-1]), elevations_of(samples.points))]
-            new[ring.name] = at.astype(kind)
+            new[name] = at.astype(kind)
             if not between:
-                facing = _facing(points, ring.numbers, samples.points, at)
+                facing = _facing(points, numbers, samples.points, at)
                 new |= {name: fields[name][facing] for name in times}
     return {name: np.concatenate([before[name], new[name]]) for name in fields}
 
@@ -163,5 +157,5 @@ def output_order(fields: Mapping[str, np.ndarray], behind: np.ndarray) -> np.nda
     time = next((fields[name] for name in TIME_NAMES if name in fields and fields[name].ndim == 1), None)
     if time is not None:
         ring = ring_of(fields)
-        keys = [behind, *([] if ring is None else [ring.numbers]), time]
+        keys = [behind, *([] if ring is None else [ring[1]]), time]
     return np.lexsort(keys)

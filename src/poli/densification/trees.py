@@ -161,8 +161,6 @@ def densify_file(file: ScanFile, config: DensifyConfig) -> Densified:
 
 def _sequences(kind: str, source: Path, wanted: Sequence[str]) -> list[str]:
     """Return the sequences of the dataset; raise if a wanted one is not among them."""
-    if wanted and kind not in SEVERAL:
-        raise InputError(f"{source}: datasets of kind {kind!r} have no sequences; only {', '.join(SEVERAL)} have")
     if not wanted:
         return []
     if kind == "kitti":
