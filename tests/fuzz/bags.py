@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sqlite3
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,13 +135,9 @@ def _copy(folder: Path) -> object:
 
 
 def _damage(name: str, tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
-    """Damage bytes of a file, bytes of a message in an otherwise intact bag, or values in a database."""
-    kind = rng.random()
-    if kind < 0.3:
+    """Damage bytes of a file, or bytes of a message in an otherwise intact bag."""
+    if rng.random() < 0.3:
         return _with_damaged_messages(name, tree, rng)
-    database = next((file for file in tree if file.endswith(".db3")), None)
-    if kind < 0.5 and database is not None:
-        return {**tree, database: _changed_database(tree[database], rng)}
     return damage_files(tree, rng, others)
 
 
@@ -153,36 +148,6 @@ def _with_damaged_messages(name: str, tree: Tree, rng: Rng) -> Tree:
         other = bytes(STORES["ros1"].serialize_ros1(cloud("ros1", 7, 5), CLOUD))
         made = _make(name, Path(folder), lambda raw: damaged(raw, rng, other, BINARY))
     return {file: made[file] for file in tree}
-
-
-def _changed_database(data: bytes, rng: Rng) -> bytes:
-    database = sqlite3.connect(":memory:")
-    database.deserialize(data)
-    tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    for _ in range(int(rng.integers(1, 4))):
-        table = pick(rng, tables)
-        columns = [row[1] for row in database.execute(f'PRAGMA table_info("{table}")')]
-        value = pick(
-            rng, (None, 0, -1, 2**62, 1.5, float("inf"), "", "text", "\x1b[2J", b"", b"\xff" * 30, rng.bytes(100), -(2**63))
-        )
-        statement = pick(
-            rng,
-            (
-                (f'UPDATE OR IGNORE "{table}" SET "{pick(rng, columns)}" = ?', (value,)),
-                (f'DELETE FROM "{table}"', ()),
-                (f'ALTER TABLE "{table}" RENAME COLUMN "{pick(rng, columns)}" TO "odd"', ()),
-                (f'DROP TABLE "{table}"', ()),
-                (f'INSERT INTO "{table}" SELECT * FROM "{table}"', ()),
-                (f'CREATE VIEW "v{rng.integers(10**6)}" AS SELECT * FROM "{table}"', ()),
-            ),
-        )
-        try:
-            database.execute(*statement)
-        except sqlite3.Error:
-            continue
-        tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")] or tables
-    database.commit()
-    return bytes(database.serialize())
 
 
 # --- messages in memory

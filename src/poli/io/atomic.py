@@ -207,7 +207,9 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         try:
             temporary.mkdir()
             yield temporary
-            temporary.replace(final)  # which may be an empty folder
+            if final.exists():  # empty
+                final.rmdir()
+            temporary.rename(final)
         except FormatError as error:  # replace the temporary name, which means nothing to the user
             raise FormatError(str(error).replace(str(temporary), str(final))) from None
 

@@ -77,6 +77,10 @@ def inflate(data: bytes, name: str) -> bytes:
     return b"".join(pieces)
 
 
+def _inflate_chunk(name: str, data: bytes, _size: int) -> bytes:
+    return inflate(data, name)
+
+
 def _decompressor(name: str) -> Any:
     if name == "bz2":
         return bz2.BZ2Decompressor()
@@ -108,7 +112,7 @@ def guard_rosbags() -> None:
     for name in ("bz2", "lz4"):
         rosbag1.decompressors[name] = partial(inflate, name=name)
     for name in ("lz4", "zstd"):
-        mcap.DECOMPRESSORS[name] = lambda data, _, name=name: inflate(data, name)
+        mcap.DECOMPRESSORS[name] = partial(_inflate_chunk, name)
     rosbag2.zstd = SimpleNamespace(decompress=partial(inflate, name="zstd"), open=zstd().open)  # type: ignore[assignment]
 
 

@@ -18,7 +18,7 @@ _TYPES = {
     "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8",
 }  # fmt: skip
 _NAMES = {"i1": "char", "u1": "uchar", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "f4": "float", "f8": "double"}
-_LONGEST_LINE = 4096
+_LONGEST_LINE, _LONGEST_ROW = 4096, 65536  # bytes
 _LONGEST_HEADER = 10_000
 _COUNT_DIGITS = 20
 
@@ -40,8 +40,8 @@ def read_ply_element(path: str | os.PathLike[str], name: str = "vertex") -> np.n
             if element.has_list:
                 raise FormatError(f"{path}: element '{element.name}' contains a list; lists are supported only after '{name}'")
             if element.name == name:
-                return _read_records(file, path, encoding, element)
-            _read_records(file, path, encoding, element)
+                return _read_element(file, path, encoding, element)
+            _read_element(file, path, encoding, element)
     raise FormatError(f"{path}: no element '{name}' in this PLY file")
 
 
@@ -124,35 +124,34 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[Encoding, list[_Element]]:
     raise FormatError(f"{path}: the PLY header is longer than {_LONGEST_HEADER} lines")
 
 
-def _read_records(file: BinaryIO, path: Path, encoding: Encoding, element: _Element) -> np.ndarray:
+def _read_element(file: BinaryIO, path: Path, encoding: Encoding, element: _Element) -> np.ndarray:
     try:
         native = np.dtype(element.properties)
     except ValueError as error:
         raise FormatError(f"{path}: element '{element.name}': {error}") from None
+    stored = native.newbyteorder(">" if encoding == "binary_big_endian" else "<")
+    return read_records(file, path, stored, element.count, encoding == "ascii").astype(native, copy=False)
+
+
+def read_records(file: BinaryIO, path: Path, dtype: np.dtype, count: int, ascii: bool) -> np.ndarray:  # (count,)
+    """Read records, one per line if `ascii`, after comparing their size with that of the file: a header can declare any number."""
     left = path.stat().st_size - file.tell()
-    # Compare with the size of the file before allocating: a header can declare any number.
-    needed = element.count * (max(1, 2 * len(element.properties)) if encoding == "ascii" else native.itemsize)
-    if needed > left + (encoding == "ascii"):  # the last line may have no line feed
+    columns = sum(int(np.prod(dtype[name].shape)) for name in dtype.names or ())
+    needed = count * (max(1, 2 * columns) if ascii else dtype.itemsize)
+    if needed > left + ascii:  # the last line may have no line feed
         raise FormatError(
-            f"{path}: the header declares {element.count} of '{element.name}', at least {needed} bytes, but {left} are left; "
+            f"{path}: the header declares {count} records, at least {needed} bytes, but {left} are left; "
             "the file is truncated or its header is wrong"
         )
-    if encoding == "ascii":
-        return _read_ascii(file, path, native, element)
-    if not element.properties:
-        return np.zeros(0, native)
-    stored = native.newbyteorder("<" if encoding == "binary_little_endian" else ">")
-    return np.fromfile(file, stored, element.count).astype(native, copy=False)
-
-
-def _read_ascii(file: BinaryIO, path: Path, native: np.dtype, element: _Element) -> np.ndarray:
-    lines = [file.readline(65536) for _ in range(element.count)]
-    if element.count == 0 or not element.properties:
-        return np.zeros(element.count, native)
+    if not ascii:
+        return np.fromfile(file, dtype, count) if dtype.itemsize else np.zeros(0, dtype)
+    lines = [file.readline(_LONGEST_ROW).decode("ascii", errors="replace") for _ in range(count)]
+    if not count or not columns:
+        return np.zeros(count, dtype)
     try:
-        records = np.loadtxt((line.decode("ascii") for line in lines), dtype=native, comments=None, ndmin=1)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path}: element '{element.name}': {str(error)[:200]}") from None
-    if len(records) != element.count:
-        raise FormatError(f"{path}: the header declares {element.count} of '{element.name}', but the file has {len(records)}")
+        records = np.loadtxt(lines, dtype, comments=None, ndmin=1)
+    except ValueError as error:
+        raise FormatError(f"{path}: {str(error)[:200]}") from None
+    if len(records) != count:
+        raise FormatError(f"{path}: the header declares {count} records, but the file has {len(records)}")
     return records

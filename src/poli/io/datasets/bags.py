@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
 from poli.io.atomic import is_of_the_disk
-from poli.io.datasets.files import ScanSequence
+from poli.io.datasets.files import Dataset
 from poli.io.limits import check_inflated, guard_rosbags
 from poli.io.messages import LIVOX, TimeUnit, check_unit, decode_livox, scan_from_livox, scan_from_message
 from poli.io.pointcloud2 import stamp_of_cloud
@@ -30,11 +30,14 @@ _MOST_MESSAGES = 1 << 48
 _DENSEST = 100  # bytes of messages per byte of an mcap file, beyond which its total size is limited
 
 
-class BagDataset(ScanSequence):
-    """The clouds of one topic in recording order. The bag stays open until `close()` or the end of a `with` block.
+class BagDataset(Dataset):
+    """The clouds of one topic, PointCloud2 or Livox' CustomMsg, in recording order. No poses.
 
-    Reading the scans in order is a single pass through the bag. Going back to an earlier scan restarts the pass there; skipping
-    ahead reads the messages in between.
+    `topic` is required if several topics have clouds. Stamps are those of the headers, or the log times with `stamps="log"`.
+    `time_unit` (s, ms, us or ns) is the unit of per-point times, required only if it is ambiguous.
+
+    The bag stays open until `close()` or the end of a `with` block. Reading the scans in order is a single pass through the bag.
+    Going back to an earlier scan restarts the pass there; skipping ahead reads the messages in between.
     """
 
     def __init__(
@@ -45,6 +48,9 @@ class BagDataset(ScanSequence):
         time_unit: TimeUnit | None = None,
         min_range: float = 0.0,
     ) -> None:
+        if stamps not in ("header", "log"):
+            raise InputError(f"stamps is {stamps!r}; expected 'header' or 'log'")
+        check_unit(time_unit)
         self.path = Path(path)
         self._by_header, self._unit, self.min_range = stamps == "header", time_unit, min_range
         self._reader = open_reader(self.path)
@@ -128,22 +134,7 @@ class BagDataset(ScanSequence):
             raise FormatError(f"{where}: {problem}; pass stamps='log' to use the log times")
 
 
-def open_bag(
-    path: str | os.PathLike[str],
-    topic: str | None = None,
-    stamps: Literal["header", "log"] = "header",
-    time_unit: TimeUnit | None = None,
-    min_range: float = 0.0,
-) -> BagDataset:
-    """Open the clouds of a bag, PointCloud2 or Livox' CustomMsg; `topic` is required if several topics have clouds. No poses.
-
-    Stamps are those of the headers, or the log times with `stamps="log"`. `time_unit` (s, ms, us or ns) is the unit of per-point
-    times, required only if it is ambiguous.
-    """
-    if stamps not in ("header", "log"):
-        raise InputError(f"stamps is {stamps!r}; expected 'header' or 'log'")
-    check_unit(time_unit)
-    return BagDataset(path, topic, stamps, time_unit, min_range)
+open_bag = BagDataset
 
 
 def open_reader(path: Path) -> Any:

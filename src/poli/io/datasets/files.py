@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -33,37 +32,16 @@ class Skipped:
     why: str
 
 
-@runtime_checkable
-class Dataset(Protocol):
+class Dataset:
     """A sequence of scans. The field `time` of a scan is in seconds from its stamp.
 
-    `dataset[i]` reads only scan i. A scan without returns (an empty file) is a `Scan` of 0 points, which preserves the indices.
+    `dataset[i]` reads only scan i. A scan without returns (an empty file) is a `Scan` of 0 points, which preserves the indices. A
+    subclass has a `name` and defines `__len__` and `_scan`. Functions that take a dataset take any object with these attributes.
     """
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def poses(self) -> np.ndarray | None:  # (M, 4, 4) float64
-        """T_world_sensor of each scan, or None if unknown."""
-
-    @property
-    def skipped(self) -> tuple[Skipped, ...]:
-        """What was skipped when the dataset was opened, and why."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Scan: ...
-
-    def __iter__(self) -> Iterator[Scan]: ...
-
-
-class ScanSequence:
-    """What the datasets of this package share. A subclass has a `name` and defines `__len__` and `_scan`."""
-
     name: str
-    poses: np.ndarray | None = None
-    skipped: tuple[Skipped, ...] = ()
+    poses: np.ndarray | None = None  # (M, 4, 4) T_world_sensor of each scan; None: unknown
+    skipped: tuple[Skipped, ...] = ()  # what was skipped when the dataset was opened, and why
     min_range: float = 0.0  # meters; closer returns are dropped (the vehicle itself)
 
     def __len__(self) -> int:
@@ -92,7 +70,7 @@ class ScanSequence:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FileDataset(ScanSequence):
+class FileDataset(Dataset):
     """A dataset with one file per scan. Non-finite points and zero returns are dropped and counted in `Scan.dropped`."""
 
     name: str
@@ -150,15 +128,9 @@ def posed_dataset(
         raise FormatError(f"{name}: no scan has a pose: {why}; {hint}; pass poses=False to read the scans without poses")
     skipped = tuple(Skipped(file.name, why) for file, T in zip(files, poses, strict=True) if T is None)
     warn_skipped(name, skipped)
-    return FileDataset(
-        name,
-        tuple(files[row] for row in kept),
-        read,
-        None if stamps is None else tuple(stamps[row] for row in kept),
-        np.stack([T for T in poses if T is not None]),
-        skipped,
-        min_range,
-    )
+    times = None if stamps is None else tuple(stamps[row] for row in kept)
+    known = np.stack([T for T in poses if T is not None])
+    return FileDataset(name, tuple(files[row] for row in kept), read, times, known, skipped, min_range)
 
 
 def numbered_files(folder: Path, ending: str) -> dict[int, Path]:

@@ -86,9 +86,11 @@ class Hdl64eReader:
 
     def __call__(self, path: Path) -> Scan:
         scan = read_or_empty_bin(path)
-        if len(scan) and self.corrects:
+        if not len(scan):
+            return scan
+        if self.corrects:
             scan = replace(scan, points=correct_elevation(scan.points))
-        if len(scan) and self.times:
+        if self._is_hdl64e if self.timed is None else self.timed:
             scan = Spin().with_times(scan, self.period)
         return scan
 
@@ -96,11 +98,6 @@ class Hdl64eReader:
     def corrects(self) -> bool:
         """Whether elevations are corrected."""
         return self._is_hdl64e if self.corrected is None else self.corrected
-
-    @property
-    def times(self) -> bool:
-        """Whether points get times."""
-        return self._is_hdl64e if self.timed is None else self.timed
 
     @cached_property
     def _is_hdl64e(self) -> bool:

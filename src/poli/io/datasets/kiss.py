@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from poli.errors import FormatError, MissingExtra, PoliError
-from poli.io.datasets.files import ScanSequence
+from poli.io.datasets.files import Dataset
 from poli.io.trajectory_files import rigid_poses
 from poli.options import real_number
 from poli.scan import Scan
@@ -21,7 +21,7 @@ _PERIOD = 0.1  # seconds; a spinning LiDAR at 10 Hz
 _RECORD = {"boreas": 24, "nclt": 8}
 
 
-class KissDataset(ScanSequence):
+class KissDataset(Dataset):
     """Scans of a kiss-icp loader. Its times, fractions of a scan, are multiplied by `period` seconds. Stamps are not available."""
 
     def __init__(self, name: str, loader: Any, poses: np.ndarray | None, period: float, record: int | None = None) -> None:

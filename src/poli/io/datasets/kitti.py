@@ -60,17 +60,10 @@ def open_kitti(
         deskewed = True
     if period is not None:
         real_number(period, "period", "the duration of a revolution in seconds", above=True)
-    reader = Hdl64eReader(
-        files, correct_elevation, None if deskewed is None else not deskewed, scan_period(stamps) if period is None else period
-    )
-    return FileDataset(
-        f"kitti {name}",
-        files,
-        reader,
-        stamps,
-        _poses(pose_file, folder / "calib.txt", len(files)) if poses and pose_file.is_file() else None,
-        min_range=min_range,
-    )
+    timed = None if deskewed is None else not deskewed
+    reader = Hdl64eReader(files, correct_elevation, timed, scan_period(stamps) if period is None else period)
+    known = _poses(pose_file, folder / "calib.txt", len(files)) if poses and pose_file.is_file() else None
+    return FileDataset(f"kitti {name}", files, reader, stamps, known, min_range=min_range)
 
 
 def write_kitti(
@@ -163,7 +156,7 @@ def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
 
 def read_calibration(path: Path) -> dict[str, tuple[int, list[str]]]:
     """Read lines `key: words`. Return number and words of each line."""
-    table = {}
+    table: dict[str, tuple[int, list[str]]] = {}
     for number, line in enumerate(path.read_text("ascii", errors="replace").splitlines(), start=1):
         key, _, rest = line.partition(":")
         table.setdefault(key.strip(), (number, rest.split()))

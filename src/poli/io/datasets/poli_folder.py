@@ -46,17 +46,11 @@ def open_poli_folder(path: str | os.PathLike[str], min_range: float = 0.0) -> Fo
     if len(files) != manifest["scans"]:
         raise FormatError(f"{folder}: {MANIFEST} lists {manifest['scans']} scans, found {len(files)}; the dataset is incomplete")
     stamps = tuple(files)
+    poses = _read_poses(folder / _POSES, stamps)
     measured = _read_poses(folder / _MEASURED, stamps) if (folder / _MEASURED).is_file() else None
-    return FolderDataset(
-        manifest["name"],
-        tuple(files.values()),
-        _read_deskewed if manifest["about"].get("deskewed") is True else read_or_empty,
-        stamps,
-        _read_poses(folder / _POSES, stamps),
-        min_range=min_range,
-        measured=measured,
-        about=manifest["about"],
-    )
+    about = manifest["about"]
+    read = _read_deskewed if about.get("deskewed") is True else read_or_empty
+    return FolderDataset(manifest["name"], tuple(files.values()), read, stamps, poses, (), min_range, measured, about)
 
 
 def _read_deskewed(path: Path) -> Scan:

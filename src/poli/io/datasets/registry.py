@@ -10,7 +10,7 @@ from typing import Any
 from poli.beams.corrections import BeamCalibration
 from poli.errors import FormatError, InputError, did_you_mean
 from poli.io.datasets.bags import ENDINGS, open_bag
-from poli.io.datasets.files import Dataset, ScanSequence, open_folder, scan_ending
+from poli.io.datasets.files import Dataset, open_folder, scan_ending
 from poli.io.datasets.kiss import LOADERS, open_kiss
 from poli.io.datasets.kitti import open_kitti
 from poli.io.datasets.kitti_raw import SCANS, drives, open_kitti_raw
@@ -19,7 +19,7 @@ from poli.io.datasets.stamped import open_helipr, open_mulran
 from poli.scan import Scan
 
 
-class CalibratedDataset(ScanSequence):
+class CalibratedDataset(Dataset):
     """The scans of another dataset, corrected by a calibration of the beams as they are read."""
 
     def __init__(self, dataset: Dataset, calibration: BeamCalibration) -> None:

@@ -10,6 +10,7 @@ from poli.errors import FormatError
 from poli.io.atomic import atomic_path
 from poli.io.formats.numpy_files import check_names, records_from_scan, scan_from_records
 from poli.io.limits import check_inflated
+from poli.io.ply import read_records
 from poli.kernel import kernel
 from poli.scan import Scan
 
@@ -71,14 +72,13 @@ def read_pcd(path: Path) -> Scan:
     """Read a PCD file of any encoding."""
     with path.open("rb") as file:
         header = _read_header(file, path)
-        left = path.stat().st_size - file.tell()
-        if header.encoding == "ascii":
-            records = _read_ascii(file, path, header, left)
-        elif header.encoding == "binary":
-            _check_room(path, header, left, header.points * header.dtype.itemsize)
-            records = np.fromfile(file, header.dtype, header.points)
+        ascii = header.encoding == "ascii"
+        if ascii and any(header.dtype[n].base.kind == "V" for n in header.dtype.names or ()):
+            raise FormatError(f"{path}: an ascii PCD with padding fields ('_') is not supported; convert it to binary")
+        if header.encoding == "binary_compressed":
+            records = _read_compressed(file, path, header)
         else:
-            records = _read_compressed(file, path, header, left)
+            records = read_records(file, path, header.dtype, header.points, ascii)
     names = [n for n in header.dtype.names or () if not n.startswith("\0")]  # padding is not data
     return scan_from_records(records[names], path)
 
@@ -144,46 +144,18 @@ def _read_header(file: BinaryIO, path: Path) -> _Header:
     return _Header(dtype, points, encoding)  # type: ignore[arg-type]
 
 
-def _check_room(path: Path, header: _Header, left: int, needed: int) -> None:
-    """Check the declared size before anything is allocated: a damaged header can declare any number of points."""
-    if needed > left:
-        raise FormatError(
-            f"{path}: the header declares {header.points} points ({needed} bytes), but only {left} bytes are left; "
-            "the file is truncated or its header is wrong"
-        )
-
-
-def _read_ascii(file: BinaryIO, path: Path, header: _Header, left: int) -> np.ndarray:
-    columns = sum(int(np.prod(header.dtype[n].shape)) for n in header.dtype.names or ())
-    _check_room(path, header, left + 1, 2 * columns * header.points)
-    if header.points == 0:
-        return np.zeros(0, header.dtype)
-    if any((header.dtype[n].base.kind == "V") for n in header.dtype.names or ()):
-        raise FormatError(f"{path}: an ascii PCD with padding fields ('_') is not supported; convert it to binary")
-    lines = (file.readline(_LONGEST_LINE).decode("ascii", errors="replace") for _ in range(header.points))
-    try:
-        records = np.loadtxt(lines, header.dtype, comments=None, ndmin=1)
-    except ValueError as error:
-        raise FormatError(f"{path}: {str(error)[:200]}") from None
-    if len(records) != header.points:
-        raise FormatError(f"{path}: the header declares {header.points} points, but the file has {len(records)}")
-    return records
-
-
-def _read_compressed(file: BinaryIO, path: Path, header: _Header, left: int) -> np.ndarray:
+def _read_compressed(file: BinaryIO, path: Path, header: _Header) -> np.ndarray:
     """Read one LZF block, in which the fields are stored one after the other."""
     needed = header.points * header.dtype.itemsize
-    if left < 8:
-        raise FormatError(f"{path}: the compressed data is missing; the file is truncated")
-    packed_size, size = (int(v) for v in np.fromfile(file, "<u4", 2))
-    _check_room(path, header, left - 8, packed_size)
+    packed_size, size = read_records(file, path, np.dtype("<u4"), 2, ascii=False).tolist()
+    packed = read_records(file, path, np.dtype(np.uint8), packed_size, ascii=False)
     if size != needed or size > packed_size * _MAX_EXPANSION:
         raise FormatError(
             f"{path}: the header declares {header.points} points ({needed} bytes), but the compressed block has {size} bytes "
             f"in {packed_size}; the file is damaged"
         )
     check_inflated(path, packed_size, size)
-    data = decompress(np.fromfile(file, np.uint8, packed_size), size)
+    data = decompress(packed, size)
     if len(data) != size:
         raise FormatError(f"{path}: the compressed data is damaged")
     records = np.empty(header.points, header.dtype)
