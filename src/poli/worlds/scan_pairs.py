@@ -16,9 +16,8 @@ from poli.voxels import voxel_downsample
 from poli.worlds.faults import Faults, apply_faults, draw_faults
 from poli.worlds.places import make_place
 from poli.worlds.sensors import SENSORS, Scanner, Sensor
-from poli.worlds.sweep import sweep
+from poli.worlds.sweep import World, sweep
 from poli.worlds.trajectory import Ride, Trajectory
-from poli.worlds.world import World
 
 # Seeds of simulated places: training uses those below VALIDATION_SEEDS, validation those below HELD_OUT_SEEDS, benchmarks the rest.
 VALIDATION_SEEDS = 1_000_000

@@ -9,11 +9,11 @@ import numpy as np
 from poli.worlds.places import fittings, interiors, partitions
 from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.floorplan import Cell, FloorSpace, Plan, drawn_plan, walked
-from poli.worlds.places.geometry import beams, box, boxes, joined, lathe, lengths, tube, turned
+from poli.worlds.places.geometry import beams, boxes, joined, lathe, lengths, tube, turned
+from poli.worlds.places.ground import Label
 from poli.worlds.places.hall import indoor_site
-from poli.worlds.places.place import Label, Place
 from poli.worlds.places.rooms import facing, pictures
-from poli.worlds.places.site import Site
+from poli.worlds.places.site import Place, Site
 from poli.worlds.places.streets import fence
 
 _SHORTEST = 28.0  # meters of a route
@@ -100,8 +100,8 @@ def _corridor(site: Site, space: FloorSpace, cell: Cell) -> None:
     makes = (
         fittings.extinguisher,
         lambda r: tube(np.array([[0.08, 0, 0], [0.08, 0, 3.0]]), r.uniform(0.02, 0.07), 10),
-        lambda r: box((0.06, 0, r.uniform(0.9, 1.5)), (r.uniform(0.08, 0.2), r.uniform(0.2, 0.8), r.uniform(0.3, 0.9))),
-        lambda r: box((0.06, 0, 1.5), (r.uniform(0.08, 0.3), r.uniform(0.2, 0.5), 3.0)),
+        lambda r: boxes((0.06, 0, r.uniform(0.9, 1.5)), (r.uniform(0.08, 0.2), r.uniform(0.2, 0.8), r.uniform(0.3, 0.9))),
+        lambda r: boxes((0.06, 0, 1.5), (r.uniform(0.08, 0.3), r.uniform(0.2, 0.5), 3.0)),
         lambda r: interiors.cartons(r, 0.5),
         lambda r: _rack(r, 1.9),
         fittings.radiator,
@@ -125,7 +125,7 @@ def _overhead(site: Site, plan: Plan, tall: float) -> None:
                 if rng.random() < 0.25 and tall - _FREE > 0.2:
                     site.add(_tray(ends, rng.uniform(0.15, 0.4), tall), Label.THIN)
                 elif r > 0.06:
-                    site.add(fittings.duct(rng, ends, r), Label.STRUCTURE)
+                    site.add(fittings.duct(rng, ends, r))
                 else:
                     site.add(tube(ends, r, 8), Label.THIN)
 
@@ -142,7 +142,7 @@ def _tray(ends: np.ndarray, wide: float, tall: float) -> np.ndarray:  # (2, 3)
     hung = [
         beams(hooks + s * across, np.column_stack([(hooks + s * across)[:, :2], np.full(len(hooks), tall)]), 0.02) for s in (-1, 1)
     ]
-    return joined([*sides, beams(rungs - across, rungs + across, 0.025), *cables, *hung])
+    return joined(*sides, beams(rungs - across, rungs + across, 0.025), *cables, *hung)
 
 
 def _rack(rng: np.random.Generator, top: float) -> np.ndarray:
@@ -176,23 +176,23 @@ def _tank(rng: np.random.Generator, top: float) -> np.ndarray:
     if rng.random() < 0.6:
         feet = np.array([[0.7 * r * np.cos(a), 0.7 * r * np.sin(a), 0.0] for a in (0.5, 2.6, 4.7)])
         pipe = tube(np.array([[0.3 * r, 0, long + 0.4 * r], [0.3 * r, 0, 4.0]]), 0.03, 8)
-        tank = _fitting(joined([lathe(dome, 18) + [0, 0, 0.15], beams(feet, feet + [0, 0, 0.4], 0.06)]), top - 0.05)
+        tank = _fitting(joined(lathe(dome, 18) + [0, 0, 0.15], beams(feet, feet + [0, 0, 0.4], 0.06)), top - 0.05)
         pipe[..., 2] = np.clip(pipe[..., 2], 0.5, top + 0.3)
-        return joined([tank, pipe])
+        return joined(tank, pipe)
     lying = lathe(dome, 18)[..., [2, 0, 1]][..., [1, 0, 2]] + [0, -long / 2, r + 0.15]
-    return joined([lying, *[box((0, s * 0.3 * long, 0.15), (1.4 * r, 0.08, 0.3 + 0.2 * r)) for s in (-1, 1)]])
+    return joined(lying, *[boxes((0, s * 0.3 * long, 0.15), (1.4 * r, 0.08, 0.3 + 0.2 * r)) for s in (-1, 1)])
 
 
 def _boiler(rng: np.random.Generator) -> np.ndarray:
     """A boiler or a washing machine: a cabinet with a round door or a control panel, and pipes."""
     wide, tall = rng.uniform(0.5, 0.8), rng.uniform(0.8, 1.6)
-    parts = [box((0.3, 0, tall / 2), (0.6, wide, tall)), box((0.61, 0, tall - 0.1), (0.03, 0.7 * wide, 0.12))]
+    parts = [boxes((0.3, 0, tall / 2), (0.6, wide, tall)), boxes((0.61, 0, tall - 0.1), (0.03, 0.7 * wide, 0.12))]
     parts.append(
         turned(lathe(np.array([[0.3 * wide, 0.0], [0.3 * wide, 0.04], [0.2 * wide, 0.02], [0.01, 0.05]]), 16)[..., [2, 0, 1]], 0.0)
         + [0.6, 0, 0.45]
     )
     pipes = [tube(np.array([[0.15, y, tall], [0.15, y, tall + 0.25], [0.0, y, tall + 0.35]]), 0.02, 6) for y in (-0.15, 0.0, 0.12)]
-    return joined([*parts, *pipes])
+    return joined(*parts, *pipes)
 
 
 def _barrel(rng: np.random.Generator) -> np.ndarray:
@@ -218,25 +218,23 @@ def _workbench(rng: np.random.Generator) -> np.ndarray:
     deep, wide, tall = rng.uniform(0.5, 0.75), rng.uniform(1.2, 2.2), rng.uniform(0.82, 0.95)
     bench = interiors.table(rng, deep, wide, tall) + [deep / 2, 0, 0]
     tools = interiors.clutter(rng, 0.6 * deep, 0.9 * wide, int(rng.integers(3, 10))) + [deep / 2, 0, tall]
-    vise = joined([box((0, 0, 0.08), (0.25, 0.12, 0.16)), tube(np.array([[0.1, 0, 0.1], [0.3, 0, 0.1]]), 0.02, 6)]) + [
+    vise = joined(boxes((0, 0, 0.08), (0.25, 0.12, 0.16)), tube(np.array([[0.1, 0, 0.1], [0.3, 0, 0.1]]), 0.02, 6)) + [
         deep - 0.15,
         0.3 * wide,
         tall,
     ]
     n = int(rng.integers(4, 14))
     hung = boxes(
-        np.column_stack([np.full(n, 0.05), rng.uniform(-0.45, 0.45, n) * wide, rng.uniform(1.3, 1.75, n)]),
-        np.column_stack([np.full(n, 0.04), rng.uniform(0.02, 0.12, n), rng.uniform(0.1, 0.35, n)]),
+        (0.05, rng.uniform(-0.45, 0.45, n) * wide, rng.uniform(1.3, 1.75, n)),
+        (0.04, rng.uniform(0.02, 0.12, n), rng.uniform(0.1, 0.35, n)),
     )
     return joined(
-        [
-            bench,
-            tools,
-            vise,
-            hung,
-            box((0.015, 0, 1.5), (0.03, wide, 0.8)),
-            box((deep / 2, 0, 0.25), (0.8 * deep, 0.9 * wide, 0.03)),
-        ]
+        bench,
+        tools,
+        vise,
+        hung,
+        boxes((0.015, 0, 1.5), (0.03, wide, 0.8)),
+        boxes((deep / 2, 0, 0.25), (0.8 * deep, 0.9 * wide, 0.03)),
     )
 
 
@@ -246,9 +244,7 @@ def _ladder(rng: np.random.Generator) -> np.ndarray:
     t = np.arange(0.1, 0.98, 0.28 / tall)[:, None]
     foot, head = np.array([lean, 0.0, 0.0]), np.array([0.03, 0.0, tall])
     rungs, side = foot + t * (head - foot), np.array([0.0, 0.2, 0.0])
-    return joined(
-        [beams([foot - side, foot + side], [head - side, head + side], 0.06), beams(rungs - side, rungs + side, 0.035, 6)]
-    )
+    return joined(beams([foot - side, foot + side], [head - side, head + side], 0.06), beams(rungs - side, rungs + side, 0.035, 6))
 
 
 def _stairwell(rng: np.random.Generator, tall: float) -> np.ndarray:
@@ -258,5 +254,5 @@ def _stairwell(rng: np.random.Generator, tall: float) -> np.ndarray:
     run, top = 0.27 * int(rise / 0.19), 0.19 * int(rise / 0.19)
     back = turned(fittings.stairs(rng, tall - top - 0.25, wide), np.pi) + [run, wide + 0.1, top]
     back = back[(back[..., 2] < tall).all(axis=1)]
-    landing = box((run + 0.4, wide / 2 + 0.05, top), (0.9, 2 * wide + 0.1, 0.12))
-    return turned(joined([flight, back, landing]), np.pi / 2)
+    landing = boxes((run + 0.4, wide / 2 + 0.05, top), (0.9, 2 * wide + 0.1, 0.12))
+    return turned(joined(flight, back, landing), np.pi / 2)

@@ -23,9 +23,9 @@ from poli.worlds.places.geometry import (
     turned,
     winding,
 )
+from poli.worlds.places.ground import Label
 from poli.worlds.places.outdoors import drawn_ground, drawn_road, opened, side_lane, side_roads, traffic
-from poli.worlds.places.place import Label, Place
-from poli.worlds.places.site import Site
+from poli.worlds.places.site import Place, Site
 from poli.worlds.places.streets import (
     boundaries,
     bushes,
@@ -59,12 +59,12 @@ def deck(site: Site, line: np.ndarray, half: float, edge: float) -> np.ndarray: 
         walk = strip(side * np.array([half, edge]), 1)
         curb = np.stack([road[:, 0 if side < 0 else -1], walk[:, 0]], axis=1)
         rim = walk[:, 1]
-        site.add(joined([surface(walk), surface(curb)]), Label.STRUCTURE)
+        site.add(joined(surface(walk), surface(curb)))
         site.add(fence(rng, rim - side * 0.15 * lefts(line), str(rng.choice(["bars", "rails", "mesh"]))), Label.THIN)
         girder = np.array([[0.0, 0.0], [0.12, 0.0], [0.12, -0.35], [-0.25, -0.4], [-0.25, -1.1], [-0.9, -1.15], [-0.9, -0.4]])
-        site.add(swept(rim, lefts(line) * side, girder), Label.STRUCTURE)
+        site.add(swept(rim, lefts(line) * side, girder))
     under = strip(np.linspace(-edge, edge, 5), 0) - 0.45 * _UP
-    site.add(surface(under), Label.STRUCTURE)
+    site.add(surface(under))
     return road[:, 5]
 
 
@@ -78,15 +78,15 @@ def piers(site: Site, middle: np.ndarray, edge: float, every: float) -> None:  #
         if top - low < 1.5:
             continue
         head = middle[k] - 0.9 * _UP
-        site.add(boxes(head[None], [1.2, 1.7 * edge, 0.8], heading[k]), Label.STRUCTURE)
+        site.add(boxes(head[None], [1.2, 1.7 * edge, 0.8], heading[k]))
         if wall:
             center = np.array([*middle[k, :2], (low + top) / 2])
-            site.add(boxes(center[None], [0.9, 1.1 * edge, top - low], heading[k]), Label.STRUCTURE)
+            site.add(boxes(center[None], [0.9, 1.1 * edge, top - low], heading[k]))
         else:
             feet = np.array(
                 [[*(middle[k] + s * 0.5 * edge * left[k])[:2], low] for s in (-1, 0, 1)][:: 2 if rng.random() < 0.5 else 1]
             )
-            site.add(beams(feet, feet + (top - low) * _UP, rng.uniform(0.7, 1.3), 14), Label.STRUCTURE)
+            site.add(beams(feet, feet + (top - low) * _UP, rng.uniform(0.7, 1.3), 14))
 
 
 def hangers(site: Site, middle: np.ndarray, edge: float, style: str) -> None:  # (K, 3)
@@ -125,8 +125,8 @@ def hangers(site: Site, middle: np.ndarray, edge: float, style: str) -> None:  #
         if high.any():
             parts.append(beams(shoulders[0][high], shoulders[1][high], 0.22, 6))
             a, b = shoulders[0][high], shoulders[1][high]
-            parts.append(beams(a[:-1], b[1:], 0.12) if style == "truss" and len(a) > 1 else joined([]))
-    site.add(joined(parts), Label.STRUCTURE)
+            parts.append(beams(a[:-1], b[1:], 0.12) if style == "truss" and len(a) > 1 else joined())
+    site.add(joined(*parts))
 
 
 def overpass(site: Site, line: np.ndarray, at: int, edge: float) -> None:  # (K, 2)
@@ -146,12 +146,12 @@ def overpass(site: Site, line: np.ndarray, at: int, edge: float) -> None:  # (K,
     for side in (-1, 1):
         body.append(boxes([[0, side * (bank + 4.3), clear / 2 - 1.0]], [width - 0.4, 8.0, clear + 2.0]))
         steps = np.arange(9)
-        body.append(boxes(np.column_stack([np.full(9, x + 0.7), side * (bank + 0.6 * steps), 0.25 * steps - 0.6]), [1.4, 0.7, 1.6]))
+        body.append(boxes((x + 0.7, side * (bank + 0.6 * steps), 0.25 * steps - 0.6), [1.4, 0.7, 1.6]))
         body.append(beams([[v, side * reach, -1.0] for v in (-0.35 * width, 0.35 * width)],
                           [[v, side * reach, clear + 0.1] for v in (-0.35 * width, 0.35 * width)], 0.6, 12))  # fmt: skip
     height = site.ground.road_height(line[at : at + 1])[0]
     shift = np.array([*line[at], height])
-    site.add(turned(joined(body), yaw) + shift, Label.STRUCTURE)
+    site.add(turned(joined(*body), yaw) + shift)
     for side in (-1, 1):
         rail = path + [side * (x - 0.1), 0, clear + 0.9]
         site.add(turned(fence(rng, rail, "bars"), yaw) + shift, Label.THIN)
@@ -240,7 +240,7 @@ def riverside(rng: np.random.Generator, kind: str, seed: int) -> Place:
     site.keep_clear(water, 0.3 * wide)  # no houses or trees in the water
     boats = water[rng.integers(5, len(water) - 5, int(rng.integers(2, 7)))] + rng.normal(0, 0.12 * wide, (1, 2))
     for spot in boats:
-        site.put(_boat(rng), Label.VEHICLE, spot, rng.uniform(0, 6.3))
+        site.put(_boat(rng), spot, rng.uniform(0, 6.3), label=Label.VEHICLE)
     house = make_house((2, 5), (8, 20), (8, 14), ("gabled", "hipped", "gabled", "flat"), rng.random(), 0.4)
     row_of_houses(site, road.line, road.edge, (0.5, rng.uniform(1, 10)), (0.3, rng.uniform(1, 14)), house, rng.uniform(0.6, 0.95))
     for street in streets:
@@ -265,4 +265,4 @@ def _boat(rng: np.random.Generator) -> np.ndarray:
     hull[..., 2] = np.minimum(hull[..., 2], 0.15 * tall)
     hull[..., 0] *= 1 + 0.12 * hull[..., 2] / tall
     cabin = boxes([[-0.1 * length, 0, 0.5 * tall + 0.4]], [0.35 * length, 0.6 * wide, 1.1])
-    return turned(joined([hull, cabin]) + [0, 0, tall + 0.3], 0.0)
+    return turned(joined(hull, cabin) + [0, 0, tall + 0.3], 0.0)

@@ -8,9 +8,9 @@ from poli.worlds.places import fittings
 from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.buildings import relief_wall
 from poli.worlds.places.geometry import boxes, joined, resampled, smoothed, surface, tube, turned
+from poli.worlds.places.ground import Label
 from poli.worlds.places.hall import indoor_site
-from poli.worlds.places.place import Label, Place
-from poli.worlds.places.site import Site
+from poli.worlds.places.site import Place, Site
 from poli.worlds.places.trees import bush
 
 
@@ -30,7 +30,7 @@ def corridor(rng: np.random.Generator, kind: str, seed: int) -> Place:
             line = _offset(corners, side * (half - 0.12 - 0.25 * rng.random()))
             site.add(tube(np.column_stack([line, np.full(len(line), height - r)]), r, 8), Label.THIN)
     for end, facing in ((0, 1), (-1, -1)):  # close the ends with walls and doors
-        site.add(_upright(rng, rims[1][end], rims[-1][end], facing, tall), Label.STRUCTURE)
+        site.add(_upright(rng, rims[1][end], rims[-1][end], facing, tall))
     return site.finished(kind, seed, indoors=True)
 
 
@@ -102,7 +102,7 @@ def _upright(rng: np.random.Generator, a: np.ndarray, b: np.ndarray, facing: int
 def _section(site: Site, a: np.ndarray, b: np.ndarray, p: np.ndarray, q: np.ndarray, tall: float, style: str) -> None:
     """Add walls, floor and ceiling between the left rim a-b and the right rim p-q."""
     rng = site.rng
-    site.add(joined([_upright(rng, a, b, -1, tall), _upright(rng, p, q, 1, tall)]), Label.STRUCTURE)
+    site.add(joined(_upright(rng, a, b, -1, tall), _upright(rng, p, q, 1, tall)))
     t = np.linspace(0, 1, 20)[:, None]
     left, right = a + t * (b - a), p + t * (q - p)
     across = np.linspace(0, 1, 7)[None, :, None]
@@ -118,9 +118,9 @@ def _section(site: Site, a: np.ndarray, b: np.ndarray, p: np.ndarray, q: np.ndar
             ],
             axis=-1,
         )
-        site.add(surface(curve), Label.STRUCTURE)
+        site.add(surface(curve))
         return
-    site.add(surface(np.concatenate([floor, np.full((20, 7, 1), tall)], axis=-1)), Label.STRUCTURE)
+    site.add(surface(np.concatenate([floor, np.full((20, 7, 1), tall)], axis=-1)))
     way = (b - a) / np.linalg.norm(b - a)
     yaw, wide = np.arctan2(way[1], way[0]), float(np.linalg.norm(p - a + way * np.dot(a - p, way)))
     spots = np.arange(1.2 * wide, np.linalg.norm(b - a) - 1.2 * wide, rng.uniform(1.2, 3.5))
@@ -128,9 +128,9 @@ def _section(site: Site, a: np.ndarray, b: np.ndarray, p: np.ndarray, q: np.ndar
     if len(spots):
         z = np.full((len(spots), 1), tall - 0.02)
         sizes = [rng.uniform(0.15, 0.4), wide, rng.uniform(0.08, 0.2)] if style == "beams" else [1.1, 0.85 * wide, 0.05]
-        site.add(boxes(np.concatenate([middle, z], axis=1), sizes, yaw), Label.STRUCTURE)
+        site.add(boxes(np.concatenate([middle, z], axis=1), sizes, yaw))
         lamps = np.concatenate([middle + 0.6 * way, z - 0.05], axis=1)
-        site.add(boxes(lamps, [0.3, 1.2, 0.08], yaw), Label.STRUCTURE)
+        site.add(boxes(lamps, [0.3, 1.2, 0.08], yaw))
 
 
 def _dress_wall(site: Site, a: np.ndarray, b: np.ndarray, inward: int, half: float, tall: float) -> None:
@@ -151,7 +151,7 @@ def _dress_wall(site: Site, a: np.ndarray, b: np.ndarray, inward: int, half: flo
             and deep < half - 1.5
             and site.claim(spot + normal * deep / 2, yaw, (max(deep - 0.5, 0.05), wide - 0.4), off="nothing")
         ):
-            site.add(turned(part, yaw) + np.array([*(spot + off * normal), 0.0]), Label.STRUCTURE)
+            site.add(turned(part, yaw) + np.array([*(spot + off * normal), 0.0]))
             if wide < 0.9 and rng.random() < 0.3:  # a plant next to it
                 leaves = bush(rng, 160).leaves * 0.4 + np.array([0.0, 0.0, rng.uniform(0.2, 1.0)])
                 keep = np.abs(leaves[..., 0]).max(axis=1) < 0.4
@@ -160,7 +160,7 @@ def _dress_wall(site: Site, a: np.ndarray, b: np.ndarray, inward: int, half: flo
     n = int(length / rng.uniform(1.5, 5.0))
     at = a + rng.uniform(0.5, length - 0.5, n)[:, None] * way + 0.02 * normal
     frames = np.column_stack([at, rng.uniform(1.3, 2.2, n)])
-    site.add(boxes(frames, np.column_stack([rng.uniform(0.03, 0.1, n), rng.uniform(0.2, 1.4, (n, 2))]), yaw), Label.STRUCTURE)
+    site.add(boxes(frames, np.column_stack([rng.uniform(0.03, 0.1, n), rng.uniform(0.2, 1.4, (n, 2))]), yaw))
 
 
 def _thing(rng: np.random.Generator, tall: float, room: float) -> tuple[np.ndarray, float]:

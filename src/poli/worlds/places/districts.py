@@ -7,7 +7,7 @@ import numpy as np
 from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.bridges import overpass
 from poli.worlds.places.geometry import (
-    box,
+    boxes,
     ellipsoid,
     headings,
     joined,
@@ -21,10 +21,9 @@ from poli.worlds.places.geometry import (
     turned,
     winding,
 )
-from poli.worlds.places.ground import Lot, Strip
+from poli.worlds.places.ground import Label, Lot, Strip
 from poli.worlds.places.outdoors import Road, drawn_ground, drawn_road, opened, side_lane, side_roads, traffic
-from poli.worlds.places.place import Label, Place
-from poli.worlds.places.site import Site
+from poli.worlds.places.site import Place, Site
 from poli.worlds.places.street_objects import Vehicle
 from poli.worlds.places.streets import (
     boundaries,
@@ -113,19 +112,19 @@ def _islands(site: Site, lot: Lot, rows: np.ndarray, length: float, trees: list[
         for spot in spots:
             if not site.claim(spot, lot.yaw, (1.6, 5.0), off="nothing"):
                 continue
-            site.put(box((0, 0, 0.0), (1.6, 5.0, 0.26)), Label.STRUCTURE, spot, lot.yaw)
+            site.put(boxes((0, 0, 0.0), (1.6, 5.0, 0.26)), spot, lot.yaw)
             pick = rng.random()
             if pick < 0.45:
                 tree = trees[int(rng.integers(len(trees)))]
-                site.put(tree.wood, Label.TRUNK, spot, 0.0, 0.6)
-                site.put(tree.leaves, Label.LEAVES, spot, 0.0, 0.6)
+                site.put(tree.wood, spot, 0.0, 0.6, label=Label.TRUNK)
+                site.put(tree.leaves, spot, 0.0, 0.6, label=Label.LEAVES)
             else:
-                site.put(lamp if pick < 0.75 else sign, Label.THIN, spot, lot.yaw + np.pi / 2)
+                site.put(lamp if pick < 0.75 else sign, spot, lot.yaw + np.pi / 2, label=Label.THIN)
     spots = _spots(lot, np.column_stack([rng.uniform(-0.4, 0.4, 6) * length, rng.choice(between, 6) + rng.normal(0, 1.5, 6)]))
     for spot in spots[:2][site.claim_discs(spots[:2], 2.2, "nothing")]:
-        site.put(shelter, Label.STRUCTURE, spot, lot.yaw)
+        site.put(shelter, spot, lot.yaw)
     people = spots[2:][site.claim_discs(spots[2:], 0.3, "nothing")]
-    site.put(furniture.person(rng), Label.STRUCTURE, people, rng.uniform(0, 6.3, len(people)))
+    site.put(furniture.person(rng), people, rng.uniform(0, 6.3, len(people)))
 
 
 def _store(site: Site, lot: Lot, size: tuple[float, float]) -> None:
@@ -158,7 +157,7 @@ def campus(rng: np.random.Generator, kind: str, seed: int) -> Place:
     spots = np.concatenate([p.line[::9] + lefts(p.line)[::9, :2] * (p.pavement + 0.7) for p in paths])
     for part in (furniture.bench(rng), furniture.bicycle_rack(rng), furniture.lamp(rng), furniture.person(rng)):
         some = spots[rng.random(len(spots)) < 0.3]
-        site.put(part, Label.STRUCTURE, some[site.claim_discs(some, 0.5, "paved", 0.0)], rng.uniform(0, 6.3))
+        site.put(part, some[site.claim_discs(some, 0.5, "paved", 0.0)], rng.uniform(0, 6.3))
     return site.finished(kind, seed)
 
 
@@ -295,11 +294,11 @@ def _decorate(site: Site, core: float, trees: list[Tree]) -> None:
         heights = 2.5 + 0.8 * np.arange(rng.integers(2, 5))
         stone += [ellipsoid(rng.uniform(0.4, 1.1, 3), 14, 8) + [*rng.normal(0, 0.3, 2), z] for z in heights]
         if site.claim((0.0, 0.0), 0.0, (3.2, 3.2), off="nothing"):
-            site.put(joined(stone), Label.STRUCTURE, np.zeros((1, 2)), rng.uniform(0, 6.3))
+            site.put(joined(*stone), np.zeros((1, 2)), rng.uniform(0, 6.3))
     angle = rng.uniform(0, 2 * np.pi, int(rng.integers(1, 7)))
     r = core * rng.uniform(0.2, 0.8, len(angle))
     plant(site, np.column_stack([r * np.cos(angle), r * np.sin(angle)]), trees, trees, "paved", 0.5)
     around = np.arange(5) * (2 * np.pi / 5) + rng.random()
     spots = (core - 0.6) * np.stack([np.cos(around), np.sin(around)], axis=1)
     ok = site.claim_discs(spots, 0.1, "paved", 0.0)
-    site.put(furniture.sign(rng), Label.THIN, spots[ok], around[ok])
+    site.put(furniture.sign(rng), spots[ok], around[ok], label=Label.THIN)

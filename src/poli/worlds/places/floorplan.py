@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from poli.worlds.places.geometry import lengths, resampled, smoothed, turned
-from poli.worlds.places.place import Label
+from poli.worlds.places.ground import Label
 from poli.worlds.places.site import Site
 
 Cell = tuple[int, int]

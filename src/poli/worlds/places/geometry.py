@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -188,24 +186,26 @@ _CUBE_FACES = np.array([[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], 
 NOTHING = np.zeros((0, 3, 3))
 
 
-def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+def joined(*parts: np.ndarray) -> np.ndarray:
+    """Return the triangles of all parts."""
     return np.concatenate([NOTHING, *parts])
+
+
+def rows_of(points: ArrayLike | tuple) -> np.ndarray:  # (N, 3)
+    """Return points given as rows, or as a tuple of x, y and z, each a number or an array."""
+    return np.atleast_2d(np.asarray(np.stack(np.broadcast_arrays(*points), -1) if isinstance(points, tuple) else points, float))
 
 
 def from_quads(quads: np.ndarray) -> np.ndarray:  # (N, 4, 3), corners in order around
     return quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3, 3)
 
 
-def boxes(centers: ArrayLike, sizes: ArrayLike, yaws: ArrayLike = 0.0) -> np.ndarray:  # (N, 3), (N, 3) or (3,), (N,)
-    """Return boxes of full extents `sizes`, rotated about z."""
-    centers = np.atleast_2d(np.asarray(centers, float))
-    corners = _CUBE * np.broadcast_to(np.asarray(sizes, float), centers.shape)[:, None]  # (N, 8, 3)
+def boxes(centers: ArrayLike | tuple, sizes: ArrayLike | tuple, yaws: ArrayLike = 0.0) -> np.ndarray:
+    """Return boxes of full extents `sizes`, rotated about z. Centers and sizes are `rows_of` points; one size may serve all."""
+    centers, sizes = rows_of(centers), rows_of(sizes)
+    corners = _CUBE * np.broadcast_to(sizes, centers.shape)[:, None]  # (N, 8, 3)
     corners = turned(corners, np.broadcast_to(np.asarray(yaws, float), len(centers))[:, None]) + centers[:, None]
     return from_quads(corners[:, _CUBE_FACES].reshape(-1, 4, 3))
-
-
-def box(center: ArrayLike, size: ArrayLike, yaw: float = 0.0) -> np.ndarray:
-    return boxes(np.array([center], float), np.array([size], float), yaw)
 
 
 def turned(points: np.ndarray, yaw: np.ndarray | float) -> np.ndarray:  # (..., 3), yaw broadcasts against (...)
@@ -215,9 +215,11 @@ def turned(points: np.ndarray, yaw: np.ndarray | float) -> np.ndarray:  # (..., 
     return np.stack([cos * x - sin * y, sin * x + cos * y, points[..., 2] + 0.0 * cos], axis=-1)
 
 
-def copies(part: np.ndarray, positions: np.ndarray, yaws: np.ndarray | float = 0.0, scales: np.ndarray | float = 1.0) -> np.ndarray:
+def copies(
+    part: np.ndarray, positions: ArrayLike | tuple, yaws: np.ndarray | float = 0.0, scales: np.ndarray | float = 1.0
+) -> np.ndarray:
     """Return a part (F, 3, 3) at each of the positions (M, 3), rotated and scaled: (M F, 3, 3)."""
-    positions = np.atleast_2d(np.asarray(positions, float))
+    positions = rows_of(positions)
     yaws, scales = (np.broadcast_to(np.asarray(v, float), len(positions)) for v in (yaws, scales))
     many = part[None] * scales[:, None, None, None]
     return (turned(many, yaws[:, None, None]) + positions[:, None, None]).reshape(-1, 3, 3)
@@ -252,7 +254,7 @@ def tube(path: np.ndarray, radii: np.ndarray | float, sides: int = 8, caps: bool
     rings = first[:, None] * np.cos(angle)[:, None] + second[:, None] * np.sin(angle)[:, None]
     rings = path[:, None] + radii[:, None, None] * rings
     ends = [fan(rings[0]), fan(rings[-1])] if caps else []
-    return joined([surface(rings, close=True), *ends])
+    return joined(surface(rings, close=True), *ends)
 
 
 def post(height: float, radius: float, top: float | None = None, sides: int = 8, buried: float = 0.4) -> np.ndarray:
@@ -272,7 +274,7 @@ def lathe(profile: np.ndarray, sides: int = 12) -> np.ndarray:  # (K, 2) of radi
 def prism(outline: np.ndarray, low: float, high: float) -> np.ndarray:  # (B, 2), convex
     """A vertical prism over a convex outline, closed above and below."""
     lower, upper = (np.column_stack([outline, np.full(len(outline), z)]) for z in (low, high))
-    return joined([surface(np.stack([lower, upper]), close=True), fan(lower), fan(upper)])
+    return joined(surface(np.stack([lower, upper]), close=True), fan(lower), fan(upper))
 
 
 def ellipsoid(radii: ArrayLike, sides: int = 10, rings: int = 6) -> np.ndarray:
@@ -287,9 +289,9 @@ def swept(path: np.ndarray, left: np.ndarray, profile: np.ndarray, close: bool =
     return surface(sections, close)
 
 
-def beams(starts: ArrayLike, ends: ArrayLike, thickness: ArrayLike, sides: int = 4) -> np.ndarray:  # (N, 3), (N, 3)
+def beams(starts: ArrayLike, ends: ArrayLike, thickness: ArrayLike, sides: int = 4) -> np.ndarray:
     """Straight bars with a regular cross-section, open at the ends."""
-    starts, ends = np.atleast_2d(np.asarray(starts, float)), np.atleast_2d(np.asarray(ends, float))
+    starts, ends = rows_of(starts), rows_of(ends)
     along = ends - starts
     along = along / np.linalg.norm(along, axis=1, keepdims=True)
     helper = np.eye(3)[np.argmin(np.abs(along), axis=1)]

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 
 from poli.worlds.places.geometry import NearestOnLine, Waves, directions, from_quads, ramp, resampled
-from poli.worlds.places.place import Label
+
+
+class Label(IntEnum):
+    """What a surface belongs to."""
+
+    GROUND = 0
+    ROAD = 1
+    BUILDING = 2
+    VEHICLE = 3
+    THIN = 4  # poles, signs, fences, railings
+    TRUNK = 5
+    LEAVES = 6
+    STRUCTURE = 7  # bridges, tunnels, walls, everything indoors
+
 
 # --- A mesh of square cells that are small near the route and double in size with distance, without cracks between sizes.
 

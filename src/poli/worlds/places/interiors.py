@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from poli.worlds.places.geometry import beams, box, boxes, copies, ellipsoid, joined, lathe, surface, tube, turned
+from poli.worlds.places.geometry import beams, boxes, copies, ellipsoid, joined, lathe, surface, tube, turned
 from poli.worlds.places.trees import Tree, leaf_clusters
 
 
@@ -39,15 +39,15 @@ def clutter(rng: np.random.Generator, deep: float, wide: float, count: int, big:
                 np.array([[0.5 * r, 0.0], [0.9 * r, 0.35 * h], [r, 0.6 * h], [0.8 * r, h], [0.7 * r, 0.5 * h], [0.01, 0.3 * h]]), 12
             )
         elif pick == 3:  # a laptop
-            part = joined([box((0, 0, 0.01), (0.22, 0.32, 0.02)), box((-0.14, 0, 0.12), (0.015, 0.32, 0.22))])
+            part = joined(boxes((0, 0, 0.01), (0.22, 0.32, 0.02)), boxes((-0.14, 0, 0.12), (0.015, 0.32, 0.22)))
         elif pick == 4:
             part = cushion(tuple(rng.uniform(0.1, 0.3, 3) * s), 0.6)
             part = part - [0, 0, part[..., 2].min()]
         else:
             size = rng.uniform([0.06, 0.06, 0.04], [0.3, 0.3, 0.3]) * s
-            part = box((0, 0, size[2] / 2), size)
+            part = boxes((0, 0, size[2] / 2), size)
         parts.append(turned(part, yaw) + at)
-    return joined(parts)
+    return joined(*parts)
 
 
 def table(rng: np.random.Generator, deep: float, wide: float, tall: float) -> np.ndarray:
@@ -58,7 +58,7 @@ def table(rng: np.random.Generator, deep: float, wide: float, tall: float) -> np
         stem = np.array(
             [[0.6 * r, 0.0], [0.55 * r, 0.03], [0.05, 0.08], [0.05, tall - 0.06], [r, tall - 0.04], [r, tall], [0.01, tall]]
         )
-        return joined([lathe(stem, 18), things])
+        return joined(lathe(stem, 18), things)
     inset = rng.uniform(0.02, 0.1)
     feet = np.array([[a * (deep / 2 - inset), b * (wide / 2 - inset), 0.0] for a in (-1, 1) for b in (-1, 1)])
     thick = rng.uniform(0.03, 0.09)
@@ -67,7 +67,7 @@ def table(rng: np.random.Generator, deep: float, wide: float, tall: float) -> np
         [[0, b * (wide / 2 - inset), tall - 0.08] for b in (-1, 1)] + [[a * (deep / 2 - inset), 0, tall - 0.08] for a in (-1, 1)],
         [[deep - 2 * inset, 0.02, 0.09]] * 2 + [[0.02, wide - 2 * inset, 0.09]] * 2,
     )
-    return joined([box((0, 0, tall - 0.015), (deep, wide, 0.03)), legs, *([apron] if rng.random() < 0.6 else []), things])
+    return joined(boxes((0, 0, tall - 0.015), (deep, wide, 0.03)), legs, *([apron] if rng.random() < 0.6 else []), things)
 
 
 def chair(rng: np.random.Generator) -> np.ndarray:
@@ -83,14 +83,14 @@ def chair(rng: np.random.Generator) -> np.ndarray:
             cushion((0.09, wide, 0.5)) + [-wide / 2, 0, seat + 0.38],
             beams([[-0.15, 0, seat]], [[-wide / 2, 0, seat + 0.3]], 0.05),
         ]
-        return joined([*parts, *[box((-0.02, s * (wide / 2 + 0.04), seat + 0.2), (0.25, 0.06, 0.03)) for s in (-1, 1)]])
+        return joined(*parts, *[boxes((-0.02, s * (wide / 2 + 0.04), seat + 0.2), (0.25, 0.06, 0.03)) for s in (-1, 1)])
     feet = np.array([[a * (wide / 2 - 0.02), b * (wide / 2 - 0.02), 0.0] for a in (-1, 1) for b in (-1, 1)])
     tops = feet + np.array([0, 0, seat])
     posts = beams(tops[:2], tops[:2] + [-0.06, 0, back - seat], 0.035)
     n = int(rng.integers(2, 5))
     z = np.linspace(seat + 0.15, back - 0.03, n)
-    slats = boxes(np.column_stack([-wide / 2 - 0.06 * (z - seat) / (back - seat), 0 * z, z]), [0.02, wide - 0.04, 0.25 / n])
-    return joined([beams(feet, tops, 0.04), posts, slats, cushion((wide, wide, 0.05), 0.25) + [0, 0, seat]])
+    slats = boxes((-wide / 2 - 0.06 * (z - seat) / (back - seat), 0.0, z), [0.02, wide - 0.04, 0.25 / n])
+    return joined(beams(feet, tops, 0.04), posts, slats, cushion((wide, wide, 0.05), 0.25) + [0, 0, seat])
 
 
 def dining(rng: np.random.Generator) -> np.ndarray:
@@ -102,7 +102,7 @@ def dining(rng: np.random.Generator) -> np.ndarray:
             if rng.random() < 0.8:
                 out = deep / 2 + rng.uniform(-0.05, 0.25)
                 parts.append(turned(seat, np.pi / 2 * (1 + side) + rng.normal(0, 0.15)) + [side * out, y, 0])
-    return joined(parts)
+    return joined(*parts)
 
 
 def desk(rng: np.random.Generator) -> np.ndarray:
@@ -111,19 +111,17 @@ def desk(rng: np.random.Generator) -> np.ndarray:
     parts = [table(rng, deep, wide, tall)]
     for y in rng.choice([-0.3, 0.0, 0.3], int(rng.integers(1, 3)), replace=False) * wide:
         screen = joined(
-            [
-                box((0, 0, 0.33), (0.03, rng.uniform(0.45, 0.7), 0.34)),
-                box((-0.02, 0, 0.12), (0.03, 0.05, 0.24)),
-                box((0, 0, 0.01), (0.2, 0.24, 0.02)),
-            ]
+            boxes((0, 0, 0.33), (0.03, rng.uniform(0.45, 0.7), 0.34)),
+            boxes((-0.02, 0, 0.12), (0.03, 0.05, 0.24)),
+            boxes((0, 0, 0.01), (0.2, 0.24, 0.02)),
         )
         parts.append(turned(screen, rng.normal(0, 0.15)) + [-0.2 * deep, y, tall])
-    parts.append(box((0.15, 0, tall + 0.015), (0.15, 0.42, 0.03)))
+    parts.append(boxes((0.15, 0, tall + 0.015), (0.15, 0.42, 0.03)))
     if rng.random() < 0.6:
-        parts.append(box((0, 0.5 * wide - 0.25, 0.3), (0.8 * deep, 0.4, 0.55)))
+        parts.append(boxes((0, 0.5 * wide - 0.25, 0.3), (0.8 * deep, 0.4, 0.55)))
     if rng.random() < 0.7:
         parts.append(turned(chair(rng), np.pi + rng.normal(0, 0.4)) + [deep / 2 + 0.1, rng.uniform(-0.2, 0.2), 0])
-    return joined(parts) + [deep / 2, 0, 0]
+    return joined(*parts) + [deep / 2, 0, 0]
 
 
 def sofa(rng: np.random.Generator) -> np.ndarray:
@@ -132,21 +130,21 @@ def sofa(rng: np.random.Generator) -> np.ndarray:
     wide, arm = seats * each, rng.uniform(0.12, 0.25)
     y = (np.arange(seats) + 0.5) * each - wide / 2
     parts = [
-        box((deep / 2, 0, 0.2), (deep, wide + 2 * arm, 0.24)),
+        boxes((deep / 2, 0, 0.2), (deep, wide + 2 * arm, 0.24)),
         cushion((0.3, wide + 2 * arm, tall - 0.1), 0.25) + [0.15, 0, tall / 2 + 0.05],
     ]
     parts += [cushion((deep, arm, rng.uniform(0.5, 0.62)), 0.3) + [deep / 2, s * (wide + arm) / 2, 0.35] for s in (-1, 1)]
     parts += [cushion((deep - 0.2, each, 0.2), 0.3) + [deep / 2 + 0.1, v, 0.4] for v in y]
     parts += [cushion((0.22, each - 0.02, 0.45), 0.5) + [0.36, v, 0.65] for v in y]
-    return joined(parts)
+    return joined(*parts)
 
 
 def bed(rng: np.random.Generator) -> np.ndarray:
     """A bed with its head at the wall: frame, mattress, a wrinkled cover, pillows."""
     wide, long, tall = rng.uniform(0.9, 1.8), rng.uniform(1.9, 2.1), rng.uniform(0.4, 0.6)
     parts = [
-        box((long / 2, 0, 0.5 * tall - 0.08), (long, wide, 0.16)),
-        box((0.03, 0, 0.5), (0.06, wide + 0.06, rng.uniform(0.9, 1.2))),
+        boxes((long / 2, 0, 0.5 * tall - 0.08), (long, wide, 0.16)),
+        boxes((0.03, 0, 0.5), (0.06, wide + 0.06, rng.uniform(0.9, 1.2))),
     ]
     parts.append(cushion((long - 0.06, wide - 0.02, 0.24), 0.15) + [long / 2, 0, tall - 0.12])
     x, y = np.meshgrid(np.linspace(0.55, long + 0.02, 22), np.linspace(-0.56, 0.56, 18) * wide, indexing="ij")
@@ -158,17 +156,17 @@ def bed(rng: np.random.Generator) -> np.ndarray:
         cushion((0.4, 0.65 * wide / n, 0.16), 0.6) + [0.3, v * wide, tall + 0.08] for v in ([0.0] if n == 1 else [-0.23, 0.23])
     ]
     feet = np.array([[a, b * 0.45 * wide, 0.0] for a in (0.1, long - 0.1) for b in (-1, 1)])
-    return joined([*parts, beams(feet, feet + [0, 0, 0.3], 0.06)])
+    return joined(*parts, beams(feet, feet + [0, 0, 0.3], 0.06))
 
 
 def bookshelf(rng: np.random.Generator, highest: float) -> np.ndarray:
     """A shelf against a wall, with books and other things."""
     wide, deep, tall = rng.uniform(0.6, 1.6), rng.uniform(0.22, 0.4), rng.uniform(0.8, min(2.2, highest))
     levels = np.linspace(0.05, tall, int(tall / rng.uniform(0.28, 0.42)) + 2)
-    parts = [boxes(np.column_stack([np.full(len(levels), deep / 2), 0 * levels, levels]), [deep, wide, 0.02])]
-    parts += [box((deep / 2, s * wide / 2, tall / 2), (deep, 0.02, tall)) for s in (-1, 1)]
+    parts = [boxes((deep / 2, 0.0, levels), [deep, wide, 0.02])]
+    parts += [boxes((deep / 2, s * wide / 2, tall / 2), (deep, 0.02, tall)) for s in (-1, 1)]
     if rng.random() < 0.6:
-        parts.append(box((0.005, 0, tall / 2), (0.01, wide, tall)))
+        parts.append(boxes((0.005, 0, tall / 2), (0.01, wide, tall)))
     for low, high in pairwise(levels):
         room, pick = high - low - 0.04, rng.random()
         if pick < 0.6:
@@ -176,15 +174,13 @@ def bookshelf(rng: np.random.Generator, highest: float) -> np.ndarray:
             y = y[y < wide * rng.uniform(0.1, 0.47)]
             tops, depths = room * rng.uniform(0.55, 0.95, len(y)), deep * rng.uniform(0.5, 0.85, len(y))
             thick = np.diff(y, append=y[-1:] + 0.03) * 0.9
-            parts.append(
-                boxes(np.column_stack([depths / 2 + 0.02, y, low + 0.01 + tops / 2]), np.column_stack([depths, thick, tops]))
-            )
+            parts.append(boxes((depths / 2 + 0.02, y, low + 0.01 + tops / 2), (depths, thick, tops)))
         elif pick < 0.9:
             parts.append(
                 clutter(rng, 0.6 * deep, 0.8 * wide, int(rng.integers(1, 5)), 0.7) * [1, 1, min(1.0, room / 0.36)]
                 + [deep / 2, 0, low + 0.01]
             )
-    return joined(parts)
+    return joined(*parts)
 
 
 def kitchen(rng: np.random.Generator, highest: float) -> np.ndarray:
@@ -192,15 +188,18 @@ def kitchen(rng: np.random.Generator, highest: float) -> np.ndarray:
     wide, deep = rng.uniform(1.5, 3.2), rng.uniform(0.55, 0.65)
     n = max(2, round(wide / 0.6))
     y = (np.arange(n) + 0.5) * (wide / n) - wide / 2
-    parts = [box((deep / 2 - 0.02, 0, 0.48), (deep - 0.06, wide, 0.76)), box((deep / 2 - 0.05, 0, 0.05), (deep - 0.14, wide, 0.1))]
+    parts = [
+        boxes((deep / 2 - 0.02, 0, 0.48), (deep - 0.06, wide, 0.76)),
+        boxes((deep / 2 - 0.05, 0, 0.05), (deep - 0.14, wide, 0.1)),
+    ]
     parts += [
-        boxes(np.column_stack([np.full(n, deep - 0.03), y, np.full(n, 0.48)]), [0.03, wide / n - 0.01, 0.72]),
-        box((deep / 2, 0, 0.88), (deep, wide, 0.04)),
+        boxes((deep - 0.03, y, 0.48), [0.03, wide / n - 0.01, 0.72]),
+        boxes((deep / 2, 0, 0.88), (deep, wide, 0.04)),
     ]
     parts.append(
         beams(
-            np.column_stack([np.full(n, deep + 0.02), y - 0.1, np.full(n, 0.78)]),
-            np.column_stack([np.full(n, deep + 0.02), y + 0.1, np.full(n, 0.78)]),
+            (deep + 0.02, y - 0.1, 0.78),
+            (deep + 0.02, y + 0.1, 0.78),
             0.015,
         )
     )
@@ -211,35 +210,33 @@ def kitchen(rng: np.random.Generator, highest: float) -> np.ndarray:
     if len(some):
         parts.append(
             boxes(
-                np.column_stack([np.full(len(some), 0.17), some, np.full(len(some), (1.45 + top) / 2)]),
+                (0.17, some, (1.45 + top) / 2),
                 [0.34, wide / n - 0.008, top - 1.45],
             )
         )
     if rng.random() < 0.6:
-        parts.append(box((0.31, wide / 2 + 0.32, 0.9), (0.62, 0.6, min(1.8, highest))))
-    return joined(parts)
+        parts.append(boxes((0.31, wide / 2 + 0.32, 0.9), (0.62, 0.6, min(1.8, highest))))
+    return joined(*parts)
 
 
 def television(rng: np.random.Generator) -> np.ndarray:
     wide, tall, screen = rng.uniform(1.0, 1.9), rng.uniform(0.4, 0.6), rng.uniform(0.8, 1.4)
     stand = joined(
-        [
-            box((0.2, 0, tall / 2), (0.4, wide, tall)),
-            boxes([[0.41, s * wide / 4, tall / 2] for s in (-1, 1)], [0.02, wide / 2 - 0.03, tall - 0.08]),
-        ]
+        boxes((0.2, 0, tall / 2), (0.4, wide, tall)),
+        boxes([[0.41, s * wide / 4, tall / 2] for s in (-1, 1)], [0.02, wide / 2 - 0.03, tall - 0.08]),
     )
     panel = [
-        box((0.2, 0, tall + 0.08 + 0.28 * screen), (0.04, screen, 0.56 * screen)),
-        box((0.2, 0, tall + 0.05), (0.15, 0.4, 0.1)),
+        boxes((0.2, 0, tall + 0.08 + 0.28 * screen), (0.04, screen, 0.56 * screen)),
+        boxes((0.2, 0, tall + 0.05), (0.15, 0.4, 0.1)),
     ]
-    return joined([stand, *panel, clutter(rng, 0.2, wide, 3, 0.5) + [0.3, 0, tall]])
+    return joined(stand, *panel, clutter(rng, 0.2, wide, 3, 0.5) + [0.3, 0, tall])
 
 
 def floor_lamp(rng: np.random.Generator) -> np.ndarray:
     tall, r = rng.uniform(1.3, 1.8), rng.uniform(0.12, 0.24)
     stem = np.array([[0.14, 0.0], [0.14, 0.02], [0.015, 0.04], [0.015, tall]])
     shade = np.array([[r, tall - 0.25], [0.65 * r, tall + 0.05]])
-    return joined([lathe(stem, 10), lathe(shade, 14)])
+    return joined(lathe(stem, 10), lathe(shade, 14))
 
 
 def plant(rng: np.random.Generator) -> Tree:
@@ -252,7 +249,7 @@ def plant(rng: np.random.Generator) -> Tree:
     stem = tips[rng.integers(5, size=n)]
     spots = stem * np.column_stack([np.ones((n, 2)), rng.uniform(0.6, 1.0, n)]) + rng.normal(0, 0.08 + 0.04 * tall, (n, 3))
     spots[:, 2] = np.maximum(spots[:, 2], h)
-    return Tree(joined(pot), leaf_clusters(rng, spots, rng.uniform(0.04, 0.18, n)))
+    return Tree(joined(*pot), leaf_clusters(rng, spots, rng.uniform(0.04, 0.18, n)))
 
 
 def cartons(rng: np.random.Generator, widest: float = 0.6) -> np.ndarray:
@@ -260,6 +257,6 @@ def cartons(rng: np.random.Generator, widest: float = 0.6) -> np.ndarray:
     parts, z, size = [], 0.0, rng.uniform([0.25, 0.25], [widest, widest])
     for _ in range(int(rng.integers(1, 5))):
         h = rng.uniform(0.15, 0.45)
-        parts.append(box((*rng.normal(0, 0.02, 2), z + h / 2), (*size, h), rng.normal(0, 0.1)))
+        parts.append(boxes((*rng.normal(0, 0.02, 2), z + h / 2), (*size, h), rng.normal(0, 0.1)))
         z, size = z + h, size * rng.uniform(0.7, 1.0, 2)
-    return joined(parts)
+    return joined(*parts)

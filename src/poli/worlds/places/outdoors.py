@@ -25,9 +25,8 @@ from poli.worlds.places.geometry import (
     tube,
     winding,
 )
-from poli.worlds.places.ground import Ground, Heights, Lot, Paving, Strip, flat
-from poli.worlds.places.place import Label, Place
-from poli.worlds.places.site import Site
+from poli.worlds.places.ground import Ground, Heights, Label, Lot, Paving, Strip, flat
+from poli.worlds.places.site import Place, Site
 from poli.worlds.places.street_objects import Vehicle
 from poli.worlds.places.streets import (
     boundaries,
@@ -227,13 +226,13 @@ def _vault(site: Site, line: np.ndarray, road: Road, crown: float, hill: float) 
     outward /= np.linalg.norm(outward, axis=2, keepdims=True)
     shift = np.abs(rng.normal(0, rough, (n, 27)))
     shift[:, [0, -1]] = 0.0
-    site.add(surface(inner + shift[..., None] * outward), Label.STRUCTURE)
+    site.add(surface(inner + shift[..., None] * outward))
 
     every, deep = int(rng.integers(4, 13)), rng.uniform(0.08, 0.25)
     for k in range(2, n - 2, every):  # ribs protrude from the vault by `deep`
         ring = [inner[k] + 0.05 * outward[k], inner[k] - deep * outward[k], inner[k + 1] - deep * outward[k + 1], inner[k + 1]]
         keep = slice(2, 25) if rng.random() < 0.9 else slice(6, 21)
-        site.add(surface(np.stack(ring)[:, keep]), Label.STRUCTURE)
+        site.add(surface(np.stack(ring)[:, keep]))
 
     for k, sign in ((0, -1.0), (n - 1, 1.0)):  # portals: the face around the mouth, and a parapet
         forward = np.array([np.cos(headings(line)[k]), np.sin(headings(line)[k]), 0.0]) * sign
@@ -243,9 +242,7 @@ def _vault(site: Site, line: np.ndarray, road: Road, crown: float, hill: float) 
         rim = np.stack(
             [inner[k] + 0.35 * outward[k], inner[k] + 0.35 * outward[k] + 0.6 * forward, inner[k] + 0.6 * forward, inner[k]]
         )
-        site.add(
-            joined([surface(face), surface(rim), surface(np.stack([top + 0.4 * forward, top - 0.2 * forward]))]), Label.STRUCTURE
-        )
+        site.add(joined(surface(face), surface(rim), surface(np.stack([top + 0.4 * forward, top - 0.2 * forward]))))
     lid = base[:, None] + np.array([half + 0.6, 0.0, -half - 0.6])[None, :, None] * left[:, None] + np.array([0, 0, hill])
     site.add(surface(lid), Label.GROUND)
     _fittings(site, base, left, half, wall, crown, power)
@@ -262,15 +259,15 @@ def _fittings(
     k = np.arange(4, n - 3, int(rng.integers(6, 14)))
     for side in (-1, 1) if aside > 0.6 else (1,):
         lamps = base[k] + side * aside * left[k] + (under - 0.22) * up
-        site.add(boxes(lamps, [rng.uniform(0.6, 1.6), 0.25, 0.12], heading[k]), Label.STRUCTURE)
+        site.add(boxes(lamps, [rng.uniform(0.6, 1.6), 0.25, 0.12], heading[k]))
     if crown > 6.2:
         r = rng.uniform(0.35, 0.55)
         fan = lathe(np.array([[r, -1.2], [r, 1.2], [0.7 * r, 1.25], [0.7 * r, -1.25], [r, -1.2]]), 14)[..., [2, 1, 0]]
         k = np.arange(20, n - 10, 45)
-        site.add(copies(fan, base[k] + (crown - r - 0.5) * up, heading[k]), Label.STRUCTURE)
+        site.add(copies(fan, base[k] + (crown - r - 0.5) * up, heading[k]))
     for side in (-1, 1):
         for level in rng.uniform(1.0, max(1.2, wall), int(rng.integers(1, 4))):
             site.add(tube(base[::3] + side * (half - 0.14) * left[::3] + level * up, rng.uniform(0.03, 0.1), 7), Label.THIN)
         k = rng.integers(3, n - 3, int(rng.integers(2, 7)))
         cabinets = base[k] + side * (half - 0.2) * left[k] + 1.0 * up
-        site.add(boxes(cabinets, [rng.uniform(0.5, 1.2), 0.35, rng.uniform(0.8, 1.9)], heading[k]), Label.STRUCTURE)
+        site.add(boxes(cabinets, [rng.uniform(0.5, 1.2), 0.35, rng.uniform(0.8, 1.9)], heading[k]))

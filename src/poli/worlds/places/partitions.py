@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from poli.worlds.places.floorplan import Cell, FloorSpace, Passage, Plan
-from poli.worlds.places.geometry import beams, box, boxes, joined, lathe, surface, turned
-from poli.worlds.places.place import Label
+from poli.worlds.places.geometry import beams, boxes, joined, lathe, surface, turned
+from poli.worlds.places.ground import Label
 from poli.worlds.places.site import Site
 
 
@@ -52,7 +52,7 @@ class _Wall:
         sizes = p[:, 1::2] - p[:, ::2]  # along, up, across
         order = [across + self.line, along] if self.axis == 0 else [along, across + self.line]
         extent = sizes[:, [2, 0, 1]] if self.axis == 0 else sizes[:, [0, 2, 1]]
-        site.add(boxes(np.column_stack([*order, up]), extent), Label.STRUCTURE)
+        site.add(boxes(np.column_stack([*order, up]), extent))
 
     def _solid(self, a: float, b: float) -> list[tuple[float, float, float, float, float, float]]:
         half = self.thick / 2
@@ -108,7 +108,7 @@ class _Wall:
         knob = pivot + 0.9 * passage.wide * way
         across = 0.05 * np.array([-way[1], way[0]])
         handles = boxes([[*(knob + across), 1.05], [*(knob - across), 1.05]], [0.12, 0.02, 0.02], yaw)
-        site.add(joined([box((*middle, top / 2), (passage.wide, 0.04, top - 0.02), yaw), handles]), Label.STRUCTURE)
+        site.add(joined(boxes((*middle, top / 2), (passage.wide, 0.04, top - 0.02), yaw), handles))
 
     def window(self, site: Site, inwards: int, curtains: float) -> tuple[np.ndarray, float]:
         """Add a wall with a window: frame, mullions, a sill, and perhaps a blind and curtains. Return its center (2,) and width."""
@@ -150,10 +150,7 @@ class _Wall:
             wave = np.sin(2 * np.pi * s / rng.uniform(0.1, 0.2) + rng.uniform(0, 6)) + 0.4 * np.sin(2 * np.pi * s / 0.37)
             across = self.line + offset + deep * wave[None] * (1.3 - 0.6 * (z - bottom) / (top - bottom))
             grid = [across, np.broadcast_to(s, across.shape)]
-            site.add(
-                surface(np.stack([*(grid if self.axis == 0 else grid[::-1]), np.broadcast_to(z, across.shape)], axis=-1)),
-                Label.STRUCTURE,
-            )
+            site.add(surface(np.stack([*(grid if self.axis == 0 else grid[::-1]), np.broadcast_to(z, across.shape)], axis=-1)))
         rod = np.array([[self.line + offset, a - 0.3, top + 0.02], [self.line + offset, b + 0.3, top + 0.02]])
         rod = rod if self.axis == 0 else rod[:, [1, 0, 2]]
         site.add(beams(rod[:1], rod[1:], 0.03, 6), Label.THIN)
@@ -170,32 +167,27 @@ def _ceiling(site: Site, plan: Plan, cell: Cell, tall: float, style: str) -> Non
     """Add a ceiling: plain, with beams, or with suspended panels; and lamps."""
     rng, (low, high) = site.rng, plan.inner(cell)
     middle, size = 0.5 * (low + high), high - low
-    site.add(box((*middle, tall + 0.05), (*(size + plan.thick), 0.1)), Label.STRUCTURE)
+    site.add(boxes((*middle, tall + 0.05), (*(size + plan.thick), 0.1)))
     long = int(size[1] > size[0])
     if style == "beams":
         deep, step = rng.uniform(0.06, min(0.25, tall - 2.1)), rng.uniform(0.5, 1.6)
         spots = np.arange(low[long] + step / 2, high[long], step)
         centers = np.tile([*middle, tall - deep / 2], (len(spots), 1))
         centers[:, long] = spots
-        site.add(
-            boxes(centers, [*(size * (np.arange(2) != long) + rng.uniform(0.08, 0.2) * (np.arange(2) == long)), deep]),
-            Label.STRUCTURE,
-        )
+        site.add(boxes(centers, [*(size * (np.arange(2) != long) + rng.uniform(0.08, 0.2) * (np.arange(2) == long)), deep]))
     elif style == "panels" and tall > 2.4:
         n = np.maximum((size / 0.6).astype(int), 1)
         x, y = (a + (np.arange(k) + 0.5) * s / k for a, k, s in zip(low, n, size, strict=True))
         spots = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
         keep = rng.random(len(spots)) > 0.04
         z = tall - rng.uniform(0.08, 0.2) + rng.normal(0, 0.002, len(spots))
-        site.add(boxes(np.column_stack([spots, z])[keep], [*(size / n - 0.02), 0.02]), Label.STRUCTURE)
+        site.add(boxes(np.column_stack([spots, z])[keep], [*(size / n - 0.02), 0.02]))
         return
     for _ in range(int(rng.integers(1, 4))):
         spot = middle + rng.uniform(-0.35, 0.35, 2) * size
         if rng.random() < 0.5:
             r = rng.uniform(0.05, 0.25)
-            site.add(
-                lathe(np.array([[r, 0.0], [0.95 * r, -0.04], [0.6 * r, -0.09], [0.01, -0.1]]), 12) + [*spot, tall], Label.STRUCTURE
-            )
+            site.add(lathe(np.array([[r, 0.0], [0.95 * r, -0.04], [0.6 * r, -0.09], [0.01, -0.1]]), 12) + [*spot, tall])
         else:
-            tube = box((0, 0, -0.05), (rng.uniform(0.6, 1.5), rng.uniform(0.06, 0.3), 0.07))
-            site.add(turned(tube, long * np.pi / 2) + [*spot, tall], Label.STRUCTURE)
+            tube = boxes((0, 0, -0.05), (rng.uniform(0.6, 1.5), rng.uniform(0.06, 0.3), 0.07))
+            site.add(turned(tube, long * np.pi / 2) + [*spot, tall])

@@ -11,9 +11,9 @@ from poli.worlds.places import fittings, interiors, partitions
 from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.floorplan import Cell, FloorSpace, Plan, drawn_plan, walked
 from poli.worlds.places.geometry import boxes, lengths, turned
+from poli.worlds.places.ground import Label
 from poli.worlds.places.hall import indoor_site
-from poli.worlds.places.place import Label, Place
-from poli.worlds.places.site import Site
+from poli.worlds.places.site import Place, Site
 
 _SHORTEST = 28.0  # meters of a route
 _USES = ("living", "bed", "office", "kitchen", "storage", "meeting")
@@ -134,4 +134,4 @@ def pictures(site: Site, plan: Plan, cell: Cell, tall: float) -> None:
         if any(np.abs(center - spot).max() < hole / 2 + wide / 2 + 0.15 for center, hole in holes):
             continue
         size = np.array([0.05, wide, high_]) if axis == 0 else np.array([wide, 0.05, high_])
-        site.add(boxes([[*spot, rng.uniform(1.2, min(1.8, tall - 0.5))]], size), Label.STRUCTURE)
+        site.add(boxes([[*spot, rng.uniform(1.2, min(1.8, tall - 0.5))]], size))

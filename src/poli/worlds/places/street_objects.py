@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.worlds.places.geometry import beams, box, boxes, copies, ellipsoid, fan, joined, lathe, post, prism, surface, tube, turned
+from poli.worlds.places.geometry import beams, boxes, copies, ellipsoid, fan, joined, lathe, post, prism, surface, tube, turned
 
 
 def lamp(rng: np.random.Generator) -> np.ndarray:
@@ -15,11 +15,11 @@ def lamp(rng: np.random.Generator) -> np.ndarray:
     base = lathe(np.array([[1.9 * thick, -0.4], [1.9 * thick, 0.5], [thick, 0.7]]), 10)
     if tall < 5.0:
         lantern = lathe(np.array([[0.05, tall - 0.1], [0.2, tall], [0.28, tall + 0.45], [0.02, tall + 0.7]]), 8)
-        return joined([base, post(tall, thick, 0.6 * thick, 10), lantern])
+        return joined(base, post(tall, thick, 0.6 * thick, 10), lantern)
     reach, t = rng.uniform(0.8, 2.4), np.linspace(0, 1, 7)[:, None]
     curve = np.array([0, 0, tall - 1.0]) + t * [reach, 0, 0] + (1 - (1 - t) ** 2) * [0, 0, 1.2]
     head = ellipsoid((0.38, 0.15, 0.08), 10, 6) + curve[-1] + [0.2, 0, 0]
-    return joined([base, post(tall - 1.0, thick, 0.7 * thick, 10), tube(curve, 0.55 * thick, 8), head])
+    return joined(base, post(tall - 1.0, thick, 0.7 * thick, 10), tube(curve, 0.55 * thick, 8), head)
 
 
 def sign(rng: np.random.Generator) -> np.ndarray:
@@ -29,23 +29,23 @@ def sign(rng: np.random.Generator) -> np.ndarray:
     if shape == "board":
         wide, high = rng.uniform(1.0, 2.6), rng.uniform(0.6, 1.4)
         posts = [post(tall + high, 0.045, sides=6) + [0, y, 0] for y in (-0.35 * wide, 0.35 * wide)]
-        return joined([*posts, box((0.06, 0, tall + high / 2), (0.03, wide, high))])
+        return joined(*posts, boxes((0.06, 0, tall + high / 2), (0.03, wide, high)))
     corners = {"round": 14, "triangle": 3, "square": 4}[str(shape)]
     angle = np.arange(corners) * (2 * np.pi / corners) + (np.pi / 4 if corners == 4 else np.pi / 2)
     plate = prism(size * np.stack([np.cos(angle), np.sin(angle)], axis=1), -0.012, 0.012)[..., [2, 0, 1]]
-    return joined([post(tall + size, 0.035, sides=6), plate + [0.06, 0, tall]])
+    return joined(post(tall + size, 0.035, sides=6), plate + [0.06, 0, tall])
 
 
 def signal(rng: np.random.Generator) -> np.ndarray:
     head = joined(
-        [box((0, 0, 0), (0.25, 0.3, 0.9)), *[tube(np.array([[0.1, 0, z], [0.32, 0, z]]), 0.11, 8) for z in (-0.28, 0, 0.28)]]
+        boxes((0, 0, 0), (0.25, 0.3, 0.9)), *[tube(np.array([[0.1, 0, z], [0.32, 0, z]]), 0.11, 8) for z in (-0.28, 0, 0.28)]
     )
     tall = rng.uniform(2.4, 3.2)
     parts = [post(tall + 0.6, 0.06, sides=8), head + [0.2, 0, tall]]
     if rng.random() < 0.4:
         reach = rng.uniform(2.0, 3.0)
         parts += [post(5.8, 0.09, 0.06, 8), tube(np.array([[0, 0, 5.6], [0, reach, 5.9]]), 0.05, 6), head + [0.2, reach, 5.6]]
-    return joined(parts)
+    return joined(*parts)
 
 
 def bollard(rng: np.random.Generator) -> np.ndarray:
@@ -65,7 +65,7 @@ def bin_(rng: np.random.Generator) -> np.ndarray:
                 (0.2, 0.5 * wide, tall + 0.13),
             )
         ]
-        return joined([surface(np.stack(rings), close=True), fan(rings[-1])])
+        return joined(surface(np.stack(rings), close=True), fan(rings[-1]))
     r = rng.uniform(0.18, 0.3)
     return lathe(np.array([[0.8 * r, -0.1], [r, 0.75], [1.1 * r, 0.8], [0.7 * r, 0.95], [0.02, 1.0]]), 12)
 
@@ -73,10 +73,10 @@ def bin_(rng: np.random.Generator) -> np.ndarray:
 def bench(rng: np.random.Generator) -> np.ndarray:
     wide, slats = rng.uniform(1.4, 2.2), int(rng.integers(3, 6))
     x = np.linspace(-0.2, 0.2, slats)
-    seat = boxes(np.column_stack([x, 0 * x, 0.45 + 0.05 * (x / 0.2) ** 2]), [0.3 / slats, wide, 0.04])
-    back = boxes(np.column_stack([-0.26 - 0.06 * np.arange(3), np.zeros(3), 0.6 + 0.14 * np.arange(3)]), [0.04, wide, 0.1])
+    seat = boxes((x, 0.0, 0.45 + 0.05 * (x / 0.2) ** 2), [0.3 / slats, wide, 0.04])
+    back = boxes((-0.26 - 0.06 * np.arange(3), 0.0, 0.6 + 0.14 * np.arange(3)), [0.04, wide, 0.1])
     legs = boxes(np.array([[0, y, 0.18] for y in (-0.4 * wide, 0.4 * wide)]), [0.45, 0.07, 0.56])
-    return joined([seat, back, legs])
+    return joined(seat, back, legs)
 
 
 def shelter(rng: np.random.Generator) -> np.ndarray:
@@ -86,8 +86,8 @@ def shelter(rng: np.random.Generator) -> np.ndarray:
     arch = np.stack([np.column_stack([x, np.full(8, y), tall + 0.25 * np.cos(x / deep * 2.2)]) for y in (-wide / 2, wide / 2)])
     feet = np.array([[a * deep, b * wide, -0.3] for a in (-0.45, 0.45) for b in (-0.48, 0.0, 0.48)])
     panels = boxes(np.array([[-0.45 * deep, b * wide, 1.15] for b in (-0.24, 0.24)]), [0.03, 0.44 * wide, 1.8])
-    seat = box((-0.25 * deep, 0, 0.5), (0.35, 0.7 * wide, 0.05))
-    return joined([surface(arch), beams(feet, feet + [0, 0, tall + 0.4], 0.08, 6), panels, seat])
+    seat = boxes((-0.25 * deep, 0, 0.5), (0.35, 0.7 * wide, 0.05))
+    return joined(surface(arch), beams(feet, feet + [0, 0, tall + 0.4], 0.08, 6), panels, seat)
 
 
 def bicycle(rng: np.random.Generator) -> np.ndarray:
@@ -96,7 +96,7 @@ def bicycle(rng: np.random.Generator) -> np.ndarray:
     joints = np.array([[-0.52, 0, 0.34], [-0.1, 0, 0.32], [-0.2, 0, 0.85], [0.38, 0, 0.8], [0.52, 0, 0.34], [0.33, 0, 1.0]])
     tubes = beams(joints[[0, 1, 2, 1, 3, 0, 3]], joints[[1, 2, 3, 3, 4, 2, 5]], 0.05, 5)
     bar = tube(np.array([[0.25, -0.28, 1.02], [0.35, 0, 1.02], [0.25, 0.28, 1.02]]), 0.02, 5)
-    return joined([wheel + [-0.52, 0, 0], wheel + [0.52, 0, 0], tubes, bar, box((-0.22, 0, 0.9), (0.26, 0.14, 0.06))])
+    return joined(wheel + [-0.52, 0, 0], wheel + [0.52, 0, 0], tubes, bar, boxes((-0.22, 0, 0.9), (0.26, 0.14, 0.06)))
 
 
 def bicycle_rack(rng: np.random.Generator) -> np.ndarray:
@@ -105,7 +105,7 @@ def bicycle_rack(rng: np.random.Generator) -> np.ndarray:
     hoop = np.array([[-0.4, 0, -0.1], [-0.4, 0, 0.65], [-0.3, 0, 0.78], [0.3, 0, 0.78], [0.4, 0, 0.65], [0.4, 0, -0.1]])
     used = spots[rng.random(n) < 0.7]
     parts = [copies(tube(hoop, 0.025, 6), spots)]
-    return joined([*parts, copies(bicycle(rng), used + [0, 0.2, 0], rng.normal(0, 0.08, len(used)))] if len(used) else parts)
+    return joined(*[*parts, copies(bicycle(rng), used + [0, 0.2, 0], rng.normal(0, 0.08, len(used)))] if len(used) else parts)
 
 
 def person(rng: np.random.Generator) -> np.ndarray:
@@ -128,7 +128,7 @@ def person(rng: np.random.Generator) -> np.ndarray:
             ]
         )
         parts += [tube(leg, np.array([0.09, 0.07, 0.05]), 8), tube(arm, np.array([0.06, 0.05, 0.035]), 7)]
-    return joined(parts)
+    return joined(*parts)
 
 
 def planter(rng: np.random.Generator) -> np.ndarray:
@@ -138,7 +138,7 @@ def planter(rng: np.random.Generator) -> np.ndarray:
 
 def cabinet(rng: np.random.Generator) -> np.ndarray:
     wide, deep, tall = rng.uniform(0.5, 1.6), rng.uniform(0.3, 0.6), rng.uniform(0.8, 1.6)
-    return joined([box((0, 0, tall / 2 - 0.1), (deep, wide, tall + 0.2)), box((0, 0, tall), (deep + 0.08, wide + 0.08, 0.06))])
+    return joined(boxes((0, 0, tall / 2 - 0.1), (deep, wide, tall + 0.2)), boxes((0, 0, tall), (deep + 0.08, wide + 0.08, 0.06)))
 
 
 # --- Vehicles: bodies lofted through cross-sections, wheels in arches. x forward, z up, origin on the ground below the center.
@@ -219,7 +219,7 @@ def _body(
     y, z = _rounded(y), _rounded(z)
     side = np.stack([np.broadcast_to(x[:, None], y.shape), y, z], axis=-1)  # (S, 13, 3)
     ring = np.concatenate([side, side[:, -2:0:-1] * [1, -1, 1]], axis=1)
-    return joined([surface(ring, close=True), fan(ring[0]), fan(ring[-1])])
+    return joined(surface(ring, close=True), fan(ring[0]), fan(ring[-1]))
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:  # (S, 9) -> (S, 13)
@@ -233,9 +233,9 @@ def _wheels(x: np.ndarray, width: float, radius: float) -> np.ndarray:
     angle = np.arange(12) * (2 * np.pi / 12)
     rings = [(0.55, 0.06), (0.9, 0.0), (1.0, 0.04), (1.0, 0.2), (0.9, 0.24)]  # share of the radius, meters inwards
     wheel = np.stack([np.stack([s * radius * np.cos(angle), np.full(12, d), s * radius * np.sin(angle)], axis=1) for s, d in rings])
-    one = joined([surface(wheel, close=True), fan(wheel[0])]) + [0, 0, radius]
-    both = joined([one - [0, width / 2, 0], one * [1, -1, 1] + [0, width / 2, 0]])
-    return joined([both + [v, 0, 0] for v in x])
+    one = joined(surface(wheel, close=True), fan(wheel[0])) + [0, 0, radius]
+    both = joined(one - [0, width / 2, 0], one * [1, -1, 1] + [0, width / 2, 0])
+    return joined(*[both + [v, 0, 0] for v in x])
 
 
 def vehicle(rng: np.random.Generator, kind: str) -> Vehicle:
@@ -252,7 +252,7 @@ def vehicle(rng: np.random.Generator, kind: str) -> Vehicle:
     if kind in ("estate", "van") and rng.random() < 0.4:  # a roof rack
         bars = np.linspace(-0.3, 0.1, 3)[:, None] * [length, 0, 0] + [0, 0, height + 0.06]
         parts.append(boxes(bars, [0.06, 0.75 * width, 0.06]))
-    return Vehicle(joined(parts), length, width)
+    return Vehicle(joined(*parts), length, width)
 
 
 def _truck(rng: np.random.Generator) -> Vehicle:
@@ -272,7 +272,7 @@ def _truck(rng: np.random.Generator) -> Vehicle:
         ribs = boxes(
             [[v, 0, 1.0 + tall / 2] for v in np.arange(middle - load / 2 + 0.3, middle + load / 2, 0.6)], [0.06, width + 0.06, tall]
         )
-        body = joined([body, ribs])
+        body = joined(body, ribs)
     elif style == "tank":
         r = rng.uniform(0.8, 1.1)
         angle = np.linspace(0, 2 * np.pi, 21)[:-1]
@@ -283,13 +283,13 @@ def _truck(rng: np.random.Generator) -> Vehicle:
                 for e, s in ends
             ]
         )
-        body = joined([surface(rings, close=True), fan(rings[0]), fan(rings[-1])])
+        body = joined(surface(rings, close=True), fan(rings[0]), fan(rings[-1]))
     else:
         walls = [[middle, 0, 1.1], [middle, width / 2, 1.4], [middle, -width / 2, 1.4], [-length / 2, 0, 1.4]]
         body = boxes(np.array(walls), np.array([[load, width, 0.15], [load, 0.06, 0.7], [load, 0.06, 0.7], [0.06, width, 0.7]]))
         heap = ellipsoid((0.42 * load, 0.42 * width, rng.uniform(0.4, 0.9)), 14, 8) + [middle, 0, 1.2]
-        body = joined([body, heap])
-    return Vehicle(joined([cab, wheels, frame, body]), length, width)
+        body = joined(body, heap)
+    return Vehicle(joined(cab, wheels, frame, body), length, width)
 
 
 def fleet(rng: np.random.Generator, count: int, heavy: float = 0.15) -> list[Vehicle]:

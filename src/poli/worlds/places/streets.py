@@ -9,8 +9,8 @@ import numpy as np
 from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.buildings import building
 from poli.worlds.places.geometry import NOTHING, beams, boxes, headings, joined, lefts, lengths, resampled, shifted, swept, turned
-from poli.worlds.places.place import Label, Mover
-from poli.worlds.places.site import Site
+from poli.worlds.places.ground import Label
+from poli.worlds.places.site import Mover, Site
 from poli.worlds.places.street_objects import Vehicle, fleet
 from poli.worlds.places.trees import Tree, bush, grove, hedge
 
@@ -47,11 +47,11 @@ def fence(rng: np.random.Generator, path: np.ndarray, kind: str) -> np.ndarray: 
             ]
         )
         piers = _at(path, rng.uniform(2.5, 5.0))
-        return joined([swept(path, lefts(path), profile), boxes(piers + up * (tall / 2 - 0.2), [0.42, 0.42, tall + 0.7])])
+        return joined(swept(path, lefts(path), profile), boxes(piers + up * (tall / 2 - 0.2), [0.42, 0.42, tall + 0.7]))
     if kind == "barrier":  # the corrugated sheet of a crash barrier
         profile = np.array([[0.0, 0.42], [0.09, 0.47], [0.09, 0.54], [0.02, 0.59], [0.09, 0.64], [0.09, 0.71], [0.0, 0.76]])
         posts = _at(path, 2.0)
-        return joined([swept(path, lefts(path), profile), beams(posts - 0.4 * up, posts + 0.72 * up, 0.1)])
+        return joined(swept(path, lefts(path), profile), beams(posts - 0.4 * up, posts + 0.72 * up, 0.1))
     tall = {"picket": 1.0, "mesh": 1.9, "bars": 1.2, "rails": 1.05}[kind] * rng.uniform(0.85, 1.25)
     posts = _at(path, {"picket": 2.2, "mesh": 2.5, "bars": 2.0, "rails": 1.8}[kind])
     parts = [beams(posts - 0.5 * up, posts + (tall + 0.06) * up, 0.09, 6)]
@@ -65,7 +65,7 @@ def fence(rng: np.random.Generator, path: np.ndarray, kind: str) -> np.ndarray: 
     if kind in ("bars", "mesh"):
         rods = _at(path, rng.uniform(0.11, 0.16) if kind == "bars" else rng.uniform(0.2, 0.35))
         parts.append(beams(rods + 0.05 * up, rods + tall * up, 0.025 if kind == "bars" else 0.015, 3))
-    return joined(parts)
+    return joined(*parts)
 
 
 _MOST_BUILT = 105_000  # triangles of buildings on a site; buildings get plainer as the total approaches it
@@ -151,7 +151,7 @@ def along_road(
         spot = line[i] + offset * left[i]
         if rng.random() < keep and site.claim(spot, 0.0, (0.1, 0.1), off="road", spare=0.15):
             yaw = heading[i] + (-np.pi / 2 if offset > 0 else np.pi / 2)
-            site.put(parts[int(rng.integers(len(parts)))], label, spot, yaw)
+            site.put(parts[int(rng.integers(len(parts)))], spot, yaw, label=label)
 
 
 def plant(site: Site, spots: np.ndarray, near: list[Tree], far: list[Tree], off: str = "road", radius: float = 0.7) -> None:
@@ -167,7 +167,7 @@ def plant(site: Site, spots: np.ndarray, near: list[Tree], far: list[Tree], off:
         yaw, scale = rng.uniform(0, 2 * np.pi), rng.uniform(0.75, 1.2)
         for part, label in ((tree.wood, Label.TRUNK), (tree.leaves, Label.LEAVES)):
             if len(part):
-                site.put(part, label, spot, yaw, scale)
+                site.put(part, spot, yaw, scale, label=label)
 
 
 def groves(rng: np.random.Generator) -> tuple[list[Tree], list[Tree]]:
@@ -219,7 +219,9 @@ def bushes(site: Site, count: int, within: float = 25.0) -> None:
     kinds = [bush(site.rng) for _ in range(4)]
     spots = scatter(site, count, within)
     for spot in spots[site.claim_discs(spots, 0.5, "paved", 0.3)]:
-        site.put(kinds[int(site.rng.integers(4))].leaves, Label.LEAVES, spot, site.rng.uniform(0, 6.3), site.rng.uniform(0.7, 1.4))
+        site.put(
+            kinds[int(site.rng.integers(4))].leaves, spot, site.rng.uniform(0, 6.3), site.rng.uniform(0.7, 1.4), label=Label.LEAVES
+        )
 
 
 def street_things(site: Site, line: np.ndarray, half: float, pavement: float) -> None:

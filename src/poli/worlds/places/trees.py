@@ -58,7 +58,7 @@ def broadleaf(rng: np.random.Generator, leaves: int) -> Tree:
     radii = reach * rng.uniform(0.4, 0.75, (len(blobs), 1)) * np.array([1, 1, rng.uniform(0.7, 1.2)])
     centers = _in_blobs(rng, blobs, radii, leaves)
     centers = centers[centers[:, 2] > 0.7 * bare]
-    return Tree(joined(wood), leaf_clusters(rng, centers, rng.uniform(0.13, 0.32, len(centers))))
+    return Tree(joined(*wood), leaf_clusters(rng, centers, rng.uniform(0.13, 0.32, len(centers))))
 
 
 def conifer(rng: np.random.Generator, leaves: int) -> Tree:
@@ -85,7 +85,7 @@ def bare_tree(rng: np.random.Generator) -> Tree:
                 way = (b - a) / np.linalg.norm(b - a) + rng.normal(0, 0.55, 3) + [0, 0, 0.25]
                 grown.append((b, b + way / np.linalg.norm(way) * 0.22 * height * rng.uniform(0.7, 1.1), 0.55 * r))
         ends = grown
-    return Tree(joined(wood), NOTHING)
+    return Tree(joined(*wood), NOTHING)
 
 
 def bush(rng: np.random.Generator, leaves: int = 160) -> Tree:
@@ -106,7 +106,7 @@ def hedge(rng: np.random.Generator, path: np.ndarray) -> np.ndarray:  # (K, 3) o
     skin = path[:, None] + wide * profile[None, :, :1] * left[:, None] + tall * profile[None, :, 1:] * np.array([0, 0, 1.0])
     skin = skin + rng.normal(0, 0.05, skin.shape)
     spots = skin[:-1][rng.random(skin[:-1].shape[:2]) < 0.8] + rng.normal(0, 0.12, 3)
-    return joined([surface(skin), leaf_clusters(rng, spots + rng.normal(0, 0.08, spots.shape), rng.uniform(0.08, 0.2, len(spots)))])
+    return joined(surface(skin), leaf_clusters(rng, spots + rng.normal(0, 0.08, spots.shape), rng.uniform(0.08, 0.2, len(spots))))
 
 
 def grove(rng: np.random.Generator, count: int, leaves: int, conifers: float = 0.2, bare: float = 0.1) -> list[Tree]:
