@@ -175,7 +175,7 @@ def _pitched(rng: np.random.Generator, width: float, depth: float, kind: str) ->
         gable = np.array([[width / 2, depth / 2, 0], [width / 2, -depth / 2, 0], [width / 2, 0, rise]])
         parts += [gable[None], (gable * [-1, 1, 1])[None]]
     for side in (y + 0.05, -y - 0.05):
-        parts.append(tube(np.array([[-x, side, eave], [x, side, eave]]), 0.07, 6))
+        parts.append(tube([[-x, side, eave], [x, side, eave]], 0.07, 6))
     parts.append(tube(ridge + [[0.1, 0, 0.02], [-0.1, 0, 0.02]], 0.1, 6))
     parts += [_chimneys(rng, top, depth, rise), _dormers(rng, top, depth, rise, np.tan(pitch))]
     return joined(*parts)
@@ -188,7 +188,7 @@ def _chimneys(rng: np.random.Generator, reach: float, depth: float, rise: float)
     if n == 0:
         return NOTHING
     top = at + 0.5 * size * np.array([0.0, 0.0, 1.0])
-    pots = copies(lathe(np.array([[0.13, 0.0], [0.12, 0.5]]), 8), top)
+    pots = copies(lathe([[0.13, 0.0], [0.12, 0.5]], 8), top)
     return joined(boxes(at, size), boxes(top, size * [1, 1, 0] + [0.15, 0.15, 0.12]), pots)
 
 
@@ -283,7 +283,7 @@ def _balconies(rng: np.random.Generator, style: Style, bays: np.ndarray, bay: fl
 
 def _downpipes(rng: np.random.Generator, width: float, top: float) -> np.ndarray:
     spots = np.array([-1, 1]) * (width / 2 - rng.uniform(0.15, 0.6))
-    pipes = [tube(np.array([[x, 0.12, -0.5], [x, 0.12, top - 0.5], [x, 0.4, top]]), 0.055, 6) for x in spots[: rng.integers(1, 3)]]
+    pipes = [tube([[x, 0.12, -0.5], [x, 0.12, top - 0.5], [x, 0.4, top]], 0.055, 6) for x in spots[: rng.integers(1, 3)]]
     return joined(*pipes)
 
 

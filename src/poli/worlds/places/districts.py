@@ -24,7 +24,7 @@ from poli.worlds.places.geometry import (
 from poli.worlds.places.ground import Label, Lot, Strip
 from poli.worlds.places.outdoors import Road, drawn_ground, drawn_road, opened, side_lane, side_roads, traffic
 from poli.worlds.places.site import Place, Site
-from poli.worlds.places.street_objects import Vehicle
+from poli.worlds.places.street_objects import Tree, Vehicle
 from poli.worlds.places.streets import (
     boundaries,
     bushes,
@@ -41,7 +41,6 @@ from poli.worlds.places.streets import (
     scatter,
     street_things,
 )
-from poli.worlds.places.trees import Tree
 
 # --- Parking lots: rows of cars on a paved rectangle, with lamps and trees on islands between them; and a place that is one large
 # lot.
@@ -290,7 +289,7 @@ def _decorate(site: Site, core: float, trees: list[Tree]) -> None:
     """Fill the island with trees, bushes or a monument, and put chevron signs at its edge."""
     rng = site.rng
     if rng.random() < 0.5:
-        stone = [lathe(np.array([[1.6, -0.5], [1.6, 0.4], [1.1, 0.5], [0.8, 2.0], [1.0, 2.1], [0.1, 2.2]]), 14)]
+        stone = [lathe([[1.6, -0.5], [1.6, 0.4], [1.1, 0.5], [0.8, 2.0], [1.0, 2.1], [0.1, 2.2]], 14)]
         heights = 2.5 + 0.8 * np.arange(rng.integers(2, 5))
         stone += [ellipsoid(rng.uniform(0.4, 1.1, 3), 14, 8) + [*rng.normal(0, 0.3, 2), z] for z in heights]
         if site.claim((0.0, 0.0), 0.0, (3.2, 3.2), off="nothing"):

@@ -191,8 +191,8 @@ def joined(*parts: np.ndarray) -> np.ndarray:
     return np.concatenate([NOTHING, *parts])
 
 
-def rows_of(points: ArrayLike | tuple) -> np.ndarray:  # (N, 3)
-    """Return points given as rows, or as a tuple of x, y and z, each a number or an array."""
+def rows_of(points: ArrayLike | tuple) -> np.ndarray:  # (N, D)
+    """Return points given as rows, or as a tuple of x, y and so on, each a number or an array."""
     return np.atleast_2d(np.asarray(np.stack(np.broadcast_arrays(*points), -1) if isinstance(points, tuple) else points, float))
 
 
@@ -239,7 +239,7 @@ def fan(rim: np.ndarray) -> np.ndarray:  # (B, 3), closed
     return np.stack([center, rim, np.roll(rim, -1, axis=0)], axis=1)
 
 
-def tube(path: np.ndarray, radii: np.ndarray | float, sides: int = 8, caps: bool = False) -> np.ndarray:  # (K, 3), (K,)
+def tube(path: ArrayLike, radii: ArrayLike, sides: int = 8, caps: bool = False) -> np.ndarray:  # (K, 3), (K,)
     """A round, possibly tapered tube along a path."""
     path = np.asarray(path, float)
     radii = np.broadcast_to(np.asarray(radii, float), len(path))
@@ -259,11 +259,12 @@ def tube(path: np.ndarray, radii: np.ndarray | float, sides: int = 8, caps: bool
 
 def post(height: float, radius: float, top: float | None = None, sides: int = 8, buried: float = 0.4) -> np.ndarray:
     """A vertical tube from below the ground, closed at the top."""
-    return tube(np.array([[0, 0, -buried], [0, 0, height]]), np.array([radius, radius if top is None else top]), sides, caps=True)
+    return tube([[0, 0, -buried], [0, 0, height]], [radius, radius if top is None else top], sides, caps=True)
 
 
-def lathe(profile: np.ndarray, sides: int = 12) -> np.ndarray:  # (K, 2) of radius and height
-    """A surface of revolution about z."""
+def lathe(profile: ArrayLike | tuple, sides: int = 12) -> np.ndarray:
+    """A surface of revolution about z; `profile` has rows of radius and height, or is a tuple of radii and heights."""
+    profile = rows_of(profile)
     angle = np.arange(sides) * (2 * np.pi / sides)
     rings = np.stack(
         [profile[:, :1] * np.cos(angle), profile[:, :1] * np.sin(angle), np.repeat(profile[:, 1:], sides, axis=1)], axis=-1

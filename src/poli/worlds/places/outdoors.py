@@ -262,7 +262,7 @@ def _fittings(
         site.add(boxes(lamps, [rng.uniform(0.6, 1.6), 0.25, 0.12], heading[k]))
     if crown > 6.2:
         r = rng.uniform(0.35, 0.55)
-        fan = lathe(np.array([[r, -1.2], [r, 1.2], [0.7 * r, 1.25], [0.7 * r, -1.25], [r, -1.2]]), 14)[..., [2, 1, 0]]
+        fan = lathe([[r, -1.2], [r, 1.2], [0.7 * r, 1.25], [0.7 * r, -1.25], [r, -1.2]], 14)[..., [2, 1, 0]]
         k = np.arange(20, n - 10, 45)
         site.add(copies(fan, base[k] + (crown - r - 0.5) * up, heading[k]))
     for side in (-1, 1):

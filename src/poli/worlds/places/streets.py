@@ -11,8 +11,7 @@ from poli.worlds.places.buildings import building
 from poli.worlds.places.geometry import NOTHING, beams, boxes, headings, joined, lefts, lengths, resampled, shifted, swept, turned
 from poli.worlds.places.ground import Label
 from poli.worlds.places.site import Mover, Site
-from poli.worlds.places.street_objects import Vehicle, fleet
-from poli.worlds.places.trees import Tree, bush, grove, hedge
+from poli.worlds.places.street_objects import Tree, Vehicle, bush, fleet, grove, hedge
 
 # --- Fences, railings, crash barriers and garden walls along a path on the ground.
 
