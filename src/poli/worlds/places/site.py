@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from poli.worlds.places.geometry import NearestOnLine, copies, turned
 from poli.worlds.places.ground import Ground, Label, ground_triangles
+from poli.worlds.places.street_objects import Tree, Vehicle
 
 _CELL = 0.5  # cell size of the occupancy map, meters
 _WIDEST = 340.0  # maximum extent of a site in meters, if its route allows
@@ -55,6 +56,8 @@ class Site:
         self._near_route = NearestOnLine(self.route[:, :2])
         self.parts: list[tuple[np.ndarray, Label]] = []
         self.movers: list[Mover] = []
+        self.cars: list[Vehicle] = []
+        self.trees: tuple[list[Tree], list[Tree]] = [], []  # near the route, and far from it
         self.built = 0  # triangles of buildings
         shape = np.ceil((self.high - self.low) / _CELL).astype(int) + 1
         self._to_road, self._to_paved = self._edges(tuple(shape))

@@ -276,7 +276,7 @@ def fleet(rng: np.random.Generator, count: int, heavy: float = 0.15) -> list[Veh
     return [vehicle(rng, str(rng.choice(large if rng.random() < heavy else light))) for _ in range(count)]
 
 
-# --- Trees, conifers, bushes and hedges: wood as tapered tubes, foliage as small folded leaf clusters with gaps that rays pass through.
+# --- Trees, bushes and hedges: wood as tapered tubes, foliage as small folded leaf clusters with gaps that rays pass through.
 
 
 @dataclass(frozen=True)

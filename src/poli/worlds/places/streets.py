@@ -1,17 +1,128 @@
-"""Objects along roads: houses on plots, parked cars, trees, lamps and signs, and gardens behind."""
+"""Roads, their ground and traffic, and what is along them: houses on plots, parked cars, trees, lamps, signs, fences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.buildings import building
-from poli.worlds.places.geometry import NOTHING, beams, boxes, headings, joined, lefts, lengths, resampled, shifted, swept, turned
-from poli.worlds.places.ground import Label
+from poli.worlds.places.geometry import (
+    NOTHING,
+    Waves,
+    beams,
+    boxes,
+    headings,
+    joined,
+    lefts,
+    lengthened,
+    lengths,
+    line,
+    resampled,
+    shifted,
+    smoothed,
+    swept,
+    turned,
+)
+from poli.worlds.places.ground import Ground, Heights, Label, Lot, Paving, Strip, flat
 from poli.worlds.places.site import Mover, Site
-from poli.worlds.places.street_objects import Tree, Vehicle, bush, fleet, grove, hedge
+from poli.worlds.places.street_objects import Vehicle, bush, fleet, grove, hedge
+
+# --- Roads: their ground, lanes and traffic.
+
+
+@dataclass(frozen=True)
+class Road:
+    """The main road: its line, extended beyond both ends of the route, and its lanes."""
+
+    line: np.ndarray  # (K, 2), 1 m apart, where the route runs
+    half: float
+    pavement: float
+    lane: float  # offset of the lane's center from the line; traffic keeps to the right
+
+    @property
+    def edge(self) -> float:
+        return self.half + self.pavement
+
+    def strip(self, extra: float = 90.0) -> Strip:
+        return Strip(lengthened(self.line, extra), self.half, self.pavement)
+
+
+def drawn_road(rng: np.random.Generator, path: np.ndarray, parking: bool) -> Road:  # (K, 2)
+    """A two-lane road, optionally with space for parked cars along it."""
+    lane = rng.uniform(1.6, 2.1)
+    half = lane + 1.7 + (rng.uniform(2.0, 2.4) if parking else rng.uniform(0.0, 0.5))
+    return Road(resampled(smoothed(path, 3), 1.0), half, rng.uniform(1.3, 4.0), lane)
+
+
+def drawn_ground(
+    rng: np.random.Generator,
+    parts: tuple[Strip | Lot, ...],
+    hills: float = 1.0,
+    beside: Heights = flat,
+    gap: Heights | None = None,
+    corner: tuple[float, float] = (4.0, 8.0),
+) -> Ground:
+    """Ground with the paved `parts`; its hills, relief, wear, curb and camber are random. `beside` and `gap`: heights off it."""
+    waves = Waves(rng, hills * rng.uniform(0.3, 1.6), 110.0, 320.0)
+    tilt = rng.normal(0, 0.012, 2) * hills
+    return Ground(
+        paving=Paving(parts, corner=rng.uniform(*corner)),
+        base=lambda xy: waves(xy) + xy @ tilt,
+        beside=beside,
+        relief=Waves(rng, hills * rng.uniform(0.15, 0.9), 14.0, 70.0),
+        wear=Waves(rng, rng.uniform(0.002, 0.008), 2.5, 15.0),
+        curb=rng.uniform(0.09, 0.16),
+        camber=rng.uniform(0.02, 0.09),
+        roughness=rng.uniform(0.02, 0.06),
+        gap=gap,
+    )
+
+
+def opened(rng: np.random.Generator, ground: Ground, road: Road, margin: float | None = None) -> Site:
+    """Return a site whose route is the right lane of the road, with both lanes kept clear."""
+    site = Site(rng, ground, resampled(shifted(road.line, -road.lane), 1.0), rng.uniform(45.0, 75.0) if margin is None else margin)
+    site.keep_clear(shifted(road.line, road.lane), 1.6)
+    stock(site)
+    return site
+
+
+def traffic(site: Site, road: Road, sides: list[np.ndarray] | None = None) -> None:
+    """Add oncoming cars, one car ahead on the route, and some on side roads that stop before the main road."""
+    rng = site.rng
+    oncoming = shifted(lengthened(road.line, 30.0), road.lane)[::-1]
+    spaced = rng.uniform(0, 60) + np.cumsum(rng.uniform(30, 110, int(rng.integers(1, 4))))
+    for start in spaced[spaced < len(oncoming) - 40]:
+        drive(site, oncoming, rng.uniform(6, 14), float(start))
+    if rng.random() < 0.6:
+        drive(site, site.route[:, :2], rng.uniform(7, 12), float(rng.uniform(22, 60)))
+    for side in (sides or [])[:2]:
+        if len(side) > 25 and len(site.movers) < 5:
+            drive(site, side, rng.uniform(4, 10), float(rng.uniform(0, len(side) - 20)))
+    if len(site.movers) < 2:
+        drive(site, oncoming, rng.uniform(6, 14), float(rng.uniform(60, 160)))
+
+
+def side_roads(rng: np.random.Generator, road: Road, count: int, both: float = 0.6) -> list[Strip]:
+    """Roads that start at the main road; some cross it."""
+    strips: list[Strip] = []
+    heading = headings(road.line)
+    spots = np.linspace(0.15, 0.85, count) * len(road.line) + rng.normal(0, 8, count)
+    for k in spots.clip(15, len(road.line) - 15).astype(int):
+        angle = heading[k] + np.pi / 2 + rng.normal(0, 0.18)
+        half, pavement = rng.uniform(2.4, 4.0), rng.uniform(1.0, 2.5)
+        first = rng.choice([0.0, np.pi])
+        turns = [first, first + np.pi] if rng.random() < both else [first]
+        strips += [Strip(line(road.line[k], angle + turn, rng.uniform(60, 130)), half, pavement) for turn in turns]
+    return strips
+
+
+def side_lane(strip: Strip, before: float) -> np.ndarray:  # -> (K, 2)
+    """The lane towards the main road, ending `before` meters from its line."""
+    return shifted(strip.line[::-1], -0.5 * strip.half)[: max(0, len(strip.line) - int(before))]
+
 
 # --- Fences, railings, crash barriers and garden walls along a path on the ground.
 
@@ -112,13 +223,13 @@ def row_of_houses(
                 s += 2.5
 
 
-def parked_cars(site: Site, line: np.ndarray, offset: float, cars: list[Vehicle], chance: float) -> None:
+def parked_cars(site: Site, line: np.ndarray, offset: float, chance: float) -> None:
     """Park cars along a line (K, 2), `offset` meters to its left, off the lanes."""
     rng = site.rng
     s, along = rng.uniform(2, 6), lengths(line)
     heading, left = headings(line), lefts(line)[:, :2]
     while s < along[-1] - 4:
-        car = cars[int(rng.integers(len(cars)))]
+        car = site.cars[int(rng.integers(len(site.cars)))]
         k = min(int(s + car.length / 2), len(line) - 1)
         center = line[k] + (offset + rng.normal(0, 0.08)) * left[k]
         yaw = heading[k] + (np.pi if offset > 0 else 0.0) + rng.normal(0, 0.025)
@@ -153,15 +264,15 @@ def along_road(
             site.put(parts[int(rng.integers(len(parts)))], spot, yaw, label=label)
 
 
-def plant(site: Site, spots: np.ndarray, near: list[Tree], far: list[Tree], off: str = "road", radius: float = 0.7) -> None:
-    """Plant trees at the free spots among (N, 2), the leafier ones near the route."""
-    rng = site.rng
+def plant(site: Site, spots: np.ndarray, off: str = "road", radius: float = 0.7, simpler: bool = True) -> None:
+    """Plant trees at the free spots among (N, 2), simpler ones far from the route."""
+    rng, (near, far) = site.rng, site.trees
     spots = spots[site.claim_discs(spots, radius, off, 0.5)]
     if not len(spots):
         return
     distance = site.from_route(spots)
     for spot, away in zip(spots, distance, strict=True):
-        trees = near if away < 25 else far
+        trees = far if simpler and away >= 25 else near
         tree = trees[int(rng.integers(len(trees)))]
         yaw, scale = rng.uniform(0, 2 * np.pi), rng.uniform(0.75, 1.2)
         for part, label in ((tree.wood, Label.TRUNK), (tree.leaves, Label.LEAVES)):
@@ -169,10 +280,12 @@ def plant(site: Site, spots: np.ndarray, near: list[Tree], far: list[Tree], off:
                 site.put(part, spot, yaw, scale, label=label)
 
 
-def groves(rng: np.random.Generator) -> tuple[list[Tree], list[Tree]]:
-    """Draw the trees of a place: detailed ones for nearby spots, simpler ones for distant spots."""
+def stock(site: Site) -> None:
+    """Draw the cars of a place, and its trees: detailed ones for nearby spots, simpler ones for distant spots."""
+    rng = site.rng
+    site.cars = fleet(rng, 7, rng.uniform(0.0, 0.35))
     conifers, bare = rng.uniform(0, 0.5), rng.uniform(0, 0.25)
-    return grove(rng, 6, int(rng.integers(550, 900)), conifers, bare), grove(rng, 4, 300, conifers, bare)
+    site.trees = grove(rng, 6, int(rng.integers(550, 900)), conifers, bare), grove(rng, 4, 300, conifers, bare)
 
 
 def scatter(site: Site, count: int, within: float = np.inf) -> np.ndarray:
@@ -182,6 +295,15 @@ def scatter(site: Site, count: int, within: float = np.inf) -> np.ndarray:
         start = site.route[rng.integers(len(site.route), size=count), :2]
         return start + rng.normal(0, 0.5 * within, (count, 2))
     return rng.uniform(site.low, site.high, (count, 2))
+
+
+def greenery(
+    site: Site, close: tuple[int, int], within: float, loose: tuple[int, int], shrubs: tuple[int, int], reach: float = 25.0
+) -> None:
+    """Plant trees within about `within` meters of the route, trees anywhere, and bushes; their numbers are drawn from ranges."""
+    plant(site, scatter(site, int(site.rng.integers(*close)), within), "paved")
+    plant(site, scatter(site, int(site.rng.integers(*loose))), "paved")
+    bushes(site, int(site.rng.integers(*shrubs)), reach)
 
 
 def boundaries(site: Site, line: np.ndarray, edge: float, share: float) -> None:
@@ -258,7 +380,7 @@ def make_house(
     return make
 
 
-def drive(site: Site, cars: list[Vehicle], path: np.ndarray, speed: float, start: float) -> None:  # (K, 2)
+def drive(site: Site, path: np.ndarray, speed: float, start: float) -> None:  # (K, 2)
     """Add a moving car along a path."""
     inside = ((path > site.low) & (path < site.high)).all(axis=1)
     first = int(np.argmax(inside))
@@ -267,16 +389,6 @@ def drive(site: Site, cars: list[Vehicle], path: np.ndarray, speed: float, start
         return
     path = resampled(path, 1.0)
     site.keep_clear(path, 1.5)
-    car = cars[int(site.rng.integers(len(cars)))]
-    site.movers.append(
-        Mover(
-            car.triangles.astype(np.float32),
-            np.column_stack([path, site.ground.road_height(path)]),
-            speed,
-            min(start, len(path) - 15.0),
-        )
-    )
-
-
-def new_fleet(rng: np.random.Generator) -> list[Vehicle]:
-    return fleet(rng, 7, rng.uniform(0.0, 0.35))
+    car = site.cars[int(site.rng.integers(len(site.cars)))]
+    route = np.column_stack([path, site.ground.road_height(path)])
+    site.movers.append(Mover(car.triangles.astype(np.float32), route, speed, min(start, len(path) - 15.0)))
