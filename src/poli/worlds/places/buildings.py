@@ -291,10 +291,7 @@ def _entrance(rng: np.random.Generator, front: float) -> np.ndarray:
     """Steps, sometimes with a canopy on columns."""
     x, wide, steps = rng.normal(0, 1.0), rng.uniform(1.4, 3.0), int(rng.integers(1, 4))
     k = np.arange(steps)
-    flights = boxes(
-        (x, front + 0.5 - 0.0 * k, np.full(steps, -0.8) + 0.15 * k),
-        (wide, 0.3 * (steps - k) + 0.8, 1.6),
-    )
+    flights = boxes((x, front + 0.5 - 0.0 * k, np.full(steps, -0.8) + 0.15 * k), (wide, 0.3 * (steps - k) + 0.8, 1.6))
     if rng.random() < 0.5:
         return flights
     deep = rng.uniform(0.9, 1.5)
