@@ -128,9 +128,8 @@ class TriangleIndex:
         self._order = np.arange(len(triangles), dtype=np.int32)
         most = 2 * len(triangles) + 1
         self._boxes = np.empty((most, 6), np.float32)
-        self._links = np.empty(
-            (most, 2), np.int32
-        )  # inner: the left child (right: the next) and -1; leaf: first triangle and count
+        # Inner nodes: the left child (the right is the next) and -1. Leaves: the first triangle and their number.
+        self._links = np.empty((most, 2), np.int32)
         nodes = build_hierarchy(lows, highs, self._order, self._boxes, self._links)
         self._boxes, self._links = self._boxes[:nodes].copy(), self._links[:nodes].copy()
         self._corners = np.ascontiguousarray(triangles[self._order])  # in the order of the leaves

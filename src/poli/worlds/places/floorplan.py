@@ -166,8 +166,7 @@ class FloorSpace:
     def against_wall(self, site: Site, cell: Cell, part: np.ndarray, label: Label = Label.STRUCTURE, tries: int = 4) -> bool:
         """Stand a part that faces +x with its back to a wall of a room, if it fits."""
         rng, (low, high) = site.rng, self.plan.inner(cell)
-        first, last = part.reshape(-1, 3).min(axis=0), part.reshape(-1, 3).max(axis=0)
-        deep, wide = (last - first)[:2]
+        deep, wide = np.ptp(part, axis=(0, 1))[:2]
         for _ in range(tries):
             side = int(rng.integers(4))
             long = (high - low)[(side + 1) % 2]
@@ -175,14 +174,8 @@ class FloorSpace:
                 continue
             s = rng.uniform(wide / 2 + 0.03, long - wide / 2 - 0.03)
             gap = 0.03 + deep / 2
-            spot = np.array(
-                [(low[0] + gap, low[1] + s), (low[0] + s, low[1] + gap), (high[0] - gap, low[1] + s), (low[0] + s, high[1] - gap)][
-                    side
-                ]
-            )
-            if self.claim(spot, side * np.pi / 2, np.array([deep, wide])):
-                centered = part - np.array([*(first + last)[:2] / 2, 0.0])
-                site.add(turned(centered, side * np.pi / 2) + np.array([*spot, 0.0]), label)
+            x, y = (low[0] + gap, low[0] + s, high[0] - gap, low[0] + s), (low[1] + s, low[1] + gap, low[1] + s, high[1] - gap)
+            if self._stand(site, part, np.array([x[side], y[side]]), side * np.pi / 2, label):
                 return True
         return False
 
@@ -191,15 +184,20 @@ class FloorSpace:
     ) -> np.ndarray | None:
         """Stand a part anywhere in a room, if it fits; return where, (2,)."""
         rng, (low, high) = site.rng, self.plan.inner(cell)
-        first, last = part.reshape(-1, 3).min(axis=0), part.reshape(-1, 3).max(axis=0)
         for _ in range(tries):
             yaw = rng.integers(4) * np.pi / 2 + rng.normal(0.0, skew)
             spot = rng.uniform(low, high)
-            if self.claim(spot, yaw, (last - first)[:2]):
-                centered = part - np.array([*(first + last)[:2] / 2, 0.0])
-                site.add(turned(centered, yaw) + np.array([*spot, 0.0]), label)
+            if self._stand(site, part, spot, yaw, label):
                 return spot
         return None
+
+    def _stand(self, site: Site, part: np.ndarray, spot: np.ndarray, yaw: float, label: Label) -> bool:
+        """Stand a part there, if the floor is free."""
+        first, last = part.min(axis=(0, 1)), part.max(axis=(0, 1))
+        if not self.claim(spot, yaw, (last - first)[:2]):
+            return False
+        site.add(turned(part - np.array([*(first + last)[:2] / 2, 0.0]), yaw) + np.array([*spot, 0.0]), label)
+        return True
 
 
 # --- Walls inside a building: doors, windows with sills and frames, skirting; floors; and ceilings with beams, panels and lamps.

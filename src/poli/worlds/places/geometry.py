@@ -99,8 +99,7 @@ def line(start: np.ndarray, heading: float, length: float) -> np.ndarray:
 
 # --- Nearest points of a line in the plane.
 #
-# Consecutive points of a line are close together, so runs of points are boxed. A run is skipped if its box is farther away than
-# the
+# Consecutive points of a line are close together, so runs of points are boxed. A run is skipped if its box is farther away than the
 # best point so far, which makes a tree unnecessary.
 
 

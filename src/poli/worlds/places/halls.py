@@ -7,10 +7,13 @@ import numpy as np
 from poli.worlds.places import indoor_objects as indoor
 from poli.worlds.places import street_objects as street
 from poli.worlds.places.buildings import Style, facade, relief_wall
-from poli.worlds.places.geometry import Waves, beams, boxes, joined, resampled, smoothed, surface, tube, turned
+from poli.worlds.places.geometry import Waves, beams, boxes, joined, resampled, rows_of, smoothed, surface, tube, turned
 from poli.worlds.places.ground import Ground, Label, Lot, Paving, flat
 from poli.worlds.places.site import Place, Site
 from poli.worlds.places.streets import fence
+
+# Recesses in the walls of corridors: doors, niches and side rooms, as cumulative shares and ranges of the depth.
+_NICHES = ((0.5, 0.06, 0.3), (0.7, 0.4, 1.1), (0.8, 2.0, 4.5))
 
 
 def indoor_site(rng: np.random.Generator, route: np.ndarray, margin: float, clear: float = 1.6) -> Site:  # (K, 2)
@@ -70,15 +73,10 @@ def _trusses(site: Site, size: np.ndarray, top: float, bow: float) -> None:
     y = np.linspace(-size[1] / 2, size[1] / 2, n)
     deep = rng.uniform(0.8, 1.6)
     for x in np.arange(-size[0] / 2 + 3, size[0] / 2 - 2, rng.uniform(4.0, 8.0)):
-        high = np.column_stack([np.full(n, x), y, top + bow * (1 - (2 * y / size[1]) ** 2) - 0.1])
+        high = rows_of((x, y, top + bow * (1 - (2 * y / size[1]) ** 2) - 0.1))
         low = high * [1, 1, 0] + [0, 0, top - deep] + [0, 0, 0.5] * (high - [0, 0, top])
-        parts = [
-            beams(high[:-1], high[1:], 0.16),
-            beams(low[:-1], low[1:], 0.14),
-            beams(low, high, 0.08),
-            beams(low[:-1], high[1:], 0.08),
-        ]
-        site.add(joined(*parts))
+        chords = beams(high[:-1], high[1:], 0.16), beams(low[:-1], low[1:], 0.14)
+        site.add(joined(*chords, beams(low, high, 0.08), beams(low[:-1], high[1:], 0.08)))
 
 
 def _pillars(site: Site, size: np.ndarray, tall: float) -> None:
@@ -119,7 +117,7 @@ def _machines(site: Site, size: np.ndarray) -> None:
         elif pick == 3 and site.claim(spot, yaw, (1.3, 1.9), off="nothing"):
             site.put(indoor.goods(rng, 1.8, 1.1, 1.4), spot, yaw)
         elif pick == 4 and site.claim(spot, yaw, (0.5, 5.0), off="nothing"):
-            path = np.column_stack([np.zeros(11), np.linspace(-2.5, 2.5, 11), np.zeros(11)])
+            path = rows_of((0.0, np.linspace(-2.5, 2.5, 11), 0.0))
             site.put(fence(rng, path, str(rng.choice(["rails", "mesh", "bars"]))), spot, yaw, label=Label.THIN)
         elif pick == 5 and site.claim(spot, yaw, (0.4, 0.6), off="nothing"):
             site.put(street.person(rng), spot, yaw)
@@ -198,39 +196,29 @@ def _offset(corners: np.ndarray, offset: float) -> np.ndarray:  # (K, 2), positi
 def _upright(rng: np.random.Generator, a: np.ndarray, b: np.ndarray, facing: int, tall: float) -> np.ndarray:
     """A relief wall from a to b (2,), facing left (+1) or right (-1): doors, niches, panels, side rooms and plain parts."""
     length = float(np.linalg.norm(b - a))
-    edges, depth_low, depth_high, door_top = [0.0], [], [], min(2.1, tall - 0.6)
+    edges, depths, door_top = [0.0], [], min(2.1, tall - 0.6)
     limit = max(length - 0.8, 0.5)
     while edges[-1] < limit:
-        plain = rng.uniform(0.4, 2.5)
-        edges.append(min(edges[-1] + plain, length))
-        depth_low.append(0.0)
-        depth_high.append(0.0)
+        edges.append(min(edges[-1] + rng.uniform(0.4, 2.5), length))
+        depths.append(0.0)
         width = rng.uniform(0.8, 1.9)
         if edges[-1] + width > limit:
             break
         pick = rng.random()
-        deep = (
-            -rng.uniform(0.06, 0.3)
-            if pick < 0.5
-            else -rng.uniform(0.4, 1.1)
-            if pick < 0.7
-            else -rng.uniform(2.0, 4.5)
-            if pick < 0.8
-            else 0.12
-        )
+        deep = next((-rng.uniform(low, high) for share, low, high in _NICHES if pick < share), 0.12)
         frame = 0.08 if pick < 0.5 else 0.0
         for part, step in ((frame, 0.04), (width, deep), (frame, 0.04)):
             if part:
                 edges.append(edges[-1] + part)
-                depth_low.append(step)
-                depth_high.append(step if step in (0.04, 0.12) else 0.0)
+                depths.append(step)
     if edges[-1] < length:
         edges.append(length)
-        depth_low.append(0.0)
-        depth_high.append(0.0)
-    skirting = np.where(np.array(depth_low) == 0.0, 0.02, depth_low)
+        depths.append(0.0)
+    depth_low = np.array(depths)
+    depth_high = np.where(np.isin(depth_low, (0.04, 0.12)), depth_low, 0.0)
+    skirting = np.where(depth_low == 0.0, 0.02, depth_low)
     rows = np.array([-0.15, -0.01, 0.12, door_top, door_top + 0.08, tall])  # the lowest row is below the floor and closes niches
-    over = np.where(np.array(depth_low) < 0, 0.04, depth_low)
+    over = np.where(depth_low < 0, 0.04, depth_low)
     depth = np.stack([np.full(len(skirting), 0.03), skirting, depth_low, over, depth_high], axis=1)
     wall = relief_wall(np.array(edges), rows, depth)
     yaw = np.arctan2(*(b - a)[::-1])
@@ -251,14 +239,9 @@ def _section(site: Site, a: np.ndarray, b: np.ndarray, p: np.ndarray, q: np.ndar
     if style == "vault":
         angle = np.linspace(0, np.pi, 15)
         rise = rng.uniform(0.4, 1.2)
-        curve = np.concatenate(
-            [
-                left[:, None] + (0.5 - 0.5 * np.cos(angle))[None, :, None] * (right - left)[:, None],
-                np.broadcast_to((tall - 0.02 + rise * np.sin(angle))[None, :, None], (20, 15, 1)),
-            ],
-            axis=-1,
-        )
-        site.add(surface(curve))
+        curve = left[:, None] + (0.5 - 0.5 * np.cos(angle))[None, :, None] * (right - left)[:, None]
+        height = np.broadcast_to((tall - 0.02 + rise * np.sin(angle))[None, :, None], (20, 15, 1))
+        site.add(surface(np.concatenate([curve, height], axis=-1)))
         return
     site.add(surface(np.concatenate([floor, np.full((20, 7, 1), tall)], axis=-1)))
     way = (b - a) / np.linalg.norm(b - a)
@@ -283,14 +266,11 @@ def _dress_wall(site: Site, a: np.ndarray, b: np.ndarray, inward: int, half: flo
     s = rng.uniform(0.5, 2.5)
     while s < length - 0.8:
         part, off = _thing(rng, tall, half - 1.55)
-        low, high = part.reshape(-1, 3).min(axis=0), part.reshape(-1, 3).max(axis=0)
+        low, high = part.min(axis=(0, 1)), part.max(axis=(0, 1))
         deep, wide = high[0] + off, high[1] - low[1]
         spot = a + (s + wide / 2) * way
-        if (
-            s + wide < length - 0.3
-            and deep < half - 1.5
-            and site.claim(spot + normal * deep / 2, yaw, (max(deep - 0.5, 0.05), wide - 0.4), off="nothing")
-        ):
+        size, fits = (max(deep - 0.5, 0.05), wide - 0.4), s + wide < length - 0.3 and deep < half - 1.5
+        if fits and site.claim(spot + normal * deep / 2, yaw, size, off="nothing"):
             site.add(turned(part, yaw) + np.array([*(spot + off * normal), 0.0]))
             if wide < 0.9 and rng.random() < 0.3:  # a plant next to it
                 leaves = street.bush(rng, 160).leaves * 0.4 + np.array([0.0, 0.0, rng.uniform(0.2, 1.0)])

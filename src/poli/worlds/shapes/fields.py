@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from poli.kernel import kernel
 
@@ -175,9 +176,10 @@ def shell(field: Field, thickness: float) -> Field:
     return lambda points: np.abs(field(points)) - 0.5 * thickness
 
 
-def placed(field: Field, position: np.ndarray, rotation: np.ndarray, scale: float = 1.0) -> Field:
-    """`field` scaled, then rotated by the (3, 3) matrix, then moved to `position`."""
-    return lambda points: scale * field(_into_frame(points, position, rotation / scale))
+def placed(field: Field, position: ArrayLike, rotation: np.ndarray | None = None) -> Field:
+    """`field` rotated by the (3, 3) matrix, if given, then moved to `position`."""
+    at, axes = np.asarray(position, float), np.asarray(np.eye(3) if rotation is None else rotation, float)
+    return lambda points: field(_into_frame(points, at, axes))
 
 
 def twisted(field: Field, turn: float) -> Field:

@@ -114,11 +114,7 @@ def _sheets(rng: np.random.Generator) -> Field:
         nearest = np.clip(np.round(height / gap), -count // 2, count - 1 - count // 2)
         return np.abs(height - gap * nearest) - 0.5 * thickness
 
-    root = fields.placed(
-        fields.rounded_box(np.array([0.08, 0.5, 0.5 * gap * count + 0.1]), 0.04),
-        np.array([rng.uniform(-0.3, 0.3), 0, 0]),
-        np.eye(3),
-    )
+    root = fields.placed(fields.rounded_box(np.array([0.08, 0.5, 0.5 * gap * count + 0.1]), 0.04), [rng.uniform(-0.3, 0.3), 0, 0])
     return fields.union([fields.intersection(stack, bound, 0.01), root], 0.03)
 
 
@@ -165,18 +161,15 @@ def _turned(rng: np.random.Generator) -> Field:
     elif chance(rng, 0.5):
         solid = fields.difference(solid, _cylinder(rng.uniform(0.05, 0.2), 2.0))
     if chance(rng, 0.4):
-        flute = fields.placed(_cylinder(rng.uniform(0.04, 0.1), 2.0), np.array([rng.uniform(0.3, 0.7), 0.0, 0.0]), np.eye(3))
+        flute = fields.placed(_cylinder(rng.uniform(0.04, 0.1), 2.0), np.array([rng.uniform(0.3, 0.7), 0.0, 0.0]))
         solid = fields.difference(solid, fields.repeated_around(flute, int(rng.integers(4, 13))))
     return _bolted(solid, rng) if chance(rng, 0.3) else solid
 
 
 def _bolted(solid: Field, rng: np.random.Generator) -> Field:
     """Add holes in a circle."""
-    bolt = fields.placed(
-        _cylinder(rng.uniform(0.04, 0.1), rng.uniform(0.2, 2.0)), np.array([rng.uniform(0.4, 0.75), 0.0, 0.0]), np.eye(3)
-    )
-    circle = fields.repeated_around(bolt, int(rng.integers(3, 9)))
-    return fields.difference(solid, circle)
+    bolt = fields.placed(_cylinder(rng.uniform(0.04, 0.1), rng.uniform(0.2, 2.0)), [rng.uniform(0.4, 0.75), 0.0, 0.0])
+    return fields.difference(solid, fields.repeated_around(bolt, int(rng.integers(3, 9))))
 
 
 def _bracket(rng: np.random.Generator) -> Field:
@@ -191,7 +184,7 @@ def _bracket(rng: np.random.Generator) -> Field:
         plate = fields.rounded_box(sides, edge)
         if chance(rng, 0.5):
             place = np.r_[rng.uniform(-0.4, 0.4, 2), 0.0]
-            plate = fields.difference(plate, fields.placed(_cylinder(rng.uniform(0.08, 0.25), 1.0), place, np.eye(3)))
+            plate = fields.difference(plate, fields.placed(_cylinder(rng.uniform(0.08, 0.25), 1.0), place))
         plates.append(fields.placed(plate, turn @ offset, turn))
     return fields.union(plates, edge)
 
@@ -200,11 +193,11 @@ def _housing(rng: np.random.Generator) -> Field:
     """A box with thin walls, open on one side, with posts inside and holes in the walls."""
     sides, wall = rng.uniform(0.3, 0.85, 3), rng.uniform(0.05, 0.1)
     edge = _edge(rng)
-    inner = fields.placed(fields.rounded_box(sides - wall, 0.5 * edge), np.array([0.0, 0.0, 2.0 * wall]), np.eye(3))
+    inner = fields.placed(fields.rounded_box(sides - wall, 0.5 * edge), np.array([0.0, 0.0, 2.0 * wall]))
     parts = [fields.difference(fields.rounded_box(sides, edge), inner)]
     for _ in range(int(rng.integers(0, 4))):
         post = _cylinder(rng.uniform(0.05, 0.12), rng.uniform(0.3, 0.9) * sides[2])
-        parts.append(fields.placed(post, np.r_[rng.uniform(-0.7, 0.7, 2) * sides[:2], -0.1], np.eye(3)))
+        parts.append(fields.placed(post, np.r_[rng.uniform(-0.7, 0.7, 2) * sides[:2], -0.1]))
     solid = fields.union(parts)
     for k in range(int(rng.integers(0, 3))):
         turn = _QUARTER_TURNS[1 + k % 2]
@@ -218,7 +211,7 @@ def _fins(rng: np.random.Generator) -> Field:
     thick, gap = rng.uniform(0.045, 0.08), rng.uniform(0.14, 0.3)
     count = int(rng.integers(3, 8))
     if chance(rng, 0.4):
-        blade = fields.placed(fields.rounded_box(np.array([0.45, 0.5 * thick, 0.6]), 0.0), np.array([0.45, 0.0, 0.0]), np.eye(3))
+        blade = fields.placed(fields.rounded_box(np.array([0.45, 0.5 * thick, 0.6]), 0.0), np.array([0.45, 0.0, 0.0]))
         return fields.union([fields.repeated_around(blade, count + 3), _cylinder(0.25, rng.uniform(0.3, 0.8))], _edge(rng))
     half_width = 0.5 * gap * (count - 1)
     fin = fields.rounded_box(np.array([0.5 * thick, rng.uniform(0.3, 0.8), rng.uniform(0.3, 0.6)]), 0.0)
@@ -228,7 +221,7 @@ def _fins(rng: np.random.Generator) -> Field:
         return fin(np.stack([points[:, 0] - nearest, points[:, 1], points[:, 2]], axis=1))
 
     foot = fields.rounded_box(np.array([half_width + thick, 0.6, 0.08]), 0.0)
-    return fields.union([row, fields.placed(foot, np.array([0.0, 0.0, rng.uniform(-0.5, 0.0)]), np.eye(3))], _edge(rng))
+    return fields.union([row, fields.placed(foot, np.array([0.0, 0.0, rng.uniform(-0.5, 0.0)]))], _edge(rng))
 
 
 def _built(rng: np.random.Generator) -> Field:
