@@ -23,7 +23,7 @@ from poli.train.curvature import chords, residuals  # noqa: E402
 from poli.train.grouping import GroupBatch  # noqa: E402
 from poli.train.model_file import import_model  # noqa: E402
 from poli.train.network import Network  # noqa: E402
-from poli.train.object_pairs import PairConfig  # noqa: E402
+from poli.train.config import PairConfig  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
 from tiny_training import tiny  # noqa: E402
 

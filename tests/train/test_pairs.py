@@ -8,8 +8,8 @@ from poli.estimation.architecture import Architecture
 from poli.worlds.shapes import procedural_mesh
 
 torch = pytest.importorskip("torch")
-from poli.train.object_pairs import PairConfig, draw_pairs  # noqa: E402
-from poli.train.source import MeshPool  # noqa: E402
+from poli.train.config import PairConfig  # noqa: E402
+from poli.train.object_pairs import MeshPool, draw_pairs  # noqa: E402
 
 MESH = procedural_mesh(5, 32)
 

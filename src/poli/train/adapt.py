@@ -11,7 +11,6 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -31,10 +30,6 @@ from poli.train.validate import validate
 
 # --- The card of an adapted model: data, training and results.
 
-
-if TYPE_CHECKING:
-    from poli.train.config import TrainConfig
-    from poli.train.tracked_log import TrackedLog
 
 _CARD = """# {name}
 
@@ -71,7 +66,7 @@ Sizes are those of matches between scans of this log, at similar speeds and in s
 """
 
 
-def write_card(path: Path, log: TrackedLog, base: str, settings: TrainConfig, result: Adaptation) -> None:
+def _write_card(path: Path, log: TrackedLog, base: str, settings: TrainConfig, result: Adaptation) -> None:
     """Write the card of an adapted model."""
     assert settings.scans is not None
     low, high = min(settings.scans.voxels), max(settings.scans.voxels)
@@ -182,7 +177,7 @@ def _adapt(
         (time.perf_counter() - start) / 60.0,
     )  # fmt: skip
     if result.model is not None:
-        write_card(card, log, _shown(base), settings, result)
+        _write_card(card, log, Path(base).name, settings, result)  # without folders, which may be private
         with atomic_path(target) as temporary:
             shutil.copyfile(trained, temporary)
     return result
@@ -220,8 +215,3 @@ def _settings(log: TrackedLog, model: Model, base: str, config: AdaptConfig) -> 
         f"{model.name}, adapted", config.seed, base, scans=scans, loss=loss, architecture=model.architecture, schedule=schedule
     )
     return settings, scans
-
-
-def _shown(base: str) -> str:
-    """Return the file name without its folders, which may be private."""
-    return Path(base).name

@@ -6,16 +6,19 @@ import json
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from poli.errors import FormatError, InputError, did_you_mean
-from poli.estimation.architecture import Architecture
+from poli.estimation.architecture import LEAST_POINTS, Architecture
 from poli.io.tables import parse_json, read_toml
 from poli.train.losses import LossConfig
-from poli.train.object_pairs import PairConfig, Phase
 from poli.worlds.faults import KINDS
 from poli.worlds.places import PLACES
 from poli.worlds.sensors import SENSORS
+
+# What a step trains: the shapes of the ellipsoids, on dense partners; then their sizes, on partners as dense as the clouds; then
+# curvature, on dense partners again. Each phase keeps what the earlier ones learned.
+Phase = Literal["shapes", "sizes", "curvature"]
 
 # --- The training data of a LiDAR run: simulated worlds, recorded datasets, or both.
 
@@ -97,6 +100,46 @@ class DataConfig:
             raise InputError("data: nothing to train on; set data.meshes or data.procedural")
         if not 0.0 <= self.mesh_share <= 1.0 or self.resolution < 16:
             raise InputError("data: mesh_share must be between 0 and 1, resolution at least 16")
+
+
+_MOST_ZOOM = 100.0  # surfaces are sampled as densely, which takes time
+
+
+@dataclass(frozen=True)
+class PairConfig:
+    """How pairs of clouds are drawn from objects."""
+
+    points: tuple[int, ...] = (500, 1000)  # the N of a step is drawn from these
+    clouds: int = 1  # Q per step at the largest N; more at smaller N, so that every step has about the same number of points
+    partners: int = 1  # P per Q
+    # Points of P over points of Q while shapes are trained. A dense partner, like several merged scans, is closer to the surface
+    # and defines it better; sizes are trained afterwards, on partners as dense as Q (`ScheduleConfig.settle`).
+    partner_density: float = 1.0
+    max_rotation: float = 60.0  # degrees, between P and Q
+    translation_noise: float = 0.0  # standard deviation of the measured pose per axis, in radii of the object
+    rotation_noise: float = 0.0  # degrees per axis
+    # Largest standard deviation of the noise of clouds while curvature is trained, in radii of the object; a third of the clouds
+    # have none. Quadrics depend on the noise more than directions do.
+    noise: float = 0.0
+    # While curvature is trained, three in five clouds show a part of the surface, up to this many times as dense: at any noise,
+    # some surfaces are smooth and some are rough.
+    zoom: float = 1.0
+    max_distance: float | None = None  # matches farther apart than this under the measured pose are ignored
+
+    def __post_init__(self) -> None:
+        if not self.points or min(self.points) < LEAST_POINTS:
+            raise InputError(f"pairs.points is {self.points}; expected a list of numbers of at least {LEAST_POINTS}")
+        if self.clouds < 1 or self.partners < 1:
+            raise InputError("pairs.clouds and pairs.partners must be at least 1")
+        if not (self.partner_density >= 1.0 and 1.0 <= self.zoom <= _MOST_ZOOM):
+            raise InputError(
+                f"pairs: partner_density is {self.partner_density} and zoom {self.zoom}; expected at least 1, and zoom at most "
+                f"{_MOST_ZOOM:g}"
+            )
+        if min(self.max_rotation, self.translation_noise, self.rotation_noise, self.noise) < 0 or (
+            self.max_distance is not None and self.max_distance <= 0
+        ):
+            raise InputError("pairs: rotations and noise must be at least 0, and max_distance above 0")
 
 
 @dataclass(frozen=True)

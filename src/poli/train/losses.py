@@ -74,10 +74,8 @@ class MatchBatch:
     gamma: torch.Tensor | None = None  # (B, 6, 6) float64, Gamma of each problem; None: that of the configuration
 
     def to(self, device: torch.device) -> MatchBatch:
-        gamma = None if self.gamma is None else self.gamma.to(device)
-        return MatchBatch(
-            self.source.to(device), self.target.to(device), self.weights.to(device), self.T_measured.to(device), gamma
-        )
+        tensors = (self.source, self.target, self.weights, self.T_measured, self.gamma)
+        return MatchBatch(*(None if t is None else t.to(device) for t in tensors))
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,11 @@ from torch.nn import functional
 from poli.estimation.architecture import DISTANCE_PRIOR, MOTION_INPUTS, QUADRIC_REACH, THINNEST, Architecture
 from poli.estimation.frames import spacing_per_radius
 from poli.train import tensors3
+from poli.train.config import Phase
 from poli.train.curvature import Quadric, chords, fit, negative_log_likelihood, residuals
 from poli.train.grouping import GroupBatch
 from poli.train.losses import LossConfig, LossTerms, PoseNoise, pair_loss
-from poli.train.object_pairs import PairBatch, Phase
+from poli.train.object_pairs import PairBatch
 
 
 class Network(nn.Module):

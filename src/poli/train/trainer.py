@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -25,17 +26,44 @@ from poli.io.atomic import refuse_overwriting, writing
 from poli.io.locks import sole_user
 from poli.train import checkpoint as checkpoints
 from poli.train.checkpoint import CsvLog
-from poli.train.config import ScheduleConfig, TrainConfig, resolve
+from poli.train.config import Phase, ScheduleConfig, TrainConfig, resolve
 from poli.train.losses import LossTerms
 from poli.train.model_file import calibrate, export_model, import_model
 from poli.train.network import TrainingModel
-from poli.train.object_pairs import PairBatch
-from poli.train.scan_pairs import Tracker
-from poli.train.source import Source, open_source
+from poli.train.object_pairs import ObjectSource, PairBatch
+from poli.train.scan_pairs import Tracker, recorded_scans
 from poli.train.validate import Validation, validate
 
 _CHECKPOINT, _MODEL = "checkpoint.safetensors", "model.safetensors"
 _PATIENCE = 20  # steps in a row without a usable gradient before the run gives up
+
+
+class Source(Protocol):
+    """A source of training and validation batches."""
+
+    def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
+        """Draw a batch; the same generator state gives the same batch. For sizes, partners are as dense as the clouds."""
+
+    def held_out(self, draws: int) -> Iterator[PairBatch]:
+        """Yield batches of one cloud with an equally dense partner, of held-out surfaces; always the same ones."""
+
+    @property
+    def growth(self) -> float | None:
+        """Approximate log growth of squared match distances when partners become as sparse as the clouds.
+
+        None: sizes are about right already and are not reset."""
+
+
+def open_source(
+    config: TrainConfig, beside: Path, out: Path, made: Callable[[int, int], None], track: Tracker | None = None
+) -> Source:
+    """Open the source of a configuration.
+
+    File names in the configuration are relative to `beside`; recordings are kept in `out`; `made` receives the progress; `track`
+    runs odometry on recorded sequences."""
+    if config.scans is not None:
+        return recorded_scans(config.scans, config.architecture, config.seed, beside, out, made, track)
+    return ObjectSource(config, beside, made)
 
 
 @dataclass(frozen=True)
