@@ -135,8 +135,7 @@ class TriangleIndex:
         self._corners = np.ascontiguousarray(triangles[self._order])  # in the order of the leaves
         self.triangles = triangles
         edges = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]).astype(np.float64)
-        self.areas = 0.5 * np.linalg.norm(edges, axis=1)
-        self.normals = edges / np.maximum(2.0 * self.areas, 1e-30)[:, None]  # (F, 3)
+        self.normals = edges / np.maximum(np.linalg.norm(edges, axis=1), 1e-30)[:, None]  # (F, 3)
 
     def cast(self, origins: np.ndarray, directions: np.ndarray, max_range: float) -> tuple[np.ndarray, np.ndarray]:  # (M,), (M,)
         """Return the distance along each unit ray to the first triangle, infinite beyond `max_range`, and the triangle's index (-1:
@@ -155,17 +154,6 @@ class TriangleIndex:
         tree = (self._boxes, self._links, self._corners, self._order)
         run_chunks(lambda b, e: _closest(*tree, points, b, e, distance, which), len(points))
         return distance, which
-
-    def sample(self, count: int, rng: np.random.Generator, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Sample `count` points uniformly by area on the triangles, or on those of `rows`: points (count, 3) and their triangles
-        (count,)."""
-        rows = np.arange(len(self.triangles)) if rows is None else rows
-        sums = np.cumsum(self.areas[rows])
-        chosen = rows[np.minimum(np.searchsorted(sums, rng.random(count) * sums[-1]), len(rows) - 1)]
-        u, v = rng.random((2, count, 1))
-        u, v = np.where(u + v > 1.0, 1.0 - u, u), np.where(u + v > 1.0, 1.0 - v, v)
-        a, b, c = (self.triangles[chosen, i].astype(np.float64) for i in range(3))
-        return a + u * (b - a) + v * (c - a), chosen
 
 
 @kernel(inline="always")
