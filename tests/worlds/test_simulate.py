@@ -266,8 +266,3 @@ def test_smoothing_agrees_with_scipy(rng, count, sigma):
     points = np.cumsum(rng.standard_normal((count, 3)), axis=0)
     theirs = gaussian_filter1d(points, sigma, axis=0, mode="nearest")
     np.testing.assert_allclose(gaussian_smoothed(points, sigma), theirs, rtol=1e-14, atol=1e-14)
-
-
-def test_a_route_that_is_too_short_is_named():
-    with pytest.raises(InputError, match=r"route is 1\.00 m long"):
-        Trajectory(np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]))
