@@ -37,7 +37,7 @@ from poli.worlds.shapes import procedural_mesh
 
 
 def warm_up(say: Callable[[str], None]) -> None:
-    """Call everything in two processes; `say` is told what was called, and the seconds."""
+    """Call everything in two processes; `say` receives what was called, and the seconds."""
     # The network is needed by the last tasks: by then, the first process has compiled it.
     tasks = (_estimates, _poses, _pictures, _calibration, _shapes, _maps, _registration, _odometry, _files)
     with ProcessPoolExecutor(2, get_context("spawn"), start_worker) as pool:

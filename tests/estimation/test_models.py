@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from hashlib import sha256
 
 import pytest
@@ -10,7 +11,6 @@ from typer.testing import CliRunner
 
 from poli.cli import app
 from poli.errors import FormatError, InputError
-from poli.estimation import estimate as model_info
 from poli.estimation.estimate import facts_of, load_model, model_card, shipped_file, shipped_models
 from poli.worlds import SENSORS
 
@@ -87,7 +87,8 @@ def test_one_name_prints_the_card():
 def test_missing_facts_are_reported(tmp_path, monkeypatch, text):
     path = tmp_path / "lidar.toml"
     path.write_text(text)
-    real = model_info.shipped_file
-    monkeypatch.setattr(model_info, "shipped_file", lambda name, ending: path if ending == ".toml" else real(name, ending))
+    module = sys.modules["poli.estimation.estimate"]  # the name in its package is the function
+    real = module.shipped_file
+    monkeypatch.setattr(module, "shipped_file", lambda name, ending: path if ending == ".toml" else real(name, ending))
     with pytest.raises(FormatError, match=r"lidar\.toml"):
         facts_of("lidar")

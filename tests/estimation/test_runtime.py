@@ -17,7 +17,8 @@ from poli.estimation.architecture import Architecture
 from poli.estimation.estimate import load_model
 from poli.estimation.grouping import group
 from poli.estimation.ordered_cloud import Viewpoint, distinct
-from poli.estimation.runtime.forward import arithmetic, covariances
+from poli.estimation.runtime import arithmetic
+from poli.estimation.runtime.forward import covariances
 from poli.voxels import voxel_downsample
 from poli.worlds import SENSORS, scan_of
 
