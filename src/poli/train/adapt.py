@@ -28,9 +28,6 @@ from poli.train.tracked_log import LEAST_PAIRS, TrackedLog
 from poli.train.trainer import Listener, train
 from poli.train.validate import validate
 
-# --- The card of an adapted model: data, training and results.
-
-
 _CARD = """# {name}
 
 `{base}` with the sizes of its ellipsoids tuned to one sensor by `poli adapt`; directions are those of `{base}`.

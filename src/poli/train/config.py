@@ -20,9 +20,6 @@ from poli.worlds.sensors import SENSORS
 # curvature, on dense partners again. Each phase keeps what the earlier ones learned.
 Phase = Literal["shapes", "sizes", "curvature"]
 
-# --- The training data of a LiDAR run: simulated worlds, recorded datasets, or both.
-
-
 WORLDS_A_SEED = 10_000  # a run's worlds start at seed * 10,000
 
 
@@ -166,6 +163,7 @@ class ScheduleConfig:
         return {"shapes": (0, settling), "sizes": (settling, bending), "curvature": (bending, self.steps)}
 
     def phase(self, step: int) -> Phase:
+        """Return what a step trains."""
         return next(phase for phase, (_, end) in self.spans().items() if step < end or end == self.steps)
 
     def __post_init__(self) -> None:
@@ -204,6 +202,7 @@ class TrainConfig:
             raise InputError(f"calibration_scale is {self.calibration_scale}; expected 0.1 to 10")
 
     def to_json(self) -> str:
+        """Return the configuration as JSON."""
         return json.dumps(asdict(self))
 
     @staticmethod

@@ -74,6 +74,7 @@ class MatchBatch:
     gamma: torch.Tensor | None = None  # (B, 6, 6) float64, Gamma of each problem; None: that of the configuration
 
     def to(self, device: torch.device) -> MatchBatch:
+        """Return the batch on a device."""
         tensors = (self.source, self.target, self.weights, self.T_measured, self.gamma)
         return MatchBatch(*(None if t is None else t.to(device) for t in tensors))
 
@@ -98,6 +99,7 @@ class PoseNoise(torch.nn.Module):
         self.log_sigma = torch.nn.Parameter(torch.tensor(sigmas, dtype=torch.float64).log(), requires_grad=config.learn_gamma)
 
     def covariance(self) -> torch.Tensor:  # (6, 6)
+        """Return Gamma."""
         return torch.diag((2.0 * self.log_sigma).exp())
 
 

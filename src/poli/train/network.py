@@ -214,9 +214,6 @@ def _logarithm(L: torch.Tensor) -> torch.Tensor:  # (N, 3, 3) -> (N, 6)
     return torch.stack([x, L[:, 1, 0], y, L[:, 2, 0], L[:, 2, 1], z], dim=1)
 
 
-# --- The trained module: the network and the noise of the measured poses, from a batch of pairs to its loss.
-
-
 class TrainingModel(torch.nn.Module):
     """One forward pass for the whole loss, so that DistributedDataParallel can wrap it."""
 

@@ -122,9 +122,6 @@ def _poses(config: PairConfig, rng: np.random.Generator) -> tuple[np.ndarray, np
     return T_true, measured(T_true, config.rotation_noise, config.translation_noise, rng)
 
 
-# --- The meshes of a run: read from files, or generated in parallel.
-
-
 @dataclass(frozen=True)
 class MeshPool:
     """Meshes to draw from: `pick` chooses one, from the files with probability `file_share`."""
@@ -134,6 +131,7 @@ class MeshPool:
     file_share: float
 
     def pick(self, rng: np.random.Generator) -> Mesh:
+        """Choose a mesh at random."""
         share = self.file_share if self.procedural and self.files else float(bool(self.files))
         chosen = self.files if rng.random() < share else self.procedural
         return chosen[int(rng.integers(len(chosen)))]

@@ -144,9 +144,6 @@ def relative_pose(
     return T_q_p, 0.5 * (gamma + gamma.T)
 
 
-# --- Odometry of recordings that are used for training.
-
-
 def tracker(config: ScanConfig, show: Callable[[str, int, int], None]) -> Callable[[str], TrackedLog]:
     """Return a function that runs odometry on the dataset at a path; `show` receives its name, the scans done, and their number."""
 
@@ -204,9 +201,6 @@ class _Returns(Sequence[Scan]):
         distance = np.linalg.norm(scan.points.astype(np.float64), axis=1)
         scan = scan.select((distance >= self._min_range) & (distance <= self._max_range))
         return scan if velocity is None else deskew(scan, velocity)
-
-
-# --- Surveys: the scans around a scan, merged in its frame.
 
 
 def merged_pairs(log: TrackedLog, max_scans: int, reach: float, config: ScanConfig) -> tuple[list[ScanPair], list[ScanPair]]:

@@ -36,6 +36,7 @@ class Drive:
 
     @property
     def trajectory(self) -> Trajectory:
+        """The motion of the sensor."""
         return Trajectory(self.world.place.route, self.ride, self.seed)
 
     @property

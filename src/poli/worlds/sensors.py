@@ -9,8 +9,6 @@ import numpy as np
 
 from poli.errors import FormatError, InputError, did_you_mean
 
-# --- What every simulated sensor provides: the rays of a scan, and how well it measures ranges along them.
-
 
 @dataclass(frozen=True)
 class Rays:

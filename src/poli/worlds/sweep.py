@@ -17,8 +17,6 @@ from poli.worlds.sensors import Scanner
 from poli.worlds.trajectory import Trajectory, usual_ride
 from poli.worlds.triangles import TriangleIndex
 
-# --- A place indexed for queries: rays meet its surfaces and moving cars, and distances to the true surface are exact.
-
 _ROOM = 7.0  # meters: moving cars do not react to the sensor, so cars that come closer are removed
 
 
@@ -95,9 +93,6 @@ def _mover_poses(mover: Mover, times: np.ndarray) -> tuple[np.ndarray, np.ndarra
     R = np.zeros((len(times), 3, 3))
     R[:, 0, 0], R[:, 0, 1], R[:, 1, 0], R[:, 1, 1], R[:, 2, 2] = np.cos(yaw), -np.sin(yaw), np.sin(yaw), np.cos(yaw), 1.0
     return R, at
-
-
-# --- The true normals of a simulated scan, before or after voxelization.
 
 
 def true_normals(scan: Scan, voxel: float = 0.0) -> np.ndarray:  # -> (N, 3), row by row as in voxel_downsample(scan, voxel)

@@ -8,9 +8,6 @@ from poli.errors import InputError
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
-# --- A bounding volume hierarchy over boxes, built with the surface area heuristic.
-
-
 LEAF = 4  # boxes per leaf
 _BINS = 12  # candidate splits per axis
 STACK = 96

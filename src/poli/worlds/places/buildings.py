@@ -9,9 +9,6 @@ import numpy as np
 
 from poli.worlds.places.geometry import NOTHING, beams, boxes, copies, fan, from_quads, joined, lathe, surface, tube, turned
 
-# --- Relief walls: a grid of rectangles, each in front of or behind the wall's plane, with the faces that connect them.
-
-
 WALL, GLASS, MULLION, PILASTER = 0, 1, 2, 3  # kinds of columns
 PLAIN, SILL, PANE, COURSE, CORNICE, PLINTH = 0, 1, 2, 3, 4, 5  # kinds of rows
 
@@ -65,6 +62,7 @@ class Style:
 
     @staticmethod
     def drawn(rng: np.random.Generator, grand: float = 0.5) -> Style:
+        """Draw a style; `grand` buildings have taller stories and more decoration."""
         storey = rng.uniform(2.6, 3.3) + 0.6 * grand * rng.random()
         bay = rng.uniform(2.0, 3.8)
         some = lambda share, low, high: float(rng.uniform(low, high)) if rng.random() < share else 0.0  # noqa: E731
@@ -133,10 +131,6 @@ def facade(
     return relief_wall(across, up, depth), (np.arange(bays) + 0.5) * bay - width / 2
 
 
-# --- Roofs over a rectangle centered on the origin, eaves at height zero: gabled, hipped and flat, with tiles, gutters and
-# chimneys.
-
-
 def _slope(eave: np.ndarray, ridge: np.ndarray, tile: float, period: float) -> np.ndarray:  # (2, 3), (2, 3)
     """A sheet from an eave to a ridge. If `tile` is given, courses of round tiles run up the slope as waves of that height."""
     length = np.linalg.norm(eave[1] - eave[0])
@@ -150,6 +144,7 @@ def _slope(eave: np.ndarray, ridge: np.ndarray, tile: float, period: float) -> n
 
 
 def roof(rng: np.random.Generator, width: float, depth: float, kind: str) -> np.ndarray:
+    """A roof over a rectangle centered on the origin, eaves at height zero, with tiles, gutters and chimneys."""
     if kind == "flat":
         return _flat(rng, width, depth)
     along_y = depth > width if kind == "hipped" else rng.random() < 0.25

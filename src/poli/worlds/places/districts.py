@@ -26,9 +26,6 @@ from poli.worlds.places.outdoors import overpass
 from poli.worlds.places.site import Place, Site
 from poli.worlds.places.streets import Road
 
-# --- Parking lots: rows of cars on a paved rectangle, with lamps and trees on islands between them; and a place that is one large
-# lot.
-
 
 def _spots(lot: Lot, local: np.ndarray) -> np.ndarray:  # (N, 2) in the lot's frame -> world
     return turned(np.column_stack([local, np.zeros(len(local))]), lot.yaw)[:, :2] + np.array(lot.center)
@@ -199,10 +196,8 @@ def _green(site: Site, road: Road, share: float) -> None:
     streets.greenery(site, (15, 50), 30.0, (20, 60), (20, 80))
 
 
-# --- A roundabout: roads that meet in a ring around a planted mound.
-
-
 def roundabout(rng: np.random.Generator, kind: str, seed: int) -> Place:
+    """Roads that meet in a ring around a planted mound."""
     arms = int(rng.integers(3, 6))
     angles = rng.uniform(0, 2 * np.pi) + np.arange(arms) * (2 * np.pi / arms) + rng.normal(0, 0.1, arms)
     radius, ring_half = rng.uniform(12, 21), rng.uniform(3.8, 5.0)

@@ -28,6 +28,8 @@ class Passage:
 
 @dataclass
 class Plan:
+    """A grid of rooms and corridors."""
+
     x: np.ndarray  # (A + 1,) center lines of the walls
     y: np.ndarray  # (B + 1,)
     narrow: np.ndarray  # (A, B) bool: corridors, without walls between them
@@ -38,6 +40,7 @@ class Plan:
 
     @property
     def cells(self) -> list[Cell]:
+        """All rooms and corridors."""
         return [(i, j) for i in range(len(self.x) - 1) for j in range(len(self.y) - 1)]
 
     def inner(self, cell: Cell) -> tuple[np.ndarray, np.ndarray]:
@@ -46,10 +49,12 @@ class Plan:
         return np.array([self.x[i], self.y[j]]) + self.thick / 2, np.array([self.x[i + 1], self.y[j + 1]]) - self.thick / 2
 
     def neighbors(self, cell: Cell) -> list[Cell]:
+        """The cells that share a wall with this one."""
         inside = set(self.cells)
         return [c for c in ((cell[0] + a, cell[1] + b) for a, b in _STEPS) if c in inside]
 
     def passage(self, a: Cell, b: Cell) -> Passage | None:
+        """The passage between two cells, if there is one."""
         return self.passages.get((min(a, b), max(a, b)))
 
 
@@ -117,14 +122,13 @@ def _towards(low: np.ndarray, high: np.ndarray, door: np.ndarray) -> np.ndarray:
     return np.where(door < low, 1.0, 0.0) - np.where(door > high, 1.0, 0.0)
 
 
-# --- A fine map of the free floor inside a building, so furniture leaves the walls, the doors and the walk alone.
-
-
 _CELL = 0.1  # meters
 _SLACK = 0.08  # meters by which a claim may overlap what is there: the map is coarse, and furniture stands close to walls
 
 
 class FloorSpace:
+    """A fine map of the free floor, so that furniture leaves the walls, the doors and the walk alone."""
+
     def __init__(self, plan: Plan, route: np.ndarray, clear: float) -> None:  # (K, 2); meters to either side of the route
         self.plan = plan
         self._low = np.array([plan.x[0], plan.y[0]]) - 1.0
@@ -198,9 +202,6 @@ class FloorSpace:
             return False
         site.add(turned(part - np.array([*(first + last)[:2] / 2, 0.0]), yaw) + np.array([*spot, 0.0]), label)
         return True
-
-
-# --- Walls inside a building: doors, windows with sills and frames, skirting; floors; and ceilings with beams, panels and lamps.
 
 
 def build_walls(

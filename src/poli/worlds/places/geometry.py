@@ -10,6 +10,8 @@ from poli.threads import run_chunks
 
 
 class Along:
+    """Coordinates relative to a line in the plane: distance along it, and offset to its left."""
+
     def __init__(self, line: np.ndarray) -> None:  # (K, 2)
         self.line, self.meters, self.forward = line, lengths(line), directions(line)
         self._nearest = NearestOnLine(line)
@@ -19,9 +21,6 @@ class Along:
         away, forward = xy - self.line[nearest], self.forward[nearest]
         ahead = (away * forward).sum(axis=1)
         return self.meters[nearest] + ahead, forward[:, 0] * away[:, 1] - forward[:, 1] * away[:, 0]
-
-
-# --- Curves in the plane and in space, as polylines.
 
 
 def lengths(path: np.ndarray) -> np.ndarray:  # (K, D) -> (K,)
@@ -37,21 +36,25 @@ def resampled(path: np.ndarray, spacing: float = 1.0) -> np.ndarray:  # (K, D)
 
 
 def directions(path: np.ndarray) -> np.ndarray:  # (K, D) -> unit (K, D)
+    """Unit vectors along the path."""
     forward = np.gradient(path, axis=0)
     return forward / np.linalg.norm(forward, axis=1, keepdims=True)
 
 
 def headings(path: np.ndarray) -> np.ndarray:  # (K, 2 or 3) -> (K,)
+    """Angles of the path in the plane."""
     forward = directions(path[:, :2])
     return np.arctan2(forward[:, 1], forward[:, 0])
 
 
 def lefts(path: np.ndarray) -> np.ndarray:  # (K, 2 or 3) -> level unit vectors (K, 3)
+    """Horizontal directions to the left of the path."""
     forward = directions(path[:, :2])
     return np.column_stack([-forward[:, 1], forward[:, 0], np.zeros(len(path))])
 
 
 def shifted(path: np.ndarray, offset: np.ndarray | float) -> np.ndarray:  # (K, D), positive to the left
+    """The path moved sideways."""
     offset = np.broadcast_to(np.asarray(offset, float), len(path))
     return path + offset[:, None] * lefts(path)[:, : path.shape[1]]
 
@@ -97,16 +100,16 @@ def line(start: np.ndarray, heading: float, length: float) -> np.ndarray:
     return start + np.arange(0.0, length)[:, None] * np.array([np.cos(heading), np.sin(heading)])
 
 
-# --- Nearest points of a line in the plane.
-#
-# Consecutive points of a line are close together, so runs of points are boxed. A run is skipped if its box is farther away than the
-# best point so far, which makes a tree unnecessary.
-
-
 _RUN = 16  # points
 
 
 class NearestOnLine:
+    """The nearest points of a line in the plane.
+
+    Consecutive points are close together, so runs of points are boxed. A run is skipped if its box is farther away than the best
+    point so far, which makes a tree unnecessary.
+    """
+
     def __init__(self, line: np.ndarray) -> None:  # (K, 2)
         self._line = np.ascontiguousarray(line, np.float64)
         starts = np.arange(0, len(line), _RUN)
@@ -153,9 +156,6 @@ def _nearest(line, boxes, queries, begin, end, found, distances):  # (K, 2), (ru
             best[j] = np.sqrt(best[j])
 
 
-# --- Smooth random heights.
-
-
 class Waves:
     """A sum of plane waves of random direction and a range of wavelengths, with standard deviation `height`."""
 
@@ -196,6 +196,7 @@ def rows_of(points: ArrayLike | tuple) -> np.ndarray:  # (N, D)
 
 
 def from_quads(quads: np.ndarray) -> np.ndarray:  # (N, 4, 3), corners in order around
+    """Two triangles for each quadrilateral."""
     return quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3, 3)
 
 
@@ -278,6 +279,7 @@ def prism(outline: np.ndarray, low: float, high: float) -> np.ndarray:  # (B, 2)
 
 
 def ellipsoid(radii: ArrayLike, sides: int = 10, rings: int = 6) -> np.ndarray:
+    """An ellipsoid centered on the origin."""
     angle = np.linspace(-np.pi / 2, np.pi / 2, rings + 1)
     ball = lathe(np.stack([np.maximum(np.cos(angle), 1e-3), np.sin(angle)], axis=1), sides)
     return ball * np.asarray(radii, float)

@@ -25,6 +25,7 @@ def indoor_site(rng: np.random.Generator, route: np.ndarray, margin: float, clea
 
 
 def hall(rng: np.random.Generator, kind: str, seed: int) -> Place:
+    """A hall with pillars, roof trusses, racks, machines and ducts. The route goes around the aisles."""
     size = rng.uniform([40, 30], [100, 70])
     tall = rng.uniform(6.0, 13.0)
     inset = rng.uniform([4.5, 4.5], 0.22 * size)
@@ -149,10 +150,8 @@ def _overhead(site: Site, size: np.ndarray, tall: float) -> None:
         site.add(joined(*crane, *rails, hook))
 
 
-# --- A corridor with turns: walls with doors, niches and side rooms; a ceiling with beams, panels or a vault; pipes and street.
-
-
 def corridor(rng: np.random.Generator, kind: str, seed: int) -> Place:
+    """A corridor with turns: walls with doors, niches and side rooms; a ceiling with beams, panels or a vault; furniture."""
     half, tall = rng.uniform(2.5, 3.9), rng.uniform(3.25, 4.6)
     corners = _plan(rng, half)
     route = resampled(corners, 0.5)[3:-3]

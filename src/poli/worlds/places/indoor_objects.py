@@ -11,6 +11,7 @@ from poli.worlds.places.street_objects import Tree, leaf_clusters
 
 
 def radiator(rng: np.random.Generator) -> np.ndarray:
+    """Fins between two pipes."""
     wide, tall = rng.uniform(0.6, 1.8), rng.uniform(0.45, 0.8)
     y = np.arange(-wide / 2, wide / 2, 0.08)
     fins = boxes((0.08, y, 0.15 + tall / 2), [0.12, 0.035, tall])
@@ -29,6 +30,7 @@ def cabinet(rng: np.random.Generator) -> np.ndarray:
 
 
 def extinguisher(rng: np.random.Generator) -> np.ndarray:
+    """A fire extinguisher on the wall."""
     r = rng.uniform(0.07, 0.1)
     return lathe([[0.9 * r, 0.6], [r, 0.63], [r, 1.05], [0.4 * r, 1.13], [0.3 * r, 1.2]], 10) + [r + 0.02, 0, 0]
 
@@ -146,9 +148,6 @@ def stairs(rng: np.random.Generator, tall: float, wide: float = 1.2) -> np.ndarr
     return joined(treads, *side, *rails, *rods)
 
 
-# --- Furniture of homes and offices: tables, chairs, sofas, beds, shelves, and the things on them. Placed on z = 0, facing +x.
-
-
 def cushion(size: tuple[float, float, float], square: float = 0.4) -> np.ndarray:
     """A rounded box centered on the origin; `square` goes from 0, a box, to 1, an ellipsoid."""
     u, v = np.linspace(-np.pi / 2, np.pi / 2, 8)[:, None], np.linspace(-np.pi, np.pi, 17)[None, :-1]
@@ -257,6 +256,7 @@ def desk(rng: np.random.Generator) -> np.ndarray:
 
 
 def sofa(rng: np.random.Generator) -> np.ndarray:
+    """A sofa or an armchair with cushions."""
     seats = int(rng.integers(1, 4))
     each, deep, tall = rng.uniform(0.55, 0.75), rng.uniform(0.75, 1.0), rng.uniform(0.7, 0.95)
     wide, arm = seats * each, rng.uniform(0.12, 0.25)
@@ -327,6 +327,7 @@ def kitchen(rng: np.random.Generator, highest: float) -> np.ndarray:
 
 
 def television(rng: np.random.Generator) -> np.ndarray:
+    """A screen on a low cupboard."""
     wide, tall, screen = rng.uniform(1.0, 1.9), rng.uniform(0.4, 0.6), rng.uniform(0.8, 1.4)
     parts = [boxes((0.2, 0, tall / 2), (0.4, wide, tall))]
     parts.append(boxes((0.41, np.array([-1, 1]) * wide / 4, tall / 2), (0.02, wide / 2 - 0.03, tall - 0.08)))
@@ -336,6 +337,7 @@ def television(rng: np.random.Generator) -> np.ndarray:
 
 
 def floor_lamp(rng: np.random.Generator) -> np.ndarray:
+    """A stem with a shade."""
     tall, r = rng.uniform(1.3, 1.8), rng.uniform(0.12, 0.24)
     stem = np.array([[0.14, 0.0], [0.14, 0.02], [0.015, 0.04], [0.015, tall]])
     shade = np.array([[r, tall - 0.25], [0.65 * r, tall + 0.05]])

@@ -34,10 +34,9 @@ _EXTRA = 90.0  # meters: how far roads continue beyond the route
 HANGERS = ("girder", "truss", "arch", "cables")
 _UP = np.array([0.0, 0.0, 1.0])
 
-# --- A town: streets of attached or closely spaced houses, parked cars, sidewalk furniture, and gardens behind.
-
 
 def town(rng: np.random.Generator, kind: str, seed: int) -> Place:
+    """Streets of attached or closely spaced houses, parked cars, sidewalk furniture, and gardens behind."""
     corners: tuple[tuple[float, float, float], ...] = ()
     if rng.random() < 0.55:
         corners = ((rng.uniform(90, 200), rng.choice([-1, 1]) * rng.uniform(1.0, 1.6), rng.uniform(9, 16)),)
@@ -71,10 +70,8 @@ def town(rng: np.random.Generator, kind: str, seed: int) -> Place:
     return site.finished(kind, seed)
 
 
-# --- A road through a hill: cuttings with retaining walls, portals, and a vault with ribs, lamps, fans, niches and pipes.
-
-
 def tunnel(rng: np.random.Generator, kind: str, seed: int) -> Place:
+    """A road through a hill: cuttings with retaining walls, portals, and a vault with ribs, lamps, fans, niches and pipes."""
     path = winding(rng, rng.uniform(265, 320), rng.uniform(0.1, 0.9))
     road = streets.drawn_road(rng, path, parking=False)
     along = Along(lengthened(road.line, _EXTRA))
@@ -165,9 +162,6 @@ def _fittings(
         k = rng.integers(3, n - 3, int(rng.integers(2, 7)))
         cabinets = base[k] + side * (half - 0.2) * left[k] + 1.0 * up
         site.add(boxes(cabinets, [rng.uniform(0.5, 1.2), 0.35, rng.uniform(0.8, 1.9)], heading[k]))
-
-
-# --- Bridges: decks that carry a road over a gap in the ground, their supports, and overpasses above a road.
 
 
 def deck(site: Site, line: np.ndarray, half: float, edge: float) -> np.ndarray:  # (K, 2), along the gap in the ground
@@ -281,9 +275,6 @@ def overpass(site: Site, line: np.ndarray, at: int, edge: float) -> None:  # (K,
     for side in (-1, 1):
         rail = path + [side * (x - 0.1), 0, clear + 0.9]
         site.add(turned(streets.fence(rng, rail, "bars"), yaw) + shift, Label.THIN)
-
-
-# --- Roads at water: a bridge over a valley, and a road along a river.
 
 
 def bridge(rng: np.random.Generator, kind: str, seed: int) -> Place:

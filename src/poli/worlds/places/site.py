@@ -118,6 +118,7 @@ class Site:
         return maps
 
     def from_route(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
+        """Distance from the route."""
         return self._near_route(xy)[0][:, 0]
 
     # -- adding objects ------------------------------------------------------------------------------------------------------------

@@ -53,6 +53,7 @@ def sign(rng: np.random.Generator) -> np.ndarray:
 
 
 def signal(rng: np.random.Generator) -> np.ndarray:
+    """Traffic lights on a post, some with an arm over the road."""
     head = joined(boxes((0, 0, 0), (0.25, 0.3, 0.9)), *[tube([[0.1, 0, z], [0.32, 0, z]], 0.11, 8) for z in (-0.28, 0, 0.28)])
     tall = rng.uniform(2.4, 3.2)
     parts = [post(tall + 0.6, 0.06, sides=8), head + [0.2, 0, tall]]
@@ -63,11 +64,13 @@ def signal(rng: np.random.Generator) -> np.ndarray:
 
 
 def bollard(rng: np.random.Generator) -> np.ndarray:
+    """A bollard."""
     r, tall = rng.uniform(0.06, 0.16), rng.uniform(0.6, 1.1)
     return lathe([[r, -0.2], [r, 0.8 * tall], [1.2 * r, 0.83 * tall], [1.1 * r, 0.95 * tall], [0.01, tall]], 10)
 
 
 def bin_(rng: np.random.Generator) -> np.ndarray:
+    """A wheeled bin or a round litter bin."""
     if rng.random() < 0.5:  # a wheeled bin
         wide, tall = rng.uniform(0.45, 1.2), rng.uniform(0.9, 1.2)
         deep, broad, high = [0.25, 0.3, 0.34, 0.2], [0.42, 0.5, 0.53, 0.5], [-0.1, tall, tall + 0.03, tall + 0.13]
@@ -81,6 +84,7 @@ def bin_(rng: np.random.Generator) -> np.ndarray:
 
 
 def bench(rng: np.random.Generator) -> np.ndarray:
+    """A bench with a back of slats."""
     wide, slats = rng.uniform(1.4, 2.2), int(rng.integers(3, 6))
     x = np.linspace(-0.2, 0.2, slats)
     seat = boxes((x, 0.0, 0.45 + 0.05 * (x / 0.2) ** 2), [0.3 / slats, wide, 0.04])
@@ -101,6 +105,7 @@ def shelter(rng: np.random.Generator) -> np.ndarray:
 
 
 def bicycle(rng: np.random.Generator) -> np.ndarray:
+    """A bicycle."""
     angle = np.linspace(0, 2 * np.pi, 17)
     wheel = tube(np.stack([0.34 * np.cos(angle), 0 * angle, 0.34 + 0.34 * np.sin(angle)], axis=1), 0.025, 5)
     joints = np.array([[-0.52, 0, 0.34], [-0.1, 0, 0.32], [-0.2, 0, 0.85], [0.38, 0, 0.8], [0.52, 0, 0.34], [0.33, 0, 1.0]])
@@ -110,6 +115,7 @@ def bicycle(rng: np.random.Generator) -> np.ndarray:
 
 
 def bicycle_rack(rng: np.random.Generator) -> np.ndarray:
+    """Hoops, most with a bicycle."""
     n = int(rng.integers(3, 9))
     spots = rows_of((rng.normal(0, 0.05, n), (np.arange(n) - n / 2) * 0.6, 0.0))
     hoop = np.array([[-0.4, 0, -0.1], [-0.4, 0, 0.65], [-0.3, 0, 0.78], [0.3, 0, 0.78], [0.4, 0, 0.65], [0.4, 0, -0.1]])
@@ -135,16 +141,15 @@ def person(rng: np.random.Generator) -> np.ndarray:
 
 
 def planter(rng: np.random.Generator) -> np.ndarray:
+    """A round planter."""
     r, tall = rng.uniform(0.4, 0.9), rng.uniform(0.4, 0.8)
     return lathe([[0.8 * r, -0.1], [r, tall], [0.9 * r, tall], [0.85 * r, tall - 0.1], [0.05, tall - 0.05]], 14)
 
 
 def cabinet(rng: np.random.Generator) -> np.ndarray:
+    """A switch cabinet."""
     wide, deep, tall = rng.uniform(0.5, 1.6), rng.uniform(0.3, 0.6), rng.uniform(0.8, 1.6)
     return joined(boxes((0, 0, tall / 2 - 0.1), (deep, wide, tall + 0.2)), boxes((0, 0, tall), (deep + 0.08, wide + 0.08, 0.06)))
-
-
-# --- Vehicles: bodies lofted through cross-sections, wheels in arches. x forward, z up, origin on the ground below the center.
 
 
 # Roof outlines from rear to front: shares of the length, and of the height there.
@@ -168,6 +173,8 @@ _SIZES = {  # ranges of length, width and height
 
 @dataclass(frozen=True)
 class Vehicle:
+    """A vehicle: x forward, z up, origin on the ground below its center."""
+
     triangles: np.ndarray  # (F, 3, 3)
     length: float
     width: float
@@ -276,11 +283,10 @@ def fleet(rng: np.random.Generator, count: int, heavy: float = 0.15) -> list[Veh
     return [vehicle(rng, str(rng.choice(large if rng.random() < heavy else light))) for _ in range(count)]
 
 
-# --- Trees, bushes and hedges: wood as tapered tubes, foliage as small folded leaf clusters with gaps that rays pass through.
-
-
 @dataclass(frozen=True)
 class Tree:
+    """Wood as tapered tubes, and foliage as small folded leaf clusters with gaps that rays pass through."""
+
     wood: np.ndarray  # (F, 3, 3)
     leaves: np.ndarray  # (G, 3, 3)
 
@@ -306,6 +312,7 @@ def _in_blobs(rng: np.random.Generator, centers: np.ndarray, radii: np.ndarray, 
 
 
 def broadleaf(rng: np.random.Generator, leaves: int) -> Tree:
+    """A trunk with boughs, and leaves in blobs around their ends."""
     height = rng.uniform(4.5, 13.0)
     bare = height * rng.uniform(0.25, 0.42)
     thick = height * rng.uniform(0.013, 0.026)
@@ -331,6 +338,7 @@ def broadleaf(rng: np.random.Generator, leaves: int) -> Tree:
 
 
 def conifer(rng: np.random.Generator, leaves: int) -> Tree:
+    """A straight trunk in a cone of needles."""
     height, spread = rng.uniform(5, 15), rng.uniform(0.14, 0.24)
     trunk = tube([[0, 0, -0.5], [0, 0, height]], np.array([0.022, 0.004]) * height, 8)
     low = rng.uniform(0.05, 0.2) * height
@@ -358,6 +366,7 @@ def bare_tree(rng: np.random.Generator) -> Tree:
 
 
 def bush(rng: np.random.Generator, leaves: int = 160) -> Tree:
+    """A blob of leaves on the ground."""
     radii = rng.uniform(0.4, 1.1, 3) * np.array([1, 1, 0.8])
     centers = _in_blobs(rng, np.array([[0, 0, 0.6 * radii[2]]]), radii[None], leaves)
     return Tree(NOTHING, leaf_clusters(rng, centers[centers[:, 2] > 0], rng.uniform(0.08, 0.22, int((centers[:, 2] > 0).sum()))))

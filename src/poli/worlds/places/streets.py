@@ -30,8 +30,6 @@ from poli.worlds.places.ground import Ground, Heights, Label, Lot, Paving, Strip
 from poli.worlds.places.site import Mover, Site
 from poli.worlds.places.street_objects import Vehicle, bush, fleet, grove, hedge
 
-# --- Roads: their ground, lanes and traffic.
-
 
 @dataclass(frozen=True)
 class Road:
@@ -44,9 +42,11 @@ class Road:
 
     @property
     def edge(self) -> float:
+        """Distance of the sidewalk's outer edge from the line."""
         return self.half + self.pavement
 
     def strip(self, extra: float = 90.0) -> Strip:
+        """The paved strip, extended beyond both ends."""
         return Strip(lengthened(self.line, extra), self.half, self.pavement)
 
 
@@ -124,9 +124,6 @@ def side_lane(strip: Strip, before: float) -> np.ndarray:  # -> (K, 2)
     return shifted(strip.line[::-1], -0.5 * strip.half)[: max(0, len(strip.line) - int(before))]
 
 
-# --- Fences, railings, crash barriers and garden walls along a path on the ground.
-
-
 FENCES = ("picket", "mesh", "bars", "rails", "barrier", "wall")
 
 
@@ -137,6 +134,7 @@ def _at(path: np.ndarray, every: float) -> np.ndarray:  # (K, 3)
 
 
 def fence(rng: np.random.Generator, path: np.ndarray, kind: str) -> np.ndarray:  # (K, 3)
+    """A fence, railing, crash barrier or garden wall along a path on the ground."""
     if len(path) < 3:
         return NOTHING
     up = np.array([0.0, 0.0, 1.0])
@@ -337,6 +335,7 @@ def _boundary(site: Site, path: np.ndarray) -> None:  # (K, 2)
 
 
 def bushes(site: Site, count: int, within: float = 25.0) -> None:
+    """Scatter bushes."""
     kinds = [bush(site.rng) for _ in range(4)]
     spots = scatter(site, count, within)
     for spot in spots[site.claim_discs(spots, 0.5, "paved", 0.3)]:
@@ -372,6 +371,8 @@ def make_house(
     grand: float,
     balconies: float,
 ) -> HouseMaker:
+    """Return a function that draws the size of a house, and builds it."""
+
     def make(rng: np.random.Generator) -> tuple[float, float, Callable[[bool], np.ndarray]]:
         w, d = rng.uniform(*width), rng.uniform(*depth)
         count, top = int(rng.integers(storeys[0], storeys[1] + 1)), str(rng.choice(roofs))

@@ -12,6 +12,8 @@ Field = Callable[[np.ndarray], np.ndarray]  # (N, 3) -> (N,)
 
 
 def ellipsoid(radii: np.ndarray) -> Field:  # (3,)
+    """An ellipsoid."""
+
     def field(points: np.ndarray) -> np.ndarray:
         scaled = points / radii
         level = _length(scaled)
@@ -33,6 +35,8 @@ def superquadric(radii: np.ndarray, upright: float, around: float) -> Field:
 
 
 def rounded_box(half_sides: np.ndarray, rounding: float) -> Field:  # (3,)
+    """A box with rounded edges."""
+
     def field(points: np.ndarray) -> np.ndarray:
         beyond = np.abs(points) - (half_sides - rounding)
         farthest = np.maximum(np.maximum(beyond[:, 0], beyond[:, 1]), beyond[:, 2])
@@ -42,6 +46,7 @@ def rounded_box(half_sides: np.ndarray, rounding: float) -> Field:  # (3,)
 
 
 def torus(ring: float, tube: float) -> Field:
+    """A torus around z."""
     return lambda points: np.hypot(np.hypot(points[:, 0], points[:, 1]) - ring, points[:, 2]) - tube
 
 
@@ -154,15 +159,13 @@ def triangle_distance(points, triangles):
     return distance
 
 
-# --- Fields made of fields: blended unions, cuts, shells, and bent, twisted or folded space.
-
-
 def union(fields: list[Field], blend: float = 0.0) -> Field:
     """Union of the fields, blended over a length of about `blend`."""
     return lambda points: reduce(lambda a, b: _smooth_minimum(a, b, blend), (field(points) for field in fields))
 
 
 def intersection(first: Field, second: Field, blend: float = 0.0) -> Field:
+    """What is in both."""
     return lambda points: -_smooth_minimum(-first(points), -second(points), blend)
 
 

@@ -8,8 +8,6 @@ from poli.worlds.shapes import fields, relief
 from poli.worlds.shapes.fields import Field
 from poli.worlds.shapes.relief import chance, direction, log_uniform, outline, smooth_curve, with_skin
 
-# --- The skeleton of a figure: tapered capsules with skin between them, plus heads, hands, tails and wings.
-
 
 @dataclass
 class Skeleton:
@@ -44,6 +42,7 @@ def bone(rng: np.random.Generator, towards: np.ndarray, length: float, spread: f
 
 
 def add_head(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, size: float, gaze: np.ndarray) -> None:
+    """Add a head with jaws, and ears, horns or a crest."""
     gaze = gaze / np.linalg.norm(gaze)
     side = np.cross(gaze, [0.0, 0.0, 1.0])
     side /= np.linalg.norm(side) + 1e-9
@@ -70,6 +69,7 @@ def add_head(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, size:
 
 
 def add_fingers(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, heading: np.ndarray, radius: float) -> None:
+    """Add fingers, toes or claws."""
     heading = heading / np.linalg.norm(heading)
     across = np.cross(heading, direction(rng))
     for spread in np.linspace(-0.7, 0.7, int(rng.integers(2, 5))):
@@ -78,6 +78,7 @@ def add_fingers(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, he
 
 
 def add_tail(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, heading: np.ndarray, radius: float) -> None:
+    """Add a winding tail."""
     length = rng.uniform(0.3, 0.9)
     control = [at]
     for _ in range(3):
@@ -125,6 +126,7 @@ def add_spikes(skeleton: Skeleton, rng: np.random.Generator, spine: np.ndarray, 
 
 
 def creature(rng: np.random.Generator) -> Field:
+    """A biped, a quadruped, a serpent, or a branching shape."""
     plan = rng.choice(["biped", "quadruped", "serpent", "tree"], p=[0.3, 0.3, 0.25, 0.15])
     skeleton = Skeleton()
     {"biped": add_biped, "quadruped": _add_quadruped, "serpent": _add_serpent, "tree": _add_tree}[plan](skeleton, rng)
@@ -132,6 +134,7 @@ def creature(rng: np.random.Generator) -> Field:
 
 
 def add_biped(skeleton: Skeleton, rng: np.random.Generator) -> None:
+    """Add a figure on two legs."""
     stout = rng.uniform(0.7, 1.4)
     hips, chest = np.array([0.0, 0.0, -0.05]), np.array([rng.normal(0, 0.04), rng.normal(0, 0.06), 0.4])
     neck = chest + np.array([0.0, rng.normal(0, 0.04), 0.17])
@@ -221,10 +224,8 @@ def _add_tree(skeleton: Skeleton, rng: np.random.Generator) -> None:
         tips = grown[:14]
 
 
-# --- Statues: a figure on a base, often in a robe that hangs in folds.
-
-
 def statue(rng: np.random.Generator) -> Field:
+    """A figure on a base, often in a robe that hangs in folds."""
     if chance(rng, 0.3):
         figure = creature(rng)
         return fields.union([figure, _base(rng, -0.62)], 0.03)

@@ -14,8 +14,6 @@ from poli.io.ply import read_ply_element
 from poli.kernel import kernel
 from poli.options import real_array, whole_number
 
-# --- Connected components of a mesh.
-
 
 def components(faces: np.ndarray, vertices: int) -> tuple[int, np.ndarray]:  # (F, 3) -> (vertices,)
     """Return the number of components and the component of each vertex, ordered by first vertex. A vertex without faces is a

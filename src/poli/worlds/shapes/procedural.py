@@ -11,10 +11,9 @@ from poli.worlds.shapes.mesh import Mesh
 from poli.worlds.shapes.polygonize import outer_components, polygonize
 from poli.worlds.shapes.relief import chance, direction, log_uniform, outline, rotation, smooth_curve, turned_profile, with_skin
 
-# --- Simple solids that are blended, cut, hollowed, warped and given relief.
-
 
 def blend_of_solids(rng: np.random.Generator) -> Field:
+    """Simple solids that are blended, cut, hollowed, warped and given relief."""
     kind = str(rng.choice(["cluster", "open shell", "tangle", "sheets"], p=[0.4, 0.2, 0.2, 0.2]))
     solid = {"cluster": _cluster, "open shell": _open_shell, "tangle": _tangle, "sheets": _sheets}[kind](rng)
     if chance(rng, 0.5):
@@ -118,13 +117,11 @@ def _sheets(rng: np.random.Generator) -> Field:
     return fields.union([fields.intersection(stack, bound, 0.01), root], 0.03)
 
 
-# --- Machine parts: turned, extruded, drilled or ribbed, with mostly flat faces, sharp edges and thin walls.
-
-
 _QUARTER_TURNS = [np.eye(3), np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]]), np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]])]
 
 
 def part(rng: np.random.Generator) -> Field:
+    """A machine part: turned, extruded, drilled or ribbed, with mostly flat faces, sharp edges and thin walls."""
     kind = rng.choice(["extruded", "turned", "bracket", "housing", "fins", "built"])
     makers = {"extruded": _extruded, "turned": _turned, "bracket": _bracket, "housing": _housing, "fins": _fins, "built": _built}
     solid = makers[kind](rng)
