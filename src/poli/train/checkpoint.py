@@ -22,7 +22,7 @@ from poli.train.model_file import write_tensors
 
 
 class CsvLog:
-    """A CSV file with one row per logged step."""
+    """A CSV file with one row per logged step. When a run is resumed, rows after its checkpoint are dropped."""
 
     def __init__(self, path: Path, columns: Sequence[str], steps_done: int) -> None:
         self.path, self.columns = path, list(columns)

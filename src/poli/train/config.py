@@ -33,7 +33,7 @@ class ScanConfig:
     places: tuple[str, ...] = ()  # kinds of place; all if empty
     sensors: tuple[str, ...] = (*SENSORS, "any")  # `any`: a random table of beams
     validation_worlds: int = 10
-    without_faults: tuple[str, ...] = ()  # faults of real sensors that simulated ones are spared (`simulate.faults.KINDS`)
+    without_faults: tuple[str, ...] = ()  # faults of real sensors that simulated ones are spared (`worlds.faults.KINDS`)
     datasets: tuple[str, ...] = ()  # recorded sequences, of any kind that poli.dataset supports
     odometry: bool = True  # `poli train` estimates the poses of datasets by odometry, and deskews; false: their own poses
     recorded: int = 120  # scans of each dataset that start a pair, at most; a fifth of them is held out

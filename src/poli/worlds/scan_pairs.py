@@ -16,7 +16,7 @@ from poli.voxels import voxel_downsample
 from poli.worlds.faults import Faults, apply_faults, draw_faults
 from poli.worlds.places import make_place
 from poli.worlds.sensors import SENSORS, Scanner, Sensor
-from poli.worlds.sweep import World, sweep
+from poli.worlds.sweep import World, simulate_scan, sweep
 from poli.worlds.trajectory import Ride, Trajectory
 
 # Seeds of simulated places: training uses those below VALIDATION_SEEDS, validation those below HELD_OUT_SEEDS, benchmarks the rest.
@@ -70,7 +70,7 @@ def simulated_pairs(
     """Yield pairs simulated at `stations` spots along the route of a place, with `each` of the sensors per spot, chosen at random.
 
     The sensor name "any" stands for a random spinning sensor. Vehicles and hands carry the sensor, at all speeds from a standstill.
-    Both scans of a pair have the faults of one real sensor, measured or in between (`simulate.faults`), less those in `without`. A
+    Both scans of a pair have the faults of one real sensor, measured or in between (`worlds.faults`), less those in `without`. A
     spot with too few returns for a sensor is left out.
     """
     made = (exact.faulty(without) for exact in exact_pairs(kind, seed, stations, sensors, each))
@@ -96,7 +96,7 @@ def exact_pairs(
         near = indoors or handheld
         survey_points, T_q_survey = None, None
         if surveyed:
-            survey = sweep(world, _INDOOR_SURVEY if near else _SURVEY, _standing(trajectory, 0.0), movers=False)
+            survey = simulate_scan(world, _INDOOR_SURVEY if near else _SURVEY, trajectory.poses(np.zeros(1))[0])
             voxel = _INDOOR_SURVEY_VOXEL if indoors else _SURVEY_VOXEL
             survey_points, T_q_survey = voxel_downsample(survey.points, voxel, "first").points, np.eye(4)
         for name in rng.choice(np.array(fitting), min(each, len(fitting)), replace=False):
@@ -200,7 +200,3 @@ def _exact(sensor: Scanner) -> Scanner:
     """Return the sensor without range noise and dropouts, which are among the faults that are added afterwards."""
     assert is_dataclass(sensor)
     return replace(sensor, noise=0.0, dropout=0.0)
-
-
-def _standing(trajectory: Trajectory, time: float):
-    return lambda times: np.tile(trajectory.poses(np.array([time])), (len(times), 1, 1))

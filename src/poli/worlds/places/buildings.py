@@ -15,23 +15,22 @@ PLAIN, SILL, PANE, COURSE, CORNICE, PLINTH = 0, 1, 2, 3, 4, 5  # kinds of rows
 
 def relief_wall(across: np.ndarray, up: np.ndarray, depth: np.ndarray) -> np.ndarray:  # (A + 1,), (B + 1,), (A, B)
     """Return a wall in the plane y = 0 facing +y, with rectangle (i, j) moved outwards by depth[i, j]."""
-
     x0, x1, z0, z1 = across[:-1], across[1:], up[:-1], up[1:]
     first, last, row = _runs(depth[..., None], np.ones(depth.shape, bool))
-    faces = _quads([(x0[first], z0[row]), (x1[last], z0[row]), (x1[last], z1[row]), (x0[first], z1[row])], depth[first, row])
+    y = depth[first, row]
+    faces = _quads((x0[first], y, z0[row]), (x1[last], y, z0[row]), (x1[last], y, z1[row]), (x0[first], y, z1[row]))
     i, j = np.nonzero(depth[:-1] != depth[1:])
     x, a, b = x1[i], depth[i, j], depth[i + 1, j]
-    upright = np.stack([np.stack(c, axis=1) for c in ((x, a, z0[j]), (x, b, z0[j]), (x, b, z1[j]), (x, a, z1[j]))], axis=1)
+    upright = _quads((x, a, z0[j]), (x, b, z0[j]), (x, b, z1[j]), (x, a, z1[j]))
     pairs = np.stack([depth[:, :-1], depth[:, 1:]], axis=-1)
     first, last, row = _runs(pairs, pairs[..., 0] != pairs[..., 1])
     a, b, z = pairs[first, row, 0], pairs[first, row, 1], z1[row]
-    corners = ((x0[first], a, z), (x1[last], a, z), (x1[last], b, z), (x0[first], b, z))
-    level = np.stack([np.stack(c, axis=1) for c in corners], axis=1)
+    level = _quads((x0[first], a, z), (x1[last], a, z), (x1[last], b, z), (x0[first], b, z))
     return from_quads(np.concatenate([faces, upright, level]))
 
 
-def _quads(corners: list[tuple[np.ndarray, np.ndarray]], depth: np.ndarray) -> np.ndarray:
-    return np.stack([np.stack([x, depth, z], axis=1) for x, z in corners], axis=1)
+def _quads(*corners: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:  # (N, 4, 3)
+    return np.stack([np.stack(corner, axis=1) for corner in corners], axis=1)
 
 
 def _runs(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (A, B, C), (A, B)

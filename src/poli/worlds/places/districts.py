@@ -43,12 +43,6 @@ def car_row(site: Site, lot: Lot, y: float, reach: float, share: float, nose: fl
             streets.park(site, car, spot, yaw)
 
 
-def car_park(site: Site, lot: Lot, share: float) -> None:
-    """Add a row of cars along each long side."""
-    for side in (-1.0, 1.0):
-        car_row(site, lot, side * (lot.size[1] / 2 - 2.8), lot.size[0] / 2, share, side)
-
-
 def parking(rng: np.random.Generator, kind: str, seed: int) -> Place:
     """A large parking lot: the route winds through its aisles, surrounded by a store, a street and planting."""
     aisles, pitch = int(rng.integers(3, 6)), rng.uniform(16.5, 18.5)
@@ -151,7 +145,9 @@ def apartments(rng: np.random.Generator, kind: str, seed: int) -> Place:
     site = streets.opened(rng, streets.drawn_ground(rng, paved, rng.uniform(0.3, 1.5)), road)
     streets.traffic(site, road, [streets.side_lane(s, road.edge + 4.0) for s in sides])
     for lot in lots:
-        car_park(site, lot, rng.uniform(0.3, 0.9))
+        share = rng.uniform(0.3, 0.9)
+        for side in (-1.0, 1.0):
+            car_row(site, lot, side * (lot.size[1] / 2 - 2.8), lot.size[0] / 2, share, side)
     slab = streets.make_house((3, 9), (16, 48), (10, 14), ("flat", "flat", "gabled", "hipped"), rng.uniform(0, 0.4), 0.9)
     streets.row_of_houses(site, road.line, road.edge, (rng.uniform(1.5, 6), rng.uniform(7, 18)), (5, 20), slab, 0.9)
     shed = streets.make_house((1, 1), (3, 7), (3, 6), ("flat", "gabled"), 0.0, 0.0)

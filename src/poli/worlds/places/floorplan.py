@@ -108,18 +108,13 @@ def walked(rng: np.random.Generator, plan: Plan) -> np.ndarray:
             points += [doors[0], *turns, doors[1]]
         else:
             reach = np.minimum(_APPROACH, np.abs(doors[1] - doors[0]))  # less if both doors are at one corner
-            inwards = [d + reach * _towards(low, high, d) for d in doors]
+            inwards = [d + reach * (np.where(d < low, 1.0, 0.0) - np.where(d > high, 1.0, 0.0)) for d in doors]
             via = middle + rng.uniform(-0.15, 0.15, 2) * size
             winding = (via - inwards[0]) @ (inwards[1] - via) < 0.0 or None in ends
             points += [doors[0], inwards[0], *([] if size.min() < _ROOMY or winding else [via]), inwards[1], doors[1]]
     line = np.array(points)
     line = line[np.concatenate([[True], np.diff(lengths(line)) > 1e-6])]
     return resampled(smoothed(resampled(line, 0.25), 1), 0.5)
-
-
-def _towards(low: np.ndarray, high: np.ndarray, door: np.ndarray) -> np.ndarray:  # (2,) each
-    """The direction from a door in a wall into the room, (2,)."""
-    return np.where(door < low, 1.0, 0.0) - np.where(door > high, 1.0, 0.0)
 
 
 _CELL = 0.1  # meters

@@ -68,12 +68,6 @@ def smoothed(path: np.ndarray, reach: int) -> np.ndarray:  # (K, D)
     return path
 
 
-def by_heading(heading: np.ndarray, spacing: float = 1.0) -> np.ndarray:  # (K,) -> (K, 2)
-    """Integrate headings into a path."""
-    steps = spacing * np.stack([np.cos(heading), np.sin(heading)], axis=1)
-    return np.concatenate([np.zeros((1, 2)), np.cumsum(steps[:-1], axis=0)])
-
-
 def winding(
     rng: np.random.Generator, length: float, swing: float, corners: tuple[tuple[float, float, float], ...] = ()
 ) -> np.ndarray:
@@ -85,7 +79,8 @@ def winding(
     for at, turn, radius in corners:
         reach = abs(turn) * radius
         heading = heading + turn * np.clip((s - at) / reach + 0.5, 0.0, 1.0)
-    return by_heading(heading)
+    steps = np.stack([np.cos(heading), np.sin(heading)], axis=1)
+    return np.concatenate([np.zeros((1, 2)), np.cumsum(steps[:-1], axis=0)])
 
 
 def lengthened(path: np.ndarray, extra: float) -> np.ndarray:  # (K, 2)

@@ -322,16 +322,12 @@ def enclose(site: Site, path: np.ndarray) -> None:  # (K, 2), half a meter apart
     free = site.claim_path(path, "paved", 0.1)
     for stretch in np.split(np.arange(len(path)), np.flatnonzero(np.diff(free.astype(int))) + 1):
         if free[stretch[0]] and len(stretch) > 5:
-            _boundary(site, path[stretch])
-
-
-def _boundary(site: Site, path: np.ndarray) -> None:  # (K, 2)
-    grounded = np.column_stack([path, site.ground.height(path)])
-    if site.rng.random() < 0.35:
-        site.add(hedge(site.rng, grounded), Label.LEAVES)
-        return
-    kind = str(site.rng.choice(FENCES))
-    site.add(fence(site.rng, grounded, kind), Label.STRUCTURE if kind == "wall" else Label.THIN)
+            grounded = np.column_stack([path[stretch], site.ground.height(path[stretch])])
+            if site.rng.random() < 0.35:
+                site.add(hedge(site.rng, grounded), Label.LEAVES)
+                continue
+            kind = str(site.rng.choice(FENCES))
+            site.add(fence(site.rng, grounded, kind), Label.STRUCTURE if kind == "wall" else Label.THIN)
 
 
 def bushes(site: Site, count: int, within: float = 25.0) -> None:
