@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from poli.worlds.places.geometry import NOTHING, beams, boxes, copies, fan, from_quads, joined, lathe, surface, tube, turned
+from poli.worlds.places.solids import NOTHING, beams, boxes, copies, fan, from_quads, joined, lathe, surface, tube, turned
 
 WALL, GLASS, MULLION, PILASTER = 0, 1, 2, 3  # kinds of columns
 PLAIN, SILL, PANE, COURSE, CORNICE, PLINTH = 0, 1, 2, 3, 4, 5  # kinds of rows

@@ -6,24 +6,11 @@ import numpy as np
 
 from poli.worlds.places import street_objects as furniture
 from poli.worlds.places import streets
-from poli.worlds.places.geometry import (
-    boxes,
-    ellipsoid,
-    headings,
-    joined,
-    lathe,
-    lefts,
-    line,
-    ramp,
-    resampled,
-    shifted,
-    smoothed,
-    turned,
-    winding,
-)
+from poli.worlds.places.curves import headings, lefts, line, ramp, resampled, shifted, smoothed, winding
 from poli.worlds.places.ground import Label, Lot, Strip
 from poli.worlds.places.outdoors import overpass
 from poli.worlds.places.site import Place, Site
+from poli.worlds.places.solids import boxes, ellipsoid, joined, lathe, turned
 from poli.worlds.places.streets import Road
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from poli.worlds.places.geometry import beams, boxes, joined, lathe, lengths, resampled, smoothed, surface, turned
+from poli.worlds.places.curves import lengths, resampled, smoothed
 from poli.worlds.places.ground import Label
 from poli.worlds.places.site import Site
+from poli.worlds.places.solids import beams, boxes, joined, lathe, surface, turned
 
 Cell = tuple[int, int]
 _STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))

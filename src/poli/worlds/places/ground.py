@@ -9,7 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from poli.worlds.places.geometry import NearestOnLine, Waves, directions, from_quads, ramp, resampled
+from poli.worlds.places.curves import NearestOnLine, Waves, directions, ramp, resampled
+from poli.worlds.places.solids import from_quads
 
 
 class Label(IntEnum):

@@ -7,9 +7,10 @@ import numpy as np
 from poli.worlds.places import indoor_objects as indoor
 from poli.worlds.places import street_objects as street
 from poli.worlds.places.buildings import Style, facade, relief_wall
-from poli.worlds.places.geometry import Waves, beams, boxes, joined, resampled, rows_of, smoothed, surface, tube, turned
+from poli.worlds.places.curves import Waves, resampled, smoothed
 from poli.worlds.places.ground import Ground, Label, Lot, Paving, flat
 from poli.worlds.places.site import Place, Site
+from poli.worlds.places.solids import beams, boxes, joined, rows_of, surface, tube, turned
 from poli.worlds.places.streets import fence
 
 # Recesses in the walls of corridors: doors, niches and side rooms, as cumulative shares and ranges of the depth.

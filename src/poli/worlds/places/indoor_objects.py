@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from poli.worlds.places.geometry import beams, boxes, copies, ellipsoid, joined, lathe, rows_of, surface, tube, turned
+from poli.worlds.places.solids import beams, boxes, copies, ellipsoid, joined, lathe, rows_of, surface, tube, turned
 from poli.worlds.places.street_objects import Tree, leaf_clusters
 
 

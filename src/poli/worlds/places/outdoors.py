@@ -5,29 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from poli.worlds.places import streets
-from poli.worlds.places.geometry import (
-    Along,
-    Waves,
-    beams,
-    boxes,
-    copies,
-    ellipsoid,
-    headings,
-    joined,
-    lathe,
-    lefts,
-    lengthened,
-    ramp,
-    resampled,
-    shifted,
-    surface,
-    swept,
-    tube,
-    turned,
-    winding,
-)
+from poli.worlds.places.curves import Along, Waves, headings, lefts, lengthened, ramp, resampled, shifted, winding
 from poli.worlds.places.ground import Label
 from poli.worlds.places.site import Place, Site
+from poli.worlds.places.solids import beams, boxes, copies, ellipsoid, joined, lathe, surface, swept, tube, turned
 from poli.worlds.places.streets import Road
 
 _EXTRA = 90.0  # meters: how far roads continue beyond the route

@@ -10,11 +10,12 @@ import numpy as np
 
 from poli.worlds.places import indoor_objects as indoor
 from poli.worlds.places import street_objects as street
+from poli.worlds.places.curves import lengths
 from poli.worlds.places.floorplan import Cell, FloorSpace, Plan, build_walls, drawn_plan, walked
-from poli.worlds.places.geometry import beams, boxes, joined, lathe, lengths, rows_of, tube, turned
 from poli.worlds.places.ground import Label
 from poli.worlds.places.halls import indoor_site
 from poli.worlds.places.site import Place, Site
+from poli.worlds.places.solids import beams, boxes, joined, lathe, rows_of, tube, turned
 from poli.worlds.places.streets import fence
 
 _SHORTEST = 28.0  # meters of a route

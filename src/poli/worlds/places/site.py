@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from poli.worlds.places.geometry import NearestOnLine, copies, turned
+from poli.worlds.places.curves import NearestOnLine
 from poli.worlds.places.ground import Ground, Label, ground_triangles
+from poli.worlds.places.solids import copies, turned
 from poli.worlds.places.street_objects import Tree, Vehicle
 
 _CELL = 0.5  # cell size of the occupancy map, meters

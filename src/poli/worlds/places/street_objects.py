@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.worlds.places.geometry import (
+from poli.worlds.places.solids import (
     NOTHING,
     beams,
     boxes,

@@ -9,25 +9,10 @@ import numpy as np
 
 from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.buildings import building
-from poli.worlds.places.geometry import (
-    NOTHING,
-    Waves,
-    beams,
-    boxes,
-    headings,
-    joined,
-    lefts,
-    lengthened,
-    lengths,
-    line,
-    resampled,
-    shifted,
-    smoothed,
-    swept,
-    turned,
-)
+from poli.worlds.places.curves import Waves, headings, lefts, lengthened, lengths, line, resampled, shifted, smoothed
 from poli.worlds.places.ground import Ground, Heights, Label, Lot, Paving, Strip, flat
 from poli.worlds.places.site import Mover, Site
+from poli.worlds.places.solids import NOTHING, beams, boxes, joined, swept, turned
 from poli.worlds.places.street_objects import Vehicle, bush, fleet, grove, hedge
 
 
