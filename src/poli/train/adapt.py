@@ -148,36 +148,30 @@ def adapt(
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     with sole_user(out, f"{out}: another run is adapting a model in this folder; wait for it to end, or choose another folder"):
-        return _adapt(log, out, base, config, listener, fresh, force)
-
-
-def _adapt(
-    log: TrackedLog, out: Path, base: str, config: AdaptConfig, listener: Listener | None, fresh: bool, force: bool
-) -> Adaptation:
-    start = time.perf_counter()
-    target, card = out / "model.safetensors", out / "model.md"
-    model = load_model(base)
-    settings, scans = _settings(log, model, base, config)
-    learned, held_out = log.pairs(config.pairs, config.reach)
-    # Calibrate on training pairs: the held-out pairs must not be used before the comparison.
-    calibrating = learned[:: math.ceil(len(learned) / _CALIBRATING)]
-    source = ScanSource(scans, model.architecture, learned, calibrating)
-    judging = ScanSource(scans, model.architecture, held_out, held_out)
-    before = judge(model, judging, settings.loss)
-    for old in (target, card):
-        old.unlink(missing_ok=True)
-    trained = train(settings, out / "run", listener, fresh, source=source)
-    after = judge(load_model(trained), judging, settings.loss)
-    kept = after.better_than(before)
-    result = Adaptation(
-        before, after, kept, target if kept or force else None, len(learned), len(held_out), load_model(trained).calibration,
-        (time.perf_counter() - start) / 60.0,
-    )  # fmt: skip
-    if result.model is not None:
-        _write_card(card, log, Path(base).name, settings, result)  # without folders, which may be private
-        with atomic_path(target) as temporary:
-            shutil.copyfile(trained, temporary)
-    return result
+        start = time.perf_counter()
+        target, card = out / "model.safetensors", out / "model.md"
+        model = load_model(base)
+        settings, scans = _settings(log, model, base, config)
+        learned, held_out = log.pairs(config.pairs, config.reach)
+        # Calibrate on training pairs: the held-out pairs must not be used before the comparison.
+        calibrating = learned[:: math.ceil(len(learned) / _CALIBRATING)]
+        source = ScanSource(scans, model.architecture, learned, calibrating)
+        judging = ScanSource(scans, model.architecture, held_out, held_out)
+        before = judge(model, judging, settings.loss)
+        for old in (target, card):
+            old.unlink(missing_ok=True)
+        trained = train(settings, out / "run", listener, fresh, source=source)
+        after = judge(load_model(trained), judging, settings.loss)
+        kept = after.better_than(before)
+        result = Adaptation(
+            before, after, kept, target if kept or force else None, len(learned), len(held_out), load_model(trained).calibration,
+            (time.perf_counter() - start) / 60.0,
+        )  # fmt: skip
+        if result.model is not None:
+            _write_card(card, log, Path(base).name, settings, result)  # without folders, which may be private
+            with atomic_path(target) as temporary:
+                shutil.copyfile(trained, temporary)
+        return result
 
 
 def check_free(out: Path, fresh: bool, base: str = "") -> None:

@@ -51,15 +51,10 @@ class ScanConfig:
     blind: float = 0.06  # fraction of the clouds without sensor position; the same fraction without up, and without either
 
     def __post_init__(self) -> None:
-        for kind in self.places:
-            if kind not in PLACES:
-                raise InputError(f"scans.places: unknown {kind!r}; expected some of {', '.join(PLACES)}")
-        for name in self.sensors:
-            if name not in SENSORS and name != "any":
-                raise InputError(f"scans.sensors: unknown {name!r}; expected some of {', '.join(SENSORS)} and any")
-        for name in self.without_faults:
-            if name not in KINDS:
-                raise InputError(f"scans.without_faults: unknown {name!r}; expected some of {', '.join(KINDS)}")
+        for setting, known in (("places", PLACES), ("sensors", (*SENSORS, "any")), ("without_faults", tuple(KINDS))):
+            for name in getattr(self, setting):
+                if name not in known:
+                    raise InputError(f"scans.{setting}: unknown {name!r}; expected some of {', '.join(known)}")
         if not 0 <= self.worlds <= WORLDS_A_SEED or self.worlds + len(self.datasets) < 1:
             raise InputError("scans: nothing to train on; set scans.worlds or scans.datasets")
         if min(self.stations, self.sensors_each, self.clouds) < 1 or self.points < 64 or not self.sensors:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Protocol
@@ -52,18 +52,6 @@ class Source(Protocol):
         """Approximate log growth of squared match distances when partners become as sparse as the clouds.
 
         None: sizes are about right already and are not reset."""
-
-
-def open_source(
-    config: TrainConfig, beside: Path, out: Path, made: Callable[[int, int], None], track: Tracker | None = None
-) -> Source:
-    """Open the source of a configuration.
-
-    File names in the configuration are relative to `beside`; recordings are kept in `out`; `made` receives the progress; `track`
-    runs odometry on recorded sequences."""
-    if config.scans is not None:
-        return recorded_scans(config.scans, config.architecture, config.seed, beside, out, made, track)
-    return ObjectSource(config, beside, made)
 
 
 @dataclass(frozen=True)
@@ -120,21 +108,13 @@ def train(
         initial = Path(resolve(config.initial, beside))
         for name in (_CHECKPOINT, _MODEL):
             refuse_overwriting(out / name, initial)
-    with process_group() as processes, _alone_in(out, processes.rank):
-        heard = listener if listener is not None and processes.rank == 0 else Listener()
-        return Run(config, out, heard, fresh, processes, beside).finish(source, track)
-
-
-@contextmanager
-def _alone_in(out: Path, rank: int) -> Iterator[None]:
-    """Lock the folder; the first process of a run does so for all."""
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    if rank:
-        yield
-        return
-    with sole_user(out, f"{out}: another training run is using this folder; wait for it to end, or choose another folder"):
-        yield
+    other = f"{out}: another training run is using this folder; wait for it to end, or choose another folder"
+    # The first process locks the folder for all.
+    with process_group() as processes, sole_user(out, other) if processes.rank == 0 else nullcontext():
+        heard = listener if listener is not None and processes.rank == 0 else Listener()
+        return Run(config, out, heard, fresh, processes, beside).finish(source, track)
 
 
 @dataclass(frozen=True)
@@ -210,7 +190,13 @@ class Run:
         schedule = self.config.schedule
         if self.finished:
             return self.model_path
-        source = source or open_source(self.config, self.beside, self.out, self.listener.shapes, track)
+        if source is None and self.config.scans is None:
+            source = ObjectSource(self.config, self.beside, self.listener.shapes)
+        elif source is None:
+            config = self.config
+            assert config.scans is not None
+            made = self.listener.shapes
+            source = recorded_scans(config.scans, config.architecture, config.seed, self.beside, self.out, made, track)
         with ThreadPoolExecutor(1) as ahead:  # prepares the next batch during the step
             waiting = ahead.submit(self._batch, source, self.steps_done)
             while self.steps_done < schedule.steps:

@@ -88,8 +88,8 @@ def pack(scans: EmbeddedScans, sensor: Sensor) -> dict[str, np.ndarray]:
 
 def unpack(arrays: Mapping[str, np.ndarray]) -> EmbeddedScans:
     sensor = Sensor(
-        tuple(arrays["elevations"].tolist()), int(arrays["steps"]), float(arrays["max_range"]), float(arrays["noise"]),
-        rate=float(arrays["rate"]),
+        tuple(arrays["elevations"].tolist()), int(arrays["steps"]), max_range=float(arrays["max_range"]),
+        noise=float(arrays["noise"]), rate=float(arrays["rate"]),
     )  # fmt: skip
     scan, other = (_read(arrays[f"{n}_distances"], arrays[f"{n}_intensities"], sensor) for n in ("scan", "other"))
     seen = arrays["scan_distances"] > 0

@@ -128,7 +128,7 @@ def apartments(rng: np.random.Generator, kind: str, seed: int) -> Place:
     road = streets.drawn_road(rng, path, parking=bool(rng.random() < 0.6))
     sides = streets.side_roads(rng, road, int(rng.integers(1, 4)), 0.3)
     lots = _lots(rng, road, int(rng.integers(1, 4)))
-    paved = (road.strip(), *sides, *lots, *_footpaths(rng, road, 5))
+    paved: tuple[Strip | Lot, ...] = (road.strip(), *sides, *lots, *_footpaths(rng, road, 5))
     site = streets.opened(rng, streets.drawn_ground(rng, paved, rng.uniform(0.3, 1.5)), road)
     streets.traffic(site, road, [streets.side_lane(s, road.edge + 4.0) for s in sides])
     for lot in lots:

@@ -116,7 +116,7 @@ def swept(path: np.ndarray, left: np.ndarray, profile: np.ndarray, close: bool =
     return surface(sections, close)
 
 
-def beams(starts: ArrayLike, ends: ArrayLike, thickness: ArrayLike, sides: int = 4) -> np.ndarray:
+def beams(starts: ArrayLike | tuple, ends: ArrayLike | tuple, thickness: ArrayLike, sides: int = 4) -> np.ndarray:
     """Straight bars with a regular cross-section, open at the ends."""
     starts, ends = rows_of(starts), rows_of(ends)
     along = ends - starts
