@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from poli.se3 import inverse
 from poli.voxels import voxel_downsample
 from poli.worlds.faults import Faults, apply_faults, draw_faults
 from poli.worlds.places import make_place
-from poli.worlds.sensors import SENSORS, Scanner, Sensor
+from poli.worlds.sensors import SENSORS, Sensor
 from poli.worlds.sweep import World, simulate_scan, sweep
 from poli.worlds.trajectory import Ride, Trajectory
 
@@ -100,7 +100,8 @@ def exact_pairs(
             voxel = _INDOOR_SURVEY_VOXEL if indoors else _SURVEY_VOXEL
             survey_points, T_q_survey = voxel_downsample(survey.points, voxel, "first").points, np.eye(4)
         for name in rng.choice(np.array(fitting), min(each, len(fitting)), replace=False):
-            sensor = _exact(random_sensor(rng) if name == "any" else SENSORS[str(name)])
+            # Without range noise and dropouts, which are among the faults that are added afterwards.
+            sensor = replace(random_sensor(rng) if name == "any" else SENSORS[str(name)], noise=0.0, dropout=0.0)
             # Consecutive scans, or keyframes up to two meters apart.
             step, apart = 1.0 / sensor.rate, rng.uniform(0.2, 1.0 if handheld else 2.0) / ride.speed
             apart = step if rng.random() < 0.7 else min(max(step, apart), 0.9 * trajectory.duration)
@@ -194,9 +195,3 @@ def random_sensor(rng: np.random.Generator) -> Sensor:
         divergence=rng.uniform(0.001, 0.006),
         rate=float(rng.choice([10.0, 20.0])),
     )
-
-
-def _exact(sensor: Scanner) -> Scanner:
-    """Return the sensor without range noise and dropouts, which are among the faults that are added afterwards."""
-    assert is_dataclass(sensor)
-    return replace(sensor, noise=0.0, dropout=0.0)
