@@ -75,8 +75,8 @@ class MatchBatch:
 
     def to(self, device: torch.device) -> MatchBatch:
         """Return the batch on a device."""
-        tensors = (self.source, self.target, self.weights, self.T_measured, self.gamma)
-        return MatchBatch(*(None if t is None else t.to(device) for t in tensors))
+        source, target, weights, T = (t.to(device) for t in (self.source, self.target, self.weights, self.T_measured))
+        return MatchBatch(source, target, weights, T, None if self.gamma is None else self.gamma.to(device))
 
 
 @dataclass(frozen=True)

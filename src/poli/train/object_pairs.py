@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -180,8 +181,12 @@ class ObjectSource:
                 one = PairConfig(points=(points,), max_rotation=pairs.max_rotation, max_distance=pairs.max_distance)
                 for draw in range(draws):
                     rng = np.random.default_rng([_VALIDATION_SEED, m, points, draw])
-                    yield draw_pairs(lambda _, mesh=mesh: mesh, one, self._config.architecture, rng)
+                    yield draw_pairs(partial(_always, mesh), one, self._config.architecture, rng)
 
     @property
     def growth(self) -> float:
         return math.log(self._config.pairs.partner_density)
+
+
+def _always(mesh: Mesh, _: np.random.Generator) -> Mesh:
+    return mesh
