@@ -8,6 +8,7 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,8 @@ from rich.console import Console
 from rich.table import Table as Screen
 
 from benchmarks.provenance import Origin, command_line, environment, one_line
-from poli.errors import printable
+from poli.errors import MissingExtra, printable
 from poli.io.atomic import atomic_path
-from poli.viewer.picture import pyplot, save_figure
 
 Record = Mapping[str, Any]
 # A template such as "{ms:.1f}", or a function of the record that a cell shows.
@@ -278,3 +278,22 @@ def plain(value: Any) -> Any:
 def _write(path: Path, text: str) -> None:
     with atomic_path(path) as temporary:
         temporary.write_text(text)
+
+
+def pyplot() -> ModuleType:
+    """Import matplotlib.pyplot with a backend that needs no screen."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtra("plotting", "bench") from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure of matplotlib."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=120, bbox_inches="tight")

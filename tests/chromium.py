@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import numba
 import numpy as np
+import pytest
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -151,3 +152,33 @@ def _unfilter(rows, channels):
                 guess = left if a <= b and a <= c else (up if b <= c else corner)
             out[row, i] = (np.int64(rows[row, i + 1]) + guess) & 255
     return out
+
+
+# --- Fixtures: pages in a browser.
+
+
+@pytest.fixture(scope="module")
+def tab():
+    with Tab(800, 600) as tab:
+        yield tab
+
+
+@pytest.fixture
+def opened(tab, tmp_path):
+    """Write a page, open it, and wait until it is drawn. In the end, no script may have failed."""
+    from poli.viewer import Camera, write_page
+
+    camera = Camera(eye=(0.0, -10.0, 0.0), target=(0.0, 0.0, 0.0), width=100, height=100, field_of_view=60.0)
+
+    def open_page(panels, title="a page", **options):
+        write_page(tmp_path / "page.html", title, panels, **{"camera": camera, **options})
+        tab.events.clear()
+        tab.open(tmp_path / "page.html")
+        tab.run("poliView.show({samples: 4})")  # smooth enough
+        tab.settle()
+        return tab
+
+    yield open_page
+    spoken = [p for p in tab.reported("Runtime.consoleAPICalled") if p["type"] in ("error", "warning", "assert")]
+    logged = [p["entry"] for p in tab.reported("Log.entryAdded") if p["entry"]["level"] == "error"]
+    assert not tab.reported("Runtime.exceptionThrown") + spoken + logged

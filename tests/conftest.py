@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["odometry_runs", "attack_tools"]  # fixtures shared by several test files
+pytest_plugins = ["odometry_runs", "attack_tools", "chromium"]  # fixtures shared by several test files
 
 # Compiling a kernel takes seconds the first time, so there is no deadline; every run uses the same examples.
 settings.register_profile("poli", deadline=None, derandomize=True, max_examples=30, print_blob=True)

@@ -95,8 +95,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def leftovers(place: Path) -> list[str]:
-    """Hidden files: temporary files, workspaces, locks."""
-    return sorted(str(path.relative_to(place)) for path in place.rglob(".*"))
+    """Temporary files, and folders of unfinished runs."""
+    return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.name[0] == "." or path.suffix == ".partial")
 
 
 def job_of(kind: str, home: Path, scans: int = 24) -> Job:

@@ -14,12 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.options import option
-from benchmarks.report import Column, Report, Table
+from benchmarks.report import Column, Report, Table, pyplot, save_figure
 from poli.train.checkpoint import read_log
 from poli.train.config import DataConfig, PairConfig, ScheduleConfig, TrainConfig
 from poli.train.losses import LossConfig
 from poli.train.trainer import train
-from poli.viewer.picture import pyplot, save_figure
 
 _UPDATES = 30
 _WINDOW = 10  # logged steps averaged at the start and the end of a loss curve

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.data.pose_problems import random_problem
 from benchmarks.options import option
-from benchmarks.report import Column, Report, Table
+from benchmarks.report import Column, Report, Table, pyplot, save_figure
 from benchmarks.rivals.cvxpy_layer import CvxpyPose
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
@@ -25,7 +25,6 @@ from poli.train.losses import LossConfig
 from poli.train.network import TrainingModel
 from poli.train.object_pairs import PairBatch, draw_pairs
 from poli.train.scan_pairs import draw_scans
-from poli.viewer.picture import pyplot, save_figure
 from poli.worlds.scan_pairs import simulated_pairs
 from poli.worlds.shapes import procedural_mesh
 

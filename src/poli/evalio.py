@@ -56,14 +56,17 @@ class Poli(Pipeline):
 
     @staticmethod
     def name() -> str:
+        """The name of the pipeline on evalio's command line."""
         return "poli"
 
     @staticmethod
     def version() -> str:
+        """The version of POLI."""
         return __version__
 
     @staticmethod
     def default_params() -> dict[str, Param]:
+        """The options that evalio can set, with their defaults."""
         return dict(_DEFAULTS)
 
     def set_params(self, params: Mapping[str, Param]) -> dict[str, Param]:
@@ -75,18 +78,22 @@ class Poli(Pipeline):
         """Nothing to set: the IMU is not used."""
 
     def set_lidar_params(self, params: types.LidarParams) -> None:
+        """Set the ranges of the sensor."""
         self._min_range, self._max_range = params.min_range, params.max_range
 
     def set_imu_T_lidar(self, T: types.SE3) -> None:
+        """Set the mounting of the sensor: evalio judges poses of the IMU."""
         self._T_lidar_imu = T.inverse()
 
     def set_visualizing(self, visualize: Set[Any] | None) -> None:
+        """Save the scans, too, if evalio shows them."""
         self._shows = bool(visualize)
         super().set_visualizing(visualize)
 
     def initialize(self) -> None:
-        self._odometer = None  # created at the first scan
-        self._config()  # report wrong options now
+        """Report wrong options now; the odometer is created at the first scan."""
+        self._odometer = None
+        self._config()
 
     def add_imu(self, mm: types.ImuMeasurement) -> None:
         """Nothing to do: the IMU is not used."""

@@ -11,9 +11,9 @@ import numpy as np
 from safetensors.numpy import save
 
 import poli
+from fuzz.damage import join_safetensors, split_safetensors
 from fuzz.models import _model, _open_run
-from fuzz.values import join_safetensors, split_safetensors
-from poli.densification.resume import differences, read_run
+from poli.densification.resume import other_settings, read_run
 from poli.estimation.architecture import Architecture
 from poli.estimation.model import read_model
 from poli.viewer.plots import read_odometry_run
@@ -41,7 +41,7 @@ def _run(path: Path) -> object:
 
 
 def _densified(path: Path) -> object:
-    return differences(read_run(path) or {}, {"densify": {"voxel": 1.0}})
+    return other_settings(path, read_run(path) or {}, {"densify": {"voxel": 1.0}})
 
 
 def _config(path: Path) -> object:

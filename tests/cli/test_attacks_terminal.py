@@ -60,7 +60,7 @@ SPOKEN = {
     "densify: topics of a bag": lambda: ("densify", bag("a.bag", f"/{NASTY}"), "b.bag"),
     "densify: name of an existing bag": lambda: ("densify", bag("a.bag"), bag(f"{NASTY}.bag")),
     "densify: name of an invalid bag": lambda: ("densify", text(f"{NASTY}.bag", "x"), "b.bag"),
-    "densify: --scheduler": lambda: ("densify", in_folder("f"), "g", "--scheduler", NASTY, "--tls-ca", "a"),
+    "densify: --scheduler": lambda: ("densify", in_folder("f"), "g", "--scheduler", NASTY),
     "odometry: name of a folder": lambda: ("odometry", in_folder(NASTY), *PCA, "--out", f"{NASTY}2"),
     "odometry: name of a dataset inside it": lambda: ("odometry", poli_folder(NASTY), *PCA, "--out", "o"),
     "odometry: --option": lambda: ("odometry", in_folder("f"), "--option", f"{NASTY}={NASTY}"),

@@ -272,13 +272,13 @@ def test_ctrl_c_removes_an_unfinished_drive(tmp_path):
 
 def test_ctrl_c_keeps_only_whole_scans_of_a_dense_tree(tmp_path):
     write_kitti(tmp_path / "kitti", "00", [Scan(room(3000).points)] * 400, np.tile(np.eye(4), (400, 1, 1)))
-    dense = tmp_path / "dense"
+    dense = tmp_path / "dense.partial" / "new"
     begun = lambda: len(list(dense.glob("sequences/00/velodyne/*.bin"))) > 2  # noqa: E731
     code, said = interrupt(["densify", "kitti", "dense", "--workers", "2"], tmp_path, begun)
     assert code == 130
     assert said[-1].startswith("poli: interrupted after ")
     assert said[-1].endswith("of 400 scans; run it again to resume")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["dense", "kitti"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dense.partial", "kitti"]
     sizes = [len(poli.read(path)) for path in dense.glob("sequences/00/velodyne/*")]
     assert 2 < len(sizes) < 400
     assert len(set(sizes)) == 1

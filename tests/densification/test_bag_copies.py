@@ -10,6 +10,7 @@ from test_densify_bags import check_clouds, make, run
 
 import poli
 from plain_rosbag1 import chunks_of, read_rosbag1
+from poli.errors import FormatError
 from tiny_bags import STORES, contents, write_bag
 
 
@@ -69,6 +70,19 @@ def test_databases_read_by_sqlite(tmp_path, version):
         assert (old_raw == new_raw) == (old[1] != 1)  # topic 1 has the clouds
 
 
+def test_databases_with_triggers_and_folders_that_are_no_bags_are_refused(tmp_path):
+    path, data = make(tmp_path, "sqlite3", clouds=1)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter").write_text("dear all")
+    with pytest.raises(FormatError, match="home: is a folder but not a bag"):
+        run(path, tmp_path / "home", "--overwrite")
+    with sqlite3.connect(data) as database:
+        database.execute("CREATE TRIGGER t AFTER UPDATE ON messages BEGIN DELETE FROM topics; END")
+    with pytest.raises(FormatError, match="the database has triggers"):
+        run(path, tmp_path / "dense")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "home"]
+
+
 def _database(path):
     """All rows by table, and the definitions of tables and indexes."""
     with sqlite3.connect(path) as database:
@@ -76,23 +90,6 @@ def _database(path):
         made = database.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name").fetchall()
         rows = {name: database.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for kind, name, _ in made if kind == "table"}
         return {"made": made, "version": database.execute("PRAGMA user_version").fetchall(), **rows}
-
-
-def test_publish_times_are_kept(tmp_path):
-    """test_mcap_copies.py covers more if mcap is installed. In an mcap message the two times are adjacent."""
-    path, data = make(tmp_path, "mcap")
-    times = [time for time, _ in contents(path)[2]]
-    raw = data.read_bytes()
-    for time in times:
-        assert raw.count(struct.pack("<QQ", time, time)) >= 1
-        raw = raw.replace(struct.pack("<QQ", time, time), struct.pack("<QQ", time, time - 77))
-    data.write_bytes(raw)
-    run(path, tmp_path / "dense", "--voxel", 0)
-    copied = (tmp_path / "dense" / data.name).read_bytes()
-    for time in times:
-        published = struct.pack("<QQ", time, time - 77)
-        assert copied.count(published) == raw.count(published)
-    check_clouds(contents(path)[2], contents(tmp_path / "dense")[2])
 
 
 @pytest.mark.parametrize("kind", ["sqlite3", "mcap"])

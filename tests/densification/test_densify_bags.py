@@ -9,27 +9,15 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from test_densify_trees import CONFIG, EVERYWHERE, run
 
 import poli
-from poli.cli import app
 from poli.densification import DensifyConfig
 from poli.densification.bags import densify_bag, look_into_bag
 from poli.densification.engines import engine
-from poli.errors import FormatError, InputError, PoliError
+from poli.errors import FormatError, InputError
 from poli.io.messages import records_of_cloud
 from tiny_bags import LAYOUT, QOS, STORES, cloud, contents, write_bag
-
-CONFIG = DensifyConfig(per_point=7, max_sigma=1.0, flat=False, max_thickness=None, voxel=0.0)
-EVERYWHERE = ("--per-point", "7", "--max-sigma", "1", "--no-flat", "--max-thickness", "0")  # CONFIG as options, without voxel
-
-
-def run(*words, code=0):
-    result = CliRunner().invoke(app, ["densify", *EVERYWHERE, *map(str, words)])
-    if isinstance(result.exception, PoliError):
-        raise result.exception
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 def make(tmp_path, kind, name="a", **options):
@@ -88,14 +76,6 @@ def test_clouds_grow_and_other_messages_pass_through(tmp_path, kind, compressed)
         check_clouds(before[2], contents(tmp_path / f"alone{data.suffix}")[2])
 
 
-@pytest.mark.parametrize("version", [8, 9])
-def test_a_bag_keeps_its_version(tmp_path, version):
-    path, _ = make(tmp_path, "sqlite3", version=version, clouds=1)
-    run(path, tmp_path / "dense")
-    assert f"version: {version}" in (tmp_path / "dense" / "metadata.yaml").read_text()
-    assert contents(path)[0][0][4] == contents(tmp_path / "dense")[0][0][4]
-
-
 def test_types_that_the_bag_does_not_define_pass_through(tmp_path):
     """As ROS 2 Humble writes its bags: no definitions, and one topic of an unknown type."""
     path, data = make(tmp_path, "sqlite3", version=8)
@@ -125,16 +105,15 @@ def test_clouds_of_every_shape(tmp_path, options):
 
 def test_missing_returns_are_kept_and_have_no_samples(tmp_path):
     from poli.densification.bags import densify_message
-    from poli.densification.engines import Large
 
     message = cloud("sqlite3", 1)
     message.data.view(LAYOUT)["x"][:9] = np.nan
     message.is_dense = False
     raw = STORES["sqlite3"].serialize_cdr(message, message.__msgtype__)
-    done = densify_message(Large((bytes(raw), "here")), CONFIG, ros2=True)
+    done = densify_message((bytes(raw), "here"), CONFIG, ros2=True)
     assert (done.points_in, done.points_out) == (60, 60 + 7 * 51)
     with pytest.raises(FormatError, match="here: not a readable PointCloud2"):
-        densify_message(Large((bytes(raw)[:50], "here")), CONFIG, ros2=True)
+        densify_message((bytes(raw)[:50], "here"), CONFIG, ros2=True)
 
 
 @pytest.mark.parametrize("kind", STORES)
@@ -160,17 +139,19 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path, kind):
     run(path, whole, "--voxel", 0)
     # The sixth cloud kills the process, as kill -9 would.
     code = (
-        "import os, sys\nfrom poli.densification import bags, resume\nfrom poli.cli import main\n"
-        "save = resume.Parts.save\n"
-        "resume.Parts.save = lambda self, n, m: os.kill(os.getpid(), 9) if n == 5 else save(self, n, m)\n"
+        "import os\nfrom poli.densification import resume\nfrom poli.cli import main\n"
+        "write = resume.write_part\n"
+        "resume.write_part = lambda part, raw: os.kill(os.getpid(), 9) if part.stem == '00000005' else write(part, raw)\n"
         "main()"
     )
     words = ["densify", *EVERYWHERE, str(path), str(out), "--voxel", "0", "--workers", "1"]
     assert subprocess.run([sys.executable, "-c", code, *words], check=False).returncode == -signal.SIGKILL
     assert not out.exists()
-    unfinished = out.with_name(f".{out.name}.densify")
-    assert len(list((unfinished / "parts").glob("*.part"))) == 5
-    (unfinished / "parts" / "00000002.part").write_bytes(b"damaged by a power cut")
+    unfinished = out.with_name(f"{out.name}.partial")
+    assert len(list(unfinished.glob("*.part"))) == 5
+    (unfinished / "00000002.part").write_bytes(b"damaged by a power cut")
+    with pytest.raises(FormatError, match=r"partial: was written with other settings \(seed\); remove it, .* --overwrite"):
+        run(path, out, "--voxel", 0, "--seed", 1)
     said = run(path, out, "--voxel", 0)
     assert "12 of 12 scans, 4 already done" in said
     assert bytes_of(out) == bytes_of(whole)
@@ -184,9 +165,9 @@ def test_only_the_same_run_reuses_finished_clouds(tmp_path):
     path, _ = make(tmp_path, "ros1")
     out = tmp_path / "dense.bag"
 
-    def kept_of_two(config, resumable=True):
+    def kept_of_two(config, **options):
         """How many of the first two clouds were reused; then the run is stopped."""
-        steps = densify_bag(look_into_bag(path, out), out, config, here, resumable)
+        steps = densify_bag(look_into_bag(path, out), out, config, here, **options)
         kept = [next(steps).kept for _ in range(2)][-1]
         with pytest.raises(FormatError, match="another run is writing it"):
             next(densify_bag(look_into_bag(path, out), out, config, here))
@@ -196,10 +177,14 @@ def test_only_the_same_run_reuses_finished_clouds(tmp_path):
 
     with engine() as here:
         assert [kept_of_two(CONFIG), kept_of_two(CONFIG)] == [0, 2]
-        assert [kept_of_two(DensifyConfig(seed=1)), kept_of_two(DensifyConfig(seed=1))] == [0, 2]
+        assert kept_of_two(DensifyConfig(seed=1), overwrite=True) == 0
+        assert kept_of_two(DensifyConfig(seed=1)) == 2
         os.utime(path)  # the bag has changed
-        assert kept_of_two(DensifyConfig(seed=1)) == 0
-        assert [kept_of_two(CONFIG, resumable=False), kept_of_two(CONFIG, resumable=False)] == [0, 0]
+        with pytest.raises(FormatError, match=r"other settings \(files\)"):
+            kept_of_two(DensifyConfig(seed=1))
+        (tmp_path / "dense.bag.partial" / "run.json").unlink()  # while being removed
+        assert kept_of_two(CONFIG, resumable=False) == 0
+        assert not (tmp_path / "dense.bag.partial").exists()
 
 
 def test_the_topic_is_guessed_or_required(tmp_path):

@@ -1,5 +1,7 @@
 """`poli densify --scheduler`: two dask workers write the same bytes as one process."""
 
+import shutil
+import subprocess
 import sys
 import time
 
@@ -64,23 +66,53 @@ def test_a_cluster_that_loses_its_workers_is_reported(monkeypatch):
     monkeypatch.setattr(engines, "_PATIENCE", 2)
     monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and runs in this process
     options = {"processes": False, "protocol": "tcp", "dashboard_address": None, "host": "127.0.0.1"}
-    with (
+    with (  # noqa: PT012
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, **options) as cluster,
+        pytest.raises(PoliError, match=r"the cluster has lost all its workers; .* retry .*finished scans are kept"),
         engines.engine(scheduler=cluster.scheduler_address) as doer,
     ):
-        assert doer.submit(int, 3).result() == 3
+        assert doer.result(doer.submit(int, 3)) == 3
         cluster.scale(0)
-        while doer._client.nthreads():
+        while cluster.scheduler.workers:
             time.sleep(0.1)
-        with pytest.raises(PoliError, match=r"the cluster has lost all its workers; .* retry .*finished scans are kept"):
-            doer.submit(int, 3).result()
+        doer.result(doer.submit(int, 3))
 
 
 def test_a_canceled_job_is_reported(address):
     from poli.densification import engines
 
-    with engines.engine(scheduler=address) as doer:
+    lost = pytest.raises(PoliError, match="the cluster has lost its scheduler")
+    with lost, engines.engine(scheduler=address) as doer:
         job = doer.submit(time.sleep, 1)
-        job._future.cancel(force=True)
-        with pytest.raises(PoliError, match="the cluster has lost its scheduler"):
-            job.result()
+        job.cancel(force=True)
+        doer.result(job)
+
+
+def test_a_cluster_behind_tls(tmp_path, monkeypatch):
+    """The certificates are those of dask's configuration; without them, no scheduler answers."""
+    import dask
+    from test_densify_trees import kitti, tree_bytes
+
+    from poli.densification import engines
+
+    cert, key = tmp_path / "c.pem", tmp_path / "c.key"
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=cluster"]
+    subprocess.run([*command, "-out", cert, "-keyout", key], check=True, capture_output=True)
+    roles = ("scheduler", "worker", "client")
+    files = {f"{role}.{what}": str(file) for role in roles for what, file in (("cert", cert), ("key", key))}
+    own = {f"distributed.comm.tls.{name}": value for name, value in {"ca-file": str(cert), **files}.items()}
+    source = kitti(tmp_path / "kitti")
+    run(source, tmp_path / "here", "--workers", 1)
+    monkeypatch.setenv("POLI_NUM_THREADS", "1")  # the worker sets it, and runs in this process
+    monkeypatch.setattr(engines, "_PATIENCE", 2)
+    with dask.config.set({**own, "distributed.comm.require-encryption": True}):
+        where = {"protocol": "tls", "processes": False, "dashboard_address": None, "host": "127.0.0.1"}
+        security = distributed.Security()
+        with distributed.LocalCluster(n_workers=1, threads_per_worker=1, security=security, **where) as cluster:
+            assert cluster.scheduler_address.startswith("tls://")
+            run(source, tmp_path / "there", "--scheduler", cluster.scheduler_address)
+            assert tree_bytes(tmp_path / "here") == tree_bytes(tmp_path / "there")
+            with dask.config.set(dict.fromkeys(own)), pytest.raises(InputError, match="no dask scheduler answers there"):
+                run(source, tmp_path / "b", "--scheduler", cluster.scheduler_address)

@@ -300,11 +300,3 @@ def test_scans_without_rings_get_samples_of_ellipsoids_for_features():
     np.testing.assert_array_equal(
         poli.densify(points, purpose="features").points, poli.densify(points, per_point=5, max_thickness=None).points
     )
-
-
-def test_the_command_takes_a_purpose(tmp_path, scan):
-    poli.write(scan, tmp_path / "thin.pcd")
-    words = ["densify", str(tmp_path / "thin.pcd"), str(tmp_path / "dense.pcd"), "--purpose", "features"]
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, result.output
-    assert len(poli.read(tmp_path / "dense.pcd")) == len(poli.densify(scan, purpose="features"))

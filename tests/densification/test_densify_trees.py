@@ -84,8 +84,8 @@ def test_kitti(tmp_path):
     assert os.path.samefile(source / picture, out / picture)  # large
     assert not os.path.samefile(source / times, out / times)
     told = json.loads((out / "densify.json").read_text())
-    assert told["densify"]["voxel"] == 0
-    assert not (tmp_path / ".dense.densify").exists()
+    assert told["voxel"] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dense", "kitti"]
 
 
 @pytest.mark.parametrize("sensor", ["velodyne", "ouster", "aeva", "avia"])
@@ -239,14 +239,23 @@ def test_a_stopped_run_resumes_and_says_so(tmp_path):
     with engine() as here:
         steps = densify_tree(tree, source, out, CONFIG, here)
         assert next(steps).scans == 1
+        with pytest.raises(FormatError, match="another run is writing it"):
+            next(densify_tree(tree, source, out, CONFIG, here))
         steps.close()  # as Ctrl-C does
-    first = next((out / "sequences/07/velodyne").iterdir())
+    assert not out.exists()
+    (first,) = (tmp_path / "dense.partial/new/sequences/07/velodyne").iterdir()
     made = first.stat().st_mtime_ns
+    with pytest.raises(FormatError, match=r"partial: was written with other settings \(voxel\); .* --overwrite"):
+        run(source, out)
     assert "3 of 3 scans, 1 already done" in run(source, out, "--voxel", 0)
-    assert first.stat().st_mtime_ns == made
+    assert (out / "sequences/07/velodyne" / first.name).stat().st_mtime_ns == made
     assert tree_bytes(out) == tree_bytes(whole)
     assert "3 already done" in run(source, out, "--voxel", 0)
-    with pytest.raises(FormatError, match=r"was written with other settings \(per_point, voxel\); .* pass --overwrite to"):
+    (source / "sequences/07/velodyne/000003.bin").write_bytes((source / "sequences/07/velodyne/000002.bin").read_bytes())
+    assert "4 of 4 scans, 3 already done" in run(source, out, "--voxel", 0)
+    assert not (tmp_path / "dense.partial").exists()
+    (source / "sequences/07/velodyne/000003.bin").unlink()
+    with pytest.raises(FormatError, match=r"was written with other settings \(per_point, voxel\); .* --overwrite"):
         run(source, out, "--per-point", 3)
     run(source, out, "--per-point", 3, "--voxel", 0, "--overwrite")
     assert len(poli.dataset("kitti", out)[0]) == 4 * 60
@@ -272,7 +281,7 @@ def test_two_processes_write_the_same_bytes_and_report_the_same_errors(tmp_path,
             out = tmp_path / f"dense{i}"
             with pytest.raises(FormatError, match=r"000001\.bin: 7 bytes are not a multiple of 16"):
                 list(densify_tree(plan_tree(source, out), source, out, CONFIG, doer))
-            assert not list(tmp_path.glob(".*"))
+            assert not out.exists()
 
 
 def test_bad_input(tmp_path):

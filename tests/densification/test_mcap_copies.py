@@ -1,16 +1,16 @@
 """mcap files written by `poli densify`, checked with mcap's library: everything except the clouds is kept."""
 
+from collections import defaultdict
+
 import pytest
-from test_densify_bags import check_clouds, run
-
-from poli.errors import FormatError
-from tiny_bags import CLOUD, STAMP, STORES, TEXT, cloud, contents
-
-pytest.importorskip("mcap", reason="mcap is not installed: pip install 'poli[dev]'")
 from mcap.reader import SeekingReader
 from mcap.records import Chunk, DataEnd, Message, MessageIndex
 from mcap.stream_reader import StreamReader
 from mcap.writer import CompressionType, Writer
+from test_densify_bags import check_clouds, run
+
+from poli.errors import FormatError
+from tiny_bags import CLOUD, STAMP, STORES, TEXT, cloud, contents
 
 
 def _write_mcap(path, compression, chunked=True):
@@ -55,8 +55,8 @@ def test_mcap_files_read_by_the_mcap_library(tmp_path, compression, chunked):
 
 
 def _records(path):
-    """Every record before the summary, in file order; clouds without their data. Checksums are verified on the way."""
-    found, clouds = [], set()
+    """The records of each kind before the summary, in file order; clouds without their data. Checksums are verified."""
+    found, clouds = defaultdict(list), set()
     with path.open("rb") as file:
         for record in StreamReader(file, validate_crcs=True).records:
             if isinstance(record, DataEnd):
@@ -66,7 +66,7 @@ def _records(path):
             if isinstance(record, Message) and record.channel_id in clouds:
                 record.data = b""
             if not isinstance(record, Chunk | MessageIndex):
-                found.append(record)
+                found[type(record)].append(record)
     raise AssertionError("no end of data")
 
 
@@ -80,11 +80,9 @@ def _by_index(path):
         ]
         attachments, metadata = list(reader.iter_attachments()), [(m.name, m.metadata) for m in reader.iter_metadata()]
         summary = reader.get_summary()
-        chunks = [
-            (c.compression, c.message_start_time, c.message_end_time, sorted(c.message_index_offsets))
-            for c in summary.chunk_indexes
-        ]
-        return messages, attachments, metadata, summary.statistics, summary.schemas, summary.channels, chunks
+        summary.statistics.chunk_count = 0  # the chunks are others
+        packed = {chunk.compression for chunk in summary.chunk_indexes}
+        return messages, attachments, metadata, summary.statistics, summary.schemas, summary.channels, packed
 
 
 def test_damaged_mcap_files_are_named(tmp_path):
@@ -92,6 +90,6 @@ def test_damaged_mcap_files_are_named(tmp_path):
     whole = bytearray(path.read_bytes())
     whole[whole.index(b"\x00\x00\x004 0\x00") + 3] ^= 1  # a letter of the text "4 0"
     path.write_bytes(whole)
-    with pytest.raises(FormatError, match=r"a\.mcap: cannot be read to its end .*a chunk of .*`mcap recover`"):
+    with pytest.raises(FormatError, match=r"a\.mcap: cannot be read to its end .*crc validation failed in Chunk.*`mcap recover`"):
         run(path, tmp_path / "dense.mcap")
     assert not (tmp_path / "dense.mcap").exists()

@@ -8,9 +8,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .cases import TARGETS, kept
-from .runner import Tally, fuzz
-from .trial import try_case
+from .run import TARGETS, Tally, fuzz, kept, try_case
 
 
 def main() -> int:
@@ -39,7 +37,7 @@ def main() -> int:
     tally = fuzz(options.cases, options.seed, options.targets, options.workers, options.first, options.out, options.hours, watch)
     print(tally.table())
     seconds, number, target = tally.slowest
-    print(f"{tally.cases} cases, {len(tally.bad)} bad, {tally.deaths} of these killed the process")
+    print(f"{tally.cases} cases, {len(tally.bad)} bad")
     print(f"slowest: {seconds:.1f} s, case {number}, {target}")
     for number, target, why in tally.bad[:20]:
         print(f"\n--- {target}: python -m tests.fuzz --replay {options.out / f'{options.seed}-{number}'}\n{why[-1500:]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 from functools import cache, partial
@@ -20,9 +21,22 @@ from poli.scan import Scan
 from tiny_bags import CLOUD, STORES, cloud, write_bag
 from tiny_livox import livox_cloud, serialized, write_livox_bag
 
-from .mutations import BINARY, FLOATS, WHOLE, Rng, damaged, pick
-from .target import Target, Tree, check_finite, damage_files, tree_of
-from .values import ODD, as_json, changed
+from .damage import (
+    BINARY,
+    FLOATS,
+    ODD,
+    WHOLE,
+    Rng,
+    Target,
+    Tree,
+    as_json,
+    changed,
+    check_finite,
+    damage_files,
+    damaged,
+    pick,
+    tree_of,
+)
 
 KINDS = {
     "ros1 plain": ("ros1", None), "ros1 lz4": ("ros1", "lz4"), "ros1 bz2": ("ros1", "bz2"), "sqlite3": ("sqlite3", None),
@@ -71,17 +85,19 @@ def _write_bag2(path: Path, kind: str, mode: CompressionMode | None, swap) -> No
 
 
 def _as_lz4(path: Path) -> None:
-    """The same file with its chunk compressed by lz4, which rosbags cannot write: start without chunks and use our own copy."""
-    from poli.io.datasets import mcap
+    """The same file with its chunks compressed by lz4, which rosbags cannot write."""
+    from mcap.reader import make_reader
+    from mcap.writer import CompressionType, Writer
 
-    out = path.with_name("packed.mcap")
-    copy = mcap.McapCopy(path, out, "/points")
-    for item in copy.items():
-        if getattr(item.write, "func", None) == copy._open_chunk:
-            copy._open_chunk("lz4", b"")
-        else:
-            item.write(item.raw)
-    out.replace(path)
+    content = path.read_bytes()
+    with path.open("wb") as file:
+        writer = Writer(file, compression=CompressionType.LZ4)
+        writer.start("ros2", "x")
+        for schema, channel, message in make_reader(io.BytesIO(content)).iter_messages():
+            kind = writer.register_schema(schema.name, schema.encoding, schema.data)
+            topic = writer.register_channel(channel.topic, channel.message_encoding, kind, channel.metadata)
+            writer.add_message(topic, message.log_time, message.data, message.publish_time)
+        writer.finish()
 
 
 def _seeds(name: str, folder: Path) -> list[Tree]:
@@ -113,8 +129,8 @@ def _copy(folder: Path) -> object:
             topic = choose_topic(reader, path, None)
         finally:
             reader.close()
-        with copy_of(path, out, topic) as items:
-            for item in items:
+        for item in copy_of(path, out, topic):
+            if item is not None:
                 item.write(item.raw)
     return out
 

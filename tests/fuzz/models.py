@@ -16,9 +16,24 @@ from poli.estimation.architecture import Architecture
 from poli.estimation.model import MODEL_FORMAT, read_model
 from poli.estimation.ordered_cloud import Viewpoint
 
-from .mutations import BINARY, FLOATS, TEXT, Rng, damaged, pick
-from .target import Target, Tree, check_finite, damage_files, only_file
-from .values import as_toml, changed, changed_metadata, join_safetensors, split_safetensors
+from .damage import (
+    BINARY,
+    FLOATS,
+    TEXT,
+    Rng,
+    Target,
+    Tree,
+    as_toml,
+    changed,
+    changed_metadata,
+    check_finite,
+    damage_files,
+    damaged,
+    join_safetensors,
+    only_file,
+    pick,
+    split_safetensors,
+)
 
 _ARCHITECTURES = (
     Architecture((8, 8), (8, 8), (8, 8), vectors=2, head=8, reach=12, attention=8),

@@ -11,16 +11,15 @@ from pathlib import Path
 import numpy as np
 
 import poli
+from other_encodings import PCD, PLY, write_encoded
 from poli import Ellipsoids, Scan
 from poli.ellipsoids.files import read_splat
-from poli.io.formats.numpy_files import write_npz, write_ply_scan
-from poli.io.formats.pcd import write_pcd
+from poli.io.formats.numpy_files import write_npz
 from poli.io.trajectory_files import TrajectoryWriter, read_kitti, read_tum
 from poli.se3 import exp
 from poli.worlds.shapes import read_mesh
 
-from .mutations import Rng, damaged
-from .target import BINARY, Target, Tree, check_finite, damage_files, only_file, tree_of
+from .damage import BINARY, Rng, Target, Tree, check_finite, damage_files, damaged, only_file, tree_of
 
 
 def scan(count: int = 50, seed: int = 0) -> Scan:
@@ -34,12 +33,9 @@ def _points(ending: str, folder: Path) -> list[Tree]:
     small, large = scan(20), scan(300, 1)
     for name, cloud in (("a", small), ("b", large)):
         path = folder / f"{name}{ending}"
-        if ending == ".pcd":
-            for encoding in ("ascii", "binary", "binary_compressed"):
-                write_pcd(folder / f"{name}_{encoding}.pcd", cloud, encoding)
-        elif ending == ".ply":
-            for encoding in ("ascii", "binary_little_endian", "binary_big_endian"):
-                write_ply_scan(folder / f"{name}_{encoding}.ply", cloud, encoding)
+        if ending in (".pcd", ".ply"):
+            for encoding in PCD if ending == ".pcd" else PLY:
+                write_encoded(folder / f"{name}_{encoding}{ending}", cloud, encoding)
         elif ending == ".npz":
             write_npz(path, cloud)
             write_npz(folder / f"{name}_packed.npz", cloud, compressed=True)

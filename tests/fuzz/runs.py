@@ -11,7 +11,7 @@ import numpy as np
 from poli.cli.scan_files import naming
 from poli.cli.view_content import subject_of
 from poli.densification.config import DensifyConfig
-from poli.densification.resume import Message, Parts, describe_run, differences, read_run
+from poli.densification.resume import describe_run, other_settings, read_part, read_run, write_part
 from poli.io.tables import write_json
 from poli.lidar_odometry.run_folder import Recording, read_steps
 from poli.lidar_odometry.step import Status, Step
@@ -19,10 +19,8 @@ from poli.se3 import exp
 from poli.viewer.content import Estimates
 from poli.viewer.page import write_page
 
-from .mutations import Rng, pick
+from .damage import Rng, Target, Tree, as_json, changed, damage_files, only_file, pick, tree_of
 from .point_files import TARGETS as POINT_FILES
-from .target import Target, Tree, damage_files, only_file, tree_of
-from .values import as_json, changed
 
 
 def _odometry(folder: Path) -> list[Tree]:
@@ -61,18 +59,16 @@ def _view(folder: Path) -> object:
 def _densified(folder: Path) -> list[Tree]:
     run = describe_run(Path("/data/kitti"), DensifyConfig(model="pca"), sequences=["07"])
     write_json(folder / "densify.json", run)
-    parts = Parts(folder, run)
     for number in range(3):
-        parts.save(number, Message(bytes(100 + number), 10, 20))
+        write_part(folder / f"{number}.part", bytes(100 + number))
     return [tree_of(folder)]
 
 
 def _read_densified(folder: Path) -> object:
     run = describe_run(Path("/data/kitti"), DensifyConfig(model="pca"), sequences=["07"])
     before = read_run(folder / "densify.json")
-    said = differences(before, run) if before is not None and before != run else ""
-    parts = Parts(folder, run)
-    return said, [parts.load(number) for number in range(3)]
+    said = other_settings(folder, before, run) if before is not None and before != run else ""
+    return said, [read_part(folder / f"{number}.part") for number in range(3)]
 
 
 def _shown(name: str) -> Target:

@@ -11,14 +11,12 @@ import numpy as np
 import poli
 from poli.io.datasets import write_folder, write_kitti
 from poli.io.datasets.stamped import LAYOUT as MULRAN
-from poli.io.datasets.stamped import SENSORS, format_pose, packed_layout
-from poli.io.trajectory_files import _format_quaternion_pose
+from poli.io.datasets.stamped import SENSORS, packed_layout
+from poli.io.trajectory_files import _format_quaternion_pose, format_pose
 from poli.se3 import exp
 
-from .mutations import Rng, pick
+from .damage import Rng, Target, Tree, as_json, changed, check_finite, damage_files, pick, tree_of
 from .point_files import scan
-from .target import Target, Tree, check_finite, damage_files, tree_of
-from .values import as_json, changed
 
 STAMP = 1_691_936_557_946_849_179
 

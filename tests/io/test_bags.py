@@ -269,6 +269,6 @@ def test_unknown_units_and_paths(tmp_path):
 
 
 def test_without_rosbags_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "rosbags.highlevel", None)
+    monkeypatch.setitem(sys.modules, "rosbags", None)
     with pytest.raises(MissingExtra, match=r"poli\[ros\]"):
         open_bag(tmp_path / "a.bag")

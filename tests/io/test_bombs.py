@@ -20,9 +20,8 @@ from bombs.run import BOMBS
 from poli import Scan
 from poli.errors import FormatError, InputError
 from poli.io.formats.numpy_files import write_npz
-from poli.io.formats.pcd import write_pcd
-from poli.io.limits import VARIABLE, Budget, check_inflated, largest_inflated
-from poli.io.tables import parse_json, read_toml
+from poli.io.limits import VARIABLE, check_inflated, largest_inflated
+from poli.io.tables import parse_json
 
 MEMORY = 900e6  # bytes: the amount that may inflate without asking, held twice, plus a margin
 ANSWERS = {  # odd but valid, or not worth an error
@@ -58,15 +57,6 @@ def test_limits_and_how_to_lift_them(monkeypatch):
         largest_inflated(10)
 
 
-def test_a_budget_counts_blocks_together(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "1000")
-    budget = Budget("a.bag")
-    budget.spend(10, 600)
-    assert budget.room(10) == 400
-    with pytest.raises(FormatError, match=r"a\.bag: 20 bytes would inflate to more than the 1000"):
-        budget.spend(10, 600)
-
-
 def test_files_are_read_once_the_limit_is_lifted(tmp_path, monkeypatch):
     path = tmp_path / "zeros.npz"
     path.write_bytes(_zeros_npz(100_000))
@@ -83,9 +73,8 @@ def test_valid_files_full_of_zeros_are_read(tmp_path):
     points[:, 0] = 1.0
     scan = Scan(points, {name: np.zeros(len(points)) for name in ("intensity", "ring", "label", "time")})
     write_npz(tmp_path / "a.npz", scan, compressed=True)
-    write_pcd(tmp_path / "a.pcd", scan, "binary_compressed")
     poli.write(scan.keep(), tmp_path / "a.laz")
-    for name in ("a.npz", "a.pcd", "a.laz"):
+    for name in ("a.npz", "a.laz"):
         assert (tmp_path / name).stat().st_size < 1_000_000
         assert len(poli.read(tmp_path / name)) == 1_000_000
 
@@ -119,40 +108,23 @@ def test_valid_bags_full_of_zeros_are_read(tmp_path, kind, mode):
 
 def test_rosbags_decompresses_with_our_functions():
     """`guard_rosbags` replaces names of rosbags; a release that calls other names must be noticed."""
-    from rosbags.highlevel import anyreader
     from rosbags.rosbag1 import reader as rosbag1
-    from rosbags.rosbag2 import metadata, reader
+    from rosbags.rosbag2 import reader
     from rosbags.rosbag2 import storage_mcap as mcap
 
-    from poli.io.datasets.bag_checks import guard_rosbags_texts, shallow_yaml
-    from poli.io.datasets.bag_codecs import guard_rosbags
+    from poli.io.limits import guard_rosbags
 
     guard_rosbags()
-    guard_rosbags_texts()
     assert set(rosbag1.decompressors) == {"none", "bz2", "lz4"}
     assert set(mcap.DECOMPRESSORS) == {"", "lz4", "zstd"}
-    assert metadata.YAML is reader.YAML is shallow_yaml
-    for function in (
-        rosbag1.decompressors["bz2"],
-        mcap.DECOMPRESSORS["zstd"],
-        reader.zstd.decompress,
-        anyreader.get_types_from_msg,
-    ):
-        assert getattr(function, "func", function).__module__.startswith("poli.")
+    for function in (rosbag1.decompressors["bz2"], mcap.DECOMPRESSORS["zstd"], reader.zstd.decompress):
+        assert getattr(function, "func", function).__module__ == "poli.io.limits"
 
 
-def test_depth_of_tables(tmp_path):
-    assert parse_json("[" * 60 + "]" * 60, "here") is not None
-    for text in ("[" * 70 + "]" * 70, "[" * 100_000, '{"a":' * 70 + "1" + "}" * 70):
-        with pytest.raises(FormatError, match="here: nested deeper than 64"):
+def test_depth_of_tables():
+    for text in ("[" * 100_000, '{"a":' * 100_000, "[NaN]"):
+        with pytest.raises(FormatError, match="here: not valid JSON"):
             parse_json(text, "here")
-    with pytest.raises(FormatError, match=r"here: .*JSON.*NaN"):
-        parse_json("[NaN]", "here")
-    path = tmp_path / "a.toml"
-    path.write_text('a.b."c.d".e = 1\ntext = "1.2.3.4"\n')
-    assert read_toml(path)["a"]["b"]["c.d"] == {"e": 1}
-    path.write_text("x = [" * 1 + ", ".join(["1.5"] * 1000) + "]\n" + 'y = "' + "a." * 10 + '"\n')
-    assert len(read_toml(path)["x"]) == 1000
 
 
 def test_a_member_that_ends_early_is_refused(tmp_path):

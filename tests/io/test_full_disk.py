@@ -134,7 +134,7 @@ def test_all_disk_full_errors_are_reported_with_a_remedy(number):
 
 
 def test_a_full_database_is_reported_as_a_full_disk(tmp_path):
-    from poli.io.datasets.bag_copiers import _on_disk
+    from poli.io.datasets.bag_copy import _on_disk
 
     base = sqlite3.connect(tmp_path / "a.db3")
     base.execute("PRAGMA max_page_count = 2")

@@ -12,10 +12,8 @@ pytest.importorskip("laspy", reason="laspy is not installed: pip install 'poli[l
 pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
 
 import poli
-from fuzz.cases import TARGETS, Case, chosen_targets, keep, kept, make_case
-from fuzz.runner import fuzz
-from fuzz.target import NotFinite, Target
-from fuzz.trial import try_case
+from fuzz.damage import NotFinite, Target
+from fuzz.run import TARGETS, Case, chosen_targets, fuzz, keep, kept, make_case, try_case
 from poli import Ellipsoids
 from poli.errors import FormatError, InputError
 
@@ -153,8 +151,8 @@ def test_message_counts_that_overflow(tmp_path):
 
 
 def test_a_state_of_wrong_types_is_a_damaged_checkpoint(tmp_path):
+    from fuzz.damage import join_safetensors, split_safetensors
     from fuzz.models import _checkpoints
-    from fuzz.values import join_safetensors, split_safetensors
     from poli.train import checkpoint
 
     (tmp_path / "run").mkdir()

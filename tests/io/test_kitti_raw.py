@@ -136,7 +136,7 @@ def test_without_calibration_or_stamps(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("velodyne_points/timestamps.txt", "2011-09-26 13:02:25.9\n", "1 times for 6 files up to frame 7"),
+        ("velodyne_points/timestamps.txt", "2011-09-26 13:02:25.9\n", "1 times for 6 scans"),
         ("velodyne_points/timestamps.txt", "yesterday\n" * ALL, r"line 1 \(yesterday\).*2011"),
         ("velodyne_points/timestamps.txt", "2011-09-26 13:02:25.9\n" * ALL, "line 2 .*not later"),
         ("oxts/data/0000000001.txt", "49 8 115", "3 values, expected 30"),
@@ -144,8 +144,8 @@ def test_without_calibration_or_stamps(tmp_path):
         ("oxts/data/0000000001.txt", "90 8 115 0 0 0", "latitude is 90"),
         ("../calib_imu_to_velo.txt", "R: 1 0 0 0 1 0 0 0 1\n", "no line 'T:'"),
         ("../calib_imu_to_velo.txt", "R: 1 0 0 0 1 0 0 0 2\nT: 0 0 0\n", "rigid motion"),
-        ("velodyne_points/data/last.bin", "", "frame number"),
-        ("velodyne_points/data/00.bin", "", "same frame number"),
+        ("velodyne_points/data/last.bin", "", "named by its number"),
+        ("velodyne_points/data/00.bin", "", "same number"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, file, text, message):

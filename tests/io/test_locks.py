@@ -1,5 +1,6 @@
 """One process per folder at a time, however the previous one ended; and a training never overwrites its starting point."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,13 +9,13 @@ import sys
 import pytest
 
 from poli.errors import FormatError
-from poli.io import locks
-from poli.io.locks import private_folder, sole_user
+from poli.io import atomic
+from poli.io.atomic import sole_user
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from poli.io.locks import sole_user
+from poli.io.atomic import sole_user
 with sole_user(Path(sys.argv[1]), "taken"):
     print("held", flush=True)
     time.sleep(600)
@@ -40,40 +41,14 @@ def test_a_folder_stays_locked_until_its_holder_is_killed(tmp_path):
             pass
 
 
-def test_a_file_is_locked_where_folders_cannot_be(tmp_path, monkeypatch):
-    monkeypatch.setattr(locks, "try_lock", lambda *_, **__: None)
-    with sole_user(tmp_path, "taken"):
-        assert [path.name for path in tmp_path.iterdir()] == [".poli-lock"]
-        other = (
-            "from pathlib import Path\nfrom poli.io.locks import locked_file\nwith locked_file(Path('.poli-lock'), 'taken'): pass"
-        )
-        done = subprocess.run([sys.executable, "-c", other], cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.stderr.endswith("FormatError: taken\n")
-    assert not list(tmp_path.iterdir())
-    (tmp_path / ".poli-lock").touch()  # left by a killed process
-    with sole_user(tmp_path, "taken"):
-        pass
-    assert not list(tmp_path.iterdir())
-
-
 def test_missing_lock_support_is_reported(tmp_path, monkeypatch):
-    def unsupported(*_):
-        raise OSError(37, "No locks available")
-
-    monkeypatch.setattr(locks, "try_lock", lambda *_, **__: None)
-    monkeypatch.setattr(locks, "_lock_record", unsupported)
+    monkeypatch.setattr(atomic.fcntl, "flock", unsupported)
     with pytest.warns(UserWarning, match="this file system has no locks"), sole_user(tmp_path, "taken"):
         pass
 
 
-def test_a_private_folder_that_was_removed_in_between_is_recreated(tmp_path):
-    folder = tmp_path / "hidden"
-    with private_folder(folder, "taken"):
-        with pytest.raises(FormatError, match="taken"), private_folder(folder, "taken"):
-            pass
-        os.rmdir(folder)
-        with private_folder(folder, "taken"):  # another folder of the same name
-            assert folder.stat().st_mode & 0o777 == 0o700
+def unsupported(*_):
+    raise OSError(errno.ENOLCK, "No locks available")
 
 
 # --- training

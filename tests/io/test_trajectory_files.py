@@ -76,14 +76,6 @@ def test_evo_reads_the_same_poses(tmp_path, rng):
 # --- interrupted
 
 
-def test_every_pose_is_written_at_once(tmp_path, rng):
-    writer = TrajectoryWriter(tmp_path / "poses.tum", "tum")
-    for row in range(5):
-        writer.append(random_pose(rng), row)
-        assert len(read_tum(tmp_path / "poses.tum")[0]) == row + 1
-    writer.close()
-
-
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this system")
 def test_a_killed_run_loses_nothing(tmp_path):
     program = """
@@ -97,17 +89,6 @@ os.kill(os.getpid(), signal.SIGKILL)
     ended = subprocess.run([sys.executable, "-c", program, str(tmp_path / "poses.txt")], check=False)
     assert ended.returncode == -signal.SIGKILL
     assert read_kitti(tmp_path / "poses.txt").shape == (7, 4, 4)
-
-
-def test_an_error_inside_the_block_keeps_the_written_poses(tmp_path):
-    def run():
-        with TrajectoryWriter(tmp_path / "poses.txt", "kitti") as writer:
-            writer.append(np.eye(4))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    assert len(read_kitti(tmp_path / "poses.txt")) == 1
 
 
 def test_a_partial_write_is_undone(tmp_path, rng):

@@ -58,17 +58,6 @@ def test_scan_files_and_commands(tmp_path, umask):
     check(out, umask)
 
 
-@pytest.mark.parametrize("kind", ["ros1", "sqlite3", "mcap"])
-def test_bags(tmp_path, umask, kind):
-    from tiny_bags import write_bag
-
-    path = tmp_path / ("a.bag" if kind == "ros1" else "a")
-    write_bag(path, kind)
-    out = tmp_path / ("dense.bag" if kind == "ros1" else "dense")
-    run("densify", path, out, "--per-point", 2, "--voxel", 0)
-    check(out, umask)
-
-
 def test_training(tmp_path, umask):
     pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
     from tiny_training import tiny

@@ -17,7 +17,7 @@ from poli.io.pointcloud2 import records_of_cloud
 from poli.lidar_odometry import OdometryConfig
 from poli.ros import DensifyJob, EstimateConfig, EstimateJob, Frames, OdometryJob, serve
 from poli.ros.loop import Fatal, Log, Newest
-from poli.ros.ros2 import Ros2
+from poli.ros.transport import Ros2
 
 STORE = tiny_bags.STORES["sqlite3"]
 PACKAGES = ("sensor_msgs", "nav_msgs", "geometry_msgs", "tf2_msgs", "builtin_interfaces")

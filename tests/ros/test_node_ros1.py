@@ -14,12 +14,13 @@ pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'po
 from rosbags.highlevel import AnyReader
 
 import ros1
-from poli import DensifyConfig
+from poli import DensifyConfig, Scan
 from poli.densification.bags import densify_cloud
+from poli.io.formats.numpy_files import records_from_scan
 from poli.io.messages import scan_from_cloud, scan_from_message
 from poli.io.pointcloud2 import records_of_cloud, stamp_of_cloud
 from poli.lidar_odometry import Odometer, OdometryConfig
-from poli.ros.jobs import EstimateConfig, ellipsoid_columns, estimate_scan, records_of_columns
+from poli.ros.jobs import EstimateConfig, ellipsoid_columns, estimate_scan
 from poli.ros.odometry_job import fixed_axes
 from poli.se3 import quaternion
 from poli.worlds import Ride, World
@@ -98,7 +99,7 @@ def test_estimate_equals_offline(played, clouds):
     assert len(estimated) >= LEAST
     for stamp, found in estimated.items():
         scan, field = estimate_scan(scan_from_cloud(clouds[stamp], "offline"), EstimateConfig(voxel=0.4))
-        wanted = records_of_columns(scan.points, {**scan.fields, **ellipsoid_columns(field, np.zeros(3))})
+        wanted = records_from_scan(Scan(scan.points, {**scan.fields, **ellipsoid_columns(field, np.zeros(3))}), flat=False)
         records = records_of_cloud(found, "recorded")
         assert records.dtype == wanted.dtype
         assert records.tobytes() == wanted.tobytes()

@@ -5,37 +5,26 @@ import json
 import numpy as np
 import pytest
 
-from chromium import PROGRAM, Tab
+from chromium import PROGRAM
 from poli import Ellipsoids
 from poli.viewer import Camera, Frame, Layer, Panel, Track, write_page
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed")
 
-CAMERA = Camera(eye=(0.0, -10.0, 0.0), target=(0.0, 0.0, 0.0), width=100, height=100, field_of_view=60.0)
 ROW = np.stack([np.linspace(-3.0, 3.0, 7), np.zeros(7), np.zeros(7)], axis=1)  # points in a horizontal row
 
 
-@pytest.fixture(scope="module")
-def tab():
-    with Tab(800, 600) as tab:
-        yield tab
-
-
 @pytest.fixture
-def opened(tab, tmp_path):
-    """Write a page, open it, and wait until it is drawn."""
+def opened(opened):
+    """Open pages with large points."""
 
     def open_page(panels, **options):
-        write_page(tmp_path / "page.html", "a page", panels, **{"camera": CAMERA, **options})
-        tab.events.clear()
-        tab.open(tmp_path / "page.html")
-        tab.run("poliView.show({samples: 1, size: 8})")
+        tab = opened(panels, **options)
+        tab.run("poliView.show({size: 8})")
         tab.settle()
         return tab
 
-    yield open_page
-    errors = [p for p in tab.reported("Runtime.consoleAPICalled") if p["type"] in ("error", "warning")]
-    assert not tab.reported("Runtime.exceptionThrown") + errors
+    return open_page
 
 
 def stage(tab):

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.metrics.odometry import Judged, mean_rpe
-from benchmarks.report import mean
+from benchmarks.report import mean, pyplot, save_figure
 from benchmarks.rivals.odometry_contestants import CHOSEN, MAP, OURS, PCA, RAW, SCAN, SYSTEMS, VARIANTS
 from poli.se3 import inverse
-from poli.viewer.picture import pyplot, save_figure
 
 _COLORS = {
     "ICP": "#9e9e9e",

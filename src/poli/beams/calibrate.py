@@ -13,7 +13,7 @@ from poli.beams.corrections import PERIOD, BeamCalibration
 from poli.beams.planes import Stretch, choose_stretches, track
 from poli.beams.returns import Beams, find_beams
 from poli.errors import InputError
-from poli.io.datasets.protocol import Dataset
+from poli.io.datasets import Dataset
 from poli.lidar_odometry import OdometryConfig
 from poli.lidar_odometry.config import Deskew, PointTimes
 from poli.options import real_number, takes_config, whole_number

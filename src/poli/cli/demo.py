@@ -1,118 +1,27 @@
-"""`poli demo`: show every step on a simulated scan, without any data."""
+"""`poli demo`: show every step on a simulated drive, without any data. It calls the library as a user would."""
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
-from poli.cli.output import say
-
-# --- Terminal output of `poli demo`: progress and results.
-
+from poli.cli.output import busy, say
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from poli.scan import Scan
+    from poli.viewer import Camera, Panel
+    from poli.worlds.drive import Drive
 
-    from poli.viewer.demo import Summary
+PLACE, SEED, SENSOR = "town", 2_000_003, "vlp16"  # seeds from two million on are reserved for evaluation
+_START = 180.0  # meters along the route; then it turns left around a corner
+_SCANS = 40
+_OTHER = 12  # the scan that is registered to the first one, some ten meters later
+_TURN = 140.0  # degrees about the vertical, so that its heading is unknown
 
-
-@contextmanager
-def watched() -> "Iterator[Callable[[str, float], None]]":
-    """Show a progress bar on stderr, if it is a terminal; yields a function of the current step and the share done."""
-    import rich
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    shared = rich.get_console()
-    console = shared if shared.stderr else Console(stderr=True)
-    columns = (SpinnerColumn(), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=console, transient=True, disable=console.quiet or not console.is_terminal) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda what, share: bar.update(task, completed=share, description=what)
-
-
-def print_summary(summary: "Summary", out: Path) -> None:
-    from rich.console import Console
-
-    from poli.viewer.demo.surfaces import NEIGHBORS
-
-    Console(highlight=False).print(_table(summary))
-    lower = f"POLI's median error is {summary.normals.lower:.0%} below PCA's"
-    say(f"{lower}; each PCA value is the best over {len(NEIGHBORS)} choices of k.")
-    say(f"{summary.seconds:.0f} s in total.")
-    say()
-    say(f"Open in a browser: {out / 'index.html'} (points, PCA, POLI and ground truth in 3D)")
-    say(f"Also in {out}:")
-    for names, what in (
-        ("points.png pca.png poli.png truth.png", "the same, as pictures"),
-        ("densified.png registered.png trajectory.png", "the other three steps"),
-        ("scan.ply scan_turned.ply densified.ply", "point clouds"),
-        ("splats.ply", "the ellipsoids, for splat viewers"),
-        ("poses_tum.txt truth_tum.txt", "poses of the drive"),
-        ("summary.json", "all numbers"),
-    ):
-        say(f"  {names:<44}{what}")
-    say()
-    say("Next:")
-    for command in next_commands(out):
-        say(f"  {command}")
-
-
-def next_commands(out: Path) -> list[str]:
-    scan, turned = (shlex.quote(str(out / name)) for name in ("scan.ply", "scan_turned.ply"))
-    return [
-        f"poli view {scan} --compare --open",
-        f"poli register {turned} {scan} --preset vlp16",
-        "poli simulate drive --place riverside && poli odometry drive",
-    ]
-
-
-def _table(summary: "Summary") -> "Table":
-    """The table of results. Fits into 80 columns, the default if the width is unknown."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    normals, density, pair, drive = summary.normals, summary.density, summary.pair, summary.drive
-    title = "Simulated VLP-16 in a town not used for training, against ground truth"
-    table = Table("", box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
-    for name in ("POLI", "PCA", "POLI took", "PCA took"):
-        table.add_column(name, justify="right", no_wrap=True)
-
-    def add(label: str, *cells: str, last: bool = False) -> None:
-        table.add_row(label, *cells, end_section=last)
-
-    def begin(title: str, *times: str) -> None:
-        add(f"[bold]{title}[/bold]", "", "", *times)
-
-    both = normals.poli, normals.pca
-    begin(f"Ellipsoids of {normals.points:,} points", *(_time(n.seconds) for n in both))
-    add("  median normal error", *(f"{n.median:.1f}°" for n in both))
-    add("  normals within 10°", *(f"{n.within_10:.0%}" for n in both), last=True)
-    begin(f"Densified to {density.returns + density.samples:,} points", _time(density.seconds))
-    add(f"  {density.samples:,} new, distance to surface", _cm(density.samples_median))
-    add(f"  {density.returns:,} measured, distance", _cm(density.returns_median), last=True)
-    poses = pair.poli, pair.pca
-    begin(f"Pose: {pair.apart:.0f} m apart, turned by {pair.turned:.0f}°", *(_time(p.seconds) for p in poses))
-    add("  rotation error", *(f"{p.rotation:.2f}°" for p in poses))
-    add("  translation error", *(_cm(p.translation) for p in poses))
-    add("  certified optimal", *("yes" if p.certified else "no" for p in poses), last=True)
-    drives = drive.poli, drive.pca
-    begin(f"Odometry: {drive.scans} scans, {drive.path:.0f} m", *(f"{_time(d.seconds)}/scan" for d in drives))
-    add("  error at the end", *(_cm(d.end) for d in drives))
-    add("  drift", *(f"{100.0 * d.drift:.2f}%" for d in drives))
-    add("  error per step (RMSE)", *(_cm(d.step_translation) for d in drives))
-    return table
-
-
-def _cm(meters: float) -> str:
-    return f"{100.0 * meters:.1f} cm" if meters >= 0.01 else f"{1000.0 * meters:.1f} mm"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1.0 else f"{1000.0 * seconds:.0f} ms"
+_GRAY, _BLUE, _ORANGE = (0.35, 0.37, 0.40), (0.0, 0.447, 0.698), (0.902, 0.624, 0.0)
+_EYE, _TARGET = (-23.0, -2.0, 14.0), (8.0, 0.0, 1.5)  # from behind and above the sensor
 
 
 def demo(
@@ -121,18 +30,166 @@ def demo(
     """Run the whole demo on a simulated town: ellipsoids, densification, registration, and forty scans of odometry.
 
     Compares the results with the ground truth and with PCA, and writes an HTML page,
-    pictures, point clouds, poses and a summary. Takes about 10
-    seconds, and a minute more the first time, since numba compiles the kernels.
+    pictures and point clouds. Takes about 10 seconds, and a minute more the first
+    time, since numba compiles the kernels.
 
     Examples:
     poli demo
     poli demo --out pictures
     """
+    import poli
+    from poli.errors import FormatError
+    from poli.worlds import SENSORS, Ride, World
+    from poli.worlds.drive import Drive
+    from poli.worlds.places import make_place
 
-    with watched() as tell:
-        tell("loading", 0.0)
-        from poli.viewer.demo import run_demo
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = "it is not a folder" if out.exists() else error.strerror or error
+        raise FormatError(f"{out}: cannot be created: {why}; give another folder") from None
+    with busy("simulating a drive"):
+        drive = Drive(World(make_place(PLACE, SEED)), SENSORS[SENSOR], Ride(start=_START), _SCANS)
+        simulated = list(drive)
+        scans = [scan.keep("ring", "intensity") for scan in simulated]
+        poli.write(scans[0], out / "scan.ply")
+    say("A VLP-16 in a simulated town that was not used for training, against the truth:")
+    _row("", "POLI", "PCA")
+    found = {
+        "normals": _show_ellipsoids(simulated[0], out),
+        "density": _show_densified(scans[0], drive, out),
+        "pair": _show_registered(scans[_OTHER], scans[0], drive, out),
+        "drive": _show_odometry(scans, drive, out),
+    }
+    say()
+    say(f"Open in a browser: {out / 'index.html'} (points, PCA, POLI and the truth in 3D)")
+    say(f"Pictures and clouds: {', '.join(sorted(path.name for path in out.glob('*.p*')))}")
+    say("Next:")
+    for command in next_commands(out):
+        say(f"  {command}")
+    return {"out": out, "place": PLACE, "seed": SEED, "sensor": SENSOR, **found}
 
-        summary = run_demo(out, tell, lambda page: say(f"Open {page} in a browser while the rest is computed", to_stderr=True))
-    print_summary(summary, out)
-    return {"out": str(out), **summary.as_json()}
+
+def next_commands(out: Path) -> list[str]:
+    """Commands to try next, the first two with files of the demo."""
+    scan, turned = (shlex.quote(str(out / name)) for name in ("scan.ply", "scan_turned.ply"))
+    return [
+        f"poli view {scan} --compare --open",
+        f"poli register {turned} {scan} --preset {SENSOR}",
+        "poli simulate drive --place riverside && poli odometry drive",
+    ]
+
+
+def _show_ellipsoids(scan: "Scan", out: Path) -> dict[str, Any]:
+    """Ellipsoids by POLI and by PCA, with the true normals."""
+    from poli.viewer import Camera, write_page
+    from poli.viewer.content import Estimates, normal_errors, scan_panels
+
+    with busy("ellipsoids"):
+        panels = scan_panels(scan, Estimates(compare=True))
+        note = "A VLP-16 scan of a simulated town not used for training. PCA's ellipsoids are drawn smaller, at POLI's size."
+        write_page(out / "index.html", "A scan as ellipsoids", panels, note=note, camera=Camera(_EYE, _TARGET, field_of_view=64.0))
+        _draw(out / "ellipsoids.png", panels)
+    _, rival, poli, truth = panels
+    assert poli.field is not None
+    assert rival.field is not None
+    assert truth.normals is not None
+    errors = [normal_errors(field, truth.normals) for field in (poli.field, rival.field)]
+    medians = [float(np.median(off)) for off in errors]
+    _row(f"Ellipsoids of {len(poli.field):,} points: median normal error", *(f"{median:.1f}°" for median in medians))
+    _row("  normals within 10°", *(f"{(off < 10.0).mean():.0%}" for off in errors))
+    return {"points": len(poli.field), "median": medians[0], "pca_median": medians[1]}
+
+
+def _show_densified(scan: "Scan", drive: "Drive", out: Path) -> dict[str, Any]:
+    """A denser scan, with the distance of its points to the surfaces of the town."""
+    import poli
+    from poli.viewer import Panel
+
+    with busy("a denser scan"):
+        dense = poli.densify(scan)
+        poli.write(dense, out / "densified.ply")
+        off = drive.world.distance(dense.transform(drive.poses[0]).points)
+        count = len(scan)
+        colors = np.concatenate([_one(_GRAY, count), _one((0.50, 0.73, 0.89), len(dense) - count)])
+        panels = [
+            Panel("Before", scan, colors=colors[:count], caption=f"{count:,} returns"),
+            Panel("After", dense, colors=colors, caption="new points in blue"),
+        ]
+        _draw(out / "densified.png", panels, height=640)
+    medians = {"returns": float(np.median(off[:count])), "samples": float(np.median(off[count:]))}
+    _row(f"Densified by {len(dense) - count:,} points: distance to surface", _length(medians["samples"]))
+    _row(f"  of the {count:,} measured points", _length(medians["returns"]))
+    return {"returns": count, "samples": len(dense) - count, "median_distance": medians}
+
+
+def _show_registered(other: "Scan", target: "Scan", drive: "Drive", out: Path) -> dict[str, Any]:
+    """The pose between two scans, without an initial guess."""
+    import poli
+    from poli.se3 import exp, inverse, log
+    from poli.viewer import Camera, Panel
+
+    with busy("the pose between two scans"):
+        turn = exp(np.array([0.0, 0.0, np.deg2rad(_TURN), 0.0, 0.0, 0.0]))
+        source = other.transform(turn)
+        poli.write(source, out / "scan_turned.ply")
+        T_true = inverse(drive.poses[0]) @ drive.poses[_OTHER] @ inverse(turn)
+        result = poli.register(source, target, preset=SENSOR)
+        error = log(inverse(T_true) @ result.T_target_source)
+        rotation, translation = float(np.degrees(np.linalg.norm(error[:3]))), float(np.linalg.norm(error[3:]))
+        colors = np.concatenate([_one(_BLUE, len(target)), _one(_ORANGE, len(source))])
+        panels = [
+            Panel(name, np.concatenate([target.points, source.transform(T).points]), colors=colors, caption=caption)
+            for name, caption, T in (
+                ("As given", "target blue, source orange", np.eye(4)),
+                ("Registered", f"pose error {rotation:.2f}°, {_length(translation)}", result.T_target_source),
+            )
+        ]
+        _draw(out / "registered.png", panels, Camera((0.0, 0.0, 85.0), (0.0, 0.0, 0.0), up=(1.0, 0.0, 0.0)))
+    apart = float(np.linalg.norm(T_true[:3, 3]))
+    _row(f"Registered, {apart:.0f} m apart and turned by {_TURN:g}°: rotation error", f"{rotation:.2f}°")
+    _row("  translation error", _length(translation))
+    _row("  certified optimal", "yes" if result.certified else "no")
+    return {"apart": apart, "rotation": rotation, "translation": translation, "certified": result.certified}
+
+
+def _show_odometry(scans: "list[Scan]", drive: "Drive", out: Path) -> dict[str, Any]:
+    """The poses of the drive and its map."""
+    import poli
+    from poli.se3 import inverse
+    from poli.viewer import Camera, Panel, Track
+
+    with busy("odometry"):
+        truth = inverse(drive.poses[0]) @ drive.poses
+        odometer = poli.Odometer()
+        for scan in scans:
+            odometer.add(scan)
+        rival = poli.odometry(scans, model="pca")
+        ends = [float(np.linalg.norm(poses[-1, :3, 3] - truth[-1, :3, 3])) for poses in (odometer.poses, rival)]
+        path = float(np.linalg.norm(np.diff(truth[:, :3, 3], axis=0), axis=1).sum())
+        assert odometer.map is not None
+        tracks = (Track(truth[:, :3, 3], "truth", _ORANGE), Track(odometer.poses[:, :3, 3], "POLI", _BLUE))
+        map_panel = Panel("Odometry", field=odometer.map.field, tracks=tracks, caption="the map of ellipsoids and the path")
+        middle = truth[:, :3, 3].mean(axis=0)
+        above = Camera(tuple(middle + [-30.0, 4.0, 48.0]), tuple(middle + [3.0, 0.0, -2.0]), field_of_view=62.0)
+        _draw(out / "trajectory.png", [map_panel], above)
+    _row(f"Odometry, {len(scans)} scans and {path:.0f} m: error at the end", *map(_length, ends))
+    return {"scans": len(scans), "path": path, "end": ends[0], "pca_end": ends[1]}
+
+
+def _draw(path: Path, panels: "list[Panel]", camera: "Camera | None" = None, height: int = 900) -> None:
+    from poli.viewer import Camera, draw_panels, write_png
+
+    write_png(path, draw_panels(panels, camera=camera or Camera(_EYE, _TARGET, field_of_view=64.0), height=height))
+
+
+def _one(color: tuple[float, float, float], count: int) -> np.ndarray:  # (count, 3)
+    return np.tile(color, (count, 1))
+
+
+def _length(meters: float) -> str:
+    return f"{100.0 * meters:.1f} cm" if meters >= 0.01 else f"{1000.0 * meters:.1f} mm"
+
+
+def _row(what: str, poli: str, pca: str = "") -> None:
+    say(f"{what:<58}{poli:>9}{pca:>9}".rstrip())

@@ -15,7 +15,7 @@ from poli.cli.scan_files import OutOption, ScanFormat, check_place, counted, is_
 
 
 if TYPE_CHECKING:
-    from poli.densification.densify import Tally
+    from poli.densification.resume import Tally
     from poli.scan import Scan
 
 
@@ -58,8 +58,8 @@ def print_summary(out: Path, tally: "Tally", total: int, seconds: float) -> None
 
 if TYPE_CHECKING:
     from poli.densification import DensifyConfig
-    from poli.densification.densify import Tally
-    from poli.densification.engines import Certificates, Engine
+    from poli.densification.engines import Engine
+    from poli.densification.resume import Tally
     from poli.scan import Scan
 
     # The number of scans, the function that processes them, and one that reads the first.
@@ -139,9 +139,6 @@ def densify(
     scheduler: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run on the cluster of this dask scheduler, such as tcp://host:8786.")
     ] = None,
-    tls_ca: Annotated[Path | None, typer.Option(help="Cluster: PEM file of the authority that signed its certificates.")] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="Cluster: PEM file with the client certificate.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Cluster: PEM file with the private key of that certificate.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Recompute and replace existing output.")] = False,
     resume: Annotated[
         bool, typer.Option(help="Bags: keep finished clouds next to OUT until it is complete, so that a killed run can resume.")
@@ -172,9 +169,8 @@ def densify(
 
     from poli.cli.odometry import stop_requests
     from poli.densification import DensifyConfig
-    from poli.densification.densify import Tally
     from poli.densification.engines import engine
-    from poli.densification.resume import check_apart, remove_finished
+    from poli.densification.resume import Tally, check_apart, remove_finished
     from poli.densification.trees import SEVERAL
     from poli.errors import InputError
 
@@ -185,7 +181,6 @@ def densify(
         sample_voxel=sample_voxel, seed=seed, calibration=load_calibration(calibration),
         max_error=max_error, rings=rings, order=order, purpose=purpose, auto=auto,
     )  # fmt: skip
-    certificates = _certificates(scheduler, tls_ca, tls_cert, tls_key)
     sequences = tuple(sequence or ())
     kind = _kind(data, dataset, sequences)
     _check_options(
@@ -209,7 +204,7 @@ def densify(
     tally, begin = Tally(), perf_counter()
     with (
         stop_requests() as stop,
-        engine(_worker_count(workers, total), scheduler, certificates) as chosen,
+        engine(_worker_count(workers, total), scheduler) as chosen,
         progress(out.name, total) as show,
         closing(run(chosen)) as steps,
     ):
@@ -241,19 +236,6 @@ def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
     if data.is_file():
         return "bag" if data.suffix in ENDINGS else "scan"
     return guess(data, sequences[0] if sequences else None) if dataset == "auto" else dataset
-
-
-def _certificates(scheduler: str | None, ca: Path | None, cert: Path | None, key: Path | None) -> "Certificates | None":
-    from poli.densification.engines import Certificates
-    from poli.errors import InputError
-
-    if ca is None and cert is None and key is None:
-        return None
-    if ca is None or cert is None or key is None:
-        raise InputError("--tls-ca, --tls-cert and --tls-key belong together; give all three or none")
-    if scheduler is None:
-        raise InputError(f"--tls-ca {ca}: certificates need a cluster; add --scheduler tls://HOST:PORT, or remove them")
-    return Certificates(ca, cert, key)
 
 
 def _check_options(kind: str, **options: tuple[str | None, Sequence[str]]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class Theme(StrEnum):
+    """Backgrounds of the page."""
+
     dark = "dark"
     light = "light"
 
@@ -68,7 +70,6 @@ def view(
         ),
     ] = None,
     theme: Annotated[Theme, typer.Option(help="Initial theme of the page.")] = Theme.dark,
-    title: Annotated[str | None, typer.Option(help="Title of the page; default: the name of the data.")] = None,
     dataset: DatasetName = "auto",
     sequence: SequenceName = None,
     topic: TopicName = None,
@@ -106,7 +107,7 @@ def view(
     poli view part.ply --model objects --png part.png
     cat scan.pcd | poli view - --out scan.html
     """
-    from poli.cli.view_content import Amount, subject_of
+    from poli.cli.view_content import densified_subject, overlay_subject, subject_of
     from poli.errors import FormatError, InputError
     from poli.viewer.content import Estimates
 
@@ -123,53 +124,47 @@ def view(
         raise InputError("--open: no page is written; remove it, or give --out NAME.html")
     if compare and model == "pca":
         raise InputError("--compare: compares a network with PCA; choose a network with --model, or remove --compare")
-
-    _check_pair(other, pose, original, compare)
+    if pose is not None and other is None:
+        raise InputError(f"--pose {pose}: is the pose between two scans; give the second one, too")
+    if original is not None and other is not None:
+        raise InputError(f"--original {original}: cannot be combined with a second scan; remove one of the two")
+    if compare and (other is not None or original is not None):
+        raise InputError("--compare: only one scan can be compared; remove it, or give one scan")
     inputs = [path for path in (data, other, pose, original, Path(model)) if path is not None]
     for written in (page, png, recorded):
         if written is not None:
             check_place(written, *inputs)
     how = Estimates(model, voxel, compare)
-    if other is not None or original is not None:
-        from poli.cli.view_content import densified_subject, overlay_subject
-
-        subject = overlay_subject(data, other, pose, how) if other is not None else densified_subject(data, cast(Path, original))
+    if other is not None:
+        subject = overlay_subject(data, other, pose, how)
+    elif original is not None:
+        subject = densified_subject(data, original)
     else:
         options = dataset_options(option or [], sequence, topic, sensor)
-        subject = subject_of(data, dataset, options, how, Amount(scans, to_rerun, side_by_side))
+        subject = subject_of(data, dataset, options, how, scans, side_by_side)
     for line in subject.remarks:
         say(line)
     if page is not None:
         with naming(data):
-            _write_page(page, subject, title, sigma, color, theme, browser)
+            _write_page(page, subject, sigma, color or subject.color, theme, browser)
     if png is not None:
         from poli.viewer.picture import draw_panels, write_png
 
-        stills = subject.stills
-        write_png(png, draw_panels(stills, sigma))
-        say(f"{png}: {_listed(stills)}")
+        write_png(png, draw_panels(subject.stills, sigma))
+        say(f"{png}: {_listed(subject.stills)}")
     if to_rerun:
-        from poli.viewer.rerun_recording import log_panels, log_series, recording
+        from poli.viewer.rerun_recording import record
 
-        with recording(recorded) as stream:
-            if subject.series is None:
-                log_panels(stream, subject.stills, sigma)
-            else:
-                count = log_series(stream, subject.series(), subject.tracks, sigma)
-        what = _listed(subject.stills) if subject.series is None else f"{count} scans"
-        say(f"{recorded or 'rerun'}: {what}")
+        count = record(recorded, subject.moments(), subject.tracks, lambda: subject.stills, sigma)
+        say(f"{recorded or 'rerun'}: {f'{count} scans' if count else _listed(subject.stills)}")
     return {"name": subject.name, "about": subject.note, "page": page, "png": png, "recording": recorded}
 
 
-def _write_page(
-    page: Path, subject: "Subject", title: str | None, sigma: float, color: str | None, theme: Theme, browser: bool
-) -> None:
+def _write_page(page: Path, subject: "Subject", sigma: float, color: str, theme: Theme, browser: bool) -> None:
     from poli.viewer.page import write_page
 
     panels = subject.panels()
-    left_out = write_page(
-        page, title or subject.name, panels, note=subject.note, sigma=sigma, color=color or subject.color, theme=theme.value
-    )
+    left_out = write_page(page, subject.name, panels, note=subject.note, sigma=sigma, color=color, theme=theme.value)
     for line in left_out:
         say(f"shown: {line}", to_stderr=True)
     for panel in panels:
@@ -181,17 +176,6 @@ def _write_page(
 
         if not webbrowser.open(page.resolve().as_uri()):
             say("no browser found; open the page manually", to_stderr=True)
-
-
-def _check_pair(other: Path | None, pose: Path | None, original: Path | None, compare: bool) -> None:
-    from poli.errors import InputError
-
-    if pose is not None and other is None:
-        raise InputError(f"--pose {pose}: is the pose between two scans; give the second one, too")
-    if original is not None and other is not None:
-        raise InputError(f"--original {original}: cannot be combined with a second scan; remove one of the two")
-    if compare and (other is not None or original is not None):
-        raise InputError("--compare: only one scan can be compared; remove it, or give one scan")
 
 
 def _listed(panels: "Sequence[Panel]") -> str:

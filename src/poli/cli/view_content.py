@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,314 +15,179 @@ from poli.cli.output import busy, say, track
 from poli.cli.scan_files import above, is_pipe, map_offset, naming, offset_text, read_scan, say_offset, shift, without_offset
 from poli.errors import FormatError, InputError, PoliError
 
-# --- Two clouds in one page of `poli view`: a registered pair, or a densified scan with its original.
-
-
 if TYPE_CHECKING:
-    from poli.viewer.content import Estimates
-
-_POSE_NUMBERS = (12, 16)
-
-
-def overlay_subject(source: Path, target: Path, pose: Path | None, how: Estimates) -> Subject:
-    """Both clouds in the frame of the second; `pose` is T_target_source, as `poli register` writes it."""
-    from poli.viewer.content import merged_panels
-
-    if is_pipe(source) and is_pipe(target):
-        raise InputError("-: standard input holds one cloud; give the other as a file")
-    T = np.eye(4) if pose is None else read_pose(pose)
-    names, paths = _names(source, target), (source, target)
-    clouds, thin, fields = [], [], []
-    offset = None
-    with busy(f"ellipsoids of {source} and {target}"):
-        for path, move in zip(paths, (T, np.eye(4)), strict=True):
-            with naming(path):
-                scan = read_scan(path)
-                offset = map_offset(scan)
-                say_offset(path, scan, offset, "centered at {offset}; the page shows the original coordinates")
-                centered = without_offset(scan, offset)
-                cloud = how.cloud(centered, str(path))
-                place = move if offset is None else move @ shift(offset)
-                clouds.append(centered.transform(place))
-                thin.append(cloud)
-                fields.append(how.field(cloud, above(offset), merged=offset is not None).transform(place))
-    shown = merged_panels(clouds, thin, fields, names, how)
-    moved = f"{names[0]} moved by {pose.name}" if pose is not None else "both in their own coordinates"
-    return Subject(f"{names[0]} and {names[1]}", moved, lambda: shown, color="layer")
-
-
-def densified_subject(dense: Path, original: Path) -> Subject:
-    """A densified scan with its samples in another color than its originals."""
-    from poli.viewer.content import densified_panels
-
-    with busy(f"reading {dense}"):
-        clouds = read_scan(dense), read_scan(original)
-    shown = densified_panels(*clouds, (str(dense), str(original)))
-    return Subject(dense.name, f"{len(clouds[0]):,} points", lambda: shown, color="layer")
-
-
-def read_pose(path: Path, option: str = "--pose") -> np.ndarray:  # (4, 4)
-    """Read the pose that `option` names: a 4x4 matrix as `poli register` writes it, or the 12 numbers of a KITTI pose."""
-    from poli.se3 import check_pose
-
-    if not path.is_file():
-        raise FormatError(f"{option} {path}: no such file")
-    try:
-        numbers = np.array(path.read_text(encoding="utf-8").replace(",", " ").split(), dtype=np.float64)
-    except (ValueError, UnicodeDecodeError):
-        raise FormatError(f"{option} {path}: not a table of numbers; expected the 4x4 matrix of `poli register --out`") from None
-    if len(numbers) not in _POSE_NUMBERS:
-        raise FormatError(f"{option} {path}: {len(numbers)} numbers; expected a 4x4 or 3x4 matrix")
-    T = np.eye(4)
-    T.reshape(-1)[: len(numbers)] = numbers
-    return check_pose(T, f"{option} {path}")
-
-
-def _names(source: Path, target: Path) -> tuple[str, str]:
-    """Short names of two files that differ: with their folders if the files have the same name."""
-    names = tuple("standard input" if is_pipe(path) else path.name for path in (source, target))
-    if names[0] != names[1]:
-        return names[0], names[1]
-    longer = tuple(f"{path.resolve().parent.name}/{path.name}" for path in (source, target))
-    return longer if longer[0] != longer[1] else (f"{names[0]} (1)", f"{names[1]} (2)")  # type: ignore[return-value]
-
-
-# --- Scans in order for `poli view`: folders, datasets, bags and odometry runs, as a timeline and, with known poses, as one world.
-
-
-if TYPE_CHECKING:
-    import numpy as np
-
     from poli.ellipsoids import Ellipsoids
     from poli.io.datasets import Dataset
     from poli.scan import Scan
-    from poli.viewer.content import Estimates, Moment
+    from poli.viewer.content import Estimates, Moment, Series
     from poli.viewer.panel import Panel, Track
-    from poli.viewer.plots import OdometryRun
 
 _SIDE_BY_SIDE = 4  # scans without known poses
 _TOGETHER = 50  # scans fused into a world
 _TIMELINE = 200  # scans of a timeline
 
 
-def scans_subject(data: Dataset, how: Estimates, amount: Amount) -> Subject:
-    from poli.viewer.content import fused_world, moments, spread
-    from poli.viewer.panel import Panel, Track
-
-    count = len(data)
-    if not count:
-        raise InputError(f"{data.name}: no scans to show")
-    remarks = (f"{data.name}: {len(data.skipped)} scans are skipped by the dataset",) if data.skipped else ()
-    poses = data.poses
-    tracks = () if poses is None else (Track(poses[:, :3, 3], "sensor path"),)
-
-    def recorded(most: int) -> Iterator[Moment]:
-        rows = spread(count, most if amount.scans is None else max(amount.scans, 1))
-        return _watched(moments(data, rows, poses, how), len(rows))
-
-    @cache
-    def panels() -> list[Panel]:
-        if poses is None and amount.side_by_side:
-            return stills()
-        if poses is None:
-            timeline = _timeline(data, None, how, _shown(amount, count))
-            if timeline is None:
-                raise InputError(f"{data.name}: {_why_empty(data)}")
-            return [timeline]
-        world = world_panel()
-        return [world] if amount.scans == 0 else [_with_frames(world, _timeline(data, poses, how, _shown(amount, count)))]
-
-    @cache
-    def world_panel() -> Panel:
-        world, fused = fused_world(recorded(_TOGETHER), how)
-        return Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=tracks)
-
-    @cache
-    def stills() -> list[Panel]:
-        if poses is not None:
-            return [world_panel()]
-        found = [_moment_panel(moment, how) for moment in recorded(_SIDE_BY_SIDE) if len(moment.scan)]
-        if not found:
-            raise InputError(f"{data.name}: all scans that were read are empty")
-        return found
-
-    return Subject(data.name, f"{count:,} scans", panels, remarks, lambda: recorded(count), tracks, pictures=stills)
-
-
-def _why_empty(data: Dataset) -> str:
-    from poli.cli.scan_files import map_offset
-
-    if map_offset(data[0]) is not None:
-        return "scans in map coordinates; a timeline needs them in the sensor's frame. Give one of the files to see it"
-    return "all scans that were read are empty"
-
-
-def _shown(amount: Amount, available: int) -> int:
-    return min(available, _TIMELINE if amount.scans is None else amount.scans)
-
-
-def _timeline(
-    data: Dataset, poses: np.ndarray | None, how: Estimates, most: int, first: int = 0, available: int = 0
-) -> Panel | None:
-    """A panel of at most `most` scans, evenly spaced; empty scans are left out. None if all are empty."""
-    from poli.viewer.content import frames_of, moments, spread, thinning_for
-    from poli.viewer.panel import Panel
-
-    count = available or len(data)
-    rows = spread(count, most)
-    thinning = thinning_for(data, rows, how, first)
-    series = _watched(moments(data, rows, poses, thinning.how, first), len(rows), "timeline")
-    frames = tuple(frame for frame in frames_of(series, thinning, poses is not None) if len(frame.places))
-    caption = thinning.caption(len(frames)) if len(rows) == count else f"{thinning.caption(len(frames))}; {count:,} scans in total"
-    return Panel("Scans", caption=caption, frames=frames, frames_share_world=poses is not None) if frames else None
-
-
-def _with_frames(panel: Panel, timeline: Panel | None) -> Panel:
-    if timeline is None:
-        return panel
-    return replace(panel, frames=timeline.frames, caption=f"{panel.caption}. {timeline.caption.capitalize()}")
-
-
-def _watched(series: Iterator[Moment], count: int, what: str = "ellipsoids") -> Iterator[Moment]:
-    yield from track(series, what, count)
-
-
-def _moment_panel(moment: Moment, how: Estimates) -> Panel:
-    from poli.viewer.panel import Panel, scalars_of
-
-    if moment.field is None or moment.cloud is None:
-        return Panel(f"Scan {moment.number}", points=moment.scan, caption="too few returns for ellipsoids")
-    return Panel(f"Scan {moment.number}", field=moment.field, caption=how.caption, scalars=scalars_of(moment.cloud))
-
-
-# --- a run of odometry
-
-
-def run_subject(folder: Path, how: Estimates, amount: Amount) -> Subject:
-    from poli.scan import Scan
-    from poli.viewer.content import fused_world, moments, spread
-    from poli.viewer.panel import Panel
-    from poli.viewer.plots import read_odometry_run
-
-    run = read_odometry_run(folder)
-    if how.compare:
-        raise InputError("--compare: only one scan can be compared; give the path of a scan file")
-    count, first = len(run.poses), run.data["first"]
-    note = f"{count:,} scans, {run.length:.1f} m"
-    data, missing = _data_of(run)
-    available = 0 if data is None else max(0, min(count, len(data) - first))
-
-    def recorded(most: int) -> Iterator[Moment]:
-        assert data is not None
-        rows = spread(available, most if amount.scans is None else max(amount.scans, 1))
-        return _watched(moments(data, rows, run.poses, how, first), len(rows))
-
-    @cache
-    def still() -> Panel:
-        if run.map is not None:
-            return _map_panel(run.map, run.tracks)
-        if not available:
-            return Panel("Path", caption="the scans are no longer available", tracks=run.tracks)
-        world, fused = fused_world(recorded(_TOGETHER), how)
-        return Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=run.tracks)
-
-    @cache
-    def panels() -> list[Panel]:
-        if data is None or not available or amount.scans == 0:
-            return [still()]
-        try:
-            timeline = _timeline(data, run.poses, how, _shown(amount, available), first, available)
-        except PoliError as error:
-            if run.map is None:
-                raise
-            say(f"{folder}: shown without a timeline; its scans cannot be read ({error})", to_stderr=True)
-            return [still()]
-        return [_with_frames(still(), timeline)]
-
-    shown: Callable[[], Iterator[Moment]] | None = (lambda: recorded(available)) if available else None
-    missing = missing if run.map is None or amount.series or not missing else f"{missing}; the map is shown without a timeline"
-    remarks = (*run.remarks, missing) if missing else run.remarks
-    color = "height" if isinstance(run.map, Scan) else "normal"
-    return Subject(run.data["name"], note, panels, remarks, shown, run.tracks, color, lambda: [still()])
-
-
-def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:
-    from poli.scan import Scan
-    from poli.viewer.content import thin_field, thin_points
-    from poli.viewer.page import MOST_ELLIPSOIDS, MOST_POINTS
-    from poli.viewer.panel import Panel
-
-    if isinstance(shown, Scan):
-        points, voxel = thin_points(shown, MOST_POINTS)
-        return Panel("Map", points=points, caption=_thinned(len(shown), "points", voxel), tracks=tracks)
-    field, voxel = thin_field(shown, MOST_ELLIPSOIDS)
-    return Panel("Map", field=field, caption=_thinned(len(shown), "ellipsoids", voxel), tracks=tracks)
-
-
-def _thinned(count: int, kind: str, voxel: float | None) -> str:
-    return "map of the drive" if voxel is None else f"map of the drive, {count:,} {kind}; drawn: one per voxel of {voxel:.2g} m"
-
-
-def _data_of(run: OdometryRun) -> tuple[Any, str]:
-    """The scans of a run, or None and the reason if they cannot be opened."""
-    where = Path(run.data["path"])
-    try:
-        return open_data(where, run.data["dataset"], dict(run.data["options"])), ""
-    except (PoliError, OSError, TypeError, ValueError) as error:  # config.json may hold arbitrary options
-        shown = "the path" if run.map is None else "the map"
-        return None, f"{run.folder}: showing only {shown}; its scans cannot be opened ({error})"
-
-
-if TYPE_CHECKING:
-    from poli.viewer.content import Estimates, Moment
-    from poli.viewer.panel import Panel, Track
-
-
 @dataclass(frozen=True, eq=False)
 class Subject:
+    """What to show. That of scans in order is computed on demand: a recording needs no panels, a picture no timeline."""
+
     name: str
     note: str
-    panels: Callable[[], list[Panel]]  # of the page; computed on demand: a series does not need them
-    remarks: tuple[str, ...] = ()
-    series: Callable[[], Iterator[Moment]] | None = None
-    tracks: tuple[Track, ...] = ()
+    given: tuple[Panel, ...] = ()  # of one file or of two
     color: str = "normal"  # of the page, unless the user chooses
-    pictures: Callable[[], list[Panel]] | None = None  # panels of a picture, if it differs: a picture has no timeline
+    remarks: tuple[str, ...] = ()
+    series: Series | None = None  # None: a file, or a run whose scans are no longer available
+    tracks: tuple[Track, ...] = ()
+    map: Ellipsoids | Scan | None = None
+    scans: int | None = None  # at most; 0: no timeline; None: the default of each kind of output
+    side_by_side: bool = False  # without poses: in panels instead of a timeline
 
-    @property
+    def panels(self) -> list[Panel]:
+        """The panels of a page: the map or world with its timeline; without poses, only the timeline."""
+        if self.series is None or self.scans == 0 or (self.series.poses is None and self.side_by_side):
+            return self.stills
+        try:
+            timeline = self._timeline(self.series)
+        except PoliError as error:
+            if self.map is None:
+                raise
+            say(f"{self.name}: shown without a timeline; its scans cannot be read ({error})", to_stderr=True)
+            return self.stills
+        if self.series.poses is None:
+            return [timeline]
+        still = self.stills[0]
+        if not timeline.frames:
+            return [still]
+        return [replace(still, frames=timeline.frames, caption=f"{still.caption}. {timeline.caption.capitalize()}")]
+
+    @cached_property
     def stills(self) -> list[Panel]:
-        """The panels without timelines."""
-        return self.panels() if self.pictures is None else self.pictures()
+        """The panels without a timeline: those given, the map, the scans fused by their poses, or some scans side by side."""
+        from poli.viewer.content import fused_world
+        from poli.viewer.panel import Panel, scalars_of
+
+        if self.given:
+            return list(self.given)
+        if self.map is not None:
+            return [_map_panel(self.map, self.tracks)]
+        if self.series is None:
+            return [Panel("Path", caption="the scans are no longer available", tracks=self.tracks)]
+        how, count = self.series.how, len(self.series)
+        if self.series.poses is not None:
+            world, fused = fused_world(self._watched(self.series, _TOGETHER), how.size)
+            return [Panel("World", field=world, caption=f"{fused} of {count} scans, fused; {how.caption}", tracks=self.tracks)]
+        panels = []
+        for moment in self._watched(self.series, _SIDE_BY_SIDE):
+            name = f"Scan {moment.number}"
+            if moment.field is not None:
+                panels.append(Panel(name, field=moment.field, caption=how.caption, scalars=scalars_of(moment.cloud)))
+            elif len(moment.scan):
+                panels.append(Panel(name, moment.scan, caption="too few returns for ellipsoids"))
+        if not panels:
+            raise InputError(f"{self.name}: all scans that were read are empty")
+        return panels
+
+    def moments(self) -> Iterator[Moment] | None:
+        """The scans of a recording: all, or as many as the user asked for. None without a series."""
+        return None if self.series is None else self._watched(self.series, len(self.series))
+
+    def _timeline(self, series: Series) -> Panel:
+        """A panel of scans, evenly spaced; empty if the poses are known and all scans are empty."""
+        from poli.viewer.content import FARTHEST, frames_of, spread
+        from poli.viewer.panel import Panel
+
+        rows = spread(len(series), min(len(series), _TIMELINE if self.scans is None else self.scans))
+        thin, voxel = series.thinned(rows)
+        frames = tuple(frames_of(track(thin.moments(rows), "timeline", len(rows)), voxel))
+        if not frames and series.poses is None:
+            mapped = map_offset(series.data[0]) is not None
+            why = "scans in map coordinates; a timeline needs them in the sensor's frame. Give one of the files to see it"
+            raise InputError(f"{self.name}: {why if mapped else 'all scans that were read are empty'}")
+        points = f"returns within {FARTHEST:g} m" if voxel is None else f"one return per voxel of {voxel:g} m"
+        caption = f"timeline of {len(frames):,} scans: {points}, ellipsoids of {thin.how.caption}"
+        if len(rows) < len(series):
+            caption += f"; {len(series):,} scans in total"
+        return Panel("Scans", caption=caption, tracks=self.tracks, frames=frames, frames_share_world=series.poses is not None)
+
+    def _watched(self, series: Series, most: int) -> Iterator[Moment]:
+        from poli.viewer.content import spread
+
+        rows = spread(len(series), most if self.scans is None else max(self.scans, 1))
+        return track(series.moments(rows), "ellipsoids", len(rows))
 
 
-@dataclass(frozen=True)
-class Amount:
-    """How many scans of a series to show."""
-
-    scans: int | None = None  # None: the default of the kind of data
-    series: bool = False  # for rerun, which shows all of them
-    side_by_side: bool = False  # in panels instead of a timeline
-
-
-def subject_of(data: Path, dataset: str, options: dict[str, Any], how: Estimates, amount: Amount | None = None) -> Subject:
+def subject_of(
+    data: Path, dataset: str, options: dict[str, Any], how: Estimates, scans: int | None = None, side_by_side: bool = False
+) -> Subject:
+    """What to show of a file, a folder, a dataset or an odometry run."""
     from poli.io.datasets.files import scan_ending
     from poli.viewer.plots import is_odometry_run
 
-    amount = amount or Amount()
     if is_pipe(data):
         return _scan_file(data, how)
     if not data.exists():
         raise FormatError(f"{data}: no such file or folder")
-    if data.is_dir() and is_odometry_run(data):
-        return run_subject(data, how, amount)
-    is_scan = data.is_file() and (scan_ending(data) or data.suffix.lower() in (".xyz", ".csv", ".txt"))
-    if is_scan and dataset == "auto":
-        return _file(data, how)
-    if data.is_file() and dataset == "auto" and data.suffix not in (".bag", ".mcap", ".db3"):
-        raise FormatError(f"{data}: not a known ending of a scan or ellipsoid file; see `poli view --help`")
+    if data.is_file() and dataset == "auto":
+        if scan_ending(data) or data.suffix.lower() in (".xyz", ".csv", ".txt"):
+            return _file(data, how)
+        if data.suffix not in (".bag", ".mcap", ".db3"):
+            raise FormatError(f"{data}: not a known ending of a scan or ellipsoid file; see `poli view --help`")
     if how.compare:
         raise InputError("--compare: only one scan can be compared; give the path of a scan file")
-    return scans_subject(open_data(data, dataset, options), how, amount)
+    if data.is_dir() and is_odometry_run(data):
+        return _run(data, how, scans)
+    return _scans(open_data(data, dataset, options), how, scans, side_by_side)
+
+
+def _scans(data: Dataset, how: Estimates, scans: int | None, side_by_side: bool) -> Subject:
+    from poli.viewer.content import Series
+    from poli.viewer.panel import Track
+
+    if not len(data):
+        raise InputError(f"{data.name}: no scans to show")
+    remarks = (f"{data.name}: {len(data.skipped)} scans are skipped by the dataset",) if data.skipped else ()
+    tracks = () if data.poses is None else (Track(data.poses[:, :3, 3], "sensor path"),)
+    series = Series(data, how, data.poses)
+    return Subject(data.name, f"{len(data):,} scans", (), "normal", remarks, series, tracks, None, scans, side_by_side)
+
+
+def _run(folder: Path, how: Estimates, scans: int | None) -> Subject:
+    """An odometry run: its map, its path and its scans, as far as they are still there."""
+    from poli.scan import Scan
+    from poli.viewer.content import Series
+    from poli.viewer.plots import read_odometry_run
+
+    run = read_odometry_run(folder)
+    series, remarks = None, run.remarks
+    try:
+        opened = open_data(Path(run.data["path"]), run.data["dataset"], dict(run.data["options"]))
+        series = Series(opened, how, run.poses, run.data["first"])
+    except (PoliError, OSError, TypeError, ValueError) as error:  # config.json may hold arbitrary options
+        only = "the path" if run.map is None else "the map"
+        remarks += (f"{folder}: showing only {only}, without a timeline; its scans cannot be opened ({error})",)
+    length = float(np.linalg.norm(np.diff(run.poses[:, :3, 3], axis=0), axis=1).sum())
+    note, color = f"{len(run.poses):,} scans, {length:.1f} m", "height" if isinstance(run.map, Scan) else "normal"
+    series = series if series is not None and len(series) else None
+    return Subject(run.data["name"], note, (), color, remarks, series, run.tracks, run.map, scans)
+
+
+def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:
+    from poli.scan import Scan
+    from poli.viewer import page
+    from poli.viewer.content import thin_field, thin_points
+    from poli.viewer.panel import Panel
+
+    if isinstance(shown, Scan):
+        points, voxel = thin_points(shown, page.MOST_POINTS)
+        panel, kind = Panel("Map", points, tracks=tracks), "points"
+    else:
+        field, voxel = thin_field(shown, page.MOST_ELLIPSOIDS)
+        panel, kind = Panel("Map", field=field, tracks=tracks), "ellipsoids"
+    thinned = "" if voxel is None else f", {len(shown):,} {kind}; drawn: one per voxel of {voxel:.2g} m"
+    return replace(panel, caption=f"map of the drive{thinned}")
+
+
+# --- One file, or two clouds: a registered pair, or a densified scan with its original.
 
 
 def _file(path: Path, how: Estimates) -> Subject:
@@ -348,20 +213,82 @@ def _file(path: Path, how: Estimates) -> Subject:
     if not len(field):
         raise FormatError(f"{path}: no ellipsoids in this file")
     viewpoint = field.viewpoint if field.viewpoint.ndim == 1 else None
-    shown = [Panel("Ellipsoids", field=field, colors=colors, viewpoint=viewpoint)]
-    return Subject(path.name, "", lambda: shown)
+    return Subject(path.name, "", (Panel("Ellipsoids", field=field, colors=colors, viewpoint=viewpoint),))
 
 
 def _scan_file(path: Path, how: Estimates) -> Subject:
     from poli.viewer.content import scan_panels
 
     with busy(f"ellipsoids of {path}"), naming(path):
-        scan = read_scan(path)
-        offset = map_offset(scan)
-        say_offset(path, scan, offset, "centered at {offset}; the page shows the original coordinates")
+        scan, offset = _read_centered(path)
         place = None if offset is None else shift(offset)
-        shown = scan_panels(without_offset(scan, offset), how, str(path), above(offset), place)
+        panels = scan_panels(scan, how, str(path), above(offset), place)
     note = f"{len(scan):,} returns"
     if offset is not None:
         note += f"; map coordinates, centered at {offset_text(offset)} m for computing and drawing"
-    return Subject("scan" if is_pipe(path) else path.name, note, lambda: shown)
+    return Subject("scan" if is_pipe(path) else path.name, note, tuple(panels))
+
+
+def _read_centered(path: Path) -> tuple[Scan, np.ndarray | None]:
+    """Read a scan. One in map coordinates is returned relative to its offset, (3,)."""
+    scan = read_scan(path)
+    offset = map_offset(scan)
+    say_offset(path, scan, offset, "centered at {offset}; the page shows the original coordinates")
+    return without_offset(scan, offset), offset
+
+
+def overlay_subject(source: Path, target: Path, pose: Path | None, how: Estimates) -> Subject:
+    """Both clouds in the frame of the second; `pose` is T_target_source, as `poli register` writes it."""
+    from poli.viewer.content import merged_panels
+
+    if is_pipe(source) and is_pipe(target):
+        raise InputError("-: standard input holds one cloud; give the other as a file")
+    T = np.eye(4) if pose is None else _read_pose(pose)
+    names = _names(source, target)
+    clouds, thin, fields = [], [], []
+    with busy(f"ellipsoids of {source} and {target}"):
+        for path, move in ((source, T), (target, np.eye(4))):
+            with naming(path):
+                scan, offset = _read_centered(path)
+                place = move if offset is None else move @ shift(offset)
+                clouds.append(scan.transform(place))
+                thin.append(how.cloud(scan, str(path)))
+                fields.append(how.field(thin[-1], above(offset)).transform(place))
+    moved = f"{names[0]} moved by {pose.name}" if pose is not None else "both in their own coordinates"
+    panels = merged_panels(clouds, thin, fields, names, how)
+    return Subject(f"{names[0]} and {names[1]}", moved, tuple(panels), "layer")
+
+
+def densified_subject(dense: Path, original: Path) -> Subject:
+    """A densified scan with its samples in another color than its originals."""
+    from poli.viewer.content import densified_panels
+
+    with busy(f"reading {dense}"):
+        clouds = read_scan(dense), read_scan(original)
+    panels = densified_panels(*clouds, (str(dense), str(original)))
+    return Subject(dense.name, f"{len(clouds[0]):,} points", tuple(panels), "layer")
+
+
+def _read_pose(path: Path) -> np.ndarray:  # (4, 4)
+    """Read a 4x4 matrix as `poli register` writes it, or the 12 numbers of a KITTI pose."""
+    from poli.se3 import check_pose
+
+    if not path.is_file():
+        raise FormatError(f"--pose {path}: no such file")
+    try:
+        numbers = np.array(path.read_text(encoding="utf-8").replace(",", " ").split(), dtype=np.float64)
+    except ValueError:  # also if it is not UTF-8
+        raise FormatError(f"--pose {path}: not a table of numbers; expected the 4x4 matrix of `poli register --out`") from None
+    if len(numbers) not in (12, 16):
+        raise FormatError(f"--pose {path}: {len(numbers)} numbers; expected a 4x4 or 3x4 matrix")
+    T = np.eye(4)
+    T.reshape(-1)[: len(numbers)] = numbers
+    return check_pose(T, f"--pose {path}")
+
+
+def _names(source: Path, target: Path) -> tuple[str, str]:
+    """Short names of two files that differ: with their folders if the files have the same name."""
+    one, other = ("standard input" if is_pipe(path) else path.name for path in (source, target))
+    if one == other:
+        one, other = (f"{path.resolve().parent.name}/{path.name}" for path in (source, target))
+    return (one, other) if one != other else (f"{one} (1)", f"{other} (2)")

@@ -1,6 +1,6 @@
 """Samples between the rings of a scan, where a sensor with more beams would have measured the same surface.
 
-A gap is filled if the returns below and above it vouch for one surface, so samples end where the surface ends: not across a depth
+A gap is filled if the ellipsoids below and above it lie on one plane, so samples end where the surface ends: not across a depth
 edge, and not where a beam between had no return. Each sample lies between two beams, so no measured beam has passed through it.
 """
 
@@ -12,22 +12,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from poli.beams.corrections import elevations_of
 from poli.densification.config import DensifyConfig
-from poli.densification.samples import Between, Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
+from poli.densification.samples import Samples, ScanField, no_samples, scan_generator, suitable, thinned_out
 from poli.ellipsoids import Ellipsoids
 
 # --- Returns that lie one above the other, as the beams of a spinning sensor do, and the gaps between them.
 #
 # No ring numbers are needed: returns of the same azimuth, sorted by elevation, are the rings from bottom to top. This also
-# holds for
-# sensors whose rings are unevenly spaced, tilted against each other, or cut into pieces.
-
+# holds for sensors whose rings are unevenly spaced, tilted against each other, or cut into pieces.
 
 # Gaps are filled to about the spacing of a sensor with 64 beams, 0.43 to 0.53 degrees: three new rings in the gaps of a VLP-16.
 STEP = 0.45  # degrees
 # Two beams are compared in a column of this width: one to two returns of each beam at 10 Hz, one at 20 Hz.
 _WIDTH = 0.4  # degrees
-_TURN = 1000.0  # degrees, more than the elevations span: separates the columns in one sorted list
+_COLUMN = 1000.0  # degrees, more than the elevations span: separates the columns in one sorted list
 _NARROWEST = 0.15  # degrees between two rings; the returns of one ring differ by less
 _MORE = 1.5  # times as many numbers of rings as rings can be seen: the numbers are not those of whole rings
 _BIN = 0.5  # degrees of elevation, in which gaps are compared; one bin to either side counts, too
@@ -46,14 +45,16 @@ class Gaps(NamedTuple):
     missing: np.ndarray  # (G,) how many beams of the wanted spacing are missing between them, 1 or more
 
 
-def elevations_of(points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,) degrees
-    x, y, z = points.T
-    return np.degrees(np.arctan2(z, np.hypot(x, y)))
-
-
 def angles_of(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> (N,), (N,) degrees
     """Azimuths and elevations."""
     return np.degrees(np.arctan2(points[:, 1], points[:, 0])), elevations_of(points)
+
+
+def _by_column(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> (N,), (N,)
+    """The column of each point, and keys that sort points by column and elevation."""
+    azimuths, elevations = angles_of(points)
+    columns = np.floor(azimuths / _WIDTH)
+    return columns, _COLUMN * columns + elevations
 
 
 def find_gaps(returns: np.ndarray, rings: int | None = None, beams: int | None = None) -> Gaps | None:  # (R, 3) float64
@@ -64,9 +65,9 @@ def find_gaps(returns: np.ndarray, rings: int | None = None, beams: int | None =
         rings: how many rings are wanted; None: the spacing of a sensor with 64.
         beams: how many rings there are by the scan's fields, if they say so.
     """
-    azimuths, elevations = angles_of(returns)
-    columns = np.floor(azimuths / _WIDTH)
-    order = np.argsort(_TURN * columns + elevations, kind="stable")
+    elevations = elevations_of(returns)
+    columns, keys = _by_column(returns)
+    order = np.argsort(keys, kind="stable")
     lower, upper = order[:-1], order[1:]
     together = columns[lower] == columns[upper]
     lower, upper = lower[together], upper[together]
@@ -111,14 +112,12 @@ def _usual_gaps(elevations: np.ndarray, gap: np.ndarray) -> np.ndarray:  # (G,),
 
 # --- The surface through a return, as its ellipsoid describes it, and how far from it samples can be trusted.
 #
-# This is the one place that knows the shape of the surface: a plane across the ellipsoid's normal. A curved surface needs another
-# `heights`, and a term of its curvature in `reach_in_sigmas`.
+# The surface is a plane across the ellipsoid's normal. A curved one needs another `heights`, and a term of its curvature in
+# `reach_in_sigmas`.
 #
 # The factors were fitted to the returns of beams that had been removed from real scans (KITTI raw 0013, 16 of 64 beams kept).
-# Of the
-# returns between two rings with an expected error of at most 5 cm, 63 % are nearer to the surface than expected; 68 % would be
-# ideal.
-
+# Of the returns between two rings with an expected error of at most 5 cm, 63 % are nearer to the surface than expected; 68 %
+# would be ideal.
 
 _NOISE = 0.008  # meters: error of a sample between two returns of an ideal surface, from the noise of the ranges
 _THICKNESS_BETWEEN = 1.4  # error between two returns, per sigma of the thicker ellipsoid across its surface
@@ -128,10 +127,8 @@ _TILT = 0.35  # error of the normal in units of thickness / width of the ellipso
 _FARTHEST = 24.0  # sigmas along the surface: limit of the reach, however thin the ellipsoid
 
 # Where beams have passed, the sensor saw something behind, so there is no surface.
-_PASSED_WIDTH = 0.4  # degrees: returns in a column of this width are on the ray of a sample, or above or below it
 _BESIDE = 0.2  # degrees of elevation: a beam this near has passed through the place of the sample itself
 _BEHIND = 3.0  # expected errors by which a return must lie behind the surface of a sample
-_PASSED_TURN = 1000.0  # degrees, more than the elevations span: separates the columns in one sorted list
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +155,7 @@ class LocalPlanes:
     def error_between(self, a: np.ndarray, b: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:  # (N,), (N, 3) -> (N,)
         """Expected error in meters, across the surface, of points on the line from p to q, which belong to the ellipsoids a and b.
 
-        It is small if both vouch for one surface: the surface of each passes through the other, and both are thin.
+        It is small if both lie on one plane: the surface of each passes through the other return, and both are thin.
         """
         missed = np.maximum(np.abs(self.heights(a, q)), np.abs(self.heights(b, p)))
         thick = np.maximum(self.thickness[a], self.thickness[b])
@@ -178,23 +175,21 @@ class LocalPlanes:
 def in_free_space(samples: Samples, returns: np.ndarray, surfaces: LocalPlanes, error: float) -> np.ndarray:  # (S,) bool
     """Whether a beam has passed through the surface where each sample lies.
 
-    A return behind the surface of the sample's ellipsoid, as seen from the sensor, says so if it lies on the ray of the sample. On
-    rays between two beams, both must say so. The height above the surface is compared, not the range: along the ground, ranges
+    It has if a return on the ray of the sample is behind the surface of the sample's ellipsoid, as seen from the sensor. On rays
+    between two beams, both must be. The height above the surface is compared, not the range: along the ground, ranges
     change fast from ray to ray.
     """
-    azimuths, elevations = angles_of(returns)
-    keys = _PASSED_TURN * np.floor(azimuths / _PASSED_WIDTH) + elevations
+    keys = _by_column(returns)[1]
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    azimuths, elevations = angles_of(samples.points)
-    wanted = _PASSED_TURN * np.floor(azimuths / _PASSED_WIDTH) + elevations
+    wanted = _by_column(samples.points)[1]
     after = np.searchsorted(keys, wanted)
     passed, beside = [], []
     for place in (after - 1, after):
         inside = np.clip(place, 0, len(keys) - 1)
         away = np.where(inside == place, np.abs(keys[inside] - wanted), np.inf)
         behind = surfaces.heights(samples.ellipsoids, returns[order[inside]]) < -_BEHIND * error
-        passed.append(behind & (away < _PASSED_TURN / 2.0))
+        passed.append(behind & (away < _COLUMN / 2.0))
         beside.append(behind & (away <= _BESIDE))
     return (passed[0] & passed[1]) | beside[0] | beside[1]
 
@@ -211,8 +206,8 @@ def fill_gaps(
     if gaps is None:
         return None
 
-    # 1. Choose the gaps across which both returns vouch for one surface.
-    ellipsoids = of_scan.of_returns
+    # 1. Choose the gaps whose two ellipsoids lie on one plane.
+    rows, ellipsoids = of_scan.rows, of_scan.of_returns
     p, q = returns[gaps.lower], returns[gaps.upper]
     a, b = ellipsoids[gaps.lower], ellipsoids[gaps.upper]
     one_surface = LocalPlanes(of_scan.field).error_between(a, b, p, q) <= config.max_error
@@ -228,23 +223,15 @@ def fill_gaps(
     number = np.arange(len(gap)) - np.repeat(np.cumsum(count) - count, count) + 1
     moved = 0.0 if config.rings is not None else scan_generator(points, config.seed).uniform(-0.5, 0.5, len(gap))
     share = (number + moved) / (gaps.missing[gap] + 1.0)
-    placed = _between(p[gap], q[gap], share)
+    # Inverse ranges are interpolated, which is exact on planes, for small angles.
+    below, above = p[gap], q[gap]
+    of_below, of_above = (1.0 - share) * np.linalg.norm(above, axis=1), share * np.linalg.norm(below, axis=1)
+    placed = (of_below[:, None] * below + of_above[:, None] * above) / (of_below + of_above)[:, None]
 
     # 3. A sample belongs to the nearer of its two returns, and shares the time of both.
     upper = share > 0.5
     parents = np.where(upper, gaps.upper[gap], gaps.lower[gap])
     partners = np.where(upper, gaps.lower[gap], gaps.upper[gap])
     share = np.where(upper, 1.0 - share, share)
-    rows = of_scan.rows
-    samples = Samples(placed, rows[parents], ellipsoids[parents], Between(rows[partners], share))
+    samples = Samples(placed, rows[parents], ellipsoids[parents], rows[partners], share)
     return thinned_out(samples, number - 1, returns, points, config)
-
-
-def _between(p: np.ndarray, q: np.ndarray, share: np.ndarray) -> np.ndarray:  # (S, 3), (S, 3), (S,) -> (S, 3)
-    """Points on the line from p to q at these shares of the angle between them, for small angles.
-
-    This interpolates the inverse range, which is exact on planes.
-    """
-    near, far = np.linalg.norm(p, axis=1), np.linalg.norm(q, axis=1)
-    of_p, of_q = (1.0 - share) * far, share * near
-    return (of_p[:, None] * p + of_q[:, None] * q) / (of_p + of_q)[:, None]

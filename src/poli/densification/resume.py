@@ -1,57 +1,175 @@
-"""Resume a killed run: its description, its hidden workspace, and the messages it has finished.
+"""Runs over many scans, which resume where they were stopped.
 
-The workspace is the folder `.OUT.densify` next to the output. Its name is predictable, so another user could create it:
-`private_folder` checks that it belongs to this user, and links and unexpected entries in it are refused. Each finished message of a
-bag has a digest over its content and number, with a random key of the run that is stored next to it. Parts that are damaged,
-swapped, of another run, or of another user are therefore not used.
+A run works in the folder OUT.partial, next to its output:
+
+    run.json        the input, the options and the model; only a run with the same description resumes
+    new             the output so far. The finished scans of a dataset are kept; a bag is written from the beginning each time
+    00000012.part   a finished cloud of a bag
+
+One process at a time uses the folder. When `new` is complete, it is moved to OUT, and the folder is removed. A scan depends only on
+its input and the description, so the output has the same bytes, however often the run was stopped.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
 import shutil
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
-from hashlib import blake2b, sha256
-from hmac import compare_digest
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import poli
 from poli.densification.config import DensifyConfig
+from poli.densification.engines import Engine
 from poli.errors import FormatError
 from poli.estimation.estimate import load_model, shipped_models
-from poli.io.atomic import atomic_path, discard_folder, refuse_overwriting, remove_stale, writing
-from poli.io.locks import CLOSE_ON_EXEC, LOCK_FILE, NO_FOLLOW, private_folder
+from poli.io.atomic import atomic_path, refuse_overwriting, sole_user, writing
 from poli.io.tables import read_json, write_json
 
-TEMPORARY, PARTS, RUN = "temporary", "parts", "run.json"
-_FINISHED = "finished"  # a file: the output is complete, and the folder only has to be removed
-_OLD_LOCK = "lock"  # a file of earlier releases
-_DIGEST = 32  # bytes
-_HEADER = struct.Struct("<QQ")  # points before, points after
-_KEY = "key"
+_MOST_WAITING = 64 << 20  # bytes of other messages that wait for an earlier scan
+_CHECKSUM = 4  # bytes
 
 
-# --- the run: runs with the same description give the same bytes
+class Densified(NamedTuple):
+    """The result of one scan."""
+
+    points_in: int
+    points_out: int
+    why: str = ""  # reason if no points were added
+    raw: bytes = b""  # the new message, in a bag
+
+
+@dataclass
+class Tally:
+    """Progress of a run. Points are those of the scans it has computed itself."""
+
+    scans: int = 0
+    kept: int = 0  # of these, finished by an earlier run
+    points_in: int = 0
+    points_out: int = 0
+    unchanged: int = 0  # scans to which no points were added
+    why: str = ""  # reason of the first one
+
+    def add(self, scan: Densified | None) -> None:
+        """Count a scan; None: one that an earlier run has finished."""
+        self.scans += 1
+        self.kept += scan is None
+        if scan is not None:
+            self.points_in += scan.points_in
+            self.points_out += scan.points_out
+            self.unchanged += bool(scan.why)
+            self.why = self.why or scan.why
+
+
+class Step(NamedTuple):
+    """A scan, or something else that has its place among the scans, such as another message of a bag."""
+
+    job: Any = None  # of a scan to be computed
+    kept: bool = False  # a scan that an earlier run has finished
+    finish: Callable[[Densified | None], None] = lambda found: None  # called in the order of the steps
+    size: int = 0  # bytes in memory until then
+
+
+def run_steps(
+    out: Path,
+    about: dict[str, Any],  # description of the run
+    steps: Callable[[Path], Iterable[Step | None]],  # of the path to write to; at a None, all steps before it are finished
+    work: Callable[[Any], Densified],
+    engine: Engine,
+    overwrite: bool = False,
+    resumable: bool = True,
+) -> Generator[Tally, None, None]:
+    """Compute all scans in order, and yield the progress after each one. If not `resumable`, a run that fails leaves nothing."""
+    if not out.parent.is_dir():
+        raise FormatError(f"{out}: the folder {out.parent} does not exist; create it first")
+    folder, tally = _partial(out), Tally()
+    new = folder / "new"
+    with writing(out, folder):
+        folder.mkdir(exist_ok=True)
+        with sole_user(folder, f"{out}: another run is writing it; wait for that run, or give another name"):
+            before = read_run(folder / "run.json")
+            if before is not None and before != about and not overwrite:
+                raise other_settings(folder, before, about)
+            if before != about:
+                for entry in folder.iterdir():
+                    remove(entry)
+                write_json(folder / "run.json", about)
+            try:
+                for tally in _in_order(steps(new), work, engine):
+                    yield tally
+            except BaseException:
+                if not resumable or (before != about and not tally.scans):  # nothing to resume
+                    shutil.rmtree(folder, ignore_errors=True)
+                raise
+            if out.is_dir():  # unlike files, folders cannot be replaced atomically
+                out.rename(folder / "old")
+            new.replace(out)
+            remove(folder)
+
+
+def _in_order(steps: Iterable[Step | None], work: Callable[[Any], Densified], engine: Engine) -> Iterator[Tally]:
+    """Submit scans ahead of the others' results, within limits, and finish all steps in order."""
+    tally, running, held = Tally(), 0, 0
+    waiting: deque[tuple[Step, Any]] = deque()
+    for step in chain(steps, [None]):
+        if step is not None:
+            future = None if step.job is None else engine.submit(work, step.job)
+            waiting.append((step, future))
+            running += future is not None
+            held += step.size
+        while waiting:
+            first, future = waiting[0]
+            ready = future is None or future.done() or running >= engine.window or held > _MOST_WAITING
+            if step is not None and not ready:
+                break
+            waiting.popleft()
+            found = None if future is None else engine.result(future)
+            running -= future is not None
+            held -= first.size
+            first.finish(found)
+            if first.kept or found is not None:
+                tally.add(found)
+                yield tally
+
+
+def remove_finished(out: Path) -> None:
+    """Remove the folder of a run that was killed after it had moved `out` to its place."""
+    folder = _partial(out)
+    if folder.is_dir() and not (folder / "new").exists():
+        with suppress(FormatError), sole_user(folder, "in use"):
+            remove(folder)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _partial(out: Path) -> Path:
+    return out.with_name(f"{out.name}.partial")
+
+
+# --- the description of a run
 
 
 def describe_run(source: Path, config: DensifyConfig, **more: Any) -> dict[str, Any]:
     """Return the description of a run. Loads the model, so that errors occur before anything is written."""
-    model: dict[str, Any] = {}
     if config.model != "pca":
         load_model(config.model)
         if config.model not in shipped_models():
-            model["model_sha256"] = sha256(Path(config.model).read_bytes()).hexdigest()
-    options = asdict(config)
-    if config.calibration is None:
-        options.pop("calibration")  # runs of earlier releases, which had no such option, resume
-    else:
-        options["calibration"] = sha256(repr(config.calibration).encode()).hexdigest()
-    return {"poli": poli.__version__, "input": str(source.resolve()), **more, **model, "densify": options}
+            more["model_sha256"] = sha256(Path(config.model).read_bytes()).hexdigest()
+    if config.calibration is not None:
+        more["calibration"] = sha256(repr(config.calibration).encode()).hexdigest()
+    options = asdict(replace(config, calibration=None))
+    return {"poli": poli.__version__, "input": str(source.resolve()), **options, **more}
 
 
 def read_run(path: Path) -> dict[str, Any] | None:
@@ -65,147 +183,38 @@ def read_run(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else {}
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Return the names of the entries that differ, for an error message."""
-    flat_before, flat_now = ({**run, **(run["densify"] if isinstance(run.get("densify"), dict) else {})} for run in (before, now))
-    names = [name for name in {**flat_now, **flat_before} if name != "densify" and flat_before.get(name) != flat_now.get(name)]
-    return ", ".join(names) or "its format"
+def other_settings(path: Path, before: dict[str, Any], now: dict[str, Any]) -> FormatError:
+    """Return the error that names the settings in which an earlier run differs."""
+    names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
+    return FormatError(
+        f"{path}: was written with other settings ({', '.join(names) or 'its format'}); remove it, give another name, "
+        "or replace it with --overwrite"
+    )
 
 
 def check_apart(source: Path, out: Path) -> None:
+    """Raise if the input and the output are the same, or inside each other."""
     refuse_overwriting(out, source)
     here, there = source.resolve(), out.resolve()
     if here in there.parents or there in here.parents:
         raise FormatError(f"{out}: input and output are inside each other; choose an output outside the input")
 
 
-# --- the hidden folder
+# --- finished clouds of a bag
 
 
-def workspace_of(out: Path) -> Path:
-    return out.with_name(f".{out.name}.densify")
-
-
-@contextmanager
-def workspace(out: Path) -> Iterator[Path]:
-    """Lock the workspace for one run, and yield it with an empty folder `temporary` inside.
-
-    It is removed if the run succeeds. If the run fails or is killed, finished parts are kept for the next run.
-    """
-    if not out.parent.is_dir():
-        raise FormatError(f"{out}: the folder {out.parent} does not exist; create it first")
-    folder = workspace_of(out)
-    with writing(out, folder), private_folder(folder, f"{out}: another run is writing it; wait for that run, or give another name"):
-        remove_stale(out.parent)
-        _check_contents(folder)
-        (folder / _FINISHED).unlink(missing_ok=True)
-        temporary = folder / TEMPORARY
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
-        try:
-            yield folder
-        except BaseException:
-            if (folder / PARTS).is_dir():
-                shutil.rmtree(temporary, ignore_errors=True)
-            else:
-                discard_folder(folder)
-            raise
-        discard_folder(folder)
-
-
-def mark_finished(folder: Path) -> None:
-    """Mark a workspace as no longer needed, in case the run is killed before removing it."""
-    (folder / _FINISHED).touch()
-
-
-def remove_finished(out: Path) -> None:
-    """Remove the workspace of a run that was killed after writing `out`. Other workspaces are kept."""
-    remove_stale(out.parent)
-    folder = workspace_of(out)
-    if not (folder / _FINISHED).is_file():
-        return
-    with suppress(FormatError, OSError), private_folder(folder, "it is in use", make=False):
-        _check_contents(folder)
-        if (folder / _FINISHED).is_file():
-            discard_folder(folder)
-
-
-def _check_contents(folder: Path) -> None:
-    (folder / _OLD_LOCK).unlink(missing_ok=True)  # of a link, only the link itself
-    remove_stale(folder)
-    for entry in folder.iterdir():
-        expected = entry.is_dir() if entry.name in (TEMPORARY, PARTS) else entry.is_file()
-        if entry.is_symlink() or not expected or entry.name not in (TEMPORARY, PARTS, RUN, _FINISHED, LOCK_FILE):
-            raise FormatError(f"{entry}: was not created by poli; remove {folder}, or choose another output name")
-
-
-# --- finished messages of a bag
-
-
-class Message(NamedTuple):
-    raw: bytes
-    points_in: int
-    points_out: int
-    why: str = ""  # reason if no points were added; not stored in files
-
-
-class Parts:
-    """Finished messages in `folder`/parts, one file per message, named by number. Parts of another `run` are removed."""
-
-    def __init__(self, folder: Path, run: dict[str, Any]) -> None:
-        self._folder = folder / PARTS
-        before = read_run(folder / RUN) or {}
-        self._key = _key_of(before.pop(_KEY, None))
-        if before != run or not self._key:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._key = secrets.token_bytes(_DIGEST)
-            write_json(folder / RUN, {**run, _KEY: self._key.hex()})
-        self._folder.mkdir(exist_ok=True)
-
-    def load(self, number: int) -> Message | None:
-        """Return a finished message, or None if it is missing or not intact: after a power cut, a file may be empty."""
-        try:
-            with open(self._path(number), "rb", opener=_opener) as file:
-                data = file.read()
-        except OSError:
-            return None
-        digest, content = data[:_DIGEST], data[_DIGEST:]
-        if len(content) < _HEADER.size or not compare_digest(digest, self._digest(number, content)):
-            return None
-        return Message(content[_HEADER.size :], *_HEADER.unpack_from(content))
-
-    def save(self, number: int, message: Message) -> None:
-        content = _HEADER.pack(message.points_in, message.points_out) + message.raw
-        with atomic_path(self._path(number)) as temporary, temporary.open("wb") as file:
-            file.write(self._digest(number, content))
-            file.write(content)
-
-    def _digest(self, number: int, content: bytes) -> bytes:
-        digest = blake2b(struct.pack("<Q", number), key=self._key, digest_size=_DIGEST)
-        digest.update(content)
-        return digest.digest()
-
-    def _path(self, number: int) -> Path:
-        return self._folder / f"{number:08d}.part"
-
-
-class NoParts:
-    """Keeps no finished messages, to save disk space."""
-
-    def load(self, number: int) -> Message | None:
-        return None
-
-    def save(self, number: int, message: Message) -> None:
-        pass
-
-
-def _key_of(text: object) -> bytes:
+def read_part(path: Path) -> bytes | None:
+    """Return a finished message, or None if it is missing or damaged: after a power cut, a file may be empty."""
     try:
-        key = bytes.fromhex(text) if isinstance(text, str) else b""
-    except ValueError:
-        return b""
-    return key if len(key) == _DIGEST else b""
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    raw = data[_CHECKSUM:]
+    return raw if data[:_CHECKSUM] == crc32(raw).to_bytes(_CHECKSUM) else None
 
 
-def _opener(path: str, flags: int) -> int:
-    return os.open(path, flags | NO_FOLLOW | CLOSE_ON_EXEC)
+def write_part(path: Path, raw: bytes) -> None:
+    """Store a finished message with its checksum."""
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(crc32(raw).to_bytes(_CHECKSUM))
+        file.write(raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
@@ -10,20 +11,24 @@ import numpy as np
 
 from poli.densification.config import DensifyConfig
 from poli.ellipsoids import Ellipsoids
+from poli.estimation import estimate
+from poli.estimation.estimate import UP
+from poli.estimation.ordered_cloud import distinct_count
 from poli.voxels import check_reach, voxel_numbers
 
+LEAST = 16  # minimum number of points for the network
 
-class _Grouped(NamedTuple):
+
+@dataclass(frozen=True, eq=False)
+class ScanField:
+    """The ellipsoids of a scan, and the returns of each."""
+
     rows: np.ndarray  # (R,) rows of the scan that are returns
     returns: np.ndarray  # (R, 3) float64
     field: Ellipsoids  # E ellipsoids
     members: np.ndarray  # (R,) rows of `returns`, grouped by ellipsoid
     first: np.ndarray  # (E,) start of each group in `members`
     counts: np.ndarray  # (E,) size of each group
-
-
-class ScanField(_Grouped):
-    """The ellipsoids of a scan, and the returns of each."""
 
     @cached_property
     def of_returns(self) -> np.ndarray:  # (R,) rows of `field`
@@ -33,28 +38,52 @@ class ScanField(_Grouped):
         return found
 
 
-class Between(NamedTuple):
-    """The second returns of samples between two rings, and how far toward them the samples lie."""
+def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  # (N, 3)
+    """Estimate the ellipsoids of a scan, one per voxel. Return None if there are too few."""
+    rows, returns = returns_of(points)
+    centers, members, first, counts = group(returns, config.voxel)
+    if len(centers) < LEAST or distinct_count(centers) < LEAST:
+        return None
+    field = estimate(centers, model=config.model, up=UP if config.upright else None, warn=False, curvature=False)
+    return ScanField(rows, returns, field, members, first, counts)
 
-    partners: np.ndarray  # (S,) rows of the scan
-    shares: np.ndarray  # (S,) of the way from the parent to the partner, up to a half
 
-    def select(self, rows: np.ndarray) -> Between:
-        return Between(self.partners[rows], self.shares[rows])
+def returns_of(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> (R,) rows, (R, 3) float64
+    """The rows that are returns: finite, and not zero."""
+    rows = np.flatnonzero(np.isfinite(points).all(axis=1) & points.any(axis=1))
+    return rows, points[rows].astype(np.float64)
+
+
+def group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # (R, 3)
+    """Return voxel means (E, 3), rows of returns grouped by voxel (R,), start of each group (E,), and size of each group (E,)."""
+    if not voxel:
+        every = np.arange(len(returns))
+        return returns, every, every, np.ones(len(returns), np.intp)
+    check_reach(returns, voxel)
+    voxels, _ = voxel_numbers(returns, voxel)
+    count = np.bincount(voxels)
+    sums = [np.bincount(voxels, returns[:, axis]) for axis in range(3)]
+    means = np.stack(sums, axis=1) / np.maximum(count, 1)[:, None]
+    return means, np.argsort(voxels, kind="stable"), np.cumsum(count) - count, count
 
 
 class Samples(NamedTuple):
+    """Samples, each with its parent, the return whose fields it gets."""
+
     points: np.ndarray  # (S, 3) float64
     parents: np.ndarray  # (S,) rows of the scan
     ellipsoids: np.ndarray  # (S,) rows of the field they were drawn from
-    between: Between | None = None  # for samples between two rings
+    # For samples between two rings: the second return, and how far toward it the sample lies, up to a half of the way.
+    partners: np.ndarray | None = None  # (S,) rows of the scan
+    shares: np.ndarray | None = None  # (S,)
 
     def select(self, rows: np.ndarray) -> Samples:
-        between = None if self.between is None else self.between.select(rows)
-        return Samples(self.points[rows], self.parents[rows], self.ellipsoids[rows], between)
+        """The samples in these rows."""
+        return Samples(*(None if values is None else values[rows] for values in self))  # type: ignore[arg-type]
 
 
 def no_samples() -> Samples:
+    """No samples at all."""
     return Samples(np.zeros((0, 3)), np.zeros(0, np.intp), np.zeros(0, np.intp))
 
 
@@ -74,20 +103,15 @@ def thinned_out(
     samples: Samples, turn: np.ndarray, returns: np.ndarray, points: np.ndarray, config: DensifyConfig
 ) -> Samples:  # (S,), (R, 3), (N, 3)
     """Drop samples where there are already points, and those beyond `max_points`; `turn` says which may be dropped first."""
-    if config.sample_voxel:
-        kept = _new_voxels(returns, samples.points, config.sample_voxel)
+    if config.sample_voxel:  # keep the first sample of each voxel without returns
+        together = np.concatenate([returns, samples.points])
+        check_reach(together, config.sample_voxel)
+        _, first = voxel_numbers(together, config.sample_voxel)
+        kept = first[first >= len(returns)] - len(returns)
         samples, turn = samples.select(kept), turn[kept]
     if config.max_points is not None:
         samples = samples.select(evenly(turn, max(0, config.max_points - len(points))))
     return samples
-
-
-def _new_voxels(returns: np.ndarray, samples: np.ndarray, size: float) -> np.ndarray:  # (K,) rows of `samples`
-    """Return the first sample of each voxel without returns."""
-    together = np.concatenate([returns, samples])
-    check_reach(together, size)
-    _, first = voxel_numbers(together, size)
-    return first[first >= len(returns)] - len(returns)
 
 
 def evenly(turn: np.ndarray, budget: int) -> np.ndarray:  # (S,) which sample of its ellipsoid each is -> (K,) rows, ascending
@@ -104,15 +128,13 @@ def evenly(turn: np.ndarray, budget: int) -> np.ndarray:  # (S,) which sample of
 
 
 def scan_generator(points: np.ndarray, seed: int) -> np.random.Generator:  # (N, 3)
-    """A generator of random numbers that depends on the scan and the seed only, not on the process or the order of scans."""
-    return np.random.default_rng([seed, _fingerprint(points)])
+    """A generator of random numbers that depends on the scan and the seed only, not on the process or the order of scans.
 
-
-def _fingerprint(points: np.ndarray) -> int:  # (N, 3)
-    """Return a checksum of the values, independent of type and byte order: of their float32 bytes if float32 holds them exactly."""
+    Nor does it depend on the type and byte order of the values: float32 bytes count if float32 holds them exactly.
+    """
     values = points.astype(np.float64) + 0.0  # -0.0 is 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = values.astype(np.float32)
     lost = np.isnan(values)
     values[lost], narrow[lost] = np.nan, np.nan
-    return crc32((narrow if ((narrow == values) | lost).all() else values).tobytes())
+    return np.random.default_rng([seed, crc32((narrow if ((narrow == values) | lost).all() else values).tobytes())])

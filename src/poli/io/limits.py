@@ -1,7 +1,7 @@
 """Limit the memory that an unchecked file can claim.
 
 A header of a few bytes can declare any number of points, and a compressed block can inflate to a thousand times its size. Readers
-therefore compare counts with the bytes present, and inflated sizes with packed sizes. A file may inflate to
+therefore compare counts with the bytes present, and inflated sizes with packed sizes. A file, or one block of a bag, may inflate to
 
     256 MiB in any case, otherwise 100 times its size, and never more than 16 GiB.
 
@@ -11,10 +11,16 @@ allowed size in bytes, or as `64G`; worker processes inherit it.
 
 from __future__ import annotations
 
+import bz2
+import io
 import os
 import re
+import sys
 import zipfile
+from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -25,74 +31,89 @@ _ALWAYS = 256 << 20
 _RATIO = 100
 _MOST = 16 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_STEP = 1 << 24  # bytes inflated at a time
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that numpy writes; zipfile inflates others without a limit
 
 
 def largest_inflated(packed: int) -> int:
     """Return the number of bytes that `packed` bytes may inflate to."""
     text = os.environ.get(VARIABLE, "").strip()
-    if text:
-        return _parse(text)
-    return min(max(_ALWAYS, _RATIO * packed), _MOST)
-
-
-def check_inflated(where: object, packed: int, inflated: int, known: bool = True) -> None:
-    """Raise if the inflated size exceeds the limit. Call it before allocating.
-
-    `where` names the file in the error. If not `known`, `inflated` is a lower bound of the size.
-    """
-    most = largest_inflated(packed)
-    if inflated > most:
-        size, enough = (f"{inflated}, more", _rounded(inflated)) if known else ("more", f"more, such as {_rounded(4 * most)}")
-        raise FormatError(
-            f"{where}: {packed} bytes would inflate to {size} than the {most} allowed; "
-            f"if you trust the file, set the environment variable {VARIABLE} to {enough}"
-        )
-
-
-class Budget:
-    """The inflated size of one file, counted while it is read block by block."""
-
-    def __init__(self, where: object) -> None:
-        self.where = where
-        self._packed = self._inflated = 0
-
-    def room(self, packed: int) -> int:
-        """Return the number of bytes that a block of `packed` bytes may inflate to."""
-        return max(0, largest_inflated(self._packed + packed) - self._inflated)
-
-    def check(self, packed: int, promised: int) -> None:
-        """Raise if a block may not inflate to the size its header declares."""
-        check_inflated(self.where, self._packed + packed, self._inflated + promised)
-
-    def spend(self, packed: int, inflated: int) -> None:
-        """Count a block, as far as it was inflated. A block that is read twice counts twice, packed and inflated."""
-        check_inflated(self.where, self._packed + packed, self._inflated + inflated, known=False)
-        self._packed += packed
-        self._inflated += inflated
-
-
-def _parse(text: str) -> int:
+    if not text:
+        return min(max(_ALWAYS, _RATIO * packed), _MOST)
     found = re.fullmatch(r"([0-9]{1,18})\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
     if found is None:
         raise InputError(f"{VARIABLE} is {text[:40]!r}; expected a number of bytes, such as 4000000000 or 4G")
     return int(found[1]) * _UNITS[found[2].upper()]
 
 
-def _rounded(inflated: int) -> str:
-    """Return a sufficient limit, rounded up to whole MiB or GiB."""
-    unit = max((u for u in "MG" if _UNITS[u] <= inflated), key=_UNITS.__getitem__, default="M")
-    return f"{-(-inflated // _UNITS[unit])}{unit}"
+def check_inflated(where: object, packed: int, inflated: int) -> None:
+    """Raise if the inflated size exceeds the limit; `where` names the file. Call it before allocating."""
+    most = largest_inflated(packed)
+    if inflated > most:
+        unit = "G" if inflated >= _UNITS["G"] else "M"
+        raise FormatError(
+            f"{where}: {packed} bytes would inflate to {inflated} or more, but {most} are allowed; if you trust the file, set the "
+            f"environment variable {VARIABLE} to {-(-inflated // _UNITS[unit])}{unit} or more"
+        )
 
 
-# --- Read untrusted numpy archives: never unpickle, and check every header before allocating.
+# --- Decompress the blocks of bags. rosbags does so without limits.
 
 
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that numpy writes; zipfile inflates others without a limit
-_STEP = 1 << 24  # bytes inflated at a time
+def inflate(data: bytes, name: str) -> bytes:
+    """Decompress a block (bz2, lz4 or zstd) step by step, and raise once it exceeds the limit."""
+    packed, inflated, pieces = len(data), 0, []
+    while data:
+        decompressor = _decompressor(name)
+        while not decompressor.eof:
+            piece = decompressor.decompress(data, max_length=_STEP)
+            data = b""
+            if not piece and decompressor.needs_input:
+                raise EOFError("a compressed block is truncated")
+            pieces.append(piece)
+            inflated += len(piece)
+            check_inflated("a compressed block", packed, inflated)
+        data = b"" if name == "lz4" else decompressor.unused_data or b""  # the others may consist of several frames
+    return b"".join(pieces)
+
+
+def _decompressor(name: str) -> Any:
+    if name == "bz2":
+        return bz2.BZ2Decompressor()
+    if name == "zstd":
+        return zstd().ZstdDecompressor()
+    if name != "lz4":
+        raise ValueError(f"unknown compression {name[:40]!r}; expected bz2, lz4 or zstd")
+    import lz4.frame
+
+    return lz4.frame.LZ4FrameDecompressor()
+
+
+def zstd() -> Any:
+    """Return the module for zstd, which is part of Python since 3.14."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
+@cache
+def guard_rosbags() -> None:
+    """Make rosbags decompress with `inflate`, for the lifetime of this process. A test checks that its names exist."""
+    from rosbags.rosbag1 import reader as rosbag1
+    from rosbags.rosbag2 import reader as rosbag2
+    from rosbags.rosbag2 import storage_mcap as mcap
+
+    for name in ("bz2", "lz4"):
+        rosbag1.decompressors[name] = partial(inflate, name=name)
+    for name in ("lz4", "zstd"):
+        mcap.DECOMPRESSORS[name] = lambda data, _, name=name: inflate(data, name)
+    rosbag2.zstd = SimpleNamespace(decompress=partial(inflate, name="zstd"), open=zstd().open)  # type: ignore[assignment]
 
 
 def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Return all arrays of the archive by name."""
+    """Return all arrays of a numpy archive by name. Nothing is unpickled, and sizes are checked before anything is inflated."""
     path = Path(path)
     arrays = {}
     try:
@@ -104,8 +125,7 @@ def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
                 name = member.filename.removesuffix(".npy")
                 if member.compress_type not in _METHODS:
                     raise FormatError(f"{path}: '{name}' has a compression that numpy does not use; write it with numpy.savez")
-                with archive.open(member) as file:
-                    arrays[name] = _read_array(file, member.file_size)
+                arrays[name] = _array(bytearray(archive.read(member)))
     except (PoliError, MemoryError):
         raise
     except Exception as error:  # zipfile, zlib, tokenize and numpy raise a dozen kinds on damaged archives
@@ -115,27 +135,14 @@ def read_npz_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _read_array(file, size: int) -> np.ndarray:
-    version = np.lib.format.read_magic(file)
-    read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-    if read_header is None:
-        raise ValueError(f"numpy format version {version}")
-    shape, fortran, dtype = read_header(file)
+def _array(raw: bytearray) -> np.ndarray:
+    """Return the array of a .npy file. Its header is compared with the bytes present; numpy would allocate what it declares."""
+    file = io.BytesIO(raw)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    shape, fortran, dtype = readers[np.lib.format.read_magic(file)](file)
     if dtype.hasobject:
         raise ValueError("it contains pickled objects, which poli never loads")
-    count = 1
-    for extent in shape:
-        count *= int(extent)
-    left = size - file.tell()
-    if count < 0 or count * dtype.itemsize != left or (count and not dtype.itemsize):
-        raise ValueError(f"the header declares {count * dtype.itemsize} bytes, but {left} follow")
-    data = np.empty(left, np.uint8)
-    view = memoryview(data)  # type: ignore[arg-type]
-    at = 0
-    while at < left:
-        read = file.readinto(view[at : at + _STEP])
-        if not read:
-            raise EOFError("truncated")
-        at += read
-    file.read(1)  # reaching the end makes zipfile verify the checksum
-    return np.ndarray(shape, dtype, data, order="F" if fortran else "C")
+    array: np.ndarray = np.ndarray(shape, dtype, raw, file.tell(), order="F" if fortran else "C")
+    if array.nbytes != len(raw) - file.tell() or (array.size and not array.nbytes):
+        raise ValueError("the size of an array is not that of its header")
+    return array

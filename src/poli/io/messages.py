@@ -1,4 +1,4 @@
-"""Convert per-point times of any driver to seconds from the stamp of the scan."""
+"""Convert messages of LiDAR drivers to scans, with per-point times in seconds from the stamp of the scan."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from poli.errors import FormatError, InputError
 from poli.io.pointcloud2 import PointCloud2, columns_of_cloud, records_of_cloud, stamp_of_cloud
 from poli.scan import Scan
 
+__all__ = ["decode_livox", "encode_livox", "records_of_cloud", "scan_from_cloud", "scan_from_livox", "scan_from_message"]
+
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 TIME_NAMES = (
@@ -24,6 +26,7 @@ _SHORTEST = 1e-3  # seconds; least duration of a scan whose points differ in tim
 
 
 def check_unit(unit: str | None) -> None:
+    """Raise if `unit` is not a unit of per-point times."""
     if unit is not None and unit not in _A_SECOND:
         raise InputError(f"time_unit is {unit!r}; expected one of {', '.join(get_args(TimeUnit))}")
 
@@ -73,12 +76,6 @@ def _seconds(values: np.ndarray, stamp: int, unit: TimeUnit | None) -> np.ndarra
     return None
 
 
-# --- Convert ROS PointCloud2 messages to scans, with per-point times in seconds.
-
-
-__all__ = ["records_of_cloud", "scan_from_cloud", "scan_from_message"]
-
-
 def scan_from_cloud(cloud: PointCloud2, where: str) -> Scan:
     """Convert a cloud with all points and fields, in native byte order; `where` names the message in errors."""
     return Scan.from_columns(columns_of_cloud(cloud, where), where)
@@ -97,16 +94,11 @@ def scan_from_message(
 
 # --- Decode and write Livox' CustomMsg. Its drivers record it instead of PointCloud2, with the time of every point.
 #
-# The serialized bytes are decoded here, all points at once: rosbags would create an object per point, and ROS 2 bags without
-# message
-# definitions could not be decoded at all. The message is the same in all three drivers.
-
+# The serialized bytes are decoded here, all points at once: rosbags would create an object per point, and could not decode ROS 2
+# bags without message definitions. The message is the same in all three drivers.
 
 # The messages of livox_ros_driver (ROS 1), livox_ros2_driver, and livox_ros_driver2 (both), as rosbags names them
 LIVOX = tuple(f"{package}/msg/CustomMsg" for package in ("livox_ros_driver", "livox_interfaces", "livox_ros_driver2"))
-
-POINT_TEXT = "uint32 offset_time\nfloat32 x\nfloat32 y\nfloat32 z\nuint8 reflectivity\nuint8 tag\nuint8 line\n"
-MESSAGE_TEXT = "std_msgs/Header header\nuint64 timebase\nuint32 point_num\nuint8 lidar_id\nuint8[3] rsvd\nCustomPoint[] points\n"
 
 _POINT = (
     ("offset_time", "u4"), ("x", "f4"), ("y", "f4"), ("z", "f4"), ("reflectivity", "u1"), ("tag", "u1"), ("line", "u1"),
@@ -130,20 +122,13 @@ class LivoxCloud(NamedTuple):
 
 def decode_livox(raw: bytes | memoryview, ros2: bool) -> LivoxCloud:
     """Decode a serialized message. A damaged one raises ValueError or struct.error."""
-    if not ros2:
-        seconds, rest, length = struct.unpack_from("<III", raw, 4)  # after `seq`
-        number_at = 16 + length + 8
-        return _decode(bytes(raw), number_at, "<", ros2, seconds * 10**9 + rest)
-    order = _ENCODINGS.get(bytes(raw[:2]))
+    raw = bytes(raw)
+    order = _ENCODINGS.get(raw[:2]) if ros2 else "<"
     if order is None:
         raise ValueError("invalid or unsupported CDR encapsulation")
-    seconds, rest, length = struct.unpack_from(f"{order}iII", raw, _CAPSULE)
-    end = 12 + length
-    number_at = _CAPSULE + end + -end % 8 + 8  # timebase is aligned to 8 bytes, and point_num follows it
-    return _decode(bytes(raw), number_at, order, ros2, seconds * 10**9 + rest)
-
-
-def _decode(raw: bytes, number_at: int, order: str, ros2: bool, stamp: int) -> LivoxCloud:
+    seconds, rest, length = struct.unpack_from(f"{order}{'i' if ros2 else 'I'}II", raw, 4)  # after the capsule, or `seq`
+    header = 16 + length  # bytes
+    number_at = header + (-(header - _CAPSULE) % 8 if ros2 else 0) + 8  # after timebase, which ROS 2 aligns to 8 bytes
     begin = number_at + 12  # point_num, lidar_id, rsvd and the length of the list
     (count,) = struct.unpack_from(f"{order}I", raw, begin - 4)
     step = _SIZE2 if ros2 else _SIZE
@@ -152,7 +137,7 @@ def _decode(raw: bytes, number_at: int, order: str, ros2: bool, stamp: int) -> L
         raise ValueError(f"{count} Livox points end at byte {end}, but the message has {len(raw)} bytes")
     layout = np.dtype([(name, order + kind) for name, kind in _POINT])
     records = np.ndarray((count,), layout, raw, begin, (step,)) if count else np.zeros(0, layout)
-    return LivoxCloud(raw[:begin], number_at, order, ros2, stamp or None, records)
+    return LivoxCloud(raw[:begin], number_at, order, ros2, seconds * 10**9 + rest or None, records)
 
 
 def encode_livox(cloud: LivoxCloud, records: np.ndarray) -> bytes:  # (M,)

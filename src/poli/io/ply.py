@@ -9,7 +9,7 @@ from typing import BinaryIO, Literal
 import numpy as np
 
 from poli.errors import FormatError
-from poli.io.atomic import atomic_path, write_text_records
+from poli.io.atomic import atomic_path
 
 Encoding = Literal["ascii", "binary_little_endian", "binary_big_endian"]
 
@@ -45,21 +45,12 @@ def read_ply_element(path: str | os.PathLike[str], name: str = "vertex") -> np.n
     raise FormatError(f"{path}: no element '{name}' in this PLY file")
 
 
-def write_ply(
-    path: str | os.PathLike[str],
-    records: np.ndarray,  # (N,) structured, scalar fields
-    name: str = "vertex",
-    encoding: Encoding = "binary_little_endian",
-    comments: tuple[str, ...] = (),
-) -> None:
-    """Write one element. Raise FormatError if PLY has no type for a field (64-bit integers)."""
-    header = _header(path, records.dtype, len(records), name, encoding, comments)
+def write_ply(path: str | os.PathLike[str], records: np.ndarray, comments: tuple[str, ...] = ()) -> None:  # (N,) of scalars
+    """Write vertices in binary. Raise FormatError if PLY has no type for a field (64-bit integers)."""
+    header = _header(path, records.dtype, len(records), comments)
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         file.write(header)
-        if encoding == "ascii":
-            write_text_records(file, records, " ")
-        else:
-            file.write(records.astype(_ordered(records.dtype, encoding)).tobytes())
+        file.write(records.astype(records.dtype.newbyteorder("<")).tobytes())
 
 
 def write_ply_parts(
@@ -72,27 +63,24 @@ def write_ply_parts(
 
     The number is known only after the last part. The header is then written again, with a blank comment that keeps its length.
     """
-    encoding: Encoding = "binary_little_endian"
 
     def header(count: int) -> bytes:
         blank = " " * (_COUNT_DIGITS - len(str(count)))
-        return _header(path, dtype, count, "vertex", encoding, (*comments, blank))
+        return _header(path, dtype, count, (*comments, blank))
 
     count = 0
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         file.write(header(0))
         for records in parts:
-            file.write(np.ascontiguousarray(records.astype(_ordered(dtype, encoding), copy=False)).tobytes())
+            file.write(np.ascontiguousarray(records.astype(dtype.newbyteorder("<"), copy=False)).tobytes())
             count += len(records)
         file.seek(0)
         file.write(header(count))
     return count
 
 
-def _header(
-    path: str | os.PathLike[str], dtype: np.dtype, count: int, name: str, encoding: Encoding, comments: tuple[str, ...]
-) -> bytes:
-    lines = ["ply", f"format {encoding} 1.0", *(f"comment {c}" for c in comments), f"element {name} {count}"]
+def _header(path: str | os.PathLike[str], dtype: np.dtype, count: int, comments: tuple[str, ...]) -> bytes:
+    lines = ["ply", "format binary_little_endian 1.0", *(f"comment {c}" for c in comments), f"element vertex {count}"]
     for column in dtype.names or ():
         kind = dtype[column].str[1:]
         if kind not in _NAMES:
@@ -153,11 +141,8 @@ def _read_records(file: BinaryIO, path: Path, encoding: Encoding, element: _Elem
         return _read_ascii(file, path, native, element)
     if not element.properties:
         return np.zeros(0, native)
-    return np.fromfile(file, _ordered(native, encoding), element.count).astype(native, copy=False)
-
-
-def _ordered(dtype: np.dtype, encoding: Encoding) -> np.dtype:
-    return dtype.newbyteorder("<" if encoding == "binary_little_endian" else ">")
+    stored = native.newbyteorder("<" if encoding == "binary_little_endian" else ">")
+    return np.fromfile(file, stored, element.count).astype(native, copy=False)
 
 
 def _read_ascii(file: BinaryIO, path: Path, native: np.dtype, element: _Element) -> np.ndarray:

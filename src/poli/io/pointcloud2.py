@@ -6,7 +6,7 @@ ROS is not imported. Any object with the attributes of the message is accepted, 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -19,6 +19,8 @@ _MOST_SHARED = 8  # fields that may share one byte
 
 
 class PointField(Protocol):
+    """One field of a cloud."""
+
     name: str
     offset: int
     datatype: int
@@ -26,6 +28,8 @@ class PointField(Protocol):
 
 
 class PointCloud2(Protocol):
+    """The message."""
+
     height: int
     width: int
     fields: Sequence[PointField]
@@ -36,13 +40,26 @@ class PointCloud2(Protocol):
 
 
 def is_pointcloud2(thing: object) -> TypeGuard[PointCloud2]:
+    """Whether an object has the attributes of the message."""
     return all(hasattr(thing, name) for name in PointCloud2.__annotations__)
 
 
 def records_of_cloud(cloud: PointCloud2, where: str) -> np.ndarray:  # (N,)
     """Return all points as stored: records of `point_step` bytes, row by row, without row padding."""
-    height, width, point_step, row_step = (_size(cloud, name, where) for name in ("height", "width", "point_step", "row_step"))
-    data = _bytes_of(cloud.data, where)
+    try:
+        return _records(cloud, where)
+    except FormatError:
+        raise
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:  # any object is accepted, with any attributes
+        raise FormatError(f"{where}: not a readable PointCloud2 ({str(error)[:120]}); the message is damaged") from None
+
+
+def _records(cloud: PointCloud2, where: str) -> np.ndarray:  # (N,)
+    height, width, point_step, row_step = map(_count, (cloud.height, cloud.width, cloud.point_step, cloud.row_step))
+    # rospy gives bytes, which numpy would read as text; rclpy array.array; rosbags numpy arrays.
+    data = np.frombuffer(cloud.data, np.uint8) if isinstance(cloud.data, bytes) else np.ascontiguousarray(cloud.data, np.uint8)
+    if data.ndim != 1:
+        raise ValueError("`data` is not a flat array of bytes")
     # The row step of single-row clouds means nothing, and drivers often set it wrong.
     row_step = row_step if height > 1 else width * point_step
     count = height * width
@@ -89,21 +106,18 @@ def _layout(cloud: PointCloud2, point_step: int, where: str) -> np.dtype:
     order = ">" if cloud.is_bigendian else "<"
     names: list[str] = []
     kinds, offsets, total = [], [], 0
-    if not isinstance(cloud.fields, Iterable):
-        raise FormatError(f"{where}: `fields` is not a list; the message is damaged")
     for field in cloud.fields:
-        name = getattr(field, "name", None)
+        name = field.name
         if name in ("", "_"):  # padding
             continue
         if not isinstance(name, str):
-            raise FormatError(f"{where}: a field is called {name!r}; the message is damaged")
-        kind, count, offset = (_size(field, part, f"{where}: field '{name}'") for part in ("datatype", "count", "offset"))
-        if kind not in _TYPES:
-            raise FormatError(f"{where}: field '{name}' has the unknown type {kind}; the message is damaged")
-        base = np.dtype(order + _TYPES[kind])
-        count = max(count, 1)  # some drivers write 0 instead of 1
+            raise TypeError(f"a field is called {name!r}")
         if name in names:
             raise FormatError(f"{where}: two fields are called '{name}'")
+        if field.datatype not in _TYPES:
+            raise FormatError(f"{where}: field '{name}' has the unknown type {field.datatype}; the message is damaged")
+        base = np.dtype(order + _TYPES[field.datatype])
+        count, offset = max(_count(field.count), 1), _count(field.offset)  # some drivers write 0 instead of 1
         # In Python integers, before numpy allocates a type of that size.
         end = offset + count * base.itemsize
         if end > point_step:
@@ -115,29 +129,11 @@ def _layout(cloud: PointCloud2, point_step: int, where: str) -> np.dtype:
     # Fields may share bytes (a color and its parts), but each becomes a separate array.
     if total > _MOST_SHARED * max(point_step, 1):
         raise FormatError(f"{where}: the fields take {total} bytes, but a point has {point_step}; the message is damaged")
-    try:
-        return np.dtype({"names": names, "formats": kinds, "offsets": offsets, "itemsize": point_step})
-    except (ValueError, OverflowError) as error:  # beyond numpy's limits
-        raise FormatError(f"{where}: points of {point_step} bytes cannot be read: {error}") from None
+    return np.dtype({"names": names, "formats": kinds, "offsets": offsets, "itemsize": point_step})
 
 
-def _size(thing: Any, name: str, where: str) -> int:
-    """Return an attribute of the message as a non-negative int, or raise: the message type is not checked elsewhere."""
-    try:
-        value = operator.index(getattr(thing, name))
-    except (TypeError, AttributeError):
-        value = -1
-    if value < 0:
-        raise FormatError(f"{where}: {name} is not a number of at least 0; the message is damaged")
-    return value
-
-
-def _bytes_of(data: Any, where: str) -> np.ndarray:  # (M,) uint8
-    """Return the data as uint8. rospy gives bytes, which numpy would read as text; rclpy array.array; rosbags numpy arrays."""
-    try:
-        found = np.frombuffer(data, np.uint8) if isinstance(data, bytes) else np.ascontiguousarray(data, np.uint8)
-    except (TypeError, ValueError, OverflowError):
-        found = np.empty((0, 0), np.uint8)
-    if found.ndim != 1:
-        raise FormatError(f"{where}: `data` is not a flat array of bytes; the message is damaged")
-    return found
+def _count(value: Any) -> int:
+    number = operator.index(value)
+    if number < 0:
+        raise ValueError(f"{number} is not a number of at least 0")
+    return number

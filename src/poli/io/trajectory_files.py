@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from decimal import Decimal
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 
 import numpy as np
 
 from poli.errors import FormatError, InputError, WriteError
 from poli.io.atomic import reason
-from poli.io.datasets.stamped import finite_numbers, format_pose, poses_from_quaternions, read_pose_rows, text_rows
 from poli.options import whole_number
 from poli.se3 import check_pose, quaternion
 
-_NANOSECONDS = 10**9
+_SECOND = 10**9  # nanoseconds
 _STAMPS = 1 << 63  # stamps are int64
+_RIGID = 1e-3  # largest deviation from orthonormality; six digits cause 1e-6, so the margin is 1,000
+_EXACT = 1e-9  # largest deviation up to which rotations are used as written
 
 
 class TrajectoryWriter:
@@ -62,12 +63,13 @@ class TrajectoryWriter:
         self._length += len(line)
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -78,35 +80,127 @@ def read_tum(path: str | os.PathLike[str], complete: bool = True) -> tuple[np.nd
     """
     path = Path(path)
     stamps, values, lines = [], [], []
-    for number, words in text_rows(path, None, complete):
-        stamps.append(_parse_stamp(words[0], path, number))
+    for number, words in _rows(path, None, complete):
+        try:
+            stamps.append(nanoseconds(words[0]))
+            if stamps[-1] < 0:
+                raise ValueError
+        except ValueError:
+            raise FormatError(f"{path}: line {number}: {words[0][:40]!r} is not a stamp in seconds") from None
         values.append(finite_numbers(path, number, words[1:], 7))
         lines.append(number)
-    return np.array(stamps, np.int64), poses_from_quaternions(np.array(values, np.float64).reshape(-1, 7), path, lines)
+    return np.array(stamps, np.int64), _poses(np.array(values).reshape(-1, 7), path, lines)
 
 
 def read_kitti(path: str | os.PathLike[str], complete: bool = True) -> np.ndarray:  # (M, 4, 4)
     """Read the poses in file order; `complete` as in `read_tum`."""
-    return read_pose_rows(Path(path), complete)
+    rows = _rows(Path(path), None, complete)
+    values = np.array([finite_numbers(Path(path), number, words, 12) for number, words in rows]).reshape(-1, 12)
+    return rigid_poses(values, path, [number for number, _ in rows])
+
+
+def read_stamped_poses(path: Path, columns: int, separator: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Read stamps (K,), ascending, and poses (K, 4, 4) from rows of a stamp in integer nanoseconds and a pose, in any order.
+
+    A pose has 12 columns (3x4, row-major) or 7 (x y z qx qy qz qw). A repeated stamp must have the same pose.
+    """
+    stamps, values, lines = [], [], []
+    for number, words in _rows(path, separator):
+        if not (words[0].isascii() and words[0].isdigit() and len(words[0]) < 20 and int(words[0]) < _STAMPS):
+            raise FormatError(f"{path}: line {number}: {words[0][:40]!r} is not a stamp in integer nanoseconds")
+        stamps.append(int(words[0]))
+        values.append(finite_numbers(path, number, words[1:], columns))
+        lines.append(number)
+    poses = (_poses if columns == 7 else rigid_poses)(np.array(values).reshape(-1, columns), path, lines)
+    unique, first, of = np.unique(np.array(stamps, np.int64), return_index=True, return_inverse=True)
+    differs = np.flatnonzero((poses != poses[first[of]]).any(axis=(1, 2)))
+    if len(differs):
+        raise FormatError(f"{path}: {len(differs)} stamps have two different poses, first {stamps[differs[0]]}")
+    return unique, poses[first]
+
+
+def rigid_poses(values: np.ndarray, path: object, lines: Sequence[int]) -> np.ndarray:  # (K, 12) -> (K, 4, 4)
+    """Convert 3x4 matrices to rigid motions. Rotations rounded in the file are replaced by the nearest rotation."""
+    poses = np.tile(np.eye(4), (len(values), 1, 1))
+    poses[:, :3] = values.reshape(-1, 3, 4)
+    R = poses[:, :3, :3]
+    with np.errstate(over="ignore", invalid="ignore"):  # huge numbers are rejected below
+        off = np.abs(np.swapaxes(R, 1, 2) @ R - np.eye(3)).max(axis=(1, 2))
+        bad = np.flatnonzero(~(off <= _RIGID) | ~(np.linalg.det(R) >= 0))
+    if len(bad):
+        raise FormatError(f"{path}: line {lines[bad[0]]} is not a rigid motion (rotation not orthonormal); the file is damaged")
+    inexact = off > _EXACT
+    u, _, vt = np.linalg.svd(R[inexact])
+    R[inexact] = u @ vt
+    return poses
+
+
+def _poses(values: np.ndarray, path: Path, lines: Sequence[int]) -> np.ndarray:  # (K, 7) -> (K, 4, 4)
+    """Convert rows x y z qx qy qz qw to rigid motions."""
+    length = np.linalg.norm(values[:, 3:], axis=1)
+    bad = np.flatnonzero(np.abs(length - 1.0) > _RIGID)
+    if len(bad):
+        raise FormatError(f"{path}: line {lines[bad[0]]}: the quaternion has length {length[bad[0]]:.4g}; the file is damaged")
+    x, y, z, w = (values[:, 3:] / length[:, None]).T
+    poses = np.tile(np.eye(4), (len(values), 1, 1))
+    poses[:, 0, :3] = np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)], axis=1)
+    poses[:, 1, :3] = np.stack([2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)], axis=1)
+    poses[:, 2, :3] = np.stack([2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)], axis=1)
+    poses[:, :3, 3] = values[:, :3]
+    return poses
+
+
+def format_pose(T: np.ndarray) -> str:  # (4, 4)
+    """Format the 3x4 part as 12 numbers, with enough digits to restore each exactly."""
+    return " ".join(repr(float(v)) for v in T[:3].ravel())
+
+
+def finite_numbers(path: Path, line: int, words: list[str], columns: int) -> list[float]:
+    """Convert the words of a line to the numbers of a pose."""
+    if len(words) != columns:
+        raise FormatError(f"{path}: line {line} has {len(words)} pose values, expected {columns}; the file is truncated or damaged")
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        numbers = [np.nan]
+    if not np.isfinite(numbers).all():
+        raise FormatError(f"{path}: line {line} has a value that is not a finite number")
+    return numbers
+
+
+def nanoseconds(word: str) -> int:
+    """Convert decimal seconds exactly. Raise ValueError if it is not a number or too large for int64."""
+    try:
+        stamp = Decimal(word).scaleb(9)
+        if abs(stamp) < _STAMPS:  # before a number with a huge exponent is expanded
+            return min(int(stamp.to_integral_value()), _STAMPS - 1)
+    except ArithmeticError:
+        pass
+    raise ValueError(f"{word[:40]!r} is not a time in seconds")
+
+
+def _rows(path: Path, separator: str | None, complete: bool = True) -> list[tuple[int, list[str]]]:
+    """Return number and words of every line, without comments and empty lines.
+
+    If not `complete`, a last line without a newline is skipped: its writer was interrupted.
+    """
+    try:
+        text = path.read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: cannot be read as text: {error}") from None
+    if not complete:
+        text = text[: text.rfind("\n") + 1]
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), start=1))
+    return [(number, line.split(separator)) for number, line in lines if line and not line.startswith("#")]
 
 
 def _format_stamp(stamp: int | None) -> str:
     if stamp is None:
         raise InputError("stamp is missing; the TUM format requires one per pose, in nanoseconds")
-    seconds, nanoseconds = divmod(whole_number(stamp, "stamp", 0), _NANOSECONDS)  # integers: float64 has too few digits
-    if seconds * _NANOSECONDS + nanoseconds >= _STAMPS:
-        raise InputError(f"stamp is {stamp!r}; expected nanoseconds below 2^63")
-    return f"{seconds}.{nanoseconds:09d}"
-
-
-def _parse_stamp(word: str, path: Path, line: int) -> int:
-    try:
-        stamp = Decimal(word).scaleb(9)
-        if not 0 <= stamp < _STAMPS:
-            raise ValueError
-        return min(int(stamp.to_integral_value()), _STAMPS - 1)
-    except (ArithmeticError, ValueError):
-        raise FormatError(f"{path}: line {line}: {word[:40]!r} is not a stamp in seconds") from None
+    stamp = whole_number(stamp, "stamp", 0)
+    if stamp >= _STAMPS:
+        raise InputError(f"stamp is {stamp}; expected nanoseconds below 2^63")
+    return f"{stamp // _SECOND}.{stamp % _SECOND:09d}"  # integers: float64 has too few digits
 
 
 def _format_quaternion_pose(T: np.ndarray) -> str:  # (4, 4)

@@ -17,8 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from poli.errors import FormatError, InputError
-from poli.io.atomic import remove_stale, temporary_folder, writing
-from poli.io.locks import sole_user
+from poli.io.atomic import remove_stale, sole_user, temporary_folder, writing
 from poli.io.tables import read_json, write_json
 from poli.io.trajectory_files import TrajectoryWriter
 from poli.lidar_odometry.drive_map import MapFile

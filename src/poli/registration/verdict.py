@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from poli.densification.sampling import sample_field, scan_field
+from poli.densification.samples import scan_field
+from poli.densification.sampling import sample_field
 from poli.errors import DegenerateError
 from poli.kdtree.tree import KDTree
 from poli.registration.presets import ScanPreset

@@ -1,10 +1,10 @@
-"""Build PointCloud2 messages from columns, and the columns that describe ellipsoids."""
+"""The jobs `densify` and `estimate` of the live node, and the messages they publish."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError, PoliError
 from poli.estimation import estimate
 from poli.estimation.estimate import UP
+from poli.io.formats.numpy_files import records_from_scan
 from poli.io.messages import scan_from_cloud
 from poli.io.pointcloud2 import stamp_of_cloud
 from poli.options import real_number
-from poli.ros.loop import CLOUD
-from poli.ros.transport import Transport, message
+from poli.ros.loop import CLOUD, Job
+from poli.ros.transport import Transport, message_type
 from poli.scan import Scan
 from poli.voxels import voxel_downsample
 
@@ -40,28 +41,18 @@ def ellipsoid_columns(field: Ellipsoids, viewpoint: np.ndarray) -> dict[str, np.
     return {name: values.astype(np.float32) for name, values in columns.items()}
 
 
-def records_of_columns(points: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray:  # (N, 3), each (N,) or (N, c) -> (N,)
-    """Pack points and columns into records without gaps. Coordinates keep their type."""
-    kinds: list[Any] = [(axis, points.dtype.str) for axis in "xyz"]
-    kinds += [(name, values.dtype.str, values.shape[1:]) for name, values in columns.items()]
-    records = np.empty(len(points), np.dtype(kinds).newbyteorder("<"))
-    for i, axis in enumerate("xyz"):
-        records[axis] = points[:, i]
-    for name, values in columns.items():
-        records[name] = values
-    return records
-
-
-def cloud_message(transport: Transport, records: np.ndarray, stamp: Any, frame: str) -> Any:
-    """Return the records as a PointCloud2 of one row. `stamp` is the time of a header."""
+def cloud_message(
+    transport: Transport, points: np.ndarray, columns: Mapping[str, np.ndarray], stamp: Any, frame: str
+) -> Any:  # (N, 3), each (N,) or (N, c)
+    """Return points and columns as a PointCloud2 of one row. `stamp` is the time of a header."""
+    records = records_from_scan(Scan(points, columns), flat=False)
     fields = []
     for name in records.dtype.names or ():
         kind = records.dtype[name]
         count = int(np.prod(kind.shape, dtype=int))
         datatype, offset = _DATATYPES[kind.base.str[1:]], records.dtype.fields[name][1]  # type: ignore[index]
-        fields.append(message("sensor_msgs/PointField", name=name, offset=offset, datatype=datatype, count=count))
-    cloud = message(
-        "sensor_msgs/PointCloud2", height=1, width=len(records), fields=fields, is_bigendian=False,
+        fields.append(message_type("sensor_msgs/PointField")(name=name, offset=offset, datatype=datatype, count=count))
+    cloud = message_type("sensor_msgs/PointCloud2")(height=1, width=len(records), fields=fields, is_bigendian=False,
         point_step=records.dtype.itemsize, row_step=len(records) * records.dtype.itemsize,
         data=transport.data(records.view(np.uint8)), is_dense=True,
     )  # fmt: skip
@@ -81,57 +72,44 @@ def sphere(points: int = 2000) -> np.ndarray:  # (N, 3)
     return 10.0 * found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
-# --- `poli node densify`: publish every cloud with samples of its surfaces appended.
+class DensifyJob(Job):
+    """`poli node densify`: publish every cloud with samples of its surfaces appended."""
 
-
-_DENSIFY_PARAMETERS = ("max_error", "per_point", "max_sigma", "flat", "max_thickness", "model", "voxel", "planarity", "seed")
-
-# Parameters of ROS cannot be None: -1 stands for it.
-_NONE = {"per_point": -1, "max_sigma": -1.0}
-
-
-class DensifyJob:
     name = "densify"
+    tunable = ("max_error", "per_point", "max_sigma", "flat", "max_thickness", "model", "voxel", "planarity", "seed")
+    _none: ClassVar = {"per_point": -1, "max_sigma": -1.0}  # parameters of ROS cannot be None
 
     def __init__(self, transport: Transport, source: str, target: str, config: DensifyConfig) -> None:
-        self._transport, self._source, self._config = transport, source, config
+        self._transport, self._source, self.config = transport, source, config
         self._out = transport.publisher(CLOUD, target)
 
     def parameters(self) -> dict[str, Any]:
-        values = asdict(self._config)
-        return {name: _NONE[name] if name in _NONE and values[name] is None else values[name] for name in _DENSIFY_PARAMETERS}
+        return {name: self._none.get(name) if value is None else value for name, value in super().parameters().items()}
 
     def change(self, wanted: dict[str, Any]) -> None:
-        given: dict[str, Any] = {name: None if name in _NONE and value == _NONE[name] else value for name, value in wanted.items()}
-        self._config = replace(self._config, **given)
+        super().change(
+            {name: None if name in self._none and value == self._none[name] else value for name, value in wanted.items()}
+        )
 
     def warm_up(self) -> None:
-        densify_or_say(Scan(sphere()), replace(self._config, calibration=None))
+        densify_or_say(Scan(sphere()), replace(self.config, calibration=None))
 
     def process(self, cloud: Any) -> str:
         """A cloud that cannot be densified is published unchanged: those who subscribe get every cloud."""
-        warning = ""
+        why = ""
         try:
             if cloud.height * cloud.width:
-                _, why = densify_cloud(cloud, self._config, name_of(self._source, cloud), self._transport.data)
-                warning = f"published unchanged: {why}" if why else ""
+                _, why = densify_cloud(cloud, self.config, name_of(self._source, cloud), self._transport.data)
         except PoliError as error:
-            warning = f"published unchanged: {error}"
+            why = str(error)
         self._out.publish(cloud)
-        return warning
-
-    def after(self) -> None:
-        pass
-
-
-# --- `poli node estimate`: publish every cloud with the normals and covariances of its ellipsoids as further fields.
-
-
-_ESTIMATE_PARAMETERS = ("model", "voxel", "upright", "floor")
+        return f"published unchanged: {why}" if why else ""
 
 
 @dataclass(frozen=True)
 class EstimateConfig:
+    """Options of `poli node estimate`."""
+
     model: str = "lidar"  # a shipped model, the path of a .safetensors file, or "pca"
     voxel: float = 0.2  # meters; one point per voxel. 0: every point
     upright: bool = True  # the sensor's z axis points up; the network uses this
@@ -155,31 +133,23 @@ def estimate_scan(scan: Scan, config: EstimateConfig) -> tuple[Scan, Ellipsoids]
     return scan, field.with_floor(config.floor) if config.floor else field
 
 
-class EstimateJob:
+class EstimateJob(Job):
+    """`poli node estimate`: publish every cloud with the normals and covariances of its ellipsoids as further fields."""
+
     name = "estimate"
+    tunable = ("model", "voxel", "upright", "floor")
 
     def __init__(self, transport: Transport, source: str, target: str, config: EstimateConfig) -> None:
-        self._transport, self._source, self._config = transport, source, config
+        self._transport, self._source, self.config = transport, source, config
         self._out = transport.publisher(CLOUD, target)
 
-    def parameters(self) -> dict[str, Any]:
-        return {name: asdict(self._config)[name] for name in _ESTIMATE_PARAMETERS}
-
-    def change(self, wanted: dict[str, Any]) -> None:
-        self._config = replace(self._config, **wanted)
-
     def warm_up(self) -> None:
-        estimate_scan(Scan(sphere()), replace(self._config, calibration=None))
+        estimate_scan(Scan(sphere()), replace(self.config, calibration=None))
 
     def process(self, cloud: Any) -> str:
         """Invalid returns are left out, so the published cloud has one row. All other fields of the cloud are kept."""
-        where = name_of(self._source, cloud)
-        scan, field = estimate_scan(scan_from_cloud(cloud, where), self._config)
+        scan, field = estimate_scan(scan_from_cloud(cloud, name_of(self._source, cloud)), self.config)
         added = ellipsoid_columns(field, np.zeros(3))
-        kept = {name: values for name, values in scan.fields.items() if name not in added}
-        records = records_of_columns(scan.points, kept | added)
-        self._out.publish(cloud_message(self._transport, records, cloud.header.stamp, cloud.header.frame_id))
+        columns = {name: values for name, values in scan.fields.items() if name not in added} | added
+        self._out.publish(cloud_message(self._transport, scan.points, columns, cloud.header.stamp, cloud.header.frame_id))
         return ""
-
-    def after(self) -> None:
-        pass

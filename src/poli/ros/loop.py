@@ -8,7 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -21,20 +22,27 @@ _WARN_EVERY = 5.0  # seconds between warnings; those in between are counted
 _KEPT = 100_000  # latest latencies, for the summary
 
 
-class Job(Protocol):
+class Job:
+    """What a node does with every cloud. `config` is a dataclass, and `tunable` names those of its fields that ROS can change."""
+
     name: str
+    config: Any
+    tunable: tuple[str, ...]
 
     def parameters(self) -> dict[str, Any]:
         """Parameters that can change at runtime, with their values."""
+        return {name: getattr(self.config, name) for name in self.tunable}
 
     def change(self, wanted: dict[str, Any]) -> None:
         """Change parameters from the next cloud on, or raise a PoliError."""
+        self.config = replace(self.config, **wanted)
 
     def warm_up(self) -> None:
         """Load what the first cloud would otherwise wait for."""
 
     def process(self, cloud: Any) -> str:
         """Process a cloud and publish the result. Return a warning, or an empty string. A PoliError: nothing was published."""
+        raise NotImplementedError
 
     def after(self) -> None:
         """Publish what is not urgent."""
@@ -53,6 +61,7 @@ class Newest:
         self.heard = self.dropped = 0
 
     def put(self, cloud: Any) -> None:
+        """Replace the cloud."""
         with self._changed:
             self.heard += 1
             self.dropped += self._held is not None
@@ -69,28 +78,30 @@ class Newest:
 
 
 class Log:
-    """Counts and latencies, from the arrival of a cloud to the end of its publication. `line` describes those since the last."""
+    """Counts and latencies, from the arrival of a cloud to the end of its publication."""
 
     def __init__(self, clouds: Newest) -> None:
         self._clouds = clouds
         self.all: deque[float] = deque(maxlen=_KEPT)
         self.done = self.failed = 0
-        self._mark = time.perf_counter(), 0, 0, 0, 0
+        self._mark = time.perf_counter(), np.zeros(4, int)
         self._warned = -np.inf
         self._unsaid = 0
 
     def line(self) -> str:
-        now, (since, heard, dropped, done, failed) = time.perf_counter(), self._mark
-        self._mark = now, self._clouds.heard, self._clouds.dropped, self.done, self.failed
-        if self._clouds.heard == heard:
-            return ""
-        return _told(
-            self._clouds.heard - heard, self.done - done, self._clouds.dropped - dropped, self.failed - failed,
-            [*self.all][len(self.all) - min(self.done - done, len(self.all)) :], now - since,
-        )  # fmt: skip
+        """Describe what happened since the last line; an empty string if nothing did."""
+        (since, before), now = self._mark, time.perf_counter()
+        self._mark = now, self._counts()
+        new = self._mark[1] - before
+        latencies = [*self.all][len(self.all) - min(int(new[1]), len(self.all)) :]
+        return _described(new, latencies, now - since) if new[0] else ""
 
     def summary(self) -> str:
-        return _told(self._clouds.heard, self.done, self._clouds.dropped, self.failed, [*self.all], None)
+        """Describe all that happened."""
+        return _described(self._counts(), [*self.all], None)
+
+    def _counts(self) -> np.ndarray:  # (4,)
+        return np.array([self._clouds.heard, self.done, self._clouds.dropped, self.failed])
 
     def warning(self, text: str) -> str:
         """Return the warning if it is time for one, else an empty string."""
@@ -101,7 +112,8 @@ class Log:
         return f"{text} ({unsaid} more warnings were not shown)" if unsaid else text
 
 
-def _told(heard: int, done: int, dropped: int, failed: int, latencies: list[float], seconds: float | None) -> str:
+def _described(counts: np.ndarray, latencies: list[float], seconds: float | None) -> str:
+    heard, done, dropped, failed = counts.tolist()
     parts = [f"{heard} clouds in, {done} out, {dropped} dropped"]
     if failed:
         parts.append(f"{failed} failed")

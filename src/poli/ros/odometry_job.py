@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,12 @@ from poli.io.messages import TimeUnit, check_unit, scan_from_cloud, scan_from_me
 from poli.io.pointcloud2 import stamp_of_cloud
 from poli.lidar_odometry import Odometer, OdometryConfig, Status, TrackingLost
 from poli.options import real_number
-from poli.ros.jobs import cloud_message, ellipsoid_columns, name_of, records_of_columns, sphere
-from poli.ros.loop import CLOUD, Fatal
-from poli.ros.transport import Transport, message
+from poli.ros.jobs import cloud_message, ellipsoid_columns, name_of, sphere
+from poli.ros.loop import CLOUD, Fatal, Job
+from poli.ros.transport import Transport, message_type
 from poli.scan import Scan
 from poli.se3 import inverse, log, quaternion
 
-_PARAMETERS = ("map_every", "map_frame", "sensor_frame")
 _REWOUND = 1.0  # seconds: a stamp this much earlier than the last means that a recording was started again
 _UNNAMED = "lidar"  # the sensor's frame, if the clouds name none
 _UNKNOWN = 1e6  # variance of a velocity that is not known
@@ -29,6 +28,8 @@ _SPACING = 0.1  # meters between the poses of the path
 
 @dataclass(frozen=True)
 class Frames:
+    """Names of the frames, and what is published."""
+
     map_frame: str = "odom"  # the world: the sensor's frame at the first cloud
     sensor_frame: str = ""  # name of the sensor's frame; empty: that of the clouds
     tf: bool = True  # also publish the transform from one to the other
@@ -40,17 +41,19 @@ class Frames:
             raise InputError(f"map_frame is {self.map_frame!r}; expected a name other than that of the sensor's frame")
 
 
-class OdometryJob:
+class OdometryJob(Job):
     """Topics are below `target`: target/odometry, target/path and target/map."""
 
     name = "odometry"
+    tunable = ("map_every", "map_frame", "sensor_frame")
+    config: Frames
 
     def __init__(
         self, transport: Transport, source: str, target: str, config: OdometryConfig, frames: Frames = Frames(),  # noqa: B008
         calibration: BeamCalibration | None = None, time_unit: TimeUnit | None = None,
     ) -> None:  # fmt: skip
-        self._transport, self._source, self._config, self._frames, self._beams = transport, source, config, frames, calibration
-        self._unit = time_unit
+        self._transport, self._source, self._odometry_config, self.config = transport, source, config, frames
+        self._beams, self._unit = calibration, time_unit
         check_unit(time_unit)
         self._odometry = transport.publisher("nav_msgs/Odometry", f"{target}/odometry")
         self._path = transport.publisher("nav_msgs/Path", f"{target}/path")
@@ -59,21 +62,15 @@ class OdometryJob:
         self._start()
 
     def _start(self) -> None:
-        self._odometer = Odometer(self._config)
+        self._odometer = Odometer(self._odometry_config)
         self._poses: list[Any] = []  # of the path
         self._at = np.full(3, np.inf)
         self._missed = self._stamp = 0
         self._sent = time.monotonic()
 
-    def parameters(self) -> dict[str, Any]:
-        return {name: asdict(self._frames)[name] for name in _PARAMETERS}
-
-    def change(self, wanted: dict[str, Any]) -> None:
-        self._frames = replace(self._frames, **wanted)
-
     def warm_up(self) -> None:
         """Two scans, so that aligning is loaded, too."""
-        odometer = Odometer(replace(self._config, deskew="off"))
+        odometer = Odometer(replace(self._odometry_config, deskew="off"))
         for _ in range(2):
             odometer.add(Scan(sphere()))
 
@@ -100,21 +97,21 @@ class OdometryJob:
             if before.stamp is not None and step.status is not Status.RESTARTED:
                 seconds = (stamp - before.stamp) * 1e-9
                 velocity = log(inverse(before.T_world_scan) @ T) / seconds
-        sensor = self._frames.sensor_frame or cloud.header.frame_id.lstrip("/") or _UNNAMED  # tf refuses a slash
+        sensor = self.config.sensor_frame or cloud.header.frame_id.lstrip("/") or _UNNAMED  # tf refuses a slash
         self._publish(self._transport.time(stamp), sensor, T, covariance, velocity, seconds)
         return warning or ("" if step.trusted else f"{where}: {step.status.value}: {step.note}")
 
     def _scan(self, cloud: Any, where: str, stamp: int) -> Scan:
         """Without deskewing, the times of the points do not matter, not even if they make no sense."""
-        if self._config.deskew == "off":
+        if self._odometry_config.deskew == "off":
             return replace(scan_from_cloud(cloud, where), stamp=stamp)
         return scan_from_message(cloud, where, stamp, self._unit)
 
     def _publish(
         self, stamp: Any, sensor: str, T: np.ndarray, covariance: np.ndarray, velocity: np.ndarray, seconds: float | None
     ) -> None:
-        world = self._frames.map_frame
-        said = message("nav_msgs/Odometry", child_frame_id=sensor)
+        world = self.config.map_frame
+        said = message_type("nav_msgs/Odometry")(child_frame_id=sensor)
         said.header.stamp, said.header.frame_id = stamp, world
         _fill(said.pose.pose.position, said.pose.pose.orientation, T)
         said.pose.covariance = fixed_axes(covariance, T).ravel().tolist()
@@ -126,12 +123,12 @@ class OdometryJob:
         said.twist.covariance = spread.ravel().tolist()
         self._odometry.publish(said)
         if self._tf is not None:
-            moved = message("geometry_msgs/TransformStamped", child_frame_id=sensor)
+            moved = message_type("geometry_msgs/TransformStamped")(child_frame_id=sensor)
             moved.header.stamp, moved.header.frame_id = stamp, world
             _fill(moved.transform.translation, moved.transform.rotation, T)
-            self._tf.publish(message("tf2_msgs/TFMessage", transforms=[moved]))
+            self._tf.publish(message_type("tf2_msgs/TFMessage")(transforms=[moved]))
         if not self._poses or np.linalg.norm(T[:3, 3] - self._at) >= _SPACING:
-            pose = message("geometry_msgs/PoseStamped")
+            pose = message_type("geometry_msgs/PoseStamped")()
             pose.header.stamp, pose.header.frame_id = stamp, world
             _fill(pose.pose.position, pose.pose.orientation, T)
             self._poses.append(pose)
@@ -140,18 +137,18 @@ class OdometryJob:
 
     def after(self) -> None:
         """Publish path and map if it is time and someone listens."""
-        if not self._frames.map_every or time.monotonic() - self._sent < self._frames.map_every or not self._poses:
+        if not self.config.map_every or time.monotonic() - self._sent < self.config.map_every or not self._poses:
             return
         self._sent = time.monotonic()
         stamp, T = self._last
         if self._path.listeners():
-            path = message("nav_msgs/Path", poses=list(self._poses))
-            path.header.stamp, path.header.frame_id = stamp, self._frames.map_frame
+            path = message_type("nav_msgs/Path")(poses=list(self._poses))
+            path.header.stamp, path.header.frame_id = stamp, self.config.map_frame
             self._path.publish(path)
         if self._map.listeners() and self._odometer.map is not None:
             field = self._odometer.map.field
-            records = records_of_columns(field.means.astype(np.float32), ellipsoid_columns(field, T[:3, 3]))
-            self._map.publish(cloud_message(self._transport, records, stamp, self._frames.map_frame))
+            columns = ellipsoid_columns(field, T[:3, 3])
+            self._map.publish(cloud_message(self._transport, field.means.astype(np.float32), columns, stamp, self.config.map_frame))
 
 
 def fixed_axes(covariance: np.ndarray, T: np.ndarray) -> np.ndarray:  # (6, 6), (4, 4) -> (6, 6)

@@ -17,8 +17,7 @@ import torch
 from poli.errors import FormatError, InputError
 from poli.estimation.estimate import load_model
 from poli.estimation.model import Model
-from poli.io.atomic import atomic_path, refuse_overwriting, writing
-from poli.io.locks import sole_user
+from poli.io.atomic import atomic_path, refuse_overwriting, sole_user, writing
 from poli.train.config import ScanConfig, ScheduleConfig, TrainConfig
 from poli.train.losses import LossConfig
 from poli.train.model_file import import_model

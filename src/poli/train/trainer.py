@@ -22,8 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from poli.errors import FormatError, InputError, PoliError
 from poli.estimation.estimate import load_model
-from poli.io.atomic import refuse_overwriting, writing
-from poli.io.locks import sole_user
+from poli.io.atomic import refuse_overwriting, sole_user, writing
 from poli.train import checkpoint as checkpoints
 from poli.train.checkpoint import CsvLog
 from poli.train.config import Phase, ScheduleConfig, TrainConfig, resolve

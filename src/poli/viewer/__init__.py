@@ -2,7 +2,7 @@
 
 from poli.viewer.page import write_page
 from poli.viewer.panel import Frame, Layer, Panel, Track, flat_discs
-from poli.viewer.picture import write_png
+from poli.viewer.picture import draw_panels, write_png
 from poli.viewer.render import Camera, normal_colors, render_ellipsoids, render_points
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Layer",
     "Panel",
     "Track",
+    "draw_panels",
     "flat_discs",
     "normal_colors",
     "render_ellipsoids",

@@ -1,6 +1,6 @@
 """A self-contained HTML file that shows panels of ellipsoids, points and tracks in 3D: no server, no network.
 
-The page itself is in `viewer/`: plain HTML, CSS and WebGL2.
+The page itself is in `static/`: plain HTML, CSS and WebGL2.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MOST_SIGMA = 3.0  # maximum of the page's slider
 _WINDOW = 1584, 760  # CSS pixels available to the panels in a window of 1600 by 900
 _WORDS = 90  # CSS pixels for the text at the top of each panel
 _SCRIPTS = (
-    "linear.js", "colors.js", "fields.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js",
-    "layout.js", "timeline.js", "clip.js", "controls.js", "pick.js", "probe.js", "main.js",
+    "layout.js", "colors.js", "fields.js", "shaders.js", "flat_shaders.js", "scene.js", "gpu.js", "draw.js", "camera.js",
+    "timeline.js", "clip.js", "controls.js", "pick.js", "probe.js", "main.js",
 )  # fmt: skip
 
 
@@ -62,12 +62,11 @@ def write_page(
         raise InputError(f"theme is {theme!r}; expected one of {', '.join(get_args(Theme))}")
     if real_number(sigma, "sigma", "a number of standard deviations of at least 0") > MOST_SIGMA:
         raise InputError(f"sigma is {sigma}; the page's slider ends at {MOST_SIGMA:g}")
-    if color == "own" and all(panel.colors is None for panel in panels):
-        raise InputError("color is 'own', but no panel has colors; pass `colors` to a panel, or choose another coloring")
     whole_number(most_ellipsoids, "most_ellipsoids", least=1)
     whole_number(most_points, "most_points", least=1)
-    if color == "layer" and not any(panel.layers for panel in panels):
-        raise InputError("color is 'layer', but no panel has layers; choose another coloring")
+    missing = {"own": "colors", "layer": "layers"}.get(color)
+    if missing and not any(panel.colors is not None if color == "own" else panel.layers for panel in panels):
+        raise InputError(f"color is {color!r}, but no panel has {missing}; choose another coloring")
     data, left_out = encode_panels(panels, most_ellipsoids, most_points)
     color = _coloring(color, [field["name"] for field in data["fields"]])
     title, note = printable(title), printable(note)  # removes right-to-left overrides and invalid UTF-8

@@ -1,6 +1,11 @@
-"""Encode panels for the page: rounded below visible precision, as base64.
+"""Encode panels for the page: arrays of numbers, rounded below visible precision, as base64.
 
-`array_codes` encodes positions, shapes and colors, `scalar_data` fields, and `frame_data` the scans of timelines.
+    place   uint16 steps of the cloud's box, if a step is 5 mm or finer; float32 otherwise
+    turn    int16 quaternion (w, x, y, z) of the axes, from the thinnest to the longest; accurate to 1 / 30,000
+    size    float16 standard deviations along them; accurate to 0.05 %
+    normal  int8, for colors only; accurate to half a degree
+    color   uint8
+    scalars uint16 steps over the range of a field in all panels
 
 Coordinates are relative to the page's origin, so that float32 on the GPU is precise enough everywhere.
 """
@@ -8,34 +13,200 @@ Coordinates are relative to the page's origin, so that float32 on the GPU is pre
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.files import quaternions
-from poli.viewer.panel import Frame, Panel, scalar_range, unit_of
+from poli.viewer.panel import Frame, Panel, Scalars
 
-# --- Arrays of numbers in the page: rounded below visible precision, as base64.
-#
-#     place   uint16 steps of the panel's box, if a step is 5 mm or finer; float32 otherwise
-# turn    int16 quaternion (w, x, y, z) of the axes, from the thinnest to the longest; accurate to 1 / 30,000
-# size    float16 standard deviations along them; accurate to 0.05 %
-#     normal  int8, for colors only; accurate to half a degree
-#     color   uint8
-
-
+UNKNOWN = 65535  # the code of NaN in a field
+_STEPS = 65534
 _FINEST_STEP = 0.005  # meters: a coarser grid would be visible up close
 _LARGEST_HALF = 65504.0
+_RANGE = 2.0, 98.0  # percentiles spanned by a color scale: a few odd values would use up most of its colors
+_THINNEST = 1e-4  # meters: lower bound of the uncertainty scale
+# Units that a name implies. Readers convert the times of points to seconds and call them `time`; for others, files do not say.
+_UNITS = {"time": "s", "gps_time": "s", "range": "m"}
 
 
-def encode_array(array: np.ndarray) -> str:
-    """The bytes of an array as base64."""
-    return b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+def encode_panels(panels: Sequence[Panel], most_ellipsoids: int, most_points: int) -> tuple[dict[str, Any], list[str]]:
+    """Return the panels for JSON, and a sentence for each panel that is subsampled."""
+    everything = np.concatenate([part for panel in panels for part in panel.everything] or [np.zeros((1, 3))])
+    middle = np.rint(0.5 * (everything.min(axis=0) + everything.max(axis=0)))
+    origin = np.where(np.abs(middle) < 1000.0, 0.0, middle)  # whole meters
+    encoder = _Encoder(origin, _encode_fields(panels))
+    encoded = [encoder.panel(panel, most_ellipsoids, most_points) for panel in panels]
+    low, high = robust_range(everything[:, 2] - origin[2])
+    return {
+        "origin": origin.tolist(),
+        "fields": encoder.fields,
+        "rounding": encoder.rounding,  # meters, at most
+        "ranges": {"uncertainty": _uncertainty_range(panels), "height": [low, max(high, low + 1e-3)]},
+        "panels": encoded,
+    }, encoder.left_out
 
 
-def turns_of(field: Ellipsoids) -> np.ndarray:  # (N, 4) int16
+class _Encoder:
+    """Encodes the clouds of a page."""
+
+    def __init__(self, origin: np.ndarray, fields: list[dict[str, Any]]) -> None:
+        self.origin, self.fields = origin, fields
+        self.rounding = 0.0  # meters: the largest of all clouds
+        self.left_out: list[str] = []
+
+    def panel(self, panel: Panel, most_ellipsoids: int, most_points: int) -> dict[str, Any]:
+        field, points, layers = None, None, panel.layers
+        normals, colors = panel.place_normals, panel.colors
+        if panel.field is not None:
+            own = (normals, colors, panel.scalars) if panel.shows_means else (panel.field.normals, None, {})
+            counts = [layer.ellipsoids for layer in layers]
+            field = self.cloud(panel.field.means, *own, panel.field, counts, most_ellipsoids)
+            self._tell(panel, field, "ellipsoids")
+            if field is not None:
+                field["directionsOnly"] = panel.directions_only
+        if not panel.shows_means:
+            counts = [layer.points for layer in layers]
+            points = self.cloud(panel.places, normals, colors, panel.scalars, None, counts, most_points)
+            self._tell(panel, points, "points")
+        return {
+            "name": panel.name,
+            "caption": panel.caption,
+            "sigmaScale": panel.sigma_scale,
+            "viewpoint": self._local(panel.viewpoint),
+            "layers": [{"name": layer.name, "color": layer.color} for layer in layers],
+            "ellipsoids": field,
+            "points": points,
+            "frames": self.frames(panel.frames, panel.frames_share_world) if panel.frames else None,
+            "tracks": [
+                {
+                    "name": track.name,
+                    "color": track.color,
+                    "count": len(track.positions),
+                    "place": _base64((track.positions - self.origin).astype("<f4")),
+                }
+                for track in panel.tracks
+            ],
+        }
+
+    def frames(self, frames: Sequence[Frame], share_world: bool) -> dict[str, Any]:
+        """The scans of a timeline. The normals of their ellipsoids are the first axis of `turn`."""
+        parts = []
+        for frame in frames:
+            points = self.cloud(frame.places, None, None, frame.scalars)
+            if points is not None:
+                points["total"] = max(frame.total, len(frame.places))
+            field = None if frame.field is None else self.cloud(frame.field.means, None, None, frame.field_scalars, frame.field)
+            parts.append({"points": points, "ellipsoids": field})
+        return {
+            "names": [frame.name for frame in frames],
+            "seconds": [frame.seconds for frame in frames],
+            "positions": [self._local(frame.position) for frame in frames],
+            "shareWorld": share_world,
+            "parts": parts,
+        }
+
+    def cloud(
+        self,
+        places: np.ndarray,  # (N, 3)
+        normals: np.ndarray | None,  # (N, 3)
+        colors: np.ndarray | None,  # (N, 3) in 0..1
+        scalars: Scalars,
+        field: Ellipsoids | None = None,
+        layers: Sequence[int] = (),  # points of each
+        most: int | None = None,
+    ) -> dict[str, Any] | None:
+        """Points, or the ellipsoids of a field. Those of more than `most` are evenly chosen. None if there are none."""
+        if not len(places):
+            return None
+        rows = _evenly(len(places), most)
+        shapes = None if field is None else field.select(rows)
+        codes = {one["name"]: _codes(scalars[one["name"]][rows], one) for one in self.fields if one["name"] in scalars}
+        return {
+            "count": len(rows),
+            "total": len(places),
+            "place": self._places(places[rows]),
+            "turn": None if shapes is None else _base64(_turns(shapes)),
+            "size": None if shapes is None else _base64(np.minimum(shapes.scales, _LARGEST_HALF).astype("<f2")),
+            "normal": None if normals is None else _base64(_four(np.rint(127.0 * normals[rows]).astype(np.int8))),
+            "color": None if colors is None else _base64(_four(np.rint(255.0 * colors[rows]).astype(np.uint8))),
+            "scalars": {name: _base64(values) for name, values in codes.items()},
+            "layers": np.diff(np.searchsorted(rows, np.cumsum([0, *layers]))).tolist(),  # how many of the rows are in each
+        }
+
+    def _places(self, places: np.ndarray) -> dict[str, Any]:
+        """Encode positions: place = start + step * data, in meters from the page's origin."""
+        local = places - self.origin
+        low = local.min(axis=0)
+        step = np.maximum(local.max(axis=0) - low, 1e-9) / 65535.0
+        if step.max() > _FINEST_STEP:
+            rounding = float(np.abs(local).max()) * 2.0**-24
+            data, kind, low, step = local.astype("<f4"), "float32", np.zeros(3), np.ones(3)
+        else:
+            rounding = float(step.max()) / 2.0
+            data, kind = np.rint((local - low) / step).astype("<u2"), "uint16"
+        self.rounding = max(self.rounding, rounding)
+        return {"type": kind, "start": low.tolist(), "step": step.tolist(), "data": _base64(data)}
+
+    def _local(self, place: np.ndarray | None) -> list[float] | None:
+        return None if place is None else (place - self.origin).tolist()
+
+    def _tell(self, panel: Panel, cloud: dict[str, Any] | None, what: str) -> None:
+        if cloud is not None and cloud["count"] < cloud["total"]:
+            self.left_out.append(f"panel {panel.name!r}: {cloud['count']} of {cloud['total']} {what}, evenly chosen")
+
+
+def _encode_fields(panels: Sequence[Panel]) -> list[dict[str, Any]]:
+    """Return name, unit, range of the color scale and encoding of each field: value = start + step * code.
+
+    Fields of small integers, such as rings, are exact; others are rounded to 1 / 131,068 of their range.
+    """
+    found: dict[str, list[np.ndarray]] = {}  # in order of appearance
+    for panel in panels:
+        frames = [scalars for frame in panel.frames for scalars in (frame.scalars, frame.field_scalars)]
+        for scalars in (panel.scalars, *frames):
+            for name, values in scalars.items():
+                found.setdefault(name, []).append(values[np.isfinite(values)].astype(np.float64))
+    fields = []
+    for name, parts in found.items():
+        known = np.concatenate(parts)
+        low, high = robust_range(known)
+        start, end = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+        whole = bool((known == np.rint(known)).all())
+        step = 1.0 if whole and end - start <= _STEPS else (end - start) / _STEPS
+        unit = _UNITS.get(name, "")
+        fields.append({"name": name, "unit": unit, "low": low, "high": high, "whole": whole, "start": start, "step": step})
+    return fields
+
+
+def robust_range(values: np.ndarray) -> tuple[float, float]:  # (N,), finite
+    """The range of a color scale: without the outer 2 % on either side."""
+    if not len(values):
+        return 0.0, 1.0
+    low, high = (float(value) for value in np.percentile(values, _RANGE))
+    if low == high:  # most values are equal, such as in a field of flags
+        low, high = float(values.min()), float(values.max())
+    return low, high
+
+
+def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
+    """Range of the standard deviation along the normal, in meters."""
+    shown = [panel for panel in panels if not panel.directions_only]
+    fields = [panel.field for panel in shown] + [frame.field for panel in shown for frame in panel.frames]
+    low, high = robust_range(np.concatenate([field.scales[:, 0] for field in fields if field is not None] or [np.zeros(0)]))
+    low = max(low, _THINNEST)
+    return [low, max(high, 1.1 * low)]
+
+
+def _codes(values: np.ndarray, field: dict[str, Any]) -> np.ndarray:  # (N,) -> (N,) uint16
+    known = np.isfinite(values)
+    steps = (np.where(known, values, field["start"]).astype(np.float64) - field["start"]) / (field["step"] or 1.0)
+    return np.where(known, np.clip(np.rint(steps), 0, _STEPS), UNKNOWN).astype("<u2")
+
+
+def _turns(field: Ellipsoids) -> np.ndarray:  # (N, 4) int16
     """Quaternions of the axes. The first axis is the normal, facing the sensor."""
     axes = field.axes.copy()
     away = np.einsum("ni,ni->n", axes[:, :, 0], field.normals) < 0.0
@@ -43,286 +214,16 @@ def turns_of(field: Ellipsoids) -> np.ndarray:  # (N, 4) int16
     return np.rint(32767.0 * quaternions(axes)).astype("<i2")
 
 
-def sizes_of(field: Ellipsoids) -> np.ndarray:  # (N, 3) float16
-    """Standard deviations along the axes."""
-    return np.minimum(field.scales, _LARGEST_HALF).astype("<f2")
-
-
-def encode_places(places: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
-    """Encode positions: place = start + step * data, in meters from the page's origin, with an error of at most `rounding`."""
-    local = places - origin
-    low = local.min(axis=0)
-    step = np.maximum(local.max(axis=0) - low, 1e-9) / 65535.0
-    if step.max() > _FINEST_STEP:
-        rounding = float(np.abs(local).max()) * 2.0**-24
-        data, kind, low, step = local.astype("<f4"), "float32", np.zeros(3), np.ones(3)
-    else:
-        rounding = float(step.max()) / 2.0
-        data, kind = np.rint((local - low) / step).astype("<u2"), "uint16"
-    return {"type": kind, "start": low.tolist(), "step": step.tolist(), "rounding": rounding, "data": encode_array(data)}
-
-
-def encode_normals(normals: np.ndarray) -> str:  # (N, 3); four bytes per row, aligned for the GPU
-    return encode_array(_four(np.rint(127.0 * normals).astype(np.int8)))
-
-
-def encode_colors(colors: np.ndarray) -> str:  # (N, 3) in 0..1
-    return encode_array(_four(np.rint(255.0 * colors).astype(np.uint8)))
-
-
-def _four(rows: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 4)
+def _four(rows: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 4), aligned for the GPU
     return np.concatenate([rows, np.zeros((len(rows), 1), rows.dtype)], axis=1)
 
 
-# --- Encode fields of points for the page: 16-bit steps over the range of all panels, and the robust range of their color scales.
+def _base64(array: np.ndarray) -> str:
+    return b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
 
 
-UNKNOWN = 65535  # the code of NaN
-_STEPS = 65534
-
-
-def encode_fields(panels: Sequence[Panel]) -> list[dict[str, Any]]:
-    """Return name, unit, range of the color scale and encoding of each field: value = start + step * code.
-
-    Fields of small integers, such as rings, are exact; others are rounded to 1 / 131,068 of their range.
-    """
-    return [_field(name, [values for panel in panels for values in _values(panel, name)]) for name in _names(panels)]
-
-
-def codes_of(values: np.ndarray, field: dict[str, Any]) -> np.ndarray:  # (N,) -> (N,) uint16
-    known = np.isfinite(values)
-    steps = (np.where(known, values, field["start"]).astype(np.float64) - field["start"]) / (field["step"] or 1.0)
-    return np.where(known, np.clip(np.rint(steps), 0, _STEPS), UNKNOWN).astype("<u2")
-
-
-def _names(panels: Sequence[Panel]) -> list[str]:
-    found: dict[str, None] = {}  # in order of appearance
-    for panel in panels:
-        for part in _parts(panel):
-            found.update(dict.fromkeys(part))
-    return list(found)
-
-
-def _parts(panel: Panel) -> Iterable[Any]:
-    yield panel.scalars
-    for frame in panel.frames:
-        yield frame.scalars
-        yield frame.field_scalars
-
-
-def _values(panel: Panel, name: str) -> list[np.ndarray]:
-    return [part[name] for part in _parts(panel) if name in part]
-
-
-def _field(name: str, parts: list[np.ndarray]) -> dict[str, Any]:
-    low, high = scalar_range(parts)
-    known = [values[np.isfinite(values)].astype(np.float64) for values in parts]
-    known = [values for values in known if len(values)]
-    start = min((float(values.min()) for values in known), default=0.0)
-    end = max((float(values.max()) for values in known), default=0.0)
-    whole = all(values.dtype.kind in "biu" or (values == np.rint(values)).all() for values in known)
-    step = 1.0 if whole and end - start <= _STEPS else (end - start) / _STEPS
-    return {"name": name, "unit": unit_of(name), "low": low, "high": high, "whole": whole, "start": start, "step": step}
-
-
-# --- Encode the scans of a timeline for the page: they follow each other in one array, each with a box of its own.
-
-
-def encode_frames(panel: Panel, origin: np.ndarray, fields: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The scans of a timeline; `counts` are the rows of each in `points` and `ellipsoids`."""
-    if not panel.frames:
-        return None
-    shown = [frame.field for frame in panel.frames if frame.field is not None]
-    points = {"place": _encode_frame_places([frame.places for frame in panel.frames], origin)}
-    ellipsoids = None
-    if shown:
-        ellipsoids = {
-            "place": _encode_frame_places([_means(frame) for frame in panel.frames], origin),
-            "turn": encode_array(np.concatenate([turns_of(field) for field in shown])),
-            "size": encode_array(np.concatenate([sizes_of(field) for field in shown])),
-            "normal": None,  # the first axis of `turn`
-            "scalars": _frame_scalars([(len(_means(frame)), frame.field_scalars) for frame in panel.frames], fields),
-            "counts": [len(_means(frame)) for frame in panel.frames],
-        }
-    return {
-        "names": [frame.name for frame in panel.frames],
-        "seconds": [frame.seconds for frame in panel.frames],
-        "totals": [max(frame.total, len(frame.places)) for frame in panel.frames],
-        "positions": [None if frame.position is None else (frame.position - origin).tolist() for frame in panel.frames],
-        "shareWorld": panel.frames_share_world,
-        "points": points
-        | {
-            "normal": None,
-            "scalars": _frame_scalars([(len(frame.places), frame.scalars) for frame in panel.frames], fields),
-            "counts": [len(frame.places) for frame in panel.frames],
-        },
-        "ellipsoids": ellipsoids,
-    }
-
-
-def _means(frame: Frame) -> np.ndarray:  # (M, 3)
-    return np.empty((0, 3)) if frame.field is None else frame.field.means
-
-
-def _encode_frame_places(parts: list[np.ndarray], origin: np.ndarray) -> dict[str, Any]:
-    """As `_encode_places`, with a box for each part: `start` and `step` have a row for each."""
-    starts, steps, codes = [], [], []
-    for places in parts:
-        local = places - origin
-        low = local.min(axis=0) if len(local) else np.zeros(3)
-        step = np.maximum(local.max(axis=0) - low, 1e-9) / 65535.0 if len(local) else np.ones(3)
-        starts.append(low.tolist())
-        steps.append(step.tolist())
-        codes.append(np.rint((local - low) / step).astype("<u2"))
-    rounding = max((max(step) for step, code in zip(steps, codes, strict=True) if len(code)), default=0.0) / 2.0
-    return {"type": "uint16", "start": starts, "step": steps, "rounding": rounding, "data": encode_array(np.concatenate(codes))}
-
-
-def _frame_scalars(parts: list[tuple[int, Mapping[str, np.ndarray]]], fields: list[dict[str, Any]]) -> dict[str, str]:
-    """The fields of all frames; unknown in frames that lack one."""
-    encoded = {}
-    for field in fields:
-        name = field["name"]
-        if any(name in scalars for _, scalars in parts):
-            columns = [codes_of(scalars.get(name, np.full(count, np.nan)), field) for count, scalars in parts]
-            encoded[name] = encode_array(np.concatenate(columns))
-    return encoded
-
-
-_RANGE = 2.0, 98.0  # percentiles spanned by a color scale
-_THINNEST = 1e-4  # meters: lower bound of the uncertainty scale
-
-
-def encode_panels(panels: Sequence[Panel], most_ellipsoids: int, most_points: int) -> tuple[dict[str, Any], list[str]]:
-    """Return the panels for JSON, and a sentence for each panel that is subsampled."""
-    origin = _origin(panels)
-    fields = encode_fields(panels)
-    encoded, left_out = [], []
-    for panel in panels:
-        content, cut = _encode_panel(panel, origin, fields, most_ellipsoids, most_points)
-        encoded.append(content)
-        left_out += cut
-    wholes = [whole for panel in encoded for whole in (panel, panel["frames"]) if whole]
-    parts = [part for whole in wholes for part in (whole["ellipsoids"], whole["points"]) if part]
-    return {
-        "origin": origin.tolist(),
-        "fields": fields,
-        "rounding": max((part["place"]["rounding"] for part in parts), default=0.0),  # meters, at most
-        "ranges": {"uncertainty": _uncertainty_range(panels), "height": _height_range(panels, origin)},
-        "panels": encoded,
-    }, left_out
-
-
-def _encode_panel(
-    panel: Panel, origin: np.ndarray, fields: list[dict[str, Any]], most_ellipsoids: int, most_points: int
-) -> tuple[dict[str, Any], list[str]]:
-    content: dict[str, Any] = {"name": panel.name, "caption": panel.caption, "sigmaScale": panel.sigma_scale}
-    content |= {"ellipsoids": None, "points": None, "frames": encode_frames(panel, origin, fields)}
-    content["viewpoint"] = None if panel.viewpoint is None else (panel.viewpoint - origin).tolist()
-    content["layers"] = [{"name": layer.name, "color": layer.color} for layer in panel.layers]
-    left_out = []
-    if panel.field is not None and len(panel.field):
-        rows = _evenly(len(panel.field), most_ellipsoids)
-        if len(rows) < len(panel.field):
-            left_out.append(f"panel {panel.name!r}: {len(rows)} of {len(panel.field)} ellipsoids, evenly chosen")
-        field = panel.field.select(rows)
-        normals = panel.place_normals if panel.shows_means else None
-        colors = panel.colors if panel.shows_means else None
-        content["ellipsoids"] = {
-            **_encode_field(field, field.normals if normals is None else normals[rows], origin),
-            "color": None if colors is None else encode_colors(colors[rows]),
-            "scalars": _encode_scalars(panel.scalars, fields, rows) if panel.shows_means else {},
-            "layers": _layer_counts(rows, [layer.ellipsoids for layer in panel.layers]),
-            "directionsOnly": panel.directions_only,
-            "count": len(rows),
-            "total": len(panel.field),
-        }
-    if not panel.shows_means and len(panel.places):
-        rows = _evenly(len(panel.places), most_points)
-        if len(rows) < len(panel.places):
-            left_out.append(f"panel {panel.name!r}: {len(rows)} of {len(panel.places)} points, evenly chosen")
-        normals = panel.place_normals
-        content["points"] = {
-            "place": encode_places(panel.places[rows], origin),
-            "normal": None if normals is None else encode_normals(normals[rows]),
-            "color": None if panel.colors is None else encode_colors(panel.colors[rows]),
-            "scalars": _encode_scalars(panel.scalars, fields, rows),
-            "layers": _layer_counts(rows, [layer.points for layer in panel.layers]),
-            "count": len(rows),
-            "total": len(panel.places),
-        }
-    content["tracks"] = [
-        {
-            "name": track.name,
-            "color": track.color,
-            "count": len(track.positions),
-            "place": encode_array((track.positions - origin).astype("<f4")),
-        }
-        for track in panel.tracks
-    ]
-    return content, left_out
-
-
-def _encode_scalars(scalars: Any, fields: list[dict[str, Any]], rows: np.ndarray) -> dict[str, str]:
-    return {
-        field["name"]: encode_array(codes_of(scalars[field["name"]][rows], field)) for field in fields if field["name"] in scalars
-    }
-
-
-def _layer_counts(rows: np.ndarray, counts: list[int]) -> list[int]:
-    """How many of the chosen rows, in ascending order, belong to each layer."""
-    return np.diff(np.searchsorted(rows, np.cumsum([0, *counts]))).tolist() if counts else []
-
-
-def _encode_field(field: Ellipsoids, normals: np.ndarray, origin: np.ndarray) -> dict[str, Any]:
-    return {
-        "place": encode_places(field.means, origin),
-        "turn": encode_array(turns_of(field)),
-        "size": encode_array(sizes_of(field)),
-        "normal": encode_normals(normals),
-    }
-
-
-def _evenly(count: int, most: int) -> np.ndarray:
+def _evenly(count: int, most: int | None) -> np.ndarray:
     """At most `most` row indices, random but fixed for each `count`: panels of one cloud keep the same rows."""
-    if count <= most:
+    if most is None or count <= most:
         return np.arange(count)
     return np.sort(np.random.default_rng(0).permutation(count)[:most])
-
-
-def _origin(panels: Sequence[Panel]) -> np.ndarray:  # (3,)
-    """The center of all panels in whole meters, or zero if the center is near zero."""
-    lows, highs = zip(*(_box(panel) for panel in panels), strict=True)
-    middle = np.rint(0.5 * (np.min(lows, axis=0) + np.max(highs, axis=0)))
-    return np.where(np.abs(middle) < 1000.0, 0.0, middle)
-
-
-def _box(panel: Panel) -> tuple[np.ndarray, np.ndarray]:
-    parts = [panel.places, *(track.positions for track in panel.tracks), *(frame.places for frame in panel.frames)]
-    if panel.field is not None:
-        parts.append(panel.field.means)
-    everything = np.concatenate([part for part in parts if len(part)] or [np.zeros((1, 3))])
-    return everything.min(axis=0), everything.max(axis=0)
-
-
-def _uncertainty_range(panels: Sequence[Panel]) -> list[float]:
-    """Range of the standard deviation along the normal, in meters."""
-    shown = [panel for panel in panels if not panel.directions_only]
-    fields = [panel.field for panel in shown] + [frame.field for panel in shown for frame in panel.frames]
-    thin = [field.scales[:, 0] for field in fields if field is not None]
-    if not sum(map(len, thin)):
-        return [0.01, 0.1]
-    low, high = np.percentile(np.concatenate(thin), _RANGE)
-    low = max(float(low), _THINNEST)
-    return [low, max(float(high), 1.1 * low)]
-
-
-def _height_range(panels: Sequence[Panel], origin: np.ndarray) -> list[float]:
-    """Range of heights in meters, relative to the page's origin."""
-    heights = [panel.places[:, 2] - origin[2] for panel in panels if len(panel.places)]
-    heights += [frame.places[:, 2] - origin[2] for panel in panels for frame in panel.frames]
-    heights += [panel.field.means[:, 2] - origin[2] for panel in panels if panel.field is not None and len(panel.field)]
-    if not heights:
-        return [0.0, 1.0]
-    low, high = np.percentile(np.concatenate(heights), _RANGE)
-    return [float(low), max(float(high), float(low) + 1e-3)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as attribute
 
@@ -13,14 +13,12 @@ from poli.errors import InputError
 from poli.options import real_array, real_number, whole_number
 from poli.scan import Scan, ScanLike, points_of
 
-# --- Fields of scans in viewers: which of them are scalars or colors, their units, and the range of a color scale.
+Color = tuple[float, float, float]  # in 0..1
+Scalars = Mapping[str, np.ndarray]  # each (N,); NaN and infinity mean unknown
 
-
-_RANGE = 2.0, 98.0  # percentiles spanned by a color scale: a few odd values would use up most of its colors
 _CHANNELS = ("red", "green", "blue")
 _PACKED = ("rgb", "rgba")  # four bytes per color, as PCL stores it
-# Units that a name implies. Readers convert the times of points to seconds and call them `time`; for others, files do not say.
-_UNITS = {"time": "s", "gps_time": "s", "range": "m"}
+_THIN = 0.1  # thickness relative to a disc's radius
 
 
 def scalars_of(scan: Scan) -> dict[str, np.ndarray]:  # each (N,)
@@ -48,37 +46,6 @@ def colors_of(scan: Scan) -> np.ndarray | None:  # (N, 3) in 0..1
     return None
 
 
-def unit_of(name: str) -> str:
-    """The unit of a field, or nothing if its name does not imply one."""
-    return _UNITS.get(name, "")
-
-
-def check_scalars(scalars: Mapping[str, np.ndarray], rows: int, owner: str) -> dict[str, np.ndarray]:
-    """Check that each field has one real number per row. NaN and infinity mean unknown."""
-    checked = {}
-    for name, values in scalars.items():
-        array = np.asarray(values)
-        if array.shape != (rows,) or array.dtype.kind not in "biuf":
-            raise InputError(f"scalar {name!r} of {owner}: {array.dtype} of shape {array.shape}; expected {rows} numbers")
-        checked[str(name)] = array
-    return checked
-
-
-def scalar_range(parts: Iterable[np.ndarray]) -> tuple[float, float]:
-    """The robust range of a field over all parts, for its color scale: without the outer 2 % on either side."""
-    known = [values[np.isfinite(values)].astype(np.float64) for values in parts]
-    together = np.concatenate(known) if known else np.zeros(0)
-    if not len(together):
-        return 0.0, 1.0
-    low, high = (float(value) for value in np.percentile(together, _RANGE))
-    if low == high:  # most values are equal, such as in a field of flags
-        low, high = float(together.min()), float(together.max())
-    return low, high
-
-
-# --- Parts of a panel: layers, which can be switched on and off, and frames, which are shown one at a time along a timeline.
-
-
 @dataclass(frozen=True)
 class Layer:
     """A number of consecutive points and ellipsoids of a panel with a name and one color: a cloud of two, or the added samples."""
@@ -86,7 +53,7 @@ class Layer:
     name: str
     points: int = 0
     ellipsoids: int = 0
-    color: tuple[float, float, float] | None = None  # in 0..1; default: chosen by the viewer
+    color: Color | None = None  # default: chosen by the viewer
 
     def __post_init__(self) -> None:
         for what in ("points", "ellipsoids"):
@@ -99,9 +66,9 @@ class Frame:
 
     name: str
     points: ScanLike  # (N, 3)
-    scalars: Mapping[str, np.ndarray] = attribute(default_factory=dict)  # each (N,), of the points
+    scalars: Scalars = attribute(default_factory=dict)  # of the points
     field: Ellipsoids | None = None
-    field_scalars: Mapping[str, np.ndarray] = attribute(default_factory=dict)  # each (M,), of the ellipsoids
+    field_scalars: Scalars = attribute(default_factory=dict)  # of the ellipsoids
     position: np.ndarray | None = None  # (3,), of the sensor
     seconds: float | None = None  # since the first frame
     total: int = 0  # points of the scan, if `points` are only some of them
@@ -110,29 +77,16 @@ class Frame:
         owner = f"frame {self.name!r}"
         points = points_of(self.points, f"points of {owner}", least=0)
         object.__setattr__(self, "points", points)
-        object.__setattr__(self, "scalars", check_scalars(self.scalars, len(points), owner))
+        object.__setattr__(self, "scalars", _check_scalars(self.scalars, len(points), owner))
         count = 0 if self.field is None else len(self.field)
-        object.__setattr__(self, "field_scalars", check_scalars(self.field_scalars, count, owner))
+        object.__setattr__(self, "field_scalars", _check_scalars(self.field_scalars, count, owner))
         if self.position is not None:
-            position = real_array(self.position, f"position of {owner}")
-            if position.shape != (3,) or not np.isfinite(position).all():
-                raise InputError(f"position of {owner} is {self.position!r}; expected three finite numbers")
-            object.__setattr__(self, "position", position)
+            object.__setattr__(self, "position", _check_rows([self.position], f"position of {owner}", 1)[0])
 
     @property
     def places(self) -> np.ndarray:  # (N, 3)
+        """The positions of its points."""
         return np.asarray(self.points)
-
-
-def check_layers(layers: tuple[Layer, ...], points: int, ellipsoids: int, owner: str) -> None:
-    """Check that the layers contain every point and every ellipsoid of a panel."""
-    for what, count in (("points", points), ("ellipsoids", ellipsoids)):
-        held = sum(getattr(layer, what) for layer in layers)
-        if layers and held != count:
-            raise InputError(f"layers of {owner} have {held} {what} in total; it has {count}")
-
-
-_THIN = 0.1  # thickness relative to a disc's radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,13 +95,12 @@ class Track:
 
     positions: np.ndarray  # (M, 3)
     name: str = "trajectory"
-    color: tuple[float, float, float] | None = None  # in 0..1; default: chosen by the viewer
+    color: Color | None = None  # default: chosen by the viewer
 
     def __post_init__(self) -> None:
-        places = _finite_rows(self.positions, f"positions of track {self.name!r}")
-        object.__setattr__(self, "positions", places)
+        object.__setattr__(self, "positions", _check_rows(self.positions, f"positions of track {self.name!r}"))
         if self.color is not None:
-            _check_colors(np.array([self.color]), f"color of track {self.name!r}", 1)
+            _check_rows([self.color], f"color of track {self.name!r}", 1, color=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,31 +121,32 @@ class Panel:
     tracks: tuple[Track, ...] = ()
     sigma_scale: float = 1.0  # factor on the viewer's sigma; the viewer displays it
     directions_only: bool = False  # the field's sizes have no meaning (`flat_discs`): no color shows them
-    scalars: Mapping[str, np.ndarray] = attribute(default_factory=dict)  # each (N,), such as the intensity
+    scalars: Scalars = attribute(default_factory=dict)  # such as the intensity
     viewpoint: np.ndarray | None = None  # (3,), the sensor that all points were seen from; None: unknown, or several
     layers: tuple[Layer, ...] = ()
     frames: tuple[Frame, ...] = ()
     frames_share_world: bool = True  # the frames are in one coordinate frame, so that all of them can be shown at once
 
     def __post_init__(self) -> None:
+        owner = f"panel {self.name!r}"
         if self.points is None and self.field is None and not self.tracks and not self.frames:
-            raise InputError(f"panel {self.name!r} has nothing to show; pass points, a field, tracks or frames")
+            raise InputError(f"{owner} has nothing to show; pass points, a field, tracks or frames")
+        real_number(self.sigma_scale, f"sigma_scale of {owner}", "a positive number", above=True)
         if self.points is not None:
-            object.__setattr__(self, "points", points_of(self.points, f"points of panel {self.name!r}", least=0))
-        real_number(self.sigma_scale, f"sigma_scale of panel {self.name!r}", "a positive number", above=True)
+            object.__setattr__(self, "points", points_of(self.points, f"points of {owner}", least=0))
         rows = len(self.places)
         if self.normals is not None:
-            normals = real_array(self.normals, f"normals of panel {self.name!r}")
-            if normals.shape != (rows, 3):
-                raise InputError(f"normals of panel {self.name!r} have shape {normals.shape}; expected ({rows}, 3), one per point")
-            object.__setattr__(self, "normals", normals)
+            object.__setattr__(self, "normals", _check_rows(self.normals, f"normals of {owner}", rows, unknown=True))
         if self.colors is not None:
-            object.__setattr__(self, "colors", _check_colors(self.colors, f"colors of panel {self.name!r}", rows))
-        object.__setattr__(self, "scalars", check_scalars(self.scalars, rows, f"panel {self.name!r}"))
+            object.__setattr__(self, "colors", _check_rows(self.colors, f"colors of {owner}", rows, color=True))
+        object.__setattr__(self, "scalars", _check_scalars(self.scalars, rows, owner))
         if self.viewpoint is not None:
-            object.__setattr__(self, "viewpoint", _finite_rows(np.reshape(self.viewpoint, (-1, 3)), "viewpoint")[0])
-        count = 0 if self.field is None else len(self.field)
-        check_layers(self.layers, 0 if self.points is None else len(self.places), count, f"panel {self.name!r}")
+            object.__setattr__(self, "viewpoint", _check_rows([self.viewpoint], f"viewpoint of {owner}", 1)[0])
+        counts = {"points": 0 if self.points is None else rows, "ellipsoids": 0 if self.field is None else len(self.field)}
+        for what, count in counts.items():
+            held = sum(getattr(layer, what) for layer in self.layers)
+            if self.layers and held != count:
+                raise InputError(f"layers of {owner} have {held} {what} in total; it has {count}")
 
     @property
     def places(self) -> np.ndarray:  # (N, 3)
@@ -202,15 +156,21 @@ class Panel:
         return np.empty((0, 3)) if self.field is None else self.field.means
 
     @property
+    def everything(self) -> list[np.ndarray]:  # each (n, 3)
+        """All positions in the panel: of points, ellipsoids, tracks and frames."""
+        parts = [self.places, *(track.positions for track in self.tracks), *(frame.places for frame in self.frames)]
+        if self.field is not None and self.points is not None:
+            parts.append(self.field.means)
+        return [part for part in parts if len(part)]
+
+    @property
     def place_normals(self) -> np.ndarray | None:  # (N, 3)
         """Unit normals of `places`, zero if unknown; None if all are unknown."""
         if self.normals is not None:
             length = np.linalg.norm(self.normals, axis=1, keepdims=True)
             known = np.isfinite(length) & (length > 0.0)
             return np.where(known, self.normals / np.where(known, length, 1.0), 0.0)
-        if self.field is not None and (self.points is None or self.shows_means):
-            return self.field.normals
-        return None
+        return self.field.normals if self.field is not None and self.shows_means else None
 
     @property
     def shows_means(self) -> bool:
@@ -220,10 +180,9 @@ class Panel:
 
 def flat_discs(points: ScanLike, normals: np.ndarray, sigma: float) -> Ellipsoids:  # (N, 3), (N, 3)
     """Thin discs that visualize known normals, with a standard deviation of `sigma` meters; rows with NaN normals are dropped."""
-    places, normals = points_of(points, least=0), real_array(normals, "normals")
+    places = points_of(points, least=0)
+    normals = _check_rows(normals, "normals", len(places), unknown=True)
     sigma = real_number(sigma, "sigma", "a positive number of meters", above=True)
-    if normals.shape != places.shape:
-        raise InputError(f"normals have shape {normals.shape}; expected {places.shape}, one per point")
     known = np.isfinite(normals).all(axis=1) & (np.abs(normals).max(axis=1, initial=0.0) > 0.0)
     places, normals = places[known], normals[known]
     normals = normals / np.linalg.norm(normals, axis=1, keepdims=True)
@@ -231,15 +190,23 @@ def flat_discs(points: ScanLike, normals: np.ndarray, sigma: float) -> Ellipsoid
     return Ellipsoids.trusted(places, covariances, places + normals)  # viewpoints that preserve the normals' signs
 
 
-def _finite_rows(values: np.ndarray, name: str) -> np.ndarray:  # (M, 3)
-    places = real_array(values, name)
-    if places.ndim != 2 or places.shape[1] != 3 or not np.isfinite(places).all():
-        raise InputError(f"{name} have shape {places.shape}; expected finite numbers of shape (M, 3)")
-    return places
+def _check_scalars(scalars: Scalars, rows: int, owner: str) -> dict[str, np.ndarray]:
+    """Check that each field has one real number per row."""
+    checked = {str(name): np.asarray(values) for name, values in scalars.items()}
+    for name, array in checked.items():
+        if array.shape != (rows,) or array.dtype.kind not in "biuf":
+            raise InputError(f"scalar {name!r} of {owner}: {array.dtype} of shape {array.shape}; expected {rows} numbers")
+    return checked
 
 
-def _check_colors(values: np.ndarray, name: str, rows: int) -> np.ndarray:  # (rows, 3)
-    colors = real_array(values, name)
-    if colors.shape != (rows, 3) or not ((colors >= 0.0) & (colors <= 1.0)).all():
-        raise InputError(f"{name}: expected numbers between 0 and 1 of shape ({rows}, 3); shape is {colors.shape}")
-    return colors
+def _check_rows(
+    values: object, name: str, count: int | None = None, color: bool = False, unknown: bool = False
+) -> np.ndarray:  # (count, 3)
+    """Check rows of three finite numbers: `color`: between 0 and 1; `unknown`: NaN is allowed."""
+    rows = real_array(values, name)
+    good = rows.ndim == 2 and rows.shape[1] == 3 and count in (None, len(rows))
+    low, high = (0.0, 1.0) if color else (-np.inf, np.inf)
+    if not good or not (unknown or (np.isfinite(rows) & (rows >= low) & (rows <= high)).all()):
+        kind = "numbers between 0 and 1" if color else "numbers" if unknown else "finite numbers"
+        raise InputError(f"{name} have shape {rows.shape}; expected {kind} of shape ({'M' if count is None else count}, 3)")
+    return rows

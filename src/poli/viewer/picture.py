@@ -7,23 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import sqrt
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from poli.ellipsoids import Ellipsoids
-from poli.errors import InputError, MissingExtra
+from poli.errors import InputError
 from poli.io.atomic import atomic_path
-from poli.viewer.panel import Panel, Track
-from poli.viewer.render import BACKGROUND, Camera, calm_normal_colors, render_ellipsoids, render_points
+from poli.viewer.panel import Color, Panel, Track
+from poli.viewer.render import BACKGROUND, Camera, normal_colors, render_ellipsoids, render_points
 
-# --- Picture files: PNG by Pillow, headings above pictures, and plots by matplotlib if it is installed.
+# --- Picture files: PNG by Pillow, with headings above pictures.
 
 
-Color = tuple[float, float, float]  # 0..1
 Key = tuple[str, Color]  # a name, and its color in the picture
 
 LINE = 22  # pixels, height of a line of text
@@ -63,11 +58,6 @@ def heading(title: str, words: str, width: int, keys: Sequence[Key] = ()) -> np.
     return np.array(image)
 
 
-def headed(picture: np.ndarray, title: str, words: str = "") -> np.ndarray:  # (H + h, W, 3) uint8
-    """Add a heading above a picture."""
-    return np.concatenate([heading(title, words, picture.shape[1]), picture])
-
-
 def wrapped(text: str, width: int) -> list[str]:
     """Break a text at its spaces into lines of at most `width` pixels; a longer word gets a separate line."""
     lines: list[str] = []
@@ -79,7 +69,8 @@ def wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
-def text_width(text: str) -> int:  # pixels
+def text_width(text: str) -> int:
+    """The width of a text in pixels."""
     return round(_font().getlength(text))
 
 
@@ -91,24 +82,6 @@ def _font() -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 def _bytes(color: Color) -> tuple[int, int, int]:
     red, green, blue = (round(255.0 * part) for part in color)
     return red, green, blue
-
-
-def pyplot() -> ModuleType:
-    """Import matplotlib.pyplot with a backend that needs no screen."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise MissingExtra("plotting", "bench") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot
-
-    return matplotlib.pyplot
-
-
-def save_figure(figure: Any, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, dpi=120, bbox_inches="tight")
 
 
 # --- Layout of panels: their grid, point size, and a camera that sees all of them.
@@ -125,7 +98,7 @@ _REACH = 3.0
 _ROOM = 1.05
 _FEW = 20_000  # points are enough to fit the camera
 
-# Constants of the grid; keep in sync with `viewer/layout.js`.
+# Constants of the grid; keep in sync with `static/layout.js`.
 _WIDEST, _NARROWEST = 2.2, 0.75  # width / height: a panel does not use space beyond these
 
 _LARGEST, _SMALLEST = 3.0, 1.0  # pixels, size of a point
@@ -134,25 +107,25 @@ _MANY = 15_000  # points drawn at the largest size
 
 @dataclass(frozen=True)
 class Grid:
+    """The cells of a picture or page."""
+
     columns: int
-    rows: int
     width: int  # pixels, of a panel
     height: int
+
+    @property
+    def useful(self) -> float:
+        """Useful pixels per panel."""
+        return min(self.width, _WIDEST * self.height) * min(self.height, self.width / _NARROWEST)
 
 
 def grid_of(count: int, width: int, height: int, gap: int) -> Grid:
     """The grid of `count` panels that wastes the fewest pixels on empty cells and on panels that are too wide or too narrow."""
-    return max((_grid(count, columns, width, height, gap) for columns in range(1, count + 1)), key=_useful)
-
-
-def _grid(count: int, columns: int, width: int, height: int, gap: int) -> Grid:
-    rows = -(-count // columns)
-    return Grid(columns, rows, (width - gap * (columns - 1)) // columns, (height - gap * (rows - 1)) // rows)
-
-
-def _useful(grid: Grid) -> float:
-    """Useful pixels per panel."""
-    return min(grid.width, _WIDEST * grid.height) * min(grid.height, grid.width / _NARROWEST)
+    grids = []
+    for columns in range(1, count + 1):
+        rows = -(-count // columns)
+        grids.append(Grid(columns, (width - gap * (columns - 1)) // columns, (height - gap * (rows - 1)) // rows))
+    return max(grids, key=lambda grid: grid.useful)
 
 
 def point_size(count: int) -> float:
@@ -166,7 +139,8 @@ def camera_for(panels: Sequence[Panel], width: int = 1280, height: int = 720, sk
 
     Tries several elevations and takes the one that gets the eye closest: a flat scan fills a tall picture best from above.
     """
-    places = np.concatenate([_some(part) for panel in panels for part in _parts(panel)] or [np.zeros((1, 3))])
+    parts = [part[:: len(part) // _FEW + 1] for panel in panels for part in panel.everything]
+    places = np.concatenate(parts or [np.zeros((1, 3))])
     shown = _occupied(places)
     middle = 0.5 * (shown.min(axis=0) + shown.max(axis=0))
     views = [_view(shown, middle, np.deg2rad(steep), width, height, sky) for steep in _STEEPNESS]
@@ -193,46 +167,26 @@ def _occupied(places: np.ndarray) -> np.ndarray:  # (N, 3) -> (n, 3)
 
 
 def _view(places: np.ndarray, middle: np.ndarray, steepness: float, width: int, height: int, sky: float) -> Camera:
+    """The nearest camera of a given elevation that sees all places.
+
+    On each axis of the picture, a point at x across and z ahead is between the edges, with slopes `before` and `after`, if
+    -before (z + distance) <= x - shift <= after (z + distance).  Over all points, this bounds the shift from both sides, each by
+    one point; at the smallest distance both bounds are equal.
+    """
     back = np.array([*(np.cos(steepness) * np.array(_BEHIND)), np.sin(steepness)])
     camera = Camera(_tuple(middle + back), _tuple(middle), width=width, height=height)
     across, down, ahead = camera.axes @ (places - middle).T  # (3, n)
     half = np.tan(np.deg2rad(camera.field_of_view) / 2) / _ROOM
     upright = half * height / width
-    left_right = _Between(across, ahead, half, half)
-    top_bottom = _Between(down, ahead, upright * (1.0 - 2.0 * sky), upright)
-    distance = max(left_right.distance, top_bottom.distance)
+    bounds = [
+        (before, after, float((x - after * ahead).max()), float((x + before * ahead).min()))
+        for x, before, after in ((across, half, half), (down, upright * (1.0 - 2.0 * sky), upright))
+    ]
+    distance = max((low - high) / (before + after) for before, after, low, high in bounds)
     distance = distance if distance > 0.0 else 1.0
-    target = middle + np.array([left_right.middle(distance), top_bottom.middle(distance), 0.0]) @ camera.axes
+    shifts = [0.5 * (low - after * distance + high + before * distance) for before, after, low, high in bounds]
+    target = middle + np.array([*shifts, 0.0]) @ camera.axes
     return replace(camera, eye=_tuple(target + distance * back), target=_tuple(target))
-
-
-class _Between:
-    """One axis of the picture: the points seen between its two edges from `distance` behind, shifted by `middle`.
-
-    A point at x across and z ahead is inside if  -before (z + distance) <= x - middle <= after (z + distance).  Over all points,
-    this bounds the middle from both sides, each by one point; at the smallest distance both bounds are equal.
-    """
-
-    def __init__(self, x: np.ndarray, z: np.ndarray, before: float, after: float) -> None:  # (n,), (n,), slopes of the two edges
-        self.before, self.after = before, after
-        self.low, self.high = float((x - after * z).max()), float((x + before * z).min())
-
-    @property
-    def distance(self) -> float:
-        return (self.low - self.high) / (self.before + self.after)
-
-    def middle(self, distance: float) -> float:
-        return 0.5 * (self.low - self.after * distance + self.high + self.before * distance)
-
-
-def _parts(panel: Panel) -> list[np.ndarray]:
-    field = [] if panel.field is None else [panel.field.means]
-    parts = [panel.places, *field, *(track.positions for track in panel.tracks), *(frame.places for frame in panel.frames)]
-    return [part for part in parts if len(part)]
-
-
-def _some(places: np.ndarray) -> np.ndarray:  # (N, 3) -> (n, 3)
-    return places[:: len(places) // _FEW + 1]
 
 
 def _tuple(place: np.ndarray) -> tuple[float, float, float]:
@@ -240,10 +194,14 @@ def _tuple(place: np.ndarray) -> tuple[float, float, float]:
     return x, y, z
 
 
+# --- Drawing.
+
+
 _PLAIN = (0.33, 0.36, 0.40)
 _UNKNOWN = (0.68, 0.70, 0.72)
 _TRACKS = ((0.84, 0.37, 0.0), (0.34, 0.71, 0.91), (0.0, 0.62, 0.45), (0.80, 0.47, 0.65))
-_BEADS = 2.0  # pixels, width of a track
+_NEAR = 0.1  # meters: nearer parts of a track are not drawn
+_OUTSIDE = 1e4  # pixels: Pillow cannot draw to places much farther away
 _GAP = 6  # pixels between panels
 _BETWEEN = 228  # gray value of the gaps
 NORMAL_COLORS = "colors: direction of the normal; pale: up"
@@ -253,9 +211,11 @@ def draw_panels(
     panels: Sequence[Panel], sigma: float = 2.0, camera: Camera | None = None, width: int = 1600, height: int = 900
 ) -> np.ndarray:  # (H, W, 3) uint8
     """Draw panels side by side, each below its name and caption: ellipsoids if it has any, otherwise points; tracks on top."""
+    if not panels:
+        raise InputError("panels: none given; a picture needs at least one")
     foot = heading("", NORMAL_COLORS, width) if any(map(_colored_by_normals, panels)) else np.empty((0, width, 3), np.uint8)
     grid = grid_of(len(panels), width, height - len(foot), _GAP)
-    heads = [heading(panel.name, panel.caption, grid.width, _keys(panel)) for panel in panels]
+    heads = [heading(panel.name, panel.caption, grid.width, _track_colors(panel.tracks)) for panel in panels]
     above = max(map(len, heads))  # pixels; equal for all panels, so that they share a camera
     below = max(grid.height - above, 1)
     camera = camera_for(panels, grid.width, below) if camera is None else replace(camera, width=grid.width, height=below)
@@ -274,34 +234,17 @@ def _colored_by_normals(panel: Panel) -> bool:
     return panel.colors is None and (panel.field is not None or panel.normals is not None)
 
 
-def _keys(panel: Panel) -> list[Key]:
-    return [(track.name, _track_color(track, i)) for i, track in enumerate(panel.tracks)]
+def _track_colors(tracks: Sequence[Track]) -> list[Key]:
+    return [(track.name, track.color or _TRACKS[i % len(_TRACKS)]) for i, track in enumerate(tracks)]
 
 
-def _track_color(track: Track, number: int) -> tuple[float, float, float]:
-    return track.color or _TRACKS[number % len(_TRACKS)]
-
-
-def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:
-    beads, bead_colors = _beads(panel.tracks, camera)
+def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:  # (H, W, 3) uint8
     if panel.field is not None and len(panel.field) and sigma > 0.0:
-        colors = panel.colors if panel.colors is not None and panel.shows_means else calm_normal_colors(panel.field.normals)
-        radius = sigma * panel.sigma_scale
-        distance = np.linalg.norm(beads - np.array(camera.eye), axis=1)
-        across = (_BEADS * distance / camera.focal / radius)[:, None, None] ** 2  # constant width in the picture
-        means = np.concatenate([panel.field.means, beads])
-        covariances = np.concatenate([panel.field.covariances, across * np.eye(3)])
-        return render_ellipsoids(Ellipsoids.trusted(means, covariances), camera, np.concatenate([colors, bead_colors]), radius)
-    beads, bead_colors = _widened(beads, camera), np.repeat(bead_colors, 9, axis=0)
-    colors = np.concatenate([_point_colors(panel), bead_colors])
-    return render_points(np.concatenate([panel.places, beads]), camera, colors, pixels=round(point_size(len(panel.places))))
-
-
-def _widened(beads: np.ndarray, camera: Camera) -> np.ndarray:  # (B, 3) -> (9 B, 3)
-    """Each bead as a square of nine, a pixel apart: points of large clouds are drawn a pixel wide, too narrow for a line."""
-    pixel = np.linalg.norm(beads - np.array(camera.eye), axis=1)[:, None, None] / camera.focal
-    shifts = np.array([x * camera.axes[0] + y * camera.axes[1] for x in (-1, 0, 1) for y in (-1, 0, 1)])  # (9, 3)
-    return (beads[:, None] + pixel * shifts).reshape(-1, 3)
+        colors = panel.colors if panel.colors is not None and panel.shows_means else normal_colors(panel.field.normals)
+        image = render_ellipsoids(panel.field, camera, colors, sigma * panel.sigma_scale)
+    else:
+        image = render_points(panel.places, camera, _point_colors(panel), pixels=round(point_size(len(panel.places))))
+    return _draw_tracks(image, panel.tracks, camera)
 
 
 def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)
@@ -310,19 +253,18 @@ def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)
     normals = panel.place_normals
     if normals is None:
         return np.tile(_PLAIN, (len(panel.places), 1))
-    return np.where(np.abs(normals).max(axis=1, keepdims=True) > 0.0, calm_normal_colors(normals), _UNKNOWN)
+    return np.where(np.abs(normals).max(axis=1, keepdims=True) > 0.0, normal_colors(normals), _UNKNOWN)
 
 
-def _beads(tracks: Sequence[Track], camera: Camera) -> tuple[np.ndarray, np.ndarray]:  # (B, 3), (B, 3)
-    """Tracks as rows of beads, close enough to look like a line."""
-    places, colors = [np.empty((0, 3))], [np.empty((0, 3))]
-    reach = max(
-        (float(np.linalg.norm(track.positions - np.array(camera.eye), axis=1).max(initial=1.0)) for track in tracks), default=1.0
-    )
-    step = max(reach / camera.focal, 1e-6)  # one pixel at the far end
-    for i, track in enumerate(tracks):
-        for a, b in zip(track.positions[:-1], track.positions[1:], strict=True):
-            share = np.linspace(0.0, 1.0, min(int(np.linalg.norm(b - a) / step) + 2, 1000))[:, None]
-            places.append(a + share * (b - a))
-            colors.append(np.tile(_track_color(track, i), (len(share), 1)))
-    return np.concatenate(places), np.concatenate(colors)
+def _draw_tracks(image: np.ndarray, tracks: Sequence[Track], camera: Camera) -> np.ndarray:  # (H, W, 3) uint8
+    """Draw tracks over a picture, each narrower than the previous one, so that overlapping tracks are all visible."""
+    picture = Image.fromarray(image)
+    draw = ImageDraw.Draw(picture)
+    for i, (track, (_, color)) in enumerate(zip(tracks, _track_colors(tracks), strict=True)):
+        local = (track.positions - np.array(camera.eye)) @ camera.axes.T
+        pixels = camera.focal * local[:, :2] / np.maximum(local[:, 2:], _NEAR) + np.array([camera.width, camera.height]) / 2
+        pixels = np.clip(pixels, -_OUTSIDE, _OUTSIDE)
+        ahead = local[:, 2] > _NEAR
+        for row in np.flatnonzero(ahead[:-1] & ahead[1:]):
+            draw.line([*pixels[row], *pixels[row + 1]], _bytes(color), 3 + 3 * (len(tracks) - 1 - i))
+    return np.array(picture)

@@ -17,7 +17,7 @@ BACKGROUND = (250, 250, 248)
 _LIGHT = np.array([0.3, -0.5, 0.81])  # direction to the light, in the world frame
 _THINNEST = 1e-3  # relative to the longest semi-axis: a flat ellipsoid still has two sides
 
-# Constants of `calm_normal_colors`; keep in sync with `viewer/colors.js`, which explains them.
+# Constants of `normal_colors`; keep in sync with `static/colors.js`, which explains them.
 _MIDDLE, _SPAN, _CHROMA, _TURN = 0.69, 0.085, 0.115, np.deg2rad(55.0)
 _TO_ROOTS = np.array([[1.0, 0.3963377774, 0.2158037573], [1.0, -0.1055613458, -0.0638541728], [1.0, -0.0894841775, -1.291485548]])
 _TO_RGB = np.array(
@@ -52,16 +52,12 @@ class Camera:
         return np.stack([right, np.cross(forward, right), forward])
 
     @property
-    def focal(self) -> float:  # pixels
+    def focal(self) -> float:
+        """The focal length in pixels."""
         return 0.5 * self.width / np.tan(np.deg2rad(self.field_of_view) / 2)
 
 
-def normal_colors(normals: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 3)
-    """Map directions to colors, one channel per axis."""
-    return 0.5 + 0.5 * normals
-
-
-def calm_normal_colors(normals: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 3) in 0..1
+def normal_colors(normals: np.ndarray) -> np.ndarray:  # (N, 3) -> (N, 3) in 0..1
     """Map unit normals to OKLab colors: up is pale, down is dark, and the hue of a wall is its direction."""
     x, y, z = normals.T
     c, s = _CHROMA * np.cos(_TURN), _CHROMA * np.sin(_TURN)

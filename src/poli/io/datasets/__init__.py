@@ -1,13 +1,12 @@
 """Sequences of scans: public datasets, ROS bags, folders, and the poli format. `dataset` opens any of them by name."""
 
 from poli.io.datasets.bags import BagDataset, open_bag
-from poli.io.datasets.files import FileDataset, open_folder
+from poli.io.datasets.files import Dataset, FileDataset, Skipped, SkippedWarning, open_folder
 from poli.io.datasets.hdl64e import correct_elevation
 from poli.io.datasets.kiss import KissDataset, open_kiss
 from poli.io.datasets.kitti import open_kitti, write_kitti
 from poli.io.datasets.kitti_raw import open_kitti_raw
 from poli.io.datasets.poli_folder import FolderDataset, open_poli_folder, write_folder
-from poli.io.datasets.protocol import Dataset, Skipped, SkippedWarning, occupied
 from poli.io.datasets.registry import dataset, dataset_names, guess, register_dataset
 from poli.io.datasets.stamped import open_helipr, open_mulran
 
@@ -23,7 +22,6 @@ __all__ = [
     "dataset",
     "dataset_names",
     "guess",
-    "occupied",
     "open_bag",
     "open_folder",
     "open_helipr",

@@ -1,57 +1,41 @@
 """ROS 1 and ROS 2 bags (.bag, folders of sqlite3 or mcap, .mcap, .db3), read with rosbags."""
 
 import os
+import sqlite3
 import weakref
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from poli.errors import FormatError, InputError, MissingExtra, PoliError
 from poli.io.atomic import is_of_the_disk
-from poli.io.datasets.bag_checks import (
-    check_chunks,
-    check_connections,
-    check_database,
-    check_definition,
-    counting_definitions,
-    guard_rosbags_texts,
-    plain_name,
-)
-from poli.io.datasets.bag_codecs import guard_rosbags, inflating
-from poli.io.datasets.files import beyond
-from poli.io.datasets.protocol import Skipped, row_of
-from poli.io.limits import Budget
+from poli.io.datasets.files import ScanSequence
+from poli.io.limits import check_inflated, guard_rosbags
 from poli.io.messages import LIVOX, TimeUnit, check_unit, decode_livox, scan_from_livox, scan_from_message
-from poli.io.pointcloud2 import is_pointcloud2, stamp_of_cloud
+from poli.io.pointcloud2 import stamp_of_cloud
 from poli.scan import Scan
 
-ENDINGS = (".bag", ".mcap", ".db3")
-_BEGINNINGS = {  # first bytes of such files, and their names
-    ".bag": (b"#ROSBAG V", "ROS 1 bag"),
-    ".mcap": (b"\x89MCAP", "ROS 2 bag (mcap)"),
-    ".db3": (b"SQLite format 3", "ROS 2 bag (sqlite3)"),
+_KINDS = {  # endings of bags: the first bytes, the name, and the tool that repairs them
+    ".bag": (b"#ROSBAG V", "ROS 1 bag", "repair it with `rosbag reindex`"),
+    ".mcap": (b"\x89MCAP", "ROS 2 bag (mcap)", "repair it with `mcap recover`"),
+    ".db3": (b"SQLite format 3", "ROS 2 bag (sqlite3)", "repair it with `.recover` in sqlite3"),
 }
+ENDINGS = tuple(_KINDS)
 CLOUD = "sensor_msgs/msg/PointCloud2"
-_CLOUDS = (CLOUD, *LIVOX)
-_REMEDY = {
-    ".bag": "repair it with `rosbag reindex`",
-    ".mcap": "repair it with `mcap recover`",
-    ".db3": "repair it with `.recover` in sqlite3",
-}
+_MOST_MESSAGES = 1 << 48
+_DENSEST = 100  # bytes of messages per byte of an mcap file, beyond which its total size is limited
 
 
-class BagDataset:
+class BagDataset(ScanSequence):
     """The clouds of one topic in recording order. The bag stays open until `close()` or the end of a `with` block.
 
     Reading the scans in order is a single pass through the bag. Going back to an earlier scan restarts the pass there; skipping
     ahead reads the messages in between.
     """
-
-    poses = None
-    skipped: tuple[Skipped, ...] = ()
 
     def __init__(
         self,
@@ -62,10 +46,9 @@ class BagDataset:
         min_range: float = 0.0,
     ) -> None:
         self.path = Path(path)
-        self._by_header, self._unit, self._min_range = stamps == "header", time_unit, min_range
-        self._budget = Budget(self.path)
+        self._by_header, self._unit, self.min_range = stamps == "header", time_unit, min_range
         self._reader = open_reader(self.path)
-        self.close = weakref.finalize(self, _close, self._reader)
+        self.close = weakref.finalize(self, self._reader.close)
         try:
             self.topic = choose_topic(self._reader, self.path, topic)
             self._connections = [c for c in self._reader.connections if c.topic == self.topic]
@@ -90,32 +73,22 @@ class BagDataset:
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Scan]:
-        return (self[row] for row in range(len(self)))
-
-    def __repr__(self) -> str:
-        return f"BagDataset({self.name}, {len(self)} scans)"
-
-    def __getitem__(self, index: int, /) -> Scan:
-        row = row_of(index, len(self))
+    def _scan(self, row: int) -> Scan:
         if not self.close.alive:
             raise InputError(f"{self.path}: the bag is closed; open it again")
         where = f"{self.path}: {self.topic}, message {row}"
-        with damage(self.path, f"cannot be read at message {row} of {self._count}", self._budget):
+        with damage(self.path, f"cannot be read at message {row} of {self._count}"):
             try:
                 connection, log_time, raw = self._message(row)
             except Exception:
                 self._next = -1  # the next access starts a new pass and meets the same damage
                 raise
-            of_livox = connection.msgtype in LIVOX
-            cloud: Any = decode_livox(raw, self._reader.is2) if of_livox else self._reader.deserialize(raw, connection.msgtype)
-            if not of_livox and not is_pointcloud2(cloud):
-                raise ValueError("the message is not a PointCloud2")
+            of_livox, ros2 = connection.msgtype in LIVOX, self.path.suffix != ".bag"
+            cloud: Any = decode_livox(raw, ros2) if of_livox else decode_cloud(raw, ros2)
         header = cloud.stamp if of_livox else stamp_of_cloud(cloud)
         stamp = (header if self._by_header else None) or log_time
         self._check_order(row, stamp, where)
-        scan = (scan_from_livox if of_livox else scan_from_message)(cloud, where, stamp, self._unit)
-        return beyond(scan, self._min_range)
+        return (scan_from_livox if of_livox else scan_from_message)(cloud, where, stamp, self._unit)
 
     def _message(self, row: int) -> tuple[Any, int, bytes]:
         if self._next < 0 or row < self._next:
@@ -176,51 +149,81 @@ def open_bag(
 
 
 def open_reader(path: Path) -> Any:
+    """Open a bag with the readers of rosbags, which parse no message definitions, and check what they do not."""
     try:
-        from rosbags.highlevel import AnyReader
-        from rosbags.typesys import Stores, get_typestore
+        from rosbags import rosbag1, rosbag2
     except ImportError:
         raise MissingExtra("reading ROS bags", "ros") from None
     if not path.exists():
         raise FormatError(f"{path}: no such file or folder")
-    if path.is_file() and path.suffix not in ENDINGS:
-        raise FormatError(f"{path}: expected a {', '.join(ENDINGS)} file or a folder with metadata.yaml")
     if path.is_dir() and not (path / "metadata.yaml").is_file():
         raise FormatError(f"{path}: the folder has no metadata.yaml; create it with `ros2 bag reindex`")
-    _check_beginning(path)
+    if path.is_file():
+        if path.suffix not in ENDINGS:
+            raise FormatError(f"{path}: expected a {', '.join(ENDINGS)} file or a folder with metadata.yaml")
+        beginning, kind, _ = _KINDS[path.suffix]
+        with path.open("rb") as file:
+            if file.read(len(beginning)) != beginning:
+                raise FormatError(f"{path}: not a {kind}: wrong first bytes; choose another file, or correct its extension")
     guard_rosbags()
-    guard_rosbags_texts()
-    with damage(path, "cannot be opened"), plain_name(path) as plain, counting_definitions():
-        check_database(plain)
-        reader = AnyReader([plain], default_typestore=get_typestore(Stores.LATEST))
+    with damage(path, "cannot be opened"):
+        _check_databases(path)
+        reader: Any = rosbag1.Reader(path) if path.suffix == ".bag" else rosbag2.Reader(path)
         reader.open()
         try:
-            check_connections(reader.connections)
-            check_chunks(path, reader)
-            check_definition(reader.typestore)
+            _check_index(path, reader)
         except BaseException:
             reader.close()
             raise
     return reader
 
 
-def _check_beginning(path: Path) -> None:
-    """Check the first bytes of the file, for a clear message if the file is of another type."""
-    if path.is_dir():
-        return
-    beginning, kind = _BEGINNINGS[path.suffix]
-    with path.open("rb") as file:
-        if file.read(len(beginning)) != beginning:
-            raise FormatError(f"{path}: not a {kind}: wrong first bytes; choose another file, or correct its extension")
+def _check_databases(path: Path) -> None:
+    """Check that the tables are plain: views and generated columns can produce gigabytes from nothing, or never end."""
+    for file in [path] if path.is_file() else sorted(path.iterdir()):
+        if file.suffix != ".db3":
+            continue
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?immutable=1", uri=True)) as database:
+            for table in ("messages", "topics"):
+                kinds = [row[2] for row in database.execute("SELECT * FROM pragma_table_list WHERE name = ?", (table,))]
+                if kinds != ["table"] or any(row[6] for row in database.execute("SELECT * FROM pragma_table_xinfo(?)", (table,))):
+                    raise ValueError(f"'{table}' is not a plain table of this database")
 
 
-def _close(reader: Any) -> None:
-    reader.close()
+def _check_index(path: Path, reader: Any) -> None:
+    """Check topics and counts, which may come from metadata.yaml, and the total size of the chunks of mcap files.
+
+    Chunks that overlap in time are inflated together, and an index may list a chunk repeatedly.
+    """
+    for connection in reader.connections:
+        names, count = (connection.topic, connection.msgtype), connection.msgcount
+        if not all(isinstance(name, str) for name in names) or not isinstance(count, int) or not 0 <= count < _MOST_MESSAGES:
+            raise ValueError(f"invalid topic {names[0]!r} of type {names[1]!r} with {count!r} messages")
+    storage = getattr(reader, "storage", None)  # of ROS 2: a file, or a folder of several
+    files = getattr(storage, "storages", [storage])
+    inflated = sum(chunk.uncompressed_size for file in files for chunk in getattr(file, "chunks", ()))
+    packed = sum(file.stat().st_size for file in ([path] if path.is_file() else path.iterdir()))
+    if inflated > _DENSEST * packed:
+        check_inflated(path, packed, inflated)
+
+
+@cache
+def _typestore(ros2: bool) -> Any:
+    from rosbags.typesys import Stores, get_typestore
+
+    return get_typestore(Stores.LATEST if ros2 else Stores.ROS1_NOETIC)
+
+
+def decode_cloud(raw: bytes, ros2: bool) -> Any:
+    """Decode a serialized PointCloud2, which is the same message in all releases of ROS. Definitions in bags are not used."""
+    store = _typestore(ros2)
+    return store.deserialize_cdr(raw, CLOUD) if ros2 else store.deserialize_ros1(raw, CLOUD)
 
 
 def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
+    """Return the topic with clouds: `topic`, or by default the only one."""
     types = {c.topic: c.msgtype for c in reader.connections}
-    clouds = sorted(t for t, kind in types.items() if kind in _CLOUDS)
+    clouds = sorted(t for t, kind in types.items() if kind in (CLOUD, *LIVOX))
     if topic is None and len(clouds) == 1:
         return clouds[0]
     if topic in clouds:
@@ -235,22 +238,20 @@ def choose_topic(reader: Any, path: Path, topic: str | None) -> str:
 
 
 @contextmanager
-def damage(path: Path, problem: str, budget: Budget | None = None) -> Iterator[None]:
-    """Convert the errors of rosbags, sqlite3, lz4, zstd, struct and assertions on damaged bags to a FormatError that names the bag.
-
-    Decompression inside the `with` block counts against `budget`, or a new budget if None.
-    """
+def damage(path: Path, problem: str) -> Iterator[None]:
+    """Convert the errors of rosbags, sqlite3, lz4, zstd and struct on damaged bags to a FormatError that names the bag."""
     try:
-        with inflating(budget or Budget(path)):
-            yield
+        yield
+    except FormatError as error:
+        if str(path) in str(error):
+            raise
+        raise FormatError(f"{path}: {error}") from None
     except PoliError:
         raise
     except Exception as error:
         if isinstance(error, OSError) and is_of_the_disk(error):  # raised while a copy is written
             raise
-        if isinstance(error, UnicodeEncodeError):
-            raise FormatError(f"{path}: the path is not UTF-8, as SQLite requires; rename the bag or its folders") from None
-        remedy = _REMEDY.get(path.suffix, "`ros2 bag reindex` may help")
+        remedy = _KINDS[path.suffix][2] if path.suffix in _KINDS else "`ros2 bag reindex` may help"
         raise FormatError(
             f"{path}: {problem} ({type(error).__name__}: {str(error)[:200]}); if the bag is truncated, {remedy}"
         ) from None

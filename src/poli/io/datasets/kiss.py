@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from poli.errors import FormatError, MissingExtra, PoliError
-from poli.io.datasets.protocol import Skipped, row_of
-from poli.io.datasets.stamped import rigid_poses
+from poli.io.datasets.files import ScanSequence
+from poli.io.trajectory_files import rigid_poses
 from poli.options import real_number
 from poli.scan import Scan
 
@@ -21,10 +21,8 @@ _PERIOD = 0.1  # seconds; a spinning LiDAR at 10 Hz
 _RECORD = {"boreas": 24, "nclt": 8}
 
 
-class KissDataset:
+class KissDataset(ScanSequence):
     """Scans of a kiss-icp loader. Its times, fractions of a scan, are multiplied by `period` seconds. Stamps are not available."""
-
-    skipped: tuple[Skipped, ...] = ()
 
     def __init__(self, name: str, loader: Any, poses: np.ndarray | None, period: float, record: int | None = None) -> None:
         self.name, self.poses = name, poses
@@ -33,17 +31,12 @@ class KissDataset:
     def __len__(self) -> int:
         return len(self._loader)
 
-    def __iter__(self) -> Iterator[Scan]:
-        return (self[row] for row in range(len(self)))
-
-    def __repr__(self) -> str:
-        return f"KissDataset({self.name}, {len(self)} scans, {'no poses' if self.poses is None else 'with poses'})"
-
-    def __getitem__(self, index: int, /) -> Scan:
-        row = row_of(index, len(self))
+    def _scan(self, row: int) -> Scan:
         with _loader_errors(self.name, f"scan {row}"):
             if self._record is not None:
-                _check_size(Path(getattr(self._loader, "scans_dir", "")) / str(self._loader.scan_files[row]), self._record)
+                file = Path(getattr(self._loader, "scans_dir", "")) / str(self._loader.scan_files[row])
+                if file.stat().st_size % self._record:
+                    raise FormatError(f"{file}: the size is not a multiple of {self._record} bytes; the file is truncated")
             item = self._loader[row]
             points, times = item if isinstance(item, tuple) else (item, ())
             points, times = np.asarray(points, np.float64).reshape(-1, 3), np.asarray(times, np.float64)
@@ -71,11 +64,9 @@ def open_kiss(
         raise FormatError(f"{path}: no such file or folder")
     period = real_number(period, "period", "the duration of a scan in seconds", above=True)
     name = f"{loader} {Path(path).resolve().name}" + (f" {sequence}" if sequence is not None else "")
-    options = {"sequence": sequence, "meta": meta}
+    options = {key: value for key, value in {"sequence": sequence, "meta": meta}.items() if value is not None}
     with _loader_errors(name, "opening"):
-        found = dataset_factory(
-            dataloader=loader, data_dir=Path(path), **{key: value for key, value in options.items() if value is not None}
-        )
+        found = dataset_factory(dataloader=loader, data_dir=Path(path), **options)
         count = len(found)
     if not count:
         raise FormatError(f"{name}: no scans at {path}")
@@ -89,12 +80,6 @@ def open_kiss(
             )  # fmt: skip
         known = rigid_poses(known[:, :3].reshape(-1, 12), name, range(count))
     return KissDataset(name, found, known, period, _RECORD.get(loader))
-
-
-def _check_size(path: Path, record: int) -> None:
-    size = path.stat().st_size
-    if size % record:
-        raise FormatError(f"{path}: {size} bytes are not a multiple of {record}; the file is truncated")
 
 
 @contextlib.contextmanager

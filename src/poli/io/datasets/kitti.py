@@ -5,19 +5,18 @@ own sequences, 00 to 21, are deskewed; a drive of KITTI raw that was converted t
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 
 from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_folder, atomic_path
-from poli.io.datasets.files import FileDataset
+from poli.io.datasets.files import FileDataset, numbered_files
 from poli.io.datasets.hdl64e import Hdl64eReader, scan_period
-from poli.io.datasets.stamped import finite_numbers, format_pose, read_pose_rows, rigid_poses
 from poli.io.formats.bin import write_kitti_bin
+from poli.io.trajectory_files import finite_numbers, format_pose, nanoseconds, read_kitti, rigid_poses
 from poli.options import real_number
 from poli.scan import Scan
 from poli.se3 import check_pose, inverse
@@ -139,64 +138,55 @@ def sequence_name(sequence: str | int) -> str:
 
 
 def _scan_files(folder: Path) -> tuple[Path, ...]:
-    """Return the scan files by number. Numbers are row numbers of the other files, so a gap would shift all later poses."""
-    paths = list(folder.glob("*.bin"))
-    strange = [p for p in paths if not (p.stem.isascii() and p.stem.isdigit())]
-    if strange or not paths:
-        raise FormatError(f"{folder}: " + (f"{strange[0].name} is not named by a number" if strange else "no .bin files"))
-    paths.sort(key=lambda p: int(p.stem))
-    for row, path in enumerate(paths):
-        if int(path.stem) != row:
-            raise FormatError(f"{folder}: expected scan number {row}, found {path.name}; scans are missing or duplicated")
-    return tuple(paths)
+    """Return the scans, numbered from 0 without gaps. Poses and times are rows of files, so a gap would shift all later poses."""
+    files = numbered_files(folder, ".bin")
+    for row, (number, path) in enumerate(files.items()):
+        if number != row:
+            raise FormatError(f"{folder}: expected scan number {row}, found {path.name}; scans are missing")
+    return tuple(files.values())
 
 
 def _poses(file: Path, calib: Path, scans: int) -> np.ndarray:  # (M, 4, 4)
-    camera = read_pose_rows(file)
+    camera = read_kitti(file)
     if len(camera) != scans:
         raise FormatError(
             f"{file}: {len(camera)} poses for {scans} scans; poses are matched by row, so one of the two is incomplete",
             argument="poses", value=False, remedy=_WITHOUT,
         )  # fmt: skip
-    T_camera_velodyne = _calibration(calib)
+    table = read_calibration(calib) if calib.is_file() else {}
+    key = next((key for key in ("Tr", "Tr_velo_to_cam", "Tr_velo_cam") if key in table), None)
+    if key is None:
+        problem = f"{calib}: missing, or without a line 'Tr:'; the poses are those of the camera and need it"
+        raise FormatError(problem, argument="poses", value=False, remedy=_WITHOUT)
+    T_camera_velodyne = rigid_poses(np.array(finite_numbers(calib, *table[key], 12))[None], calib, [table[key][0]])[0]
     return inverse(T_camera_velodyne) @ camera @ T_camera_velodyne
 
 
-def _calibration(path: Path) -> np.ndarray:  # (4, 4)
-    if not path.is_file():
-        raise FormatError(
-            f"{path}: missing; the poses are those of the camera and need its Tr", argument="poses", value=False, remedy=_WITHOUT
-        )
+def read_calibration(path: Path) -> dict[str, tuple[int, list[str]]]:
+    """Read lines `key: words`. Return number and words of each line."""
+    table = {}
     for number, line in enumerate(path.read_text("ascii", errors="replace").splitlines(), start=1):
         key, _, rest = line.partition(":")
-        if key.strip() in ("Tr", "Tr_velo_to_cam", "Tr_velo_cam"):
-            try:
-                values = np.array(finite_numbers(path, number, rest.split(), 12)).reshape(1, 12)
-            except FormatError:
-                raise FormatError(f"{path}: line {number}: expected 12 numbers after '{key}:'") from None
-            return rigid_poses(values, path, [number])[0]
-    raise FormatError(f"{path}: no line 'Tr:' (T_camera_velodyne)", argument="poses", value=False, remedy=_WITHOUT)
+        table.setdefault(key.strip(), (number, rest.split()))
+    return table
 
 
 def _stamps(path: Path, scans: int) -> tuple[int, ...] | None:
     """Read decimal seconds as integer nanoseconds; None if there is no file."""
     if not path.is_file():
         return None
-    words = path.read_text("ascii", errors="replace").split()
     try:
-        stamps = tuple(_nanoseconds(word) for word in words)
-    except (ArithmeticError, ValueError):
-        raise FormatError(f"{path}: expected one number per line, in seconds") from None
-    if len(stamps) != scans:
-        raise FormatError(f"{path}: {len(stamps)} times for {scans} scans; one of the two is incomplete")
-    for row in range(1, scans):
-        if stamps[row] <= stamps[row - 1]:
-            raise FormatError(f"{path}: line {row + 1} ({words[row][:40]}) is not later than the line before; times must ascend")
+        stamps = tuple(nanoseconds(word) for word in path.read_text("ascii", errors="replace").split())
+    except ValueError as error:
+        raise FormatError(f"{path}: {error}") from None
+    check_ascending(path, stamps, range(scans))
     return stamps
 
 
-def _nanoseconds(word: str) -> int:
-    stamp = Decimal(word).scaleb(9)
-    if not abs(stamp) < 1 << 63:  # before a number with a huge exponent is expanded
-        raise ValueError
-    return int(stamp.to_integral_value())
+def check_ascending(path: Path, stamps: Sequence[int], rows: Sequence[int]) -> None:
+    """Check that there is a stamp for each of `rows`, the lines of the scans from 0, and that stamps ascend."""
+    if len(stamps) != len(rows):
+        raise FormatError(f"{path}: {len(stamps)} times for {len(rows)} scans; one of the two is incomplete")
+    for before, row in enumerate(rows[1:]):
+        if stamps[before + 1] <= stamps[before]:
+            raise FormatError(f"{path}: the time in line {row + 1} is not later than that of the scan before; times must ascend")

@@ -1,42 +1,92 @@
 """KITTI raw: `DATE/DATE_drive_NNNN_sync/{velodyne_points, oxts}` and `DATE/calib_imu_to_velo.txt`.
 
-Scans are not deskewed. Some are missing, so all files are matched by frame number.
+Scans are not deskewed. Some are missing, so all files are matched by frame number. Poses are those of the GPS/IMU unit:
+`oxts/data/NNNNNNNNNN.txt`, one packet per frame.
 """
 
 import os
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from poli.beams.corrections import Spin
 from poli.errors import FormatError, InputError
-from poli.io.datasets.files import FileDataset
-from poli.io.datasets.hdl64e import correct_elevation as corrected
-from poli.io.datasets.hdl64e import read_or_empty_bin, scan_period
-from poli.io.datasets.protocol import Skipped, warn_skipped
-from poli.io.datasets.stamped import finite_numbers, rigid_poses
-from poli.scan import Scan
+from poli.io.datasets.files import FileDataset, numbered_files, posed_dataset
+from poli.io.datasets.hdl64e import Hdl64eReader, read_or_empty_bin, scan_period
+from poli.io.datasets.kitti import check_ascending, read_calibration
+from poli.io.trajectory_files import finite_numbers, rigid_poses
 from poli.se3 import exp, inverse, log
 
-# --- Files named by frame number, and the stamps of frames, as in KITTI raw.
+_EARTH = 6_378_137.0  # meters: radius of the sphere of the projection, as in the raw data's development kit
+_LONGEST = 500_000_000  # nanoseconds between two packets to interpolate a pose
+SCANS = "velodyne_points"  # the folder by which a drive is recognized
+_CALIBRATION = "calib_imu_to_velo.txt"  # in the folder of the date
 
 
-def numbered(folder: Path, ending: str) -> dict[int, Path]:
-    """Return the files of a folder by frame number."""
-    found: dict[int, Path] = {}
-    for path in sorted(folder.glob(f"*{ending}")):
-        if not (path.stem.isascii() and path.stem.isdigit() and len(path.stem) < 18):
-            raise FormatError(f"{path}: expected a file named by its frame number; move it elsewhere")
-        twin = found.setdefault(int(path.stem), path)
-        if twin != path:
-            raise FormatError(f"{path}: same frame number as {twin.name}; remove one of the two")
-    if not found:
-        raise FormatError(f"{folder}: the folder has no {ending} files")
-    return found
+def open_kitti_raw(
+    path: str | os.PathLike[str],
+    sequence: str | int | None = None,
+    poses: bool = True,
+    min_range: float = 0.0,
+    correct_elevation: bool = True,
+    deskewed: bool = False,
+) -> FileDataset:
+    """Open the drive at `path`, or the drive `sequence` ("0009" or "2011_09_26_drive_0009_sync") in a folder of drives or of dates.
+
+    Points get a `time` in seconds from the stamp, derived from their azimuth, unless `deskewed`. Elevations are corrected as in
+    `open_kitti`. Poses are those of the sensor at the stamps, from GPS and IMU (`oxts`), in a frame with x east, z up and the
+    origin at the first scan. They are None if `oxts` or calib_imu_to_velo.txt is missing or with `poses=False`. Scans without a
+    pose are skipped and reported. Returns closer than `min_range` meters are dropped.
+    """
+    drive = _locate(Path(path), sequence)
+    name = f"kitti_raw {drive.name}"
+    by_frame = numbered_files(drive / SCANS / "data", ".bin")
+    frames, files = list(by_frame), tuple(by_frame.values())
+    stamps = _frame_stamps(drive / SCANS / "timestamps.txt", frames)
+    mount = next((f for f in (drive.parent / _CALIBRATION, drive / _CALIBRATION) if f.is_file()), None)
+    if poses and mount is not None and (drive / "oxts" / "data").is_dir():
+        T_imu_velo = inverse(_T_velodyne_imu(mount))
+        found = [None if T is None else T @ T_imu_velo for T in _imu_trajectory(drive / "oxts", frames, stamps)]
+        hint = f"the frames of {drive / 'oxts'} are others"
+        scans = posed_dataset(name, files, read_or_empty_bin, stamps, found, "no GPS/IMU pose", hint, min_range)
+        assert scans.poses is not None
+        scans.poses[:, :3, 3] -= scans.poses[0, :3, 3]
+    else:
+        scans = FileDataset(name, files, read_or_empty_bin, None if stamps is None else tuple(stamps), min_range=min_range)
+    return replace(scans, read=Hdl64eReader(scans.files, bool(correct_elevation), not deskewed, scan_period(scans.stamps)))
 
 
-def frame_stamps(path: Path, frames: list[int]) -> list[int] | None:
+def drives(folder: Path) -> list[Path]:
+    """Return the drives in a folder of drives, or in a folder of dates."""
+    patterns = (f"*_drive_*/{SCANS}", f"*/*_drive_*/{SCANS}")
+    return sorted(path.parent for pattern in patterns for path in folder.glob(pattern) if path.is_dir())
+
+
+def _locate(path: Path, sequence: str | int | None) -> Path:
+    if (path / SCANS).is_dir():
+        drive = path.resolve()
+        if sequence is not None and not _is_named(drive, sequence):
+            raise InputError(f"{path}: this is the folder of one drive, not of {sequence!r}; omit the sequence")
+        return drive
+    there = drives(path) if path.is_dir() else []
+    if not there:
+        raise FormatError(
+            f"{path}: contains no drive with a folder {SCANS!r}; pass the folder of a drive, of a date or of all dates"
+        )
+    chosen = there if sequence is None else [drive for drive in there if _is_named(drive, sequence)]
+    if len(chosen) != 1:
+        problem = "choose a sequence;" if sequence is None else f"{len(chosen)} drives are named {sequence!r};"
+        available = ", ".join(drive.name for drive in there)
+        raise InputError(f"{path}: {problem} available: {available}", argument="sequence")
+    return chosen[0].resolve()
+
+
+def _is_named(drive: Path, sequence: str | int) -> bool:
+    name = str(sequence)
+    return drive.name == name or (name.isdigit() and f"_drive_{name.zfill(4)}_" in f"{drive.name}_")
+
+
+def _frame_stamps(path: Path, frames: list[int]) -> list[int] | None:
     """Read the stamp of each frame in nanoseconds since 1970; None if there is no file.
 
     Line i belongs to frame i, whether its file is there or not; if there are as many lines as files, lines belong to files.
@@ -44,15 +94,9 @@ def frame_stamps(path: Path, frames: list[int]) -> list[int] | None:
     if not path.is_file():
         return None
     lines = path.read_text("ascii", errors="replace").rstrip().splitlines()
-    rows = frames if len(lines) > frames[-1] else list(range(len(frames)))
-    if rows[-1] >= len(lines) or (rows is not frames and len(lines) != len(frames)):
-        raise FormatError(
-            f"{path}: {len(lines)} times for {len(frames)} files up to frame {frames[-1]}; one of the two is incomplete"
-        )
+    rows = frames if len(lines) > frames[-1] else list(range(len(lines)))
     stamps = [_nanoseconds(path, row, lines[row]) for row in rows]
-    for before, row in enumerate(rows[1:]):
-        if stamps[before + 1] <= stamps[before]:
-            raise FormatError(f"{path}: line {row + 1} ({lines[row][:40]}) is not later than that of the frame before")
+    check_ascending(path, stamps, rows if len(rows) == len(frames) else frames)
     return stamps
 
 
@@ -70,22 +114,15 @@ def _nanoseconds(path: Path, row: int, text: str) -> int:
     return int(stamp.astype(np.int64)) * 10**9 + int(part.ljust(9, "0") or "0")
 
 
-# --- Poses of KITTI raw's GPS/IMU unit: `oxts/data/NNNNNNNNNN.txt`, one packet per frame, and its mount on the car.
-
-
-_EARTH = 6_378_137.0  # meters: radius of the sphere of the projection, as in the raw data's development kit
-_LONGEST = 500_000_000  # nanoseconds between two packets to interpolate a pose
-
-
-def imu_trajectory(folder: Path, frames: list[int], stamps: list[int] | None) -> list[np.ndarray | None]:  # each (4, 4)
+def _imu_trajectory(folder: Path, frames: list[int], stamps: list[int] | None) -> list[np.ndarray | None]:  # each (4, 4)
     """Return T_world_imu of each scan, None where unknown. The origin is at the first packet; x points east, y north, z up.
 
     Scans and packets of a frame differ by some milliseconds, so poses are interpolated if both have stamps.
     """
-    packets = numbered(folder / "data", ".txt")
-    numbers = sorted(packets)
-    poses = _poses([packets[number] for number in numbers])
-    times = frame_stamps(folder / "timestamps.txt", numbers) if stamps is not None else None
+    packets = numbered_files(folder / "data", ".txt")
+    numbers = list(packets)
+    poses = _poses(list(packets.values()))
+    times = _frame_stamps(folder / "timestamps.txt", numbers) if stamps is not None else None
     if stamps is None or times is None:
         by_frame = dict(zip(numbers, poses, strict=True))
         return [by_frame.get(frame) for frame in frames]
@@ -141,101 +178,12 @@ def _packet(path: Path) -> list[float]:
     return packet
 
 
-def T_velodyne_imu(path: Path) -> np.ndarray:  # (4, 4)
+def _T_velodyne_imu(path: Path) -> np.ndarray:  # (4, 4)
     """Read `R:` (nine numbers) and `T:` (three) of a calibration file."""
-    parts: dict[str, tuple[int, list[str]]] = {}
-    for number, line in enumerate(path.read_text("ascii", errors="replace").splitlines(), start=1):
-        key, _, rest = line.partition(":")
-        parts[key.strip()] = (number, rest.split())
+    table = read_calibration(path)
     for key in "RT":
-        if key not in parts:
+        if key not in table:
             raise FormatError(f"{path}: no line '{key}:'", argument="poses", value=False, remedy="pass {argument} to ignore it")
-    rotation = finite_numbers(path, *parts["R"], 9)
-    translation = finite_numbers(path, *parts["T"], 3)
-    rows = np.column_stack([np.array(rotation).reshape(3, 3), translation])
-    return rigid_poses(rows.reshape(1, 12), path, [parts["R"][0]])[0]
-
-
-SCANS = "velodyne_points"  # the folder by which a drive is recognized
-_CALIBRATION = "calib_imu_to_velo.txt"  # in the folder of the date
-
-
-def open_kitti_raw(
-    path: str | os.PathLike[str],
-    sequence: str | int | None = None,
-    poses: bool = True,
-    min_range: float = 0.0,
-    correct_elevation: bool = True,
-    deskewed: bool = False,
-) -> FileDataset:
-    """Open the drive at `path`, or the drive `sequence` ("0009" or "2011_09_26_drive_0009_sync") in a folder of drives or of dates.
-
-    Points get a `time` in seconds from the stamp, derived from their azimuth, unless `deskewed`. Elevations are corrected as in
-    `open_kitti`. Poses are those of the sensor at the stamps, from GPS and IMU (`oxts`), in a frame with x east, z up and the
-    origin at the first scan. They are None if `oxts` or calib_imu_to_velo.txt is missing or with `poses=False`. Scans without a
-    pose are skipped and reported. Returns closer than `min_range` meters are dropped.
-    """
-    drive = _locate(Path(path), sequence)
-    name = f"kitti_raw {drive.name}"
-    by_frame = numbered(drive / SCANS / "data", ".bin")
-    frames = sorted(by_frame)
-    stamps = frame_stamps(drive / SCANS / "timestamps.txt", frames)
-    T_world_velo: np.ndarray | None = None
-    skipped: tuple[Skipped, ...] = ()
-    mount = next((f for f in (drive.parent / _CALIBRATION, drive / _CALIBRATION) if f.is_file()), None)
-    if poses and mount is not None and (drive / "oxts" / "data").is_dir():
-        T_imu_velo = inverse(T_velodyne_imu(mount))
-        found = imu_trajectory(drive / "oxts", frames, stamps)
-        kept = [row for row, T in enumerate(found) if T is not None]
-        if not kept:
-            raise FormatError(
-                f"{name}: no scan has a GPS/IMU pose: the frames of {drive / 'oxts'} are others",
-                argument="poses", value=False, remedy="pass {argument} to read the scans without poses",
-            )  # fmt: skip
-        why = "no GPS/IMU pose"
-        skipped = tuple(Skipped(by_frame[frame].name, why) for frame, T in zip(frames, found, strict=True) if T is None)
-        warn_skipped(name, skipped)
-        T_world_velo = np.stack([T @ T_imu_velo for T in found if T is not None])
-        T_world_velo[:, :3, 3] -= T_world_velo[0, :3, 3]
-        frames, stamps = [frames[row] for row in kept], stamps and [stamps[row] for row in kept]
-    period = None if deskewed else scan_period(stamps)
-    read = partial(_read, correct=bool(correct_elevation), period=period)
-    files = tuple(by_frame[frame] for frame in frames)
-    return FileDataset(name, files, read, None if stamps is None else tuple(stamps), T_world_velo, skipped, min_range)
-
-
-def drives(folder: Path) -> list[Path]:
-    """Return the drives in a folder of drives, or in a folder of dates."""
-    patterns = (f"*_drive_*/{SCANS}", f"*/*_drive_*/{SCANS}")
-    return sorted(path.parent for pattern in patterns for path in folder.glob(pattern) if path.is_dir())
-
-
-def _locate(path: Path, sequence: str | int | None) -> Path:
-    if (path / SCANS).is_dir():
-        drive = path.resolve()
-        if sequence is not None and not _is_named(drive, sequence):
-            raise InputError(f"{path}: this is the folder of one drive, not of {sequence!r}; omit the sequence")
-        return drive
-    there = drives(path) if path.is_dir() else []
-    if not there:
-        raise FormatError(
-            f"{path}: contains no drive with a folder {SCANS!r}; pass the folder of a drive, of a date or of all dates"
-        )
-    chosen = there if sequence is None else [drive for drive in there if _is_named(drive, sequence)]
-    if len(chosen) != 1:
-        problem = "choose a sequence;" if sequence is None else f"{len(chosen)} drives are named {sequence!r};"
-        available = ", ".join(drive.name for drive in there)
-        raise InputError(f"{path}: {problem} available: {available}", argument="sequence")
-    return chosen[0].resolve()
-
-
-def _is_named(drive: Path, sequence: str | int) -> bool:
-    name = str(sequence)
-    return drive.name == name or (name.isdigit() and f"_drive_{name.zfill(4)}_" in f"{drive.name}_")
-
-
-def _read(path: Path, correct: bool, period: float | None) -> Scan:
-    scan = read_or_empty_bin(path)
-    if correct and len(scan):
-        scan = Scan(corrected(scan.points), scan.fields, scan.stamp, scan.dropped)
-    return scan if period is None or not len(scan) else Spin().with_times(scan, period)
+    R, t = finite_numbers(path, *table["R"], 9), finite_numbers(path, *table["T"], 3)
+    rows = np.column_stack([np.array(R).reshape(3, 3), t])
+    return rigid_poses(rows.reshape(1, 12), path, [table["R"][0]])[0]

@@ -18,10 +18,10 @@ import numpy as np
 
 from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_folder
-from poli.io.datasets.files import FileDataset, read_or_empty
-from poli.io.datasets.stamped import format_pose, read_stamped_poses, stamped_files
+from poli.io.datasets.files import FileDataset, numbered_files, read_or_empty
 from poli.io.formats.numpy_files import write_npz
 from poli.io.tables import read_json, write_json
+from poli.io.trajectory_files import format_pose, read_stamped_poses
 from poli.scan import Scan
 from poli.se3 import check_pose
 
@@ -42,14 +42,14 @@ def open_poli_folder(path: str | os.PathLike[str], min_range: float = 0.0) -> Fo
     """Open a dataset written by `write_folder`. Missing parts are an error."""
     folder = Path(path)
     manifest = _read_manifest(folder / MANIFEST)
-    files = stamped_files(folder / "scans", ".npz") if manifest["scans"] else []
+    files = numbered_files(folder / "scans", ".npz") if manifest["scans"] else {}
     if len(files) != manifest["scans"]:
         raise FormatError(f"{folder}: {MANIFEST} lists {manifest['scans']} scans, found {len(files)}; the dataset is incomplete")
-    stamps = tuple(int(file.stem) for file in files)
+    stamps = tuple(files)
     measured = _read_poses(folder / _MEASURED, stamps) if (folder / _MEASURED).is_file() else None
     return FolderDataset(
         manifest["name"],
-        tuple(files),
+        tuple(files.values()),
         _read_deskewed if manifest["about"].get("deskewed") is True else read_or_empty,
         stamps,
         _read_poses(folder / _POSES, stamps),
@@ -100,13 +100,11 @@ def _write_poses(path: Path, argument: str, stamps: list[int], poses: np.ndarray
 
 
 def _read_poses(path: Path, stamps: tuple[int, ...]) -> np.ndarray:  # (M, 4, 4)
-    trajectory = read_stamped_poses(path, 12)
-    if len(trajectory.stamps) != len(stamps):
-        raise FormatError(f"{path}: {len(trajectory.stamps)} poses for {len(stamps)} scans; one of the two is incomplete")
-    differs = np.flatnonzero(trajectory.stamps != np.array(stamps, np.int64))
-    if len(differs):
-        raise FormatError(f"{path}: no pose for the scan with stamp {stamps[differs[0]]}")
-    return trajectory.poses
+    known, poses = read_stamped_poses(path, 12)
+    if tuple(known.tolist()) != stamps:
+        odd = min(set(stamps) ^ set(known.tolist()))
+        raise FormatError(f"{path}: {len(known)} poses for {len(stamps)} scans; the first difference is at stamp {odd}")
+    return poses
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
@@ -114,12 +112,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         manifest = read_json(path)
     except FileNotFoundError:
         raise FormatError(f"{path}: missing; the folder is not a poli dataset") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
-        raise FormatError(f"{path}: 'format' is not '{_FORMAT}'; the folder is not a poli dataset")
-    if manifest.get("version") != _VERSION:
-        raise FormatError(f"{path}: version {str(manifest.get('version'))[:40]!r}; this release reads version {_VERSION}")
-    kinds = {"name": str, "scans": int, "about": dict}
-    for key, kind in kinds.items():
-        if not isinstance(manifest.get(key), kind) or isinstance(manifest.get(key), bool):
+    if not isinstance(manifest, dict) or (manifest.get("format"), manifest.get("version")) != (_FORMAT, _VERSION):
+        raise FormatError(f"{path}: not the manifest of a poli dataset of version {_VERSION}")
+    for key, kind in {"name": str, "scans": int, "about": dict}.items():
+        if type(manifest.get(key)) is not kind:
             raise FormatError(f"{path}: '{key}' is missing or has the wrong type")
     return manifest

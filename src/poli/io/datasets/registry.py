@@ -2,56 +2,35 @@
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from poli.beams.corrections import BeamCalibration
 from poli.errors import FormatError, InputError, did_you_mean
 from poli.io.datasets.bags import ENDINGS, open_bag
-from poli.io.datasets.files import open_folder, scan_ending
+from poli.io.datasets.files import Dataset, ScanSequence, open_folder, scan_ending
 from poli.io.datasets.kiss import LOADERS, open_kiss
 from poli.io.datasets.kitti import open_kitti
 from poli.io.datasets.kitti_raw import SCANS, drives, open_kitti_raw
 from poli.io.datasets.poli_folder import MANIFEST, open_poli_folder
-from poli.io.datasets.protocol import Dataset, Skipped
 from poli.io.datasets.stamped import open_helipr, open_mulran
 from poli.scan import Scan
 
-# --- A dataset whose scans are corrected by a calibration of the beams as they are read.
 
+class CalibratedDataset(ScanSequence):
+    """The scans of another dataset, corrected by a calibration of the beams as they are read."""
 
-@dataclass(frozen=True, eq=False)
-class CalibratedDataset:
-    """The scans of another dataset, corrected."""
-
-    dataset: Dataset
-    calibration: BeamCalibration
-
-    @property
-    def name(self) -> str:
-        return self.dataset.name
-
-    @property
-    def poses(self) -> np.ndarray | None:  # (M, 4, 4)
-        return self.dataset.poses
-
-    @property
-    def skipped(self) -> tuple[Skipped, ...]:
-        return self.dataset.skipped
+    def __init__(self, dataset: Dataset, calibration: BeamCalibration) -> None:
+        self.dataset, self.calibration = dataset, calibration
+        self.name, self.poses, self.skipped = dataset.name, dataset.poses, dataset.skipped
 
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, index: int, /) -> Scan:
-        return self.calibration.apply(self.dataset[index])
-
-    def __iter__(self) -> Iterator[Scan]:
-        return (self.calibration.apply(scan) for scan in self.dataset)
+    def _scan(self, row: int) -> Scan:
+        return self.calibration.apply(self.dataset[row])
 
 
 _FACTORIES: dict[str, Callable[..., Dataset]] = {
@@ -63,6 +42,15 @@ _FACTORIES: dict[str, Callable[..., Dataset]] = {
     "bag": open_bag,
     "folder": open_folder,
     **{loader: partial(open_kiss, loader) for loader in LOADERS},
+}
+
+_SIGNS = {  # files and folders by which a dataset is recognized
+    "poli": [MANIFEST],
+    "bag": ["metadata.yaml"],
+    "kitti": ["sequences", "dataset/sequences", "velodyne"],
+    "kitti_raw": [SCANS],
+    "helipr": ["LiDAR"],
+    "mulran": ["Ouster", "sensor_data/Ouster"],
 }
 
 
@@ -90,6 +78,7 @@ def register_dataset(name: str, factory: Callable[..., Dataset], replace: bool =
 
 
 def dataset_names() -> tuple[str, ...]:
+    """Return the names that `dataset` accepts."""
     return tuple(_FACTORIES)
 
 
@@ -101,17 +90,8 @@ def guess(path: str | os.PathLike[str], sequence: str | int | None = None) -> st
     if place.is_file() and place.suffix in ENDINGS:
         return "bag"
     if place.is_dir():
-        places = [place] if sequence is None else [place / str(sequence), place]
-        for inside in places:
-            marks = {
-                "poli": [MANIFEST],
-                "bag": ["metadata.yaml"],
-                "kitti": ["sequences", "dataset/sequences", "velodyne"],
-                "kitti_raw": [SCANS],
-                "helipr": ["LiDAR"],
-                "mulran": ["Ouster", "sensor_data/Ouster"],
-            }
-            for name, signs in marks.items():
+        for inside in [place] if sequence is None else [place / str(sequence), place]:
+            for name, signs in _SIGNS.items():
                 if any((inside / sign).exists() for sign in signs):
                     return name
         if drives(place):

@@ -7,7 +7,6 @@ import os
 import struct
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,85 +17,16 @@ from poli.io.atomic import atomic_path
 from poli.io.limits import check_inflated
 from poli.scan import Scan
 
-# --- Decompress the points of a LAZ file in a child process.
-#
-# lazrs trusts its input: on damaged files it panics, aborts on huge allocations, or never returns. The child process shields the
-# caller of `poli.read` from that. It imports only lazrs and starts in about 50 ms.
-
-
 _CHILD = Path(__file__).with_name("laz_child.py")
-_PATIENCE, _SLOWEST = 10.0, 2e7  # s, bytes/s: timeout without output is _PATIENCE + size / _SLOWEST; chunks arrive whole
-_READ_STEP = 1 << 20  # bytes
-
-
-def read_laz_points(path: Path, how: bytes, start: int, count: int, width: int) -> np.ndarray:  # -> (count * width,) uint8
-    """Decompress `count` points. `how` is the LASzip record, `start` the file offset of the points, `width` the bytes per point."""
-    try:
-        import lazrs  # noqa: F401
-    except ImportError:
-        raise MissingExtra("reading .laz", "las") from None
-    command = [sys.executable, "-P", str(_CHILD), bytes(how).hex(), str(start), str(count), str(width)]
-    data = np.empty(count * width, np.uint8)
-    view = memoryview(data)  # type: ignore[arg-type]
-    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": {**os.environ, "RUST_BACKTRACE": "0"}}
-    with path.open("rb") as file, subprocess.Popen(command, stdin=file, **options) as child:
-        assert child.stdout is not None
-        assert child.stderr is not None
-        watch = _Watch(child, _PATIENCE + len(data) / _SLOWEST)
-        at = 0
-        try:
-            while at < len(data):
-                read = os.readv(child.stdout.fileno(), [view[at : at + _READ_STEP]])
-                if not read:
-                    break
-                at += read
-                watch.saw_life()
-            said = child.stderr.read(10_000).decode("utf-8", "replace").strip()
-            child.wait()
-        finally:
-            watch.stop()
-            child.kill()
-    if at < len(data) or child.returncode != 0:
-        lines = [line for line in said.splitlines() if line.strip() and not line.startswith("note:")]
-        why = lines[-1] if lines else f"the decoder exited with {child.returncode}"
-        why = "timed out" if watch.gave_up else why
-        raise FormatError(f"{path}: the compressed points cannot be read ({why[:200]}); the file is truncated or damaged")
-    return data
-
-
-class _Watch:
-    """Kills a process that has produced no output for `patience` seconds."""
-
-    def __init__(self, child: subprocess.Popen, patience: float) -> None:
-        self._child, self._patience, self.gave_up = child, patience, False
-        self._life, self._stopped = threading.Event(), False
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def saw_life(self) -> None:
-        self._life.set()
-
-    def stop(self) -> None:
-        self._stopped = True
-        self._life.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopped:
-            if not self._life.wait(self._patience):
-                self.gave_up = True
-                self._child.kill()
-                return
-            self._life.clear()
-
-
+_PATIENCE, _SLOWEST = 10.0, 4e6  # seconds and bytes per second that decompression may take
 _HEAD, _HEAD_4 = 227, 375  # bytes of the header up to version 1.2, and of version 1.4
 _RECORD, _EXTENDED = 54, 60  # least bytes of a variable length record, and of an extended one
 _COMPRESSED = 0x80  # a bit of the point format
 _STEP = 1e-4  # meters; LAS stores coordinates as multiples of this
 
 
-def check_header(path: Path) -> None:
+def _check_header(path: Path) -> None:
+    """Check all counts of the header: laspy and lazrs allocate what it declares."""
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(_HEAD_4)
@@ -129,7 +59,7 @@ def _check_room(path: Path, what: str, count: int, width: int, left: int) -> Non
 def read_las(path: Path) -> Scan:
     """Read a LAS or LAZ file. Coordinates are float64; every dimension that is not all zero becomes a field."""
     laspy = _laspy()
-    check_header(path)
+    _check_header(path)
     try:
         with path.open("rb") as file, np.errstate(over="ignore", invalid="ignore"):  # non-finite points are dropped and counted
             header = laspy.LasHeader.read_from(file)
@@ -180,13 +110,13 @@ def write_las(path: Path, scan: Scan) -> None:
 
 
 def _read_points(laspy: Any, file: Any, path: Path, header: Any) -> Any:
-    """Read the point records; `check_header` has validated their number."""
+    """Read the point records; `_check_header` has validated their number."""
     record = header.point_format.dtype()
     if header.are_points_compressed:
         found = [vlr for vlr in header.vlrs if type(vlr).__name__ == "LasZipVlr"]
         if not found:
             raise FormatError(f"{path}: the points are compressed, but the LASzip record is missing; the file is damaged")
-        data = read_laz_points(path, found[0].record_data, file.tell(), header.point_count, record.itemsize)
+        data = _decompress(path, found[0].record_data, file.tell(), header.point_count, record.itemsize)
         points = np.frombuffer(data, record)
     else:
         points = np.fromfile(file, record, header.point_count)
@@ -195,9 +125,32 @@ def _read_points(laspy: Any, file: Any, path: Path, header: Any) -> Any:
     return laspy.ScaleAwarePointRecord(points, header.point_format, scales=header.scales, offsets=header.offsets)
 
 
+def _decompress(path: Path, how: bytes, start: int, count: int, width: int) -> bytes:
+    """Decompress `count` points. `how` is the LASzip record, `start` the file offset of the points, `width` the bytes per point.
+
+    lazrs trusts its input: on damaged files it panics, aborts on huge allocations, or never returns. A child process shields the
+    caller from that. It imports only lazrs and starts in about 50 ms.
+    """
+    command = [sys.executable, "-P", str(_CHILD), bytes(how).hex(), str(start), str(count), str(width)]
+    environment = {**os.environ, "RUST_BACKTRACE": "0"}
+    with path.open("rb") as file:
+        try:
+            ran = subprocess.run(
+                command, stdin=file, capture_output=True, env=environment, timeout=_PATIENCE + count * width / _SLOWEST, check=False
+            )
+            lines = [line for line in ran.stderr.decode("utf-8", "replace").splitlines() if not line.startswith("note:")]
+            why = lines[-1] if lines else f"the decoder exited with {ran.returncode}"
+        except subprocess.TimeoutExpired:
+            why, ran = "timed out", None
+    if ran is None or ran.returncode != 0 or len(ran.stdout) != count * width:
+        raise FormatError(f"{path}: the compressed points cannot be read ({why[:200]}); the file is truncated or damaged")
+    return ran.stdout
+
+
 def _laspy() -> Any:
     try:
         import laspy
+        import lazrs  # noqa: F401
     except ImportError:
         raise MissingExtra("reading and writing .las and .laz", "las") from None
     return laspy

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 
 import numpy as np
 
 from poli.errors import FormatError
-from poli.io.atomic import Written, atomic_path
+from poli.io.atomic import atomic_path
 from poli.io.limits import read_npz_arrays
-from poli.io.ply import Encoding, read_ply_element, write_ply
+from poli.io.ply import read_ply_element, write_ply
 from poli.scan import Scan
 
 # --- Convert scans to and from record arrays with columns x, y, z and one per field, and PLY files of such records.
@@ -47,13 +48,15 @@ def check_names(records: np.ndarray, path: str | os.PathLike[str], forbidden: st
 
 
 def read_ply_scan(path: Path) -> Scan:
+    """Read the vertices of a PLY file."""
     return scan_from_records(read_ply_element(path, "vertex"), path)
 
 
-def write_ply_scan(path: Path, scan: Scan, encoding: Encoding = "binary_little_endian") -> None:
+def write_ply_scan(path: Path, scan: Scan) -> None:
+    """Write a scan as the vertices of a PLY file."""
     records = records_from_scan(scan, flat=True)
     check_names(records, path)
-    write_ply(path, records, encoding=encoding)
+    write_ply(path, records)
 
 
 def read_npy(path: Path) -> Scan:
@@ -81,8 +84,10 @@ def read_npy(path: Path) -> Scan:
 
 def write_npy(path: Path, scan: Scan) -> None:
     """Write a plain (N, 3) array if the scan has no fields, otherwise a record array."""
-    with atomic_path(path) as temporary, temporary.open("wb") as file:  # given a path, numpy would append .npy
-        np.save(Written(file), records_from_scan(scan, flat=False) if scan.fields else scan.points)
+    content = io.BytesIO()  # given a file, numpy ignores errors on close, such as a full disk
+    np.save(content, records_from_scan(scan, flat=False) if scan.fields else scan.points)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content.getbuffer())
 
 
 def read_npz(path: Path) -> Scan:
@@ -98,6 +103,7 @@ def read_npz(path: Path) -> Scan:
 
 
 def write_npz(path: Path, scan: Scan, compressed: bool = False) -> None:
+    """Write `points`, the fields, and `stamp` if it is known."""
     clash = [n for n in scan.fields if n in ("points", "stamp", "file")]
     if clash:
         raise FormatError(f"{path}: '{clash[0]}' is reserved in .npz; rename the field")

@@ -7,25 +7,18 @@ from typing import BinaryIO, Literal
 import numpy as np
 
 from poli.errors import FormatError
-from poli.io.atomic import atomic_path, write_text_records
+from poli.io.atomic import atomic_path
 from poli.io.formats.numpy_files import check_names, records_from_scan, scan_from_records
 from poli.io.limits import check_inflated
 from poli.kernel import kernel
 from poli.scan import Scan
 
-# --- LZF compression, used by binary_compressed PCD files: literal runs, and copies of up to 264 bytes from the last 8 KiB.
-
-
-MAX_EXPANSION = 264 / 2  # an upper bound: a copy takes at least two bytes and yields at most 264
-
-_HASH_BITS = 14
-_WINDOW = 1 << 13
-_LONGEST_COPY = 264
-_LONGEST_RUN = 32
+_MAX_EXPANSION = 264 / 2  # an upper bound: a copy takes at least two bytes and yields at most 264
 
 
 @kernel
 def decompress(packed: np.ndarray, size: int) -> np.ndarray:  # (M,) uint8 -> (size,) uint8, or empty if damaged
+    """Decompress LZF, used by binary_compressed files: literal runs, and copies of up to 264 bytes from the last 8 KiB."""
     out = np.empty(size, np.uint8)
     damaged = np.empty(0, np.uint8)
     at, end, to = 0, len(packed), 0
@@ -60,52 +53,6 @@ def decompress(packed: np.ndarray, size: int) -> np.ndarray:  # (M,) uint8 -> (s
     return out if to == size else damaged
 
 
-@kernel
-def compress(data: np.ndarray) -> np.ndarray:  # (M,) uint8 -> (P,) uint8
-    size = len(data)
-    out = np.empty(size + size // _LONGEST_RUN + 2, np.uint8)  # the worst case: literal runs only
-    last = np.full(1 << _HASH_BITS, -1, np.int64)
-    to, at, literals = 0, 0, 0  # the `literals` bytes before `at` are not written yet
-    while at < size:
-        length = 0
-        source = -1
-        if at + 2 < size:
-            key = (int(data[at]) << 16 | int(data[at + 1]) << 8 | int(data[at + 2])) * 2654435761 >> 8 & (1 << _HASH_BITS) - 1
-            source = last[key]
-            last[key] = at
-            if source >= 0 and at - source <= _WINDOW:
-                limit = min(size - at, _LONGEST_COPY)
-                while length < limit and data[source + length] == data[at + length]:
-                    length += 1
-        if length < 3:
-            at += 1
-            literals += 1
-            if literals == _LONGEST_RUN or at == size:
-                out[to] = literals - 1
-                out[to + 1 : to + 1 + literals] = data[at - literals : at]
-                to += 1 + literals
-                literals = 0
-            continue
-        if literals:
-            out[to] = literals - 1
-            out[to + 1 : to + 1 + literals] = data[at - literals : at]
-            to += 1 + literals
-            literals = 0
-        offset = at - source - 1
-        coded = length - 2
-        if coded < 7:
-            out[to] = coded << 5 | offset >> 8
-            to += 1
-        else:
-            out[to] = 7 << 5 | offset >> 8
-            out[to + 1] = coded - 7
-            to += 2
-        out[to] = offset & 255
-        to += 1
-        at += length
-    return out[:to].copy()
-
-
 Encoding = Literal["ascii", "binary", "binary_compressed"]
 
 _KINDS = {"F": "f", "I": "i", "U": "u"}
@@ -121,6 +68,7 @@ class _Header:
 
 
 def read_pcd(path: Path) -> Scan:
+    """Read a PCD file of any encoding."""
     with path.open("rb") as file:
         header = _read_header(file, path)
         left = path.stat().st_size - file.tell()
@@ -135,8 +83,9 @@ def read_pcd(path: Path) -> Scan:
     return scan_from_records(records[names], path)
 
 
-def write_pcd(path: Path, scan: Scan, encoding: Encoding = "binary") -> None:
-    records = records_from_scan(scan, flat=encoding == "ascii")
+def write_pcd(path: Path, scan: Scan) -> None:
+    """Write a binary PCD file. A field of several columns becomes one with a COUNT."""
+    records = records_from_scan(scan, flat=False)
     check_names(records, path)
     names = records.dtype.names or ()
     bases = [records.dtype[n].base for n in names]
@@ -152,16 +101,11 @@ def write_pcd(path: Path, scan: Scan, encoding: Encoding = "binary") -> None:
         f"SIZE {' '.join(str(b.itemsize) for b in bases)}\n"
         f"TYPE {' '.join(b.kind.upper() for b in bases)}\n"
         f"COUNT {' '.join(map(str, counts))}\n"
-        f"WIDTH {len(scan)}\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS {len(scan)}\nDATA {encoding}\n"
+        f"WIDTH {len(scan)}\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS {len(scan)}\nDATA binary\n"
     )
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         file.write(header.encode("ascii"))
-        if encoding == "ascii":
-            write_text_records(file, records, " ")
-        elif encoding == "binary":
-            file.write(records.tobytes())
-        else:
-            _write_compressed(file, records)
+        file.write(records.tobytes())
 
 
 def _read_header(file: BinaryIO, path: Path) -> _Header:
@@ -228,20 +172,18 @@ def _read_ascii(file: BinaryIO, path: Path, header: _Header, left: int) -> np.nd
 
 def _read_compressed(file: BinaryIO, path: Path, header: _Header, left: int) -> np.ndarray:
     """Read one LZF block, in which the fields are stored one after the other."""
-    from poli.io.formats import pcd as lzf
-
     needed = header.points * header.dtype.itemsize
     if left < 8:
         raise FormatError(f"{path}: the compressed data is missing; the file is truncated")
     packed_size, size = (int(v) for v in np.fromfile(file, "<u4", 2))
     _check_room(path, header, left - 8, packed_size)
-    if size != needed or size > packed_size * lzf.MAX_EXPANSION:
+    if size != needed or size > packed_size * _MAX_EXPANSION:
         raise FormatError(
             f"{path}: the header declares {header.points} points ({needed} bytes), but the compressed block has {size} bytes "
             f"in {packed_size}; the file is damaged"
         )
     check_inflated(path, packed_size, size)
-    data = lzf.decompress(np.fromfile(file, np.uint8, packed_size), size)
+    data = decompress(np.fromfile(file, np.uint8, packed_size), size)
     if len(data) != size:
         raise FormatError(f"{path}: the compressed data is damaged")
     records = np.empty(header.points, header.dtype)
@@ -252,12 +194,3 @@ def _read_compressed(file: BinaryIO, path: Path, header: _Header, left: int) -> 
         records[name] = data[at : at + width].view(column.base).reshape((header.points, *column.shape))
         at += width
     return records
-
-
-def _write_compressed(file: BinaryIO, records: np.ndarray) -> None:
-    from poli.io.formats import pcd as lzf
-
-    data = np.frombuffer(b"".join(np.ascontiguousarray(records[n]).tobytes() for n in records.dtype.names or ()), np.uint8)
-    packed = lzf.compress(data)
-    file.write(np.array([len(packed), len(data)], "<u4").tobytes())
-    file.write(packed.tobytes())

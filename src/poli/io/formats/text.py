@@ -7,12 +7,13 @@ from typing import Any, TextIO
 import numpy as np
 
 from poli.errors import FormatError
-from poli.io.atomic import atomic_path, write_text_records
+from poli.io.atomic import atomic_path
 from poli.io.formats.numpy_files import check_names, records_from_scan
 from poli.scan import Scan
 
 _LONGEST_LINE = 65536
 _LONGEST_PREAMBLE = 1000  # lines before the first row of numbers
+_FORMATS = {"f2": "%.5g", "f4": "%.9g", "f8": "%.17g"}  # enough digits to restore every number exactly
 
 
 def read_text(path: Path) -> Scan:
@@ -46,13 +47,16 @@ def read_text(path: Path) -> Scan:
 
 
 def write_text(path: Path, scan: Scan) -> None:
+    """Write one line per point, after a line of names."""
     separator = "," if path.suffix.lower() == ".csv" else " "
     records = records_from_scan(scan, flat=True)
     check_names(records, path, forbidden=" \t\r\n,;#/\"'")
-    header = separator.join(records.dtype.names or ())
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        file.write((header if separator == "," else f"# {header}").encode("ascii") + b"\n")
-        write_text_records(file, records, separator)
+    names = records.dtype.names or ()
+    line = separator.join(_FORMATS.get(records.dtype[name].str[1:], "%d") for name in names) + "\n"
+    rows = zip(*(records[name].tolist() for name in names), strict=True)
+    with atomic_path(path) as temporary, temporary.open("w", encoding="ascii", newline="\n") as file:
+        file.write(("" if separator == "," else "# ") + separator.join(names) + "\n")
+        file.write("".join(line % row for row in rows))
 
 
 def _whole_numbers(path: Path, values: np.ndarray, column: int, options: dict) -> np.ndarray:

@@ -88,7 +88,7 @@ function tellCounts(scene, frames, state) {
     const one = panel.frames && state.when === "one", shown = one ? panel.frames.parts[state.moment] : panel, parts = [];
     if (shown.ellipsoids) parts.push(said(shown.ellipsoids, state.sigma * panel.sigmaScale));
     if (shown.points) {
-      const total = one ? panel.frames.totals[state.moment] : shown.points.total, drawn = shown.points.count;
+      const { total, count: drawn } = shown.points;
       parts.push(one && drawn < total ? `${number(drawn)} of ${number(total)} points` : `${number(total)} points`);
     }
     frames[i].querySelector(".counts").textContent = parts.join(" · ");

@@ -10,11 +10,6 @@ function bytesOf(text) {
   return bytes;
 }
 
-function decodePlaces(place) {
-  const bytes = bytesOf(place.data);
-  return { start: place.start, step: place.step, float: place.type === "float32", bytes };
-}
-
 function decodeCloud(cloud) {
   if (!cloud) return null;
   const optional = (text) => (text ? bytesOf(text) : null);
@@ -22,29 +17,23 @@ function decodeCloud(cloud) {
     count: cloud.count,
     total: cloud.total,
     directionsOnly: cloud.directionsOnly,
-    place: decodePlaces(cloud.place),
+    place: { start: cloud.place.start, step: cloud.place.step, float: cloud.place.type === "float32", bytes: bytesOf(cloud.place.data) },
     turn: optional(cloud.turn),
     size: optional(cloud.size),
     normal: optional(cloud.normal),
     color: optional(cloud.color),
-    scalars: Object.fromEntries(Object.entries(cloud.scalars || {}).map(([name, text]) => [name, bytesOf(text)])),
+    scalars: Object.fromEntries(Object.entries(cloud.scalars).map(([name, text]) => [name, bytesOf(text)])),
   };
 }
 
-// Rows first to first + count of a cloud, without copying them. `box` selects the start and step of a frame.
-function sliceCloud(cloud, first, count, box = null) {
+// Rows first to first + count of a cloud, without copying them.
+function sliceCloud(cloud, first, count) {
   const cut = (bytes, width) => bytes && bytes.subarray(first * width, (first + count) * width);
-  const { place } = cloud;
   return {
     ...cloud,
     count,
     total: count,
-    place: {
-      float: place.float,
-      bytes: cut(place.bytes, place.float ? 12 : 6),
-      start: box === null ? place.start : place.start[box],
-      step: box === null ? place.step : place.step[box],
-    },
+    place: { ...cloud.place, bytes: cut(cloud.place.bytes, cloud.place.float ? 12 : 6) },
     turn: cut(cloud.turn, 8),
     size: cut(cloud.size, 6),
     normal: cut(cloud.normal, 4),
@@ -68,19 +57,9 @@ function partsOf(panel, points, ellipsoids) {
 
 function decodeFrames(frames) {
   if (!frames) return null;
-  const whole = { points: decodeCloud(frames.points), ellipsoids: decodeCloud(frames.ellipsoids) };
-  const at = { points: 0, ellipsoids: 0 };
-  const parts = frames.names.map((name, i) => {
-    const part = { layer: null };
-    for (const kind of ["points", "ellipsoids"]) {
-      const count = frames[kind] ? frames[kind].counts[i] : 0;
-      part[kind] = count ? sliceCloud(whole[kind], at[kind], count, i) : null;
-      at[kind] += count;
-    }
-    return part;
-  });
+  const parts = frames.parts.map((part) => ({ layer: null, points: decodeCloud(part.points), ellipsoids: decodeCloud(part.ellipsoids) }));
   const dots = parts.map(({ points }) => ({ layer: null, points, ellipsoids: null }));
-  return { ...frames, count: parts.length, parts, dots };
+  return { ...frames, count: parts.length, parts, dots, ellipsoids: parts.some((part) => part.ellipsoids) };
 }
 
 function decodeScene(data) {
