@@ -23,7 +23,7 @@ from benchmarks.rivals.deepfit import NEIGHBORS, ORDERS, WEIGHTS, PointWeights, 
 from poli.estimation import pca
 from poli.train.config import TrainConfig, read_config
 from poli.train.model_file import write_tensors
-from poli.train.source import MeshPool, training_surfaces, validation_surfaces
+from poli.train.object_pairs import MeshPool, training_surfaces, validation_surfaces
 from poli.worlds.shapes import Mesh
 
 _CLOUDS, _PATCHES = 4, 64  # per step, and of each cloud

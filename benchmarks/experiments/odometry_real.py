@@ -19,9 +19,8 @@ import numpy as np
 from rich.progress import track
 
 from benchmarks.cache import Cache
-from benchmarks.data.drives import RealDrive, RealSequence, RecordedDrive
+from benchmarks.data.drives import SYSTEM_SEQUENCES, RealDrive, RealSequence, RecordedDrive
 from benchmarks.data.real_sequences import median_residuals
-from benchmarks.data.real_system_drives import SYSTEM_SEQUENCES
 from benchmarks.metrics.odometry import drift, far_frames, horizontal_rpe
 from benchmarks.options import MODEL, PROCESSES, RUNS, option
 from benchmarks.parallel import in_processes

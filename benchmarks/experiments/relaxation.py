@@ -16,9 +16,8 @@ import numpy as np
 from benchmarks.options import option
 from benchmarks.report import Column, Report, Table, pyplot, save_figure
 from poli.train.checkpoint import read_log
-from poli.train.config import DataConfig, ScheduleConfig, TrainConfig
+from poli.train.config import DataConfig, PairConfig, ScheduleConfig, TrainConfig
 from poli.train.losses import LossConfig
-from poli.train.object_pairs import PairConfig
 from poli.train.trainer import train
 
 _UPDATES = 30

@@ -20,10 +20,10 @@ from benchmarks.report import Column, Report, Table, pyplot, save_figure
 from benchmarks.rivals.cvxpy_layer import CvxpyPose
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.train.config import TrainConfig, read_config
+from poli.train.config import PairConfig, TrainConfig, read_config
 from poli.train.losses import LossConfig
 from poli.train.network import TrainingModel
-from poli.train.object_pairs import PairBatch, PairConfig, draw_pairs
+from poli.train.object_pairs import PairBatch, draw_pairs
 from poli.train.scan_pairs import draw_scans
 from poli.worlds.scan_pairs import simulated_pairs
 from poli.worlds.shapes import procedural_mesh

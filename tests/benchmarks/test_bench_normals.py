@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import poli
-from benchmarks.metrics.surface import AngleErrors, BestErrors, normal_errors
+from benchmarks.metrics.surface import normal_errors
 from benchmarks.rivals.pca import POWERS, weighted_pca
-from poli.errors import FormatError
 from poli.kdtree import KDTree
 
 pytest.importorskip("torch")
@@ -44,21 +43,6 @@ def test_weighted_pca_is_the_covariance_with_inverse_distances():
             weights = (d / d[-1]) ** -power
             expected = np.cov(points[neighbors[row]].T, aweights=weights, ddof=0)
             np.testing.assert_allclose(field.covariances[row], expected, atol=1e-14)
-
-
-def test_weighted_pca_of_duplicates_and_few_points_is_finite():
-    few = np.array([[0.0, 0, 0], [0, 0, 0], [0, 0, 0], [1, 0, 0], [0, 1, 0]])
-    for points in (few, np.zeros((4, 3))):
-        fields = dict(weighted_pca(points, (3, 24)))
-        assert len(fields) == 2 * len(POWERS)
-        for field in fields.values():
-            assert np.isfinite(field.covariances).all()
-            np.testing.assert_allclose(np.linalg.norm(field.normals, axis=1), 1.0)
-
-
-def test_the_best_errors_have_a_setting_each():
-    errors = {"a": AngleErrors(3, 2.0, 1.5, 1.0), "b": AngleErrors(3, 3.0, 1.0, 1.0)}
-    assert BestErrors.of(errors) == BestErrors(2.0, "a", 1.0, "b")
 
 
 def test_a_quadric_with_equal_weights_fits_a_quadric_and_a_plane_does_not():
@@ -111,11 +95,3 @@ def test_a_short_training_writes_weights_that_are_read_back(tmp_path, monkeypatc
     assert trained_steps(weights) == "2"
     assert isinstance(network, PointWeights)
     np.testing.assert_array_equal(normals_by(network, points, 12, 1), deepfit_normals(points, 12, 1, weights))
-
-
-def test_a_file_without_weights_is_refused(tmp_path):
-    broken = tmp_path / "deepfit.safetensors"
-    broken.write_bytes(b"no weights")
-    for path in (broken, tmp_path / "missing.safetensors"):
-        with pytest.raises(FormatError, match="python -m benchmarks deepfit"):
-            load(path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.data.drives import SimulatedDrive
-from benchmarks.data.place_pairs import place_pairs, success
+from benchmarks.data.place_pairs import place_pairs
 from benchmarks.experiments.registration import Job, Options, best_voxels, register_pairs, report_of, run
 from benchmarks.report import publish
 from benchmarks.rivals.denser_scans import denser
@@ -30,11 +30,6 @@ def test_pairs_are_close_distinct_and_reproducible():
     assert [(p.source, p.target) for p in again] == [(p.source, p.target) for p in pairs]
     with pytest.raises(InputError, match="at most"):
         place_pairs(poses, 1, 0.1, seed=0)
-
-
-def test_success_limits_rotation_and_translation():
-    assert success([1.0, 9.0, 1.0, 30.0], [0.1, 0.1, 5.0, 0.1], 5.0, 2.0) == 0.25
-    assert success([1.0, 9.0, 1.0, 30.0], [0.1, 0.1, 5.0, 0.1], 10.0, np.inf) == 0.75
 
 
 def record(system=KISS_MATCHER, way="raw", voxel=0.3, scans="town", degrees=(1.0, 1.0)):

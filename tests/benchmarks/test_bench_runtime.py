@@ -9,7 +9,7 @@ import pytest
 from benchmarks.__main__ import run
 from benchmarks.data.sized_clouds import real_cloud, simulated_cloud, vlp16_sweep
 from benchmarks.fresh_process import peak_mb
-from benchmarks.timing import STAGES, medians, same_threads, stage_times, stopwatch
+from benchmarks.timing import STAGES, medians, same_threads, stopwatch
 from pictures import plot_colors
 from poli.errors import FormatError, InputError
 from poli.io.datasets import write_kitti
@@ -95,12 +95,6 @@ def test_real_clouds_are_merged_where_one_scan_is_too_small(real, tmp_path):
         real_cloud(tmp_path, 10)
 
 
-def test_stages_are_timed(model):
-    spent = stage_times(simulated_cloud(400).points, model)
-    assert tuple(spent) == STAGES
-    assert min(spent.values()) > 0.0
-
-
 def test_the_peak_includes_the_estimate(model):
     peak = peak_mb(simulated_cloud(20_000).points, model)
     assert peak is not None
@@ -134,13 +128,3 @@ def test_runtime_writes_table_metrics_and_plot(tmp_path, model, real):
     )
     assert "| 400, real |" in table
     assert len(plot_colors(tmp_path / "runtime.png")) >= 4
-
-
-def test_sizes_that_cannot_be_measured_are_refused():
-    from benchmarks.experiments.runtime import Options
-
-    for sizes in ((400,), (400, 400), (10, 400)):
-        with pytest.raises(InputError, match="sizes are"):
-            Options(sizes=sizes)
-    with pytest.raises(InputError, match="got '400;500'"):
-        run(["runtime", "--sizes", "400;500"])

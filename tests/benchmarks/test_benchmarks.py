@@ -13,7 +13,6 @@ from benchmarks.__main__ import NAMES, main, run
 from benchmarks.provenance import source_digest
 from benchmarks.report import Column, Plot, Report, Table, mean_record, plain, publish, show
 from pictures import plot_colors
-from poli.errors import InputError
 from poli.options import options_of
 
 ROOT = Path(__file__).parents[2]
@@ -157,13 +156,6 @@ def test_a_report_is_written_as_markdown_json_and_plots(tmp_path, monkeypatch):
     assert (tmp_path / "out" / "tea.json").read_text() == (tmp_path / "copy.json").read_text()
     for name in plots:
         assert (tmp_path / "out" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_impossible_options_are_refused():
-    with pytest.raises(InputError, match="choose from KISS-ICP"):
-        run(["recovered", "--systems", "LOAM"])
-    with pytest.raises(InputError, match="expected some of poli, times, all"):
-        run(["odometry", "--fresh", "mine"])
 
 
 def test_the_page_of_benchmarks_lists_all_experiments():

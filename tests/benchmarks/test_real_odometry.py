@@ -5,11 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import poli
 from benchmarks.data.drives import RealSequence, RecordedDrive, real_sequences
-from benchmarks.data.raw_kitti import prepared, rings_by_order
-from benchmarks.data.real_system_drives import SYSTEM_SEQUENCES
-from benchmarks.data.rings import thin_rings
+from benchmarks.data.rings import prepared, rings_by_order, thin_rings
 from benchmarks.experiments import odometry_real
 from benchmarks.experiments.odometry_real import (
     Options,
@@ -21,12 +18,11 @@ from benchmarks.experiments.odometry_real import (
     surface_residual,
     with_ratios,
 )  # fmt: skip
-from benchmarks.metrics.odometry import far_frames, horizontal_rpe
+from benchmarks.metrics.odometry import horizontal_rpe
 from benchmarks.rivals import odometry_contestants
-from benchmarks.rivals.evalio_systems import _after_begin, _arranged, run_loam
+from benchmarks.rivals.evalio_systems import _after_begin, _arranged
 from benchmarks.rivals.odometry_contestants import MAP, Contestant, Outcome, system_contestants
-from benchmarks.rivals.tracks import Track, moved_to_stamp, stamp_share, without_times
-from poli.errors import InputError
+from benchmarks.rivals.tracks import Track, moved_to_stamp
 from poli.io.datasets import correct_elevation, write_kitti
 from poli.io.datasets.hdl64e import ELEVATION_ERROR
 from poli.scan import Scan
@@ -95,19 +91,6 @@ def test_a_real_drive_has_what_is_known_of_it(tmp_path):
     assert replace(timed, scans=[0.1 * points for points in timed.scans]).indoors
 
 
-def test_the_sequences_of_the_systems_table():
-    names = [real.name for real in SYSTEM_SEQUENCES]
-    assert len(set(names)) == len(names) == 13
-    assert all(real.raw_kitti == real.sequence.startswith("kitti_raw") for real in SYSTEM_SEQUENCES)
-
-
-def test_scans_without_times_keep_the_rest():
-    scan = Scan(np.ones((2, 3)), {"time": np.zeros(2), "ring": np.arange(2)}, 5)
-    (found,) = without_times([scan])
-    assert list(found.fields) == ["ring"]
-    assert found.stamp == 5
-
-
 # --- the instants of poses
 
 
@@ -128,11 +111,6 @@ def test_poses_deskewed_to_the_end_are_moved_to_the_stamp():
     late[4] = middle[4] @ exp(0.5 * log(inverse(late[2]) @ late[3]))
     late[5] = middle[5] @ exp(0.5 * log(inverse(late[3]) @ late[4]))
     np.testing.assert_allclose(moved_to_stamp(late, np.full(6, 0.5)), middle, atol=1e-12)
-
-
-def test_the_share_of_the_stamp_follows_the_times():
-    scan = Scan(np.ones((3, 3)), {"time": np.array([-0.02, 0.0, 0.06])})
-    assert stamp_share(scan) == pytest.approx(0.25)
 
 
 def test_kiss_icp_deskews_to_the_end_and_genz_icp_to_the_middle():
@@ -188,12 +166,6 @@ def test_measurements_carry_times_and_rings():
     assert made.stamp.to_nsec() == 950_000_000
 
 
-def test_loam_without_rings_is_refused():
-    pytest.importorskip("evalio")
-    with pytest.raises(InputError, match="needs the ring of each point"):
-        run_loam([np.ones((5, 3))])
-
-
 # --- the comparison
 
 
@@ -221,10 +193,6 @@ def test_each_measure_of_a_rival_is_at_its_best_setting():
     assert rows[1][1] == "-"  # no KISS-ICP there
 
 
-def test_far_errors_span_100_scans_or_half_of_a_short_sequence():
-    assert [far_frames(count) for count in (222, 200, 194, 21)] == [100, 100, 97, 10]
-
-
 def test_horizontal_errors_leave_out_the_height_of_the_world():
     truth = steady(10)
     tilted = exp(np.array([0.3, -0.2, 0.1, 5.0, 6.0, 7.0])) @ truth  # the estimate has a world of its own
@@ -235,13 +203,6 @@ def test_horizontal_errors_leave_out_the_height_of_the_world():
     sliding = truth.copy()
     sliding[:, 1, 3] += 0.2 * np.arange(10)
     assert horizontal_rpe(sliding, truth, 3) == pytest.approx(0.6)
-
-
-def test_a_note_tells_errors_in_the_plane_where_there_is_no_height():
-    (note,) = (
-        n for n in errors_report([record("nuscenes_x", MAP, far=0.5), record("nuscenes_x", "LOAM")]).notes if "no height" in n
-    )
-    assert note.endswith("nuscenes_x 50.0 cm, ratio 0.50")
 
 
 def test_errors_of_an_outcome():
@@ -330,32 +291,3 @@ def test_scans_are_deskewed_by_the_poses_that_are_judged(rng):
     assert surface_residual(drive, poses) < 0.01
     assert np.ptp(odometry_real._deskewed(drive, poses, 3)[:, 0]) < 0.01
     assert np.ptp(odometry_real._deskewed(drive, slow, 3)[:, 0]) > 0.4
-
-
-def test_bad_options_are_named(tmp_path):
-    with pytest.raises(InputError, match="'SLAM' is unknown; choose from KISS-ICP"):
-        Options(rivals=("SLAM",))
-    with pytest.raises(InputError, match="'mars' is unknown"):
-        Options(sequences=("mars",))
-    with pytest.raises(InputError, match="--real"):
-        Options().sources()
-    with pytest.raises(InputError, match="there is no sequences/kitti_raw_0005"):
-        Options(real=tmp_path).sources()
-
-
-def test_our_odometry_deskews_scans_with_times(monkeypatch):
-    used = []
-
-    class Watched(poli.Odometer):
-        def __init__(self, config):
-            used.append(config.deskew)
-            super().__init__(config)
-
-    monkeypatch.setattr(odometry_contestants, "Odometer", Watched)
-    points = sweep(rings=16, steps=200)
-    timed = [Scan(points, {"time": np.linspace(-0.05, 0.05, len(points))}, number * 10**8) for number in range(2)]
-    ours = odometry_contestants.our_contestant(MAP, 0.0, "pca")
-    ours.run(timed)
-    ours.run(without_times(timed))
-    assert used[0] is not False
-    assert used[1] != True  # noqa: E712

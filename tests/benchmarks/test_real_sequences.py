@@ -6,13 +6,11 @@ import pytest
 import poli
 from benchmarks.data.real_sequences import (
     RealConfiguration,
-    evenly_spaced,
-    real_configurations,
     real_pairs,
     refined_pose,
     thin_beams,
 )
-from poli.errors import InputError, PoliError
+from poli.errors import InputError
 from poli.io.datasets import write_kitti
 from poli.se3 import exp
 
@@ -63,11 +61,6 @@ def test_real_pairs_are_voxelized_cropped_and_matched(folder):
         assert np.median(np.linalg.norm(found.d, axis=1)) < 0.5
 
 
-def test_a_folder_of_another_layout_is_named(folder):
-    with pytest.raises(PoliError, match="nowhere"):
-        real_pairs(folder, RealConfiguration("nowhere", 0.5))
-
-
 def test_beams_are_thinned_by_elevation():
     elevation = np.radians(-24.8 + 26.8 / 63 * np.arange(64))
     points = 20.0 * np.stack([np.cos(elevation), np.zeros(64), np.sin(elevation)], axis=1)
@@ -76,11 +69,3 @@ def test_beams_are_thinned_by_elevation():
     assert len(thin_beams(np.array([[1.0, 0.0, 1.0]]), 16)) == 0  # above the sensor's topmost row
     with pytest.raises(InputError, match="8, 16 or 32"):
         thin_beams(points, 5)
-
-
-def test_pairs_are_spread_over_the_sequence():
-    assert evenly_spaced(50, 3) == [0, 24, 49]
-    assert evenly_spaced(2, 8) == [0, 1]
-    labels = [configuration.label for configuration in real_configurations((0.5,))]
-    assert labels[0] == "kitti_raw_0013, 16 beams, 0.5 m"
-    assert len(set(labels)) == len(labels) == 13

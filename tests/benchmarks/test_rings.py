@@ -5,7 +5,6 @@ import pytest
 
 from benchmarks.data.rings import elevations_of, nearest_ring, ring_elevations, thin_rings
 from benchmarks.rivals.range_interpolation import RangeInterpolation, interpolate
-from poli.errors import InputError
 
 ELEVATIONS = np.linspace(-15.0, 15.0, 16)
 
@@ -48,10 +47,3 @@ def test_thinning_keeps_every_nth_ring(sensor, count):
     assert len(thinned) == 16 * 36
     np.testing.assert_allclose(np.unique(elevations_of(thinned).round(4)), ring_elevations(sensor, 16).round(4), atol=1e-3)
     assert set(nearest_ring(thinned, ring_elevations(sensor, 16))) == set(range(16))
-
-
-def test_impossible_rings_are_refused():
-    with pytest.raises(InputError, match="divisor"):
-        thin_rings(np.ones((3, 3)), "hdl32e", 7)
-    with pytest.raises(InputError, match="rings are known for"):
-        ring_elevations("os2_128")

@@ -51,11 +51,6 @@ def test_samples_of_a_slab_reflect_its_thickness():
     assert flat.mean == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_distance_of_the_wrong_shape_is_named():
-    with pytest.raises(InputError, match="distance returned shape"):
-        sample_distances(Ellipsoids(np.zeros((1, 3)), np.eye(3)[None]), 1.0, lambda x: x, RNG)
-
-
 def test_coverage_is_the_share_within_reach():
     surface = np.column_stack([np.linspace(0.0, 10.0, 101), np.zeros(101), np.zeros(101)])
     samples = np.array([[0.0, 0.0, 0.0], [10.0, 0.0, 0.0]])

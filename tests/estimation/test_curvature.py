@@ -18,12 +18,11 @@ from poli.estimation.ordered_cloud import Viewpoint
 from poli.io.ply import read_ply_element
 
 torch = pytest.importorskip("torch")
-from poli.train.config import TrainConfig, read_config  # noqa: E402
+from poli.train.config import PairConfig, TrainConfig, read_config  # noqa: E402
 from poli.train.curvature import chords, residuals  # noqa: E402
 from poli.train.grouping import GroupBatch  # noqa: E402
 from poli.train.model_file import import_model  # noqa: E402
 from poli.train.network import Network  # noqa: E402
-from poli.train.object_pairs import PairConfig  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
 from tiny_training import tiny  # noqa: E402
 

@@ -22,11 +22,12 @@ from poli.worlds.shapes import procedural_mesh
 from poli.worlds.sweep import true_normals
 
 torch = pytest.importorskip("torch")
+from poli.train.config import PairConfig  # noqa: E402
 from poli.train.grouping import GroupBatch  # noqa: E402
 from poli.train.losses import LossConfig, PoseNoise, pair_loss  # noqa: E402
 from poli.train.model_file import import_model  # noqa: E402
 from poli.train.network import Network  # noqa: E402
-from poli.train.object_pairs import PairConfig, draw_pairs  # noqa: E402
+from poli.train.object_pairs import draw_pairs  # noqa: E402
 from tiny_training import ARCHITECTURES, cloud, exported, network  # noqa: E402
 
 SIGHT = Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))

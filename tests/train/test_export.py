@@ -1,6 +1,5 @@
 """A model as an ONNX file: the same covariances as the model, and a recipe that needs nothing else from this package."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -120,21 +119,6 @@ def test_the_example_needs_neither_this_package_nor_torch(tmp_path):
     assert (variances[:, 0] > 0).all()
     cosine = np.abs(np.einsum("ni,ni->n", axes[:, :, 0], expected.normals))
     assert np.degrees(np.arccos(np.minimum(np.median(cosine), 1.0))) < 1.0
-
-
-def test_the_example_reports_how_many_points_it_needs():
-    spec = importlib.util.spec_from_file_location("onnx_inference", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
-    contract = {"least_points": 37, "origin": "centroid", "cell": 4, "near": [36, 8]}
-    with pytest.raises(SystemExit, match="at least 37"):
-        example.inputs(np.zeros((36, 3)), np.zeros(3), contract)
-    given = example.inputs(np.zeros((37, 3)), np.zeros(3), contract)  # duplicates: still no point is its own neighbor
-    assert given["near0"].shape == (37, 36)
-    assert (given["near0"] != np.arange(37)[:, None]).all()
-    assert given["near1"].shape == (10, 8)
 
 
 def test_unsupported_exports_are_refused(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 
 from oracles import random_pose
 from poli import certify, se3
-from poli.errors import InputError
 
 torch = pytest.importorskip("torch")
 from poli.train.losses import LossConfig, MatchBatch, PoseNoise, pair_loss, whitening  # noqa: E402
@@ -190,10 +189,3 @@ def test_gamma_can_be_learned():
         optimizer.step()
     np.testing.assert_allclose(noise.log_sigma.exp().detach().numpy(), spread, rtol=0.25)
     assert not PoseNoise(LossConfig()).log_sigma.requires_grad
-
-
-def test_unknown_kinds_are_refused():
-    with pytest.raises(InputError, match=r"loss\.kind is 'mse'"):
-        LossConfig(kind="mse")
-    with pytest.raises(InputError, match="must be positive"):
-        LossConfig(rotation_sigma=0.0)

@@ -17,9 +17,8 @@ from poli.worlds.places import make_place
 
 torch = pytest.importorskip("torch")
 from poli.train.config import ScanConfig  # noqa: E402
-from poli.train.merged_scans import Merging, _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
 from poli.train.scan_pairs import ScanSource, draw_scans, recorded_scans  # noqa: E402
-from poli.train.tracked_log import TrackedLog  # noqa: E402
+from poli.train.tracked_log import TrackedLog, _Surveys, density_ratio, lasting, merged_pairs  # noqa: E402
 
 COUNT = 14
 SMALL = Architecture(
@@ -67,7 +66,7 @@ def log(drive):
 
 @pytest.fixture(scope="module")
 def pairs(log):
-    return merged_pairs(log, 200, 0.0, Merging())[0]
+    return merged_pairs(log, 200, 0.0, ScanConfig())[0]
 
 
 def test_a_survey_is_denser_than_the_next_scan_and_on_the_same_surfaces(pairs):
@@ -85,14 +84,14 @@ def test_a_survey_is_denser_than_the_next_scan_and_on_the_same_surfaces(pairs):
 
 def test_surveys_leave_out_the_scan_itself_and_held_out_scans(log):
     def rows(end=COUNT, trusted=log.trusted, **options):
-        return _Surveys(replace(log, trusted=trusted), Merging(**options), end)._rows(5)
+        return _Surveys(replace(log, trusted=trusted), ScanConfig(**options), end)._rows(5)
 
-    assert rows(reach=3.1) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]  # 0.6 m per scan
-    assert rows(end=8, reach=3.1) == [0, 1, 2, 3, 4, 6, 7]
-    assert len(rows(reach=100.0, scans=5)) == 5
+    assert rows(survey_reach=3.1) == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]  # 0.6 m per scan
+    assert rows(end=8, survey_reach=3.1) == [0, 1, 2, 3, 4, 6, 7]
+    assert len(rows(survey_reach=100.0, survey_scans=5)) == 5
     trusted = np.ones(COUNT, bool)
     trusted[[3, 8]] = False  # later scans may be in another world frame
-    assert rows(trusted=trusted, reach=100.0) == [4, 6, 7]
+    assert rows(trusted=trusted, survey_reach=100.0) == [4, 6, 7]
 
 
 def test_what_moves_is_left_out():
@@ -173,7 +172,7 @@ def test_a_log_that_cannot_be_merged_is_refused(log):
     far = np.tile(np.eye(4), (COUNT, 1, 1))
     far[:, 0, 3] = 20.0 * np.arange(COUNT)
     with pytest.raises(InputError, match=r"a town: no scan has 4 trusted scans within 8 m.*survey_reach"):
-        merged_pairs(replace(log, poses=far), 200, 0.0, Merging())
+        merged_pairs(replace(log, poses=far), 200, 0.0, ScanConfig())
     with pytest.raises(InputError, match="survey_scans"):
         ScanConfig(survey_scans=1)
 
@@ -181,7 +180,7 @@ def test_a_log_that_cannot_be_merged_is_refused(log):
 def test_the_pose_error_of_a_survey_is_mostly_that_of_the_scan(log, pairs):
     worse = np.array(log.covariances)
     worse[5] *= 100.0
-    found = merged_pairs(replace(log, covariances=worse), 200, 0.0, Merging())[0]
+    found = merged_pairs(replace(log, covariances=worse), 200, 0.0, ScanConfig())[0]
     changed = [
         np.trace(a.survey_covariance) / np.trace(b.survey_covariance)
         for a, b in zip(found, pairs, strict=True)

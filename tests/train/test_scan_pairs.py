@@ -11,7 +11,7 @@ from poli.scan import Scan
 from poli.se3 import so3_exp
 from poli.voxels import voxel_downsample
 from poli.worlds.faults import KINDS
-from poli.worlds.scan_pairs import ScanPair, exact_pairs, load_pairs, random_sensor, save_pairs, simulated_pairs
+from poli.worlds.scan_pairs import ScanPair, exact_pairs, load_pairs, save_pairs, simulated_pairs
 from poli.worlds.sweep import true_normals
 
 torch = pytest.importorskip("torch")
@@ -173,11 +173,6 @@ checkpoint_every = 2
     kept = sorted(p.name for p in (tmp_path / "run" / "worlds").iterdir())
     assert kept == ["tunnel_0.npz", "tunnel_1000000.npz"]
     assert TrainConfig.from_json(config.to_json()) == config
-
-
-def test_random_sensors_are_valid(rng):
-    made = [random_sensor(rng) for _ in range(20)]
-    assert len({s.elevations for s in made}) == 20
 
 
 def test_outliers_do_not_count_and_inliers_do(rng):

@@ -6,7 +6,7 @@ from scipy.spatial import cKDTree
 
 from poli.errors import InputError
 from poli.worlds.places import PLACES, Label, Place, make_place
-from poli.worlds.places.geometry import NearestOnLine
+from poli.worlds.places.curves import NearestOnLine
 
 INDOORS = ("corridor", "hall", "rooms", "basement")
 WALKED = ("rooms", "basement")  # too narrow for a vehicle

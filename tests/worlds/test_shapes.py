@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components
 from oracles import SIDES, box
 from poli.errors import DegenerateError, InputError
 from poli.worlds.shapes import Mesh, procedural_mesh
-from poli.worlds.shapes.fields import ellipsoid, limb_distance, polygon_distance, triangle_distance, union
+from poli.worlds.shapes.fields import limb_distance, polygon_distance, triangle_distance
 from poli.worlds.shapes.mesh import components
 from poli.worlds.shapes.polygonize import outer_components, polygonize
 
@@ -145,14 +145,6 @@ def test_distances_agree_with_dense_surface_samples(rng: np.random.Generator) ->
     beyond = np.abs(points[:, :2]) - 0.5
     exact = np.linalg.norm(np.maximum(beyond, 0.0), axis=1) + np.minimum(beyond.max(axis=1), 0.0)
     np.testing.assert_allclose(polygon_distance(np.ascontiguousarray(points[:, :2]), square), exact, atol=1e-12)
-
-
-def test_a_blended_union_contains_both_parts_and_is_smooth() -> None:
-    near, far = ellipsoid(np.full(3, 0.5)), ellipsoid(np.array([0.3, 0.3, 0.9]))
-    points = np.random.default_rng(0).uniform(-1.0, 1.0, (500, 3))
-    blended, sharp = union([near, far], 0.1)(points), union([near, far])(points)
-    assert (blended <= sharp).all()
-    assert (blended >= sharp - 0.1 / 4).all()
 
 
 # ---- procedural shapes

@@ -11,7 +11,6 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -28,13 +27,6 @@ from poli.train.scan_pairs import ScanSource
 from poli.train.tracked_log import TrackedLog
 from poli.train.trainer import Listener, train
 from poli.train.validate import validate
-
-# --- The card of an adapted model: data, training and results.
-
-
-if TYPE_CHECKING:
-    from poli.train.config import TrainConfig
-    from poli.train.tracked_log import TrackedLog
 
 _CARD = """# {name}
 
@@ -71,7 +63,7 @@ Sizes are those of matches between scans of this log, at similar speeds and in s
 """
 
 
-def write_card(path: Path, log: TrackedLog, base: str, settings: TrainConfig, result: Adaptation) -> None:
+def _write_card(path: Path, log: TrackedLog, base: str, settings: TrainConfig, result: Adaptation) -> None:
     """Write the card of an adapted model."""
     assert settings.scans is not None
     low, high = min(settings.scans.voxels), max(settings.scans.voxels)
@@ -139,36 +131,30 @@ def adapt(
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     with sole_user(out, f"{out}: another run is adapting a model in this folder; wait for it to end, or choose another folder"):
-        return _adapt(log, out, base, config, listener, fresh, force)
-
-
-def _adapt(
-    log: TrackedLog, out: Path, base: str, config: AdaptConfig, listener: Listener | None, fresh: bool, force: bool
-) -> Adaptation:
-    start = time.perf_counter()
-    target, card = out / "model.safetensors", out / "model.md"
-    model = load_model(base)
-    settings, scans = _settings(log, model, base, config)
-    learned, held_out = log.pairs(config.pairs, config.reach)
-    # Calibrate on training pairs: the held-out pairs must not be used before the comparison.
-    calibrating = learned[:: math.ceil(len(learned) / _CALIBRATING)]
-    source = ScanSource(scans, model.architecture, learned, calibrating)
-    judging = ScanSource(scans, model.architecture, held_out, held_out)
-    before = judge(model, judging, settings.loss)
-    for old in (target, card):
-        old.unlink(missing_ok=True)
-    trained = train(settings, out / "run", listener, fresh, source=source)
-    after = judge(load_model(trained), judging, settings.loss)
-    kept = after.better_than(before)
-    result = Adaptation(
-        before, after, kept, target if kept or force else None, len(learned), len(held_out), load_model(trained).calibration,
-        (time.perf_counter() - start) / 60.0,
-    )  # fmt: skip
-    if result.model is not None:
-        write_card(card, log, _shown(base), settings, result)
-        with atomic_path(target) as temporary:
-            shutil.copyfile(trained, temporary)
-    return result
+        start = time.perf_counter()
+        target, card = out / "model.safetensors", out / "model.md"
+        model = load_model(base)
+        settings, scans = _settings(log, model, base, config)
+        learned, held_out = log.pairs(config.pairs, config.reach)
+        # Calibrate on training pairs: the held-out pairs must not be used before the comparison.
+        calibrating = learned[:: math.ceil(len(learned) / _CALIBRATING)]
+        source = ScanSource(scans, model.architecture, learned, calibrating)
+        judging = ScanSource(scans, model.architecture, held_out, held_out)
+        before = judge(model, judging, settings.loss)
+        for old in (target, card):
+            old.unlink(missing_ok=True)
+        trained = train(settings, out / "run", listener, fresh, source=source)
+        after = judge(load_model(trained), judging, settings.loss)
+        kept = after.better_than(before)
+        result = Adaptation(
+            before, after, kept, target if kept or force else None, len(learned), len(held_out), load_model(trained).calibration,
+            (time.perf_counter() - start) / 60.0,
+        )  # fmt: skip
+        if result.model is not None:
+            _write_card(card, log, Path(base).name, settings, result)  # without folders, which may be private
+            with atomic_path(target) as temporary:
+                shutil.copyfile(trained, temporary)
+        return result
 
 
 def check_free(out: Path, fresh: bool, base: str = "") -> None:
@@ -203,8 +189,3 @@ def _settings(log: TrackedLog, model: Model, base: str, config: AdaptConfig) -> 
         f"{model.name}, adapted", config.seed, base, scans=scans, loss=loss, architecture=model.architecture, schedule=schedule
     )
     return settings, scans
-
-
-def _shown(base: str) -> str:
-    """Return the file name without its folders, which may be private."""
-    return Path(base).name

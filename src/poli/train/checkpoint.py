@@ -20,11 +20,9 @@ from poli.io.tables import parse_json, read_log
 from poli.train.config import TrainConfig
 from poli.train.model_file import write_tensors
 
-# --- CSV logs that survive a restart: rows after the checkpoint are dropped when the run is resumed.
-
 
 class CsvLog:
-    """A CSV file with one row per logged step."""
+    """A CSV file with one row per logged step. When a run is resumed, rows after its checkpoint are dropped."""
 
     def __init__(self, path: Path, columns: Sequence[str], steps_done: int) -> None:
         self.path, self.columns = path, list(columns)
@@ -36,6 +34,7 @@ class CsvLog:
             writer.writerows(kept)
 
     def append(self, row: Mapping[str, float]) -> None:
+        """Write one row."""
         text = {name: value if isinstance(value, int) else f"{value:.6g}" for name, value in row.items()}
         with writing(self.path), self.path.open("a", newline="") as file:
             csv.DictWriter(file, self.columns).writerow(text)

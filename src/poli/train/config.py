@@ -6,19 +6,19 @@ import json
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from poli.errors import FormatError, InputError, did_you_mean
-from poli.estimation.architecture import Architecture
+from poli.estimation.architecture import LEAST_POINTS, Architecture
 from poli.io.tables import parse_json, read_toml
 from poli.train.losses import LossConfig
-from poli.train.object_pairs import PairConfig, Phase
 from poli.worlds.faults import KINDS
 from poli.worlds.places import PLACES
 from poli.worlds.sensors import SENSORS
 
-# --- The training data of a LiDAR run: simulated worlds, recorded datasets, or both.
-
+# What a step trains: the shapes of the ellipsoids, on dense partners; then their sizes, on partners as dense as the clouds; then
+# curvature, on dense partners again. Each phase keeps what the earlier ones learned.
+Phase = Literal["shapes", "sizes", "curvature"]
 
 WORLDS_A_SEED = 10_000  # a run's worlds start at seed * 10,000
 
@@ -33,7 +33,7 @@ class ScanConfig:
     places: tuple[str, ...] = ()  # kinds of place; all if empty
     sensors: tuple[str, ...] = (*SENSORS, "any")  # `any`: a random table of beams
     validation_worlds: int = 10
-    without_faults: tuple[str, ...] = ()  # faults of real sensors that simulated ones are spared (`simulate.faults.KINDS`)
+    without_faults: tuple[str, ...] = ()  # faults of real sensors that simulated ones are spared (`worlds.faults.KINDS`)
     datasets: tuple[str, ...] = ()  # recorded sequences, of any kind that poli.dataset supports
     odometry: bool = True  # `poli train` estimates the poses of datasets by odometry, and deskews; false: their own poses
     recorded: int = 120  # scans of each dataset that start a pair, at most; a fifth of them is held out
@@ -51,15 +51,10 @@ class ScanConfig:
     blind: float = 0.06  # fraction of the clouds without sensor position; the same fraction without up, and without either
 
     def __post_init__(self) -> None:
-        for kind in self.places:
-            if kind not in PLACES:
-                raise InputError(f"scans.places: unknown {kind!r}; expected some of {', '.join(PLACES)}")
-        for name in self.sensors:
-            if name not in SENSORS and name != "any":
-                raise InputError(f"scans.sensors: unknown {name!r}; expected some of {', '.join(SENSORS)} and any")
-        for name in self.without_faults:
-            if name not in KINDS:
-                raise InputError(f"scans.without_faults: unknown {name!r}; expected some of {', '.join(KINDS)}")
+        for setting, known in (("places", PLACES), ("sensors", (*SENSORS, "any")), ("without_faults", tuple(KINDS))):
+            for name in getattr(self, setting):
+                if name not in known:
+                    raise InputError(f"scans.{setting}: unknown {name!r}; expected some of {', '.join(known)}")
         if not 0 <= self.worlds <= WORLDS_A_SEED or self.worlds + len(self.datasets) < 1:
             raise InputError("scans: nothing to train on; set scans.worlds or scans.datasets")
         if min(self.stations, self.sensors_each, self.clouds) < 1 or self.points < 64 or not self.sensors:
@@ -99,6 +94,46 @@ class DataConfig:
             raise InputError("data: mesh_share must be between 0 and 1, resolution at least 16")
 
 
+_MOST_ZOOM = 100.0  # surfaces are sampled as densely, which takes time
+
+
+@dataclass(frozen=True)
+class PairConfig:
+    """How pairs of clouds are drawn from objects."""
+
+    points: tuple[int, ...] = (500, 1000)  # the N of a step is drawn from these
+    clouds: int = 1  # Q per step at the largest N; more at smaller N, so that every step has about the same number of points
+    partners: int = 1  # P per Q
+    # Points of P over points of Q while shapes are trained. A dense partner, like several merged scans, is closer to the surface
+    # and defines it better; sizes are trained afterwards, on partners as dense as Q (`ScheduleConfig.settle`).
+    partner_density: float = 1.0
+    max_rotation: float = 60.0  # degrees, between P and Q
+    translation_noise: float = 0.0  # standard deviation of the measured pose per axis, in radii of the object
+    rotation_noise: float = 0.0  # degrees per axis
+    # Largest standard deviation of the noise of clouds while curvature is trained, in radii of the object; a third of the clouds
+    # have none. Quadrics depend on the noise more than directions do.
+    noise: float = 0.0
+    # While curvature is trained, three in five clouds show a part of the surface, up to this many times as dense: at any noise,
+    # some surfaces are smooth and some are rough.
+    zoom: float = 1.0
+    max_distance: float | None = None  # matches farther apart than this under the measured pose are ignored
+
+    def __post_init__(self) -> None:
+        if not self.points or min(self.points) < LEAST_POINTS:
+            raise InputError(f"pairs.points is {self.points}; expected a list of numbers of at least {LEAST_POINTS}")
+        if self.clouds < 1 or self.partners < 1:
+            raise InputError("pairs.clouds and pairs.partners must be at least 1")
+        if not (self.partner_density >= 1.0 and 1.0 <= self.zoom <= _MOST_ZOOM):
+            raise InputError(
+                f"pairs: partner_density is {self.partner_density} and zoom {self.zoom}; expected at least 1, and zoom at most "
+                f"{_MOST_ZOOM:g}"
+            )
+        if min(self.max_rotation, self.translation_noise, self.rotation_noise, self.noise) < 0 or (
+            self.max_distance is not None and self.max_distance <= 0
+        ):
+            raise InputError("pairs: rotations and noise must be at least 0, and max_distance above 0")
+
+
 @dataclass(frozen=True)
 class ScheduleConfig:
     """Steps, learning rate and intervals of a run."""
@@ -123,6 +158,7 @@ class ScheduleConfig:
         return {"shapes": (0, settling), "sizes": (settling, bending), "curvature": (bending, self.steps)}
 
     def phase(self, step: int) -> Phase:
+        """Return what a step trains."""
         return next(phase for phase, (_, end) in self.spans().items() if step < end or end == self.steps)
 
     def __post_init__(self) -> None:
@@ -161,6 +197,7 @@ class TrainConfig:
             raise InputError(f"calibration_scale is {self.calibration_scale}; expected 0.1 to 10")
 
     def to_json(self) -> str:
+        """Return the configuration as JSON."""
         return json.dumps(asdict(self))
 
     @staticmethod

@@ -26,9 +26,6 @@ from poli.train.grouping import Hierarchy, group_tensors
 from poli.train.model_file import network_of
 from poli.train.tensors3 import eigh3
 
-# --- Inputs and outputs of an exported model: names, shapes and meanings, stored in the file as JSON.
-
-
 ONNX_FORMAT = "poli onnx 2"
 _MANY = 1 << 40  # points: a cloud large enough that every level has enough points to search
 

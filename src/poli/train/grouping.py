@@ -76,6 +76,7 @@ class GroupBatch:
         )
 
     def to(self, device: torch.device) -> GroupBatch:
+        """Return the batch on a device."""
         moved: dict[str, Any] = {}
         for f in fields(self):
             value = getattr(self, f.name)

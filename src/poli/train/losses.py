@@ -74,10 +74,9 @@ class MatchBatch:
     gamma: torch.Tensor | None = None  # (B, 6, 6) float64, Gamma of each problem; None: that of the configuration
 
     def to(self, device: torch.device) -> MatchBatch:
-        gamma = None if self.gamma is None else self.gamma.to(device)
-        return MatchBatch(
-            self.source.to(device), self.target.to(device), self.weights.to(device), self.T_measured.to(device), gamma
-        )
+        """Return the batch on a device."""
+        source, target, weights, T = (t.to(device) for t in (self.source, self.target, self.weights, self.T_measured))
+        return MatchBatch(source, target, weights, T, None if self.gamma is None else self.gamma.to(device))
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,7 @@ class PoseNoise(torch.nn.Module):
         self.log_sigma = torch.nn.Parameter(torch.tensor(sigmas, dtype=torch.float64).log(), requires_grad=config.learn_gamma)
 
     def covariance(self) -> torch.Tensor:  # (6, 6)
+        """Return Gamma."""
         return torch.diag((2.0 * self.log_sigma).exp())
 
 

@@ -27,10 +27,11 @@ from torch.nn import functional
 from poli.estimation.architecture import DISTANCE_PRIOR, MOTION_INPUTS, QUADRIC_REACH, THINNEST, Architecture
 from poli.estimation.frames import spacing_per_radius
 from poli.train import tensors3
+from poli.train.config import Phase
 from poli.train.curvature import Quadric, chords, fit, negative_log_likelihood, residuals
 from poli.train.grouping import GroupBatch
 from poli.train.losses import LossConfig, LossTerms, PoseNoise, pair_loss
-from poli.train.object_pairs import PairBatch, Phase
+from poli.train.object_pairs import PairBatch
 
 
 class Network(nn.Module):
@@ -211,9 +212,6 @@ def _logarithm(L: torch.Tensor) -> torch.Tensor:  # (N, 3, 3) -> (N, 6)
     """Return L as six numbers, with the logarithm of its diagonal."""
     x, y, z = (L[:, i, i].log() for i in range(3))
     return torch.stack([x, L[:, 1, 0], y, L[:, 2, 0], L[:, 2, 1], z], dim=1)
-
-
-# --- The trained module: the network and the noise of the measured poses, from a batch of pairs to its loss.
 
 
 class TrainingModel(torch.nn.Module):

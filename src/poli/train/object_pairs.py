@@ -6,67 +6,32 @@ paired with several partners P: grouping and forward pass of Q are expensive, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from poli.errors import InputError
-from poli.estimation.architecture import LEAST_POINTS, Architecture
+from poli.estimation.architecture import Architecture
 from poli.estimation.grouping import Grouping, group
 from poli.kdtree.tree import KDTree
 from poli.se3 import measured, so3_exp
+from poli.threads import thread_count
+from poli.train.config import SHAPES_A_SEED, DataConfig, PairConfig, Phase, TrainConfig, resolve
 from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
-from poli.worlds.shapes import Mesh
+from poli.worlds.shapes import Mesh, procedural_mesh, read_mesh
 
-# What a step trains: the shapes of the ellipsoids, on dense partners; then their sizes, on partners as dense as the clouds; then
-# curvature, on dense partners again. Each phase keeps what the earlier ones learned.
-Phase = Literal["shapes", "sizes", "curvature"]
+VALIDATION_SEEDS = 1_000_000  # shapes from here on are never trained on: run seeds are below 100
+_VALIDATION_SEED = 7
 PROBES = 8  # points of the partner around each point, for curvature
 _FARTHEST_PROBE = 2.0  # group radii
-_MOST_ZOOM = 100.0  # surfaces are sampled as densely, which takes time
 _ZOOMED = 0.6  # share of the clouds
 _MARGIN = 1.2  # of the partner around a part, in radii of the part
-
-
-@dataclass(frozen=True)
-class PairConfig:
-    """How pairs of clouds are drawn from objects."""
-
-    points: tuple[int, ...] = (500, 1000)  # the N of a step is drawn from these
-    clouds: int = 1  # Q per step at the largest N; more at smaller N, so that every step has about the same number of points
-    partners: int = 1  # P per Q
-    # Points of P over points of Q while shapes are trained. A dense partner, like several merged scans, is closer to the surface
-    # and defines it better; sizes are trained afterwards, on partners as dense as Q (`ScheduleConfig.settle`).
-    partner_density: float = 1.0
-    max_rotation: float = 60.0  # degrees, between P and Q
-    translation_noise: float = 0.0  # standard deviation of the measured pose per axis, in radii of the object
-    rotation_noise: float = 0.0  # degrees per axis
-    # Largest standard deviation of the noise of clouds while curvature is trained, in radii of the object; a third of the clouds
-    # have none. Quadrics depend on the noise more than directions do.
-    noise: float = 0.0
-    # While curvature is trained, three in five clouds show a part of the surface, up to this many times as dense: at any noise,
-    # some surfaces are smooth and some are rough.
-    zoom: float = 1.0
-    max_distance: float | None = None  # matches farther apart than this under the measured pose are ignored
-
-    def __post_init__(self) -> None:
-        if not self.points or min(self.points) < LEAST_POINTS:
-            raise InputError(f"pairs.points is {self.points}; expected a list of numbers of at least {LEAST_POINTS}")
-        if self.clouds < 1 or self.partners < 1:
-            raise InputError("pairs.clouds and pairs.partners must be at least 1")
-        if not (self.partner_density >= 1.0 and 1.0 <= self.zoom <= _MOST_ZOOM):
-            raise InputError(
-                f"pairs: partner_density is {self.partner_density} and zoom {self.zoom}; expected at least 1, and zoom at most "
-                f"{_MOST_ZOOM:g}"
-            )
-        if min(self.max_rotation, self.translation_noise, self.rotation_noise, self.noise) < 0 or (
-            self.max_distance is not None and self.max_distance <= 0
-        ):
-            raise InputError("pairs: rotations and noise must be at least 0, and max_distance above 0")
 
 
 @dataclass(frozen=True)
@@ -156,3 +121,72 @@ def _poses(config: PairConfig, rng: np.random.Generator) -> tuple[np.ndarray, np
     T_true = np.eye(4)
     T_true[:3, :3] = so3_exp(np.deg2rad(config.max_rotation) * rng.random() * axis / np.linalg.norm(axis))
     return T_true, measured(T_true, config.rotation_noise, config.translation_noise, rng)
+
+
+@dataclass(frozen=True)
+class MeshPool:
+    """Meshes to draw from: `pick` chooses one, from the files with probability `file_share`."""
+
+    procedural: tuple[Mesh, ...]
+    files: tuple[Mesh, ...]
+    file_share: float
+
+    def pick(self, rng: np.random.Generator) -> Mesh:
+        """Choose a mesh at random."""
+        share = self.file_share if self.procedural and self.files else float(bool(self.files))
+        chosen = self.files if rng.random() < share else self.procedural
+        return chosen[int(rng.integers(len(chosen)))]
+
+
+def training_surfaces(config: DataConfig, seed: int, beside: Path, made: Callable[[int], None]) -> MeshPool:
+    """Return the training meshes. File names are relative to `beside`; `made` receives the number of shapes so far."""
+    files = _read(config.meshes, beside)  # first, so that a wrong name is reported before shapes are generated
+    return MeshPool(_procedural(config.procedural, seed * SHAPES_A_SEED, config.resolution, made), files, config.mesh_share)
+
+
+def validation_surfaces(config: DataConfig, beside: Path) -> tuple[Mesh, ...]:
+    """Return the held-out meshes."""
+    files = _read(config.validation_meshes, beside)
+    return _procedural(config.validation_procedural, VALIDATION_SEEDS, config.resolution, lambda n: None) + files
+
+
+def _read(names: tuple[str, ...], beside: Path) -> tuple[Mesh, ...]:
+    return tuple(read_mesh(resolve(name, beside)).normalized() for name in names)
+
+
+def _procedural(count: int, first_seed: int, resolution: int, made: Callable[[int], None]) -> tuple[Mesh, ...]:
+    meshes = []
+    with ThreadPoolExecutor(thread_count()) as pool:
+        for mesh in pool.map(lambda seed: procedural_mesh(seed, resolution), range(first_seed, first_seed + count)):
+            meshes.append(mesh)
+            made(len(meshes))
+    return tuple(meshes)
+
+
+class ObjectSource:
+    """Batches of clouds drawn from meshes."""
+
+    def __init__(self, config: TrainConfig, beside: Path, made: Callable[[int, int], None]) -> None:
+        self._config = config
+        self._surfaces = training_surfaces(config.data, config.seed, beside, lambda n: made(n, config.data.procedural))
+        self._held_out = validation_surfaces(config.data, beside)
+
+    def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
+        return draw_pairs(self._surfaces.pick, self._config.pairs, self._config.architecture, rng, phase)
+
+    def held_out(self, draws: int) -> Iterator[PairBatch]:
+        pairs = self._config.pairs
+        for m, mesh in enumerate(self._held_out):
+            for points in pairs.points:
+                one = PairConfig(points=(points,), max_rotation=pairs.max_rotation, max_distance=pairs.max_distance)
+                for draw in range(draws):
+                    rng = np.random.default_rng([_VALIDATION_SEED, m, points, draw])
+                    yield draw_pairs(partial(_always, mesh), one, self._config.architecture, rng)
+
+    @property
+    def growth(self) -> float:
+        return math.log(self._config.pairs.partner_density)
+
+
+def _always(mesh: Mesh, _: np.random.Generator) -> Mesh:
+    return mesh

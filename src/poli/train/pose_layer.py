@@ -12,6 +12,7 @@ import torch
 from poli import certify
 from poli.certify.implicit import adjoint, match_gradients
 from poli.errors import DegenerateError, InputError, PoliError
+from poli.train.tensors3 import hat
 
 
 @dataclass(frozen=True)
@@ -134,14 +135,9 @@ def chordal_gradient(T: torch.Tensor, T_prior: torch.Tensor, information: torch.
     sine, shift = -_vee(relative), R_prior.T @ (t_prior - t)
     # Half the prior is -tr(K R~'R) + s' B u + u' C u / 2 + const; s moves by -vee(R~'R hat(w)), u by -R~'R v.
     by_sine, by_shift = B @ shift, B.T @ sine + C @ shift
-    by_relative = -K - 0.5 * _hat(by_sine)  # the gradient by R~'R, as a matrix
+    by_relative = -K - 0.5 * hat(by_sine)  # the gradient by R~'R, as a matrix
     return torch.cat([2.0 * _vee(relative.T @ by_relative), -relative.T @ by_shift])
 
 
 def _vee(m: torch.Tensor) -> torch.Tensor:  # (3, 3) -> (3,), of the antisymmetric part
     return 0.5 * torch.stack([m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]])
-
-
-def _hat(v: torch.Tensor) -> torch.Tensor:  # (3,) -> (3, 3)
-    o = torch.zeros_like(v[0])
-    return torch.stack([torch.stack([o, -v[2], v[1]]), torch.stack([v[2], o, -v[0]]), torch.stack([-v[1], v[0], o])])

@@ -3,7 +3,7 @@
 While shapes are trained, the partner of a simulated scan is a survey of the same spot, which is denser than the scan, free of noise
 and exactly on the surface. While sizes are trained, it is the sensor's next sweep, equally sparse and noisy, with its occlusions,
 mixed returns and moving cars: these are the residuals that covariances must predict. The survey of a recorded scan is merged from
-the scans around it (`merged_scans`).
+the scans around it (`tracked_log`).
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from poli.kdtree.tree import KDTree
 from poli.scan import Scan
 from poli.se3 import measured, so3_log
 from poli.threads import start_worker, thread_count
-from poli.train.config import WORLDS_A_SEED, ScanConfig
+from poli.train.config import WORLDS_A_SEED, Phase, ScanConfig
 from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
-from poli.train.merged_scans import Merging, density_ratio, log_of_poses, merged_pairs
-from poli.train.object_pairs import PairBatch, Phase, joined, probes
-from poli.train.tracked_log import TrackedLog
+from poli.train.object_pairs import PairBatch, joined, probes
+from poli.train.tracked_log import TrackedLog, density_ratio, log_of_poses, merged_pairs
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers
 from poli.worlds.places import PLACES
 from poli.worlds.scan_pairs import VALIDATION_SEEDS, ScanPair, load_pairs, save_pairs, simulated_pairs
@@ -97,11 +96,10 @@ def recorded_scans(
     recorded = _record(config, seeds, out / "worlds", lambda n: made(n, total))
     pairs = [pair for world in recorded[: config.worlds] for pair in world]
     held_out = [pair for world in recorded[config.worlds :] for pair in world]
-    merging = Merging(config.survey_reach, config.survey_scans, config.survey_voxel)
     for name in config.datasets:
         path = str(beside / name) if (beside / name).exists() else name
         log = track(path) if track is not None and config.odometry else log_of_poses(path, config)
-        learned, last = merged_pairs(log, config.recorded, _NEXT, merging)
+        learned, last = merged_pairs(log, config.recorded, _NEXT, config)
         pairs, held_out = pairs + learned, held_out + last
     return ScanSource(config, architecture, pairs, held_out)
 

@@ -10,12 +10,14 @@ _BERNOULLI = {2: 1 / 12, 4: -1 / 720, 6: 1 / 30240, 8: -1 / 1209600}
 
 
 def hat(v: torch.Tensor) -> torch.Tensor:  # (..., 3) -> (..., 3, 3)
+    """Return the matrices of the cross product with v."""
     x, y, z = v.unbind(-1)
     o = torch.zeros_like(x)
     return torch.stack([o, -z, y, z, o, -x, -y, x, o], dim=-1).reshape(*v.shape, 3)
 
 
 def inverse(T: torch.Tensor) -> torch.Tensor:  # (..., 4, 4)
+    """Return the inverse motions."""
     R = T[..., :3, :3].transpose(-1, -2)
     top = torch.cat([R, -R @ T[..., :3, 3:]], dim=-1)
     return torch.cat([top, T[..., 3:, :]], dim=-2)
@@ -59,9 +61,6 @@ def left_jacobian_inverse(xi: torch.Tensor) -> torch.Tensor:  # (..., 6) -> (...
 _SWEEPS = 4  # cyclic Jacobi converges quadratically, to rounding after four; fixed, because an exported graph has no branches
 
 
-# --- lower-triangular matrices
-
-
 def lower(six: torch.Tensor, floor: float) -> torch.Tensor:  # (..., 6) -> (..., 3, 3)
     """Map six numbers (xx, yx, yy, zx, zy, zz) to a lower-triangular matrix with a diagonal above `floor`; about 0.1 for zeros."""
     x, y, z = (0.5 * functional.softplus(six[..., i] - 1.5) + floor for i in (0, 2, 5))
@@ -81,6 +80,7 @@ def cholesky(C: torch.Tensor, floor: float) -> torch.Tensor:  # (..., 3, 3) -> (
 
 
 def inverse3(L: torch.Tensor) -> torch.Tensor:  # (..., 3, 3) -> (..., 3, 3)
+    """Return the inverses of lower-triangular matrices."""
     x, y, z = (1.0 / L[..., i, i] for i in range(3))
     yx, zx, zy = L[..., 1, 0], L[..., 2, 0], L[..., 2, 1]
     return _matrix(x, -yx * x * y, y, (yx * zy * y - zx) * x * z, -zy * y * z, z)
@@ -89,9 +89,6 @@ def inverse3(L: torch.Tensor) -> torch.Tensor:  # (..., 3, 3) -> (..., 3, 3)
 def _matrix(xx, yx, yy, zx, zy, zz) -> torch.Tensor:
     zero = torch.zeros_like(xx)
     return torch.stack([xx, zero, zero, yx, yy, zero, zx, zy, zz], dim=-1).reshape(*xx.shape, 3, 3)
-
-
-# --- eigensystems of symmetric matrices
 
 
 def eigh3(matrices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:  # (N, 3, 3) -> (N, 3), (N, 3, 3), float64

@@ -10,9 +10,10 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -24,17 +25,32 @@ from poli.estimation.estimate import load_model
 from poli.io.atomic import refuse_overwriting, sole_user, writing
 from poli.train import checkpoint as checkpoints
 from poli.train.checkpoint import CsvLog
-from poli.train.config import ScheduleConfig, TrainConfig, resolve
+from poli.train.config import Phase, ScheduleConfig, TrainConfig, resolve
 from poli.train.losses import LossTerms
 from poli.train.model_file import calibrate, export_model, import_model
 from poli.train.network import TrainingModel
-from poli.train.object_pairs import PairBatch
-from poli.train.scan_pairs import Tracker
-from poli.train.source import Source, open_source
+from poli.train.object_pairs import ObjectSource, PairBatch
+from poli.train.scan_pairs import Tracker, recorded_scans
 from poli.train.validate import Validation, validate
 
 _CHECKPOINT, _MODEL = "checkpoint.safetensors", "model.safetensors"
 _PATIENCE = 20  # steps in a row without a usable gradient before the run gives up
+
+
+class Source(Protocol):
+    """A source of training and validation batches."""
+
+    def draw(self, rng: np.random.Generator, phase: Phase) -> PairBatch:
+        """Draw a batch; the same generator state gives the same batch. For sizes, partners are as dense as the clouds."""
+
+    def held_out(self, draws: int) -> Iterator[PairBatch]:
+        """Yield batches of one cloud with an equally dense partner, of held-out surfaces; always the same ones."""
+
+    @property
+    def growth(self) -> float | None:
+        """Approximate log growth of squared match distances when partners become as sparse as the clouds.
+
+        None: sizes are about right already and are not reset."""
 
 
 @dataclass(frozen=True)
@@ -91,21 +107,13 @@ def train(
         initial = Path(resolve(config.initial, beside))
         for name in (_CHECKPOINT, _MODEL):
             refuse_overwriting(out / name, initial)
-    with process_group() as processes, _alone_in(out, processes.rank):
-        heard = listener if listener is not None and processes.rank == 0 else Listener()
-        return Run(config, out, heard, fresh, processes, beside).finish(source, track)
-
-
-@contextmanager
-def _alone_in(out: Path, rank: int) -> Iterator[None]:
-    """Lock the folder; the first process of a run does so for all."""
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
-    if rank:
-        yield
-        return
-    with sole_user(out, f"{out}: another training run is using this folder; wait for it to end, or choose another folder"):
-        yield
+    other = f"{out}: another training run is using this folder; wait for it to end, or choose another folder"
+    # The first process locks the folder for all.
+    with process_group() as processes, sole_user(out, other) if processes.rank == 0 else nullcontext():
+        heard = listener if listener is not None and processes.rank == 0 else Listener()
+        return Run(config, out, heard, fresh, processes, beside).finish(source, track)
 
 
 @dataclass(frozen=True)
@@ -181,7 +189,13 @@ class Run:
         schedule = self.config.schedule
         if self.finished:
             return self.model_path
-        source = source or open_source(self.config, self.beside, self.out, self.listener.shapes, track)
+        if source is None and self.config.scans is None:
+            source = ObjectSource(self.config, self.beside, self.listener.shapes)
+        elif source is None:
+            config = self.config
+            assert config.scans is not None
+            made = self.listener.shapes
+            source = recorded_scans(config.scans, config.architecture, config.seed, self.beside, self.out, made, track)
         with ThreadPoolExecutor(1) as ahead:  # prepares the next batch during the step
             waiting = ahead.submit(self._batch, source, self.steps_done)
             while self.steps_done < schedule.steps:

@@ -36,12 +36,12 @@ def validate(model: TrainingModel, held_out: Iterable[PairBatch]) -> Validation 
                 return Validation(*[float("nan")] * len(fields(Validation)))
             m = batch.matches
             at_truth = MatchBatch(m.source, m.target, m.weights, torch.from_numpy(batch.T_true))
-            terms = pair_loss(
-                yardstick, model.noise.cpu(), at_truth, *(repeated(t, batch, m.weights.shape[1]) for t in (L, frames))
-            )
+            each = [repeated(t, batch, m.weights.shape[1]) for t in (L, frames)]
+            terms = pair_loss(yardstick, model.noise.cpu(), at_truth, *each)
             losses.append(terms.correspondence)
             nees.append(terms.nees)
-            squares.append(_squares(at_truth, *(repeated(t, batch, m.weights.shape[1]) for t in (L, frames))))
+            d = residuals(at_truth, at_truth.T_measured)
+            squares.append(squared(whitening(*(t.double() for t in each)), d)[m.weights > 0].numpy())  # within the gate
             axes = frames.double() @ L.double()
             normals = torch.linalg.eigh(axes @ axes.transpose(1, 2))[1][:, :, 0].numpy()
             cosine = np.abs(np.einsum("ni,ni->n", normals, batch.normals[0]))
@@ -52,9 +52,3 @@ def validate(model: TrainingModel, held_out: Iterable[PairBatch]) -> Validation 
     every = np.concatenate(angles)
     rmse, median = (float(np.sqrt(np.mean(every**2))), float(np.median(every))) if len(every) else (np.nan, np.nan)
     return Validation(float(np.mean(losses)), rmse, median, float(np.mean(nees)), float(np.median(np.concatenate(squares))))
-
-
-def _squares(matches: MatchBatch, L: torch.Tensor, frames: torch.Tensor) -> np.ndarray:  # (B, N, 3, 3), (B, N, 3, 3) -> (M,)
-    """Return d'(2C)^-1 d of the matches within the gate."""
-    d = residuals(matches, matches.T_measured)
-    return squared(whitening(L.double(), frames.double()), d)[matches.weights > 0].numpy()

@@ -1,9 +1,8 @@
 """Simulated scans with known surfaces."""
 
 from poli.worlds.sensors import SENSORS, SPINNING, Scanner, Sensor, find_sensor, find_spinning
-from poli.worlds.sweep import scan_of, simulate_scan, sweep
+from poli.worlds.sweep import World, scan_of, simulate_scan, sweep
 from poli.worlds.trajectory import Ride, Trajectory, usual_ride
-from poli.worlds.world import World
 
 __all__ = [
     "SENSORS",

@@ -11,9 +11,8 @@ from poli.errors import InputError
 from poli.scan import Scan
 from poli.se3 import measured
 from poli.worlds.sensors import Scanner
-from poli.worlds.sweep import sweep
+from poli.worlds.sweep import World, sweep
 from poli.worlds.trajectory import Ride, Trajectory
-from poli.worlds.world import World
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,7 @@ class Drive:
 
     @property
     def trajectory(self) -> Trajectory:
+        """The motion of the sensor."""
         return Trajectory(self.world.place.route, self.ride, self.seed)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,9 @@ from poli.se3 import inverse
 from poli.voxels import voxel_downsample
 from poli.worlds.faults import Faults, apply_faults, draw_faults
 from poli.worlds.places import make_place
-from poli.worlds.sensors import SENSORS, Scanner, Sensor
-from poli.worlds.sweep import sweep
+from poli.worlds.sensors import SENSORS, Sensor
+from poli.worlds.sweep import World, simulate_scan, sweep
 from poli.worlds.trajectory import Ride, Trajectory
-from poli.worlds.world import World
 
 # Seeds of simulated places: training uses those below VALIDATION_SEEDS, validation those below HELD_OUT_SEEDS, benchmarks the rest.
 VALIDATION_SEEDS = 1_000_000
@@ -71,7 +70,7 @@ def simulated_pairs(
     """Yield pairs simulated at `stations` spots along the route of a place, with `each` of the sensors per spot, chosen at random.
 
     The sensor name "any" stands for a random spinning sensor. Vehicles and hands carry the sensor, at all speeds from a standstill.
-    Both scans of a pair have the faults of one real sensor, measured or in between (`simulate.faults`), less those in `without`. A
+    Both scans of a pair have the faults of one real sensor, measured or in between (`worlds.faults`), less those in `without`. A
     spot with too few returns for a sensor is left out.
     """
     made = (exact.faulty(without) for exact in exact_pairs(kind, seed, stations, sensors, each))
@@ -97,11 +96,12 @@ def exact_pairs(
         near = indoors or handheld
         survey_points, T_q_survey = None, None
         if surveyed:
-            survey = sweep(world, _INDOOR_SURVEY if near else _SURVEY, _standing(trajectory, 0.0), movers=False)
+            survey = simulate_scan(world, _INDOOR_SURVEY if near else _SURVEY, trajectory.poses(np.zeros(1))[0])
             voxel = _INDOOR_SURVEY_VOXEL if indoors else _SURVEY_VOXEL
             survey_points, T_q_survey = voxel_downsample(survey.points, voxel, "first").points, np.eye(4)
         for name in rng.choice(np.array(fitting), min(each, len(fitting)), replace=False):
-            sensor = _exact(random_sensor(rng) if name == "any" else SENSORS[str(name)])
+            # Without range noise and dropouts, which are among the faults that are added afterwards.
+            sensor = replace(random_sensor(rng) if name == "any" else SENSORS[str(name)], noise=0.0, dropout=0.0)
             # Consecutive scans, or keyframes up to two meters apart.
             step, apart = 1.0 / sensor.rate, rng.uniform(0.2, 1.0 if handheld else 2.0) / ride.speed
             apart = step if rng.random() < 0.7 else min(max(step, apart), 0.9 * trajectory.duration)
@@ -195,13 +195,3 @@ def random_sensor(rng: np.random.Generator) -> Sensor:
         divergence=rng.uniform(0.001, 0.006),
         rate=float(rng.choice([10.0, 20.0])),
     )
-
-
-def _exact(sensor: Scanner) -> Scanner:
-    """Return the sensor without range noise and dropouts, which are among the faults that are added afterwards."""
-    assert is_dataclass(sensor)
-    return replace(sensor, noise=0.0, dropout=0.0)
-
-
-def _standing(trajectory: Trajectory, time: float):
-    return lambda times: np.tile(trajectory.poses(np.array([time])), (len(times), 1, 1))

@@ -1,16 +1,13 @@
-"""Spinning LiDARs as tables of beams, and all sensors by name; those that do not spin are in `patterns`."""
+"""Simulated sensors by name: spinning LiDARs as tables of beams, rosettes and rasters of others, and depth cameras."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
 from poli.errors import FormatError, InputError, did_you_mean
-
-# --- What every simulated sensor provides: the rays of a scan, and how well it measures ranges along them.
 
 
 @dataclass(frozen=True)
@@ -23,50 +20,39 @@ class Rays:
     times: np.ndarray  # (K,) of the columns, in seconds from the start of the scan
 
 
-class Scanner(Protocol):
-    """Anything that measures ranges along rays; `Sensor` and the classes in `patterns` are scanners."""
+@dataclass(frozen=True, kw_only=True)
+class Scanner:
+    """A simulated sensor: how well it measures ranges, and the rays of a scan, which are those of its kind."""
 
-    @property
-    def max_range(self) -> float: ...  # meters
-    @property
-    def min_range(self) -> float: ...  # meters
-    @property
-    def noise(self) -> float: ...  # of the range, meters, one sigma
-    @property
-    def divergence(self) -> float: ...  # full width of a beam, radians
-    @property
-    def rate(self) -> float: ...  # scans per second
-    @property
-    def dropout(self) -> float: ...  # share of the returns lost at random
+    max_range: float  # meters
+    noise: float  # of the range, meters, one sigma
+    min_range: float = 0.3  # meters
+    divergence: float = 0.003  # full width of a beam, radians: at edges a beam sees two surfaces
+    rate: float = 10.0  # scans per second
+    dropout: float = 0.01  # share of the returns lost at random
 
-    def rays(self, start: float, phase: float) -> Rays:
+    def rays(self, start: float, phase: float = 0.0) -> Rays:
         """Return the rays of the scan that begins at `start` seconds.
 
         `phase` in [0, 1) shifts the firing grid by a fraction of a step, for sensors whose firing is not locked to their angle."""
+        raise NotImplementedError
 
 
 # --- Sensors that do not spin: Livox' rosettes, rasters of solid-state LiDARs, and depth cameras.
 #
-# Like a spinning sensor, each is a table of rays with times; only the directions differ. The numbers are those of the data
-# sheets.
-# The order of the rays is simplified: a rosette's curve is that of two rotating prisms, a raster is read column by column or at
-# once.
+# Like a spinning sensor, each is a table of rays with times; only the directions differ. The numbers are those of the data sheets.
+# The order of the rays is simplified: a rosette is the curve of two rotating prisms, a raster is read by column or at once.
 
 
 @dataclass(frozen=True)
-class Raster:
+class Raster(Scanner):
     """A grid over a limited field of view: solid-state LiDARs, and depth cameras, whose pixels are all read at once."""
 
     width: float  # degrees, of the field of view
     height: float  # degrees
     columns: int
     rows: int
-    max_range: float  # meters
-    noise: float  # meters
-    min_range: float = 0.2
-    divergence: float = 0.003
-    rate: float = 10.0
-    dropout: float = 0.01
+    min_range: float = field(default=0.2, kw_only=True)
     pinhole: bool = False  # whether pixels are evenly spaced in the image plane instead of in angles
     lift: float = 0.0  # degrees: elevation of the center of the field of view
 
@@ -88,19 +74,13 @@ class Raster:
 
 
 @dataclass(frozen=True)
-class Rosette:
+class Rosette(Scanner):
     """Two prisms that rotate at different speeds steer a bundle of beams along a rosette that does not repeat."""
 
     width: float  # degrees, of the field of view
     height: float  # degrees
     shots: int  # per scan and beam
     beams: int
-    max_range: float  # meters
-    noise: float  # meters
-    min_range: float = 0.3
-    divergence: float = 0.003
-    rate: float = 10.0
-    dropout: float = 0.01
     turns: tuple[float, float] = (121.6, -77.7)  # of the prisms, per second
     spread: float = 1.0  # degrees between neighboring beams
 
@@ -116,19 +96,14 @@ class Rosette:
 
 
 @dataclass(frozen=True)
-class Dome:
+class Dome(Scanner):
     """A mirror that turns about the vertical while its tilt oscillates: all around, from below the horizon to far above it."""
 
     low: float  # degrees, the lowest elevation
     high: float  # degrees
     shots: int  # per scan and beam
     beams: int
-    max_range: float  # meters
-    noise: float  # meters
-    min_range: float = 0.1
-    divergence: float = 0.003
-    rate: float = 10.0
-    dropout: float = 0.01
+    min_range: float = field(default=0.1, kw_only=True)
     turns: float = 10.4  # about the vertical, per second
     nods: float = 187.3  # oscillations of the tilt, per second
 
@@ -157,17 +132,12 @@ SOLID_STATE: dict[str, Scanner] = {
 
 
 @dataclass(frozen=True)
-class Sensor:
+class Sensor(Scanner):
     """A spinning LiDAR. All beams fire together, column by column."""
 
     elevations: tuple[float, ...]  # degrees, from the lowest beam up
     steps: int  # columns per turn
-    max_range: float  # meters
-    noise: float  # of the range, meters, one sigma
-    min_range: float = 0.5  # meters
-    divergence: float = 0.003  # full width of a beam, radians: at edges a beam sees two surfaces
-    rate: float = 10.0  # turns per second
-    dropout: float = 0.01  # share of the returns lost at random
+    min_range: float = field(default=0.5, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.elevations or not all(-90.0 < e < 90.0 for e in self.elevations):
@@ -180,17 +150,15 @@ class Sensor:
     @property
     def directions(self) -> np.ndarray:  # (steps, beams, 3)
         """Unit vectors in the sensor's frame, column by column."""
-        return self._directions(0.0)
-
-    def _directions(self, phase: float) -> np.ndarray:  # (steps, beams, 3)
-        around = (np.arange(self.steps)[:, None] + phase) * (-2.0 * np.pi / self.steps)  # clockwise from above, as most turn
-        up = np.deg2rad(np.array(self.elevations))[None, :]
-        return np.stack(np.broadcast_arrays(np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)), axis=2)
+        return self.rays(0.0).directions.reshape(self.steps, -1, 3)
 
     def rays(self, start: float, phase: float = 0.0) -> Rays:
         """Return the rays of one turn; they do not depend on its start."""
+        around = (np.arange(self.steps)[:, None] + phase) * (-2.0 * np.pi / self.steps)  # clockwise from above, as most turn
+        up = np.deg2rad(np.array(self.elevations))[None, :]
+        directions = np.stack(np.broadcast_arrays(np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)), axis=2)
         columns, rings = (a.ravel() for a in np.indices((self.steps, len(self.elevations))))
-        return Rays(self._directions(phase).reshape(-1, 3), columns, rings, self.times)
+        return Rays(directions.reshape(-1, 3), columns, rings, self.times)
 
     @property
     def times(self) -> np.ndarray:  # (steps,)

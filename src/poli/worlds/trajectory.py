@@ -9,8 +9,6 @@ import numpy as np
 from poli.errors import InputError
 from poli.kernel import kernel
 
-# --- A cubic spline through evenly spaced points, and Gaussian smoothing of its points.
-
 
 class Spline:
     """A twice continuously differentiable curve through `points` at 0, `spacing`, 2 `spacing` and so on.
@@ -130,6 +128,7 @@ class Trajectory:
         self._turns = np.stack([rng.uniform(0.1, 0.6, _WAVES), rng.uniform(0.0, 2.0 * np.pi, _WAVES), rng.rayleigh(1.0, _WAVES)])
 
     def poses(self, times: np.ndarray) -> np.ndarray:  # (M,) -> (M, 4, 4)
+        """Return T_world_sensor at these seconds."""
         times = np.asarray(times, dtype=np.float64)
         if times.min(initial=0.0) < 0.0 or times.max(initial=0.0) > self.duration + 1e-9:
             raise InputError(f"times: no pose at {times.max():.1f} s; the ride lasts {self.duration:.1f} s")

@@ -8,9 +8,6 @@ from poli.errors import InputError
 from poli.kernel import kernel
 from poli.threads import run_chunks
 
-# --- A bounding volume hierarchy over boxes, built with the surface area heuristic.
-
-
 LEAF = 4  # boxes per leaf
 _BINS = 12  # candidate splits per axis
 STACK = 96
@@ -128,16 +125,14 @@ class TriangleIndex:
         self._order = np.arange(len(triangles), dtype=np.int32)
         most = 2 * len(triangles) + 1
         self._boxes = np.empty((most, 6), np.float32)
-        self._links = np.empty(
-            (most, 2), np.int32
-        )  # inner: the left child (right: the next) and -1; leaf: first triangle and count
+        # Inner nodes: the left child (the right is the next) and -1. Leaves: the first triangle and their number.
+        self._links = np.empty((most, 2), np.int32)
         nodes = build_hierarchy(lows, highs, self._order, self._boxes, self._links)
         self._boxes, self._links = self._boxes[:nodes].copy(), self._links[:nodes].copy()
         self._corners = np.ascontiguousarray(triangles[self._order])  # in the order of the leaves
         self.triangles = triangles
         edges = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]).astype(np.float64)
-        self.areas = 0.5 * np.linalg.norm(edges, axis=1)
-        self.normals = edges / np.maximum(2.0 * self.areas, 1e-30)[:, None]  # (F, 3)
+        self.normals = edges / np.maximum(np.linalg.norm(edges, axis=1), 1e-30)[:, None]  # (F, 3)
 
     def cast(self, origins: np.ndarray, directions: np.ndarray, max_range: float) -> tuple[np.ndarray, np.ndarray]:  # (M,), (M,)
         """Return the distance along each unit ray to the first triangle, infinite beyond `max_range`, and the triangle's index (-1:
@@ -156,17 +151,6 @@ class TriangleIndex:
         tree = (self._boxes, self._links, self._corners, self._order)
         run_chunks(lambda b, e: _closest(*tree, points, b, e, distance, which), len(points))
         return distance, which
-
-    def sample(self, count: int, rng: np.random.Generator, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Sample `count` points uniformly by area on the triangles, or on those of `rows`: points (count, 3) and their triangles
-        (count,)."""
-        rows = np.arange(len(self.triangles)) if rows is None else rows
-        sums = np.cumsum(self.areas[rows])
-        chosen = rows[np.minimum(np.searchsorted(sums, rng.random(count) * sums[-1]), len(rows) - 1)]
-        u, v = rng.random((2, count, 1))
-        u, v = np.where(u + v > 1.0, 1.0 - u, u), np.where(u + v > 1.0, 1.0 - v, v)
-        a, b, c = (self.triangles[chosen, i].astype(np.float64) for i in range(3))
-        return a + u * (b - a) + v * (c - a), chosen
 
 
 @kernel(inline="always")

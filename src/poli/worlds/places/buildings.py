@@ -7,10 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from poli.worlds.places.geometry import NOTHING, beams, boxes, copies, fan, from_quads, joined, lathe, surface, tube, turned
-
-# --- Relief walls: a grid of rectangles, each in front of or behind the wall's plane, with the faces that connect them.
-
+from poli.worlds.places.solids import NOTHING, beams, boxes, copies, fan, from_quads, joined, lathe, surface, tube, turned
 
 WALL, GLASS, MULLION, PILASTER = 0, 1, 2, 3  # kinds of columns
 PLAIN, SILL, PANE, COURSE, CORNICE, PLINTH = 0, 1, 2, 3, 4, 5  # kinds of rows
@@ -18,23 +15,22 @@ PLAIN, SILL, PANE, COURSE, CORNICE, PLINTH = 0, 1, 2, 3, 4, 5  # kinds of rows
 
 def relief_wall(across: np.ndarray, up: np.ndarray, depth: np.ndarray) -> np.ndarray:  # (A + 1,), (B + 1,), (A, B)
     """Return a wall in the plane y = 0 facing +y, with rectangle (i, j) moved outwards by depth[i, j]."""
-
     x0, x1, z0, z1 = across[:-1], across[1:], up[:-1], up[1:]
     first, last, row = _runs(depth[..., None], np.ones(depth.shape, bool))
-    faces = _quads([(x0[first], z0[row]), (x1[last], z0[row]), (x1[last], z1[row]), (x0[first], z1[row])], depth[first, row])
+    y = depth[first, row]
+    faces = _quads((x0[first], y, z0[row]), (x1[last], y, z0[row]), (x1[last], y, z1[row]), (x0[first], y, z1[row]))
     i, j = np.nonzero(depth[:-1] != depth[1:])
     x, a, b = x1[i], depth[i, j], depth[i + 1, j]
-    upright = np.stack([np.stack(c, axis=1) for c in ((x, a, z0[j]), (x, b, z0[j]), (x, b, z1[j]), (x, a, z1[j]))], axis=1)
+    upright = _quads((x, a, z0[j]), (x, b, z0[j]), (x, b, z1[j]), (x, a, z1[j]))
     pairs = np.stack([depth[:, :-1], depth[:, 1:]], axis=-1)
     first, last, row = _runs(pairs, pairs[..., 0] != pairs[..., 1])
     a, b, z = pairs[first, row, 0], pairs[first, row, 1], z1[row]
-    corners = ((x0[first], a, z), (x1[last], a, z), (x1[last], b, z), (x0[first], b, z))
-    level = np.stack([np.stack(c, axis=1) for c in corners], axis=1)
+    level = _quads((x0[first], a, z), (x1[last], a, z), (x1[last], b, z), (x0[first], b, z))
     return from_quads(np.concatenate([faces, upright, level]))
 
 
-def _quads(corners: list[tuple[np.ndarray, np.ndarray]], depth: np.ndarray) -> np.ndarray:
-    return np.stack([np.stack([x, depth, z], axis=1) for x, z in corners], axis=1)
+def _quads(*corners: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:  # (N, 4, 3)
+    return np.stack([np.stack(corner, axis=1) for corner in corners], axis=1)
 
 
 def _runs(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (A, B, C), (A, B)
@@ -65,6 +61,7 @@ class Style:
 
     @staticmethod
     def drawn(rng: np.random.Generator, grand: float = 0.5) -> Style:
+        """Draw a style; `grand` buildings have taller stories and more decoration."""
         storey = rng.uniform(2.6, 3.3) + 0.6 * grand * rng.random()
         bay = rng.uniform(2.0, 3.8)
         some = lambda share, low, high: float(rng.uniform(low, high)) if rng.random() < share else 0.0  # noqa: E731
@@ -133,10 +130,6 @@ def facade(
     return relief_wall(across, up, depth), (np.arange(bays) + 0.5) * bay - width / 2
 
 
-# --- Roofs over a rectangle centered on the origin, eaves at height zero: gabled, hipped and flat, with tiles, gutters and
-# chimneys.
-
-
 def _slope(eave: np.ndarray, ridge: np.ndarray, tile: float, period: float) -> np.ndarray:  # (2, 3), (2, 3)
     """A sheet from an eave to a ridge. If `tile` is given, courses of round tiles run up the slope as waves of that height."""
     length = np.linalg.norm(eave[1] - eave[0])
@@ -150,6 +143,7 @@ def _slope(eave: np.ndarray, ridge: np.ndarray, tile: float, period: float) -> n
 
 
 def roof(rng: np.random.Generator, width: float, depth: float, kind: str) -> np.ndarray:
+    """A roof over a rectangle centered on the origin, eaves at height zero, with tiles, gutters and chimneys."""
     if kind == "flat":
         return _flat(rng, width, depth)
     along_y = depth > width if kind == "hipped" else rng.random() < 0.25
@@ -175,10 +169,10 @@ def _pitched(rng: np.random.Generator, width: float, depth: float, kind: str) ->
         gable = np.array([[width / 2, depth / 2, 0], [width / 2, -depth / 2, 0], [width / 2, 0, rise]])
         parts += [gable[None], (gable * [-1, 1, 1])[None]]
     for side in (y + 0.05, -y - 0.05):
-        parts.append(tube(np.array([[-x, side, eave], [x, side, eave]]), 0.07, 6))
+        parts.append(tube([[-x, side, eave], [x, side, eave]], 0.07, 6))
     parts.append(tube(ridge + [[0.1, 0, 0.02], [-0.1, 0, 0.02]], 0.1, 6))
     parts += [_chimneys(rng, top, depth, rise), _dormers(rng, top, depth, rise, np.tan(pitch))]
-    return joined(parts)
+    return joined(*parts)
 
 
 def _chimneys(rng: np.random.Generator, reach: float, depth: float, rise: float) -> np.ndarray:
@@ -188,8 +182,8 @@ def _chimneys(rng: np.random.Generator, reach: float, depth: float, rise: float)
     if n == 0:
         return NOTHING
     top = at + 0.5 * size * np.array([0.0, 0.0, 1.0])
-    pots = copies(lathe(np.array([[0.13, 0.0], [0.12, 0.5]]), 8), top)
-    return joined([boxes(at, size), boxes(top, size * [1, 1, 0] + [0.15, 0.15, 0.12]), pots])
+    pots = copies(lathe([[0.13, 0.0], [0.12, 0.5]], 8), top)
+    return joined(boxes(at, size), boxes(top, size * [1, 1, 0] + [0.15, 0.15, 0.12]), pots)
 
 
 def _dormers(rng: np.random.Generator, reach: float, depth: float, rise: float, slope: float) -> np.ndarray:
@@ -210,7 +204,7 @@ def _dormers(rng: np.random.Generator, reach: float, depth: float, rise: float, 
             eave = np.array([[x + side * 1.2 * w, front + 0.2, floor + tall - 0.1], [x + side * 1.2 * w, 0.1, floor + tall - 0.1]])
             ridge = np.array([[x, front + 0.2, floor + tall + 0.5 * w], [x, 0.1, floor + tall + 0.5 * w]])
             parts.append(surface(np.stack([eave, ridge])))
-    return joined(parts)
+    return joined(*parts)
 
 
 def _flat(rng: np.random.Generator, width: float, depth: float) -> np.ndarray:
@@ -221,7 +215,7 @@ def _flat(rng: np.random.Generator, width: float, depth: float) -> np.ndarray:
     n = int(rng.integers(1, 6))
     huts = np.column_stack([rng.uniform(0.8, 0.35 * width, n), rng.uniform(0.8, 0.35 * depth, n), rng.uniform(0.6, 3.0, n)])
     at = np.column_stack([rng.uniform(-0.3, 0.3, (n, 2)) * [width, depth], huts[:, 2] / 2])
-    return joined([boxes(centers, sizes), top, boxes(at, huts, rng.normal(0, 0.02, n))])
+    return joined(boxes(centers, sizes), top, boxes(at, huts, rng.normal(0, 0.02, n)))
 
 
 _BELOW = 4.0  # how far walls extend below the floor, which avoids gaps on slopes
@@ -251,56 +245,53 @@ def building(
             things.append(_balconies(rng, style, bays, wide / len(bays), storeys))
         if rng.random() < 0.7:
             things.append(_downpipes(rng, wide, storeys * style.storey))
-        parts.append(turned(joined(things) + [0, out, 0], side * np.pi / 2))
+        parts.append(turned(joined(*things) + [0, out, 0], side * np.pi / 2))
     top = storeys * style.storey
     parts.append(roof(rng, width, depth, roof_kind) + [0, 0, top])
     parts.append(_entrance(rng, depth / 2))
     if rng.random() < 0.35 and depth > 6:
         parts.append(_bay_window(rng, width, depth, min(storeys, int(rng.integers(1, 4))) * style.storey))
-    return joined(parts)
+    return joined(*parts)
 
 
 def _balconies(rng: np.random.Generator, style: Style, bays: np.ndarray, bay: float, storeys: int) -> np.ndarray:
     """Slabs with railings of bars or panels, in some columns of bays, from the second story up."""
     chosen = bays[rng.random(len(bays)) < rng.uniform(0.25, 0.9)]
     if not len(chosen) or storeys < 2:
-        return joined([])
+        return joined()
     deep, wide = rng.uniform(0.8, 1.8), min(0.9 * bay, rng.uniform(1.6, 3.4))
     x, z = (v.ravel() for v in np.meshgrid(chosen, np.arange(1, storeys) * style.storey))
     n, half = len(x), wide / 2
-    slabs = boxes(np.column_stack([x, np.full(n, deep / 2), z]), [wide, deep, 0.18])
+    slabs = boxes((x, deep / 2, z), [wide, deep, 0.18])
     corners = np.array([[-half, 0.05, 0], [-half, deep - 0.05, 0], [half, deep - 0.05, 0], [half, 0.05, 0]])
     base = np.column_stack([x, np.zeros(n), z + 0.09])[:, None]
     if rng.random() < 0.45:  # panels
         rim = base + corners
         sheets = [surface(np.stack([r, r + [0, 0, 0.95]])) for r in rim]
-        return joined([slabs, *sheets, *[s * [0.97, 0.98, 1.0] + s.mean(axis=(0, 1)) * [0.03, 0, 0] for s in sheets[:4]]])
+        return joined(slabs, *sheets, *[s * [0.97, 0.98, 1.0] + s.mean(axis=(0, 1)) * [0.03, 0, 0] for s in sheets[:4]])
     feet = [np.linspace(a, b, max(2, int(np.linalg.norm(b - a) / 0.16)))[:-1] for a, b in pairwise(corners)]
     feet_all = (base + np.concatenate([*feet, corners[-1:]])).reshape(-1, 3)
     rails_from, rails_to = (base + corners[:-1] + [0, 0, 0.95]).reshape(-1, 3), (base + corners[1:] + [0, 0, 0.95]).reshape(-1, 3)
-    return joined([slabs, beams(feet_all, feet_all + [0, 0, 0.95], 0.03, 3), beams(rails_from, rails_to, 0.06)])
+    return joined(slabs, beams(feet_all, feet_all + [0, 0, 0.95], 0.03, 3), beams(rails_from, rails_to, 0.06))
 
 
 def _downpipes(rng: np.random.Generator, width: float, top: float) -> np.ndarray:
     spots = np.array([-1, 1]) * (width / 2 - rng.uniform(0.15, 0.6))
-    pipes = [tube(np.array([[x, 0.12, -0.5], [x, 0.12, top - 0.5], [x, 0.4, top]]), 0.055, 6) for x in spots[: rng.integers(1, 3)]]
-    return joined(pipes)
+    pipes = [tube([[x, 0.12, -0.5], [x, 0.12, top - 0.5], [x, 0.4, top]], 0.055, 6) for x in spots[: rng.integers(1, 3)]]
+    return joined(*pipes)
 
 
 def _entrance(rng: np.random.Generator, front: float) -> np.ndarray:
     """Steps, sometimes with a canopy on columns."""
     x, wide, steps = rng.normal(0, 1.0), rng.uniform(1.4, 3.0), int(rng.integers(1, 4))
     k = np.arange(steps)
-    flights = boxes(
-        np.column_stack([np.full(steps, x), front + 0.5 - 0.0 * k, np.full(steps, -0.8) + 0.15 * k]),
-        np.column_stack([np.full(steps, wide), 0.3 * (steps - k) + 0.8, np.full(steps, 1.6)]),
-    )
+    flights = boxes((x, front + 0.5 - 0.0 * k, np.full(steps, -0.8) + 0.15 * k), (wide, 0.3 * (steps - k) + 0.8, 1.6))
     if rng.random() < 0.5:
         return flights
     deep = rng.uniform(0.9, 1.5)
     canopy = boxes([[x, front + deep / 2, 2.8]], [wide + 0.5, deep, 0.15])
     feet = np.array([[x - wide / 2, front + deep - 0.15, -1.0], [x + wide / 2, front + deep - 0.15, -1.0]])
-    return joined([flights, canopy, beams(feet, feet + [0, 0, 3.75], rng.uniform(0.1, 0.3), 10)])
+    return joined(flights, canopy, beams(feet, feet + [0, 0, 3.75], rng.uniform(0.1, 0.3), 10))
 
 
 def _bay_window(rng: np.random.Generator, width: float, depth: float, top: float) -> np.ndarray:
@@ -316,4 +307,4 @@ def _bay_window(rng: np.random.Generator, width: float, depth: float, top: float
         [np.column_stack([middle + s * (rim - middle), np.full(len(rim), z)]) for s, z in zip(swell, levels, strict=True)]
     )
     peak = np.broadcast_to([x, depth / 2, top + 0.5 * radius], rings[-1].shape)
-    return joined([surface(rings), surface(np.stack([rings[-1], peak]))])
+    return joined(surface(rings), surface(np.stack([rings[-1], peak])))

@@ -1,73 +1,33 @@
-"""Districts of large buildings in green areas: a campus and apartment blocks."""
+"""Districts of large buildings in green areas: parking lots, a campus, apartment blocks, and a roundabout."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from poli.worlds.places import street_objects as furniture
-from poli.worlds.places.bridges import overpass
-from poli.worlds.places.geometry import (
-    box,
-    ellipsoid,
-    headings,
-    joined,
-    lathe,
-    lefts,
-    line,
-    ramp,
-    resampled,
-    shifted,
-    smoothed,
-    turned,
-    winding,
-)
-from poli.worlds.places.ground import Lot, Strip
-from poli.worlds.places.outdoors import Road, drawn_ground, drawn_road, opened, side_lane, side_roads, traffic
-from poli.worlds.places.place import Label, Place
-from poli.worlds.places.site import Site
-from poli.worlds.places.street_objects import Vehicle
-from poli.worlds.places.streets import (
-    boundaries,
-    bushes,
-    drive,
-    enclose,
-    groves,
-    make_house,
-    new_fleet,
-    park,
-    parked_cars,
-    plant,
-    put_building,
-    row_of_houses,
-    scatter,
-    street_things,
-)
-from poli.worlds.places.trees import Tree
-
-# --- Parking lots: rows of cars on a paved rectangle, with lamps and trees on islands between them; and a place that is one large
-# lot.
+from poli.worlds.places import streets
+from poli.worlds.places.curves import headings, lefts, line, ramp, resampled, shifted, smoothed, winding
+from poli.worlds.places.ground import Label, Lot, Strip
+from poli.worlds.places.outdoors import overpass
+from poli.worlds.places.site import Place, Site
+from poli.worlds.places.solids import boxes, ellipsoid, joined, lathe, turned
+from poli.worlds.places.streets import Road
 
 
 def _spots(lot: Lot, local: np.ndarray) -> np.ndarray:  # (N, 2) in the lot's frame -> world
     return turned(np.column_stack([local, np.zeros(len(local))]), lot.yaw)[:, :2] + np.array(lot.center)
 
 
-def car_row(site: Site, lot: Lot, y: float, reach: float, cars: list[Vehicle], share: float, nose: float) -> None:
+def car_row(site: Site, lot: Lot, y: float, reach: float, share: float, nose: float) -> None:
     """Add cars side by side along the lot's x, within `reach` of its center, most with the nose towards `nose` (a sign) y."""
     rng, bay = site.rng, site.rng.uniform(2.4, 2.8)
     x = np.arange(-reach + bay / 2, reach - bay / 2, bay)
     local = np.column_stack([x, np.full(len(x), y)]) + rng.normal(0, 0.12, (len(x), 2))
     for spot in _spots(lot, local)[rng.random(len(x)) < share]:
-        car = cars[int(rng.integers(len(cars)))]
+        car = site.cars[int(rng.integers(len(site.cars)))]
         yaw = lot.yaw + np.pi / 2 * nose * (1 if rng.random() < 0.8 else -1) + rng.normal(0, 0.03)
         if car.length < 6 and site.claim(spot, yaw, (car.length - 0.5, car.width - 0.9), off="nothing"):
-            park(site, car, spot, yaw)
-
-
-def car_park(site: Site, lot: Lot, cars: list[Vehicle], share: float) -> None:
-    """Add a row of cars along each long side."""
-    for side in (-1.0, 1.0):
-        car_row(site, lot, side * (lot.size[1] / 2 - 2.8), lot.size[0] / 2, cars, share, side)
+            streets.park(site, car, spot, yaw)
 
 
 def parking(rng: np.random.Generator, kind: str, seed: int) -> Place:
@@ -82,27 +42,27 @@ def parking(rng: np.random.Generator, kind: str, seed: int) -> Place:
     route = resampled(smoothed(resampled(_spots(lot, corners), 0.5), 7), 1.0)
     street = Strip(_spots(lot, line(np.array([-150.0, size[1] / 2 + rng.uniform(9, 16)]), 0.0, 300.0)), rng.uniform(3.4, 4.5), 2.0)
     gate = Strip(_spots(lot, line(np.array([rng.uniform(-0.3, 0.3) * length, size[1] / 2 - 2.0]), np.pi / 2, 16.0)), 3.5, 1.0)
-    site = Site(rng, drawn_ground(rng, (lot, street, gate), rng.uniform(0.2, 0.8)), route, rng.uniform(40, 65))
-    cars, (near, far) = new_fleet(rng), groves(rng)
+    site = Site(rng, streets.drawn_ground(rng, (lot, street, gate), rng.uniform(0.2, 0.8)), route, rng.uniform(40, 65))
+    streets.stock(site)
     for path in (shifted(street.line, -street.half / 2), shifted(street.line, street.half / 2)[::-1]):
         for start in rng.uniform(20, 220, int(rng.integers(1, 3))):
-            drive(site, cars, path, float(rng.uniform(6, 13)), float(start))
-    _islands(site, lot, rows, length, near)
+            streets.drive(site, path, float(rng.uniform(6, 13)), float(start))
+    _islands(site, lot, rows, length)
     share = min(rng.uniform(0.35, 0.95), 90.0 / (aisles * 2 * (length - 8.0) / 2.6))  # about 90 cars at most
     for y in rows:
         for side in (-1.0, 1.0):
-            car_row(site, lot, y + side * (pitch / 2 - 2.75), length / 2 - 4.0, cars, share, side)
+            car_row(site, lot, y + side * (pitch / 2 - 2.75), length / 2 - 4.0, share, side)
     _store(site, lot, size)
     x, y = size[0] / 2 + lot.pavement, size[1] / 2 + lot.pavement
     border = np.array([[-x, -y], [x, -y], [x, y], [-x, y], [-x, -y]]) * rng.uniform(1.01, 1.04)
-    enclose(site, resampled(_spots(lot, border), 0.5))
-    plant(site, scatter(site, int(rng.integers(25, 70))), near, far, "paved")
-    plant(site, scatter(site, int(rng.integers(15, 40)), 45.0), near, far, "paved")
-    bushes(site, int(rng.integers(20, 60)), 60.0)
+    streets.enclose(site, resampled(_spots(lot, border), 0.5))
+    streets.plant(site, streets.scatter(site, int(rng.integers(25, 70))), "paved")
+    streets.plant(site, streets.scatter(site, int(rng.integers(15, 40)), 45.0), "paved")
+    streets.bushes(site, int(rng.integers(20, 60)), 60.0)
     return site.finished(kind, seed)
 
 
-def _islands(site: Site, lot: Lot, rows: np.ndarray, length: float, trees: list[Tree]) -> None:
+def _islands(site: Site, lot: Lot, rows: np.ndarray, length: float) -> None:
     """Add curbed islands between the rows, with lamps, trees, cart shelters, and people next to cars."""
     rng = site.rng
     between = np.concatenate([[rows[0] - (rows[1] - rows[0])], rows]) + (rows[1] - rows[0]) / 2
@@ -113,52 +73,51 @@ def _islands(site: Site, lot: Lot, rows: np.ndarray, length: float, trees: list[
         for spot in spots:
             if not site.claim(spot, lot.yaw, (1.6, 5.0), off="nothing"):
                 continue
-            site.put(box((0, 0, 0.0), (1.6, 5.0, 0.26)), Label.STRUCTURE, spot, lot.yaw)
+            site.put(boxes((0, 0, 0.0), (1.6, 5.0, 0.26)), spot, lot.yaw)
             pick = rng.random()
             if pick < 0.45:
-                tree = trees[int(rng.integers(len(trees)))]
-                site.put(tree.wood, Label.TRUNK, spot, 0.0, 0.6)
-                site.put(tree.leaves, Label.LEAVES, spot, 0.0, 0.6)
+                tree = site.trees[0][int(rng.integers(len(site.trees[0])))]
+                site.put(tree.wood, spot, 0.0, 0.6, label=Label.TRUNK)
+                site.put(tree.leaves, spot, 0.0, 0.6, label=Label.LEAVES)
             else:
-                site.put(lamp if pick < 0.75 else sign, Label.THIN, spot, lot.yaw + np.pi / 2)
+                site.put(lamp if pick < 0.75 else sign, spot, lot.yaw + np.pi / 2, label=Label.THIN)
     spots = _spots(lot, np.column_stack([rng.uniform(-0.4, 0.4, 6) * length, rng.choice(between, 6) + rng.normal(0, 1.5, 6)]))
     for spot in spots[:2][site.claim_discs(spots[:2], 2.2, "nothing")]:
-        site.put(shelter, Label.STRUCTURE, spot, lot.yaw)
+        site.put(shelter, spot, lot.yaw)
     people = spots[2:][site.claim_discs(spots[2:], 0.3, "nothing")]
-    site.put(furniture.person(rng), Label.STRUCTURE, people, rng.uniform(0, 6.3, len(people)))
+    site.put(furniture.person(rng), people, rng.uniform(0, 6.3, len(people)))
 
 
 def _store(site: Site, lot: Lot, size: tuple[float, float]) -> None:
     """Add one or two low, wide buildings next to the lot."""
     rng = site.rng
-    make = make_house((1, 2), (30, 60), (15, 25), ("flat", "flat", "gabled"), rng.random(), 0.0)
+    make = streets.make_house((1, 2), (30, 60), (15, 25), ("flat", "flat", "gabled"), rng.random(), 0.0)
     for _ in range(2):
         width, depth, build = make(rng)
         spot = _spots(lot, np.array([[rng.uniform(-0.2, 0.2) * size[0], -size[1] / 2 - rng.uniform(3, 6) - depth / 2]]))[0]
         if site.claim(spot, lot.yaw, (width, depth)):
-            put_building(site, build(False), spot, lot.yaw, width, depth)
+            streets.put_building(site, build(False), spot, lot.yaw, width, depth)
 
 
 def campus(rng: np.random.Generator, kind: str, seed: int) -> Place:
     """Halls and offices set back behind lawns, with paths, tree-lined walks, benches and bicycles."""
     path = winding(rng, rng.uniform(270, 330), rng.uniform(0.3, 0.9))
-    road = drawn_road(rng, path, parking=bool(rng.random() < 0.35))
-    sides = side_roads(rng, road, int(rng.integers(0, 3)), 0.3)
+    road = streets.drawn_road(rng, path, parking=bool(rng.random() < 0.35))
+    sides = streets.side_roads(rng, road, int(rng.integers(0, 3)), 0.3)
     paths = _footpaths(rng, road, int(rng.integers(5, 12)))
-    site = opened(rng, drawn_ground(rng, (road.strip(), *sides, *paths), rng.uniform(0.5, 2.0)), road)
-    cars, (near, far) = new_fleet(rng), groves(rng)
-    traffic(site, road, cars, [side_lane(s, road.edge + 4.0) for s in sides])
-    large = make_house((2, 6), (18, 45), (12, 22), ("flat", "flat", "hipped", "gabled"), rng.random(), 0.2)
-    row_of_houses(site, road.line, road.edge, (rng.uniform(2, 8), rng.uniform(9, 22)), (6, 30), large, 0.85)
+    site = streets.opened(rng, streets.drawn_ground(rng, (road.strip(), *sides, *paths), rng.uniform(0.5, 2.0)), road)
+    streets.traffic(site, road, [streets.side_lane(s, road.edge + 4.0) for s in sides])
+    large = streets.make_house((2, 6), (18, 45), (12, 22), ("flat", "flat", "hipped", "gabled"), rng.random(), 0.2)
+    streets.row_of_houses(site, road.line, road.edge, (rng.uniform(2, 8), rng.uniform(9, 22)), (6, 30), large, 0.85)
     if rng.random() < 0.4:
         overpass(site, road.line, int(rng.uniform(0.3, 0.7) * len(road.line)), road.edge)
-    _green(site, road, near, far, float(rng.uniform(0.5, 1.0)))
+    _green(site, road, float(rng.uniform(0.5, 1.0)))
     if road.half - road.lane > 3.5:
-        parked_cars(site, road.line, road.half - 1.05, cars, 0.5)
+        streets.parked_cars(site, road.line, road.half - 1.05, 0.5)
     spots = np.concatenate([p.line[::9] + lefts(p.line)[::9, :2] * (p.pavement + 0.7) for p in paths])
     for part in (furniture.bench(rng), furniture.bicycle_rack(rng), furniture.lamp(rng), furniture.person(rng)):
         some = spots[rng.random(len(spots)) < 0.3]
-        site.put(part, Label.STRUCTURE, some[site.claim_discs(some, 0.5, "paved", 0.0)], rng.uniform(0, 6.3))
+        site.put(part, some[site.claim_discs(some, 0.5, "paved", 0.0)], rng.uniform(0, 6.3))
     return site.finished(kind, seed)
 
 
@@ -166,24 +125,26 @@ def apartments(rng: np.random.Generator, kind: str, seed: int) -> Place:
     """Tall slabs with balconies, parking lots between them, hedges, sheds and bins."""
     corners = ((rng.uniform(100, 180), rng.choice([-1, 1]) * rng.uniform(0.6, 1.5), rng.uniform(12, 30)),)
     path = winding(rng, rng.uniform(270, 320), rng.uniform(0.1, 0.6), corners if rng.random() < 0.5 else ())
-    road = drawn_road(rng, path, parking=bool(rng.random() < 0.6))
-    sides = side_roads(rng, road, int(rng.integers(1, 4)), 0.3)
+    road = streets.drawn_road(rng, path, parking=bool(rng.random() < 0.6))
+    sides = streets.side_roads(rng, road, int(rng.integers(1, 4)), 0.3)
     lots = _lots(rng, road, int(rng.integers(1, 4)))
-    site = opened(rng, drawn_ground(rng, (road.strip(), *sides, *lots, *_footpaths(rng, road, 5)), rng.uniform(0.3, 1.5)), road)
-    cars, (near, far) = new_fleet(rng), groves(rng)
-    traffic(site, road, cars, [side_lane(s, road.edge + 4.0) for s in sides])
+    paved: tuple[Strip | Lot, ...] = (road.strip(), *sides, *lots, *_footpaths(rng, road, 5))
+    site = streets.opened(rng, streets.drawn_ground(rng, paved, rng.uniform(0.3, 1.5)), road)
+    streets.traffic(site, road, [streets.side_lane(s, road.edge + 4.0) for s in sides])
     for lot in lots:
-        car_park(site, lot, cars, rng.uniform(0.3, 0.9))
-    slab = make_house((3, 9), (16, 48), (10, 14), ("flat", "flat", "gabled", "hipped"), rng.uniform(0, 0.4), 0.9)
-    row_of_houses(site, road.line, road.edge, (rng.uniform(1.5, 6), rng.uniform(7, 18)), (5, 20), slab, 0.9)
-    shed = make_house((1, 1), (3, 7), (3, 6), ("flat", "gabled"), 0.0, 0.0)
-    row_of_houses(site, road.line, road.edge, (2.0, 10.0), (8, 40), shed, 0.5)
+        share = rng.uniform(0.3, 0.9)
+        for side in (-1.0, 1.0):
+            car_row(site, lot, side * (lot.size[1] / 2 - 2.8), lot.size[0] / 2, share, side)
+    slab = streets.make_house((3, 9), (16, 48), (10, 14), ("flat", "flat", "gabled", "hipped"), rng.uniform(0, 0.4), 0.9)
+    streets.row_of_houses(site, road.line, road.edge, (rng.uniform(1.5, 6), rng.uniform(7, 18)), (5, 20), slab, 0.9)
+    shed = streets.make_house((1, 1), (3, 7), (3, 6), ("flat", "gabled"), 0.0, 0.0)
+    streets.row_of_houses(site, road.line, road.edge, (2.0, 10.0), (8, 40), shed, 0.5)
     if road.half - road.lane > 3.5:
         for offset in (-1, 1):
-            parked_cars(site, road.line, offset * (road.half - 1.05), cars, rng.uniform(0.3, 0.9))
+            streets.parked_cars(site, road.line, offset * (road.half - 1.05), rng.uniform(0.3, 0.9))
     if rng.random() < 0.3:
         overpass(site, road.line, int(rng.uniform(0.3, 0.7) * len(road.line)), road.edge)
-    _green(site, road, near, far, float(rng.uniform(0.3, 0.8)))
+    _green(site, road, float(rng.uniform(0.3, 0.8)))
     return site.finished(kind, seed)
 
 
@@ -207,25 +168,19 @@ def _lots(rng: np.random.Generator, road: Road, count: int) -> list[Lot]:
     return lots
 
 
-def _green(site: Site, road: Road, near: list[Tree], far: list[Tree], share: float) -> None:
+def _green(site: Site, road: Road, share: float) -> None:
     """Add trees in rows and at random, hedges and fences, bushes, and sidewalk furniture."""
     rng = site.rng
-    street_things(site, road.line, road.half, road.pavement)
+    streets.street_things(site, road.line, road.half, road.pavement)
     steps = np.arange(5, len(road.line) - 5, int(rng.integers(8, 15)))
     for side in (-1, 1):
-        plant(
-            site, (road.line + side * (road.edge + rng.uniform(0.8, 2.5)) * lefts(road.line)[:, :2])[steps], near, far, "paved", 0.4
-        )
-    boundaries(site, road.line, road.edge, share)
-    plant(site, scatter(site, int(rng.integers(15, 50)), 30.0), near, far, "paved")
-    plant(site, scatter(site, int(rng.integers(20, 60))), near, far, "paved")
-    bushes(site, int(rng.integers(20, 80)))
-
-
-# --- A roundabout: roads that meet in a ring around a planted mound.
+        streets.plant(site, (road.line + side * (road.edge + rng.uniform(0.8, 2.5)) * lefts(road.line)[:, :2])[steps], "paved", 0.4)
+    streets.boundaries(site, road.line, road.edge, share)
+    streets.greenery(site, (15, 50), 30.0, (20, 60), (20, 80))
 
 
 def roundabout(rng: np.random.Generator, kind: str, seed: int) -> Place:
+    """Roads that meet in a ring around a planted mound."""
     arms = int(rng.integers(3, 6))
     angles = rng.uniform(0, 2 * np.pi) + np.arange(arms) * (2 * np.pi / arms) + rng.normal(0, 0.1, arms)
     radius, ring_half = rng.uniform(12, 21), rng.uniform(3.8, 5.0)
@@ -242,11 +197,11 @@ def roundabout(rng: np.random.Generator, kind: str, seed: int) -> Place:
     entry, leave = 0, int(rng.integers(1, arms))
     site = Site(
         rng,
-        drawn_ground(rng, (ring, *roads), rng.uniform(0.2, 0.9), island, corner=(10.0, 15.0)),
+        streets.drawn_ground(rng, (ring, *roads), rng.uniform(0.2, 0.9), island, corner=(10.0, 15.0)),
         _through(roads[entry], roads[leave], angles[entry], angles[leave], radius, lane, ring_half),
         rng.uniform(40, 65),
     )
-    cars, (near, far) = new_fleet(rng), groves(rng)
+    streets.stock(site)
     before = int(ring_half + 7)
     for k, road in enumerate(roads):  # other cars wait before the ring or leave it, so none crosses the route
         outwards = shifted(road.line, -lane)[before:-5]
@@ -254,25 +209,23 @@ def roundabout(rng: np.random.Generator, kind: str, seed: int) -> Place:
         for path, own in ((outwards, k == leave), (inwards, k == entry)):
             site.keep_clear(path, 1.6)
             if not own and rng.random() < 0.5 and len(site.movers) < 5:
-                drive(site, cars, path, float(rng.uniform(5, 12)), float(rng.uniform(0, 90)))
+                streets.drive(site, path, float(rng.uniform(5, 12)), float(rng.uniform(0, 90)))
     if len(site.movers) < 2:
         for start in (10.0, 60.0):
-            drive(site, cars, shifted(roads[entry].line, -lane)[before:-5], float(rng.uniform(5, 12)), start)
+            streets.drive(site, shifted(roads[entry].line, -lane)[before:-5], float(rng.uniform(5, 12)), start)
 
-    _decorate(site, core, near)
-    house = make_house((1, 5), (8, 24), (8, 14), ("gabled", "hipped", "flat"), rng.random(), 0.3)
+    _decorate(site, core)
+    house = streets.make_house((1, 5), (8, 24), (8, 14), ("gabled", "hipped", "flat"), rng.random(), 0.3)
     gap, setback = rng.uniform(1, 14), rng.uniform(1, 10)
     for k, road in enumerate(roads):
         stretch = road.line[int(ring_half + 6) :]
-        row_of_houses(site, stretch, half + pavement, (0.5, setback + 0.5), (0.5, gap), house, rng.uniform(0.4, 0.95))
+        streets.row_of_houses(site, stretch, half + pavement, (0.5, setback + 0.5), (0.5, gap), house, rng.uniform(0.4, 0.95))
         if k in (entry, leave):
-            street_things(site, stretch, half, pavement)
-            boundaries(site, stretch, half + pavement, 0.6)
+            streets.street_things(site, stretch, half, pavement)
+            streets.boundaries(site, stretch, half + pavement, 0.6)
             spots = shifted(road.line, rng.choice([-1, 1]) * (half + pavement + 1.2))[25::11]
-            plant(site, spots, near, far, "paved", 0.4)
-    plant(site, scatter(site, int(rng.integers(20, 60)), 35.0), near, far, "paved")
-    plant(site, scatter(site, int(rng.integers(15, 40))), near, far, "paved")
-    bushes(site, int(rng.integers(20, 60)), 25.0)
+            streets.plant(site, spots, "paved", 0.4)
+    streets.greenery(site, (20, 60), 35.0, (15, 40), (20, 60))
     return site.finished(kind, seed)
 
 
@@ -287,19 +240,19 @@ def _through(entry: Strip, leave: Strip, a: float, b: float, radius: float, lane
     return resampled(smoothed(resampled(np.concatenate([inwards, around, outwards]), 0.5), 8), 1.0)
 
 
-def _decorate(site: Site, core: float, trees: list[Tree]) -> None:
+def _decorate(site: Site, core: float) -> None:
     """Fill the island with trees, bushes or a monument, and put chevron signs at its edge."""
     rng = site.rng
     if rng.random() < 0.5:
-        stone = [lathe(np.array([[1.6, -0.5], [1.6, 0.4], [1.1, 0.5], [0.8, 2.0], [1.0, 2.1], [0.1, 2.2]]), 14)]
+        stone = [lathe([[1.6, -0.5], [1.6, 0.4], [1.1, 0.5], [0.8, 2.0], [1.0, 2.1], [0.1, 2.2]], 14)]
         heights = 2.5 + 0.8 * np.arange(rng.integers(2, 5))
         stone += [ellipsoid(rng.uniform(0.4, 1.1, 3), 14, 8) + [*rng.normal(0, 0.3, 2), z] for z in heights]
         if site.claim((0.0, 0.0), 0.0, (3.2, 3.2), off="nothing"):
-            site.put(joined(stone), Label.STRUCTURE, np.zeros((1, 2)), rng.uniform(0, 6.3))
+            site.put(joined(*stone), np.zeros((1, 2)), rng.uniform(0, 6.3))
     angle = rng.uniform(0, 2 * np.pi, int(rng.integers(1, 7)))
     r = core * rng.uniform(0.2, 0.8, len(angle))
-    plant(site, np.column_stack([r * np.cos(angle), r * np.sin(angle)]), trees, trees, "paved", 0.5)
+    streets.plant(site, np.column_stack([r * np.cos(angle), r * np.sin(angle)]), "paved", 0.5, simpler=False)
     around = np.arange(5) * (2 * np.pi / 5) + rng.random()
     spots = (core - 0.6) * np.stack([np.cos(around), np.sin(around)], axis=1)
     ok = site.claim_discs(spots, 0.1, "paved", 0.0)
-    site.put(furniture.sign(rng), Label.THIN, spots[ok], around[ok])
+    site.put(furniture.sign(rng), spots[ok], around[ok], label=Label.THIN)

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 
-from poli.worlds.places.geometry import NearestOnLine, Waves, directions, from_quads, ramp, resampled
-from poli.worlds.places.place import Label
+from poli.worlds.places.curves import NearestOnLine, Waves, directions, ramp, resampled
+from poli.worlds.places.solids import from_quads
 
-# --- A mesh of square cells that are small near the route and double in size with distance, without cracks between sizes.
+
+class Label(IntEnum):
+    """What a surface belongs to."""
+
+    GROUND = 0
+    ROAD = 1
+    BUILDING = 2
+    VEHICLE = 3
+    THIN = 4  # poles, signs, fences, railings
+    TRUNK = 5
+    LEAVES = 6
+    STRUCTURE = 7  # bridges, tunnels, walls, everything indoors
 
 
 _CORNERS = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
@@ -21,6 +33,8 @@ _WIDE = np.int64(1) << 32
 
 @dataclass(frozen=True)
 class Cells:
+    """A mesh of square cells, small near the route and doubling in size with distance, without cracks between sizes."""
+
     xy: np.ndarray  # (V, 2)
     faces: np.ndarray  # (F, 3)
     hanging: tuple[tuple[np.ndarray, np.ndarray], ...]  # (vertex (H,), its two parents (H, 2)), largest cells first
@@ -73,9 +87,6 @@ def _key(grid: np.ndarray) -> np.ndarray:  # (..., 2) whole numbers
     return grid[..., 0].astype(np.int64) * _WIDE + grid[..., 1]
 
 
-# --- Paved areas as signed distances (m, negative inside): roads as thick lines, lots as boxes, footpaths.
-
-
 FAR = 40.0  # distances are capped here
 
 
@@ -93,6 +104,7 @@ class Strip:
         return NearestOnLine(dense), dense, directions(dense)
 
     def distance(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,), to the roadway's edge
+        """Signed distance to the edge of the roadway."""
         nearest_on_line, dense, forwards = self._points
         distance, nearest = (column[:, 0] for column in nearest_on_line(xy))
         known = distance < FAR
@@ -114,6 +126,7 @@ class Lot:
     pavement: float
 
     def distance(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
+        """Signed distance to the edge."""
         c, s = np.cos(self.yaw), np.sin(self.yaw)
         away = xy - np.array(self.center)
         q = np.abs(np.stack([c * away[:, 0] + s * away[:, 1], c * away[:, 1] - s * away[:, 0]], axis=1)) - 0.5 * np.array(self.size)
@@ -128,6 +141,8 @@ def _blended(a: np.ndarray, b: np.ndarray, radius: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Paving:
+    """Paved areas as signed distances (m, negative inside)."""
+
     parts: tuple[Strip | Lot, ...]
     corner: float = 5.0
 
@@ -147,6 +162,7 @@ _REACH = (7.0, 14.0, 32.0)  # meters from the route within which cells have one,
 
 
 def flat(xy: np.ndarray) -> np.ndarray:
+    """Zero everywhere."""
     return np.zeros(len(xy))
 
 
@@ -182,6 +198,7 @@ class Ground:
         return np.stack([road, pavement, grass, to_road, to_paved], axis=1)
 
     def height(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
+        """Height of whatever is on top."""
         road, pavement, grass, to_road, to_paved = self.layers(np.atleast_2d(xy)).T
         return np.where(to_road < 0, road, np.where(to_paved < 0, pavement, grass))
 
@@ -222,9 +239,6 @@ def _steps(edge: np.ndarray, one: int, other: int) -> np.ndarray:  # (S, 2, A)
     a, b = edge[:, 0], edge[:, 1]
     corners = [a[:, [0, 1, one]], b[:, [0, 1, one]], b[:, [0, 1, other]], a[:, [0, 1, other]]]
     return from_quads(np.stack(corners, axis=1))
-
-
-# --- cutting triangles along the zero line of a value that is linear within each triangle
 
 
 def split(corners: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (F, 3, A), values at the corners

@@ -1,20 +1,47 @@
-"""A site under construction: its ground, its route, a map of occupied space, and the triangles so far."""
+"""A place, and the site on which it is built."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from poli.worlds.places.geometry import NearestOnLine, copies, turned
-from poli.worlds.places.ground import Ground, ground_triangles
-from poli.worlds.places.place import Label, Mover, Place
+from poli.worlds.places.curves import NearestOnLine
+from poli.worlds.places.ground import Ground, Label, ground_triangles
+from poli.worlds.places.solids import copies, turned
+from poli.worlds.places.street_objects import Tree, Vehicle
 
 _CELL = 0.5  # cell size of the occupancy map, meters
 _WIDEST = 340.0  # maximum extent of a site in meters, if its route allows
 CLEAR_BESIDE, CLEAR_ABOVE = 1.7, 3.4  # clearance of a vehicle on a route, with a margin
 
 
+@dataclass(frozen=True)
+class Mover:
+    """A moving vehicle. Its route never crosses the place's route; it may share it (a car ahead), starting farther along."""
+
+    triangles: np.ndarray  # (F, 3, 3) float32 in the vehicle's frame: x forward, z up, origin on the ground below its center
+    route: np.ndarray  # (K, 3) float64, points about 1 m apart
+    speed: float  # m/s
+    start: float  # m along the route at time zero
+
+
+@dataclass(frozen=True)
+class Place:
+    """A world of triangles, a drivable route through it, and other moving vehicles."""
+
+    kind: str
+    seed: int
+    triangles: np.ndarray  # (F, 3, 3) float32, meters, z up
+    labels: np.ndarray  # (F,) uint8, values of Label
+    route: np.ndarray  # (K, 3) float64 on the ground, free of obstacles; points about 1 m apart, for walks half a meter
+    movers: tuple[Mover, ...]
+
+
 class Site:
+    """A site under construction: its ground, its route, a map of occupied space, and the triangles so far."""
+
     def __init__(
         self,
         rng: np.random.Generator,
@@ -30,6 +57,8 @@ class Site:
         self._near_route = NearestOnLine(self.route[:, :2])
         self.parts: list[tuple[np.ndarray, Label]] = []
         self.movers: list[Mover] = []
+        self.cars: list[Vehicle] = []
+        self.trees: tuple[list[Tree], list[Tree]] = [], []  # near the route, and far from it
         self.built = 0  # triangles of buildings
         shape = np.ceil((self.high - self.low) / _CELL).astype(int) + 1
         self._to_road, self._to_paved = self._edges(tuple(shape))
@@ -90,15 +119,22 @@ class Site:
         return maps
 
     def from_route(self, xy: np.ndarray) -> np.ndarray:  # (N, 2) -> (N,)
+        """Distance from the route."""
         return self._near_route(xy)[0][:, 0]
 
     # -- adding objects ------------------------------------------------------------------------------------------------------------
 
-    def add(self, triangles: np.ndarray, label: Label) -> None:
+    def add(self, triangles: np.ndarray, label: Label = Label.STRUCTURE) -> None:
+        """Add triangles (F, 3, 3)."""
         self.parts.append((triangles, label))
 
     def put(
-        self, part: np.ndarray, label: Label, xy: np.ndarray, yaw: np.ndarray | float = 0.0, scale: np.ndarray | float = 1.0
+        self,
+        part: np.ndarray,
+        xy: np.ndarray,
+        yaw: np.ndarray | float = 0.0,
+        scale: np.ndarray | float = 1.0,
+        label: Label = Label.STRUCTURE,
     ) -> None:
         """Add copies of a part (F, 3, 3), standing on the ground at the spots (N, 2)."""
         xy = np.atleast_2d(np.asarray(xy, float))[:, :2]

@@ -1,20 +1,112 @@
-"""Objects along roads: houses on plots, parked cars, trees, lamps and signs, and gardens behind."""
+"""Roads, their ground and traffic, and what is along them: houses on plots, parked cars, trees, lamps, signs, fences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from poli.worlds.places import street_objects as furniture
 from poli.worlds.places.buildings import building
-from poli.worlds.places.geometry import NOTHING, beams, boxes, headings, joined, lefts, lengths, resampled, shifted, swept, turned
-from poli.worlds.places.place import Label, Mover
-from poli.worlds.places.site import Site
-from poli.worlds.places.street_objects import Vehicle, fleet
-from poli.worlds.places.trees import Tree, bush, grove, hedge
+from poli.worlds.places.curves import Waves, headings, lefts, lengthened, lengths, line, resampled, shifted, smoothed
+from poli.worlds.places.ground import Ground, Heights, Label, Lot, Paving, Strip, flat
+from poli.worlds.places.site import Mover, Site
+from poli.worlds.places.solids import NOTHING, beams, boxes, joined, swept, turned
+from poli.worlds.places.street_objects import Vehicle, bush, fleet, grove, hedge
 
-# --- Fences, railings, crash barriers and garden walls along a path on the ground.
+
+@dataclass(frozen=True)
+class Road:
+    """The main road: its line, extended beyond both ends of the route, and its lanes."""
+
+    line: np.ndarray  # (K, 2), 1 m apart, where the route runs
+    half: float
+    pavement: float
+    lane: float  # offset of the lane's center from the line; traffic keeps to the right
+
+    @property
+    def edge(self) -> float:
+        """Distance of the sidewalk's outer edge from the line."""
+        return self.half + self.pavement
+
+    def strip(self, extra: float = 90.0) -> Strip:
+        """The paved strip, extended beyond both ends."""
+        return Strip(lengthened(self.line, extra), self.half, self.pavement)
+
+
+def drawn_road(rng: np.random.Generator, path: np.ndarray, parking: bool) -> Road:  # (K, 2)
+    """A two-lane road, optionally with space for parked cars along it."""
+    lane = rng.uniform(1.6, 2.1)
+    half = lane + 1.7 + (rng.uniform(2.0, 2.4) if parking else rng.uniform(0.0, 0.5))
+    return Road(resampled(smoothed(path, 3), 1.0), half, rng.uniform(1.3, 4.0), lane)
+
+
+def drawn_ground(
+    rng: np.random.Generator,
+    parts: tuple[Strip | Lot, ...],
+    hills: float = 1.0,
+    beside: Heights = flat,
+    gap: Heights | None = None,
+    corner: tuple[float, float] = (4.0, 8.0),
+) -> Ground:
+    """Ground with the paved `parts`; its hills, relief, wear, curb and camber are random. `beside` and `gap`: heights off it."""
+    waves = Waves(rng, hills * rng.uniform(0.3, 1.6), 110.0, 320.0)
+    tilt = rng.normal(0, 0.012, 2) * hills
+    return Ground(
+        paving=Paving(parts, corner=rng.uniform(*corner)),
+        base=lambda xy: waves(xy) + xy @ tilt,
+        beside=beside,
+        relief=Waves(rng, hills * rng.uniform(0.15, 0.9), 14.0, 70.0),
+        wear=Waves(rng, rng.uniform(0.002, 0.008), 2.5, 15.0),
+        curb=rng.uniform(0.09, 0.16),
+        camber=rng.uniform(0.02, 0.09),
+        roughness=rng.uniform(0.02, 0.06),
+        gap=gap,
+    )
+
+
+def opened(rng: np.random.Generator, ground: Ground, road: Road, margin: float | None = None) -> Site:
+    """Return a site whose route is the right lane of the road, with both lanes kept clear."""
+    site = Site(rng, ground, resampled(shifted(road.line, -road.lane), 1.0), rng.uniform(45.0, 75.0) if margin is None else margin)
+    site.keep_clear(shifted(road.line, road.lane), 1.6)
+    stock(site)
+    return site
+
+
+def traffic(site: Site, road: Road, sides: list[np.ndarray] | None = None) -> None:
+    """Add oncoming cars, one car ahead on the route, and some on side roads that stop before the main road."""
+    rng = site.rng
+    oncoming = shifted(lengthened(road.line, 30.0), road.lane)[::-1]
+    spaced = rng.uniform(0, 60) + np.cumsum(rng.uniform(30, 110, int(rng.integers(1, 4))))
+    for start in spaced[spaced < len(oncoming) - 40]:
+        drive(site, oncoming, rng.uniform(6, 14), float(start))
+    if rng.random() < 0.6:
+        drive(site, site.route[:, :2], rng.uniform(7, 12), float(rng.uniform(22, 60)))
+    for side in (sides or [])[:2]:
+        if len(side) > 25 and len(site.movers) < 5:
+            drive(site, side, rng.uniform(4, 10), float(rng.uniform(0, len(side) - 20)))
+    if len(site.movers) < 2:
+        drive(site, oncoming, rng.uniform(6, 14), float(rng.uniform(60, 160)))
+
+
+def side_roads(rng: np.random.Generator, road: Road, count: int, both: float = 0.6) -> list[Strip]:
+    """Roads that start at the main road; some cross it."""
+    strips: list[Strip] = []
+    heading = headings(road.line)
+    spots = np.linspace(0.15, 0.85, count) * len(road.line) + rng.normal(0, 8, count)
+    for k in spots.clip(15, len(road.line) - 15).astype(int):
+        angle = heading[k] + np.pi / 2 + rng.normal(0, 0.18)
+        half, pavement = rng.uniform(2.4, 4.0), rng.uniform(1.0, 2.5)
+        first = rng.choice([0.0, np.pi])
+        turns = [first, first + np.pi] if rng.random() < both else [first]
+        strips += [Strip(line(road.line[k], angle + turn, rng.uniform(60, 130)), half, pavement) for turn in turns]
+    return strips
+
+
+def side_lane(strip: Strip, before: float) -> np.ndarray:  # -> (K, 2)
+    """The lane towards the main road, ending `before` meters from its line."""
+    return shifted(strip.line[::-1], -0.5 * strip.half)[: max(0, len(strip.line) - int(before))]
 
 
 FENCES = ("picket", "mesh", "bars", "rails", "barrier", "wall")
@@ -27,6 +119,7 @@ def _at(path: np.ndarray, every: float) -> np.ndarray:  # (K, 3)
 
 
 def fence(rng: np.random.Generator, path: np.ndarray, kind: str) -> np.ndarray:  # (K, 3)
+    """A fence, railing, crash barrier or garden wall along a path on the ground."""
     if len(path) < 3:
         return NOTHING
     up = np.array([0.0, 0.0, 1.0])
@@ -47,11 +140,11 @@ def fence(rng: np.random.Generator, path: np.ndarray, kind: str) -> np.ndarray: 
             ]
         )
         piers = _at(path, rng.uniform(2.5, 5.0))
-        return joined([swept(path, lefts(path), profile), boxes(piers + up * (tall / 2 - 0.2), [0.42, 0.42, tall + 0.7])])
+        return joined(swept(path, lefts(path), profile), boxes(piers + up * (tall / 2 - 0.2), [0.42, 0.42, tall + 0.7]))
     if kind == "barrier":  # the corrugated sheet of a crash barrier
         profile = np.array([[0.0, 0.42], [0.09, 0.47], [0.09, 0.54], [0.02, 0.59], [0.09, 0.64], [0.09, 0.71], [0.0, 0.76]])
         posts = _at(path, 2.0)
-        return joined([swept(path, lefts(path), profile), beams(posts - 0.4 * up, posts + 0.72 * up, 0.1)])
+        return joined(swept(path, lefts(path), profile), beams(posts - 0.4 * up, posts + 0.72 * up, 0.1))
     tall = {"picket": 1.0, "mesh": 1.9, "bars": 1.2, "rails": 1.05}[kind] * rng.uniform(0.85, 1.25)
     posts = _at(path, {"picket": 2.2, "mesh": 2.5, "bars": 2.0, "rails": 1.8}[kind])
     parts = [beams(posts - 0.5 * up, posts + (tall + 0.06) * up, 0.09, 6)]
@@ -65,7 +158,7 @@ def fence(rng: np.random.Generator, path: np.ndarray, kind: str) -> np.ndarray: 
     if kind in ("bars", "mesh"):
         rods = _at(path, rng.uniform(0.11, 0.16) if kind == "bars" else rng.uniform(0.2, 0.35))
         parts.append(beams(rods + 0.05 * up, rods + tall * up, 0.025 if kind == "bars" else 0.015, 3))
-    return joined(parts)
+    return joined(*parts)
 
 
 _MOST_BUILT = 105_000  # triangles of buildings on a site; buildings get plainer as the total approaches it
@@ -113,13 +206,13 @@ def row_of_houses(
                 s += 2.5
 
 
-def parked_cars(site: Site, line: np.ndarray, offset: float, cars: list[Vehicle], chance: float) -> None:
+def parked_cars(site: Site, line: np.ndarray, offset: float, chance: float) -> None:
     """Park cars along a line (K, 2), `offset` meters to its left, off the lanes."""
     rng = site.rng
     s, along = rng.uniform(2, 6), lengths(line)
     heading, left = headings(line), lefts(line)[:, :2]
     while s < along[-1] - 4:
-        car = cars[int(rng.integers(len(cars)))]
+        car = site.cars[int(rng.integers(len(site.cars)))]
         k = min(int(s + car.length / 2), len(line) - 1)
         center = line[k] + (offset + rng.normal(0, 0.08)) * left[k]
         yaw = heading[k] + (np.pi if offset > 0 else 0.0) + rng.normal(0, 0.025)
@@ -151,29 +244,31 @@ def along_road(
         spot = line[i] + offset * left[i]
         if rng.random() < keep and site.claim(spot, 0.0, (0.1, 0.1), off="road", spare=0.15):
             yaw = heading[i] + (-np.pi / 2 if offset > 0 else np.pi / 2)
-            site.put(parts[int(rng.integers(len(parts)))], label, spot, yaw)
+            site.put(parts[int(rng.integers(len(parts)))], spot, yaw, label=label)
 
 
-def plant(site: Site, spots: np.ndarray, near: list[Tree], far: list[Tree], off: str = "road", radius: float = 0.7) -> None:
-    """Plant trees at the free spots among (N, 2), the leafier ones near the route."""
-    rng = site.rng
+def plant(site: Site, spots: np.ndarray, off: str = "road", radius: float = 0.7, simpler: bool = True) -> None:
+    """Plant trees at the free spots among (N, 2), simpler ones far from the route."""
+    rng, (near, far) = site.rng, site.trees
     spots = spots[site.claim_discs(spots, radius, off, 0.5)]
     if not len(spots):
         return
     distance = site.from_route(spots)
     for spot, away in zip(spots, distance, strict=True):
-        trees = near if away < 25 else far
+        trees = far if simpler and away >= 25 else near
         tree = trees[int(rng.integers(len(trees)))]
         yaw, scale = rng.uniform(0, 2 * np.pi), rng.uniform(0.75, 1.2)
         for part, label in ((tree.wood, Label.TRUNK), (tree.leaves, Label.LEAVES)):
             if len(part):
-                site.put(part, label, spot, yaw, scale)
+                site.put(part, spot, yaw, scale, label=label)
 
 
-def groves(rng: np.random.Generator) -> tuple[list[Tree], list[Tree]]:
-    """Draw the trees of a place: detailed ones for nearby spots, simpler ones for distant spots."""
+def stock(site: Site) -> None:
+    """Draw the cars of a place, and its trees: detailed ones for nearby spots, simpler ones for distant spots."""
+    rng = site.rng
+    site.cars = fleet(rng, 7, rng.uniform(0.0, 0.35))
     conifers, bare = rng.uniform(0, 0.5), rng.uniform(0, 0.25)
-    return grove(rng, 6, int(rng.integers(550, 900)), conifers, bare), grove(rng, 4, 300, conifers, bare)
+    site.trees = grove(rng, 6, int(rng.integers(550, 900)), conifers, bare), grove(rng, 4, 300, conifers, bare)
 
 
 def scatter(site: Site, count: int, within: float = np.inf) -> np.ndarray:
@@ -183,6 +278,15 @@ def scatter(site: Site, count: int, within: float = np.inf) -> np.ndarray:
         start = site.route[rng.integers(len(site.route), size=count), :2]
         return start + rng.normal(0, 0.5 * within, (count, 2))
     return rng.uniform(site.low, site.high, (count, 2))
+
+
+def greenery(
+    site: Site, close: tuple[int, int], within: float, loose: tuple[int, int], shrubs: tuple[int, int], reach: float = 25.0
+) -> None:
+    """Plant trees within about `within` meters of the route, trees anywhere, and bushes; their numbers are drawn from ranges."""
+    plant(site, scatter(site, int(site.rng.integers(*close)), within), "paved")
+    plant(site, scatter(site, int(site.rng.integers(*loose))), "paved")
+    bushes(site, int(site.rng.integers(*shrubs)), reach)
 
 
 def boundaries(site: Site, line: np.ndarray, edge: float, share: float) -> None:
@@ -203,23 +307,22 @@ def enclose(site: Site, path: np.ndarray) -> None:  # (K, 2), half a meter apart
     free = site.claim_path(path, "paved", 0.1)
     for stretch in np.split(np.arange(len(path)), np.flatnonzero(np.diff(free.astype(int))) + 1):
         if free[stretch[0]] and len(stretch) > 5:
-            _boundary(site, path[stretch])
-
-
-def _boundary(site: Site, path: np.ndarray) -> None:  # (K, 2)
-    grounded = np.column_stack([path, site.ground.height(path)])
-    if site.rng.random() < 0.35:
-        site.add(hedge(site.rng, grounded), Label.LEAVES)
-        return
-    kind = str(site.rng.choice(FENCES))
-    site.add(fence(site.rng, grounded, kind), Label.STRUCTURE if kind == "wall" else Label.THIN)
+            grounded = np.column_stack([path[stretch], site.ground.height(path[stretch])])
+            if site.rng.random() < 0.35:
+                site.add(hedge(site.rng, grounded), Label.LEAVES)
+                continue
+            kind = str(site.rng.choice(FENCES))
+            site.add(fence(site.rng, grounded, kind), Label.STRUCTURE if kind == "wall" else Label.THIN)
 
 
 def bushes(site: Site, count: int, within: float = 25.0) -> None:
+    """Scatter bushes."""
     kinds = [bush(site.rng) for _ in range(4)]
     spots = scatter(site, count, within)
     for spot in spots[site.claim_discs(spots, 0.5, "paved", 0.3)]:
-        site.put(kinds[int(site.rng.integers(4))].leaves, Label.LEAVES, spot, site.rng.uniform(0, 6.3), site.rng.uniform(0.7, 1.4))
+        site.put(
+            kinds[int(site.rng.integers(4))].leaves, spot, site.rng.uniform(0, 6.3), site.rng.uniform(0.7, 1.4), label=Label.LEAVES
+        )
 
 
 def street_things(site: Site, line: np.ndarray, half: float, pavement: float) -> None:
@@ -249,6 +352,8 @@ def make_house(
     grand: float,
     balconies: float,
 ) -> HouseMaker:
+    """Return a function that draws the size of a house, and builds it."""
+
     def make(rng: np.random.Generator) -> tuple[float, float, Callable[[bool], np.ndarray]]:
         w, d = rng.uniform(*width), rng.uniform(*depth)
         count, top = int(rng.integers(storeys[0], storeys[1] + 1)), str(rng.choice(roofs))
@@ -257,7 +362,7 @@ def make_house(
     return make
 
 
-def drive(site: Site, cars: list[Vehicle], path: np.ndarray, speed: float, start: float) -> None:  # (K, 2)
+def drive(site: Site, path: np.ndarray, speed: float, start: float) -> None:  # (K, 2)
     """Add a moving car along a path."""
     inside = ((path > site.low) & (path < site.high)).all(axis=1)
     first = int(np.argmax(inside))
@@ -266,16 +371,6 @@ def drive(site: Site, cars: list[Vehicle], path: np.ndarray, speed: float, start
         return
     path = resampled(path, 1.0)
     site.keep_clear(path, 1.5)
-    car = cars[int(site.rng.integers(len(cars)))]
-    site.movers.append(
-        Mover(
-            car.triangles.astype(np.float32),
-            np.column_stack([path, site.ground.road_height(path)]),
-            speed,
-            min(start, len(path) - 15.0),
-        )
-    )
-
-
-def new_fleet(rng: np.random.Generator) -> list[Vehicle]:
-    return fleet(rng, 7, rng.uniform(0.0, 0.35))
+    car = site.cars[int(site.rng.integers(len(site.cars)))]
+    route = np.column_stack([path, site.ground.road_height(path)])
+    site.movers.append(Mover(car.triangles.astype(np.float32), route, speed, min(start, len(path) - 15.0)))

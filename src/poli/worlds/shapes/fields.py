@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from poli.kernel import kernel
 
@@ -11,6 +12,8 @@ Field = Callable[[np.ndarray], np.ndarray]  # (N, 3) -> (N,)
 
 
 def ellipsoid(radii: np.ndarray) -> Field:  # (3,)
+    """An ellipsoid."""
+
     def field(points: np.ndarray) -> np.ndarray:
         scaled = points / radii
         level = _length(scaled)
@@ -32,6 +35,8 @@ def superquadric(radii: np.ndarray, upright: float, around: float) -> Field:
 
 
 def rounded_box(half_sides: np.ndarray, rounding: float) -> Field:  # (3,)
+    """A box with rounded edges."""
+
     def field(points: np.ndarray) -> np.ndarray:
         beyond = np.abs(points) - (half_sides - rounding)
         farthest = np.maximum(np.maximum(beyond[:, 0], beyond[:, 1]), beyond[:, 2])
@@ -41,6 +46,7 @@ def rounded_box(half_sides: np.ndarray, rounding: float) -> Field:  # (3,)
 
 
 def torus(ring: float, tube: float) -> Field:
+    """A torus around z."""
     return lambda points: np.hypot(np.hypot(points[:, 0], points[:, 1]) - ring, points[:, 2]) - tube
 
 
@@ -153,15 +159,13 @@ def triangle_distance(points, triangles):
     return distance
 
 
-# --- Fields made of fields: blended unions, cuts, shells, and bent, twisted or folded space.
-
-
 def union(fields: list[Field], blend: float = 0.0) -> Field:
     """Union of the fields, blended over a length of about `blend`."""
     return lambda points: reduce(lambda a, b: _smooth_minimum(a, b, blend), (field(points) for field in fields))
 
 
 def intersection(first: Field, second: Field, blend: float = 0.0) -> Field:
+    """What is in both."""
     return lambda points: -_smooth_minimum(-first(points), -second(points), blend)
 
 
@@ -175,9 +179,10 @@ def shell(field: Field, thickness: float) -> Field:
     return lambda points: np.abs(field(points)) - 0.5 * thickness
 
 
-def placed(field: Field, position: np.ndarray, rotation: np.ndarray, scale: float = 1.0) -> Field:
-    """`field` scaled, then rotated by the (3, 3) matrix, then moved to `position`."""
-    return lambda points: scale * field(_into_frame(points, position, rotation / scale))
+def placed(field: Field, position: ArrayLike, rotation: np.ndarray | None = None) -> Field:
+    """`field` rotated by the (3, 3) matrix, if given, then moved to `position`."""
+    at, axes = np.asarray(position, float), np.asarray(np.eye(3) if rotation is None else rotation, float)
+    return lambda points: field(_into_frame(points, at, axes))
 
 
 def twisted(field: Field, turn: float) -> Field:

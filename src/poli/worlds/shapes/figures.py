@@ -4,22 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from poli.worlds.shapes import relief
-from poli.worlds.shapes.fields import (
-    Field,
-    ellipsoid,
-    embossed,
-    extrusion,
-    intersection,
-    limbs,
-    membranes,
-    revolution,
-    rounded_box,
-    union,
-)
+from poli.worlds.shapes import fields, relief
+from poli.worlds.shapes.fields import Field
 from poli.worlds.shapes.relief import chance, direction, log_uniform, outline, smooth_curve, with_skin
-
-# --- The skeleton of a figure: tapered capsules with skin between them, plus heads, hands, tails and wings.
 
 
 @dataclass
@@ -38,12 +25,14 @@ class Skeleton:
 
     def figure(self, rng: np.random.Generator, blend: float) -> Field:
         """Return the solid around the bones, with strong relief on the flesh and too little on the thin skins to pierce them."""
-        flesh = with_skin(limbs(np.array(self.ends), np.array(self.radii), blend), rng)
+        flesh = with_skin(fields.limbs(np.array(self.ends), np.array(self.radii), blend), rng)
         if not self.skins:
             return flesh
-        skins = membranes(np.array(self.skins), rng.uniform(0.045, 0.075))
+        skins = fields.membranes(np.array(self.skins), rng.uniform(0.045, 0.075))
         wavelength = rng.uniform(0.1, 0.25)
-        return union([flesh, embossed(skins, relief.folds(rng, wavelength, direction(rng)), rng.uniform(0.0, 0.012))], 0.04)
+        return fields.union(
+            [flesh, fields.embossed(skins, relief.folds(rng, wavelength, direction(rng)), rng.uniform(0.0, 0.012))], 0.04
+        )
 
 
 def bone(rng: np.random.Generator, towards: np.ndarray, length: float, spread: float) -> np.ndarray:
@@ -53,6 +42,7 @@ def bone(rng: np.random.Generator, towards: np.ndarray, length: float, spread: f
 
 
 def add_head(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, size: float, gaze: np.ndarray) -> None:
+    """Add a head with jaws, and ears, horns or a crest."""
     gaze = gaze / np.linalg.norm(gaze)
     side = np.cross(gaze, [0.0, 0.0, 1.0])
     side /= np.linalg.norm(side) + 1e-9
@@ -79,6 +69,7 @@ def add_head(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, size:
 
 
 def add_fingers(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, heading: np.ndarray, radius: float) -> None:
+    """Add fingers, toes or claws."""
     heading = heading / np.linalg.norm(heading)
     across = np.cross(heading, direction(rng))
     for spread in np.linspace(-0.7, 0.7, int(rng.integers(2, 5))):
@@ -87,6 +78,7 @@ def add_fingers(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, he
 
 
 def add_tail(skeleton: Skeleton, rng: np.random.Generator, at: np.ndarray, heading: np.ndarray, radius: float) -> None:
+    """Add a winding tail."""
     length = rng.uniform(0.3, 0.9)
     control = [at]
     for _ in range(3):
@@ -134,6 +126,7 @@ def add_spikes(skeleton: Skeleton, rng: np.random.Generator, spine: np.ndarray, 
 
 
 def creature(rng: np.random.Generator) -> Field:
+    """A biped, a quadruped, a serpent, or a branching shape."""
     plan = rng.choice(["biped", "quadruped", "serpent", "tree"], p=[0.3, 0.3, 0.25, 0.15])
     skeleton = Skeleton()
     {"biped": add_biped, "quadruped": _add_quadruped, "serpent": _add_serpent, "tree": _add_tree}[plan](skeleton, rng)
@@ -141,6 +134,7 @@ def creature(rng: np.random.Generator) -> Field:
 
 
 def add_biped(skeleton: Skeleton, rng: np.random.Generator) -> None:
+    """Add a figure on two legs."""
     stout = rng.uniform(0.7, 1.4)
     hips, chest = np.array([0.0, 0.0, -0.05]), np.array([rng.normal(0, 0.04), rng.normal(0, 0.06), 0.4])
     neck = chest + np.array([0.0, rng.normal(0, 0.04), 0.17])
@@ -230,13 +224,11 @@ def _add_tree(skeleton: Skeleton, rng: np.random.Generator) -> None:
         tips = grown[:14]
 
 
-# --- Statues: a figure on a base, often in a robe that hangs in folds.
-
-
 def statue(rng: np.random.Generator) -> Field:
+    """A figure on a base, often in a robe that hangs in folds."""
     if chance(rng, 0.3):
         figure = creature(rng)
-        return union([figure, _base(rng, -0.62)], 0.03)
+        return fields.union([figure, _base(rng, -0.62)], 0.03)
     skeleton = Skeleton()
     add_biped(skeleton, rng)
     parts = [skeleton.figure(rng, log_uniform(rng, 0.03, 0.1))]
@@ -244,13 +236,13 @@ def statue(rng: np.random.Generator) -> Field:
         parts.append(_robe(rng))
     if chance(rng, 0.4):  # a belly
         radii = rng.uniform(0.16, 0.28, 3)
-        parts.append(lambda points: ellipsoid(radii)(points - np.array([0.0, -0.08, 0.12])))
-    whole = union(parts, rng.uniform(0.02, 0.07))
+        parts.append(lambda points: fields.ellipsoid(radii)(points - np.array([0.0, -0.08, 0.12])))
+    whole = fields.union(parts, rng.uniform(0.02, 0.07))
     if chance(rng, 0.5):
         axis = np.array([rng.normal(0, 0.6), rng.normal(0, 0.3), 1.0])
         wavelength = log_uniform(rng, 0.07, 0.25)
-        whole = embossed(whole, relief.folds(rng, wavelength, axis / np.linalg.norm(axis), 0.8, 1.5), 0.1 * wavelength)
-    return union([whole, _base(rng, -0.8)], 0.02)
+        whole = fields.embossed(whole, relief.folds(rng, wavelength, axis / np.linalg.norm(axis), 0.8, 1.5), 0.1 * wavelength)
+    return fields.union([whole, _base(rng, -0.8)], 0.02)
 
 
 def _robe(rng: np.random.Generator) -> Field:
@@ -259,7 +251,7 @@ def _robe(rng: np.random.Generator) -> Field:
     heights = np.linspace(top, bottom, 5)
     widths = np.linspace(0.14, wide, 5) * rng.uniform(0.85, 1.15, 5)
     side = smooth_curve(np.stack([widths, heights], axis=1), 24)
-    cloth = revolution(np.concatenate([[[0.0, top]], side, [[0.0, bottom]]]))
+    cloth = fields.revolution(np.concatenate([[[0.0, top]], side, [[0.0, bottom]]]))
     if chance(rng, 0.5):  # hollow at the bottom: the hem is a thin sheet around the legs
         thickness = rng.uniform(0.05, 0.09)
         solid = cloth
@@ -287,13 +279,13 @@ def _base(rng: np.random.Generator, ground: float) -> Field:
     half_height, radius = rng.uniform(0.04, 0.14), rng.uniform(0.35, 0.6)
     kind = rng.choice(["plinth", "steps", "polygon", "rock"])
     if kind == "plinth":
-        solid = rounded_box(np.array([radius, radius * rng.uniform(0.6, 1.0), half_height]), 0.01)
+        solid = fields.rounded_box(np.array([radius, radius * rng.uniform(0.6, 1.0), half_height]), 0.01)
     elif kind == "steps":
         steps = np.array([[0, 1], [0.75, 1], [0.75, 0.2], [0.9, 0.2], [0.9, -0.4], [1, -0.4], [1, -1], [0, -1]])
-        solid = revolution(steps * np.array([radius, half_height]))
+        solid = fields.revolution(steps * np.array([radius, half_height]))
     elif kind == "polygon":
-        solid = extrusion(outline(rng, radius), half_height)
+        solid = fields.extrusion(outline(rng, radius), half_height)
     else:
-        rock = embossed(ellipsoid(np.array([radius, radius, 2.0 * half_height])), relief.ridges(rng, 0.35, 3), 0.03)
-        solid = intersection(rock, lambda points: -points[:, 2] - half_height, 0.01)
+        rock = fields.embossed(fields.ellipsoid(np.array([radius, radius, 2.0 * half_height])), relief.ridges(rng, 0.35, 3), 0.03)
+        solid = fields.intersection(rock, lambda points: -points[:, 2] - half_height, 0.01)
     return lambda points: solid(points - np.array([0.0, 0.0, ground - half_height]))

@@ -7,10 +7,9 @@ import numpy as np
 from poli.kernel import kernel
 from poli.worlds.shapes.fields import Field, embossed, warped
 
-# --- Random directions, rotations, curves and outlines for generating shapes.
-
 
 def chance(rng: np.random.Generator, probability: float) -> bool:
+    """True with this probability."""
     return bool(rng.random() < probability)
 
 
@@ -20,11 +19,13 @@ def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def direction(rng: np.random.Generator) -> np.ndarray:  # (3,)
+    """A random unit vector."""
     vector = rng.normal(size=3)
     return vector / np.linalg.norm(vector)
 
 
 def rotation(rng: np.random.Generator) -> np.ndarray:  # (3, 3)
+    """A random rotation."""
     w, x, y, z = (q := rng.normal(size=4)) / np.linalg.norm(q)
     return np.array(
         [
@@ -98,6 +99,7 @@ def turned_profile(rng: np.random.Generator, half_height: float, widest: float) 
 
 
 def fractal(rng: np.random.Generator, wavelength: float, octaves: int, gain: float = 0.5) -> Field:
+    """Fractal noise."""
     seed = int(rng.integers(1 << 31))
     return lambda points: fractal_noise(points, 1.0 / wavelength, octaves, gain, False, seed)
 
@@ -215,9 +217,6 @@ def cell_noise(points, frequency, seed):
         gap = np.sqrt(second) - np.sqrt(first)
         noise[n] = 2.0 * min(1.0, 2.0 * gap) - 1.0
     return noise
-
-
-# --- skins that make a plain solid look carved, grown or worn: gentle warps, and relief at several scales, in patches
 
 
 def with_skin(solid: Field, rng: np.random.Generator, highest: float = 0.04) -> Field:
