@@ -11,7 +11,7 @@ import pytest
 import poli
 from poli.cli import main
 from poli.errors import DensityWarning, InputError, ViewpointWarning
-from poli.estimation.estimate import FEWEST, Seen, load_model, median_spacing
+from poli.estimation.estimate import FEWEST, load_model, median_spacing, trained_voxels
 from poli.estimation.frames import spacing_per_radius
 from poli.kdtree.tree import KDTree
 from poli.lidar_odometry import OdometryConfig
@@ -94,15 +94,15 @@ def test_the_spacing_of_a_grid():
 
 def test_known_densities_are_read_from_the_model_file():
     lidar = load_model("lidar")
-    assert Seen.by(lidar).voxels == (0.2, 2.0)
-    assert Seen.by(load_model("objects")) == Seen()
+    assert trained_voxels(lidar) == (0.2, 2.0)
+    assert trained_voxels(load_model("objects")) is None
     finer = json.loads(lidar.metadata["config"])
     finer["scans"]["voxels"] = [0.1, 0.05]
-    assert Seen.by(replace(lidar, training=finer)).spacing == pytest.approx((0.0125, 0.25))
+    assert trained_voxels(replace(lidar, training=finer)) == (0.05, 0.1)
     for voxels in ([], ["0.2"], None, [-1.0]):
         finer["scans"]["voxels"] = voxels
-        assert Seen.by(replace(lidar, training=finer)) == Seen()
-    assert Seen.by(replace(lidar, training={})) == Seen()
+        assert trained_voxels(replace(lidar, training=finer)) is None
+    assert trained_voxels(replace(lidar, training={})) is None
 
 
 def test_tasks_that_choose_their_voxels_do_not_warn(scan):

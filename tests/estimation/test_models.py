@@ -9,8 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from poli.cli import app
-from poli.errors import FormatError, InputError
-from poli.estimation import estimate as model_info
+from poli.errors import InputError
 from poli.estimation.estimate import facts_of, load_model, model_card, shipped_file, shipped_models
 from poli.worlds import SENSORS
 
@@ -81,13 +80,3 @@ def test_one_name_prints_the_card():
         result = CliRunner().invoke(app, arguments)
         assert isinstance(result.exception, InputError)
         assert "lidar, objects" in str(result.exception)
-
-
-@pytest.mark.parametrize("text", ["results = 'good'", "results = 'good'\ndata_license = 3", "results = ", ""])
-def test_missing_facts_are_reported(tmp_path, monkeypatch, text):
-    path = tmp_path / "lidar.toml"
-    path.write_text(text)
-    real = model_info.shipped_file
-    monkeypatch.setattr(model_info, "shipped_file", lambda name, ending: path if ending == ".toml" else real(name, ending))
-    with pytest.raises(FormatError, match=r"lidar\.toml"):
-        facts_of("lidar")

@@ -13,7 +13,6 @@ from oracles import random_pose
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture, motion_inputs
 from poli.estimation.estimate import load_model, model_card, shipped_models
-from poli.estimation.grouping import group
 from poli.estimation.model import read_model
 from poli.estimation.ordered_cloud import Viewpoint
 from poli.voxels import voxel_downsample
@@ -26,6 +25,7 @@ from poli.train.grouping import GroupBatch  # noqa: E402
 from poli.train.losses import LossConfig, PoseNoise, pair_loss  # noqa: E402
 from poli.train.model_file import import_model  # noqa: E402
 from poli.train.network import Network  # noqa: E402
+from poli.train.network_input import group  # noqa: E402
 from poli.train.object_pairs import PairConfig, draw_pairs  # noqa: E402
 from tiny_training import ARCHITECTURES, cloud, exported, network  # noqa: E402
 

@@ -15,9 +15,9 @@ from oracles import seeds
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.estimate import load_model
-from poli.estimation.grouping import group
 from poli.estimation.ordered_cloud import Viewpoint, distinct
-from poli.estimation.runtime.forward import arithmetic, covariances
+from poli.estimation.runtime import arithmetic
+from poli.estimation.runtime.forward import Layers, forward
 from poli.voxels import voxel_downsample
 from poli.worlds import SENSORS, scan_of
 
@@ -50,6 +50,7 @@ def reference(architecture: Architecture, points: np.ndarray, view: Viewpoint, w
     torch = pytest.importorskip("torch")
     from poli.train.grouping import GroupBatch
     from poli.train.network import Network
+    from poli.train.network_input import group
 
     network = Network(architecture)
     network.load_state_dict({f"maps.{name.replace('.', '_', 1)}": torch.from_numpy(w) for name, w in weights.items()})
@@ -85,7 +86,8 @@ def assert_equal(found: np.ndarray, expected: np.ndarray, atol: float = 1e-4) ->
 def test_the_runtime_equals_the_reference_network(seed, kind, count, view, architecture):
     rng = np.random.default_rng(seed)
     points, weights = cloud(kind, max(count, architecture.least_points), rng), random_weights(architecture, rng)
-    assert_equal(covariances(points, architecture, weights, 1.0, view)[0], reference(architecture, points, view, weights))
+    found = forward(points, Layers.of(architecture, weights), 1.0, view).covariances
+    assert_equal(found, reference(architecture, points, view, weights))
 
 
 @pytest.mark.parametrize("name", ["lidar", "objects"])

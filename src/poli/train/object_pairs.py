@@ -15,11 +15,11 @@ import torch
 
 from poli.errors import InputError
 from poli.estimation.architecture import LEAST_POINTS, Architecture
-from poli.estimation.grouping import Grouping, group
 from poli.kdtree.tree import KDTree
 from poli.se3 import measured, so3_exp
 from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
+from poli.train.network_input import Grouping, group
 from poli.worlds.shapes import Mesh
 
 # What a step trains: the shapes of the ellipsoids, on dense partners; then their sizes, on partners as dense as the clouds; then

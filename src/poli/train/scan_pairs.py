@@ -20,7 +20,6 @@ import torch
 
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture, motion_inputs
-from poli.estimation.grouping import group
 from poli.estimation.ordered_cloud import Viewpoint
 from poli.kdtree.tree import KDTree
 from poli.scan import Scan
@@ -30,6 +29,7 @@ from poli.train.config import WORLDS_A_SEED, ScanConfig
 from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
 from poli.train.merged_scans import Merging, density_ratio, log_of_poses, merged_pairs
+from poli.train.network_input import group
 from poli.train.object_pairs import PairBatch, Phase, joined, probes
 from poli.train.tracked_log import TrackedLog
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers

@@ -16,11 +16,9 @@ from poli.simd import data_of, larger, loop, offset, widest_vector
 
 # --- The inner loop of every linear map, written in LLVM IR.
 #
-# In plain loops the compiler stores and loads every partial sum instead of keeping it in a register across the loop over
-# inputs. Here
-# a panel of four outputs by two vectors of points stays in eight vector registers during the whole loop: two loads of points
-# and four
-# of weights for eight fused multiply-adds. A vector has eight floats, or sixteen on a CPU with AVX-512.
+# In plain loops the compiler stores and loads every partial sum instead of keeping it in a register across the loop over inputs.
+# Here a panel of four outputs by two vectors of points stays in eight vector registers during the whole loop: two loads of points
+# and four of weights for eight fused multiply-adds. A vector has eight floats, or sixteen on a CPU with AVX-512.
 
 
 OUTPUTS = 4

@@ -39,6 +39,17 @@ def list_near(near, rows, k, who):
             who[j, p] = row[j]
 
 
+@kernel
+def list_shared(near, wide, share, step, start, first, who):
+    """List the first `wide` neighbors of the points' leads, as points of level 0.
+
+    `share` consecutive points have the same lead, and a lead's level keeps every `step`-th point."""
+    for j in range(wide):
+        names = who[first + j]
+        for p in range(TILE):
+            names[p] = near[min((start + p) // share, len(near) - 1), j] * step
+
+
 @kernel(**FAST)
 def gather_offsets(below, who, at, inverse, offsets):
     """Compute neighbors minus points, in the common frame and in radii.

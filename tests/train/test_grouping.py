@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from oracles import random_pose
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import group
+
+pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
+from poli.train.network_input import group
 
 ARCHITECTURE = Architecture()
 
