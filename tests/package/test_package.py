@@ -64,9 +64,9 @@ def test_the_core_needs_neither_torch_nor_open3d():
     assert run_python(code).split() == ["100", "True", "100", "True"]
 
 
-def test_learn_without_torch_names_the_extra():
+def test_train_without_torch_names_the_extra():
     """Every module of it, including those that do not need torch."""
-    modules = sorted(path.stem for path in (Path(poli.__file__).parent / "learn").glob("*.py") if path.stem != "__init__")
+    modules = sorted(path.stem for path in (Path(poli.__file__).parent / "train").glob("*.py") if path.stem != "__init__")
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import importlib, poli\n"

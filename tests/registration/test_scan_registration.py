@@ -1,6 +1,7 @@
 """Registration of two scans of one place: preparing a scan, and the pose between two."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -131,7 +132,7 @@ def test_given_lengths_override_the_presets(street, monkeypatch):
         seen.update(options)
         raise DegenerateError("seen")
 
-    monkeypatch.setattr("poli.registration.register.register_by_normals", look)
+    monkeypatch.setattr(sys.modules["poli.registration.register"], "register_by_normals", look)
     with pytest.raises(DegenerateError, match="seen"):
         register_scans(source, target, "os2_128", noise_bound=0.25)
     assert (seen["noise_bound"], seen["feature_radius"]) == (0.25, PRESETS["os2_128"].feature_radius)
@@ -217,14 +218,14 @@ def test_the_command_says_that_a_pose_is_probably_wrong(files):
     ],
 )
 def test_mistakes_with_the_cloud_to_write_are_found_first(files, words, message, monkeypatch):
-    monkeypatch.setattr("poli.registration.register.register_scans", lambda *_, **__: pytest.fail("searched"))
+    monkeypatch.setattr(sys.modules["poli.registration.register"], "register_scans", lambda *_, **__: pytest.fail("searched"))
     words = [word.format(files) for word in words]
     result = CliRunner().invoke(app, ["register", str(files / "a.pcd"), str(files / "b.pcd"), *words])
     assert message in str(result.exception)
 
 
 def test_a_format_that_cannot_store_the_fields_is_found_before_the_search(files, monkeypatch):
-    monkeypatch.setattr("poli.registration.register.register_scans", lambda *_, **__: pytest.fail("searched"))
+    monkeypatch.setattr(sys.modules["poli.registration.register"], "register_scans", lambda *_, **__: pytest.fail("searched"))
     result = CliRunner().invoke(app, ["register", str(files / "c.pcd"), str(files / "b.pcd"), "--out-cloud", str(files / "x.bin")])
     assert f"{files / 'x.bin'}" in str(result.exception)
     assert not (files / "x.bin").exists()

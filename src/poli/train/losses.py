@@ -18,8 +18,7 @@ from typing import Literal, get_args
 import torch
 
 from poli.errors import InputError
-from poli.train import tensors3 as matrices3
-from poli.train import tensors3 as motion
+from poli.train import tensors3
 from poli.train.pose_layer import certified_pose
 
 _LEAST_TRUST = 1e-6
@@ -106,7 +105,7 @@ class PoseNoise(torch.nn.Module):
 
 def whitening(L: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:  # (..., 3, 3), (..., 3, 3) -> (..., 3, 3)
     """Return A = L^-1 F', with C^-1 = A' A."""
-    return matrices3.inverse(L) @ frames.transpose(-1, -2)
+    return tensors3.inverse3(L) @ frames.transpose(-1, -2)
 
 
 def pair_loss(config: LossConfig, noise: PoseNoise, matches: MatchBatch, L: torch.Tensor, frames: torch.Tensor) -> LossTerms:
@@ -209,18 +208,18 @@ def _trust(config: LossConfig, matches: MatchBatch, A: torch.Tensor, log_2c: tor
 def _pose_likelihood(T: torch.Tensor, matches: MatchBatch, information: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:  # (B,)
     """Return 1/2 [log|H| + xi' Gamma^-1 xi + log|Gamma|]; H by Gauss-Newton, positive definite (eq. 11-12)."""
     gamma_inverse = torch.linalg.inv(gamma)
-    xi = motion.log(motion.inverse(T) @ matches.T_measured)
+    xi = tensors3.log(tensors3.inverse(T) @ matches.T_measured)
     # The derivative of d by a right perturbation (w, v) of T is R (p x w) - R v, so J' W J depends on R' W R and p alone.
     R = T[:, None, :3, :3]
     W = R.transpose(-1, -2) @ information @ R
-    P = motion.hat(matches.source)
+    P = tensors3.hat(matches.source)
     WP = W @ P
     # With P = hat(p), J = R [P, -I] and P' = -P.
     rotation = -(P @ WP).sum(1)
     cross = -WP.sum(1)  # rows: translation, columns: rotation
     translation = W.sum(1)
     H = torch.cat([torch.cat([rotation, cross.transpose(1, 2)], 2), torch.cat([cross, translation], 2)], 1)
-    J = motion.left_jacobian_inverse(xi)
+    J = tensors3.left_jacobian_inverse(xi)
     H = H + J.transpose(1, 2) @ gamma_inverse @ J
     squared = (xi * (gamma_inverse @ xi[..., None])[..., 0]).sum(1)
     return 0.5 * (torch.logdet(H) + squared + torch.logdet(gamma))

@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from poli.estimation.architecture import DISTANCE_PRIOR, MOTION_INPUTS, QUADRIC_REACH, THINNEST, Architecture
 from poli.estimation.frames import spacing_per_radius
-from poli.train import tensors3 as matrices3
+from poli.train import tensors3
 from poli.train.curvature import Quadric, chords, fit, negative_log_likelihood, residuals
 from poli.train.grouping import GroupBatch
 from poli.train.losses import LossConfig, LossTerms, PoseNoise, pair_loss
@@ -153,7 +153,7 @@ class Network(nn.Module):
         L = x.new_zeros(x.shape[0], 3, 3)  # (len(x) would fix the number of points in an exported graph)
         for r in range(a.rounds):
             if r > 0:
-                out_of_it = ((x @ matrices3.inverse(L).transpose(1, 2)) ** 2).sum(2, keepdim=True).log1p()
+                out_of_it = ((x @ tensors3.inverse3(L).transpose(1, 2)) ** 2).sum(2, keepdim=True).log1p()
                 edge = known + self._map(f"attend{r}_place", out_of_it) + self._map(f"attend{r}_reader", _logarithm(L))[:, None]
             attention = (self._map(f"attend{r}_out", functional.relu(edge)) + prior).softmax(dim=1)  # (N, k, heads)
             out = self._map(f"shape{r}_out", hidden)
@@ -162,8 +162,8 @@ class Network(nn.Module):
             weights = (attention * share[:, None]).sum(2, keepdim=True)
             # As in `estimation.frames`, half of the mean is subtracted: the mean of (x - m / 2)(x - m / 2)'.
             moments = (weights * x).transpose(1, 2) @ x - 0.75 * (share[:, :, None] * means).transpose(1, 2) @ means
-            B = matrices3.lower(out[:, :6], a.floor)
-            L = matrices3.cholesky(moments + B @ B.transpose(1, 2), a.floor)
+            B = tensors3.lower(out[:, :6], a.floor)
+            L = tensors3.cholesky(moments + B @ B.transpose(1, 2), a.floor)
         return L, hidden
 
     def scales(
