@@ -35,6 +35,7 @@ def nearest_rotation(A):  # (3, 3) -> (3, 3)
 
 @kernel
 def cost(M, R):  # (10, 10), (3, 3)
+    """y' M y with y = [1; vec(R)]."""
     y = lifted(R)
     return dot(y, matvec(M, y))
 
