@@ -46,7 +46,7 @@ def test_inference_without_torch_equals_the_reference(tmp_path, architecture):
     for count in (16, 20, 150, 700):
         points = cloud(count, count)
         expected = 1.25**2 * covariances(network(architecture), points)
-        found, extent = model.covariances(points, SIGHT), np.linalg.norm(np.ptp(points, axis=0))
+        found, extent = model.estimate(points, SIGHT).covariances, np.linalg.norm(np.ptp(points, axis=0))
         bounded = np.linalg.eigvalsh(expected)[:, 2] > extent**2  # random weights may warn; the runtime does not
         assert bounded.mean() < 0.2
         size = np.abs(expected[~bounded]).max(axis=(1, 2), keepdims=True)
@@ -105,7 +105,7 @@ def test_a_motion_changes_sizes_as_in_the_reference_and_no_directions(tmp_path):
     for one, other in itertools.pairwise(normals):
         assert (np.abs(np.einsum("ni,ni->n", one, other)) > 1.0 - 1e-6).mean() > 0.95  # ties of a symmetric ellipsoid aside
     assert np.abs(fields["still"] / fields["far"] - 1.0).max() > 1e-3
-    np.testing.assert_array_equal(model.covariances(points, SIGHT), fields["unknown"])
+    np.testing.assert_array_equal(model.estimate(points, SIGHT).covariances, fields["unknown"])
 
 
 def test_a_motion_that_is_not_one_is_refused(tmp_path):

@@ -96,7 +96,7 @@ def test_shipped_models_equal_the_reference_network_on_a_scan(name):
     plain = model.at_motion(None)
     expected = model.calibration**2 * reference(plain.architecture, points, VIEWS[0], plain.weights)
     # `objects` has never seen a scan: one entry in fifty thousand is off by a little more.
-    assert_equal(model.covariances(points, VIEWS[0]), expected, 2e-4 if name == "objects" else 1e-4)
+    assert_equal(model.estimate(points, VIEWS[0]).covariances, expected, 2e-4 if name == "objects" else 1e-4)
 
 
 def test_distances_give_the_sizes_of_the_reference_network():

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.certify.newton import cost, exp, minima
 from poli.certify.quadratic import derivatives, lifted
+from poli.certify.rotation import cost, exp, minima
 from poli.certify.small import dot, eigh, matmul, matvec
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import DegenerateError, InputError

@@ -1,4 +1,4 @@
-"""A primal-dual interior-point method for the semidefinite relaxation of `proof`:
+"""A primal-dual interior-point method for the semidefinite relaxation of `rotation`:
 
     min <M, X>    such that  <A_0, X> = 1,  <A_l, X> = 0,  X positive semidefinite                     (primal)
     max lambda_0  such that  S = M - sum_l lambda_l A_l  positive semidefinite                         (dual)

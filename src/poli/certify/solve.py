@@ -9,8 +9,6 @@ import numpy as np
 
 from poli.certify import checks
 from poli.certify.checks import error_of, least_curvature, low_minima, tie, weakest_turn
-from poli.certify.newton import cost, polish
-from poli.certify.proof import guess, prove, round_to_rotation
 from poli.certify.quadratic import (
     FORMS,
     Frame,
@@ -23,6 +21,7 @@ from poli.certify.quadratic import (
     quadratic_form,
     residual_cost,
 )
+from poli.certify.rotation import cost, guess, polish, prove, round_to_rotation
 from poli.certify.semidefinite import interior_point
 from poli.certify.small import eigh, matvec
 from poli.errors import InputError

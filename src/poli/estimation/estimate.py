@@ -28,13 +28,10 @@ from poli.scan import ScanLike, points_of
 #
 # Measured in simulated worlds that no model was trained on (`lidar`, `objects`), against the best PCA on the same points:
 #
-# - `lidar` on scans in meters, by the median distance between points: at 0.07 m (raw scans of 64 beams outdoors; a tenth of the
-#   training data was raw) the RMSE of the normals is 7 % below that of PCA; indoors it is the same; at 0.046 m (raw, indoors) it is
-#   4 % above. With voxels of 3 m and more it stays below, but errors double from 2 to 4 m, and from 6 m on the likelihood of VLP-16
-#   scans is worse than that of PCA.
-# - `lidar` on the same scans in wrong units, where noise and rings no longer match the size of the world: PCA has the lower RMSE
-#   below 0.05 to 0.2 m and above 2 to 10 m. In centimeters and millimeters (7 m apart and more) the RMSE is up to three times that
-#   of PCA, and covariances are about ten and about a hundred times too small.
+# - `lidar` on scans in meters, by the median distance between points: at 0.07 m (raw scans of 64 beams outdoors) the RMSE of the
+#   normals is 7 % below that of PCA, at 0.046 m (raw, indoors) 4 % above. Errors double from voxels of 2 to 4 m, and from 6 m on
+#   the likelihood of VLP-16 scans is worse than that of PCA.
+# - `lidar` on scans in centimeters or millimeters: the RMSE is up to three times that of PCA.
 # - `objects`, which does not use absolute size, stays below PCA, and calibrated, from 16 to 64,000 points.
 # - Sixteen points cut out of a scan have up to 17 % more RMSE than in the whole scan; 64 have 2 to 3 % more.
 

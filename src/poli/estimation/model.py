@@ -48,14 +48,11 @@ class Model:
         plain = self.at_motion(None)
         return Layers.of(plain.architecture, plain.weights)
 
-    def covariances(self, points: np.ndarray, view: Viewpoint = Viewpoint()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
-        """Return calibrated covariances: matched points of two clouds of this density differ by N(0, 2 C)."""
-        return self.estimate(points, view).covariances
-
     def estimate(
         self, points: np.ndarray, view: Viewpoint, curvature: bool = False, motion: float | None = None
     ) -> Estimate:  # (N, 3)
-        """Return the covariances, the point spacing around each distinct place in meters, and curvature if asked for."""
+        """Return calibrated covariances (matched points of two clouds of this density differ by N(0, 2 C)), the point spacing
+        around each distinct place in meters, and curvature if asked for."""
         self._check_motion(motion)
         layers = self.layers if motion is None else self.layers.with_size_bias(self._size_bias(motion))
         with np.errstate(over="ignore"):

@@ -186,22 +186,15 @@ def keep_features(tile, count, table, first):
 _LARGEST = 8 << 20  # bytes: larger arrays are not kept, so a map of millions of points does not occupy memory afterwards
 
 
-class _Workspace(threading.local):
-    """One workspace per thread, so that concurrent callers do not share memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, np.ndarray] = {}  # bytes
-
-
-_workspace = _Workspace()
+_workspace = threading.local()  # one per thread, so that concurrent callers do not share memory
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
     """Return an uninitialized array, valid until this thread requests the same name again. Never return it to a user."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    kept = _workspace.kept.get(name)
+    kept = _workspace.__dict__.get(name)
     if kept is None or len(kept) < size:
         kept = np.empty(size, np.uint8)
         if size <= _LARGEST:
-            _workspace.kept[name] = kept
+            _workspace.__dict__[name] = kept
     return kept[:size].view(dtype).reshape(shape)
