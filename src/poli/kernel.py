@@ -21,10 +21,11 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba import njit
+from numba import extending, njit
 from numba.core import event
 
 config: Any = numba.config  # its attributes are created at import
+intrinsic: Any = extending.intrinsic  # decorates functions of numba types, not of the callers' values
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _IMPORT = re.compile(rb"^from (poli[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 # They change the code; numba's key has none.

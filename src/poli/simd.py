@@ -7,9 +7,8 @@ from __future__ import annotations
 from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from poli.kernel import config
+from poli.kernel import config, intrinsic
 
 LANES = 8
 _FLOATS, _NUMBER = ir.VectorType(ir.FloatType(), LANES), types.intp

@@ -28,9 +28,7 @@ class Densities(Field):
 
     def log_likelihood(self, points: np.ndarray) -> np.ndarray:  # (N, 3) -> (N,) or (N, k, 3) -> (N, k)
         """log N(point; mean, covariance), row by row."""
-        points, factors = self._beside(points), _regular_cholesky(self.covariances)
-        half_log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1).reshape(-1, *(1,) * (points.ndim - 2))
-        return -0.5 * _squared(self.means, factors, points) - half_log_det - 1.5 * np.log(2 * np.pi)
+        return log_likelihood(self.means, self.covariances, self._beside(points))
 
     def kl(self, other: Field) -> np.ndarray:  # (N,)
         """Kullback-Leibler divergence KL(self || other) in nats, row by row."""
@@ -123,6 +121,13 @@ class Densities(Field):
 def mahalanobis_squared(means: np.ndarray, covariances: np.ndarray, points: np.ndarray) -> np.ndarray:
     """(x - mu)' C^-1 (x - mu); points (N, 3) or (N, k, 3)."""
     return _squared(means, _regular_cholesky(covariances), points)
+
+
+def log_likelihood(means: np.ndarray, covariances: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """log N(x; mu, C), with log|C| = 2 sum log L_kk; points (N, 3) or (N, k, 3)."""
+    factors = _regular_cholesky(covariances)
+    half_log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1).reshape(-1, *(1,) * (points.ndim - 2))
+    return -0.5 * _squared(means, factors, points) - half_log_det - 1.5 * np.log(2 * np.pi)
 
 
 def _regular_cholesky(covariances: np.ndarray) -> np.ndarray:  # (N, 3, 3) -> (N, 3, 3)

@@ -119,7 +119,7 @@ class Architecture:
             value, kind = getattr(self, field.name), type(field.default)
             if kind is float and type(value) is int:
                 object.__setattr__(self, field.name, value := float(value))  # kernels are compiled for floats
-            if type(value) is not kind or (kind is tuple and not all(type(n) is int for n in value)):
+            if type(value) is not kind or (isinstance(value, tuple) and not all(type(n) is int for n in value)):
                 expected = "a list of whole numbers" if kind is tuple else f"a value of type {kind.__name__}"
                 raise InputError(f"architecture: {field.name} is {str(value)[:100]}; expected {expected}")
         levels, group = len(self.neighbors), max(self.neighbors[:2], default=0)

@@ -33,6 +33,8 @@ class TreeArrays(NamedTuple):
 class GrowingTree:
     """The tree. Its arrays may be longer than what is used."""
 
+    _count: int
+
     def __init__(self, points: np.ndarray) -> None:  # (N, 3)
         self._build(points)
 

@@ -103,9 +103,8 @@ class KDTree:
         Rows and indices are positions in the leaf order of the thinned cloud, which must have more than k points.
         Neighbors are in no particular order, or nearest first if `ordered`. Much faster than `nearest`, which processes queries one
         by one."""
-        tree = thinned(self.tree, thinning)
-        found = neighborhoods(*tree, k, ordered)
-        fine = too_fine(tree[1], tree[3])
+        ranges, boxes, xyz, depth = tree = thinned(self.tree, thinning)
+        found, fine = neighborhoods(ranges, boxes, xyz, depth, k, ordered), too_fine(boxes, depth)
         if k and fine.any():
             _search_again(tree, fine, k, found)
         return found

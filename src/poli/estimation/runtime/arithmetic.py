@@ -10,9 +10,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from poli.kernel import kernel
+from poli.kernel import intrinsic, kernel
 from poli.simd import data_of, larger, loop, offset, widest_vector
 
 # --- The inner loop of every linear map, written in LLVM IR.

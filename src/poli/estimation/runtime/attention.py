@@ -3,7 +3,6 @@
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
 from poli.estimation.runtime.gather import (
@@ -19,7 +18,7 @@ from poli.estimation.runtime.gather import (
 )
 from poli.kdtree.build import LEAF
 from poli.kdtree.neighborhoods import CELL
-from poli.kernel import kernel
+from poli.kernel import intrinsic, kernel
 from poli.simd import LANES, Vector, data_of, larger, load, loop, offset, store
 
 # --- Softmax over neighbors and the weighted moments, for eight points at once: every sum stays in a register.

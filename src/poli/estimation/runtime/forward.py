@@ -121,13 +121,13 @@ class Layers:
         following = [maps(name) for name in (*(f"{name}.feature" for name in names[1:]), "attend0.neighbor")]
         stages = {}
         for name, after in zip(names, following, strict=True):
-            parts = ("place", "edge", "node") if name.startswith("down") else ("place", "node")
+            own = maps(*(f"{name}.{part}" for part in (("edge", "node") if name.startswith("down") else ("node",))))
+            if name == "down0":
+                nothing = np.empty((width, 0), np.float32), np.zeros(width, np.float32)
+                own = (*(maps("down0.context") if a.context else nothing), *own)
             level = int(name.removeprefix("down").removeprefix("up"))
             vectors = 0 if name == "up0" else a.vectors  # not used after this level
-            stages[name] = (maps(*(f"{name}.{part}" for part in parts)), after, a.scalars[level], vectors)
-        place, *others = stages["down0"]
-        nothing = np.empty((width, 0), np.float32), np.zeros(width, np.float32)
-        stages["down0"] = ((*place[:2], *(maps("down0.context") if a.context else nothing), *place[2:]), *others)
+            stages[name] = ((*maps(f"{name}.place"), *own), after, a.scalars[level], vectors)
         (place, place_bias), (reader, reader_bias) = stacked("attend{}.place", 1), stacked("attend{}.reader", 1)
         rounds = (*stacked("attend{}.out"), *stacked("shape{}.out"), place, reader, place_bias + reader_bias)
         return Layers(

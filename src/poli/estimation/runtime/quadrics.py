@@ -5,7 +5,6 @@ The inner loop is written in LLVM IR, as in `arithmetic`: sums stay in registers
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from poli.estimation.architecture import QUADRIC_REACH, QUADRIC_TERMS, RESIDUAL_CENTER, RESIDUAL_FLOOR, RESIDUAL_RIDGE, RESIDUALS
 from poli.estimation.runtime.arithmetic import FAST, TILE, logarithm
@@ -21,7 +20,7 @@ from poli.estimation.runtime.gather import (
 from poli.estimation.runtime.scale import diagonalize
 from poli.kdtree.build import LEAF
 from poli.kdtree.neighborhoods import CELL
-from poli.kernel import kernel
+from poli.kernel import intrinsic, kernel
 from poli.simd import LANES, Vector, data_of, larger, load, loop, offset, store
 
 PACKED = QUADRIC_TERMS * (QUADRIC_TERMS + 1) // 2  # entries of a lower triangle, by rows

@@ -3,12 +3,11 @@
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from poli.estimation.architecture import FLATTEST, THINNEST
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
 from poli.estimation.runtime.gather import own_features
-from poli.kernel import kernel
+from poli.kernel import intrinsic, kernel
 from poli.simd import LANES, Vector, data_of, larger, load, offset, smaller, spread, store
 
 # --- Eigenvalues and eigenvectors of eight symmetric 3x3 matrices at once, written in LLVM IR.
