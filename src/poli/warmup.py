@@ -38,7 +38,7 @@ from poli.worlds.shapes import procedural_mesh
 def warm_up(say: Callable[[str], None]) -> None:
     """Call everything in two processes; `say` is told what was called, and the seconds."""
     # The network is needed by the last tasks: by then, the first process has compiled it.
-    tasks = (_estimates, _poses, _pictures, _calibration, _shapes, _maps, _registration, _odometry, _files)
+    tasks = (_estimates, _poses, _others, _maps, _registration, _odometry, _files)
     with ProcessPoolExecutor(2, get_context("spawn"), start_worker) as pool:
         for line in pool.map(_timed, tasks):
             say(line)
@@ -121,18 +121,11 @@ def _files() -> None:
     lzf.decompress(lzf.compress(np.zeros(500, np.uint8)), 500)
 
 
-def _calibration() -> None:
+def _others() -> None:
     rng, zeros = np.random.default_rng(0), np.zeros(20, np.int64)
     pairs, six, one = rng.normal(size=(20, 2)), rng.normal(size=(20, 6)), np.ones(20)
     equations(Rows(np.array([0, 20]), zeros, np.ones((20, 3)), zeros, zeros, one, pairs, pairs, six, one, one), 1, 3)
-
-
-def _pictures() -> None:
-    rng = np.random.default_rng(0)
     camera = Camera(eye=(4.0, 0.0, 1.0), target=(0.0, 0.0, 0.0), width=40, height=30)
     render_ellipsoids(poli.pca(rng.normal(size=(100, 3)), k=8), camera, rng.random((100, 3)))
-
-
-def _shapes() -> None:
     for seed in range(24):  # all families of shapes and surface details
         procedural_mesh(seed, resolution=24)

@@ -150,7 +150,7 @@ def test_distinct_points(seed, count, span, ordered):
 def test_any_number_of_threads_gives_the_same_answer(model, rounded_scan, monkeypatch):
     """Nine to the ninth is capped: no machine has the memory for that many."""
     answers, nearest = [], []
-    for threads in ("1", "2", "3", "8", str(9**9), "9" * 5000):
+    for threads in ("1", "2", "8", str(9**9)):
         monkeypatch.setenv("POLI_NUM_THREADS", threads)
         answers.append(poli.estimate(rounded_scan, model).covariances)
         nearest.append(KDTree(rounded_scan).nearest(12)[1])
