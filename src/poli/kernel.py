@@ -1,14 +1,13 @@
 """`@kernel`: compile a function with numba, without the GIL, and cache the machine code in the user's cache folder.
 
 numba's cache compares a kernel's own file only, and would run outdated code of other kernels that are compiled into it. So each
-module caches in a folder that is named by a digest of its source and of all modules of the package that it imports. Cached code is
-executed: the cache is used only if no other user can write to it. Without a usable cache, numba compiles in every process.
+module caches in a folder that is named by a digest of its source and of all modules of the package that it imports. Without a
+usable cache, numba compiles in every process.
 """
 
 import os
 import re
 import shutil
-import stat
 import sys
 import time
 from collections.abc import Callable
@@ -26,15 +25,11 @@ from numba import extending, njit
 from numba.core import event
 
 config: Any = numba.config  # its attributes are created at import
+intrinsic: Any = extending.intrinsic  # decorates functions of numba types, not of the callers' values
 PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _IMPORT = re.compile(rb"^from (poli[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
-_SETTINGS = (
-    "OPT",
-    "BOUNDSCHECK",
-    "DEBUGINFO_DEFAULT",
-    "LOOP_VECTORIZE",
-    "SLP_VECTORIZE",
-)  # they change the code; numba's key has none
+# They change the code; numba's key has none.
+_SETTINGS = ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE")
 _LONGEST_UNUSED = 90 * 86400.0  # seconds
 _NEEDED = 1 << 27  # bytes; numba fails if the disk is full
 _lock = RLock()  # modules may be imported by several threads
@@ -57,11 +52,6 @@ def kernel(function: Callable | None = None, **options: Any) -> Any:
     return njit(nogil=True, **options)(function)
 
 
-def intrinsic(function: Callable) -> Any:
-    """Decorate a function that emits LLVM IR for kernels. Its arguments are numba types, not the callers' values."""
-    return extending.intrinsic(function)
-
-
 def over_range(kernel: Callable, *args: Any) -> Callable[[int, int], None]:
     """Return a function of (begin, end) that calls `kernel`, for `threads.run_chunks`. `args` are its other arguments, in order."""
     place = kernel.__code__.co_varnames.index("begin")
@@ -82,15 +72,7 @@ def kernel_cache() -> tuple[str, str]:
     base = config.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(os.path.abspath(base), "poli", "kernels")
     try:
-        os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
-        with suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
-        for place, forbidden in ((os.path.dirname(folder), 0o022), (folder, 0o077)):
-            found = os.lstat(place)
-            if not stat.S_ISDIR(found.st_mode):
-                return folder, f"{place} is not a folder"
-            if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & forbidden):
-                return folder, f"{place} is open to other users; remove it"
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK) or shutil.disk_usage(folder).free < _NEEDED:
             return folder, f"{folder} cannot be written, or its disk is full"
     except OSError as error:
@@ -100,24 +82,24 @@ def kernel_cache() -> tuple[str, str]:
 
 @cache
 def _module_folder(source: str) -> str | None:
-    """Return where a module caches its kernels, or None. Removes damaged files: numba would fail on them, or wait for a pipe."""
+    """Return where a module caches its kernels, or None. Removes damaged files, on which numba would fail."""
     root, trouble = kernel_cache()
     if trouble or not source.startswith(PACKAGE + os.sep):
         return None
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     waiting = [source, __file__]
     try:
         while waiting:
             path = waiting.pop()
-            if path not in found:
-                found[path], imported = _source(path)
+            if path not in digests:
+                digests[path], imported = _source(path)
                 waiting += imported
         versions = (numba.__version__, llvmlite.__version__, *(getattr(config, name, None) for name in _SETTINGS))
-        folder = os.path.join(root, sha256(repr((versions, sorted(found.values()))).encode()).hexdigest()[:16])
+        folder = os.path.join(root, sha256(repr((versions, sorted(digests.values()))).encode()).hexdigest()[:16])
         os.makedirs(folder, exist_ok=True)
         os.utime(folder)  # the last use
         for file in Path(folder).glob("*/*.nb?"):
-            content = file.read_bytes() if file.is_file() and not file.is_symlink() else b""
+            content = file.read_bytes() if file.is_file() else b""
             if not (content.startswith(b"\x80") and content.endswith(b".")):  # a complete pickle
                 file.unlink(missing_ok=True)
     except OSError:
@@ -128,16 +110,10 @@ def _module_folder(source: str) -> str | None:
 @cache
 def _source(path: str) -> tuple[str, list[str]]:
     """Return the digest of a source file, and the files of the package that it imports from."""
-    with open(path, "rb") as file:
-        text = file.read()
-    imported = []
+    text, imported = Path(path).read_bytes(), list[str]()
     for module, names in _IMPORT.findall(text):
-        place = os.path.join(PACKAGE, *module.decode().split(".")[1:])
-        places = [
-            place,
-            os.path.join(place, "__init__"),
-            *(os.path.join(place, name) for name in re.findall(r"\w+", names.decode())),
-        ]
+        place = Path(PACKAGE, *module.decode().split(".")[1:])
+        places = (place, place / "__init__", *(place / name for name in re.findall(r"\w+", names.decode())))
         imported += [f"{found}.py" for found in places if os.path.isfile(f"{found}.py")]
     return sha256(text).hexdigest(), imported
 

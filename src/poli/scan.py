@@ -87,6 +87,7 @@ class Dropped:
 
     @property
     def total(self) -> int:
+        """The number of removed returns."""
         return self.nonfinite + self.zero
 
 

@@ -27,6 +27,7 @@ def widest_vector() -> int:
 
 
 def data_of(context, builder, kind, array):
+    """Return the pointer to the data of an array."""
     return context.make_array(kind)(context, builder, array).data
 
 
@@ -35,10 +36,12 @@ def _vector_at(builder, data, index):
 
 
 def load(builder, data, index):
+    """Load eight floats from `index` on."""
     return builder.load(_vector_at(builder, data, index), align=4)
 
 
 def store(builder, vector, data, index):
+    """Store eight floats from `index` on."""
     builder.store(vector, _vector_at(builder, data, index), align=4)
 
 
@@ -76,9 +79,11 @@ class Vector:
         return self.builder.fcmp_ordered("<", self.value, other)
 
     def root(self) -> Vector:
+        """Return the square root."""
         return self._call("sqrt")
 
     def larger(self, other: Vector | float) -> Vector:
+        """Return the larger of each pair."""
         if not isinstance(other, Vector):
             other = Vector(self.builder, ir.Constant(_FLOATS, [other] * LANES))
         return self._call("maxnum", other)
@@ -141,6 +146,7 @@ def transpose(builder, rows):
 
 
 def offset(builder, start, step, times):
+    """Return start + step * times."""
     return builder.add(start, builder.mul(step, ir.Constant(step.type, times)))
 
 
@@ -161,6 +167,7 @@ def larger(_context, a, b):
 
 @intrinsic
 def smaller(_context, a, b):
+    """Return the smaller of two numbers, as `larger`."""
     return (a(a, a), _one_of_two("llvm.minnum")) if a == b else None
 
 
@@ -233,6 +240,8 @@ def not_above(_context, values, place, limit):
 
 @intrinsic
 def count_bits(_context, bits):
+    """Return the number of set bits."""
+
     def generate(context, builder, signature, arguments):
         kind = ir.IntType(64)
         return builder.call(

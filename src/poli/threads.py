@@ -30,10 +30,9 @@ def thread_count() -> int:
     wanted = os.environ.get("POLI_NUM_THREADS", "")
     if not wanted:
         return cores
-    if not (wanted.isascii() and wanted.isdigit()) or not wanted.strip("0"):
+    if not wanted.isdecimal() or len(wanted) > 10 or int(wanted) < 1:
         raise InputError(f"POLI_NUM_THREADS is {wanted[:40]!r}; give a whole number of at least 1, or unset it")
-    most = max(_PER_CORE * cores, _ALWAYS_ALLOWED)
-    return most if len(wanted.lstrip("0")) > len(str(most)) else min(int(wanted), most)
+    return min(int(wanted), max(_PER_CORE * cores, _ALWAYS_ALLOWED))
 
 
 def use_one_thread() -> None:

@@ -20,7 +20,6 @@ import poli
 from poli import certify
 from poli.beams.adjustment import Linear, Planes, equations
 from poli.certify.checks import low_minima
-from poli.certify.implicit import adjoint, match_gradients
 from poli.io.formats.pcd import decompress
 from poli.kdtree.tree import KDTree
 from poli.lidar_odometry.drive_map import DriveMap
@@ -39,7 +38,7 @@ from poli.worlds.shapes import procedural_mesh
 def warm_up(say: Callable[[str], None]) -> None:
     """Call everything in two processes; `say` receives what was called, and the seconds."""
     # The network is needed by the last tasks: by then, the first process has compiled it.
-    tasks = (_estimates, _poses, _pictures, _calibration, _shapes, _maps, _registration, _odometry, _files)
+    tasks = (_estimates, _poses, _others, _maps, _registration, _odometry, _files)
     with ProcessPoolExecutor(2, get_context("spawn"), start_worker) as pool:
         for line in pool.map(_timed, tasks):
             say(line)
@@ -75,10 +74,8 @@ def _poses() -> None:
     weights = np.einsum("nij,nkj->nik", *[rng.normal(size=(40, 3, 3))] * 2)
     prior = certify.PosePrior.isotropic(np.eye(4), 0.1, 0.1)
     for target in (source + 0.01 * rng.normal(size=(40, 3)), rng.normal(size=(40, 3))):  # the latter has no good pose
-        pose = certify.solve(source, target, weights, prior)
-        pose = certify.solve(source, target, weights, shortcut=False)
-    u = adjoint(pose.T_target_source, pose.frame, pose.hessian, np.ones((4, 4)))
-    match_gradients(source, target, weights, pose.T_target_source, pose.frame, u)
+        certify.solve(source, target, weights, prior)
+        certify.solve(source, target, weights, shortcut=False)
     low_minima(np.eye(10), np.eye(3), 1e-15)  # used if the relaxation is not tight
 
 
@@ -124,18 +121,11 @@ def _files() -> None:
     decompress(np.zeros(2, np.uint8), 1)
 
 
-def _calibration() -> None:
-    one, unknowns = np.ones(20), np.zeros((20, 22), np.int64)
+def _others() -> None:
+    rng, one, unknowns = np.random.default_rng(0), np.ones(20), np.zeros((20, 22), np.int64)
     planes = Planes(np.arange(20), np.zeros(20, np.int64), np.zeros((1, 3)))
     equations(Linear(planes, one, one, one, unknowns, np.ones((20, 22)), np.ones((20, 3))), 1)
-
-
-def _pictures() -> None:
-    rng = np.random.default_rng(0)
     camera = Camera(eye=(4.0, 0.0, 1.0), target=(0.0, 0.0, 0.0), width=40, height=30)
     render_ellipsoids(poli.pca(rng.normal(size=(100, 3)), k=8), camera, rng.random((100, 3)))
-
-
-def _shapes() -> None:
     for seed in range(24):  # all families of shapes and surface details
         procedural_mesh(seed, resolution=24)

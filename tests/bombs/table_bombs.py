@@ -65,7 +65,7 @@ def _architecture(**changes: Any) -> bytes:
 def _estimated(path: Path) -> object:
     from poli.estimation.ordered_cloud import Viewpoint
 
-    return read_model(path).covariances(
+    return read_model(path).estimate(
         np.random.default_rng(0).normal(size=(100, 3)), Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))
     )
 

@@ -92,13 +92,6 @@ def test_equally_good_poses_far_apart_are_refused():
     assert found.min() == pytest.approx(pose.cost, rel=1e-9)
 
 
-def test_a_continuum_of_optima_is_refused():
-    """A mirror image of an octahedron: turning about one axis changes nothing."""
-    source = np.concatenate([np.eye(3), -np.eye(3)])
-    with pytest.raises(DegenerateError, match="rotation about"):
-        solve(source, source * [-1.0, 1, 1], np.tile(np.eye(3), (6, 1, 1)))
-
-
 def test_exact_matches_give_the_exact_pose(rng):
     for count in (3, 4, 50):
         p = random_problem(rng, count, noise=0.0)
@@ -192,11 +185,3 @@ def test_the_information_is_the_inverse_covariance_of_the_pose():
         error = se3.log(se3.inverse(p.T_target_source) @ pose.T_target_source)
         squares.append(error @ pose.information @ error)
     assert np.mean(squares) == pytest.approx(6.0, rel=0.12)
-
-
-def test_matches_without_weight_do_not_count(rng):
-    p = random_problem(rng, 20)
-    information = p.information.copy()
-    information[::2] = 0.0
-    some = solve(p.source[1::2], p.target[1::2], p.information[1::2])
-    np.testing.assert_allclose(solve(p.source, p.target, information).T_target_source, some.T_target_source, atol=1e-10)

@@ -11,6 +11,8 @@ from poli import se3
 from poli.certify import PosePrior, solve
 from poli.certify.quadratic import Frame, chordal_form
 
+PLAIN = Frame(np.zeros(3), np.zeros(3), 1.0)
+
 
 def random_prior(rng, T, spread=0.1) -> PosePrior:
     factor = spread * rng.standard_normal((6, 6))
@@ -27,7 +29,7 @@ def exact_prior(T, prior) -> float:
 def test_the_chordal_prior_agrees_with_the_paper_to_second_order(seed):
     rng = np.random.default_rng(seed)
     prior = random_prior(rng, random_pose(rng))
-    Q = chordal_form(prior.T_target_source, np.linalg.inv(prior.covariance))
+    Q = chordal_form(prior.T_target_source, np.linalg.inv(prior.covariance), PLAIN)
     for size in (1e-2, 1e-3):
         T = prior.T_target_source @ se3.exp(size * rng.standard_normal(6))
         exact = exact_prior(T, prior)
@@ -39,7 +41,7 @@ def test_the_chordal_prior_is_minimal_at_the_measured_pose(seed):
     """For any covariance, correlated ones included, and any other pose."""
     rng = np.random.default_rng(seed)
     prior = random_prior(rng, random_pose(rng))
-    Q = chordal_form(prior.T_target_source, np.linalg.inv(prior.covariance))
+    Q = chordal_form(prior.T_target_source, np.linalg.inv(prior.covariance), PLAIN)
     x = lifted_pose(prior.T_target_source)
     scale = np.abs(Q).max()
     assert abs(x @ Q @ x) < 1e-9 * scale
@@ -50,7 +52,7 @@ def test_the_chordal_prior_is_minimal_at_the_measured_pose(seed):
 
 def test_the_isotropic_prior_is_the_plain_chordal_distance(rng):
     T, prior = random_pose(rng), PosePrior.isotropic(random_pose(rng), rotation=0.1, translation=0.5)
-    Q = chordal_form(prior.T_target_source, np.linalg.inv(prior.covariance))
+    Q = chordal_form(prior.T_target_source, np.linalg.inv(prior.covariance), PLAIN)
     d = T - prior.T_target_source
     expected = (d[:3, :3] ** 2).sum() / (2 * 0.1**2) + (d[:3, 3] ** 2).sum() / 0.5**2
     assert lifted_pose(T) @ Q @ lifted_pose(T) == pytest.approx(expected)
@@ -66,7 +68,9 @@ def test_poses_with_a_prior_are_certified_and_optimal():
         prior = random_prior(rng, p.T_target_source @ se3.exp(0.3 * rng.standard_normal(6)))
         pose = solve(p.source, p.target, p.information, prior)
         assert pose.certified
-        Q = quadratic_form(p.source, p.target, p.information) + chordal_form(prior.T_target_source, np.linalg.inv(prior.covariance))
+        Q = quadratic_form(p.source, p.target, p.information) + chordal_form(
+            prior.T_target_source, np.linalg.inv(prior.covariance), PLAIN
+        )
 
         def cost(xi, base, Q=Q):
             x = lifted_pose(base @ se3.exp(xi))
@@ -113,26 +117,11 @@ def test_the_information_with_a_prior(rng):
     np.testing.assert_allclose(pose.information, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
-def test_a_far_target_with_a_prior_loses_no_precision(rng):
-    """Scans in the sensor's frame against a map in UTM."""
-    p = random_problem(rng, 50)
-    far = np.array([5e5, 4e6, 100.0])
-    T_prior = p.T_target_source @ se3.exp(0.01 * rng.standard_normal(6))
-    near = solve(p.source, p.target, p.information, PosePrior.isotropic(T_prior, 2e-3, 0.02))
-    T_prior = T_prior.copy()
-    T_prior[:3, 3] += far
-    moved = solve(p.source, p.target + far, p.information, PosePrior.isotropic(T_prior, 2e-3, 0.02))
-    assert moved.cost == pytest.approx(near.cost, rel=1e-6)
-    np.testing.assert_allclose(moved.T_target_source[:3, :3], near.T_target_source[:3, :3], atol=1e-9)
-    np.testing.assert_allclose(moved.T_target_source[:3, 3] - far, near.T_target_source[:3, 3], atol=1e-8)
-    np.testing.assert_allclose(moved.information, near.information, rtol=1e-5, atol=1e-3)
-
-
 @given(seed=seeds)
 def test_the_chordal_form_in_centered_coordinates(seed):
     rng = np.random.default_rng(seed)
     prior, frame = random_prior(rng, random_pose(rng)), Frame(rng.standard_normal(3), rng.standard_normal(3), 2.5)
     information = np.linalg.inv(prior.covariance)
-    G, Q = lift(frame), chordal_form(prior.T_target_source, information)
+    G, Q = lift(frame), chordal_form(prior.T_target_source, information, PLAIN)
     centered = chordal_form(prior.T_target_source, information, frame)
     np.testing.assert_allclose(centered, G.T @ Q @ G, atol=1e-9 * np.abs(Q).max())

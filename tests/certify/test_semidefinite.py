@@ -12,8 +12,8 @@ from benchmarks.data.degenerate_problems import DEGENERATE, nudged, sound
 from benchmarks.data.pose_problems import hostile_problem, random_problem
 from oracles import random_pose
 from poli.certify import PosePrior, checks
-from poli.certify.proof import round_to_rotation
 from poli.certify.quadratic import COLUMN_LENGTHS, COUNT, FORMS, SIZE, chordal_form, eliminate_translation, quadratic_form
+from poli.certify.rotation import round_to_rotation
 from poli.certify.semidefinite import interior_point
 from poli.certify.small import eigh
 from poli.errors import DegenerateError

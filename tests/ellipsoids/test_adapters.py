@@ -1,6 +1,5 @@
 """Fields converted to other libraries' types, and other libraries' clouds as scans."""
 
-import subprocess
 import sys
 from array import array
 from types import SimpleNamespace
@@ -25,15 +24,6 @@ def library(name, extra):
 # --- exporting fields
 
 
-def test_open3d_gets_points_normals_and_covariances(rng):
-    library("open3d", "adapters")
-    field = random_field(rng, 40)
-    cloud = field.to_open3d()
-    np.testing.assert_array_equal(np.asarray(cloud.points), field.means)
-    np.testing.assert_array_equal(np.asarray(cloud.normals), field.normals)
-    np.testing.assert_array_equal(np.asarray(cloud.covariances), field.covariances)
-
-
 def test_open3d_registers_by_the_covariances_of_the_field():
     """A round trip: export the ellipsoids, align by Open3D's GICP, and read the result back as points."""
     open3d = library("open3d", "adapters")
@@ -41,6 +31,7 @@ def test_open3d_registers_by_the_covariances_of_the_field():
     T_true = poli.se3.exp(np.array([0.01, -0.02, 0.03, 0.05, -0.04, 0.03]))
     target = poli.pca(points, k=16).with_floor(0.02)
     source = target.transform(poli.se3.inverse(T_true)).to_open3d()
+    np.testing.assert_array_equal(np.asarray(target.to_open3d().normals), target.normals)
     before = np.asarray(source.covariances).copy()
     registration = open3d.pipelines.registration
     found = registration.registration_generalized_icp(
@@ -131,15 +122,6 @@ def test_a_missing_library_is_named(rng, monkeypatch, module, method, extra):
         getattr(random_field(rng, 3), method)()
 
 
-def test_fields_import_no_other_library():
-    code = (
-        "import sys, numpy as np, poli, poli.ellipsoids.adapters\n"
-        "field = poli.pca(np.random.default_rng(0).normal(size=(50, 3))); field.normals\n"
-        "print([m for m in ('open3d', 'small_gicp', 'torch', 'rerun', 'trimesh') if m in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-
-
 # --- importing clouds
 
 
@@ -165,18 +147,6 @@ def test_trimesh_clouds_and_meshes_are_scans(rng):
     scan = Scan.of(box)
     np.testing.assert_array_equal(scan.points, np.asarray(box.vertices))
     assert type(scan.points) is np.ndarray  # not trimesh's array type, which tracks changes
-
-
-def test_pyvista_clouds_are_scans(rng):
-    """With a stand-in: only `points` of a PolyData is read, an instance of a subclass of numpy's array."""
-
-    class PyvistaArray(np.ndarray):
-        pass
-
-    points = rng.standard_normal((40, 3)).astype(np.float32)
-    scan = Scan.of(SimpleNamespace(points=points.view(PyvistaArray), n_points=40))
-    assert type(scan.points) is np.ndarray
-    np.testing.assert_array_equal(scan.points, points)
 
 
 def test_torch_tensors_are_scans(rng):

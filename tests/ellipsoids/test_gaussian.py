@@ -122,17 +122,6 @@ def test_scaled_samples_have_the_scaled_covariance():
     np.testing.assert_allclose(np.cov(samples.T), 0.25 * field.covariances[0], atol=0.004)
 
 
-def test_samples_depend_only_on_the_seed(rng):
-    field = random_field(rng)
-    np.testing.assert_array_equal(field.sample(4, seed=5), field.sample(4, seed=5))
-    assert not np.array_equal(field.sample(4, seed=5), field.sample(4, seed=6))
-
-
-def test_flat_ellipsoids_can_be_sampled():
-    samples = flat_field().sample(100, max_sigma=1.0)
-    assert np.abs(samples[100:, 2]).max() == 0.0
-
-
 @pytest.mark.parametrize(
     "bad", [{"per_point": -1}, {"per_point": 1.5}, {"per_point": 1, "max_sigma": -1.0}, {"per_point": 1, "mode": "x"}]
 )

@@ -12,7 +12,6 @@ from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.curvature import SecondOrder
 from poli.errors import FormatError, InputError
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import group
 from poli.estimation.model import Model, read_model
 from poli.estimation.ordered_cloud import Viewpoint
 from poli.io.ply import read_ply_element
@@ -23,6 +22,7 @@ from poli.train.curvature import chords, residuals  # noqa: E402
 from poli.train.grouping import GroupBatch  # noqa: E402
 from poli.train.model_file import import_model  # noqa: E402
 from poli.train.network import Network  # noqa: E402
+from poli.train.network_input import group  # noqa: E402
 from poli.train.trainer import train  # noqa: E402
 from tiny_training import tiny  # noqa: E402
 
@@ -259,7 +259,7 @@ def test_chords_make_a_ball_a_quadric_at_any_distance():
 
 def test_settings_of_wider_curvature_are_checked():
     for width, wide in ((0, (4,)), (6, (4, 4)), (6, (0,))):
-        with pytest.raises(InputError, match="curvature_wide"):
+        with pytest.raises(InputError, match="architecture"):
             Architecture(curvature=width, curvature_wide=wide)
     with pytest.raises(InputError, match="zoom"):
         PairConfig(zoom=0.5)

@@ -11,7 +11,7 @@ import pytest
 import poli
 from poli.cli import main
 from poli.errors import DensityWarning, InputError, ViewpointWarning
-from poli.estimation.estimate import FEWEST, Seen, load_model, median_spacing
+from poli.estimation.estimate import FEWEST, load_model, median_spacing, trained_voxels
 from poli.estimation.frames import spacing_per_radius
 from poli.kdtree.tree import KDTree
 from poli.lidar_odometry import OdometryConfig
@@ -86,23 +86,17 @@ def test_object_models_warn_only_about_the_number_of_points():
     assert complaints(poli.estimate, points[:FEWEST], model="objects") == []
 
 
-def test_the_spacing_of_a_grid():
-    """On a plane, spacing squared is the area per point."""
-    grid = np.stack(np.meshgrid(np.arange(60.0), np.arange(60.0), [0.0]), axis=-1).reshape(-1, 3) * 0.3
-    assert median_spacing(_spacing(grid)) == pytest.approx(0.3, rel=0.1)
-
-
 def test_known_densities_are_read_from_the_model_file():
     lidar = load_model("lidar")
-    assert Seen.by(lidar).voxels == (0.2, 2.0)
-    assert Seen.by(load_model("objects")) == Seen()
+    assert trained_voxels(lidar) == (0.2, 2.0)
+    assert trained_voxels(load_model("objects")) is None
     finer = json.loads(lidar.metadata["config"])
     finer["scans"]["voxels"] = [0.1, 0.05]
-    assert Seen.by(replace(lidar, training=finer)).spacing == pytest.approx((0.0125, 0.25))
+    assert trained_voxels(replace(lidar, training=finer)) == (0.05, 0.1)
     for voxels in ([], ["0.2"], None, [-1.0]):
         finer["scans"]["voxels"] = voxels
-        assert Seen.by(replace(lidar, training=finer)) == Seen()
-    assert Seen.by(replace(lidar, training={})) == Seen()
+        assert trained_voxels(replace(lidar, training=finer)) is None
+    assert trained_voxels(replace(lidar, training={})) is None
 
 
 def test_tasks_that_choose_their_voxels_do_not_warn(scan):
@@ -143,16 +137,6 @@ def test_map_coordinates_are_distinguished_from_sensor_coordinates(scan):
         poli.estimate(cloud * 1000.0, warn=True)  # millimeters: far, but in all directions
     with pytest.raises(InputError, match=r"points lie 53\d\d km from the origin; subtract the sensor's position first"):
         voxel_downsample(cloud + position, 0.5)
-
-
-def test_the_torch_backend_warns_the_same(scan):
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'poli[train]'")
-    from poli.train.device import estimate
-
-    cloud = voxel_downsample(scan, 0.5).points * 1000.0
-    (by_torch,), (by_kernels,) = complaints(estimate, cloud), complaints(poli.estimate, cloud)
-    assert measured(by_torch) == pytest.approx(measured(by_kernels), rel=0.1)
-    assert complaints(estimate, cloud, warn=False) == []
 
 
 def test_the_command_line_warns_in_one_line(scan, tmp_path, capsys):

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from poli.cli import app
-from poli.errors import FormatError, InputError
+from poli.errors import InputError
 from poli.estimation.estimate import facts_of, load_model, model_card, shipped_file, shipped_models
 from poli.worlds import SENSORS
 
@@ -30,6 +29,7 @@ def test_facts_match_the_file_and_the_card(name):
     # The card states the same in words.
     assert f"{found.weights:,} weights" in card
     assert f"{found.multiply_adds / 1e3:.0f} thousand multiply-adds" in card
+    assert found.multiply_adds <= 80_000
     assert f"L is multiplied by {found.calibration:.4f}" in card
     assert card.replace("\n", " ").startswith(f"# {name}  {found.about}")
     assert found.data_license.startswith("MIT")
@@ -84,14 +84,3 @@ def test_one_name_prints_the_card():
         result = CliRunner().invoke(app, arguments)
         assert isinstance(result.exception, InputError)
         assert "lidar, objects" in str(result.exception)
-
-
-@pytest.mark.parametrize("text", ["results = 'good'", "results = 'good'\ndata_license = 3", "results = ", ""])
-def test_missing_facts_are_reported(tmp_path, monkeypatch, text):
-    path = tmp_path / "lidar.toml"
-    path.write_text(text)
-    module = sys.modules["poli.estimation.estimate"]  # the name in its package is the function
-    real = module.shipped_file
-    monkeypatch.setattr(module, "shipped_file", lambda name, ending: path if ending == ".toml" else real(name, ending))
-    with pytest.raises(FormatError, match=r"lidar\.toml"):
-        facts_of("lidar")

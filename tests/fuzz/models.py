@@ -107,7 +107,7 @@ def _cloud() -> np.ndarray:
 
 def _read_model(folder: Path) -> object:
     model = read_model(only_file(folder))
-    found = model.covariances(_cloud(), Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0])))
+    found = model.estimate(_cloud(), Viewpoint(np.zeros(3), np.array([0.0, 0.0, 1.0]))).covariances
     check_finite("covariances", found)
     return found
 

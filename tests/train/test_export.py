@@ -69,7 +69,7 @@ def test_the_file_equals_the_model(pair, count):
     up = np.array([0.0, 0.6, 0.8])
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     (found,) = session.run(["covariances"], feeds(points, up, model.architecture))
-    expected = model.covariances(points, Viewpoint(np.zeros(3), up))
+    expected = model.estimate(points, Viewpoint(np.zeros(3), up)).covariances
     size = np.abs(expected).max(axis=(1, 2), keepdims=True)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found / size, expected / size, atol=1e-3)

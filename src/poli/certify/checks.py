@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.certify.newton import cost, exp, minima
 from poli.certify.quadratic import derivatives, lifted
+from poli.certify.rotation import cost, exp, minima
 from poli.certify.small import dot, eigh, matmul, matvec
 from poli.ellipsoids.symmetric3 import eigh3
 from poli.errors import DegenerateError, InputError
@@ -33,9 +33,7 @@ class Matches:
     information: np.ndarray  # (N, 3, 3)
     count: int  # of matches with weight
     heft: float  # the sum of the traces of their weights
-    center: tuple[
-        np.ndarray, np.ndarray
-    ]  # (3,), (3,): weighted centers of their points, so a heavy match does not cost the others precision
+    center: tuple[np.ndarray, np.ndarray]  # (3,), (3,): weighted, so a heavy match does not cost the others precision
     farthest: float  # the largest coordinate of their points
 
     def center_with(self, T_prior: np.ndarray, information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (4, 4), (6, 6)
@@ -91,6 +89,7 @@ def spread(matches: Matches, values: np.ndarray) -> None:  # (3,): variances of 
 
 
 def translation(values: np.ndarray, vectors: np.ndarray) -> None:  # (3,), (3, 3): of the sum of the weights
+    """Check that the sum of the weights is regular."""
     if values[0] <= _SINGULAR * values[2]:
         raise DegenerateError(
             f"the sum of the weights is singular: the translation along {_numbers(vectors[:, 0])} is undetermined "
@@ -121,11 +120,7 @@ def no_rival(R: np.ndarray, rivals: list[np.ndarray]) -> None:  # (3, 3), (3, 3)
 
 def prior(T_target_source: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # -> (4, 4), (6, 6)
     """Return the validated pose and the information Gamma^-1."""
-    return check_pose(T_target_source, "the prior's T_target_source"), _prior_information(covariance)
-
-
-def _prior_information(covariance: np.ndarray) -> np.ndarray:  # (6, 6) -> (6, 6)
-    """Return Gamma^-1 after validating the covariance."""
+    T = check_pose(T_target_source, "the prior's T_target_source")
     covariance = real_array(covariance, "the prior's covariance")
     if covariance.shape != (6, 6) or not np.isfinite(covariance).all():
         raise InputError(f"the prior's covariance has shape {covariance.shape}; expected finite numbers of shape (6, 6)")
@@ -136,7 +131,7 @@ def _prior_information(covariance: np.ndarray) -> np.ndarray:  # (6, 6) -> (6, 6
     if (scale <= 0).any() or np.linalg.eigvalsh(covariance / np.outer(scale, scale))[0] <= _SINGULAR:
         raise InputError("the prior's covariance is not positive definite")
     information = np.linalg.inv(covariance / np.outer(scale, scale)) / np.outer(scale, scale)
-    return 0.5 * (information + information.T)
+    return T, 0.5 * (information + information.T)
 
 
 def _numbers(vector: np.ndarray) -> str:
@@ -188,20 +183,16 @@ def _survey(source, target, weights):
 # --- Do the data determine the pose, and is it unique?
 #
 # Rounding must not decide. Every quantity here is compared with an estimate of its error and counts only if it is `ROOM` times
-# larger
-# (`least_curvature`). Everything is in centered coordinates of size one, without the translation, with M of size one.
+# larger (`least_curvature`). Everything is in centered coordinates of size one, without the translation, with M of size one.
 #
 # - `error_of` estimates the error of the entries of M: rounding in the sums, and the last digit of the input coordinates.
-# - `weakest_turn` examines the cost around the optimum. The curvature there is known only as precisely as the optimum's
-# location: a
+# - `weakest_turn` examines the cost around the optimum. The curvature there is known only as precisely as the optimum's location: a
 #   cost that grows with the fourth power has zero curvature at its minimum, but not at nearby points. The change of the curvature
 #   over the interval that may contain the optimum is therefore subtracted.
 # - `low_minima` searches far away for rotations whose cost is indistinguishable from the optimum's; `tie` defines which cost
-#   differences count as zero. Both are needed only if the certificate matrix S has more than one eigenvalue near zero.
-#   Otherwise S
+#   differences count as zero. Both are needed only if the certificate matrix S has more than one eigenvalue near zero. Otherwise S
 #   proves that no such rotation exists: a rotation at angle a from the optimum costs more by at least (4 - (1 + cos a)^2) times
-#   the
-#   second eigenvalue of S.
+#   the second eigenvalue of S.
 
 
 ROOM = 1000.0
@@ -283,6 +274,7 @@ def tie(total: float, curvature: float, error: float, size_of_M: float, offset: 
 
 @kernel
 def angle_between(A, B):  # (3, 3), (3, 3)
+    """Return the angle between two rotations."""
     squared = 0.0
     for i in range(3):
         for j in range(3):

@@ -31,6 +31,7 @@ class Frame:
     size: float
 
     def pose(self, R: np.ndarray, t: np.ndarray) -> np.ndarray:  # (3, 3), (3,) -> (4, 4)
+        """Return the pose in the caller's coordinates."""
         T = np.eye(4)
         T[:3, :3] = R
         T[:3, 3] = self.target - R @ self.source + self.size * t
@@ -43,9 +44,6 @@ class Frame:
         M[3:, :3] = -hat(self.source) / self.size
         M[3:, 3:] = np.eye(3) / self.size
         return M
-
-
-PLAIN = Frame(np.zeros(3), np.zeros(3), 1.0)
 
 
 def quadratic_form(
@@ -225,20 +223,18 @@ def derivatives(Q, x):  # (n, n), (n,) with n = 10 or 13
 
 # --- A measured pose as a quadratic form, which can be added to the certified problem: equation 13, which the paper relaxed away.
 #
-# The paper's prior is xi' Gamma^-1 xi with xi = Log(T^-1 T~). Its logarithm is not polynomial in T. The chordal form replaces
-# it by
+# The paper's prior is xi' Gamma^-1 xi with xi = Log(T^-1 T~). Its logarithm is not polynomial in T. The chordal form replaces it by
 # one that agrees to second order at T~ and has its minimum over all poses there, for any positive definite Gamma. With
 # Gamma^-1 = [[A, B], [B', C]] in blocks of rotation and translation, K = tr(A) I / 2 - A, s = -vee(R~'R) and u = R~'(t~ - t):
 #
 #     2 tr(K (I - R~'R)) + 2 s' B u + u' C u.
 #
-# For a rotation by theta about a unit axis e the rotational part is 4 sin^2(theta/2) e'A e, and s = -sin(theta) e. Minimized
-# over u,
-# the form is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e >= 0. With Gamma = diag(s_r^2 I, s_t^2 I) it is
+# For a rotation by theta about a unit axis e the rotational part is 4 sin^2(theta/2) e'A e, and s = -sin(theta) e. Minimized over
+# u, the form is at least 4 sin^2(theta/2) e'(A - cos^2(theta/2) B C^-1 B') e >= 0. With Gamma = diag(s_r^2 I, s_t^2 I) it is
 # |R - R~|^2 / (2 s_r^2) + |t - t~|^2 / s_t^2.
 
 
-def chordal_form(T_prior: np.ndarray, information: np.ndarray, frame: Frame = PLAIN) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
+def chordal_form(T_prior: np.ndarray, information: np.ndarray, frame: Frame) -> np.ndarray:  # (4, 4), (6, 6) -> (13, 13)
     """Return Q of the prior in the coordinates of `frame`; `information` is Gamma^-1, rotation first."""
     R, t = T_prior[:3, :3], T_prior[:3, 3]
     A, B, C = information[:3, :3], information[:3, 3:], information[3:, 3:]
@@ -278,8 +274,7 @@ def prior_gauss_newton(T: np.ndarray, T_prior: np.ndarray, information: np.ndarr
 # --- The rotation constraints as quadratic forms y' A y = 0 on y = [h; vec(R)] with h = 1 (supplement SB).
 #
 # The paper lists 24 such forms of rank 17. These are 21 forms of rank 20: orthonormal columns, orthonormal rows, and each column
-# equal to the cross product of the other two. The one that depends on the others (the traces of R'R and RR' are equal) is
-# omitted.
+# equal to the cross product of the other two. The one that depends on the others (traces of R'R and RR' are equal) is omitted.
 
 
 SIZE = 10  # h and the nine entries of R, column by column
@@ -317,6 +312,5 @@ def _rotation_forms() -> list[np.ndarray]:
 FORMS = np.stack([_form([(0, 0, 1.0)]), *_rotation_forms()])  # (21, 10, 10): A_0 (h^2 = 1), then A_l with y' A_l y = 0
 COUNT = len(FORMS)
 _DIAGONALS = np.einsum("lii->li", FORMS)[:, 1:]
-COLUMN_LENGTHS = np.array(
-    [(np.repeat(np.eye(3)[column], 3) == _DIAGONALS).all(axis=1).argmax() for column in range(3)]
-)  # the forms that constrain a column to unit length: they add up to diag(-3, 1, ..., 1)
+# The forms that constrain a column to unit length: they add up to diag(-3, 1, ..., 1).
+COLUMN_LENGTHS = np.array([(np.repeat(np.eye(3)[column], 3) == _DIAGONALS).all(axis=1).argmax() for column in range(3)])

@@ -1,4 +1,4 @@
-"""A primal-dual interior-point method for the semidefinite program of `relaxation`:
+"""A primal-dual interior-point method for the semidefinite relaxation of `rotation`:
 
     min <M, X>    such that  <A_0, X> = 1,  <A_l, X> = 0,  X positive semidefinite                     (primal)
     max lambda_0  such that  S = M - sum_l lambda_l A_l  positive semidefinite                         (dual)
@@ -52,7 +52,7 @@ def interior_point(M):  # (10, 10), of size one -> (10, 10), (21,), mu, steps
     for _ in range(_STEPS):
         # 1. Where we are: the eigenvalues D^2 of X S are those of L' S L.
         squares, U = eigh(transposed_matmul(L, matmul(_dual_matrix(M, multipliers), L)))
-        mu = _sum(squares) / SIZE
+        mu = squares.sum() / SIZE
         if not (squares[0] > 0.0 and mu < least):  # as far as float64 goes
             break
         best, best_multipliers, least = L, multipliers, mu
@@ -61,7 +61,7 @@ def interior_point(M):  # (10, 10), of size one -> (10, 10), (21,), mu, steps
         # 2. The scaling, the scaled forms and their QR decomposition.
         D, G = _scaling(L, squares, U)
         reflections = _scaled_forms(G)
-        R, order = _triangularise(reflections)
+        R, order = _triangularize(reflections)
         lacking = _infeasibility(L)
         # 3. The step to mu = 0 tells how far the path is straight; the step that counts aims as low as that allows.
         x, s, _ = _direction(_target(D, 0.0, np.zeros((SIZE, SIZE))), reflections, R, order, lacking)
@@ -199,7 +199,7 @@ def _primal_factor(G, D, x, reach):
 
 
 @kernel
-def _triangularise(rows):  # (21, 55) -> (21, 21), (21,)
+def _triangularize(rows):  # (21, 55) -> (21, 21), (21,)
     """Householder's QR decomposition of the transpose, the longest column first: R, and which column came when. The reflections
     take the place of `rows`: unit vectors, row k from entry k on."""
     R, order = np.zeros((COUNT, COUNT)), np.arange(COUNT)
@@ -269,11 +269,3 @@ def _smat(vector):  # (55,) -> (10, 10)
         out[i, i] = vector[at]
         at += 1
     return out
-
-
-@kernel
-def _sum(x):
-    total = 0.0
-    for value in x:
-        total += value
-    return total

@@ -38,9 +38,11 @@ class SecondOrder(NamedTuple):
         return SecondOrder(curvatures, directions, sigmas, sign * fit[:, 10], sign[:, None] * fit[:, 15:18], fit[:, 11:15].copy())
 
     def select(self, rows: np.ndarray) -> SecondOrder:
+        """Select quadrics by a mask or an index array."""
         return SecondOrder(*(values[rows] for values in self))
 
     def rotated(self, R: np.ndarray) -> SecondOrder:  # (3, 3)
+        """Return the quadrics in a rotated frame."""
         return self._replace(directions=self.directions @ R.T, slopes=self.slopes @ R.T)
 
     def height_at(self, offsets: np.ndarray) -> np.ndarray:  # (N, ..., 3), in the tangent plane -> (N, ...)

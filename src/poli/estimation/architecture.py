@@ -10,53 +10,48 @@ import numpy as np
 
 from poli.errors import InputError
 from poli.kdtree.neighborhoods import CELL
-from poli.kernel import kernel
 from poli.options import real_array
 
-# --- How a point reads the next coarser level: from the nearest of its lead and the lead's neighbors, by inverse distance.
-
-
 CANDIDATES = 8  # neighbors of a lead on the coarse level; the points of a cell choose among these and the lead when interpolating
+# Upper bound of the variance across the surface, as a fraction of those along it, whatever sizes are learned. Where points are so
+# sparse that no direction is thin, the direction found is still the best estimate of the normal and must not be lost in a tie.
+THINNEST = 0.9
+# Of the quadrics that `train.curvature` defines, shared by training and inference:
+QUADRIC_TERMS = 6  # coefficients: height, two slopes, and the second fundamental form (uu, uv, vv)
+# What the network's seven outputs are factors of (through exp): noise, higher, offset, tilt, bend, tail, rest; in radii of a group.
+QUADRIC_DEFAULTS = (0.05, 0.05, 0.05, 0.2, 0.5, 3.0, 0.03)
+QUADRIC_EXPONENT = 6.0  # limit of these outputs
+QUADRIC_REACH = 4.0  # radii: neighbors farther away within the plane say nothing about a point's curvature
+# With `curvature_wide`: planes and quadrics are fitted to the group alone and to all neighbors, and the residuals are inputs.
+RESIDUALS = 4
+RESIDUAL_FLOOR = 0.005  # radii: smaller residuals count as none
+RESIDUAL_RIDGE = 1e-3  # of the number of neighbors: what these fits add to the diagonal of their equations
+RESIDUAL_CENTER = 2.5  # added to the logarithm of the residual, so that inputs are about zero
+LEAST_POINTS = 16  # per cloud
+# In radii of a point's group: neighbors farther away are clipped to this distance, in the same direction. Voxelized scans never
+# reach it (77 at most in those examined); in raw scans one point in 10,000 has a neighbor at up to 140. Without a limit, a few
+# returns a millimeter apart and meters from all others (dust, the sensor housing) produce inputs outside the training range, and
+# their ellipsoids were larger than the scene.
+HORIZON = 100.0
+# Smallest variance along an axis, as a fraction of the largest: far below any surface (the thinnest seen on scans is 1e-5), and a
+# million times the rounding error of a float64 sum of three terms.
+FLATTEST = 1e-8
+# Far above any trained network; larger values in a file would only cost time and memory.
+MOST_LEVELS, MOST_ROUNDS, MOST, MOST_FLOOR = 8, 16, 4096, 1e6
+DISTANCE_PRIOR = 1.0  # attention to wide neighbors starts with weights (1 + squared distance in radii)^-1
+UP = np.array([0.0, 0.0, 1.0])
+UP.flags.writeable = False
 
 
-@kernel
-def interpolation_weights(fine, i, lead, coarse, near, radius, chosen, weights):
-    """Write the nearest coarse points of fine point i, among its lead and the lead's neighbors, to `chosen`, and their normalized
-    inverse-distance weights to `weights`."""
-    count, filled = len(chosen), 0
-    for j in range(-1, min(near.shape[1], CANDIDATES)):
-        n = lead if j < 0 else near[lead, j]
-        d = (coarse[n, 0] - fine[i, 0]) ** 2 + (coarse[n, 1] - fine[i, 1]) ** 2 + (coarse[n, 2] - fine[i, 2]) ** 2
-        if filled < count or d < weights[count - 1]:
-            p = min(filled, count - 1)
-            while p > 0 and weights[p - 1] > d:
-                weights[p], chosen[p] = weights[p - 1], chosen[p - 1]
-                p -= 1
-            weights[p], chosen[p] = d, n
-            filled = min(filled + 1, count)
-    total = 0.0
-    for j in range(count):
-        weights[j] = 1.0 / (np.sqrt(weights[j]) + 0.1 * radius)  # softened: a lead, at distance zero, also uses the others
-        total += weights[j]
-    for j in range(count):
-        weights[j] /= total
-
-
-# --- How far apart two scans were taken, as an input of the sizes.
+# --- The distance between two scans, as an input of the sizes.
 #
-# A size says how far a point lies from its partner in another scan of the place. That depends on the surface, and on how the
-# sensor
-# moved in between: scans taken from one spot hit the same places again, and their points differ by little more than noise;
-# after a
-# move, beams hit in between. The network's directions do not depend on the motion. Its sizes take four numbers, the same for all
-# points of a scan, so a motion is a change of the bias of one layer (`Model.at_motion`) and costs nothing per point. Two of
-# them are
-# of the rotation, which only training knows (`train.scan_pairs`).
+# A size is the distance of a point from its partner in another scan of the place. It depends on the surface, and on how the sensor
+# moved in between: scans taken from one spot hit the same places again, and their points differ by little more than noise; after a
+# move, beams hit in between. The sizes take four numbers, the same for all points of a scan, so a motion changes the bias of one
+# layer (`Model.at_motion`) and costs nothing per point. Two of them are of the rotation, which only training uses.
 
 
 MOTION_INPUTS = 4
-UP = np.array([0.0, 0.0, 1.0])
-UP.flags.writeable = False
 # Logarithms of lengths and angles, from values below which the noise of ranges hides a motion, in units of typical ones.
 _STILL, _STRIDE = 0.02, 0.5  # meters
 _STEADY, _TURN = 0.001, 0.01  # radians
@@ -85,34 +80,6 @@ def motion_inputs(distance: float | None, rotation: float | None = None) -> np.n
     if rotation is not None:
         inputs[2:] = 1.0, math.log((rotation + _STEADY) / _TURN)
     return inputs
-
-
-# Upper bound of the variance across the surface, as a fraction of those along it, whatever sizes are learned. Where points are so
-# sparse that no direction is thin, the direction found is still the best estimate of the normal and must not be lost in a tie.
-THINNEST = 0.9
-# Of the quadrics that `train.curvature` defines, shared by training and inference:
-QUADRIC_TERMS = 6  # coefficients: height, two slopes, and the second fundamental form (uu, uv, vv)
-# What the network's seven outputs are factors of (through exp): noise, higher, offset, tilt, bend, tail, rest; in radii of a group.
-QUADRIC_DEFAULTS = (0.05, 0.05, 0.05, 0.2, 0.5, 3.0, 0.03)
-QUADRIC_EXPONENT = 6.0  # limit of these outputs
-QUADRIC_REACH = 4.0  # radii: neighbors farther away within the plane say nothing about a point's curvature
-# With `curvature_wide`: planes and quadrics are fitted to the group alone and to all neighbors, and the residuals are inputs.
-RESIDUALS = 4
-RESIDUAL_FLOOR = 0.005  # radii: smaller residuals count as none
-RESIDUAL_RIDGE = 1e-3  # of the number of neighbors: what these fits add to the diagonal of their equations
-RESIDUAL_CENTER = 2.5  # added to the logarithm of the residual, so that inputs are about zero
-LEAST_POINTS = 16  # per cloud
-# In radii of a point's group: neighbors farther away are clipped to this distance, in the same direction. Voxelized scans never
-# reach it (77 at most in those examined); in raw scans one point in 10,000 has a neighbor at up to 140. Without a limit, a few
-# returns a millimeter apart and meters from all others (dust, the sensor housing) produce inputs outside the training range, and
-# their ellipsoids were larger than the scene.
-HORIZON = 100.0
-# Smallest variance along an axis, as a fraction of the largest: far below any surface (the thinnest seen on scans is 1e-5), and a
-# million times the rounding error of a float64 sum of three terms.
-FLATTEST = 1e-8
-# Far above any trained network; larger values in a file would only cost time and memory.
-MOST_LEVELS, MOST_ROUNDS, MOST, MOST_FLOOR = 8, 16, 4096, 1e6
-DISTANCE_PRIOR = 1.0  # attention to wide neighbors starts with weights (1 + squared distance in radii)^-1
 
 
 # The frame of a point: the principal axes of its neighbors or, for scans with a known sensor position and up direction, the
@@ -147,71 +114,62 @@ class Architecture:
     floor: float = 0.01  # smallest diagonal entry of L, in local spacings: without one the likelihood is unbounded
 
     def __post_init__(self) -> None:
-        self._check_kinds()
-        levels = len(self.neighbors)
-        if not 1 <= levels <= MOST_LEVELS or len(self.edge) != levels or len(self.scalars) != levels:
-            raise InputError(
-                f"architecture: neighbors, edge and scalars need one number per level, {levels} each; 1 to {MOST_LEVELS} levels"
-            )
-        numbers = [*self.neighbors, *self.edge, *self.scalars, *self.wide, *self.curvature_wide, self.interpolated]
-        numbers += [self.head, self.reach, self.attention, self.heads, self.rounds]
-        if self.reach < max(self.neighbors[:2]):
-            raise InputError(
-                f"architecture: reach is {self.reach}; it must cover the {max(self.neighbors[:2])} neighbors of a group"
-            )
-        if self.interpolated > CANDIDATES + 1:
-            raise InputError(f"architecture: interpolated is {self.interpolated}; expected at most {CANDIDATES + 1}")
-        for name, wide in (("wide", self.wide), ("curvature_wide", self.curvature_wide)):
-            if len(wide) >= levels or len(wide) > 2 or not all(n > 0 for n in wide):
-                most = min(2, levels - 1)
-                raise InputError(f"architecture: {name} needs a positive number for each coarser level, at most {most}")
-        if self.curvature_wide and not self.curvature:
-            raise InputError("architecture: curvature_wide is of the fit of curvature; set curvature above 0")
-        if self.frames not in get_args(Frames) or (self.frames == "sensor" and not self.sensor):
-            raise InputError("architecture: frames must be `neighbors`, or `sensor` if sensor is true")
-        if self.motion and not self.size:
-            raise InputError("architecture: motion is an input of the layer of sizes; set size above 0")
-        if min(numbers) < 1 or min(self.vectors, self.size, self.curvature) < 0 or not 0 < self.floor < MOST_FLOOR:
-            raise InputError("architecture: sizes must be positive, floor above 0")
-        object.__setattr__(self, "floor", float(self.floor))  # kernels are compiled for floats
-        if max(*numbers, self.vectors, self.size, self.curvature) > MOST or max(self.rounds, self.heads) > MOST_ROUNDS:
-            raise InputError(f"architecture: sizes must be at most {MOST}, rounds and heads at most {MOST_ROUNDS}")
-
-    def _check_kinds(self) -> None:
-        """Check the types of all values: a file of weights may contain anything."""
-        lists = (self.neighbors, self.edge, self.scalars, self.wide, self.curvature_wide)
-        if not all(isinstance(entry, tuple) for entry in lists):
-            raise InputError("architecture: neighbors, edge, scalars, wide and curvature_wide must be lists")
-        numbers = [n for entry in lists for n in entry]
-        numbers += [self.vectors, self.interpolated, self.head, self.reach, self.attention, self.heads, self.rounds]
-        numbers += [self.size, self.curvature]
-        if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
-            raise InputError("architecture: sizes must be whole numbers")
-        if (
-            not isinstance(self.floor, int | float)
-            or isinstance(self.floor, bool)
-            or not all(isinstance(b, bool) for b in (self.log_scale, self.sensor, self.motion))
-        ):
-            raise InputError("architecture: floor must be a number, log_scale, sensor and motion true or false")
+        """Validate everything: a file of weights may contain anything."""
+        for field in fields(self):
+            value, kind = getattr(self, field.name), type(field.default)
+            if kind is float and type(value) is int:
+                object.__setattr__(self, field.name, value := float(value))  # kernels are compiled for floats
+            if type(value) is not kind or (isinstance(value, tuple) and not all(type(n) is int for n in value)):
+                expected = "a list of whole numbers" if kind is tuple else f"a value of type {kind.__name__}"
+                raise InputError(f"architecture: {field.name} is {str(value)[:100]}; expected {expected}")
+        levels, group = len(self.neighbors), max(self.neighbors[:2], default=0)
+        sizes = [*self.neighbors, *self.edge, *self.scalars, *self.wide, *self.curvature_wide, self.interpolated, self.head]
+        sizes += [self.reach, self.attention, self.heads, self.rounds]
+        optional = [self.vectors, self.size, self.curvature]
+        requirements = (
+            (
+                f"neighbors, edge and scalars need one number per level, {levels} each; 1 to {MOST_LEVELS} levels",
+                1 <= levels <= MOST_LEVELS and len(self.edge) == len(self.scalars) == levels,
+            ),
+            (f"reach is {self.reach}; it must cover the {group} neighbors of a group", self.reach >= group),
+            (f"interpolated is {self.interpolated}; expected at most {CANDIDATES + 1}", self.interpolated <= CANDIDATES + 1),
+            (
+                f"wide and curvature_wide need a number for each coarser level, at most {min(2, levels - 1)}",
+                max(len(self.wide), len(self.curvature_wide)) <= min(2, levels - 1),
+            ),
+            ("curvature_wide is of the fit of curvature; set curvature above 0", self.curvature or not self.curvature_wide),
+            (
+                "frames must be `neighbors`, or `sensor` if sensor is true",
+                self.frames in get_args(Frames) and (self.frames != "sensor" or self.sensor),
+            ),
+            ("motion is an input of the layer of sizes; set size above 0", self.size or not self.motion),
+            (
+                "sizes must be positive, floor above 0",
+                min(sizes) > 0 and min(optional) >= 0 and 0.0 < self.floor < MOST_FLOOR,
+            ),
+            (
+                f"sizes must be at most {MOST}, rounds and heads at most {MOST_ROUNDS}",
+                max(sizes + optional) <= MOST and max(self.rounds, self.heads) <= MOST_ROUNDS,
+            ),
+        )
+        for problem, met in requirements:
+            if not met:
+                raise InputError(f"architecture: {problem}")
 
     @property
     def levels(self) -> int:
+        """Number of levels, the cloud itself included."""
         return len(self.neighbors)
 
     @property
     def context(self) -> int:
-        """Number of inputs per point in addition to its group (`Grouping.context`)."""
+        """Number of inputs per point in addition to its group (`frames.point_context`)."""
         return int(self.log_scale) + 8 * int(self.sensor)
 
     @property
     def least_points(self) -> int:
         """Smallest number of points in a cloud: sixteen, and enough that the level below the coarsest has two points."""
         return max(LEAST_POINTS, CELL ** (self.levels - 2) + 1) if self.levels > 1 else LEAST_POINTS
-
-    @property
-    def weighed(self) -> int:
-        """Number of neighbors that the head weights."""
-        return self.reach + sum(self.wide)
 
     @staticmethod
     def from_dict(values: Any) -> Architecture:
@@ -231,13 +189,10 @@ class Architecture:
         Curvature may need more of them. Order matters if a later stage uses only the first few."""
         searches = []
         for level in range(self.levels):
-            users = (
-                [CANDIDATES, *self.wide[level - 1 : level], *self.neighbors[level + 1 : level + 2]]
-                if level
-                else [self.reach, *self.neighbors[:2]]
-            )
-            if level and curvature:
-                users += self.curvature_wide[level - 1 : level]
+            users = [self.reach, *self.neighbors[:2]]
+            if level:
+                users = [CANDIDATES, *self.wide[level - 1 : level], *self.neighbors[level + 1 : level + 2]]
+                users += self.curvature_wide[level - 1 : level] if curvature else ()
             k = max(users) if level else self.reach
             searches.append((min(k, -(-count // CELL**level) - 1), min(users) < k))
         return searches
@@ -283,7 +238,7 @@ class Architecture:
 
     def multiply_adds(self) -> float:
         """Multiply-adds of the linear maps and moments, per point of the cloud."""
-        total = 0.0
+        total, weighted = 0.0, self.reach + sum(self.wide)
         for name, (inputs, outputs) in self.linear_shapes().items():
             part, kind = name.split(".")
             level = int(part[-1]) if part[-1].isdigit() else 0
@@ -291,7 +246,7 @@ class Architecture:
             if part.startswith("down"):
                 rows *= self.neighbors[level] if kind in ("place", "edge") else CELL if kind == "feature" else 1
             elif part.startswith("attend"):
-                rows *= self.weighed if kind in ("place", "out") else 1
+                rows *= weighted if kind in ("place", "out") else 1
             elif kind == "place":
                 rows *= self.interpolated
             elif kind == "feature":
@@ -301,4 +256,4 @@ class Architecture:
         for level in range(1, self.levels):
             total += 9.0 * self.vectors * (self.neighbors[level] + 1) * float(CELL) ** -level
             total += 9.0 * self.vectors * self.interpolated * float(CELL) ** -(level - 1)
-        return total + (9.0 * self.heads * self.rounds + 9.0 * (self.rounds - 1)) * self.weighed  # the moments
+        return total + (9.0 * self.heads * self.rounds + 9.0 * (self.rounds - 1)) * weighted  # the moments

@@ -14,7 +14,7 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.ellipsoids.curvature import SecondOrder
-from poli.errors import DensityWarning, FormatError, InputError, ViewpointWarning, did_you_mean
+from poli.errors import DensityWarning, InputError, ViewpointWarning, did_you_mean
 from poli.estimation.architecture import UP, checked_motion
 from poli.estimation.frames import spacing_per_radius
 from poli.estimation.model import Model, read_model
@@ -28,16 +28,10 @@ from poli.scan import ScanLike, points_of
 #
 # Measured in simulated worlds that no model was trained on (`lidar`, `objects`), against the best PCA on the same points:
 #
-# - `lidar` on scans in meters, by the median distance between points: at 0.07 m (raw scans of 64 beams outdoors; a tenth of the
-#   training data was raw) the RMSE of the normals is 7 % below that of PCA; indoors it is the same; at 0.046 m (raw, indoors)
-#   it is
-#   4 % above. With voxels of 3 m and more it stays below, but errors double from 2 to 4 m, and from 6 m on the likelihood of
-#   VLP-16
-#   scans is worse than that of PCA.
-# - `lidar` on the same scans in wrong units, where noise and rings no longer match the size of the world: PCA has the lower RMSE
-#   below 0.05 to 0.2 m and above 2 to 10 m. In centimeters and millimeters (7 m apart and more) the RMSE is up to three times
-#   that
-#   of PCA, and covariances are about ten and about a hundred times too small.
+# - `lidar` on scans in meters, by the median distance between points: at 0.07 m (raw scans of 64 beams outdoors) the RMSE of the
+#   normals is 7 % below that of PCA, at 0.046 m (raw, indoors) 4 % above. Errors double from voxels of 2 to 4 m, and from 6 m on
+#   the likelihood of VLP-16 scans is worse than that of PCA.
+# - `lidar` on scans in centimeters or millimeters: the RMSE is up to three times that of PCA.
 # - `objects`, which does not use absolute size, stays below PCA, and calibrated, from 16 to 64,000 points.
 # - Sixteen points cut out of a scan have up to 17 % more RMSE than in the whole scan; 64 have 2 to 3 % more.
 
@@ -52,27 +46,12 @@ _REACH = 5000.0  # meters: no LiDAR on the ground sees this far
 _APART = 4.0  # times the spread of the points: farther away, the sensor was not among them, whatever the unit
 
 
-@dataclass(frozen=True)
-class Seen:
-    """The density of a model's training data, according to its file of weights."""
-
-    voxels: tuple[float, float] | None = None  # meters; None if unknown, or if the model does not use absolute size
-
-    @property
-    def spacing(self) -> tuple[float, float] | None:
-        """The accepted range of point spacing, in meters."""
-        return None if self.voxels is None else (_DENSER * self.voxels[0], _SPARSER * self.voxels[1])
-
-    @staticmethod
-    def by(model: Model) -> Seen:
-        """Return the density of a model's training data, if its file contains it and the model uses absolute size."""
-        scans = model.training.get("scans")
-        if not model.architecture.log_scale or not isinstance(scans, dict):
-            return Seen()
-        voxels = scans.get("voxels")
-        if not isinstance(voxels, list) or not voxels or not all(isinstance(v, int | float) and v > 0 for v in voxels):
-            return Seen()
-        return Seen((float(min(voxels)), float(max(voxels))))
+def trained_voxels(model: Model) -> tuple[float, float] | None:
+    """Return the smallest and largest voxels of a model's training data in meters, or None if unknown or without effect."""
+    scans = model.training.get("scans")
+    voxels = scans.get("voxels") if isinstance(scans, dict) else None
+    known = isinstance(voxels, list) and voxels and all(isinstance(v, int | float) and v > 0 for v in voxels)
+    return (float(min(voxels)), float(max(voxels))) if known and voxels and model.architecture.log_scale else None
 
 
 def median_spacing(spacing: np.ndarray) -> float:  # (N,)
@@ -86,20 +65,21 @@ def complaint_of(model: Model, points: np.ndarray) -> str | None:  # (N, 3), N >
     k = min(_NEIGHBORS, len(points))
     distances = KDTree(points).nearest(k)[0][:, 1:]  # (N, k - 1), without the point itself
     spacing = spacing_per_radius(k - 1) * np.sqrt((distances**2).mean(axis=1))
-    return _complaint(model.name, Seen.by(model), len(points), median_spacing(spacing))
+    return _complaint(model, len(points), median_spacing(spacing))
 
 
 def warn_of_density(model: Model, count: int, spacing: float, stacklevel: int = 3) -> None:
     """Issue a `DensityWarning`, at the caller's caller, if `count` points `spacing` meters apart are outside a model's range."""
-    found = _complaint(model.name, Seen.by(model), count, spacing)
+    found = _complaint(model, count, spacing)
     if found is not None:
         warnings.warn(found, DensityWarning, stacklevel=stacklevel)
 
 
-def _complaint(name: str, seen: Seen, count: int, spacing: float) -> str | None:
-    if seen.voxels is not None and seen.spacing is not None:
-        (fine, coarse), (low, high) = seen.voxels, seen.spacing
-        known = f"the model '{name}' was trained on voxels of {fine:g} to {coarse:g} m and works for {low:g} to {high:g} m"
+def _complaint(model: Model, count: int, spacing: float) -> str | None:
+    voxels = trained_voxels(model)
+    if voxels is not None:
+        (fine, coarse), low, high = voxels, _DENSER * voxels[0], _SPARSER * voxels[1]
+        known = f"the model '{model.name}' was trained on voxels of {fine:g} to {coarse:g} m and works for {low:g} to {high:g} m"
         if spacing < low:
             return (
                 f"points are {spacing:.2g} m apart (median); {known}. Downsample: poli.voxel_downsample(scan, {fine:g}), "
@@ -112,7 +92,7 @@ def _complaint(name: str, seen: Seen, count: int, spacing: float) -> str | None:
                 "this sparse or was downsampled this far, use smaller voxels, or do not trust normals and sizes"
             )
     if count < FEWEST:
-        return f"{count} points; the model '{name}' needs {FEWEST} or more to estimate the surface. Give more of the cloud"
+        return f"{count} points; the model '{model.name}' needs {FEWEST} or more to estimate the surface. Give more of the cloud"
     return None
 
 
@@ -163,7 +143,7 @@ def estimate(
     `motion` is the distance in meters between the scans that the sizes are for. It changes the sizes of the ellipsoids, not their
     directions. By default it is unknown, and the sizes are those of an average over standing, walking and driving.
 
-    If the model knows curvature, so does the field (`field.curvatures`), unless `curvature=False`, which saves a little time.
+    If the model estimates curvature, the field has it (`field.curvatures`), unless `curvature=False`, which saves a little time.
 
     `model="pca"` calls `poli.pca` with `k` neighbors (default 24) or all neighbors within `radius` meters; it does not use the
     sensor position. Networks accept neither `k` nor `radius`.
@@ -247,11 +227,7 @@ def shipped_file(name: str, ending: str) -> Path:
 # --- A summary of a shipped model; its card has the details.
 #
 # Each fact is stored once: architecture and training data in the file of weights, results and license in NAME.toml next to it.
-# Hash
-# and size are computed from the file.
-
-
-_KEYS = ("results", "data_license")  # in the .toml
+# Hash and size are computed from the file.
 
 
 @dataclass(frozen=True)
@@ -276,35 +252,20 @@ class ModelInfo:
 
 def facts_of(name: str) -> ModelInfo:
     """Return the facts about a shipped model."""
-    card, model = model_card(name), load_model(name)
-    content = shipped_file(name, ".safetensors").read_bytes()
-    values = _stated(name)
-    scans = model.training.get("scans") or {}
-    seen = Seen.by(model)
+    card, model, content = model_card(name), load_model(name), shipped_file(name, ".safetensors").read_bytes()
+    scans, voxels = model.training.get("scans") or {}, trained_voxels(model)
     return ModelInfo(
         name=name,
         about=" ".join(card.split("\n\n")[1].split()),
         sensors=tuple(scans.get("sensors", ())),
-        voxels=seen.voxels,
+        voxels=voxels,
         raw=scans.get("raw_share", 0.0) > 0.0,
-        spacing=seen.spacing,
+        spacing=None if voxels is None else (_DENSER * voxels[0], _SPARSER * voxels[1]),
         least_points=FEWEST,
         calibration=model.calibration,
-        results=values["results"],
-        data_license=values["data_license"],
         weights=sum(tensor.size for tensor in model.weights.values()),
         multiply_adds=round(model.architecture.multiply_adds()),
         bytes=len(content),
         sha256=sha256(content).hexdigest(),
+        **tomllib.loads(shipped_file(name, ".toml").read_text(encoding="utf-8")),  # results and data_license
     )
-
-
-def _stated(name: str) -> dict[str, str]:
-    path = shipped_file(name, ".toml")
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"{path}: {error}") from None
-    if sorted(values) != sorted(_KEYS) or not all(isinstance(value, str) and value for value in values.values()):
-        raise FormatError(f"{path}: expected {' and '.join(_KEYS)} as nonempty strings, and nothing else")
-    return values

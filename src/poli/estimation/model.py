@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from safetensors import safe_open
 from poli.errors import DegenerateError, FormatError, InputError
 from poli.estimation.architecture import MOTION_INPUTS, Architecture, motion_inputs
 from poli.estimation.ordered_cloud import Viewpoint
-from poli.estimation.runtime.forward import Estimate, covariances
+from poli.estimation.runtime.forward import Estimate, Layers, forward
 from poli.io.tables import parse_json
 
 MODEL_FORMAT = "poli model 2"
@@ -35,29 +36,27 @@ class Model:
         points."""
         a = self.architecture
         if not a.motion:
-            if motion is not None:
-                raise InputError(
-                    f"motion is given, but the sizes of the model '{self.name[:80]}' do not depend on it; leave it out, or choose "
-                    "the model lidar"
-                )
+            self._check_motion(motion)
             return self
-        weight, bias = self.weights["size.hidden.weight"], self.weights["size.hidden.bias"]
-        if motion is not None:
-            bias = bias + weight[:, -MOTION_INPUTS:] @ motion_inputs(motion).astype(np.float32)
-        changed = {"size.hidden.weight": np.ascontiguousarray(weight[:, :-MOTION_INPUTS]), "size.hidden.bias": bias}
+        weight = np.ascontiguousarray(self.weights["size.hidden.weight"][:, :-MOTION_INPUTS])
+        changed = {"size.hidden.weight": weight, "size.hidden.bias": self._size_bias(motion)}
         return replace(self, architecture=replace(a, motion=False), weights={**self.weights, **changed})
 
-    def covariances(self, points: np.ndarray, view: Viewpoint = Viewpoint()) -> np.ndarray:  # (N, 3) -> (N, 3, 3)  # noqa: B008
-        """Return calibrated covariances: matched points of two clouds of this density differ by N(0, 2 C)."""
-        return self.estimate(points, view).covariances
+    @cached_property
+    def layers(self) -> Layers:
+        """The weights as the kernels take them, for an unknown motion."""
+        plain = self.at_motion(None)
+        return Layers.of(plain.architecture, plain.weights)
 
     def estimate(
         self, points: np.ndarray, view: Viewpoint, curvature: bool = False, motion: float | None = None
     ) -> Estimate:  # (N, 3)
-        """Return the covariances, the point spacing around each distinct place in meters, and curvature if asked for."""
-        plain = self.at_motion(motion)
+        """Return calibrated covariances (matched points of two clouds of this density differ by N(0, 2 C)), the point spacing
+        around each distinct place in meters, and curvature if asked for."""
+        self._check_motion(motion)
+        layers = self.layers if motion is None else self.layers.with_size_bias(self._size_bias(motion))
         with np.errstate(over="ignore"):
-            found = covariances(points, plain.architecture, plain.weights, self.calibration, view, curvature=curvature)
+            found = forward(points, layers, self.calibration, view, curvature=curvature)
         # Finite weights can still overflow, which only the output shows.
         if not np.isfinite(found.covariances.sum()) and not np.isfinite(found.covariances).all():
             raise DegenerateError(
@@ -65,6 +64,17 @@ class Model:
                 "far too large or too small; retrain the model, or scale the points"
             )
         return found
+
+    def _size_bias(self, motion: float | None) -> np.ndarray:
+        bias = self.weights["size.hidden.bias"]
+        if motion is None:
+            return bias
+        return bias + self.weights["size.hidden.weight"][:, -MOTION_INPUTS:] @ motion_inputs(motion).astype(np.float32)
+
+    def _check_motion(self, motion: float | None) -> None:
+        if motion is not None and not self.architecture.motion:
+            problem = f"motion is given, but the sizes of the model '{self.name[:80]}' do not depend on it"
+            raise InputError(f"{problem}; leave it out, or choose the model lidar")
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
@@ -82,10 +92,8 @@ def read_model(path: str | os.PathLike[str]) -> Model:
         calibration = float(metadata["calibration"])
         name = metadata["name"]
         training = parse_json(metadata.get("config", "{}"), f"{path}: its configuration")
-        if not isinstance(training, dict):
-            raise FormatError(f"{path}: its configuration is not a table; the file is damaged")
-        if not 1e-6 < calibration < 1e6:  # training ends between 0.1 and 10
-            raise FormatError(f"{path}: its calibration is {calibration}; expected a factor between 1e-6 and 1e6")
+        if not isinstance(training, dict) or not 1e-6 < calibration < 1e6:  # training ends between 0.1 and 10
+            raise FormatError(f"{path}: its configuration or calibration ({calibration}) is damaged")
     except (FormatError, MemoryError):
         raise
     except Exception as error:  # from safetensors, numpy (unknown types) and this package

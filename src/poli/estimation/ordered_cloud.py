@@ -1,7 +1,7 @@
 """A cloud as the network looks at it, in the order of the leaves of its k-d tree: neighbors, frames, radii and context.
 
-Training (`grouping`) and inference (`runtime`) both start here. In leaf order, point i // CELL of the next coarser level leads the
-cell of point i."""
+Training (`train.network_input`) and inference (`runtime`) both start here. In leaf order, point i // CELL of the next coarser level
+leads the cell of point i."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from poli.errors import InputError
 from poli.estimation.architecture import Architecture
 from poli.estimation.frames import group_radii, point_context, principal_frames, sensor_frames, spacing_per_radius
 from poli.kdtree.neighborhoods import CELL, binary_scale
 from poli.kdtree.tree import NARROWEST, KDTree, check_range, diagonal
 from poli.kernel import kernel
 
-# --- Find and merge coincident points: they say that a surface was hit twice, not how it runs.
+# --- Merge coincident points: they say that a surface was hit twice, not how it runs.
 #
-# Scans contain thousands of them (nuScenes repeats returns; voxels and sensors round). The network scales each neighborhood by
-# its
+# Scans contain thousands of them (nuScenes repeats returns; voxels and sensors round). The network scales each neighborhood by its
 # size, which is zero where all neighbors coincide. So it receives every place once, and all points of a place get its ellipsoid.
 
 
@@ -31,9 +31,11 @@ class Distinct:
     places: np.ndarray | None  # (N,) int32: the place of each point
 
     def of_places(self, values: np.ndarray) -> np.ndarray:  # (N, ...) -> (D, ...)
+        """Return the values of one point of each place."""
         return values if self.rows is None else values[self.rows]
 
     def of_points(self, values: np.ndarray) -> np.ndarray:  # (D, ...) -> (N, ...)
+        """Return the value of each point's place."""
         return values if self.places is None else values[self.places]
 
 
@@ -110,8 +112,30 @@ class Viewpoint:
     up: np.ndarray | None = None  # (3,) unit
 
 
+def check_places(points: np.ndarray, places: Distinct, architecture: Architecture) -> None:  # (N, 3)
+    """Raise InputError if a cloud has too few distinct points."""
+    count, least = len(points if places.rows is None else places.rows), architecture.least_points
+    if count < least:
+        distinct_ones = "" if count == len(points) else f", but only {count} distinct ones"
+        raise InputError(f"{len(points)} points{distinct_ones}; the network needs at least {least}")
+
+
+def seen_from(view: Viewpoint, places: Distinct) -> Viewpoint:
+    """Return the viewpoint of each place.
+
+    If the points of one place have several viewpoints, the one with the smallest coordinates is used, so the order of the points
+    does not matter."""
+    if places.rows is None or places.places is None or view.position is None or view.position.ndim == 1:
+        return view
+    x, y, z = view.position.T
+    _, first = np.unique(places.places[order := np.lexsort((z, y, x))], return_index=True)
+    return Viewpoint(view.position[order[first]], view.up)
+
+
 @dataclass(frozen=True)
 class OrderedCloud:
+    """A cloud in leaf order."""
+
     order: np.ndarray  # (N,) int32: which point of the cloud each is
     positions: np.ndarray  # (N, 3), multiplied by `scale`
     scale: float  # a power of two that brings the cloud's extent to about one
@@ -122,7 +146,7 @@ class OrderedCloud:
     size: int  # how many of near[0] are a point's group
     frames: np.ndarray  # (N, 3, 3), axes as columns
     radius: np.ndarray  # (N,) root mean square distance of the group, multiplied by `scale`
-    context: np.ndarray  # (N, c) float32: what a point knows beside its group
+    context: np.ndarray  # (N, c) float32: inputs of a point beside its group
 
     @property
     def spacing(self) -> np.ndarray:  # (N,)
@@ -137,7 +161,7 @@ def order_cloud(
     watch: Callable[[str], None] = lambda stage: None,
     curvature: bool = False,
 ) -> OrderedCloud:
-    """Search the neighbors of all points and derive their frames, radii and context. `watch` as in `runtime.covariances`.
+    """Search the neighbors of all points and derive their frames, radii and context. `watch` as in `runtime.forward`.
 
     Neighbors that only curvature needs are searched if it is asked for."""
     tree = tree_of(points, architecture)
@@ -161,23 +185,14 @@ def order_cloud(
     if architecture.frames == "sensor" and rays is not None and view.up is not None:
         frames = sensor_frames(rays, view.up)
     else:
-        frames = principal_frames(positions, np.concatenate([near[0][:, :size], *_of_leads(near, wide)], axis=1))
+        frames = principal_frames(positions, np.concatenate([near[0][:, :size], *of_leads(near, wide)], axis=1))
     radius = group_radii(positions, positions, near[0], size)
     context = point_context(radius / scale, frames, rays, view.up, architecture.log_scale, architecture.sensor)
     return OrderedCloud(order, positions, scale, extent, near, wide, curved, size, frames, radius, context)
 
 
-def all_neighbors(cloud: OrderedCloud) -> np.ndarray:  # (N, k + wide) int32, in leaf order
-    """The nearest neighbors of each point, then those of its leads."""
-    return np.concatenate([cloud.near[0], *_of_leads(cloud.near, cloud.wide)], axis=1)
-
-
-def curved_neighbors(cloud: OrderedCloud) -> np.ndarray:  # (N, size + curved) int32, in leaf order
-    """The group of each point, then the neighbors of its leads that curvature is fitted to."""
-    return np.concatenate([cloud.near[0][:, : cloud.size], *_of_leads(cloud.near, cloud.curved)], axis=1)
-
-
-def _of_leads(near: tuple[np.ndarray, ...], wide: tuple[int, ...]) -> list[np.ndarray]:
+def of_leads(near: tuple[np.ndarray, ...], wide: tuple[int, ...]) -> list[np.ndarray]:  # (N, wide) int32 each
+    """Return the nearest others of each point's leads on the coarser levels, as points of level 0."""
     steps = [(CELL**level, near[level][:, :count]) for level, count in enumerate(wide, 1)]
     return [np.repeat(neighbors * step, step, axis=0)[: len(near[0])] for step, neighbors in steps]
 

@@ -31,18 +31,9 @@ class TreeArrays(NamedTuple):
 
 
 class GrowingTree:
-    _children: np.ndarray
-    _parents: np.ndarray  # (nodes,) int32; -1: the root
-    _planes: np.ndarray  # (nodes, 2) axis that a node is split along, and where
-    _spans: np.ndarray
-    _boxes: np.ndarray
-    _xyz: np.ndarray
-    _rows: np.ndarray
-    _owners: np.ndarray  # (leaves,) int32: node of each block of ROOM slots
-    _slots: np.ndarray  # (N,) int32: slot of each point
-    _used: np.ndarray  # (2,) numbers of nodes and of leaves
+    """The tree. Its arrays may be longer than what is used."""
+
     _count: int
-    _built: tuple[int, int, int]  # nodes, leaves and points when it was built
 
     def __init__(self, points: np.ndarray) -> None:  # (N, 3)
         self._build(points)
@@ -52,6 +43,7 @@ class GrowingTree:
 
     @property
     def arrays(self) -> TreeArrays:
+        """The tree for kernels."""
         return TreeArrays(self._children, self._spans, self._boxes, self._xyz, self._rows)
 
     def update(self, points: np.ndarray, changed: np.ndarray) -> None:  # (N, 3), (k,)
@@ -68,13 +60,14 @@ class GrowingTree:
         tree = KDTree(points)
         ranges, boxes, xyz, depth = tree.tree
         nodes, leaves, first = len(ranges), 1 << depth, (1 << depth) - 1
-        self._count = len(points)
-        self._children, self._parents = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
-        self._planes = np.zeros((nodes, 2))
-        self._spans, self._boxes = np.zeros((nodes, 2), np.int32), boxes
+        self._children, self._spans = np.empty(nodes, np.int32), np.zeros((nodes, 2), np.int32)
+        self._parents = np.empty(nodes, np.int32)  # -1: the root
+        self._planes, self._boxes = np.zeros((nodes, 2)), boxes  # axis that a node is split along, and where
         self._xyz, self._rows = np.empty((3, ROOM * leaves)), np.empty(ROOM * leaves, np.int32)
-        self._owners, self._slots = np.empty(leaves, np.int32), np.empty(len(points), np.int32)
+        self._owners = np.empty(leaves, np.int32)  # node of each block of ROOM slots
+        self._slots = np.empty(len(points), np.int32)  # slot of each point
         self._used = np.array([nodes, leaves])
+        self._count = len(points)
         self._built = nodes, leaves, len(points)
         _spread(ranges, xyz, tree.leaf_order, first, *self.arrays, self._parents, self._planes, self._owners, self._slots)
 

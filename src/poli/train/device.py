@@ -13,12 +13,12 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation.architecture import FLATTEST, HORIZON, THINNEST, UP, checked_motion, motion_inputs
 from poli.estimation.estimate import load_model, median_spacing, view_of, warn_of_density, warn_of_distance
-from poli.estimation.grouping import check_places, group, seen_from
-from poli.estimation.ordered_cloud import distinct
+from poli.estimation.ordered_cloud import check_places, distinct, seen_from
 from poli.kdtree.tree import NARROWEST, check_range
 from poli.scan import ScanLike, points_of
 from poli.train.grouping import GroupBatch
 from poli.train.model_file import network_of
+from poli.train.network_input import group
 
 
 def estimate(

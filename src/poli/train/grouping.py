@@ -11,12 +11,12 @@ import torch
 
 from poli.estimation.architecture import CANDIDATES, HORIZON, Architecture
 from poli.estimation.frames import CONTEXT_LIMIT, spacing_per_radius
-from poli.estimation.grouping import Grouping
+from poli.train.network_input import Grouping
 from poli.train.tensors3 import eigh3
 
 
 class WideNeighbors(NamedTuple):
-    """`estimation.grouping.Surroundings` of several clouds."""
+    """`network_input.WideNeighbors` of several clouds."""
 
     offsets: torch.Tensor  # (N, k, 3)
     leads: torch.Tensor  # (N,)
@@ -89,7 +89,7 @@ class GroupBatch:
         return GroupBatch(**moved)
 
 
-# --- `estimation.grouping` in torch operations that can be exported as a graph; thinned levels and neighbors are inputs.
+# --- `network_input` in torch operations that can be exported as a graph; thinned levels and neighbors are inputs.
 #
 # Offsets are float32, like the points; frames, whose axes are sensitive to rounding, are computed in float64.
 

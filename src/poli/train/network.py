@@ -1,4 +1,4 @@
-"""The reference network: from a grouped cloud (`estimation.grouping`) to one lower-triangular L per point.
+"""The reference network: from a grouped cloud (`network_input`) to one lower-triangular L per point.
 
 Each level encodes groups with a shared MLP and pools them; coarse levels are decoded by distance-weighted interpolation with skip
 connections. A point's features are scalars, which are invariant to rotations of the cloud, and vectors, which rotate with it.

@@ -17,13 +17,13 @@ import numpy as np
 import torch
 
 from poli.estimation.architecture import Architecture
-from poli.estimation.grouping import Grouping, group
 from poli.kdtree.tree import KDTree
 from poli.se3 import measured, so3_exp
 from poli.threads import thread_count
 from poli.train.config import SHAPES_A_SEED, DataConfig, PairConfig, Phase, TrainConfig, resolve
 from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
+from poli.train.network_input import Grouping, group
 from poli.worlds.shapes import Mesh, procedural_mesh, read_mesh
 
 VALIDATION_SEEDS = 1_000_000  # shapes from here on are never trained on: run seeds are below 100

@@ -1,4 +1,4 @@
-"""The certified pose as a differentiable layer: `certify.solve` forward, one 6x6 implicit solve (`certify.implicit`) backward."""
+"""The certified pose as a differentiable layer: `certify.solve` forward, one 6x6 implicit solve (`implicit`) backward."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from poli import certify
-from poli.certify.implicit import adjoint, match_gradients
 from poli.errors import DegenerateError, InputError, PoliError
+from poli.train.implicit import adjoint, match_gradients
 from poli.train.tensors3 import hat
 
 

@@ -20,7 +20,6 @@ import torch
 
 from poli.errors import InputError
 from poli.estimation.architecture import Architecture, motion_inputs
-from poli.estimation.grouping import group
 from poli.estimation.ordered_cloud import Viewpoint
 from poli.kdtree.tree import KDTree
 from poli.scan import Scan
@@ -29,6 +28,7 @@ from poli.threads import start_worker, thread_count
 from poli.train.config import WORLDS_A_SEED, Phase, ScanConfig
 from poli.train.grouping import GroupBatch
 from poli.train.losses import MatchBatch
+from poli.train.network_input import group
 from poli.train.object_pairs import PairBatch, joined, probes
 from poli.train.tracked_log import TrackedLog, density_ratio, log_of_poses, merged_pairs
 from poli.voxels import VoxelPick, voxel_downsample, voxel_numbers

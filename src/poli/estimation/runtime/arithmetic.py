@@ -16,11 +16,9 @@ from poli.simd import data_of, larger, loop, offset, widest_vector
 
 # --- The inner loop of every linear map, written in LLVM IR.
 #
-# In plain loops the compiler stores and loads every partial sum instead of keeping it in a register across the loop over
-# inputs. Here
-# a panel of four outputs by two vectors of points stays in eight vector registers during the whole loop: two loads of points
-# and four
-# of weights for eight fused multiply-adds. A vector has eight floats, or sixteen on a CPU with AVX-512.
+# In plain loops the compiler stores and loads every partial sum instead of keeping it in a register across the loop over inputs.
+# Here a panel of four outputs by two vectors of points stays in eight vector registers during the whole loop: two loads of points
+# and four of weights for eight fused multiply-adds. A vector has eight floats, or sixteen on a CPU with AVX-512.
 
 
 OUTPUTS = 4
@@ -34,20 +32,20 @@ def panel_points(_context):
     )
 
 
-def _panel(outputs: int, rectified: bool):
-    """Return an intrinsic that computes out = before + weight x on one panel, with a ReLU if `rectified`.
+def _panel(outputs: int):
+    """Return an intrinsic that computes out = before + weight x on one panel, and at least `least`.
 
     Arrays are flat float32, each with its start index; the weights of an output are contiguous, and `stride` is the distance
     between rows of x, of before and of out."""
 
     @intrinsic
-    def panel(_context, weight, weight_start, inputs, x, x_start, before, before_start, out, out_start, stride):
+    def panel(_context, weight, weight_start, inputs, x, x_start, before, before_start, out, out_start, stride, least):
         number = types.intp
-        return types.void(weight, number, number, x, number, before, number, out, number, number), generate
+        return types.void(weight, number, number, x, number, before, number, out, number, number, types.float32), generate
 
     def generate(context, builder, signature, arguments):
         weights, points, begun, sums = (data_of(context, builder, signature.args[n], arguments[n]) for n in (0, 3, 5, 7))
-        weight_start, inputs, x_start, before_start, out_start, stride = (arguments[n] for n in (1, 2, 4, 6, 8, 9))
+        weight_start, inputs, x_start, before_start, out_start, stride, least = (arguments[n] for n in (1, 2, 4, 6, 8, 9, 10))
         lanes = widest_vector()
         vector = ir.VectorType(ir.FloatType(), lanes)
         places = [(row, part * lanes) for row in range(outputs) for part in range(2)]
@@ -77,18 +75,15 @@ def _panel(outputs: int, rectified: bool):
 
         multiply_add, larger = function("fma", 3), function("maxnum", 2)
         last = loop(builder, inputs, [builder.load(at(begun, before_start, *place), align=4) for place in places], add_input)
-        if rectified:
-            zero = ir.Constant(vector, [0.0] * lanes)
-            last = [builder.call(larger, [value, zero], fastmath=("nnan", "nsz")) for value in last]
         for place, value in zip(places, last, strict=True):
-            builder.store(value, at(sums, out_start, *place), align=4)
+            bounded = builder.call(larger, [value, spread(least)], fastmath=("nnan", "nsz"))
+            builder.store(bounded, at(sums, out_start, *place), align=4)
         return context.get_dummy_value()
 
     return panel
 
 
-plain_four, plain_one = _panel(OUTPUTS, False), _panel(1, False)
-rectified_four, rectified_one = _panel(OUTPUTS, True), _panel(1, True)
+_four, _one = _panel(OUTPUTS), _panel(1)
 
 
 TILE = 64
@@ -114,22 +109,14 @@ def linear(weight, x, first, before, out, rectified):
     outputs, inputs = weight.shape
     weights, xs, starts, ys = weight.reshape(-1), x.reshape(-1), before.reshape(-1), out.reshape(-1)
     whole, into, channels = outputs - outputs % OUTPUTS, out.shape[-2], x.shape[-2]
-    step = into * TILE if len(starts) == len(ys) else 0
+    step, least = into * TILE if len(starts) == len(ys) else 0, np.float32(0.0 if rectified else -np.inf)
     for j in range(len(ys) // (into * TILE)):
         for p in range(0, TILE, panel_points()):
             at, begin, end = (j * channels + first) * TILE + p, j * step + p, j * into * TILE + p
             for o in range(0, whole, OUTPUTS):
-                row = o * TILE
-                if rectified:
-                    rectified_four(weights, o * inputs, inputs, xs, at, starts, begin + row, ys, end + row, TILE)
-                else:
-                    plain_four(weights, o * inputs, inputs, xs, at, starts, begin + row, ys, end + row, TILE)
+                _four(weights, o * inputs, inputs, xs, at, starts, begin + o * TILE, ys, end + o * TILE, TILE, least)
             for o in range(whole, outputs):
-                row = o * TILE
-                if rectified:
-                    rectified_one(weights, o * inputs, inputs, xs, at, starts, begin + row, ys, end + row, TILE)
-                else:
-                    plain_one(weights, o * inputs, inputs, xs, at, starts, begin + row, ys, end + row, TILE)
+                _one(weights, o * inputs, inputs, xs, at, starts, begin + o * TILE, ys, end + o * TILE, TILE, least)
 
 
 @kernel(**FAST)

@@ -10,6 +10,7 @@ from poli.estimation.runtime.gather import (
     gather_features,
     gather_offsets,
     list_near,
+    list_shared,
     load_points,
     own_features,
     squares,
@@ -92,8 +93,8 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
         start = tile * TILE
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
         list_near(near, rows, k, who)
-        list_shared(near1, wide1, CELL, start, k, who)
-        list_shared(near2, wide2, LEAF, start, k + wide1, who)
+        list_shared(near1, wide1, CELL, CELL, start, k, who)
+        list_shared(near2, wide2, LEAF, LEAF, start, k + wide1, who)
         gather_offsets(points, who, at, inverse, offsets)
         draw_near(offsets, scratch[0])
         turn_offsets(offsets, frame, x)
@@ -117,17 +118,6 @@ def attend(points, frames, radius, near, near1, wide1, near2, wide2, scalars, ta
         for p in range(min(TILE, count - start)):
             for m in range(6):
                 moments[start + p, m] = sums[m, p]
-
-
-@kernel
-def list_shared(near, wide, step, start, first, who):
-    """List the neighbors of the leads of these points: `step` consecutive points share a lead."""
-    for j in range(wide):
-        names = who[first + j]
-        for cell in range(0, TILE, step):
-            n = near[min((start + cell) // step, len(near) - 1), j] * step
-            for p in range(cell, cell + step):
-                names[p] = n
 
 
 @kernel(**FAST)

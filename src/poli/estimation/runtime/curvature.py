@@ -4,8 +4,15 @@ import numpy as np
 
 from poli.estimation.architecture import QUADRIC_EXPONENT, QUADRIC_REACH, QUADRIC_TERMS
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, exponential, linear, logarithm
-from poli.estimation.runtime.attention import list_shared
-from poli.estimation.runtime.gather import draw_near, gather_offsets, list_near, load_points, own_features, turn_offsets
+from poli.estimation.runtime.gather import (
+    draw_near,
+    gather_offsets,
+    list_near,
+    list_shared,
+    load_points,
+    own_features,
+    turn_offsets,
+)
 from poli.estimation.runtime.quadrics import (
     FACTOR,
     HALF,
@@ -34,7 +41,7 @@ def bend(
     points, frames, radius, near, group, near1, wide1, near2, wide2, moments, scalars, context, pooled, maps, defaults, floor,
     unit, order, begin, end, result,
 ):  # fmt: skip
-    """Fit the quadrics. `pooled` has what `residuals.pool` says of the leads, or no column. The result has, in units of the cloud
+    """Fit the quadrics. `pooled` has the result of `quadrics.pool`, or no column. The result has, in units of the cloud
     (`unit` is that of `points` and `radius`):
 
     normal (0 to 2), larger and smaller curvature along it (3, 4), direction of the larger (5 to 7), standard deviations of both
@@ -57,8 +64,8 @@ def bend(
         start = tile * TILE
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
         list_near(near, rows, group, who)
-        list_shared(near1, wide1, CELL, start, group, who)
-        list_shared(near2, wide2, LEAF, start, group + wide1, who)
+        list_shared(near1, wide1, CELL, CELL, start, group, who)
+        list_shared(near2, wide2, LEAF, LEAF, start, group + wide1, who)
         gather_offsets(points, who, at, inverse, offsets)
         draw_near(offsets, left)
         own_features(moments, rows, matrix, 0)
@@ -85,9 +92,7 @@ def bend(
         sums[:] = 0.0
         add_neighbors(local, weights, 0, total, sums)
         _normal_equations(sums, predicted, prior, A, b)
-        _solve(A, b, prior, beta)
-        _unknown(A, left)
-        _unscale(A, prior)
+        _solve(A, b, prior, beta, left)
         _principal(beta, form, turn, bent)
         _deviations(A, turn, bent)
         for p in range(min(TILE, count - start)):
@@ -145,10 +150,15 @@ def _normal_equations(sums, predicted, prior, A, b):
 
 
 @kernel(**FAST)
-def _solve(A, b, prior, beta):
-    """Replace A by the covariance of the coefficients, and compute these; b and A are relative to the prior."""
+def _solve(A, b, prior, beta, left):
+    """Replace A by the covariance of the coefficients, and compute these; b and A are relative to the prior.
+
+    `left` becomes the share of the prior variance of the curvature that is left."""
     factor(A)
     invert(A)
+    uu, vv = A[9], A[20]
+    for p in range(TILE):
+        left[p] = np.float32(0.5) * (uu[p] + vv[p])
     for i in range(QUADRIC_TERMS):
         out, mine = beta[i], prior[i]
         for p in range(TILE):
@@ -160,19 +170,6 @@ def _solve(A, b, prior, beta):
                 out[p] += entry[p] * other[p]
         for p in range(TILE):
             out[p] *= mine[p]
-
-
-@kernel(**FAST)
-def _unknown(A, out):
-    """Compute how much of the prior variance of the curvature is left."""
-    a, b = A[9], A[20]
-    for p in range(TILE):
-        out[p] = np.float32(0.5) * (a[p] + b[p])
-
-
-@kernel(**FAST)
-def _unscale(A, prior):
-    """Multiply the covariance by the prior's standard deviations."""
     for i in range(QUADRIC_TERMS):
         for j in range(i + 1):
             entry, mine, other = A[i * (i + 1) // 2 + j], prior[i], prior[j]

@@ -39,6 +39,17 @@ def list_near(near, rows, k, who):
             who[j, p] = row[j]
 
 
+@kernel
+def list_shared(near, wide, share, step, start, first, who):
+    """List the first `wide` neighbors of the points' leads, as points of level 0.
+
+    `share` consecutive points have the same lead, and a lead's level keeps every `step`-th point."""
+    for j in range(wide):
+        names = who[first + j]
+        for p in range(TILE):
+            names[p] = near[min((start + p) // share, len(near) - 1), j] * step
+
+
 @kernel(**FAST)
 def gather_offsets(below, who, at, inverse, offsets):
     """Compute neighbors minus points, in the common frame and in radii.
@@ -175,22 +186,15 @@ def keep_features(tile, count, table, first):
 _LARGEST = 8 << 20  # bytes: larger arrays are not kept, so a map of millions of points does not occupy memory afterwards
 
 
-class _Workspace(threading.local):
-    """One workspace per thread, so that concurrent callers do not share memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, np.ndarray] = {}  # bytes
-
-
-_workspace = _Workspace()
+_workspace = threading.local()  # one per thread, so that concurrent callers do not share memory
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
     """Return an uninitialized array, valid until this thread requests the same name again. Never return it to a user."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    kept = _workspace.kept.get(name)
+    kept = _workspace.__dict__.get(name)
     if kept is None or len(kept) < size:
         kept = np.empty(size, np.uint8)
         if size <= _LARGEST:
-            _workspace.kept[name] = kept
+            _workspace.__dict__[name] = kept
     return kept[:size].view(dtype).reshape(shape)

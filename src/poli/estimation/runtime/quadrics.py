@@ -1,6 +1,6 @@
 """Sums over neighbors that quadrics are fitted to, and the Cholesky factors of their equations, for a tile of points at once.
 
-The inner loop is written in LLVM IR, as in `product`: the sums stay in registers or on the stack during the loop over neighbors."""
+The inner loop is written in LLVM IR, as in `arithmetic`: sums stay in registers or on the stack during the loop over neighbors."""
 
 import numpy as np
 from llvmlite import ir
@@ -8,7 +8,15 @@ from numba import types
 
 from poli.estimation.architecture import QUADRIC_REACH, QUADRIC_TERMS, RESIDUAL_CENTER, RESIDUAL_FLOOR, RESIDUAL_RIDGE, RESIDUALS
 from poli.estimation.runtime.arithmetic import FAST, TILE, logarithm
-from poli.estimation.runtime.gather import draw_near, gather_offsets, list_near, load_points, own_features, turn_offsets
+from poli.estimation.runtime.gather import (
+    draw_near,
+    gather_offsets,
+    list_near,
+    list_shared,
+    load_points,
+    own_features,
+    turn_offsets,
+)
 from poli.estimation.runtime.scale import diagonalize
 from poli.kdtree.build import LEAF
 from poli.kdtree.neighborhoods import CELL
@@ -140,8 +148,8 @@ def residuals(points, frames, radius, near, group, near1, wide1, near2, wide2, m
         start = tile * TILE
         load_points(tile, count, CELL, points, frames, radius, rows, at, frame, inverse)
         list_near(near, rows, group, who)
-        _list_others(near1, wide1, 1, CELL, start, group, who)
-        _list_others(near2, wide2, CELL, LEAF, start, group + wide1, who)
+        list_shared(near1, wide1, 1, CELL, start, group, who)
+        list_shared(near2, wide2, CELL, LEAF, start, group + wide1, who)
         gather_offsets(points, who, at, inverse, offsets)
         draw_near(offsets, scratch)
         own_features(moments, rows, matrix, 0)
@@ -171,14 +179,6 @@ def pool(found, near, wide, begin, end, result):
             for j in range(wide):
                 total += found[near[i, j], n]
             result[i, n] = total / np.float32(1 + wide)
-
-
-@kernel
-def _list_others(near, wide, share, step, start, first, who):
-    """List the neighbors of the leads' own leads (`share` of them have the same one), as points of level 0."""
-    for j in range(wide):
-        for p in range(TILE):
-            who[first + j, p] = near[min((start + p) // share, len(near) - 1), j] * step
 
 
 @kernel(**FAST)

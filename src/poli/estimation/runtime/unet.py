@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from poli.estimation.architecture import interpolation_weights
+from poli.estimation.architecture import CANDIDATES
 from poli.estimation.runtime.arithmetic import FAST, TILE, bias_tile, linear
 from poli.estimation.runtime.gather import (
     draw_near,
@@ -34,7 +34,7 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
     pooled = np.empty((2 * width + extra, TILE), np.float32)
     place_begin, edge_begin, node_begin = bias_tile(place_bias + context_bias), bias_tile(edge_bias), bias_tile(node_bias)
     heard, next_begin = bias_tile(place_bias), bias_tile(next_map[1])
-    node, following = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
+    node, ahead = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
     for tile in range(begin, end):
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
         list_near(near, rows, k, who)
@@ -47,9 +47,7 @@ def encode_points(points, near, k, frames, radius, context, weights, next_map, b
         linear(place_weight, place, 0, heard, first, True)
         linear(edge_weight, first, 0, edge_begin, second, False)
         _pool(second, width, k, pooled)
-        finish(
-            pooled, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped
-        )
+        finish(pooled, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)
 
 
 @kernel(**FAST)
@@ -68,7 +66,7 @@ def encode_level(
     place = np.empty((k, 3 + turned, TILE), np.float32)
     first, second = np.empty((k, width, TILE), np.float32), np.empty((k, width, TILE), np.float32)
     pooled = np.empty((2 * width + own + turned, TILE), np.float32)
-    node, following = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
+    node, ahead = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
     place_begin, edge_begin = bias_tile(place_bias), bias_tile(edge_bias)
     node_begin, next_begin = bias_tile(node_bias), bias_tile(next_map[1])
     for tile in range(begin, end):
@@ -83,9 +81,7 @@ def encode_level(
         _pool(second, width, k, pooled)
         own_features(known, rows, pooled, 2 * width)
         own_vectors(heard_vectors, rows, frame, pooled, 2 * width + own)
-        finish(
-            pooled, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped
-        )
+        finish(pooled, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)
 
 
 @kernel(**FAST)
@@ -105,7 +101,7 @@ def _pool(values, width, k, pooled):
 
 
 @kernel(**FAST)
-def finish(inputs, weight, begin, next_weight, next_begin, tile, count, frames, node, following, scalars, vectors, mapped):
+def finish(inputs, weight, begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped):
     """Write a tile's features from its inputs: rectified scalars, vectors in the common frame, and scalars after the next map."""
     start, width = tile * TILE, scalars.shape[1]
     filled = min(TILE, count - start)
@@ -114,9 +110,9 @@ def finish(inputs, weight, begin, next_weight, next_begin, tile, count, frames, 
         row = node[c]
         for p in range(TILE):
             row[p] = larger(row[p], np.float32(0.0))
-    linear(next_weight, node, 0, next_begin, following, False)
+    linear(next_map[0], node, 0, next_begin, ahead, False)
     keep_features(node, filled, scalars, start)
-    keep_features(following, filled, mapped, start)
+    keep_features(ahead, filled, mapped, start)
     for p in range(filled):
         for v in range(vectors.shape[1]):
             x, y, z = node[width + 3 * v, p], node[width + 3 * v + 1, p], node[width + 3 * v + 2, p]
@@ -125,6 +121,29 @@ def finish(inputs, weight, begin, next_weight, next_begin, tile, count, frames, 
 
 
 # --- The decoder: interpolate the features of the coarser level and combine them with those of this level.
+
+
+@kernel
+def interpolation_weights(fine, i, lead, coarse, near, radius, chosen, weights):
+    """Write the nearest coarse points of fine point i, among its lead and the lead's neighbors, to `chosen`, and their normalized
+    inverse-distance weights to `weights`."""
+    count, filled = len(chosen), 0
+    for j in range(-1, min(near.shape[1], CANDIDATES)):
+        n = lead if j < 0 else near[lead, j]
+        d = (coarse[n, 0] - fine[i, 0]) ** 2 + (coarse[n, 1] - fine[i, 1]) ** 2 + (coarse[n, 2] - fine[i, 2]) ** 2
+        if filled < count or d < weights[count - 1]:
+            p = min(filled, count - 1)
+            while p > 0 and weights[p - 1] > d:
+                weights[p], chosen[p] = weights[p - 1], chosen[p - 1]
+                p -= 1
+            weights[p], chosen[p] = d, n
+            filled = min(filled + 1, count)
+    total = 0.0
+    for j in range(count):
+        weights[j] = 1.0 / (np.sqrt(weights[j]) + 0.1 * radius)  # softened: a lead, at distance zero, also uses the others
+        total += weights[j]
+    for j in range(count):
+        weights[j] /= total
 
 
 @kernel(**FAST)
@@ -145,7 +164,7 @@ def read_level(
     chosen, who = np.empty(read, np.int32), np.empty((read, TILE), np.int32)
     distances, shares = np.empty(read), np.empty((read, TILE), np.float32)
     inputs = np.empty((2 * width + 3 * own.shape[1], TILE), np.float32)
-    node, following = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
+    node, ahead = np.empty((len(node_bias), TILE), np.float32), np.empty((len(next_map[1]), TILE), np.float32)
     place_begin, node_begin, next_begin = bias_tile(place_bias), bias_tile(node_bias), bias_tile(next_map[1])
     for tile in range(begin, end):
         load_points(tile, count, 1, points, frames, radius, rows, at, frame, inverse)
@@ -170,6 +189,4 @@ def read_level(
                     out[p] += share[p] * strip[p]
         own_features(known, rows, inputs, width)
         own_vectors(own, rows, frame, inputs, 2 * width)
-        finish(
-            inputs, node_weight, node_begin, next_map[0], next_begin, tile, count, frames, node, following, scalars, vectors, mapped
-        )
+        finish(inputs, node_weight, node_begin, next_map, next_begin, tile, count, frames, node, ahead, scalars, vectors, mapped)

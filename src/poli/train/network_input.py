@@ -1,4 +1,4 @@
-"""The network's input: neighborhoods, frames and interpolations. All geometry of the input is computed here.
+"""The network's input for training: neighborhoods, frames and interpolations, in the order of the points.
 
 Every point has a frame, the principal axes of its neighbors; its group is expressed in that frame and divided by the group's
 radius. So the network's input is invariant to translation, rotation and scaling of the cloud; its output is rotated by the frame
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from poli.errors import InputError
-from poli.estimation.architecture import Architecture, interpolation_weights
-from poli.estimation.frames import drawn_near, group_radii
-from poli.estimation.ordered_cloud import Distinct, OrderedCloud, Viewpoint, all_neighbors, curved_neighbors, order_cloud
+from poli.estimation.architecture import HORIZON, Architecture
+from poli.estimation.frames import group_radii
+from poli.estimation.ordered_cloud import Distinct, OrderedCloud, Viewpoint, check_places, of_leads, order_cloud
+from poli.estimation.runtime.unet import interpolation_weights
 from poli.kdtree.neighborhoods import CELL
-from poli.kernel import kernel
+from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
 
@@ -63,11 +63,12 @@ class Grouping:
 
 def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = Viewpoint()) -> Grouping:  # (N, 3)  # noqa: B008
     """The arrangement of a cloud in the order of its points, with offsets and interpolations spelled out for torch."""
-    check_count(points, architecture)
+    check_places(points, Distinct(None, None), architecture)
     cloud = order_cloud(points, architecture, view, curvature=True)
     rows = cloud.order  # where the points of a level, in leaf order, stand in its arrays
+    seen = np.concatenate([cloud.near[0], *of_leads(cloud.near, cloud.wide)], axis=1)
     neighbors, frames, radius, context = (
-        _unsorted(values, rows) for values in (rows[all_neighbors(cloud)], cloud.frames, cloud.radius / cloud.scale, cloud.context)
+        _unsorted(values, rows) for values in (rows[seen], cloud.frames, cloud.radius / cloud.scale, cloud.context)
     )
     positions = np.ascontiguousarray(points)  # only their differences enter, all in float64
     itself = np.arange(len(points), dtype=np.int32)
@@ -89,8 +90,9 @@ def group(points: np.ndarray, architecture: Architecture, view: Viewpoint = View
 
 def _surroundings(points: np.ndarray, cloud: OrderedCloud, level: Level) -> WideNeighbors:
     rows = cloud.order
-    neighbors = _unsorted(rows[curved_neighbors(cloud)], rows)
-    offsets = _level(points, points, level.centers, level.frames, neighbors, cloud.size, level.radius).offsets
+    seen = np.concatenate([cloud.near[0][:, : cloud.size], *of_leads(cloud.near, cloud.curved)], axis=1)
+    neighbors = _unsorted(rows[seen], rows)
+    offsets = _offsets(points, points, neighbors, level.frames, level.radius)
     leads = _unsorted((np.arange(len(points)) // CELL).astype(np.int32), rows)
     near = cloud.near[1][:, : cloud.curved[0]]
     return WideNeighbors(offsets, leads, np.concatenate([np.arange(len(near), dtype=np.int32)[:, None], near], axis=1))
@@ -103,72 +105,41 @@ def _unsorted(values: np.ndarray, order: np.ndarray) -> np.ndarray:
     return result
 
 
-def check_count(points: np.ndarray, architecture: Architecture) -> None:
-    """Raise InputError if a cloud has too few points."""
-    if len(points) < architecture.least_points:
-        raise InputError(f"{len(points)} points; the network needs at least {architecture.least_points}")
-
-
-def check_places(points: np.ndarray, places: Distinct, architecture: Architecture) -> None:
-    """Raise InputError if too few distinct points remain."""
-    check_count(points, architecture)
-    if places.rows is not None and len(places.rows) < architecture.least_points:
-        raise InputError(
-            f"{len(points)} points, but only {len(places.rows)} distinct ones; the network needs at least "
-            f"{architecture.least_points}"
-        )
-
-
-def seen_from(view: Viewpoint, places: Distinct) -> Viewpoint:
-    """Return the viewpoint of each place.
-
-    If the points of one place have several viewpoints, the one with the smallest coordinates is used, so the order of the points
-    does not matter."""
-    if places.rows is None or places.places is None or view.position is None or view.position.ndim == 1:
-        return view
-    x, y, z = view.position.T
-    _, first = np.unique(places.places[order := np.lexsort((z, y, x))], return_index=True)
-    return Viewpoint(view.position[order[first]], view.up)
-
-
 def _level(positions, below, centers, frames, neighbors, k, radius) -> Level:
-    offsets = np.empty((*neighbors.shape, 3), np.float32)
-    run_chunks(lambda begin, end: _offsets(positions, below, neighbors, frames, radius, begin, end, offsets), len(positions))
-    return Level(centers, frames.astype(np.float32), neighbors, offsets, radius, k)
+    return Level(centers, frames.astype(np.float32), neighbors, _offsets(positions, below, neighbors, frames, radius), radius, k)
 
 
 def _interpolation(fine, frames, radius, coarse, leads, near, count: int) -> Interpolation:
     count = min(count, 1 + near.shape[1])
     neighbors, weights = np.empty((len(fine), count), np.int32), np.empty((len(fine), count), np.float32)
-    offsets = np.empty((len(fine), count, 3), np.float32)
-    args = (fine, frames, radius, coarse, leads, near)
-    run_chunks(lambda begin, end: _interpolate(*args, begin, end, neighbors, weights, offsets), len(fine))
-    return Interpolation(neighbors, weights, offsets)
+    run_chunks(over_range(_interpolate, fine, radius, coarse, leads, near, neighbors, weights), len(fine))
+    return Interpolation(neighbors, weights, _offsets(fine, coarse, neighbors, frames, radius))
+
+
+def _offsets(positions, below, neighbors, frames, radius) -> np.ndarray:  # (M, k, 3) float32
+    """Return neighbors minus points, in the frames and radii of the points, clipped to the horizon."""
+    offsets = np.empty((*neighbors.shape, 3), np.float32)
+    run_chunks(over_range(_turn_offsets, positions, below, neighbors, frames, radius, offsets), len(positions))
+    return offsets
 
 
 @kernel
-def _offsets(positions, below, neighbors, frames, radius, begin, end, offsets):
+def _turn_offsets(positions, below, neighbors, frames, radius, begin, end, offsets):
     for i in range(begin, end):
         for j in range(neighbors.shape[1]):
             n = neighbors[i, j]
             x, y, z = below[n, 0] - positions[i, 0], below[n, 1] - positions[i, 1], below[n, 2] - positions[i, 2]
             x, y, z = x / radius[i], y / radius[i], z / radius[i]
-            near = drawn_near(x * x + y * y + z * z)
+            squared = x * x + y * y + z * z
+            near = HORIZON / np.sqrt(squared) if squared > HORIZON * HORIZON else 1.0
             for a in range(3):
                 offsets[i, j, a] = near * (frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z)
 
 
 @kernel
-def _interpolate(fine, frames, radius, coarse, leads, near, begin, end, neighbors, weights, offsets):
-    count = neighbors.shape[1]
-    shares = np.empty(count)
+def _interpolate(fine, radius, coarse, leads, near, begin, end, neighbors, weights):
+    shares = np.empty(neighbors.shape[1])
     for i in range(begin, end):
         interpolation_weights(fine, i, leads[i], coarse, near, radius[i], neighbors[i], shares)
-        for j in range(count):
-            n = neighbors[i, j]
+        for j in range(len(shares)):
             weights[i, j] = shares[j]
-            x, y, z = coarse[n, 0] - fine[i, 0], coarse[n, 1] - fine[i, 1], coarse[n, 2] - fine[i, 2]
-            x, y, z = x / radius[i], y / radius[i], z / radius[i]
-            nearer = drawn_near(x * x + y * y + z * z)
-            for a in range(3):
-                offsets[i, j, a] = nearer * (frames[i, 0, a] * x + frames[i, 1, a] * y + frames[i, 2, a] * z)

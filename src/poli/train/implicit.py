@@ -10,7 +10,7 @@ import numpy as np
 
 from poli.certify.quadratic import Frame
 from poli.certify.small import eigh, matvec, transposed_matvec
-from poli.kernel import kernel
+from poli.kernel import kernel, over_range
 from poli.threads import run_chunks
 
 
@@ -32,7 +32,7 @@ def match_gradients(
     R = np.ascontiguousarray(T[:3, :3])
     moved_center = T[:3, 3] + R @ frame.source
     args = (source, target, weights, R, frame.source, moved_center, u[:3].copy(), u[3:] * frame.size)
-    run_chunks(lambda begin, end: _gradients(*args, begin, end, *grads), len(source), smallest=2048)
+    run_chunks(over_range(_gradients, *args, *grads), len(source), smallest=2048)
     return grads
 
 
