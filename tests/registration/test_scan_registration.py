@@ -120,7 +120,7 @@ def test_bad_input_is_named(street):
     with pytest.raises(InputError, match="voxel is 0"):
         ScanPreset(voxel=0)
     for name in ("feature_radius", "noise_bound"):  # 0 does not mean "not given"
-        with pytest.raises(InputError, match=f"{name} is 0.0; expected a positive length"):
+        with pytest.raises(InputError, match=f"{name} is 0.0; expected a number above 0"):
             poli.register(source, target, preset="vlp16", **{name: 0.0})
 
 
