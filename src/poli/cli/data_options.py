@@ -1,7 +1,9 @@
 """The options of commands that say where data come from: a dataset, or a model."""
 
+import json
 import re
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,14 +85,10 @@ def open_data(data: Path, name: str, options: dict[str, Any]) -> "Dataset":
         raise InputError(f"{data}: cannot be opened with the options {given} ({error}); change or remove one of them") from None
 
 
-def _value(text: str) -> bool | int | float | str:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
+def _value(text: str) -> Any:
+    """A number, true or false, or the text itself."""
+    with suppress(ValueError):
+        return json.loads(text.lower())
     return text
 
 
