@@ -239,6 +239,7 @@ def odometry(
     Args:
         scans: scans in order, such as a `poli.dataset`.
         config: the options as one object. Keywords override its fields.
+        gicp: options of the alignment.
     """
     odometer = Odometer(configured(OdometryConfig, config, options))
     for scan in scans:
