@@ -8,10 +8,10 @@ import time
 
 def test_workers_exit_with_their_parent_process():
     code = (
-        "import os, signal\nfrom poli.densification.engines import engine\n"
+        "import os, signal\nfrom poli.densification.resume import engine\n"
         "if __name__ == '__main__':\n"
         "    with engine(2) as pool:\n"
-        "        print(pool.result(pool.submit(int, 3)), *pool.submit.__self__._processes, flush=True)\n"
+        "        print(pool.submit(int, 3).result(), *pool.submit.__self__._processes, flush=True)\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.split()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import poli
 from poli.cli import app
 from poli.densification import DensifyConfig
-from poli.densification.engines import engine
+from poli.densification.resume import engine
 from poli.densification.trees import densify_tree, plan_tree
 from poli.errors import FormatError, InputError, PoliError
 from poli.io.datasets import write_folder, write_kitti

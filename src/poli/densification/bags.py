@@ -17,8 +17,7 @@ import numpy as np
 from poli.configs import DensifyConfig
 from poli.densification import resume
 from poli.densification.densify import densify_records
-from poli.densification.engines import Engine
-from poli.densification.resume import Densified, Step, Tally
+from poli.densification.resume import Densified, Engine, Step, Tally
 from poli.errors import FormatError
 from poli.io.datasets.bag_copy import Item, copy_of
 from poli.io.datasets.bags import CLOUD, choose_topic, damage, open_reader

@@ -19,8 +19,7 @@ import numpy as np
 from poli.configs import DensifyConfig
 from poli.densification import resume
 from poli.densification.densify import densify_or_say, densify_records
-from poli.densification.engines import Engine
-from poli.densification.resume import Densified, Step, Tally
+from poli.densification.resume import Densified, Engine, Step, Tally
 from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_path, write_array
 from poli.io.datasets.files import open_folder, read_or_empty
