@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 import poli
 from poli.cli import app
 from poli.densification import DensifyConfig, densify_records
-from poli.densification.gaps import LocalPlanes, angles_of, find_gaps, in_free_space
 from poli.densification.samples import Samples
+from poli.densification.sampling import LocalPlanes, angles_of, find_gaps, in_free_space
 from poli.errors import DensityWarning, InputError
 from poli.scan import Scan
 from spinning_scans import ELEVATIONS, PERIOD, ball, distance_to_yard, spinning_scan, yard
@@ -186,7 +186,7 @@ def test_other_scans_get_samples_of_ellipsoids_by_their_error():
     scan = room(3000)
     small, large = (poli.densify(scan, max_error=error) for error in (0.05, 0.2))
     assert len(scan) < len(small) <= len(large)
-    with pytest.warns(DensityWarning, match=r"samples within 0.001 m of the surface \(max_error\)"):
+    with pytest.warns(DensityWarning, match=r"sampled within the limits \(max_range 120, max_error 0.001\)"):
         assert len(poli.densify(scan, max_error=0.001)) == len(scan)
 
 

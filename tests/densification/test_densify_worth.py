@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import poli
 from poli.cli import app
-from poli.densification.config import why_little
+from poli.densification.densify import why_little
 from poli.scan import Scan
 from tiny_scans import room
 

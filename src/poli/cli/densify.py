@@ -74,7 +74,7 @@ def densify(
     poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
     cat scan.bin | poli densify - - > dense.pcd
     """
-    from poli.densification.resume import Tally, check_apart, engine, remove_finished
+    from poli.densification.resume import Tally, check_apart, engine
     from poli.densification.trees import SEVERAL
     from poli.threads import thread_count
 
@@ -91,7 +91,6 @@ def densify(
         raise InputError(f"-: standard output takes only a single scan, and {data} is of kind {kind!r}; give OUT a name")
     if kind == "bag" and out.exists() and not overwrite:
         check_apart(data, out)
-        remove_finished(out)
         say(f"{out}: already exists and was left unchanged; use --overwrite to recompute it", warning=True)
         return {"out": out, "scans": 0}
     # Look at the input before starting workers, to fail early.
@@ -183,7 +182,7 @@ def _tree(
 
 def _say_worth(read: "Callable[[], Scan]") -> str:
     """Print a hint if denser scans are unlikely to pay for a sensor and place like this, and return it."""
-    from poli.densification.config import why_little
+    from poli.densification.densify import why_little
 
     hint = ""
     with suppress(PoliError, OSError):  # the result is complete; bags with odd stamps, for example, are densified but not read

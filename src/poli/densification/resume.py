@@ -16,7 +16,7 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from itertools import chain
@@ -118,7 +118,7 @@ def run_steps(
     """Compute all scans in order, and yield the progress after each one. If not `resumable`, a run that fails leaves nothing."""
     if not out.parent.is_dir():
         raise FormatError(f"{out}: the folder {out.parent} does not exist; create it first")
-    folder, tally = _partial(out), Tally()
+    folder, tally = out.with_name(f"{out.name}.partial"), Tally()
     new = folder / "new"
     with writing(out, folder):
         folder.mkdir(exist_ok=True)
@@ -168,24 +168,12 @@ def _in_order(steps: Iterable[Step | None], work: Callable[[Any], Densified], en
                 yield tally
 
 
-def remove_finished(out: Path) -> None:
-    """Remove the folder of a run that was killed after it had moved `out` to its place."""
-    folder = _partial(out)
-    if folder.is_dir() and not (folder / "new").exists():
-        with suppress(FormatError), sole_user(folder, "in use"):
-            remove(folder)
-
-
 def remove(path: Path) -> None:
     """Remove a file or a folder, if it is there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _partial(out: Path) -> Path:
-    return out.with_name(f"{out.name}.partial")
 
 
 # --- the description of a run
