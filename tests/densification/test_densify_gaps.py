@@ -152,7 +152,7 @@ def test_order_by_time_and_ring(scan):
     assert {row.tobytes() for row in ordered.points} == {row.tobytes() for row in unordered.points}
     plain = poli.densify(Scan(scan.points, {"row": np.arange(len(scan))}), order="time")
     assert (np.diff(plain.fields["row"]) >= 0).all()  # without times, samples follow their parents
-    with pytest.raises(InputError, match="order is 'ring'; expected originals or time"):
+    with pytest.raises(InputError, match="order is 'ring'; expected one of originals, time"):
         poli.densify(scan, order="ring")
 
 

@@ -199,7 +199,6 @@ def test_wrong_arguments_are_named(tmp_path, rng, arguments, message):
         (lambda points: Track(points[:, :2], "way"), "positions of track 'way'"),
         (lambda points: Frame("f", points, {"time": np.zeros(4)}), "scalar 'time' of frame 'f'"),
         (lambda points: Frame("f", points, position=np.zeros(2)), "position of frame 'f'"),
-        (lambda points: Layer("x", -1), "points of layer 'x'"),
     ],
 )
 def test_wrong_panels_are_named(rng, make, message):

@@ -76,7 +76,7 @@ class _Encoder:
             "caption": panel.caption,
             "sigmaScale": panel.sigma_scale,
             "viewpoint": self._local(panel.viewpoint),
-            "layers": [{"name": layer.name, "color": layer.color} for layer in layers],
+            "layers": [{"name": layer.name} for layer in layers],
             "ellipsoids": field,
             "points": points,
             "frames": self.frames(panel.frames, panel.frames_share_world) if panel.frames else None,

@@ -71,8 +71,8 @@ def read_odometry_run(folder: Path) -> OdometryRun:
     truth = _read_poses(folder / _TRUTH) if (folder / _TRUTH).is_file() else None
     config = read_json(folder / _CONFIG)
     data: Any = config.get("data") if isinstance(config, dict) else None
-    good = isinstance(data, dict) and all(isinstance(data.get(key), kind) for key, kind in _DATA.items())
-    good = good and 0 <= data["first"] < 1 << 53 and data["first"] is not True and "\0" not in data["path"]
+    good = isinstance(data, dict) and all(type(data.get(key)) is kind for key, kind in _DATA.items())
+    good = good and 0 <= data["first"] < 1 << 53 and "\0" not in data["path"]
     if not good or not all(isinstance(value, bool | int | float | str) for value in data["options"].values()):
         raise FormatError(f"{folder / _CONFIG}: not written by `poli odometry`: 'data' is missing, incomplete or damaged")
     where, missing = map_of_run(folder)
