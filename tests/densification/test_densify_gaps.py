@@ -223,30 +223,6 @@ def test_samples_of_ellipsoids_get_the_ring_and_time_of_their_place(scan):
     assert np.abs(late).max() <= 0.51 * PERIOD * 0.4 / 360.0
 
 
-@pytest.mark.parametrize("options", [{"per_point": 3}, {"max_sigma": 4.0}])
-def test_rings_need_gap_filling(options):
-    with pytest.raises(InputError, match="rings is 64"):
-        DensifyConfig(rings=64, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_error": 0.0}, "max_error is 0.0"),
-        ({"rings": 1}, "rings is 1"),
-        ({"rings": 257}, "at most 256"),
-        ({"auto": 1}, "auto is 1"),
-        ({"purpose": "maps"}, "purpose is 'maps'; expected one of odometry, features"),
-        ({"purpose": "features", "max_error": 0.1}, "max_error is 0.1; purpose 'features' chooses it"),
-        ({"purpose": "features", "per_point": 3}, "per_point is 3"),
-        ({"purpose": "features", "rings": 64}, "rings is 64"),
-    ],
-)
-def test_bad_options_are_named(options, message):
-    with pytest.raises(InputError, match=message):
-        DensifyConfig(**options)
-
-
 def test_auto_leaves_dense_scans_as_they_are(tmp_path, scan):
     full = yard(elevations=np.linspace(-24.8, 2.0, 64), step=1.0)
     with pytest.warns(DensityWarning, match="left as it is: the scan has 64 beams"):
@@ -259,18 +235,6 @@ def test_auto_leaves_dense_scans_as_they_are(tmp_path, scan):
         result = CliRunner().invoke(app, [*words, "--json"])
         assert result.exit_code == 0, result.output
         assert (json.loads(result.stdout)["points_out"] > len(source)) == grows
-
-
-def test_the_command_takes_rings_and_an_error(tmp_path, scan):
-    poli.write(scan, tmp_path / "thin.pcd")
-    words = ["densify", str(tmp_path / "thin.pcd"), str(tmp_path / "dense.pcd"), "--rings", "32", "--max-error", "0.05"]
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, result.output
-    # Almost all of ring 11 would lie on the edge between the ground and the walls.
-    counts = np.bincount(poli.read(tmp_path / "dense.pcd").fields["ring"])
-    assert len(counts) == 31
-    assert counts.argmin() == 11
-    assert counts[11] < 0.5 * np.median(counts)
 
 
 def test_one_azimuth_only():
