@@ -71,8 +71,12 @@ def write_page(
     color = _coloring(color, [field["name"] for field in data["fields"]])
     title, note = printable(title), printable(note)  # removes right-to-left overrides and invalid UTF-8
     data |= {"title": title, "note": note, "sigma": float(sigma), "mostSigma": MOST_SIGMA, "color": color, "theme": theme}
-    data["pointSize"] = point_size(max(_drawn(panel, most_points) for panel in panels))
-    data["camera"] = _view(camera or _first_view(panels), np.array(data["origin"]))
+    counts = [min(len(panel.places), most_points) for panel in panels]
+    data["pointSize"] = point_size(max(counts + [len(frame.places) for panel in panels for frame in panel.frames]))
+    if camera is None:  # fitted to a typical window; in other windows, panels show at least as much
+        grid = grid_of(len(panels), *_WINDOW, gap=0)
+        camera = camera_for(panels, grid.width, grid.height, sky=min(_WORDS / grid.height, 0.25))
+    data["camera"] = _view(camera, np.array(data["origin"]))
     try:
         page = _fill(title, theme, data)
     except ValueError:  # JSON cannot hold infinities
@@ -90,17 +94,6 @@ def _coloring(color: str, fields: list[str]) -> str:
         return f"field:{color}"
     has = f", or a field: {', '.join(fields)}" if fields else "; the data has no other fields"
     raise InputError(f"color is {color!r}; expected one of {', '.join(COLORS)}{has}")
-
-
-def _drawn(panel: Panel, most: int) -> int:
-    """The largest number of points that a panel draws at once."""
-    return max([min(len(panel.places), most), *(len(frame.places) for frame in panel.frames)])
-
-
-def _first_view(panels: Sequence[Panel]) -> Camera:
-    """The initial camera, fitted to a typical window; in other windows, panels show at least as much."""
-    grid = grid_of(len(panels), *_WINDOW, gap=0)
-    return camera_for(panels, grid.width, grid.height, sky=min(_WORDS / grid.height, 0.25))
 
 
 def _view(camera: Camera, origin: np.ndarray) -> dict[str, Any]:
