@@ -10,7 +10,7 @@ from poli import Ellipsoids
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
 from poli.viewer import Camera, Frame, Layer, Panel, Track, flat_discs, write_page
-from poli.viewer.page_data import robust_range
+from poli.viewer.page import robust_range
 from poli.viewer.panel import colors_of, scalars_of
 from poli.viewer.picture import camera_for
 from poli.viewer.render import normal_colors
