@@ -24,7 +24,7 @@ def rng() -> np.random.Generator:
 @pytest.fixture(scope="session")
 def two_processes():
     """Workers shared by all tests that need them, since starting them takes seconds."""
-    from poli.densification.engines import engine
+    from poli.densification.resume import engine
 
     with engine(workers=2) as processes:
         yield processes

@@ -205,6 +205,12 @@ def test_records_keep_every_byte():
         ({"model": None}, "model is None"),
         ({"voxel": 1e-6}, "larger voxels or crop it"),
         ({"density": 3}, "no option 'density'; the options are per_point, max_sigma"),
+        ({"max_error": 0.0}, "max_error is 0.0"),
+        ({"rings": 1}, "rings is 1"),
+        ({"rings": 257}, "at most 256"),
+        ({"rings": 64, "max_sigma": 4.0}, "rings is 64"),
+        ({"purpose": "maps"}, "purpose is 'maps'; expected one of odometry, features"),
+        ({"purpose": "features", "max_error": 0.1}, "max_error is 0.1; purpose 'features' chooses it"),
     ],
 )
 def test_bad_options_are_named(scan, options, message):

@@ -14,7 +14,7 @@ from test_densify_trees import CONFIG, EVERYWHERE, run
 import poli
 from poli.densification import DensifyConfig
 from poli.densification.bags import densify_bag, look_into_bag
-from poli.densification.engines import engine
+from poli.densification.resume import engine
 from poli.errors import FormatError, InputError
 from poli.io.messages import records_of_cloud
 from tiny_bags import LAYOUT, QOS, STORES, cloud, contents, write_bag

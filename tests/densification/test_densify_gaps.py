@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 import poli
 from poli.cli import app
 from poli.densification import DensifyConfig, densify_records
-from poli.densification.gaps import LocalPlanes, angles_of, find_gaps, in_free_space
+from poli.densification.densify import why_little
 from poli.densification.samples import Samples
+from poli.densification.sampling import LocalPlanes, angles_of, find_gaps, in_free_space
 from poli.errors import DensityWarning, InputError
 from poli.scan import Scan
 from spinning_scans import ELEVATIONS, PERIOD, ball, distance_to_yard, spinning_scan, yard
@@ -186,7 +187,7 @@ def test_other_scans_get_samples_of_ellipsoids_by_their_error():
     scan = room(3000)
     small, large = (poli.densify(scan, max_error=error) for error in (0.05, 0.2))
     assert len(scan) < len(small) <= len(large)
-    with pytest.warns(DensityWarning, match=r"samples within 0.001 m of the surface \(max_error\)"):
+    with pytest.warns(DensityWarning, match=r"sampled within the limits \(max_range 120, max_error 0.001\)"):
         assert len(poli.densify(scan, max_error=0.001)) == len(scan)
 
 
@@ -223,56 +224,6 @@ def test_samples_of_ellipsoids_get_the_ring_and_time_of_their_place(scan):
     assert np.abs(late).max() <= 0.51 * PERIOD * 0.4 / 360.0
 
 
-@pytest.mark.parametrize("options", [{"per_point": 3}, {"max_sigma": 4.0}])
-def test_rings_need_gap_filling(options):
-    with pytest.raises(InputError, match="rings is 64"):
-        DensifyConfig(rings=64, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_error": 0.0}, "max_error is 0.0"),
-        ({"rings": 1}, "rings is 1"),
-        ({"rings": 257}, "at most 256"),
-        ({"auto": 1}, "auto is 1"),
-        ({"purpose": "maps"}, "purpose is 'maps'; expected one of odometry, features"),
-        ({"purpose": "features", "max_error": 0.1}, "max_error is 0.1; purpose 'features' chooses it"),
-        ({"purpose": "features", "per_point": 3}, "per_point is 3"),
-        ({"purpose": "features", "rings": 64}, "rings is 64"),
-    ],
-)
-def test_bad_options_are_named(options, message):
-    with pytest.raises(InputError, match=message):
-        DensifyConfig(**options)
-
-
-def test_auto_leaves_dense_scans_as_they_are(tmp_path, scan):
-    full = yard(elevations=np.linspace(-24.8, 2.0, 64), step=1.0)
-    with pytest.warns(DensityWarning, match="left as it is: the scan has 64 beams"):
-        assert len(poli.densify(full, auto=True)) == len(full)
-    assert len(poli.densify(scan, auto=True)) > len(scan)
-    poli.write(full, tmp_path / "full.pcd")
-    poli.write(scan, tmp_path / "thin.pcd")
-    for name, source, grows in (("full", full, False), ("thin", scan, True)):
-        words = ["densify", str(tmp_path / f"{name}.pcd"), str(tmp_path / f"{name}_dense.pcd"), "--auto", "--order", "time"]
-        result = CliRunner().invoke(app, [*words, "--json"])
-        assert result.exit_code == 0, result.output
-        assert (json.loads(result.stdout)["points_out"] > len(source)) == grows
-
-
-def test_the_command_takes_rings_and_an_error(tmp_path, scan):
-    poli.write(scan, tmp_path / "thin.pcd")
-    words = ["densify", str(tmp_path / "thin.pcd"), str(tmp_path / "dense.pcd"), "--rings", "32", "--max-error", "0.05"]
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0, result.output
-    # Almost all of ring 11 would lie on the edge between the ground and the walls.
-    counts = np.bincount(poli.read(tmp_path / "dense.pcd").fields["ring"])
-    assert len(counts) == 31
-    assert counts.argmin() == 11
-    assert counts[11] < 0.5 * np.median(counts)
-
-
 def test_one_azimuth_only():
     """A single column of returns: too few gaps for rings, and no error."""
     directions = np.stack([np.cos(np.radians(ELEVATIONS)), np.zeros(16), np.sin(np.radians(ELEVATIONS))], axis=1)
@@ -300,3 +251,63 @@ def test_scans_without_rings_get_samples_of_ellipsoids_for_features():
     np.testing.assert_array_equal(
         poli.densify(points, purpose="features").points, poli.densify(points, per_point=5, max_thickness=None).points
     )
+
+
+# --- where denser scans do not pay: with many beams, or near surfaces
+
+
+def circle(distance, count=640, beams=None):
+    angle = np.linspace(0.0, 2.0 * np.pi, count, endpoint=False)
+    points = distance * np.column_stack([np.cos(angle), np.sin(angle), np.zeros(count)])
+    return Scan(points, {} if beams is None else {"ring": np.arange(count) % beams})
+
+
+@pytest.mark.parametrize(
+    ("scan", "words"),
+    [
+        (circle(20.0, beams=16), ""),
+        (circle(20.0, beams=32), ""),
+        (circle(20.0, beams=64), "64 beams"),
+        (circle(20.0, beams=128), "128 beams"),
+        (circle(20.0, 30_000), ""),
+        (circle(20.0, 120_000), "120000 returns"),
+        (circle(20.0, 120_000, beams=16), ""),  # rings count if there are any
+        (circle(3.0, beams=64), "64 beams and half of the returns are nearer than 3.0 m"),
+        (circle(20.0, count=3, beams=64), ""),
+        (Scan(np.full((70_000, 3), np.nan)), ""),
+        (Scan(np.zeros((0, 3))), ""),
+    ],
+)
+def test_the_rule(scan, words):
+    said = why_little(scan)
+    assert words in said
+    assert bool(said) == bool(words)
+
+
+@pytest.mark.parametrize(("near", "folder"), [(True, True), (True, False), (False, False)])
+def test_the_command_gives_the_hint(tmp_path, near, folder):
+    scan = room(600)
+    scan = Scan(scan.points * (0.5 if near else 2.0), scan.fields)
+    (tmp_path / "scans").mkdir()
+    poli.write(scan, tmp_path / "scans" / "a.pcd")
+    source, out = (tmp_path / "scans", "dense") if folder else (tmp_path / "scans" / "a.pcd", "dense.pcd")
+    words = ["densify", str(source), str(tmp_path / out), "--model", "pca", "--voxel", "0", "--max-thickness", "0"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert ("hint: half of the returns are nearer than" in result.output) == near
+    result = CliRunner().invoke(app, [*words, "--overwrite", "--json"])
+    assert bool(json.loads(result.stdout)["hint"]) == near
+
+
+def test_auto_leaves_dense_scans_as_they_are(tmp_path, scan):
+    full = yard(elevations=np.linspace(-24.8, 2.0, 64), step=1.0)
+    with pytest.warns(DensityWarning, match="left as it is: the scan has 64 beams"):
+        assert len(poli.densify(full, auto=True)) == len(full)
+    assert len(poli.densify(scan, auto=True)) > len(scan)
+    poli.write(full, tmp_path / "full.pcd")
+    poli.write(scan, tmp_path / "thin.pcd")
+    for name, source, grows in (("full", full, False), ("thin", scan, True)):
+        words = ["densify", str(tmp_path / f"{name}.pcd"), str(tmp_path / f"{name}_dense.pcd"), "--auto", "--order", "time"]
+        result = CliRunner().invoke(app, [*words, "--json"])
+        assert result.exit_code == 0, result.output
+        assert (json.loads(result.stdout)["points_out"] > len(source)) == grows

@@ -3,7 +3,11 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +16,7 @@ from typer.testing import CliRunner
 import poli
 from poli.cli import app
 from poli.densification import DensifyConfig
-from poli.densification.engines import engine
+from poli.densification.resume import engine
 from poli.densification.trees import densify_tree, plan_tree
 from poli.errors import FormatError, InputError, PoliError
 from poli.io.datasets import write_folder, write_kitti
@@ -172,24 +176,6 @@ def test_sequences_that_are_folders(tmp_path, kind, place):
         run(source, tmp_path / "b", "--dataset", kind, "--sequence", "DCC03")
 
 
-def test_another_sensor_is_a_separate_run(tmp_path):
-    source, out = tmp_path / "Town01", tmp_path / "dense"
-    for sensor in ("velodyne", "avia"):
-        (source / "LiDAR" / sensor.capitalize()).mkdir(parents=True)
-        packed(SCANS[0], packed_layout(sensor, 10)).tofile(source / "LiDAR" / sensor.capitalize() / "10.bin")
-    run(source, out, "--voxel", 0, "--sensor", "avia")
-    with pytest.raises(FormatError, match=r"was written with other settings \(sensor\)"):
-        run(source, out, "--voxel", 0, "--sensor", "velodyne")
-    with pytest.raises(FormatError, match=r"was written with other settings \(sensor\)"):
-        run(source, out, "--voxel", 0)
-    run(source, out, "--voxel", 0, "--sensor", "velodyne", "--overwrite")
-    before, after = tree_bytes(source), tree_bytes(out)
-    assert [len(after[f"LiDAR/{sensor}/10.bin"]) / len(before[f"LiDAR/{sensor}/10.bin"]) for sensor in ("Avia", "Velodyne")] == [
-        1,
-        8,
-    ]
-
-
 def test_our_own_folder_format_keeps_every_field(tmp_path):
     source, out = tmp_path / "ours", tmp_path / "dense"
     write_folder(source, "ours", SCANS, random_poses(3), about={"sensor": "none"})
@@ -282,6 +268,22 @@ def test_two_processes_write_the_same_bytes_and_report_the_same_errors(tmp_path,
             with pytest.raises(FormatError, match=r"000001\.bin: 7 bytes are not a multiple of 16"):
                 list(densify_tree(plan_tree(source, out), source, out, CONFIG, doer))
             assert not out.exists()
+
+
+def test_workers_exit_with_their_parent_process():
+    code = (
+        "import os, signal\nfrom poli.densification.resume import engine\n"
+        "if __name__ == '__main__':\n"
+        "    with engine(2) as pool:\n"
+        "        print(pool.submit(int, 3).result(), *pool.submit.__self__._processes, flush=True)\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    answer, *workers = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout.split()
+    assert answer == "3"
+    limit = time.monotonic() + 10.0
+    while any(Path("/proc", pid, "cmdline").exists() and Path("/proc", pid, "cmdline").read_bytes() for pid in workers):
+        assert time.monotonic() < limit, f"{workers} still run"
+        time.sleep(0.1)
 
 
 def test_bad_input(tmp_path):

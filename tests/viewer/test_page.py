@@ -10,7 +10,7 @@ from poli import Ellipsoids
 from poli.errors import FormatError, InputError
 from poli.scan import Scan
 from poli.viewer import Camera, Frame, Layer, Panel, Track, flat_discs, write_page
-from poli.viewer.page_data import robust_range
+from poli.viewer.page import robust_range
 from poli.viewer.panel import colors_of, scalars_of
 from poli.viewer.picture import camera_for
 from poli.viewer.render import normal_colors
@@ -199,7 +199,6 @@ def test_wrong_arguments_are_named(tmp_path, rng, arguments, message):
         (lambda points: Track(points[:, :2], "way"), "positions of track 'way'"),
         (lambda points: Frame("f", points, {"time": np.zeros(4)}), "scalar 'time' of frame 'f'"),
         (lambda points: Frame("f", points, position=np.zeros(2)), "position of frame 'f'"),
-        (lambda points: Layer("x", -1), "points of layer 'x'"),
     ],
 )
 def test_wrong_panels_are_named(rng, make, message):

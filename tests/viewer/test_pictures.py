@@ -9,9 +9,9 @@ from pictures import plot_colors, read_picture
 from poli import Ellipsoids
 from poli.errors import InputError
 from poli.viewer import Camera, Panel, Track, draw_panels, render_ellipsoids, render_points, write_png
-from poli.viewer.chart import Chart, equal_limits, tick_text, ticks
-from poli.viewer.chart import Panel as ChartPanel
 from poli.viewer.picture import LINE, grid_of, heading, point_size, text_width, wrapped
+from poli.viewer.plots import Chart, equal_limits, tick_text, ticks
+from poli.viewer.plots import Panel as ChartPanel
 
 CAMERA = Camera(eye=(0.0, -10.0, 0.0), target=(0.0, 0.0, 0.0), width=200, height=100, field_of_view=60.0)
 RED, BLUE = np.array([1.0, 0, 0]), np.array([0, 0, 1.0])

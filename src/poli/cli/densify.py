@@ -16,8 +16,7 @@ from poli.configs import DensifyConfig
 from poli.errors import FormatError, InputError, PoliError, did_you_mean
 
 if TYPE_CHECKING:
-    from poli.densification.engines import Engine
-    from poli.densification.resume import Tally
+    from poli.densification.resume import Engine, Tally
     from poli.scan import Scan
 
     # The number of scans, the function that processes them, and one that reads the first.
@@ -51,9 +50,6 @@ def densify(
     workers: Annotated[
         int, typer.Option(min=0, help="Worker processes; 1: this process, all threads; 0: one per core if there is enough work.")
     ] = 0,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Run on the cluster of this dask scheduler, such as tcp://host:8786.")
-    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Recompute and replace existing output.")] = False,
     resume: Annotated[
         bool, typer.Option(help="Bags: keep finished clouds next to OUT until it is complete, so that a killed run can resume.")
@@ -78,8 +74,7 @@ def densify(
     poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
     cat scan.bin | poli densify - - > dense.pcd
     """
-    from poli.densification.engines import engine
-    from poli.densification.resume import Tally, check_apart, remove_finished
+    from poli.densification.resume import Tally, check_apart, engine
     from poli.densification.trees import SEVERAL
     from poli.threads import thread_count
 
@@ -96,7 +91,6 @@ def densify(
         raise InputError(f"-: standard output takes only a single scan, and {data} is of kind {kind!r}; give OUT a name")
     if kind == "bag" and out.exists() and not overwrite:
         check_apart(data, out)
-        remove_finished(out)
         say(f"{out}: already exists and was left unchanged; use --overwrite to recompute it", warning=True)
         return {"out": out, "scans": 0}
     # Look at the input before starting workers, to fail early.
@@ -107,7 +101,7 @@ def densify(
     tally, begin = Tally(), perf_counter()
     with (
         stop_requests() as stop,
-        engine(workers or max(1, min(thread_count(), total // _A_WORKER)), scheduler) as chosen,
+        engine(workers or max(1, min(thread_count(), total // _A_WORKER))) as chosen,
         Bars(out.name) as bar,
         closing(run(chosen)) as steps,
     ):
@@ -188,7 +182,7 @@ def _tree(
 
 def _say_worth(read: "Callable[[], Scan]") -> str:
     """Print a hint if denser scans are unlikely to pay for a sensor and place like this, and return it."""
-    from poli.densification.config import why_little
+    from poli.densification.densify import why_little
 
     hint = ""
     with suppress(PoliError, OSError):  # the result is complete; bags with odd stamps, for example, are densified but not read

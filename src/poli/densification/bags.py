@@ -5,7 +5,6 @@ One pass in bag order, with a bounded number of messages in memory.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import lru_cache, partial
@@ -17,8 +16,7 @@ import numpy as np
 from poli.configs import DensifyConfig
 from poli.densification import resume
 from poli.densification.densify import densify_records
-from poli.densification.engines import Engine
-from poli.densification.resume import Densified, Step, Tally
+from poli.densification.resume import Densified, Engine, Step, Tally
 from poli.errors import FormatError
 from poli.io.datasets.bag_copy import Item, copy_of
 from poli.io.datasets.bags import CLOUD, choose_topic, damage, open_reader
@@ -57,7 +55,6 @@ def densify_bag(
     If not `resumable`, no second copy of the clouds is kept, and a killed run has to start over.
     """
     if out.exists() and not overwrite:
-        resume.remove_finished(out)
         raise FormatError(f"{out}: already exists; remove it first, or give another name")
     if out.is_dir() and any(out.iterdir()) and not (out / "metadata.yaml").is_file():
         raise FormatError(f"{out}: is a folder but not a bag; give another name")
@@ -112,16 +109,22 @@ def _write(bag: Bag, item: Item, part: Path | None, found: Densified | None) -> 
 def densify_message(job: tuple[bytes, str], config: DensifyConfig, ros2: bool, msgtype: str = CLOUD) -> Densified:
     """Densify a serialized message. `job` is the message and its name in errors. The result is always a cloud of one row."""
     raw, where = job
-    if msgtype in LIVOX:
-        return _densify_livox(raw, where, config, ros2)
-    store = _typestore(ros2)
+    livox, store = msgtype in LIVOX, _typestore(ros2)
+    cloud: Any
     try:
-        cloud: Any = store.deserialize_cdr(raw, CLOUD) if ros2 else store.deserialize_ros1(raw, CLOUD)
+        if livox:
+            cloud = decode_livox(raw, ros2)
+        else:
+            cloud = store.deserialize_cdr(raw, CLOUD) if ros2 else store.deserialize_ros1(raw, CLOUD)
     except Exception as error:  # rosbags, struct and numpy raise many kinds
-        raise FormatError(f"{where}: not a readable PointCloud2 ({type(error).__name__}: {str(error)[:120]})") from None
-    before = cloud.height * cloud.width
+        kind = "Livox message" if livox else "PointCloud2"
+        raise FormatError(f"{where}: not a readable {kind} ({type(error).__name__}: {str(error)[:120]})") from None
+    before = len(cloud.records) if livox else cloud.height * cloud.width
     if not before:
         return Densified(0, 0, raw=bytes(raw))
+    if livox:
+        dense, why = densify_records(np.ascontiguousarray(cloud.records), config, where)
+        return Densified(before, len(dense), why, encode_livox(cloud, dense))
     after, why = densify_cloud(cloud, config, where)
     written = store.serialize_cdr(cloud, CLOUD) if ros2 else store.serialize_ros1(cloud, CLOUD)
     return Densified(before, after, why, bytes(written))
@@ -139,18 +142,6 @@ def densify_cloud(
     cloud.row_step = len(dense) * cloud.point_step
     cloud.data = as_data(dense.view(np.uint8))
     return len(dense), why
-
-
-def _densify_livox(raw: Any, where: str, config: DensifyConfig, ros2: bool) -> Densified:
-    try:
-        cloud = decode_livox(raw, ros2)
-    except (ValueError, struct.error) as error:
-        raise FormatError(f"{where}: not a readable Livox message ({str(error)[:120]})") from None
-    before = len(cloud.records)
-    if not before:
-        return Densified(0, 0, raw=bytes(raw))
-    dense, why = densify_records(np.ascontiguousarray(cloud.records), config, where)
-    return Densified(before, len(dense), why, encode_livox(cloud, dense))
 
 
 @lru_cache(maxsize=2)

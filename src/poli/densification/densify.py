@@ -10,7 +10,6 @@ import numpy as np
 
 from poli.beams.corrections import RING_FIELDS
 from poli.configs import DensifyConfig
-from poli.densification.config import why_little
 from poli.densification.fields import all_fields, beam_count, output_order
 from poli.densification.samples import LEAST, group, returns_of
 from poli.densification.sampling import draw_samples
@@ -21,6 +20,14 @@ from poli.options import configured, lists_options
 from poli.scan import Scan, ScanLike
 
 _ROW = "row"  # field of the row of a record, or of its parent
+
+# Samples help where they fill gaps between rings (docs/densify.md). With 64 beams, registration by others had nothing left to gain,
+# and with 128, odometry gained least, while every scan takes longer.
+_MANY_BEAMS = 64
+_MANY_RETURNS = 64 * 1024  # of a scan without rings: as many as 64 beams have with 1,024 returns each
+# At this range, the rings of a VLP-16, 2 degrees apart, are 0.17 m apart: less than the voxels of the ellipsoids (0.2 m). There are
+# no gaps between nearer rings, and the samples fall among the measured points.
+_NEAR = 5.0  # meters, median range
 
 
 @lists_options(DensifyConfig)
@@ -83,6 +90,27 @@ def densify_records(records: np.ndarray, config: DensifyConfig, where: str) -> t
     return together, why
 
 
+def why_little(scan: Scan) -> str:
+    """Return in one sentence why denser scans are unlikely to help other systems, or "" if they may.
+
+    The rule is for odometry and registration by other systems, as measured in docs/results. A viewer may profit in any case.
+    """
+    returns, reasons = scan.clean(), []
+    if len(returns) < LEAST:
+        return ""
+    rings = returns.fields.get("ring")
+    if rings is None or rings.ndim != 1:
+        if len(returns) >= _MANY_RETURNS:
+            reasons.append(f"the scan has {len(returns)} returns, as of {_MANY_BEAMS} beams or more")
+    elif (beams := len(np.unique(rings))) >= _MANY_BEAMS:
+        reasons.append(f"the scan has {beams} beams")
+    distance = float(np.median(np.linalg.norm(returns.points.astype(np.float64), axis=1)))
+    if distance < _NEAR:
+        reasons.append(f"half of the returns are nearer than {distance:.1f} m")
+    advice = "more points are unlikely to help other systems here, and they take more time"
+    return f"{' and '.join(reasons)}: {advice}" if reasons else ""
+
+
 def _why_nothing(points: np.ndarray, config: DensifyConfig) -> str:  # (N, 3): a scan without samples
     """Return in one sentence why no points were added, without running the network. Empty if the options ask for none."""
     if config.per_point == 0 or (config.max_points is not None and config.max_points <= len(points)):
@@ -93,16 +121,8 @@ def _why_nothing(points: np.ndarray, config: DensifyConfig) -> str:  # (N, 3): a
         where = f" in {len(places)} voxels of {config.voxel:g} m" if config.voxel and len(returns) >= LEAST else ""
         remedy = "use smaller voxels" if where else "give more of the cloud"
         return f"no points were added: {len(returns)} returns{where} are too few for ellipsoids, {LEAST} are needed; {remedy}"
-    far = 0 if config.max_range is None else int((np.einsum("ij,ij->i", places, places) > config.max_range**2).sum())
-    rules = {
-        f"farther than {config.max_range or 0:g} m (max_range)": far,
-        f"too inaccurate for samples within {config.max_error:g} m of the surface (max_error)": config.reach is None,
-        f"thicker than {config.max_thickness or 0:g} m (max_thickness)": config.max_thickness is not None
-        and config.reach is not None,
-        f"less planar than {config.planarity:g} (planarity)": config.planarity,
-        f"in voxels that already have points (sample_voxel {config.sample_voxel:g} m)": config.sample_voxel,
-    }
-    reasons = [rule for rule, holds in rules.items() if holds][: 1 if far == len(places) else None]
+    limits = ["max_range", "max_error" if config.reach is None else "max_thickness", "planarity", "sample_voxel"]
+    values = [f"{name} {getattr(config, name):g}" for name in limits if getattr(config, name)]
     complaint = None if config.model == "pca" else complaint_of(load_model(config.model), places)
-    unfit = f"all {len(places)} ellipsoids are {' or '.join(reasons) or 'of zero size'}"
-    return f"no points were added: {unfit}{'' if complaint is None else f'; {complaint}'}"
+    why = f"none of {len(places)} ellipsoids can be sampled within the limits ({', '.join(values)})"
+    return f"no points were added: {why}{'' if complaint is None else f'; {complaint}'}"

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from poli.beams.corrections import RING_FIELDS, elevations_of
-from poli.densification.gaps import angles_of
 from poli.densification.samples import Samples, returns_of
+from poli.densification.sampling import angles_of
 from poli.errors import InputError
 from poli.io.messages import TIME_NAMES
 

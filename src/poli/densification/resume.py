@@ -1,4 +1,4 @@
-"""Runs over many scans, which resume where they were stopped.
+"""Runs over many scans, in one process or several, which resume where they were stopped.
 
 A run works in the folder OUT.partial, next to its output:
 
@@ -15,21 +15,23 @@ from __future__ import annotations
 import shutil
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import poli
 from poli.configs import DensifyConfig
-from poli.densification.engines import Engine
-from poli.errors import FormatError
+from poli.errors import FormatError, PoliError
 from poli.estimation.estimate import load_model, shipped_models
 from poli.io.atomic import atomic_path, refuse_overwriting, sole_user, writing
 from poli.io.tables import read_json, write_json
+from poli.threads import start_worker
 
 _MOST_WAITING = 64 << 20  # bytes of other messages that wait for an earlier scan
 _CHECKSUM = 4  # bytes
@@ -66,6 +68,35 @@ class Tally:
             self.why = self.why or scan.why
 
 
+class Engine(NamedTuple):
+    """Runs jobs. At most `window` of them are unfinished at a time, so that memory stays bounded."""
+
+    window: int
+    submit: Callable[[Callable[[Any], Any], Any], Future]  # of a function and its argument
+
+
+@contextmanager
+def engine(workers: int = 1) -> Iterator[Engine]:
+    """Yield an engine: this process with all its threads for one worker, else one single-threaded process per worker."""
+    if workers == 1:
+        yield Engine(1, _do_now)
+        return
+    # Spawned, not forked: threads and compiled kernels do not survive a fork.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker)
+    try:
+        yield Engine(2 * workers, pool.submit)
+    except BrokenExecutor:
+        raise PoliError("a worker died, possibly out of memory; retry with fewer workers (finished scans are kept)") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _do_now(work: Callable[[Any], Any], job: Any) -> Future:
+    future: Future = Future()
+    future.set_result(work(job))
+    return future
+
+
 class Step(NamedTuple):
     """A scan, or something else that has its place among the scans, such as another message of a bag."""
 
@@ -87,7 +118,7 @@ def run_steps(
     """Compute all scans in order, and yield the progress after each one. If not `resumable`, a run that fails leaves nothing."""
     if not out.parent.is_dir():
         raise FormatError(f"{out}: the folder {out.parent} does not exist; create it first")
-    folder, tally = _partial(out), Tally()
+    folder, tally = out.with_name(f"{out.name}.partial"), Tally()
     new = folder / "new"
     with writing(out, folder):
         folder.mkdir(exist_ok=True)
@@ -128,7 +159,7 @@ def _in_order(steps: Iterable[Step | None], work: Callable[[Any], Densified], en
             if step is not None and not ready:
                 break
             waiting.popleft()
-            found = None if future is None else engine.result(future)
+            found = None if future is None else future.result()
             running -= future is not None
             held -= first.size
             first.finish(found)
@@ -137,24 +168,12 @@ def _in_order(steps: Iterable[Step | None], work: Callable[[Any], Densified], en
                 yield tally
 
 
-def remove_finished(out: Path) -> None:
-    """Remove the folder of a run that was killed after it had moved `out` to its place."""
-    folder = _partial(out)
-    if folder.is_dir() and not (folder / "new").exists():
-        with suppress(FormatError), sole_user(folder, "in use"):
-            remove(folder)
-
-
 def remove(path: Path) -> None:
     """Remove a file or a folder, if it is there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _partial(out: Path) -> Path:
-    return out.with_name(f"{out.name}.partial")
 
 
 # --- the description of a run

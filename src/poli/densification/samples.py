@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 from zlib import crc32
 
@@ -19,33 +17,23 @@ from poli.voxels import check_reach, voxel_numbers
 LEAST = 16  # minimum number of points for the network
 
 
-@dataclass(frozen=True, eq=False)
-class ScanField:
-    """The ellipsoids of a scan, and the returns of each."""
+class ScanField(NamedTuple):
+    """The ellipsoids of a scan, each of one return or more."""
 
     rows: np.ndarray  # (R,) rows of the scan that are returns
     returns: np.ndarray  # (R, 3) float64
-    field: Ellipsoids  # E ellipsoids
-    members: np.ndarray  # (R,) rows of `returns`, grouped by ellipsoid
-    first: np.ndarray  # (E,) start of each group in `members`
-    counts: np.ndarray  # (E,) size of each group
-
-    @cached_property
-    def of_returns(self) -> np.ndarray:  # (R,) rows of `field`
-        """The ellipsoid of each return."""
-        found = np.empty(len(self.returns), np.intp)
-        found[self.members] = np.repeat(np.arange(len(self.counts)), self.counts)
-        return found
+    field: Ellipsoids
+    owners: np.ndarray  # (R,) the ellipsoid of each return
 
 
 def scan_field(points: np.ndarray, config: DensifyConfig) -> ScanField | None:  # (N, 3)
     """Estimate the ellipsoids of a scan, one per voxel. Return None if there are too few."""
     rows, returns = returns_of(points)
-    centers, members, first, counts = group(returns, config.voxel)
+    centers, owners = group(returns, config.voxel)
     if len(centers) < LEAST or distinct_count(centers) < LEAST:
         return None
     field = estimate(centers, model=config.model, up=UP if config.upright else None, warn=False, curvature=False)
-    return ScanField(rows, returns, field, members, first, counts)
+    return ScanField(rows, returns, field, owners)
 
 
 def returns_of(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -> (R,) rows, (R, 3) float64
@@ -54,17 +42,14 @@ def returns_of(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (N, 3) -
     return rows, points[rows].astype(np.float64)
 
 
-def group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # (R, 3)
-    """Return voxel means (E, 3), rows of returns grouped by voxel (R,), start of each group (E,), and size of each group (E,)."""
+def group(returns: np.ndarray, voxel: float) -> tuple[np.ndarray, np.ndarray]:  # (R, 3) -> (E, 3), (R,)
+    """Return the means of the voxels, and the voxel of each return."""
     if not voxel:
-        every = np.arange(len(returns))
-        return returns, every, every, np.ones(len(returns), np.intp)
+        return returns, np.arange(len(returns))
     check_reach(returns, voxel)
     voxels, _ = voxel_numbers(returns, voxel)
-    count = np.bincount(voxels)
     sums = [np.bincount(voxels, returns[:, axis]) for axis in range(3)]
-    means = np.stack(sums, axis=1) / np.maximum(count, 1)[:, None]
-    return means, np.argsort(voxels, kind="stable"), np.cumsum(count) - count, count
+    return np.stack(sums, axis=1) / np.maximum(np.bincount(voxels), 1)[:, None], voxels
 
 
 class Samples(NamedTuple):

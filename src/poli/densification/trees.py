@@ -19,8 +19,7 @@ import numpy as np
 from poli.configs import DensifyConfig
 from poli.densification import resume
 from poli.densification.densify import densify_or_say, densify_records
-from poli.densification.engines import Engine
-from poli.densification.resume import Densified, Step, Tally
+from poli.densification.resume import Densified, Engine, Step, Tally
 from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_path, write_array
 from poli.io.datasets.files import open_folder, read_or_empty
@@ -39,7 +38,7 @@ from poli.scan import Scan
 RUN = "densify.json"
 TREES = ("kitti", "helipr", "mulran", "poli", "folder")
 SEVERAL = ("kitti", "helipr", "mulran")  # datasets that may have several sequences
-_SIGNS = {"helipr": ("LiDAR",), "mulran": ("Ouster", "sensor_data/Ouster")}  # subfolders by which a sequence is recognized
+_SENSOR_FOLDERS = ("LiDAR", "Ouster", "sensor_data")  # in a sequence of HeLiPR or MulRan
 _COPIED = 1 << 20  # bytes; larger files are hard-linked if possible
 
 Layout: TypeAlias = np.dtype | Literal["own"]  # of packed records; "own": a self-describing format
@@ -77,19 +76,22 @@ def plan_tree(source: Path, out: Path, dataset: str = "auto", sensor: str | None
     if out.is_file():
         raise FormatError(f"{out}: is a file, but the output of a folder is a folder; give another name")
     layout_of = _layouts(kind, source, sensor)
+    layouts = {path: layout_of(path) for path in _files(source)}
     names = tuple(dict.fromkeys(sequence_name(name) if kind == "kitti" else name for name in sequences))
-    there = _sequences(kind, source, names)
+    there = {_sequence_of(kind, path) for path, layout in layouts.items() if layout is not None} - {None}
+    for name in names:
+        if name not in there:
+            raise InputError(f"{source}: no sequence {name!r}; there are {', '.join(sorted(map(str, there))) or 'none'}")
     choice = {"sensor": sensor and sensor.lower(), "sequences": list(names)}
     tree = Tree([], [], {name: value for name, value in choice.items() if value})
-    for path in _files(source):
-        relative = path.relative_to(source)
-        if names and _sequence_of(kind, relative, there) not in (None, *names):
+    for path, layout in layouts.items():
+        sequence = _sequence_of(kind, path)
+        if names and sequence not in (None, *names) and (kind == "kitti" or sequence in there):
             continue
-        layout = layout_of(relative)
-        if layout is None or path.stat().st_size == 0:
-            tree.others.append(relative)
+        if layout is None or (source / path).stat().st_size == 0:
+            tree.others.append(path)
         else:
-            tree.scans.append(ScanFile(path, relative, layout, kind == "poli"))
+            tree.scans.append(ScanFile(source / path, path, layout, kind == "poli"))
     if not tree.scans:
         raise FormatError(f"{source}: no scans found in this {kind} tree")
     return tree
@@ -105,7 +107,6 @@ def densify_tree(
         raise FormatError(f"{out}: already exists and was not written by poli densify; remove it, or give another name")
     there = [scan for scan in tree.scans if (out / scan.target).is_file() and not overwrite]
     if before is not None and not overwrite:
-        resume.remove_finished(out)
         if before != about:
             raise resume.other_settings(out, before, about)
         if len(there) == len(tree.scans):
@@ -159,26 +160,11 @@ def densify_file(file: ScanFile, config: DensifyConfig) -> Densified:
 # --- what the files of a dataset are
 
 
-def _sequences(kind: str, source: Path, wanted: Sequence[str]) -> list[str]:
-    """Return the sequences of the dataset; raise if a wanted one is not among them."""
-    if not wanted:
-        return []
-    if kind == "kitti":
-        folders = (source / "sequences", source / "dataset" / "sequences")
-        there = sorted(p.name for folder in folders if folder.is_dir() for p in folder.iterdir() if (p / "velodyne").is_dir())
-    else:
-        there = sorted(p.name for p in source.iterdir() if any((p / sign).is_dir() for sign in _SIGNS[kind]))
-    for name in wanted:
-        if name not in there:
-            raise InputError(f"{source}: no sequence {name!r}; there are {', '.join(there) or 'none'}")
-    return there
-
-
-def _sequence_of(kind: str, path: Path, there: Sequence[str]) -> str | None:
-    """Return the sequence of a file, given by its path in the tree; None: it belongs to no sequence."""
+def _sequence_of(kind: str, path: Path) -> str | None:
+    """Return the sequence of a scan, or of another file in the folder of one, by its path in the tree; None: it has none."""
     parts = path.parts
     if kind != "kitti":
-        return parts[0] if parts[0] in there else None
+        return parts[0] if kind in SEVERAL and parts[0] not in _SENSOR_FOLDERS else None
     parts = parts[1:] if parts[0] == "dataset" else parts  # the layout of KITTI's archives
     if len(parts) > 2 and parts[0] == "sequences":
         return parts[1]
@@ -209,13 +195,13 @@ def _layouts(kind: str, source: Path, sensor: str | None) -> Callable[[Path], La
 
 
 def _files(source: Path) -> Iterator[Path]:
-    """Yield all files, sorted by name. Follow linked folders, except into their own parents."""
+    """Yield the paths of all files in the tree, sorted by name. Follow linked folders, except into their own parents."""
     for place, folders, names in os.walk(source, followlinks=True):
-        above = {Path(place).resolve(), *Path(place).resolve().parents}
-        folders[:] = sorted(f for f in folders if not (Path(place, f).is_symlink() and Path(place, f).resolve() in above))
-        for name in sorted(names):
-            if Path(place, name).is_file() and not (place == str(source) and name == RUN):
-                yield Path(place, name)
+        here = Path(place)
+        above = {here.resolve(), *here.resolve().parents}
+        folders[:] = sorted(name for name in folders if not ((here / name).is_symlink() and (here / name).resolve() in above))
+        found = (here.relative_to(source) / name for name in sorted(names) if (here / name).is_file())
+        yield from (path for path in found if path != Path(RUN))
 
 
 def _carry_over(path: Path, target: Path) -> None:

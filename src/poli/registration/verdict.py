@@ -44,7 +44,8 @@ def scan_surface(points: np.ndarray, preset: ScanPreset, name: str = "scan") -> 
     normals = of_scan.field.oriented_normals(np.zeros(3))
     every_point = np.concatenate([of_scan.field.means, samples.points])
     every_normal = np.concatenate([normals, normals[samples.ellipsoids]])
-    every_row = np.concatenate([of_scan.rows[of_scan.members[of_scan.first]], samples.parents])
+    first_return = np.unique(of_scan.owners, return_index=True)[1]  # of each ellipsoid
+    every_row = np.concatenate([of_scan.rows[first_return], samples.parents])
     near = np.einsum("ni,ni->n", every_point, every_point) <= preset.max_range**2
     if near.sum() < LEAST:
         raise DegenerateError(f"{name}: {near.sum()} points within {preset.max_range:g} m are too few to register a scan")

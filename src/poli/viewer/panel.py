@@ -10,7 +10,7 @@ import numpy as np
 
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
-from poli.options import real_array, real_number, whole_number
+from poli.options import real_array, real_number
 from poli.scan import Scan, ScanLike, points_of
 
 Color = tuple[float, float, float]  # in 0..1
@@ -53,14 +53,9 @@ class Layer:
     name: str
     points: int = 0
     ellipsoids: int = 0
-    color: Color | None = None  # default: chosen by the viewer
-
-    def __post_init__(self) -> None:
-        for what in ("points", "ellipsoids"):
-            whole_number(getattr(self, what), f"{what} of layer {self.name!r}", least=0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Frame:
     """One scan of a timeline, in the coordinates of its panel."""
 
@@ -76,12 +71,9 @@ class Frame:
     def __post_init__(self) -> None:
         owner = f"frame {self.name!r}"
         points = points_of(self.points, f"points of {owner}", least=0)
-        object.__setattr__(self, "points", points)
-        object.__setattr__(self, "scalars", _check_scalars(self.scalars, len(points), owner))
-        count = 0 if self.field is None else len(self.field)
-        object.__setattr__(self, "field_scalars", _check_scalars(self.field_scalars, count, owner))
-        if self.position is not None:
-            object.__setattr__(self, "position", _check_rows([self.position], f"position of {owner}", 1)[0])
+        self.points, self.scalars = points, _check_scalars(self.scalars, len(points), owner)
+        self.field_scalars = _check_scalars(self.field_scalars, 0 if self.field is None else len(self.field), owner)
+        self.position = _check_rows(self.position, f"position of {owner}", (3,))
 
     @property
     def places(self) -> np.ndarray:  # (N, 3)
@@ -89,7 +81,7 @@ class Frame:
         return np.asarray(self.points)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Track:
     """A polyline in a panel, such as the path of a sensor."""
 
@@ -98,12 +90,12 @@ class Track:
     color: Color | None = None  # default: chosen by the viewer
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "positions", _check_rows(self.positions, f"positions of track {self.name!r}"))
-        if self.color is not None:
-            _check_rows([self.color], f"color of track {self.name!r}", 1, color=True)
+        found = _check_rows(self.positions, f"positions of track {self.name!r}", (len(self.positions), 3))
+        self.positions = np.empty((0, 3)) if found is None else found
+        _check_rows(self.color, f"color of track {self.name!r}", (3,), color=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Panel:
     """One of several views that share a camera.
 
@@ -133,15 +125,12 @@ class Panel:
             raise InputError(f"{owner} has nothing to show; pass points, a field, tracks or frames")
         real_number(self.sigma_scale, f"sigma_scale of {owner}", "a positive number", above=True)
         if self.points is not None:
-            object.__setattr__(self, "points", points_of(self.points, f"points of {owner}", least=0))
+            self.points = points_of(self.points, f"points of {owner}", least=0)
         rows = len(self.places)
-        if self.normals is not None:
-            object.__setattr__(self, "normals", _check_rows(self.normals, f"normals of {owner}", rows, unknown=True))
-        if self.colors is not None:
-            object.__setattr__(self, "colors", _check_rows(self.colors, f"colors of {owner}", rows, color=True))
-        object.__setattr__(self, "scalars", _check_scalars(self.scalars, rows, owner))
-        if self.viewpoint is not None:
-            object.__setattr__(self, "viewpoint", _check_rows([self.viewpoint], f"viewpoint of {owner}", 1)[0])
+        self.normals = _check_rows(self.normals, f"normals of {owner}", (rows, 3), unknown=True)
+        self.colors = _check_rows(self.colors, f"colors of {owner}", (rows, 3), color=True)
+        self.scalars = _check_scalars(self.scalars, rows, owner)
+        self.viewpoint = _check_rows(self.viewpoint, f"viewpoint of {owner}", (3,))
         counts = {"points": 0 if self.points is None else rows, "ellipsoids": 0 if self.field is None else len(self.field)}
         for what, count in counts.items():
             held = sum(getattr(layer, what) for layer in self.layers)
@@ -181,7 +170,7 @@ class Panel:
 def flat_discs(points: ScanLike, normals: np.ndarray, sigma: float) -> Ellipsoids:  # (N, 3), (N, 3)
     """Thin discs that visualize known normals, with a standard deviation of `sigma` meters; rows with NaN normals are dropped."""
     places = points_of(points, least=0)
-    normals = _check_rows(normals, "normals", len(places), unknown=True)
+    _check_rows(normals, "normals", places.shape, unknown=True)
     sigma = real_number(sigma, "sigma", "a positive number of meters", above=True)
     known = np.isfinite(normals).all(axis=1) & (np.abs(normals).max(axis=1, initial=0.0) > 0.0)
     places, normals = places[known], normals[known]
@@ -199,14 +188,13 @@ def _check_scalars(scalars: Scalars, rows: int, owner: str) -> dict[str, np.ndar
     return checked
 
 
-def _check_rows(
-    values: object, name: str, count: int | None = None, color: bool = False, unknown: bool = False
-) -> np.ndarray:  # (count, 3)
-    """Check rows of three finite numbers: `color`: between 0 and 1; `unknown`: NaN is allowed."""
+def _check_rows(values: object, name: str, shape: tuple[int, ...], color: bool = False, unknown: bool = False) -> np.ndarray | None:
+    """Check finite numbers, if there are any: `color`: between 0 and 1; `unknown`: NaN is allowed."""
+    if values is None:
+        return None
     rows = real_array(values, name)
-    good = rows.ndim == 2 and rows.shape[1] == 3 and count in (None, len(rows))
     low, high = (0.0, 1.0) if color else (-np.inf, np.inf)
-    if not good or not (unknown or (np.isfinite(rows) & (rows >= low) & (rows <= high)).all()):
+    if rows.shape != shape or not (unknown or (np.isfinite(rows) & (rows >= low) & (rows <= high)).all()):
         kind = "numbers between 0 and 1" if color else "numbers" if unknown else "finite numbers"
-        raise InputError(f"{name} have shape {rows.shape}; expected {kind} of shape ({'M' if count is None else count}, 3)")
+        raise InputError(f"{name} have shape {rows.shape}; expected {kind} of shape {shape}")
     return rows

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -105,18 +106,12 @@ _LARGEST, _SMALLEST = 3.0, 1.0  # pixels, size of a point
 _MANY = 15_000  # points drawn at the largest size
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
     """The cells of a picture or page."""
 
     columns: int
     width: int  # pixels, of a panel
     height: int
-
-    @property
-    def useful(self) -> float:
-        """Useful pixels per panel."""
-        return min(self.width, _WIDEST * self.height) * min(self.height, self.width / _NARROWEST)
 
 
 def grid_of(count: int, width: int, height: int, gap: int) -> Grid:
@@ -125,7 +120,7 @@ def grid_of(count: int, width: int, height: int, gap: int) -> Grid:
     for columns in range(1, count + 1):
         rows = -(-count // columns)
         grids.append(Grid(columns, (width - gap * (columns - 1)) // columns, (height - gap * (rows - 1)) // rows))
-    return max(grids, key=lambda grid: grid.useful)
+    return max(grids, key=lambda g: min(g.width, _WIDEST * g.height) * min(g.height, g.width / _NARROWEST))
 
 
 def point_size(count: int) -> float:
@@ -174,7 +169,7 @@ def _view(places: np.ndarray, middle: np.ndarray, steepness: float, width: int, 
     one point; at the smallest distance both bounds are equal.
     """
     back = np.array([*(np.cos(steepness) * np.array(_BEHIND)), np.sin(steepness)])
-    camera = Camera(_tuple(middle + back), _tuple(middle), width=width, height=height)
+    camera = Camera(tuple((middle + back).tolist()), tuple(middle.tolist()), width=width, height=height)
     across, down, ahead = camera.axes @ (places - middle).T  # (3, n)
     half = np.tan(np.deg2rad(camera.field_of_view) / 2) / _ROOM
     upright = half * height / width
@@ -186,12 +181,7 @@ def _view(places: np.ndarray, middle: np.ndarray, steepness: float, width: int, 
     distance = distance if distance > 0.0 else 1.0
     shifts = [0.5 * (low - after * distance + high + before * distance) for before, after, low, high in bounds]
     target = middle + np.array([*shifts, 0.0]) @ camera.axes
-    return replace(camera, eye=_tuple(target + distance * back), target=_tuple(target))
-
-
-def _tuple(place: np.ndarray) -> tuple[float, float, float]:
-    x, y, z = place.tolist()
-    return x, y, z
+    return replace(camera, eye=tuple((target + distance * back).tolist()), target=tuple(target.tolist()))
 
 
 # --- Drawing.
@@ -213,7 +203,8 @@ def draw_panels(
     """Draw panels side by side, each below its name and caption: ellipsoids if it has any, otherwise points; tracks on top."""
     if not panels:
         raise InputError("panels: none given; a picture needs at least one")
-    foot = heading("", NORMAL_COLORS, width) if any(map(_colored_by_normals, panels)) else np.empty((0, width, 3), np.uint8)
+    by_normals = any(panel.colors is None and (panel.field is not None or panel.normals is not None) for panel in panels)
+    foot = heading("", NORMAL_COLORS, width) if by_normals else np.empty((0, width, 3), np.uint8)
     grid = grid_of(len(panels), width, height - len(foot), _GAP)
     heads = [heading(panel.name, panel.caption, grid.width, _track_colors(panel.tracks)) for panel in panels]
     above = max(map(len, heads))  # pixels; equal for all panels, so that they share a camera
@@ -230,30 +221,21 @@ def draw_panels(
     return image
 
 
-def _colored_by_normals(panel: Panel) -> bool:
-    return panel.colors is None and (panel.field is not None or panel.normals is not None)
-
-
 def _track_colors(tracks: Sequence[Track]) -> list[Key]:
     return [(track.name, track.color or _TRACKS[i % len(_TRACKS)]) for i, track in enumerate(tracks)]
 
 
 def _draw(panel: Panel, camera: Camera, sigma: float) -> np.ndarray:  # (H, W, 3) uint8
     if panel.field is not None and len(panel.field) and sigma > 0.0:
-        colors = panel.colors if panel.colors is not None and panel.shows_means else normal_colors(panel.field.normals)
-        image = render_ellipsoids(panel.field, camera, colors, sigma * panel.sigma_scale)
+        image = render_ellipsoids(panel.field, camera, panel.colors if panel.shows_means else None, sigma * panel.sigma_scale)
     else:
-        image = render_points(panel.places, camera, _point_colors(panel), pixels=round(point_size(len(panel.places))))
+        colors, normals = panel.colors, panel.place_normals
+        if colors is None and normals is not None:
+            colors = np.where(np.abs(normals).max(axis=1, keepdims=True) > 0.0, normal_colors(normals), _UNKNOWN)
+        elif colors is None:
+            colors = np.tile(_PLAIN, (len(panel.places), 1))
+        image = render_points(panel.places, camera, colors, pixels=round(point_size(len(panel.places))))
     return _draw_tracks(image, panel.tracks, camera)
-
-
-def _point_colors(panel: Panel) -> np.ndarray:  # (N, 3)
-    if panel.colors is not None:
-        return panel.colors
-    normals = panel.place_normals
-    if normals is None:
-        return np.tile(_PLAIN, (len(panel.places), 1))
-    return np.where(np.abs(normals).max(axis=1, keepdims=True) > 0.0, normal_colors(normals), _UNKNOWN)
 
 
 def _draw_tracks(image: np.ndarray, tracks: Sequence[Track], camera: Camera) -> np.ndarray:  # (H, W, 3) uint8

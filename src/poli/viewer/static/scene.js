@@ -71,7 +71,7 @@ function decodeScene(data) {
       points,
       parts: partsOf(panel, points, ellipsoids),
       frames: decodeFrames(panel.frames),
-      layers: panel.layers.map((layer, i) => ({ name: layer.name, color: layer.color || rgbOfHex(LAYERS[i % LAYERS.length]) })),
+      layers: panel.layers.map((layer, i) => ({ name: layer.name, color: rgbOfHex(LAYERS[i % LAYERS.length]) })),
       tracks: panel.tracks.map((track, i) => ({
         name: track.name,
         count: track.count,
