@@ -11,7 +11,8 @@ from poli.errors import InputError
 from poli.estimation import pca
 from poli.lidar_odometry.degeneracy import degeneracy
 from poli.lidar_odometry.deskewing import Sweep
-from poli.lidar_odometry.gicp import GicpConfig, Matching, Metric, Target, WeightedPoints, align, gicp, normal_equations
+from poli.lidar_odometry.gicp import GicpConfig, align, gicp, normal_equations
+from poli.lidar_odometry.matching import Matching, Metric, Target, WeightedPoints
 
 
 def room(rng: np.random.Generator, count: int = 4000, noise: float = 0.005) -> np.ndarray:  # (count, 3)

@@ -20,8 +20,9 @@ from poli.kernel import kernel
 from poli.lidar_odometry import tuned
 from poli.lidar_odometry.deskewing import PointTimes, Sweep, at_stamp
 from poli.lidar_odometry.deskewing import deskew as deskew_scan
-from poli.lidar_odometry.gicp import Alignment, Target, WeightedPoints, align
+from poli.lidar_odometry.gicp import Alignment, align
 from poli.lidar_odometry.local_map import EllipsoidMap, LocalMap
+from poli.lidar_odometry.matching import Target, WeightedPoints
 from poli.lidar_odometry.step import Status, Step, TrackingLost
 from poli.options import configured, lists_options
 from poli.scan import Scan, ScanLike
