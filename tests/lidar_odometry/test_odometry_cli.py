@@ -14,10 +14,13 @@ from poli.errors import FormatError
 from poli.io.datasets import write_folder, write_kitti
 from poli.io.trajectory_files import read_kitti, read_tum
 from poli.lidar_odometry import OdometryConfig
-from poli.lidar_odometry.run_folder import link_latest, read_steps
+from poli.lidar_odometry.run_folder import evaluate, link_latest, read_steps
 from poli.lidar_odometry.step import STAGES
-from poli.lidar_odometry.summary import evaluate
+from poli.lidar_odometry.trajectory_errors import relative_errors
 from poli.scan import Scan
+from poli.worlds import Ride, World
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 
 # --- the files
 
@@ -110,6 +113,20 @@ def test_scans_without_stamps_are_a_tenth_of_a_second_apart(tmp_path, sweeps, op
     assert [row["stamp"] for row in read_steps(tmp_path / "run")] == [""] * 4
     assert "0.1 s" in json.loads((tmp_path / "run" / "config.json").read_text())["stamps"]
     assert not (tmp_path / "run" / "truth_kitti.txt").exists()
+
+
+@pytest.mark.parametrize("kind", ["ros1", "sqlite3", "mcap"])
+def test_a_bag_is_deskewed_and_tracked(tmp_path, kind):
+    pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
+    from tiny_bags import SENSOR, STAMP, message, write_clouds
+
+    drive = Drive(World(make_place("town", 1_000_123)), SENSOR, Ride(start=20.0, speed=12.0), 6, deskewed=False)
+    bag = tmp_path / ("drive.bag" if kind == "ros1" else "drive")
+    write_clouds(bag, kind, [message(kind, scan, i) for i, scan in enumerate(drive)])
+    assert "6 of 6 scans" in run(bag, "--voxel", VOXEL, "--out", tmp_path / "out").output
+    stamps, poses = read_tum(tmp_path / "out" / "poses_tum.txt")
+    np.testing.assert_array_equal(stamps, STAMP + 100_000_000 * np.arange(6))
+    assert relative_errors(poses, drive.poses).rmse.translation < 0.03
 
 
 # --- interruptions and errors

@@ -19,51 +19,40 @@ A calibration is a small TOML file, which `poli calibrate` writes:
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 
-from poli.errors import FormatError, InputError, did_you_mean
+from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_path
 from poli.io.tables import read_toml
-from poli.options import check, option, real_number, whole_number
+from poli.options import check, option
 from poli.scan import Scan
 
 Rings = Literal["field", "nearest", "between"]
 RING_FIELDS = ("ring", "channel", "laser_id")  # names of the field that numbers the beams
 PERIOD = 0.1  # seconds per revolution, if neither stamps nor an option give it: most spinning sensors turn at 10 Hz
 _FORMAT, _VERSION = "poli-beams", 1
-_LIMITS = {  # degrees and meters: larger numbers are mistakes of the unit
-    "elevation": (-90.0, 90.0),
-    "add_elevation": (-10.0, 10.0),
-    "add_range": (-5.0, 5.0),
-    "sigma_elevation": (0.0, 10.0),
-    "sigma_range": (0.0, 5.0),
-}
 
 
 @dataclass(frozen=True)
 class Beam:
-    """One beam, or one elevation between which corrections are interpolated."""
+    """One beam, or one elevation between which corrections are interpolated. Larger numbers are mistakes of the unit."""
 
-    elevation: float  # degrees, nominal
-    add_elevation: float = 0.0  # degrees
-    add_range: float = 0.0  # meters
-    sigma_elevation: float = 0.0  # degrees, of add_elevation
-    sigma_range: float = 0.0  # meters, of add_range
-    ring: int | None = None  # value of the field `ring`
+    elevation: float = option(MISSING, "Nominal.", unit="degrees", least=-90.0, most=90.0)
+    add_elevation: float = option(0.0, "Added to the elevation of its returns.", unit="degrees", least=-10.0, most=10.0)
+    add_range: float = option(0.0, "Added to their range.", unit="meters", least=-5.0, most=5.0)
+    sigma_elevation: float = option(0.0, "Standard deviation of add_elevation.", unit="degrees", least=0.0, most=10.0)
+    sigma_range: float = option(0.0, "Standard deviation of add_range.", unit="meters", least=0.0, most=5.0)
+    ring: int | None = option(None, "Value of the field `ring`.", least=0)
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _LIMITS.items():
-            value = real_number(getattr(self, name), name, f"a number from {low:g} to {high:g}", least=low)
-            if value > high:
-                raise InputError(f"{name} is {value:g}; expected a number from {low:g} to {high:g}")
-            object.__setattr__(self, name, value)
-        if self.ring is not None:
-            object.__setattr__(self, "ring", whole_number(self.ring, "ring", least=0))
+        check(self)
+        for name in ("elevation", "add_elevation", "add_range", "sigma_elevation", "sigma_range"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
 
 @dataclass(frozen=True)
@@ -162,19 +151,16 @@ class BeamCalibration:
         entries = found.get("beam")
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries) or not entries:
             raise FormatError(f"{place}: has no [[beam]] tables; expected one per beam")
-        beams, known = [], ("ring", *_LIMITS)
-        for number, entry in enumerate(entries, 1):
-            for key in entry:
-                if key not in known:
-                    raise FormatError(f"{place}, beam {number}: unknown entry {key[:40]!r}{did_you_mean(key, known)}")
-            try:
-                beams.append(Beam(**entry))
-            except (InputError, TypeError) as error:
-                raise FormatError(f"{place}, beam {number}: {error}") from None
+        where = str(place)
         try:
+            beams = []
+            for number, entry in enumerate(entries, 1):
+                where = f"{place}, beam {number}"
+                beams.append(Beam(**entry))
+            where = str(place)
             return cls(tuple(beams), found.get("rings", "field"), str(found.get("about", "")))
         except (InputError, TypeError) as error:
-            raise FormatError(f"{place}: {error}") from None
+            raise FormatError(f"{where}: {error}") from None
 
     def _as_toml(self) -> str:
         about = "".join(letter for letter in self.about if letter == "\n" or letter.isprintable())
@@ -189,7 +175,7 @@ class BeamCalibration:
         for beam in self.beams:
             lines += ["", "[[beam]]"]
             lines += [f"ring = {beam.ring}"] if beam.ring is not None else []
-            lines += [f"{name} = {getattr(beam, name):.5f}" for name in _LIMITS]
+            lines += [f"{name} = {value:.5f}" for name, value in vars(beam).items() if name != "ring"]
         return "\n".join(lines) + "\n"
 
 

@@ -12,15 +12,10 @@ import numpy as np
 from poli.errors import InputError
 from poli.kernel import kernel
 from poli.options import real_array, real_number, whole_number
+from poli.simd import lowest_bit
 from poli.threads import run_chunks
 
 _WORD = 64
-
-# Position of the lowest set bit of a word by de Bruijn multiplication: numba has no instruction for it.
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_POSITION = np.empty(_WORD, np.int64)
-for _bit in range(_WORD):
-    _POSITION[((0x03F79D71B4CB0A89 << _bit) & 0xFFFFFFFFFFFFFFFF) >> 58] = _bit
 
 
 def consistency_graph(
@@ -74,33 +69,19 @@ def _connect(source, target, bound, begin, end, adjacency):
                 adjacency[i, j >> 6] |= np.uint64(1) << np.uint64(j & 63)
 
 
-@kernel(inline="always")
-def lowest(word):
-    """Return the position of the lowest set bit."""
-    return _POSITION[((word & (~word + np.uint64(1))) * _DE_BRUIJN) >> np.uint64(58)]
-
-
-@kernel(inline="always")
-def count_bits(word):
-    """Return the number of set bits."""
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
-@kernel
-def peel(adjacency):
+def peel(adjacency: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (K, W) uint64 -> (K,), (K,)
     """Return the core numbers, and the vertices in the order of removal when always removing one of least degree.
 
     The core number of a vertex is the largest k such that the vertex belongs to a subgraph of minimum degree k. It is therefore in
     no clique of more than k + 1 vertices.
     """
+    return _peel(adjacency, np.bitwise_count(adjacency).sum(axis=1, dtype=np.int64))
+
+
+@kernel
+def _peel(adjacency, degree):
     n, words = adjacency.shape
-    degree, cores, order = np.zeros(n, np.int64), np.zeros(n, np.int64), np.empty(n, np.int64)
-    for v in range(n):
-        for w in range(words):
-            degree[v] += count_bits(adjacency[v, w])
+    cores, order = np.zeros(n, np.int64), np.empty(n, np.int64)
     level = 0
     for step in range(n):
         least, v = n, -1
@@ -112,7 +93,7 @@ def peel(adjacency):
         for w in range(words):
             word = adjacency[v, w]
             while word:
-                u = (w << 6) + lowest(word)
+                u = (w << 6) + lowest_bit(np.int64(word))
                 word &= word - np.uint64(1)
                 if degree[u] > 0:
                     degree[u] -= 1
@@ -202,7 +183,7 @@ def _color(graph, candidates, needed, order, colors, left, same):
         same[:] = left
         for w in range(words):
             while same[w]:
-                v = (w << 6) + lowest(same[w])
+                v = (w << 6) + lowest_bit(np.int64(same[w]))
                 left[w] &= ~(np.uint64(1) << np.uint64(v & 63))
                 same[w] &= same[w] - np.uint64(1)
                 for x in range(w, words):
