@@ -10,11 +10,10 @@ import pytest
 
 import poli
 from odometry_runs import COUNT, VOXEL, Scans, in_memory, run
-from poli.errors import FormatError
 from poli.io.datasets import write_folder, write_kitti
 from poli.io.trajectory_files import read_kitti, read_tum
 from poli.lidar_odometry import OdometryConfig
-from poli.lidar_odometry.run_folder import evaluate, link_latest, read_steps
+from poli.lidar_odometry.run_folder import evaluate, read_steps
 from poli.lidar_odometry.step import STAGES
 from poli.lidar_odometry.trajectory_errors import relative_errors
 from poli.scan import Scan
@@ -83,14 +82,6 @@ def test_the_link_names_the_newest_run(tmp_path, monkeypatch, sweeps, open_as_me
     assert (runs / "latest").is_symlink()
     assert seen[0] != seen[1]
     assert sorted(p.name for p in runs.iterdir()) == sorted([seen[0].name, seen[1].name, "latest"])
-
-
-def test_an_entry_called_latest_that_is_not_a_link_is_kept(tmp_path):
-    (tmp_path / "latest").mkdir()
-    (tmp_path / "a").mkdir()
-    link_latest(tmp_path / "a")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "latest"]
-    assert not (tmp_path / "latest").is_symlink()
 
 
 def test_a_part_of_the_data(tmp_path, drive, sweeps, open_as_memory):
@@ -190,15 +181,3 @@ def test_a_lost_scan_stops_the_run_and_keeps_the_earlier_poses(tmp_path, rng, dr
     assert summary["statuses"]["restarted"] >= 1
     assert summary["scans_done"] == COUNT
     assert "warning: scan 5 restarted" in result.output
-
-
-def test_a_damaged_scan_ends_the_run_with_the_error_of_its_reader(tmp_path, sweeps, open_as_memory):
-    def damaged(number):
-        if number == 2:
-            raise FormatError("000002.bin: 7 bytes are not a multiple of 16")
-
-    open_as_memory(Scans(sweeps, before=damaged))
-    result, summary = in_memory(tmp_path, "--model", "pca", code=1)
-    assert isinstance(result.exception, FormatError)
-    assert summary["reason"] == "000002.bin: 7 bytes are not a multiple of 16"
-    assert summary["scans_done"] == 2

@@ -132,14 +132,6 @@ def test_absolute_errors_agree_with_evo(seed):
             check_statistics(ours, part, metric)
 
 
-@given(seeds, st.booleans())
-def test_umeyama_recovers_a_known_motion(seed, flat):
-    rng = np.random.default_rng(seed)
-    T, points = random_pose(rng), 10.0 * rng.standard_normal((20, 3))
-    points[:, 2] *= not flat  # in a plane a mirror image fits as well as the motion
-    np.testing.assert_allclose(umeyama(points, points @ T[:3, :3].T + T[:3, 3]), T, atol=1e-9)
-
-
 def test_umeyama_gives_a_rotation_for_a_mirror_image(rng):
     points = rng.standard_normal((30, 3)) * [3.0, 2.0, 0.3]
     T = umeyama(points, points * [1, 1, -1])
@@ -233,7 +225,7 @@ def test_bad_options_are_named(measure, options, says):
 
 
 @pytest.mark.parametrize(
-    ("target", "says"), [(np.zeros((5, 3)), r"\(4, 3\) and \(5, 3\)"), (np.full((4, 3), np.nan), "non-finite")]
+    ("target", "says"), [(np.zeros((5, 3)), "has 4 points and target_points has 5"), (np.full((4, 3), np.nan), "non-finite")]
 )
 def test_bad_points_are_named(target, says):
     with pytest.raises(InputError, match=says):

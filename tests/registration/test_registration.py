@@ -61,10 +61,6 @@ def test_mutual_matches_by_definition(seed, k, sizes):
     assert [tuple(pair) for pair in mutual_matches(a, b, k).tolist()] == expected
 
 
-def test_ties_between_equal_features_go_to_the_first():
-    assert mutual_matches(np.ones((4, 3)), np.ones((6, 3))).tolist() == [[0, 0]]
-
-
 # --- robust poses -----------------------------------------------------------------------------------------------------
 
 

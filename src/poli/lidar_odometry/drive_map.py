@@ -124,16 +124,17 @@ class DriveMap:
 
     def _add_points(self, scan: Scan, T_world_scan: np.ndarray) -> None:
         still = self._odometer.still(scan)
+        values = still.fields.get("intensity")
+        if values is not None and values.ndim > 1:
+            values = None
         if self._cells is None:
-            values = still.fields.get("intensity")
-            self._fields = ("intensity",) if values is not None and values.ndim == 1 else ()
+            self._fields = () if values is None else ("intensity",)
             self.voxel = self.voxel or max(self._odometer.voxel / FINER, FINEST)
             self._cells = CellAverages(self.voxel, 3 + len(self._fields), self.path.parent)
         rows = np.full((len(still), 3 + len(self._fields)), np.nan)  # NaN: a later scan has no intensity
         rows[:, :3] = still.points.astype(np.float64) @ T_world_scan[:3, :3].T + T_world_scan[:3, 3]
-        for i, name in enumerate(self._fields):
-            if name in still.fields and still.fields[name].ndim == 1:
-                rows[:, 3 + i] = still.fields[name]
+        if self._fields and values is not None:
+            rows[:, 3] = values
         self._cells.add(rows, np.ones(len(rows)))
 
     def _add_field(self, field: Ellipsoids, sensor: np.ndarray) -> None:  # (3,)

@@ -13,6 +13,7 @@ import numpy as np
 
 from poli.errors import DegenerateError, InputError
 from poli.options import real_array, real_number, whole_number
+from poli.scan import points_of
 from poli.se3 import check_pose, inverse, vee
 
 __all__ = ["KITTI_LENGTHS", "PoseErrors", "absolute_errors", "relative_errors", "segment_errors", "umeyama"]
@@ -155,11 +156,9 @@ def segment_errors(
 
 def umeyama(source_points: np.ndarray, target_points: np.ndarray) -> np.ndarray:  # (N, 3), (N, 3) -> (4, 4)
     """Return the rigid T that minimizes sum |q - T p|^2 (Umeyama, PAMI 1991)."""
-    source, target = real_array(source_points, "source_points"), real_array(target_points, "target_points")
-    if source.ndim != 2 or source.shape[1] != 3 or not len(source) or target.shape != source.shape:
-        raise InputError(f"source_points and target_points have shapes {source.shape} and {target.shape}; expected (N, 3) for both")
-    if not np.isfinite(source + target).all():
-        raise InputError("source_points or target_points have a non-finite entry; remove such points from both sides")
+    source, target = points_of(source_points, "source_points"), points_of(target_points, "target_points")
+    if len(source) != len(target):
+        raise InputError(f"source_points has {len(source)} points and target_points has {len(target)}; give pairs")
     source_mean, target_mean = source.mean(axis=0), target.mean(axis=0)
     u, stretch, vt = np.linalg.svd((target - target_mean).T @ (source - source_mean) / len(source))
     if stretch[1] <= _LINE * stretch[0]:

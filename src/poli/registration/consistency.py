@@ -11,7 +11,8 @@ import numpy as np
 
 from poli.errors import InputError
 from poli.kernel import kernel
-from poli.options import real_array, real_number, whole_number
+from poli.options import real_number
+from poli.scan import points_of
 from poli.simd import lowest_bit
 from poli.threads import run_chunks
 
@@ -38,12 +39,9 @@ def consistency_graph(
 
 def check_matches(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (K, 3), (K, 3)
     """Return the points of matches as float64. Raise InputError if they are not finite points, one match per row."""
-    source, target = real_array(source, "source"), real_array(target, "target")
-    if source.ndim != 2 or source.shape[1] != 3 or target.shape != source.shape:
-        raise InputError(f"source and target have shapes {source.shape} and {target.shape}; expected (K, 3), one match per row")
-    bad = ~np.isfinite(source + target).all(axis=1)
-    if bad.any():
-        raise InputError(f"source or target: row {int(bad.argmax())} is not finite")
+    source, target = points_of(source, "source", least=0), points_of(target, "target", least=0)
+    if len(source) != len(target):
+        raise InputError(f"source has {len(source)} points and target has {len(target)}; expected one match per row")
     return source, target
 
 
@@ -103,13 +101,12 @@ def _peel(adjacency, degree):
 # --- The largest set of mutually consistent matches: the maximum clique of the consistency graph.
 
 
-NODE_BUDGET = 20_000  # about 20 ms
 _LARGEST_STACK = 1 << 26  # entries of the search's stack: 0.5 GB
 
 
 def maximum_clique(
     adjacency: np.ndarray,  # (K, W) uint64
-    node_budget: int = NODE_BUDGET,
+    node_budget: int = 20_000,  # about 20 ms
 ) -> tuple[np.ndarray, bool]:  # (n,) ascending, exact
     """Return a maximum clique, and whether it is proven to be one.
 
@@ -117,7 +114,6 @@ def maximum_clique(
     search, bounded by greedy coloring. After `node_budget` branches, return the best clique so far. It is at least as large as the
     greedy one, which is grown from the innermost core outward and is also returned if the graph is too large to search.
     """
-    budget = whole_number(node_budget, "node_budget", least=0)
     cores, order = peel(adjacency)
     clique = np.empty(len(order), np.int64)
     best = clique[: _grow(adjacency, order, np.full(adjacency.shape[1], ~np.uint64(0)), clique, 0)]
@@ -128,7 +124,7 @@ def maximum_clique(
     kept = order[cores[order] >= len(best)][::-1]
     if (most + 1) * len(kept) > _LARGEST_STACK:
         return np.sort(best), False
-    found, exact = _search(from_dense(to_dense(adjacency)[np.ix_(kept, kept)]), len(best), most + 1, budget)
+    found, exact = _search(from_dense(to_dense(adjacency)[np.ix_(kept, kept)]), len(best), most + 1, node_budget)
     return np.sort(kept[found] if len(found) else best), bool(exact)
 
 

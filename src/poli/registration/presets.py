@@ -97,7 +97,6 @@ _INDOOR = ScanPreset(
 )
 PRESETS = {"vlp16": _SPARSE, "hdl32e": _SPARSE, "hdl64e": _DENSE, "os1_64": _DENSE, "os2_128": _DENSE, "indoor": _INDOOR}
 AUTO, OBJECTS = "auto", "objects"
-_KNOWN = ", ".join(PRESETS)
 
 _OF_SENSORS = {"ring", "time"}  # fields
 
@@ -106,11 +105,9 @@ def find_preset(preset: str | ScanPreset) -> ScanPreset:
     """Return the settings of a preset for scans."""
     if isinstance(preset, ScanPreset):
         return preset
-    if preset == OBJECTS:
-        raise InputError(f"the clouds look like an object, not like scans; name one with preset=: {_KNOWN}")
     if preset not in PRESETS:
         hint = did_you_mean(preset, [*PRESETS, AUTO, OBJECTS])
-        raise InputError(f"preset is {preset!r}; expected one of {_KNOWN}, {AUTO}, {OBJECTS}{hint}")
+        raise InputError(f"preset is {preset!r}; expected one of {', '.join(PRESETS)}, {AUTO}, {OBJECTS}{hint}")
     return PRESETS[preset]
 
 
