@@ -78,13 +78,13 @@ def test_files_round_trip(tmp_path):
     ("change", "message"),
     [
         (lambda text: text.replace("poli-beams", "other"), "not a calibration of beams"),
-        (lambda text: text.replace("version = 1", "version = 2"), "version '2'"),
+        (lambda text: text.replace("version = 1", "version = 2"), "version = 1"),
         (lambda text: text.replace("add_range", "add_rage", 3), "beam 1: .*add_rage"),
         (lambda text: text.replace("ring = 3", "ring = 8"), "ascending order"),
         (lambda text: text.replace("add_elevation = 0.2", "add_elevation = 20"), "beam 1: add_elevation is 20"),
         (lambda text: text.replace("add_elevation = 0.20000", 'add_elevation = "a"'), "expected a number"),
         (lambda text: text.replace('rings = "field"', 'rings = "guess"'), "rings is 'guess'"),
-        (lambda text: text.partition("[[beam]]")[0], "no \\[\\[beam\\]\\]"),
+        (lambda text: text.partition("[[beam]]")[0], "at least one .*beam"),
         (lambda text: "= 3", "not a TOML file"),
     ],
 )

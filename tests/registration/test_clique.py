@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import seeds
-from poli.errors import InputError
 from poli.registration.consistency import cliques_through, consistency_graph, from_dense, maximum_clique, to_dense
 
 UNBOUNDED = 10**12
@@ -94,17 +93,3 @@ def test_matches_that_share_a_point_exclude_each_other(rng):
     p = rng.standard_normal((2, 3))
     graph = to_dense(consistency_graph(p[[0, 0, 1]], rng.standard_normal((3, 3)), 100.0))
     assert graph.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "bound", "named"),
-    [
-        (np.zeros((4, 2)), np.zeros((4, 2)), 1.0, "source"),
-        (np.zeros((4, 3)), np.zeros((5, 3)), 1.0, "target"),
-        (np.zeros((4, 3)), np.full((4, 3), np.nan), 1.0, "target"),
-        (np.zeros((4, 3)), np.zeros((4, 3)), -1.0, "noise_bound"),
-    ],
-)
-def test_bad_matches_are_named(source, target, bound, named):
-    with pytest.raises(InputError, match=named):
-        consistency_graph(source, target, bound)

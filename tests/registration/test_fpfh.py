@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles import random_pose, seeds
-from poli.errors import InputError
 from poli.registration.fpfh import fpfh, fpfh_of_scales
 
 
@@ -102,20 +101,3 @@ def test_several_scales_are_concatenated_single_scales(rng):
     radii = np.array([0.2, 0.5, 5.0])
     together = fpfh_of_scales(points, normals, radii, 50)
     np.testing.assert_allclose(together, np.hstack([fpfh(points, normals, r, 50) for r in radii]), atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"points": np.zeros((5, 2))}, "points"),
-        ({"normals": np.ones((4, 3))}, "normals"),
-        ({"normals": np.zeros((5, 3))}, "normals"),
-        ({"radius": 0.0}, "radius"),
-        ({"max_neighbors": 1}, "max_neighbors"),
-    ],
-)
-def test_bad_inputs_are_named(change, named):
-    points = np.random.default_rng(1).standard_normal((5, 3))
-    good = {"points": points, "normals": np.tile([0.0, 0.0, 1.0], (5, 1)), "radius": 1.0, "max_neighbors": 10}
-    with pytest.raises(InputError, match=named):
-        fpfh(**{**good, **change})

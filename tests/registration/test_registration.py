@@ -11,6 +11,8 @@ from poli.errors import DegenerateError, InputError
 from poli.estimation import pca
 from poli.kdtree.tree import KDTree
 from poli.registration import register, register_by_normals
+from poli.registration.consistency import consistency_graph
+from poli.registration.fpfh import fpfh
 from poli.registration.gnc import gnc
 from poli.registration.search import mutual_matches, tilt
 from poli.registration.verdict import CloudPair, closeness, distinct, fit, refine
@@ -224,6 +226,12 @@ UP = np.tile([0.0, 0.0, 1.0], (30, 1))
 @pytest.mark.parametrize(
     ("call", "named"),
     [
+        (lambda: fpfh(np.zeros((5, 2)), UP, 1.0), "points"),
+        (lambda: fpfh(CLOUD, 0.0 * UP, 1.0), "normals"),
+        (lambda: fpfh(CLOUD, UP, 0.0), "radius"),
+        (lambda: fpfh(CLOUD, UP, 1.0, max_neighbors=1), "max_neighbors"),
+        (lambda: consistency_graph(CLOUD, np.nan * CLOUD, 1.0), "target"),
+        (lambda: consistency_graph(CLOUD, CLOUD, -1.0), "noise_bound"),
         (lambda: mutual_matches(np.zeros((2, 3)), np.zeros((2, 4))), "have shapes"),
         (lambda: mutual_matches(np.zeros((2, 3)), np.full((2, 3), np.nan)), "not finite"),
         (lambda: mutual_matches(CLOUD, CLOUD, 0), "k is 0"),

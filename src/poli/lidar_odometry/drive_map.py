@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class MapFile:
     count: int  # points or ellipsoids
 
 
-class DriveMap:
+class DriveMap(AbstractContextManager):
     """Collects the scans of an odometer and writes them as one map, in the frame of the first scan.
 
     `add` each scan after the odometer. Leaving the `with` block writes the file, also after an error: then it holds the scans so
@@ -106,9 +106,6 @@ class DriveMap:
             if self._cells is not None:
                 self._cells.close()
                 self._cells = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:

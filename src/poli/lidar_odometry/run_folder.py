@@ -25,8 +25,7 @@ from datetime import datetime
 from io import FileIO
 from itertools import count
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -122,8 +121,8 @@ def link_latest(folder: Path) -> None:
             os.replace(private / LATEST, latest)
 
 
-class Recording:
-    """Writes a run. Call `append` for every step, then `finish`."""
+class Recording(ExitStack):
+    """Writes a run. Call `append` for every step, then `finish`. Closing it removes a run without steps."""
 
     def __init__(
         self, folder: Path, about: Mapping[str, Any], first: int = 0, *, dated: bool = False, overwrite: bool = False
@@ -131,11 +130,11 @@ class Recording:
         """`folder` must be missing or empty, or hold a run that may be overwritten. `dated`: the run is in a folder in it, named by
         the time of the first step and linked as `latest`. `about` is written to config.json; `first` is the number of the first
         scan in the data."""
+        super().__init__()
         self.folder, self.first = folder, first
         self.steps: list[Step] = []
         self._dated, self._about, self._overwrite = dated, {**about, "stamps": _STAMP_RULE}, overwrite
         self._stamps: list[int] = []  # as they were written
-        self._opened: ExitStack | None = None
         if not dated:
             with writing(folder):
                 check_free(folder, overwrite)
@@ -157,7 +156,7 @@ class Recording:
             self._kitti = opened.enter_context(TrajectoryWriter(folder / _POSES[1], "kitti"))
             self._csv = opened.enter_context(FileIO(folder / _STEPS, "x"))
             self._write_row(_COLUMNS)
-            self._opened = opened.pop_all()
+            self.enter_context(opened.pop_all())
 
     def _remove_if_nothing(self, folder: Path, made: bool) -> None:
         """Remove a run without a single step: the disk was full, for example."""
@@ -167,20 +166,9 @@ class Recording:
                 if made:
                     folder.rmdir()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the files. A run without steps is removed."""
-        if self._opened is not None:
-            self._opened.close()
-
     def append(self, step: Step) -> None:
         """Write the lines of a step."""
-        if self._opened is None:
+        if not self.steps:
             self._begin()
         stamp = step.stamp
         if stamp is None:
