@@ -225,7 +225,7 @@ def test_bad_options_are_named(measure, options, says):
 
 
 @pytest.mark.parametrize(
-    ("target", "says"), [(np.zeros((5, 3)), "has 4 points and target_points has 5"), (np.full((4, 3), np.nan), "non-finite")]
+    ("target", "says"), [(np.zeros((5, 3)), "has 4 points and target_points has 5"), (np.full((4, 3), np.nan), "not finite")]
 )
 def test_bad_points_are_named(target, says):
     with pytest.raises(InputError, match=says):

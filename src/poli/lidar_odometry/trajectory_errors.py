@@ -219,7 +219,10 @@ def _check_trajectory(poses: Any, name: str) -> np.ndarray:  # (M, 4, 4)
     poses = real_array(poses, name)
     if poses.ndim != 3 or poses.shape[1:] != (4, 4) or len(poses) < 2:
         raise InputError(f"{name} has shape {poses.shape}; expected (M, 4, 4), T_world_scan of at least 2 scans")
+    R = poses[:, :3, :3]
     with np.errstate(over="ignore", invalid="ignore"):  # huge entries are not rotations either
-        for row, T in enumerate(poses):
-            check_pose(T, f"{name}[{row}]")
+        off = np.abs(np.swapaxes(R, 1, 2) @ R - np.eye(3)).max(axis=(1, 2)) + np.abs(poses[:, 3] - [0, 0, 0, 1]).max(axis=1)
+        sound = (off < 1e-6) & (np.linalg.det(R) > 0) & np.isfinite(poses).all(axis=(1, 2))
+        for row in np.flatnonzero(~sound):  # all at once is faster; this says what is wrong
+            check_pose(poses[row], f"{name}[{row}]")
     return poses
