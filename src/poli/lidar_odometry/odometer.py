@@ -230,12 +230,12 @@ def odometry(
 ) -> np.ndarray:  # (M, 4, 4)
     """Estimate T_world_scan of every scan; world is the frame of the first. `Odometer` does the same scan by scan, with details.
 
-    Raises `TrackingLost` if a scan cannot be localized; the error contains the poses before it. The field `gicp` of the
-    configuration has the options of the alignment.
+    Raises `TrackingLost` if a scan cannot be localized; the error contains the poses before it.
 
     Args:
         scans: scans in order, such as a `poli.dataset`.
         config: the options as one object. Keywords override its fields.
+        gicp: the options of the alignment.
     """
     odometer = Odometer(configured(OdometryConfig, config, options))
     for scan in scans:
