@@ -16,11 +16,9 @@ from benchmarks.provenance import weights_digest
 from poli.errors import DegenerateError
 from poli.io.atomic import atomic_path
 from poli.kdtree.tree import KDTree
-from poli.registration.presets import PRESETS
+from poli.registration.presets import MAX_TILT, PRESETS
 from poli.registration.search import Registration, best_pose, find_hypotheses, promising, refine_poses, surface_features
-from poli.registration.tuned import MAX_TILT
-from poli.registration.verdict import ScanSurface, scan_surface
-from poli.registration.verify import CloudPair
+from poli.registration.verdict import CloudPair, ScanSurface, scan_surface
 from poli.se3 import inverse, log
 
 BEFORE, AFTER = "any rotation", "upright"

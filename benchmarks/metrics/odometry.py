@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.data.drives import RecordedDrive
 from benchmarks.report import mean
 from benchmarks.rivals.odometry_contestants import Contestant, Outcome
-from poli.lidar_odometry.trajectory_errors import RelativeErrors, path_lengths, relative_errors, segment_errors
+from poli.lidar_odometry.trajectory_errors import PoseErrors, path_lengths, relative_errors, segment_errors
 
 DELTAS = (1, 50, 100)  # frames
 SEGMENTS = (20.0, 40.0, 60.0, 80.0)  # meters: the drives are too short for KITTI's 100 to 800
@@ -29,7 +29,7 @@ class Rpe:
     count: int
 
     @staticmethod
-    def of(errors: RelativeErrors) -> Rpe:
+    def of(errors: PoseErrors) -> Rpe:
         return Rpe(*errors.rmse, errors.std.translation, errors.count)
 
 

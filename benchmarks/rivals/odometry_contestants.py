@@ -14,7 +14,8 @@ from benchmarks.data.drives import RecordedDrive
 from benchmarks.rivals.odometry import METHODS
 from benchmarks.rivals.tracks import Run, Track, without_times
 from poli.lidar_odometry import Odometer, OdometryConfig, Status
-from poli.lidar_odometry.gicp import GicpConfig, Metric
+from poli.lidar_odometry.gicp import GicpConfig
+from poli.lidar_odometry.matching import Metric
 from poli.scan import ScanLike
 
 CHOSEN = 0.0  # voxel size: chosen by the method

@@ -23,8 +23,8 @@ from poli.certify.checks import low_minima
 from poli.io.formats.pcd import decompress
 from poli.kdtree.tree import KDTree
 from poli.lidar_odometry.drive_map import DriveMap
-from poli.lidar_odometry.gicp import Target
 from poli.lidar_odometry.local_map import EllipsoidMap
+from poli.lidar_odometry.matching import Target
 from poli.registration.consistency import cliques_through, consistency_graph
 from poli.threads import start_worker
 from poli.viewer.content import thin_field, thin_points

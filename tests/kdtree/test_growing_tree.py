@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from oracles import seeds
 from poli.kdtree.growing import ROOM, GrowingTree
-from poli.lidar_odometry.gicp import Matching, Target, WeightedPoints
+from poli.lidar_odometry.matching import Matching, Target, WeightedPoints
 from poli.se3 import exp
 
 

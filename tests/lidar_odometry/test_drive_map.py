@@ -9,7 +9,6 @@ import poli
 from odometry_runs import SENSOR
 from poli.ellipsoids import Ellipsoids
 from poli.errors import FormatError, InputError, WriteError
-from poli.io.ply import read_ply_element, write_ply_parts
 from poli.lidar_odometry import DriveMap, Odometer, OdometryConfig, Status, Step, deskew
 from poli.lidar_odometry.drive_map import CellAverages
 from poli.scan import Scan
@@ -182,15 +181,6 @@ def test_wrong_arguments_and_places(tmp_path, rng):
 
 
 # --- files and viewers
-
-
-@pytest.mark.parametrize("sizes", [(), (3,), (100, 0, 7)])
-def test_ply_parts_have_the_right_count(tmp_path, sizes):
-    parts = [np.array([(i, 0.5)] * size, [("x", "f4"), ("y", "f8")]) for i, size in enumerate(sizes)]
-    assert write_ply_parts(tmp_path / "a.ply", np.dtype([("x", "f4"), ("y", "f8")]), iter(parts), ("a map",)) == sum(sizes)
-    found = read_ply_element(tmp_path / "a.ply")
-    np.testing.assert_array_equal(found["x"], np.repeat(np.arange(len(sizes)), sizes))
-    assert (found["y"] == 0.5).all()
 
 
 def test_thinned_points_cover_the_cloud(rng):

@@ -9,9 +9,9 @@ from poli import se3
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import pca
-from poli.lidar_odometry.degeneracy import degeneracy
 from poli.lidar_odometry.deskewing import Sweep
-from poli.lidar_odometry.gicp import GicpConfig, Matching, Metric, Target, WeightedPoints, align, gicp, normal_equations
+from poli.lidar_odometry.gicp import GicpConfig, align, gicp, normal_equations
+from poli.lidar_odometry.matching import Matching, Metric, Target, WeightedPoints
 
 
 def room(rng: np.random.Generator, count: int = 4000, noise: float = 0.005) -> np.ndarray:  # (count, 3)
@@ -27,16 +27,12 @@ def room(rng: np.random.Generator, count: int = 4000, noise: float = 0.005) -> n
     return np.choose(kind[:, None], planes) + noise * rng.standard_normal((count, 3))
 
 
-def corridor(rng: np.random.Generator, count: int = 4000, ends: bool = False) -> np.ndarray:
+def corridor(rng: np.random.Generator, count: int = 4000) -> np.ndarray:
     x, u = rng.uniform(-20, 20, count), rng.uniform(-1, 1, count)
     kind = rng.integers(4, size=count)
     walls = [np.stack([x, np.full(count, s * 1.5), 1.2 * u], 1) for s in (-1, 1)]
     walls += [np.stack([x, 1.5 * u, np.full(count, s * 1.2)], 1) for s in (-1, 1)]
-    points = np.choose(kind[:, None], walls) + 0.01 * rng.standard_normal((count, 3))
-    if ends:
-        y, z = rng.uniform(-1.2, 1.2, (2, count // 10))
-        points = np.concatenate([points, np.stack([np.full(count // 10, 20.0), y, z], 1)])
-    return points
+    return np.choose(kind[:, None], walls) + 0.01 * rng.standard_normal((count, 3))
 
 
 def motion(rotation: float = 2.0, shift: float = 0.3) -> np.ndarray:
@@ -161,17 +157,6 @@ def test_a_corridor_constrains_nothing_along_its_axis(rng):
     # Along the axis the pose keeps its initial guess; across it, the pose is found.
     assert found.T_target_source[0, 3] == pytest.approx(0.4, abs=1e-3)
     np.testing.assert_allclose(found.T_target_source[1:3, 3], 0.0, atol=3e-3)
-
-
-def test_a_corridor_with_an_end_is_constrained(rng):
-    found = gicp(pca(corridor(rng, ends=True), k=16), pca(corridor(rng, ends=True), k=16), se3.exp([0, 0, 0, 0.2, 0.0, 0.0]))
-    assert not found.degeneracy.weak[3:].any()
-    assert found.T_target_source[0, 3] == pytest.approx(0.0, abs=0.02)
-
-
-def test_normals_that_disagree_constrain_nothing(rng):
-    points, normals = room(rng), np.tile([1.0, 0.0, 0.0], (4000, 1))
-    assert degeneracy(points, np.tile([0.0, 1.0, 0.0], (4000, 1)), normals, np.ones(4000), 0.05).weak.all()
 
 
 def test_distant_points_are_not_matched(rng):

@@ -83,13 +83,6 @@ def test_pca_and_tilted_sensors_run_too(drive, scans):
         assert errors.rmse.translation < 0.05
 
 
-def test_chooses_a_voxel(scans):
-    odometer = Odometer()
-    odometer.add(scans[0])
-    assert 0.05 <= odometer.voxel <= 1.0
-    assert 2000 < odometer.steps[0].points < 8000
-
-
 def test_an_empty_scan_is_predicted_and_reported(drive, scans):
     for hole in (np.empty((0, 3)), np.full((50, 3), np.nan)):
         with_hole = [*scans[:5], Scan(hole, stamp=scans[5].stamp), *scans[6:9]]

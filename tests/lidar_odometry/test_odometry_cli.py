@@ -10,14 +10,16 @@ import pytest
 
 import poli
 from odometry_runs import COUNT, VOXEL, Scans, in_memory, run
-from poli.errors import FormatError
 from poli.io.datasets import write_folder, write_kitti
 from poli.io.trajectory_files import read_kitti, read_tum
 from poli.lidar_odometry import OdometryConfig
-from poli.lidar_odometry.run_folder import link_latest, read_steps
+from poli.lidar_odometry.run_folder import evaluate, read_steps
 from poli.lidar_odometry.step import STAGES
-from poli.lidar_odometry.summary import evaluate
+from poli.lidar_odometry.trajectory_errors import relative_errors
 from poli.scan import Scan
+from poli.worlds import Ride, World
+from poli.worlds.drive import Drive
+from poli.worlds.places import make_place
 
 # --- the files
 
@@ -82,14 +84,6 @@ def test_the_link_names_the_newest_run(tmp_path, monkeypatch, sweeps, open_as_me
     assert sorted(p.name for p in runs.iterdir()) == sorted([seen[0].name, seen[1].name, "latest"])
 
 
-def test_an_entry_called_latest_that_is_not_a_link_is_kept(tmp_path):
-    (tmp_path / "latest").mkdir()
-    (tmp_path / "a").mkdir()
-    link_latest(tmp_path / "a")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "latest"]
-    assert not (tmp_path / "latest").is_symlink()
-
-
 def test_a_part_of_the_data(tmp_path, drive, sweeps, open_as_memory):
     open_as_memory(Scans(sweeps, drive.poses))
     _, summary = in_memory(tmp_path, "--first", 2, "--scans", 4, "--against", "scan")
@@ -110,6 +104,20 @@ def test_scans_without_stamps_are_a_tenth_of_a_second_apart(tmp_path, sweeps, op
     assert [row["stamp"] for row in read_steps(tmp_path / "run")] == [""] * 4
     assert "0.1 s" in json.loads((tmp_path / "run" / "config.json").read_text())["stamps"]
     assert not (tmp_path / "run" / "truth_kitti.txt").exists()
+
+
+@pytest.mark.parametrize("kind", ["ros1", "sqlite3", "mcap"])
+def test_a_bag_is_deskewed_and_tracked(tmp_path, kind):
+    pytest.importorskip("rosbags", reason="rosbags is not installed: pip install 'poli[ros]'")
+    from tiny_bags import SENSOR, STAMP, message, write_clouds
+
+    drive = Drive(World(make_place("town", 1_000_123)), SENSOR, Ride(start=20.0, speed=12.0), 6, deskewed=False)
+    bag = tmp_path / ("drive.bag" if kind == "ros1" else "drive")
+    write_clouds(bag, kind, [message(kind, scan, i) for i, scan in enumerate(drive)])
+    assert "6 of 6 scans" in run(bag, "--voxel", VOXEL, "--out", tmp_path / "out").output
+    stamps, poses = read_tum(tmp_path / "out" / "poses_tum.txt")
+    np.testing.assert_array_equal(stamps, STAMP + 100_000_000 * np.arange(6))
+    assert relative_errors(poses, drive.poses).rmse.translation < 0.03
 
 
 # --- interruptions and errors
@@ -173,15 +181,3 @@ def test_a_lost_scan_stops_the_run_and_keeps_the_earlier_poses(tmp_path, rng, dr
     assert summary["statuses"]["restarted"] >= 1
     assert summary["scans_done"] == COUNT
     assert "warning: scan 5 restarted" in result.output
-
-
-def test_a_damaged_scan_ends_the_run_with_the_error_of_its_reader(tmp_path, sweeps, open_as_memory):
-    def damaged(number):
-        if number == 2:
-            raise FormatError("000002.bin: 7 bytes are not a multiple of 16")
-
-    open_as_memory(Scans(sweeps, before=damaged))
-    result, summary = in_memory(tmp_path, "--model", "pca", code=1)
-    assert isinstance(result.exception, FormatError)
-    assert summary["reason"] == "000002.bin: 7 bytes are not a multiple of 16"
-    assert summary["scans_done"] == 2

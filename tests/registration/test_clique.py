@@ -1,13 +1,12 @@
-"""Consistency graphs, cores and maximum cliques, against definitions and networkx."""
+"""Consistency graphs and maximum cliques, against definitions and networkx."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracles import random_pose, seeds
-from poli.errors import InputError
-from poli.registration.consistency import cliques_through, consistency_graph, from_dense, maximum_clique, peel, to_dense
+from oracles import seeds
+from poli.registration.consistency import cliques_through, consistency_graph, from_dense, maximum_clique, to_dense
 
 UNBOUNDED = 10**12
 
@@ -44,13 +43,6 @@ def test_maximum_clique_agrees_with_networkx(graph):
     assert (np.diff(members) > 0).all()
 
 
-@given(graph=graphs())
-def test_core_numbers_agree_with_networkx(graph):
-    networkx = pytest.importorskip("networkx")
-    cores = peel(from_dense(graph))[0]
-    assert dict(enumerate(cores.tolist())) == networkx.core_number(networkx.from_numpy_array(graph))
-
-
 @given(graph=graphs(), budget=st.sampled_from([0, 1, 10]))
 def test_an_exhausted_budget_still_gives_a_clique(graph, budget):
     members, exact = maximum_clique(from_dense(graph), budget)
@@ -81,14 +73,9 @@ def test_cliques_through_every_vertex(graph):
     np.testing.assert_array_equal(cliques_through(from_dense(graph), max_cliques=2), members[:2])
 
 
-def test_simple_graphs():
+def test_empty_graphs():
     members, exact = maximum_clique(from_dense(np.zeros((0, 0), bool)))
     assert (len(members), exact) == (0, True)
-    members, exact = maximum_clique(from_dense(np.zeros((70, 70), bool)))
-    assert (len(members), exact) == (1, True)
-    members, exact = maximum_clique(from_dense(~np.eye(130, dtype=bool)))
-    assert exact
-    np.testing.assert_array_equal(members, np.arange(130))
     assert cliques_through(from_dense(np.zeros((0, 0), bool)), max_cliques=5).shape == (0, 0)
 
 
@@ -102,37 +89,7 @@ def test_consistency_compares_lengths(seed, count, bound):
     np.testing.assert_array_equal(to_dense(consistency_graph(p, q, bound)), expected)
 
 
-@given(seed=seeds)
-def test_correct_matches_form_the_clique(seed):
-    rng = np.random.default_rng(seed)
-    p, T = rng.standard_normal((120, 3)), random_pose(rng)
-    q = p @ T[:3, :3].T + T[:3, 3]
-    q[30:] = rng.permutation(q[30:]) + rng.standard_normal((90, 3))
-    members, exact = maximum_clique(consistency_graph(p, q, 0.01))
-    assert exact
-    assert set(range(30)) <= set(members.tolist())
-
-
 def test_matches_that_share_a_point_exclude_each_other(rng):
     p = rng.standard_normal((2, 3))
     graph = to_dense(consistency_graph(p[[0, 0, 1]], rng.standard_normal((3, 3)), 100.0))
     assert graph.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "bound", "named"),
-    [
-        (np.zeros((4, 2)), np.zeros((4, 2)), 1.0, "source"),
-        (np.zeros((4, 3)), np.zeros((5, 3)), 1.0, "target"),
-        (np.zeros((4, 3)), np.full((4, 3), np.nan), 1.0, "target"),
-        (np.zeros((4, 3)), np.zeros((4, 3)), -1.0, "noise_bound"),
-    ],
-)
-def test_bad_matches_are_named(source, target, bound, named):
-    with pytest.raises(InputError, match=named):
-        consistency_graph(source, target, bound)
-
-
-def test_a_bad_budget_is_named():
-    with pytest.raises(InputError, match="node_budget"):
-        maximum_clique(from_dense(np.zeros((5, 5), bool)), -1)

@@ -11,9 +11,11 @@ from poli.errors import DegenerateError, InputError
 from poli.estimation import pca
 from poli.kdtree.tree import KDTree
 from poli.registration import register, register_by_normals
+from poli.registration.consistency import consistency_graph
+from poli.registration.fpfh import fpfh
 from poli.registration.gnc import gnc
 from poli.registration.search import mutual_matches, tilt
-from poli.registration.verify import CloudPair, closeness, distinct, fit, refine
+from poli.registration.verdict import CloudPair, closeness, distinct, fit, refine
 from poli.scan import Scan
 
 
@@ -61,24 +63,6 @@ def test_mutual_matches_by_definition(seed, k, sizes):
     assert [tuple(pair) for pair in mutual_matches(a, b, k).tolist()] == expected
 
 
-def test_ties_between_equal_features_go_to_the_first():
-    assert mutual_matches(np.ones((4, 3)), np.ones((6, 3))).tolist() == [[0, 0]]
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "k", "named"),
-    [
-        (np.zeros(3), np.zeros((2, 3)), 1, "have shapes"),
-        (np.zeros((2, 3)), np.zeros((2, 4)), 1, "have shapes"),
-        (np.zeros((2, 3)), np.full((2, 3), np.nan), 1, "not finite"),
-        (np.zeros((2, 3)), np.zeros((2, 3)), 0, "k is 0"),
-    ],
-)
-def test_bad_features_are_named(a, b, k, named):
-    with pytest.raises(InputError, match=named):
-        mutual_matches(a, b, k)
-
-
 # --- robust poses -----------------------------------------------------------------------------------------------------
 
 
@@ -114,21 +98,6 @@ def test_gnc_uses_the_information_of_matches(rng):
 def test_gnc_reports_when_no_matches_agree(rng):
     with pytest.raises(DegenerateError, match="matches agree"):
         gnc(rng.standard_normal((20, 3)), rng.standard_normal((20, 3)), 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"target": np.zeros((3, 3))}, "target"),
-        ({"noise_bound": 0.0}, "noise_bound"),
-        ({"information": np.eye(3)}, "information"),
-        ({"max_rounds": 0}, "max_rounds"),
-    ],
-)
-def test_bad_gnc_inputs_are_named(change, named):
-    p = np.random.default_rng(0).standard_normal((10, 3))
-    with pytest.raises(InputError, match=named):
-        gnc(**{"source": p, "target": p, "noise_bound": 0.1, **change})
 
 
 # --- verification -----------------------------------------------------------------------------------------------------
@@ -201,7 +170,6 @@ def test_the_reported_result_is_consistent(rng):
     p, q = P[result.matches[result.clique, 0]], Q[result.matches[result.clique, 1]]
     lengths = [np.linalg.norm(x[:, None] - x[None], axis=2) for x in (p, q)]
     assert np.abs(lengths[0] - lengths[1]).max() <= 2 * 0.05 * size + 1e-9
-    assert result.certificate is result.pose.certificate
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
@@ -251,24 +219,36 @@ def test_too_few_points_and_coincident_points(rng):
         register_by_normals(line, up, line, up)
 
 
+CLOUD = np.random.default_rng(0).standard_normal((30, 3))
+UP = np.tile([0.0, 0.0, 1.0], (30, 1))
+
+
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("call", "named"),
     [
-        ({"source_normals": np.zeros((30, 3))}, "source_normals"),
-        ({"target_normals": np.ones((29, 3))}, "target_normals"),
-        ({"target_points": np.full((30, 3), np.inf)}, "target_points"),
-        ({"feature_radius": -1.0}, "feature_radius"),
-        ({"noise_bound": 0.0}, "noise_bound"),
+        (lambda: fpfh(np.zeros((5, 2)), UP, 1.0), "points"),
+        (lambda: fpfh(CLOUD, 0.0 * UP, 1.0), "normals"),
+        (lambda: fpfh(CLOUD, UP, 0.0), "radius"),
+        (lambda: fpfh(CLOUD, UP, 1.0, max_neighbors=1), "max_neighbors"),
+        (lambda: consistency_graph(CLOUD, np.nan * CLOUD, 1.0), "target"),
+        (lambda: consistency_graph(CLOUD, CLOUD, -1.0), "noise_bound"),
+        (lambda: mutual_matches(np.zeros((2, 3)), np.zeros((2, 4))), "have shapes"),
+        (lambda: mutual_matches(np.zeros((2, 3)), np.full((2, 3), np.nan)), "not finite"),
+        (lambda: mutual_matches(CLOUD, CLOUD, 0), "k is 0"),
+        (lambda: gnc(CLOUD, CLOUD[:3], 0.1), "target"),
+        (lambda: gnc(CLOUD, CLOUD, 0.0), "noise_bound"),
+        (lambda: gnc(CLOUD, CLOUD, 0.1, np.eye(3)), "information"),
+        (lambda: register_by_normals(CLOUD, 0.0 * UP, CLOUD, UP), "source_normals"),
+        (lambda: register_by_normals(CLOUD, UP, CLOUD, UP[:29]), "target_normals"),
+        (lambda: register_by_normals(CLOUD, UP, np.inf * UP, UP), "target_points"),
+        (lambda: register_by_normals(CLOUD, UP, CLOUD, UP, feature_radius=-1.0), "feature_radius"),
+        (lambda: register_by_normals(CLOUD, UP, CLOUD, UP, noise_bound=0.0), "noise_bound"),
+        (
+            lambda: register(CLOUD, CLOUD, source_field=pca(CLOUD), target_field=pca(CLOUD[:29])),
+            "30 points .*29 ellipsoids",
+        ),
     ],
 )
-def test_bad_inputs_are_named(rng, change, named):
-    P, n_P, Q, n_Q, _ = pair(rng, 30)
-    good = {"source_points": P, "source_normals": n_P, "target_points": Q, "target_normals": n_Q}
-    with pytest.raises(InputError, match=named):
-        register_by_normals(**{**good, **change})
-
-
-def test_fields_must_fit_their_clouds(rng):
-    P, Q = rng.standard_normal((2, 40, 3))
-    with pytest.raises(InputError, match=r"target: 40 points .*39 ellipsoids"):
-        register(P, Q, source_field=pca(P), target_field=pca(Q[:39]))
+def test_bad_inputs_are_named(call, named):
+    with np.errstate(invalid="ignore"), pytest.raises(InputError, match=named):
+        call()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from poli import se3
-from poli.registration.tuned import COEFFICIENTS
+from poli.registration.presets import COEFFICIENTS
 from poli.registration.verdict import SIGNS, Evidence, ScanSurface, evidence_of, looked_through, probability_of
 
 

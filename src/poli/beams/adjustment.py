@@ -242,21 +242,9 @@ def _accumulate(starts, columns, values, on_plane, weights, inverse, matrix):
             seen[c] = False
 
 
-class _Reduced(NamedTuple):
-    """The equations of a stretch with its poses eliminated."""
-
-    matrix: np.ndarray  # (2 B, 2 B)
-    gradient: np.ndarray  # (2 B,)
-    by_beam: np.ndarray  # (6 S, 2 B)
-    own: np.ndarray  # (6 S,)
-
-    def moved(self, stretch: Stretch, step: np.ndarray) -> Stretch:  # (2 B,)
-        """The stretch with the poses that follow from a step of the beams."""
-        steps = -(self.own + self.by_beam @ step).reshape(-1, 6)
-        return replace(stretch, poses=np.stack([T @ exp(xi) for T, xi in zip(stretch.poses, steps, strict=True)]))
-
-
-def _reduced(stretch: Stretch, corrections: np.ndarray, width: float) -> _Reduced:
+def _reduced(stretch: Stretch, corrections: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The equations of a stretch with its poses eliminated: the (2 B, 2 B) matrix and the gradient, and the steps of its poses by
+    those of the beams, -(own + by_beam step), as by_beam (6 S, 2 B) and own (6 S,)."""
     b = 2 * len(corrections)
     matrix, gradient = equations(linearize(stretch, corrections, width), b + 6 * len(stretch.poses))
     poses, cross = matrix[b:, b:].copy(), matrix[:b, b:]
@@ -264,7 +252,7 @@ def _reduced(stretch: Stretch, corrections: np.ndarray, width: float) -> _Reduce
     poses[np.diag_indices(6)] += _FIXED
     solved = np.linalg.solve(poses, np.column_stack([cross.T, gradient[b:]]))
     by_beam, own = solved[:, :b], solved[:, b]
-    return _Reduced(matrix[:b, :b] - cross @ by_beam, gradient[:b] - cross @ own, by_beam, own)
+    return matrix[:b, :b] - cross @ by_beam, gradient[:b] - cross @ own, by_beam, own
 
 
 def adjust(
@@ -279,8 +267,11 @@ def adjust(
             parts = list(pool.map(partial(_reduced, corrections=corrections, width=width), stretches))
         step = np.zeros(2 * beams)
         if prior is not None:
-            covariance = np.linalg.inv(sum(part.matrix for part in parts) + prior)
-            step = -covariance @ (sum(part.gradient for part in parts) + prior @ corrections.T.ravel())
+            covariance = np.linalg.inv(sum(matrix for matrix, *_ in parts) + prior)
+            step = -covariance @ (sum(gradient for _, gradient, *_ in parts) + prior @ corrections.T.ravel())
         corrections = corrections + step.reshape(2, beams).T
-        stretches = [part.moved(stretch, step) for stretch, part in zip(stretches, parts, strict=True)]
+        for number, (_, _, by_beam, own) in enumerate(parts):
+            poses, steps = stretches[number].poses, -(own + by_beam @ step).reshape(-1, 6)
+            moved = np.stack([T @ exp(xi) for T, xi in zip(poses, steps, strict=True)])
+            stretches[number] = replace(stretches[number], poses=moved)
     return corrections, covariance, stretches

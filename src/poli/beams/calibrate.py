@@ -43,11 +43,6 @@ class HeldOut:
     sigma: float  # of the difference, from its scatter between planes
     planes: int
 
-    @property
-    def better(self) -> bool:
-        """Whether planes became thinner by more than chance."""
-        return self.before - self.after > _BETTER * self.sigma
-
 
 @dataclass(frozen=True)
 class Calibrated:
@@ -60,8 +55,8 @@ class Calibrated:
 
     @property
     def kept(self) -> bool:
-        """Whether held-out scans agree better with the calibration than without."""
-        return self.held_out.better
+        """Whether held-out scans agree better with the calibration than without, by more than chance."""
+        return self.held_out.before - self.held_out.after > _BETTER * self.held_out.sigma
 
 
 @lists_options(CalibrateConfig)

@@ -19,51 +19,40 @@ A calibration is a small TOML file, which `poli calibrate` writes:
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 
-from poli.errors import FormatError, InputError, did_you_mean
+from poli.errors import FormatError, InputError
 from poli.io.atomic import atomic_path
 from poli.io.tables import read_toml
-from poli.options import check, option, real_number, whole_number
+from poli.options import check, option
 from poli.scan import Scan
 
 Rings = Literal["field", "nearest", "between"]
 RING_FIELDS = ("ring", "channel", "laser_id")  # names of the field that numbers the beams
 PERIOD = 0.1  # seconds per revolution, if neither stamps nor an option give it: most spinning sensors turn at 10 Hz
 _FORMAT, _VERSION = "poli-beams", 1
-_LIMITS = {  # degrees and meters: larger numbers are mistakes of the unit
-    "elevation": (-90.0, 90.0),
-    "add_elevation": (-10.0, 10.0),
-    "add_range": (-5.0, 5.0),
-    "sigma_elevation": (0.0, 10.0),
-    "sigma_range": (0.0, 5.0),
-}
 
 
 @dataclass(frozen=True)
 class Beam:
-    """One beam, or one elevation between which corrections are interpolated."""
+    """One beam, or one elevation between which corrections are interpolated. Larger numbers are mistakes of the unit."""
 
-    elevation: float  # degrees, nominal
-    add_elevation: float = 0.0  # degrees
-    add_range: float = 0.0  # meters
-    sigma_elevation: float = 0.0  # degrees, of add_elevation
-    sigma_range: float = 0.0  # meters, of add_range
-    ring: int | None = None  # value of the field `ring`
+    elevation: float = option(MISSING, "Nominal.", unit="degrees", least=-90.0, most=90.0)
+    add_elevation: float = option(0.0, "Added to the elevation of its returns.", unit="degrees", least=-10.0, most=10.0)
+    add_range: float = option(0.0, "Added to their range.", unit="meters", least=-5.0, most=5.0)
+    sigma_elevation: float = option(0.0, "Standard deviation of add_elevation.", unit="degrees", least=0.0, most=10.0)
+    sigma_range: float = option(0.0, "Standard deviation of add_range.", unit="meters", least=0.0, most=5.0)
+    ring: int | None = option(None, "Value of the field `ring`.", least=0)
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _LIMITS.items():
-            value = real_number(getattr(self, name), name, f"a number from {low:g} to {high:g}", least=low)
-            if value > high:
-                raise InputError(f"{name} is {value:g}; expected a number from {low:g} to {high:g}")
-            object.__setattr__(self, name, value)
-        if self.ring is not None:
-            object.__setattr__(self, "ring", whole_number(self.ring, "ring", least=0))
+        check(self)
+        for name in ("elevation", "add_elevation", "add_range", "sigma_elevation", "sigma_range"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
 
 @dataclass(frozen=True)
@@ -84,7 +73,7 @@ class BeamCalibration:
         if self.rings not in get_args(Rings):
             raise InputError(f"rings is {self.rings!r}; expected one of {', '.join(get_args(Rings))}")
         if not self.beams:
-            raise InputError("a calibration needs at least one beam")
+            raise InputError("a calibration needs at least one [[beam]]")
         if self.rings == "field":
             numbers = [-1 if beam.ring is None else beam.ring for beam in self.beams]
             if min(numbers) < 0 or any(b <= a for a, b in pairwise(numbers)):
@@ -142,11 +131,6 @@ class BeamCalibration:
 
     # --- files
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a TOML file."""
-        with atomic_path(path) as temporary:
-            temporary.write_text(self._as_toml(), encoding="utf-8")
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BeamCalibration:
         """Read a TOML file that `save` has written. Raises FormatError if it is something else."""
@@ -155,28 +139,22 @@ class BeamCalibration:
             found = read_toml(place)
         except FileNotFoundError:
             raise FormatError(f"{place}: no such file; `poli calibrate` writes calibrations") from None
-        if found.get("format") != _FORMAT:
-            raise FormatError(f'{place}: not a calibration of beams (no format = "{_FORMAT}"); `poli calibrate` writes them')
-        if found.get("version") != _VERSION:
-            raise FormatError(f"{place}: version {str(found.get('version'))[:40]!r}; this release reads version {_VERSION}")
-        entries = found.get("beam")
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries) or not entries:
-            raise FormatError(f"{place}: has no [[beam]] tables; expected one per beam")
-        beams, known = [], ("ring", *_LIMITS)
-        for number, entry in enumerate(entries, 1):
-            for key in entry:
-                if key not in known:
-                    raise FormatError(f"{place}, beam {number}: unknown entry {key[:40]!r}{did_you_mean(key, known)}")
-            try:
-                beams.append(Beam(**entry))
-            except (InputError, TypeError) as error:
-                raise FormatError(f"{place}, beam {number}: {error}") from None
+        if (found.get("format"), found.get("version")) != (_FORMAT, _VERSION):
+            raise FormatError(
+                f'{place}: not a calibration of beams (format = "{_FORMAT}", version = {_VERSION}); `poli calibrate` writes them'
+            )
+        where, beams = str(place), []
         try:
+            for number, entry in enumerate(found.get("beam", ()), 1):
+                where = f"{place}, beam {number}"
+                beams.append(Beam(**entry))
+            where = str(place)
             return cls(tuple(beams), found.get("rings", "field"), str(found.get("about", "")))
         except (InputError, TypeError) as error:
-            raise FormatError(f"{place}: {error}") from None
+            raise FormatError(f"{where}: {error}") from None
 
-    def _as_toml(self) -> str:
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a TOML file."""
         about = "".join(letter for letter in self.about if letter == "\n" or letter.isprintable())
         lines = [
             "# Constant errors of the beams of a LiDAR, for `--calibration` of poli's commands. Units: degrees and meters.",
@@ -189,8 +167,9 @@ class BeamCalibration:
         for beam in self.beams:
             lines += ["", "[[beam]]"]
             lines += [f"ring = {beam.ring}"] if beam.ring is not None else []
-            lines += [f"{name} = {getattr(beam, name):.5f}" for name in _LIMITS]
-        return "\n".join(lines) + "\n"
+            lines += [f"{name} = {value:.5f}" for name, value in vars(beam).items() if name != "ring"]
+        with atomic_path(path) as temporary:
+            temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 # --- geometry

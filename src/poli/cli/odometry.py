@@ -57,8 +57,7 @@ def odometry(
     poli odometry kitti --sequence 07 --map map.ply --map-voxel 0.1
     """
     from poli.lidar_odometry import DriveMap, Odometer, TrackingLost
-    from poli.lidar_odometry.run_folder import Recording
-    from poli.lidar_odometry.summary import summarize
+    from poli.lidar_odometry.run_folder import Recording, summarize
 
     opened = source.open(data)
     if first >= len(opened):
@@ -74,7 +73,7 @@ def odometry(
         _check_map(map_file, out, data, Path(config.model))
     parent = Path("results") / "odometry" / file_name(opened.name)
     with (
-        Recording(out, about, first, parent=None if out else parent, overwrite=overwrite) as recording,
+        Recording(out or parent, about, first, dated=out is None, overwrite=overwrite) as recording,
         drive_map or nullcontext(),
     ):
         with stop_requests() as stop, Bars(opened.name) as bars:

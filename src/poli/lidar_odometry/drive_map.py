@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class MapFile:
     count: int  # points or ellipsoids
 
 
-class DriveMap:
+class DriveMap(AbstractContextManager):
     """Collects the scans of an odometer and writes them as one map, in the frame of the first scan.
 
     `add` each scan after the odometer. Leaving the `with` block writes the file, also after an error: then it holds the scans so
@@ -107,9 +107,6 @@ class DriveMap:
                 self._cells.close()
                 self._cells = None
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             self.close()
@@ -124,16 +121,17 @@ class DriveMap:
 
     def _add_points(self, scan: Scan, T_world_scan: np.ndarray) -> None:
         still = self._odometer.still(scan)
+        values = still.fields.get("intensity")
+        if values is not None and values.ndim > 1:
+            values = None
         if self._cells is None:
-            values = still.fields.get("intensity")
-            self._fields = ("intensity",) if values is not None and values.ndim == 1 else ()
+            self._fields = () if values is None else ("intensity",)
             self.voxel = self.voxel or max(self._odometer.voxel / FINER, FINEST)
             self._cells = CellAverages(self.voxel, 3 + len(self._fields), self.path.parent)
         rows = np.full((len(still), 3 + len(self._fields)), np.nan)  # NaN: a later scan has no intensity
         rows[:, :3] = still.points.astype(np.float64) @ T_world_scan[:3, :3].T + T_world_scan[:3, 3]
-        for i, name in enumerate(self._fields):
-            if name in still.fields and still.fields[name].ndim == 1:
-                rows[:, 3 + i] = still.fields[name]
+        if self._fields and values is not None:
+            rows[:, 3] = values
         self._cells.add(rows, np.ones(len(rows)))
 
     def _add_field(self, field: Ellipsoids, sensor: np.ndarray) -> None:  # (3,)

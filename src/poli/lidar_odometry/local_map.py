@@ -10,7 +10,7 @@ from poli.configs import OdometryConfig
 from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.kernel import kernel
-from poli.lidar_odometry.gicp import Metric, Target, WeightedPoints
+from poli.lidar_odometry.matching import Metric, Target, WeightedPoints
 from poli.lidar_odometry.tuned import CELL, FORGET_EVERY, INDEX_EVERY, INDEX_RANGES, MEMORY
 from poli.options import real_number
 from poli.se3 import check_pose

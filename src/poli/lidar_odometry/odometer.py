@@ -16,12 +16,12 @@ from poli.ellipsoids import Ellipsoids
 from poli.errors import InputError
 from poli.estimation import estimate
 from poli.estimation.estimate import PCA, UP
-from poli.kernel import kernel
 from poli.lidar_odometry import tuned
 from poli.lidar_odometry.deskewing import PointTimes, Sweep, at_stamp
 from poli.lidar_odometry.deskewing import deskew as deskew_scan
-from poli.lidar_odometry.gicp import Alignment, Target, WeightedPoints, align
+from poli.lidar_odometry.gicp import Alignment, align
 from poli.lidar_odometry.local_map import EllipsoidMap, LocalMap
+from poli.lidar_odometry.matching import Target, WeightedPoints
 from poli.lidar_odometry.step import Status, Step, TrackingLost
 from poli.options import configured, lists_options
 from poli.scan import Scan, ScanLike
@@ -99,7 +99,8 @@ class Odometer:
             self._velocity = log(inverse(self.steps[-1].T_world_scan) @ T) / elapsed
         self._missed, self.field = 0, field
         velocity = self._velocity if "time" in cloud.fields and self.steps else None
-        return self._done(Step(len(self.steps), scan.stamp, T, status, note, len(cloud), found, seconds, velocity))
+        self.steps.append(Step(len(self.steps), scan.stamp, T, status, note, len(cloud), found, seconds, velocity))
+        return self.steps[-1]
 
     def still(self, scan: Scan) -> Scan:
         """All returns of the latest scan within range, with their fields, moved to its stamp if it was deskewed."""
@@ -109,11 +110,10 @@ class Odometer:
     # --- a scan ------------------------------------------------------------------------------------------------------
 
     def _within(self, scan: Scan) -> Scan:
-        if _all_within(scan.points, self.config.min_range**2, self.config.max_range**2):
-            return scan
-        scan = scan.clean()
+        """The returns within range. Marks of no return, zero or not finite, are none."""
         reach = np.einsum("ij,ij->i", scan.points, scan.points, dtype=np.float64)
-        return scan.select((reach >= self.config.min_range**2) & (reach <= self.config.max_range**2))
+        kept = (reach >= self.config.min_range**2) & (reach <= self.config.max_range**2) & (reach > 0.0)  # false for NaN
+        return scan if kept.all() else scan.select(kept)
 
     def _prepare(self, scan: Scan) -> Scan:
         """Downsample to one point per voxel, each with the time of one of its returns if deskewing."""
@@ -214,15 +214,12 @@ class Odometer:
         self._missed, self.field = self._missed + 1, None
         if self._missed > self.config.patience and self.config.on_loss == "stop":
             raise TrackingLost(len(self.steps), f"{why}, as in the {self._missed - 1} scans before it", self.poses)
-        return self._done(Step(len(self.steps), scan.stamp, T_expected, Status.PREDICTED, why, points, None, seconds))
+        self.steps.append(Step(len(self.steps), scan.stamp, T_expected, Status.PREDICTED, why, points, None, seconds))
+        return self.steps[-1]
 
     def _remember(self, field: Ellipsoids, weighed: WeightedPoints, T: np.ndarray, fresh: bool) -> None:
         unseen = bool(self._fits) and self._fits[-1] < tuned.SEEN * max(self._fits)
         self._local_map.remember(field, weighed, T, self.voxel, fresh, unseen)
-
-    def _done(self, step: Step) -> Step:
-        self.steps.append(step)
-        return step
 
 
 @lists_options(OdometryConfig)
@@ -233,8 +230,7 @@ def odometry(
 ) -> np.ndarray:  # (M, 4, 4)
     """Estimate T_world_scan of every scan; world is the frame of the first. `Odometer` does the same scan by scan, with details.
 
-    Raises `TrackingLost` if a scan cannot be localized; the error contains the poses before it. The field `gicp` of the
-    configuration has the options of the alignment.
+    Raises `TrackingLost` if a scan cannot be localized; the error contains the poses before it.
 
     Args:
         scans: scans in order, such as a `poli.dataset`.
@@ -262,17 +258,6 @@ def _choose_voxel(points: np.ndarray) -> float:  # (N, 3)
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if len(voxel_numbers(points, middle)[1]) > tuned.WANTED else (low, middle)
     return float(f"{high:.2g}")
-
-
-@kernel
-def _all_within(points, least, most):
-    """Whether all points are finite returns within this range of squared distances, as nearly always."""
-    for i in range(len(points)):
-        x, y, z = np.float64(points[i, 0]), np.float64(points[i, 1]), np.float64(points[i, 2])
-        squared = x * x + y * y + z * z
-        if not (least <= squared <= most) or squared == 0.0:  # not, so that it is false for NaN
-            return False
-    return True
 
 
 @contextmanager

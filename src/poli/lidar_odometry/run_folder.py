@@ -4,7 +4,8 @@
     poses_tum.txt    one line per scan: stamp x y z qx qy qz qw, T_world_scan; world is the frame of the first scan
     poses_kitti.txt  the same as 3x4 matrices, row by row
     steps.csv        one line per scan: status and timing
-    summary.json     at the end, even if the run fails or is interrupted; names the map of the drive, if one was written
+    summary.json     at the end, even if the run fails or is interrupted: status of the scans, timing, errors against ground truth,
+                     and the map of the drive, if one was written
     truth_tum.txt, truth_kitti.txt   at the end, if ground truth is known: for the same scans, in the frame of the first
 
 The folder is created after the first scan: a run that fails before leaves nothing behind. Each line is a single write, made right
@@ -17,24 +18,25 @@ import csv
 import io
 import math
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from io import FileIO
 from itertools import count
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from poli.errors import FormatError, InputError
+from poli.errors import FormatError, PoliError
 from poli.io.atomic import remove_stale, sole_user, temporary_folder, writing
 from poli.io.tables import read_json, write_json
 from poli.io.trajectory_files import TrajectoryWriter
 from poli.lidar_odometry.drive_map import MapFile
-from poli.lidar_odometry.step import STAGES, Step
-from poli.lidar_odometry.summary import total_seconds
+from poli.lidar_odometry.odometer import Odometer
+from poli.lidar_odometry.step import STAGES, Status, Step
+from poli.lidar_odometry.trajectory_errors import PoseErrors, absolute_errors, path_lengths, relative_errors, segment_errors
 from poli.se3 import inverse
 
 LATEST = "latest"
@@ -119,39 +121,30 @@ def link_latest(folder: Path) -> None:
             os.replace(private / LATEST, latest)
 
 
-class Recording:
-    """Writes a run. Call `append` for every step, then `finish`."""
+class Recording(ExitStack):
+    """Writes a run. Call `append` for every step, then `finish`. Closing it removes a run without steps."""
 
     def __init__(
-        self, folder: Path | None, about: Mapping[str, Any], first: int = 0, *, parent: Path | None = None, overwrite: bool = False
+        self, folder: Path, about: Mapping[str, Any], first: int = 0, *, dated: bool = False, overwrite: bool = False
     ) -> None:
-        """`folder` must be missing or empty, or hold a run that may be overwritten; None: a dated folder in `parent`, linked as
-        `latest`. `about` is written to config.json; `first` is the number of the first scan in the data."""
-        if folder is None and parent is None:
-            raise InputError("folder and parent are None; pass one of them")
-        self.first = first
+        """`folder` must be missing or empty, or hold a run that may be overwritten. `dated`: the run is in a folder in it, named by
+        the time of the first step and linked as `latest`. `about` is written to config.json; `first` is the number of the first
+        scan in the data."""
+        super().__init__()
+        self.folder, self.first = folder, first
         self.steps: list[Step] = []
-        self._folder, self._parent, self._about, self._overwrite = folder, parent, {**about, "stamps": _STAMP_RULE}, overwrite
+        self._dated, self._about, self._overwrite = dated, {**about, "stamps": _STAMP_RULE}, overwrite
         self._stamps: list[int] = []  # as they were written
-        self._opened: ExitStack | None = None
-        if folder is not None:
+        if not dated:
             with writing(folder):
                 check_free(folder, overwrite)
 
-    @property
-    def folder(self) -> Path:
-        """Where the run is written; known after the first step, unless the folder was given."""
-        assert self._folder is not None
-        return self._folder
-
     def _begin(self) -> None:
-        dated = self._folder is None
-        if self._folder is None:
-            assert self._parent is not None
-            self._folder = dated_folder(self._parent)
-        folder = self._folder
+        if self._dated:
+            self.folder = dated_folder(self.folder)
+        folder = self.folder
         with writing(folder), ExitStack() as opened:
-            made = dated or not folder.exists()
+            made = self._dated or not folder.exists()
             folder.mkdir(parents=True, exist_ok=True)
             opened.enter_context(sole_user(folder, f"{folder}: another run is writing to it; give another folder"))
             check_free(folder, self._overwrite)
@@ -163,7 +156,7 @@ class Recording:
             self._kitti = opened.enter_context(TrajectoryWriter(folder / _POSES[1], "kitti"))
             self._csv = opened.enter_context(FileIO(folder / _STEPS, "x"))
             self._write_row(_COLUMNS)
-            self._opened = opened.pop_all()
+            self.enter_context(opened.pop_all())
 
     def _remove_if_nothing(self, folder: Path, made: bool) -> None:
         """Remove a run without a single step: the disk was full, for example."""
@@ -173,20 +166,9 @@ class Recording:
                 if made:
                     folder.rmdir()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the files. A run without steps is removed."""
-        if self._opened is not None:
-            self._opened.close()
-
     def append(self, step: Step) -> None:
         """Write the lines of a step."""
-        if self._opened is None:
+        if not self.steps:
             self._begin()
         stamp = step.stamp
         if stamp is None:
@@ -201,10 +183,10 @@ class Recording:
         seconds = [f"{step.seconds[stage]:.6f}" if stage in step.seconds else "" for stage in STAGES]
         number = self.first + step.index
         known = (step.index, number, "" if step.stamp is None else step.stamp, step.status.value, step.note, step.points)
-        self._write_row((*known, *aligned, *seconds, f"{total_seconds(step):.6f}"))
+        self._write_row((*known, *aligned, *seconds, f"{step.total_seconds:.6f}"))
         self.steps.append(step)
         self._stamps.append(stamp)
-        if len(self.steps) == 1 and self._parent is not None:
+        if len(self.steps) == 1 and self._dated:
             link_latest(self.folder)
 
     def finish(
@@ -261,3 +243,71 @@ def read_steps(folder: Path) -> list[dict[str, str]]:
     except (OSError, ValueError, csv.Error) as error:
         raise FormatError(f"{path}: not written by `poli odometry`, or damaged: {str(error)[:120]}") from None
     return rows
+
+
+# --- The summary.
+
+
+def summarize(
+    steps: Sequence[Step],
+    scans_asked: int,
+    first: int,  # number of the first scan in the data
+    odometer: Odometer,
+    truth: np.ndarray | None,  # (M, 4, 4), M >= the number of steps
+    elapsed: float,  # seconds from the start of the run to its end, including everything
+    interrupted: bool = False,
+    reason: str | None = None,  # why the run stopped before the last scan, if it was not interrupted
+) -> dict[str, Any]:
+    """Summarize a run. Errors are computed for the scans that have a pose."""
+    poses = np.stack([step.T_world_scan for step in steps]) if steps else np.empty((0, 4, 4))  # (K, 4, 4)
+    seconds = {stage: [step.seconds[stage] for step in steps if stage in step.seconds] for stage in STAGES}
+    seconds["total"] = [step.total_seconds for step in steps]
+    return {
+        "scans_asked": scans_asked,
+        "scans_done": len(steps),
+        "interrupted": interrupted,
+        "reason": reason,
+        "statuses": dict(Counter(step.status.value for step in steps)),
+        "not_tracked": [  # index: row of the pose files; scan: number in the data
+            {"index": s.index, "scan": first + s.index, "stamp": s.stamp, "status": s.status.value, "note": s.note}
+            for s in steps
+            if s.status not in (Status.FIRST, Status.TRACKED)
+        ],
+        "without_stamp": sum(step.stamp is None for step in steps),
+        "period": odometer.period,  # seconds between scans: measured, or assumed if they have no stamps
+        "deskewing": odometer.deskewing,
+        "voxel": odometer.voxel,  # meters, of the last scan; 0 if no scan was processed
+        "path_length": float(path_lengths(poses)[-1]) if steps else 0.0,  # meters, of the estimate
+        "seconds": {  # per scan, by stage; a stage counts only the scans that reached it
+            name: {"median": float(np.median(s)), "percentile_95": float(np.percentile(s, 95))} for name, s in seconds.items() if s
+        },
+        # From the median, because the first scans may wait for the compiler; without reading files.
+        "scans_per_second": 1.0 / max(float(np.median(seconds["total"])), 1e-9) if steps else None,
+        "elapsed": elapsed,
+        "evaluation": evaluate(poses, truth[: len(poses)]) if truth is not None and len(poses) > 1 else None,
+    }
+
+
+def evaluate(estimated: np.ndarray, truth: np.ndarray) -> dict[str, dict[str, Any]]:  # (K, 4, 4), (K, 4, 4)
+    """Return the usual errors by name. Those that cannot be computed (the path is too short or straight) give the reason."""
+    metric, shares = ("m", "deg"), ("%", "deg/100 m")  # units of translation and rotation
+    too_short = "the path is shorter than 100 m"
+    return {
+        "rpe_1_scan": _measure("RPE scan to scan", metric, lambda: relative_errors(estimated, truth)),
+        "rpe_100_m": _measure("RPE 100 m", metric, lambda: relative_errors(estimated, truth, 100.0, "meters"), too_short),
+        "kitti_segments": _measure("KITTI segments", shares, lambda: segment_errors(estimated, truth), too_short),
+        "ape_origin": _measure("APE by first pose", metric, lambda: absolute_errors(estimated, truth, "origin")),
+        "ape_umeyama": _measure("APE by Umeyama", metric, lambda: absolute_errors(estimated, truth, "umeyama")),
+    }
+
+
+def _measure(title: str, units: tuple[str, str], errors: Callable[[], PoseErrors], none_because: str = "") -> dict[str, Any]:
+    """Each statistic has a `translation` and a `rotation`, or is empty if there are no errors."""
+    found = None
+    try:
+        found = errors()
+    except PoliError as error:  # the run is complete and its poses are valid: report the reason instead of raising
+        none_because = str(error)
+    count = found.count if found else 0
+    statistics = {name: getattr(found, name)._asdict() if count else {} for name in ("rmse", "mean", "median", "max")}
+    return {"title": title, "units": units, "count": count, **statistics, "none_because": None if count else none_because}

@@ -47,6 +47,11 @@ class Step:
         return self.status in (Status.FIRST, Status.TRACKED, Status.BRIDGED)
 
     @property
+    def total_seconds(self) -> float:
+        """The time that the scan took."""
+        return float(sum(self.seconds.values()))
+
+    @property
     def covariance(self) -> np.ndarray:  # (6, 6)
         """Covariance of the tangent xi = (rotation, translation) of T_world_scan Exp(xi).
 

@@ -13,15 +13,11 @@ import numpy as np
 
 from poli.errors import DegenerateError, InputError
 from poli.options import real_array, real_number, whole_number
-from poli.se3 import inverse, vee
+from poli.scan import points_of
+from poli.se3 import check_pose, inverse, vee
 
-__all__ = [
-    "KITTI_LENGTHS", "AbsoluteErrors", "RelativeErrors", "SegmentErrors", "absolute_errors", "relative_errors", "segment_errors",
-    "umeyama",
-]  # fmt: skip
+__all__ = ["KITTI_LENGTHS", "PoseErrors", "absolute_errors", "relative_errors", "segment_errors", "umeyama"]
 
-
-_RIGID = 1e-4  # tolerance for orthonormal rotations, as in `se3.check_pose`; float32 gives 1e-7
 # Points are on a line if the second singular value of their covariance, relative to the first, is below this. Rounding errors give
 # 1e-16, a margin of 10,000. Two curves of 100 m that bend by 0.1 mm give 1e-12.
 _LINE = 1e-12
@@ -39,8 +35,9 @@ class TranslationRotation(NamedTuple):
 class PoseErrors:
     """Errors with their statistics, which are NaN if there are no errors. `std` divides by the count, as in evo."""
 
-    translation: np.ndarray  # (K,) meters, unless the subclass says otherwise
-    rotation: np.ndarray  # (K,) degrees, unless the subclass says otherwise
+    translation: np.ndarray  # (K,) meters; of segments, percent
+    rotation: np.ndarray  # (K,) degrees; of segments, degrees per 100 m
+    rows: np.ndarray  # (K, 2) first and last pose of the motion; of absolute errors, the pose itself twice
 
     @property
     def count(self) -> int:
@@ -78,33 +75,11 @@ class PoseErrors:
         return TranslationRotation(float(statistic(self.translation)), float(statistic(self.rotation)))
 
 
-@dataclass(frozen=True, eq=False)
-class AbsoluteErrors(PoseErrors):
-    """Errors of each pose P in meters and degrees, compared as T P."""
-
-    T: np.ndarray  # (4, 4) from the world frame of the estimate to that of the truth
-
-
-@dataclass(frozen=True, eq=False)
-class RelativeErrors(PoseErrors):
-    """Errors of each pair of poses in meters and degrees."""
-
-    rows: np.ndarray  # (K, 2) first and last pose
-
-
-@dataclass(frozen=True, eq=False)
-class SegmentErrors(PoseErrors):
-    """Errors of each segment: `translation` in percent and `rotation` in degrees per 100 m. KITTI ranks by `mean`."""
-
-    rows: np.ndarray  # (K, 2) first and last pose
-    lengths: np.ndarray  # (K,) meters
-
-
 def absolute_errors(
     estimated: np.ndarray,  # (M, 4, 4)
     truth: np.ndarray,  # (M, 4, 4)
     align: Literal["none", "origin", "umeyama"] = "none",
-) -> AbsoluteErrors:
+) -> PoseErrors:
     """Return the APE after aligning nothing, the first pose, or all positions by the best rigid motion."""
     estimated, truth = _check_trajectories(estimated, truth)
     T = np.eye(4)
@@ -114,7 +89,8 @@ def absolute_errors(
         T = umeyama(estimated[:, :3, 3], truth[:, :3, 3])
     elif align != "none":
         raise InputError(f'align is {align!r}; expected "none", "origin" or "umeyama"')
-    return AbsoluteErrors(*_sizes(_motions(truth, T @ estimated)), T)
+    rows = np.tile(np.arange(len(truth))[:, None], 2)
+    return PoseErrors(*_sizes(_motions(truth, T @ estimated)), rows)
 
 
 def relative_errors(
@@ -123,7 +99,7 @@ def relative_errors(
     delta: float = 1,
     unit: Literal["frames", "meters"] = "frames",
     pairs: Literal["consecutive", "all"] = "consecutive",
-) -> RelativeErrors:
+) -> PoseErrors:
     """Return the RPE (Sturm et al., IROS 2012), E = (Q_i^-1 Q_j)^-1 (P_i^-1 P_j) with Q the truth, for the same pairs as evo.
 
     The poses of a pair are `delta` frames apart, or the second is the first pose at least `delta` meters away along the estimated
@@ -140,7 +116,7 @@ def relative_errors(
         rows = _pairs_by_path(estimated, real_number(delta, "delta", "a positive number of meters", above=True))
     else:
         raise InputError(f'unit is {unit!r}; expected "frames", or "meters" for consecutive pairs')
-    return RelativeErrors(*_errors_between(estimated, truth, *rows.T), rows)
+    return PoseErrors(*_errors_between(estimated, truth, *rows.T), rows)
 
 
 def _pairs_by_path(poses: np.ndarray, delta: float) -> np.ndarray:  # (M, 4, 4) -> (K, 2)
@@ -159,11 +135,11 @@ def segment_errors(
     truth: np.ndarray,  # (M, 4, 4)
     lengths: Sequence[float] = KITTI_LENGTHS,
     step: int = 10,
-) -> SegmentErrors:
+) -> PoseErrors:
     """Return KITTI's odometry metric: errors over segments of the path, relative to their length (Geiger et al., CVPR 2012).
 
-    Segments begin at every `step`-th pose and end at the first pose more than a length away. Lengths are along the true path.
-    Segments that do not fit are left out; if none fit, `count` is 0 and the means are NaN.
+    KITTI ranks by `mean`. Segments begin at every `step`-th pose and end at the first pose more than a length away, along the true
+    path. Segments that do not fit are left out; if none fit, `count` is 0 and the means are NaN.
     """
     estimated, truth = _check_trajectories(estimated, truth)
     meters = real_array(lengths, "lengths")
@@ -175,16 +151,14 @@ def segment_errors(
     start_row, length_row = np.nonzero(ends < len(truth))
     first, last, length = starts[start_row], ends[start_row, length_row], meters[length_row]
     translation, rotation = _errors_between(estimated, truth, first, last)
-    return SegmentErrors(100.0 * translation / length, 100.0 * rotation / length, np.stack([first, last], axis=1), length)
+    return PoseErrors(100.0 * translation / length, 100.0 * rotation / length, np.stack([first, last], axis=1))
 
 
 def umeyama(source_points: np.ndarray, target_points: np.ndarray) -> np.ndarray:  # (N, 3), (N, 3) -> (4, 4)
     """Return the rigid T that minimizes sum |q - T p|^2 (Umeyama, PAMI 1991)."""
-    source, target = real_array(source_points, "source_points"), real_array(target_points, "target_points")
-    if source.ndim != 2 or source.shape[1] != 3 or not len(source) or target.shape != source.shape:
-        raise InputError(f"source_points and target_points have shapes {source.shape} and {target.shape}; expected (N, 3) for both")
-    if not np.isfinite(source + target).all():
-        raise InputError("source_points or target_points have a non-finite entry; remove such points from both sides")
+    source, target = points_of(source_points, "source_points"), points_of(target_points, "target_points")
+    if len(source) != len(target):
+        raise InputError(f"source_points has {len(source)} points and target_points has {len(target)}; give pairs")
     source_mean, target_mean = source.mean(axis=0), target.mean(axis=0)
     u, stretch, vt = np.linalg.svd((target - target_mean).T @ (source - source_mean) / len(source))
     if stretch[1] <= _LINE * stretch[0]:
@@ -247,12 +221,8 @@ def _check_trajectory(poses: Any, name: str) -> np.ndarray:  # (M, 4, 4)
         raise InputError(f"{name} has shape {poses.shape}; expected (M, 4, 4), T_world_scan of at least 2 scans")
     R = poses[:, :3, :3]
     with np.errstate(over="ignore", invalid="ignore"):  # huge entries are not rotations either
-        off = np.abs(np.swapaxes(R, 1, 2) @ R - np.eye(3)).max(axis=(1, 2))
-        rigid = (off <= _RIGID) & (np.linalg.det(R) > 0) & (np.abs(poses[:, 3] - [0, 0, 0, 1]).max(axis=1) <= 1e-6)
-    bad = np.flatnonzero(~(rigid & np.isfinite(poses).all(axis=(1, 2))))
-    if len(bad):
-        raise InputError(
-            f"{name}[{bad[0]}] is not a rigid motion: all entries must be finite, the rotation orthonormal with determinant +1, "
-            "the last row 0 0 0 1; remove such poses from both trajectories"
-        )
+        off = np.abs(np.swapaxes(R, 1, 2) @ R - np.eye(3)).max(axis=(1, 2)) + np.abs(poses[:, 3] - [0, 0, 0, 1]).max(axis=1)
+        sound = (off < 1e-6) & (np.linalg.det(R) > 0) & np.isfinite(poses).all(axis=(1, 2))
+        for row in np.flatnonzero(~sound):  # all at once is faster; this says what is wrong
+            check_pose(poses[row], f"{name}[{row}]")
     return poses

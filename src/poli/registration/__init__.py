@@ -2,9 +2,9 @@
 
 from poli.registration.fpfh import fpfh
 from poli.registration.gnc import RobustPose, gnc
-from poli.registration.presets import PRESETS, ScanPreset
+from poli.registration.presets import PRESETS, ScanPreset, SearchConfig
 from poli.registration.register import register
-from poli.registration.search import Registration, SearchConfig, mutual_matches, register_by_normals
+from poli.registration.search import Registration, mutual_matches, register_by_normals
 
 __all__ = [
     "PRESETS", "Registration", "RobustPose", "ScanPreset", "SearchConfig", "fpfh", "gnc", "mutual_matches", "register",

@@ -11,16 +11,12 @@ import numpy as np
 
 from poli.errors import InputError
 from poli.kernel import kernel
-from poli.options import real_array, real_number, whole_number
+from poli.options import real_number
+from poli.scan import points_of
+from poli.simd import lowest_bit
 from poli.threads import run_chunks
 
 _WORD = 64
-
-# Position of the lowest set bit of a word by de Bruijn multiplication: numba has no instruction for it.
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_POSITION = np.empty(_WORD, np.int64)
-for _bit in range(_WORD):
-    _POSITION[((0x03F79D71B4CB0A89 << _bit) & 0xFFFFFFFFFFFFFFFF) >> 58] = _bit
 
 
 def consistency_graph(
@@ -43,12 +39,9 @@ def consistency_graph(
 
 def check_matches(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (K, 3), (K, 3)
     """Return the points of matches as float64. Raise InputError if they are not finite points, one match per row."""
-    source, target = real_array(source, "source"), real_array(target, "target")
-    if source.ndim != 2 or source.shape[1] != 3 or target.shape != source.shape:
-        raise InputError(f"source and target have shapes {source.shape} and {target.shape}; expected (K, 3), one match per row")
-    bad = ~np.isfinite(source + target).all(axis=1)
-    if bad.any():
-        raise InputError(f"source or target: row {int(bad.argmax())} is not finite")
+    source, target = points_of(source, "source", least=0), points_of(target, "target", least=0)
+    if len(source) != len(target):
+        raise InputError(f"source has {len(source)} points and target has {len(target)}; expected one match per row")
     return source, target
 
 
@@ -74,33 +67,19 @@ def _connect(source, target, bound, begin, end, adjacency):
                 adjacency[i, j >> 6] |= np.uint64(1) << np.uint64(j & 63)
 
 
-@kernel(inline="always")
-def lowest(word):
-    """Return the position of the lowest set bit."""
-    return _POSITION[((word & (~word + np.uint64(1))) * _DE_BRUIJN) >> np.uint64(58)]
-
-
-@kernel(inline="always")
-def count_bits(word):
-    """Return the number of set bits."""
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
-@kernel
-def peel(adjacency):
+def peel(adjacency: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # (K, W) uint64 -> (K,), (K,)
     """Return the core numbers, and the vertices in the order of removal when always removing one of least degree.
 
     The core number of a vertex is the largest k such that the vertex belongs to a subgraph of minimum degree k. It is therefore in
     no clique of more than k + 1 vertices.
     """
+    return _peel(adjacency, np.bitwise_count(adjacency).sum(axis=1, dtype=np.int64))
+
+
+@kernel
+def _peel(adjacency, degree):
     n, words = adjacency.shape
-    degree, cores, order = np.zeros(n, np.int64), np.zeros(n, np.int64), np.empty(n, np.int64)
-    for v in range(n):
-        for w in range(words):
-            degree[v] += count_bits(adjacency[v, w])
+    cores, order = np.zeros(n, np.int64), np.empty(n, np.int64)
     level = 0
     for step in range(n):
         least, v = n, -1
@@ -112,7 +91,7 @@ def peel(adjacency):
         for w in range(words):
             word = adjacency[v, w]
             while word:
-                u = (w << 6) + lowest(word)
+                u = (w << 6) + lowest_bit(np.int64(word))
                 word &= word - np.uint64(1)
                 if degree[u] > 0:
                     degree[u] -= 1
@@ -122,13 +101,12 @@ def peel(adjacency):
 # --- The largest set of mutually consistent matches: the maximum clique of the consistency graph.
 
 
-NODE_BUDGET = 20_000  # about 20 ms
 _LARGEST_STACK = 1 << 26  # entries of the search's stack: 0.5 GB
 
 
 def maximum_clique(
     adjacency: np.ndarray,  # (K, W) uint64
-    node_budget: int = NODE_BUDGET,
+    node_budget: int = 20_000,  # about 20 ms
 ) -> tuple[np.ndarray, bool]:  # (n,) ascending, exact
     """Return a maximum clique, and whether it is proven to be one.
 
@@ -136,7 +114,6 @@ def maximum_clique(
     search, bounded by greedy coloring. After `node_budget` branches, return the best clique so far. It is at least as large as the
     greedy one, which is grown from the innermost core outward and is also returned if the graph is too large to search.
     """
-    budget = whole_number(node_budget, "node_budget", least=0)
     cores, order = peel(adjacency)
     clique = np.empty(len(order), np.int64)
     best = clique[: _grow(adjacency, order, np.full(adjacency.shape[1], ~np.uint64(0)), clique, 0)]
@@ -147,7 +124,7 @@ def maximum_clique(
     kept = order[cores[order] >= len(best)][::-1]
     if (most + 1) * len(kept) > _LARGEST_STACK:
         return np.sort(best), False
-    found, exact = _search(from_dense(to_dense(adjacency)[np.ix_(kept, kept)]), len(best), most + 1, budget)
+    found, exact = _search(from_dense(to_dense(adjacency)[np.ix_(kept, kept)]), len(best), most + 1, node_budget)
     return np.sort(kept[found] if len(found) else best), bool(exact)
 
 
@@ -202,7 +179,7 @@ def _color(graph, candidates, needed, order, colors, left, same):
         same[:] = left
         for w in range(words):
             while same[w]:
-                v = (w << 6) + lowest(same[w])
+                v = (w << 6) + lowest_bit(np.int64(same[w]))
                 left[w] &= ~(np.uint64(1) << np.uint64(v & 63))
                 same[w] &= same[w] - np.uint64(1)
                 for x in range(w, words):

@@ -12,9 +12,11 @@ import numpy as np
 
 from poli.certify import CertifiedPose, solve
 from poli.errors import DegenerateError, InputError
-from poli.options import real_array, real_number, whole_number
+from poli.options import real_array, real_number
 from poli.registration.consistency import check_matches
-from poli.registration.tuned import SHARPEN
+from poli.registration.presets import SHARPEN
+
+_MOST_ROUNDS = 100
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,6 @@ class RobustPose:
 
     pose: CertifiedPose
     inliers: np.ndarray  # (K,) bool
-    rounds: int
 
     @property
     def T_target_source(self) -> np.ndarray:  # (4, 4)
@@ -41,7 +42,6 @@ def gnc(
     target: np.ndarray,  # (K, 3) q
     noise_bound: float,
     information: np.ndarray | None = None,  # (K, 3, 3) W, in the target frame; the identity if not given
-    max_rounds: int = 100,
 ) -> RobustPose:
     """Return the pose of the inliers, the matches with residual r = sqrt(d' W d) <= `noise_bound`, where d = q - (R p + t).
 
@@ -52,15 +52,13 @@ def gnc(
     if weights.shape != (len(source), 3, 3):
         raise InputError(f"information has shape {weights.shape}; expected ({len(source)}, 3, 3), one per match")
     bound = real_number(noise_bound, "noise_bound", "a positive number", above=True) ** 2
-    max_rounds = whole_number(max_rounds, "max_rounds", least=1)
 
     trust = np.ones(len(source))  # w, the weight of each match
     mu = 0.0
-    for rounds in range(1, max_rounds + 1):
+    for number in range(_MOST_ROUNDS):
         squared = _residuals(source, target, weights, _solve(source, target, weights, trust).T_target_source)
-        if rounds == 1:
+        if number == 0:
             if squared.max() <= bound:  # nothing to reject
-                trust[:] = 1.0
                 break
             mu = bound / (2.0 * squared.max() - bound)
         trust = _trust(squared, bound, mu)
@@ -68,7 +66,7 @@ def gnc(
             break
         mu *= SHARPEN
     inliers = trust > 0.5
-    return RobustPose(_solve(source, target, weights, inliers.astype(float)), inliers, rounds)
+    return RobustPose(_solve(source, target, weights, inliers.astype(float)), inliers)
 
 
 def _trust(squared: np.ndarray, bound: float, mu: float) -> np.ndarray:  # (K,) -> (K,)

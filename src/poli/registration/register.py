@@ -13,9 +13,9 @@ from poli.configs import RegisterConfig
 from poli.ellipsoids import Ellipsoids
 from poli.errors import DoubtfulPose, InputError
 from poli.options import configured, lists_options
-from poli.registration.presets import AUTO, OBJECTS, PRESETS, ScanPreset, choose_preset, find_preset
-from poli.registration.search import DEFAULT_SEARCH, Registration, SearchConfig, register_by_normals
-from poli.registration.tuned import COEFFICIENTS, MAX_TILT, MOST_OF_AN_OBJECT
+from poli.registration import presets
+from poli.registration.presets import MOST_OF_AN_OBJECT, ScanPreset, SearchConfig
+from poli.registration.search import Registration, register_by_normals
 from poli.registration.verdict import evidence_of, probability_of, scan_surface
 from poli.scan import ScanLike, points_of
 
@@ -51,18 +51,18 @@ def register(
     preset: Any = config.preset
     lengths: dict[str, Any] = {"feature_radius": config.feature_radius, "noise_bound": config.noise_bound}
     given = source_field is not None or target_field is not None or estimator is not None
-    if preset == AUTO:
-        preset = OBJECTS if given else choose_preset(source, target)
-    if preset is not None and preset != OBJECTS:
+    if preset == presets.AUTO:
+        preset = presets.OBJECTS if given else presets.choose_preset(source, target)
+    if preset is not None and preset != presets.OBJECTS:
         if given:
             raise InputError("preset: cannot be combined with source_field, target_field or estimator; leave out one or the other")
-        return _register_scans(source, target, find_preset(preset), config.upright, search=search, **lengths)
+        return _register_scans(source, target, presets.find_preset(preset), config.upright, search=search, **lengths)
     source_points, target_points = points_of(source, "source", least=3), points_of(target, "target", least=3)
     for name, points in (("source", source_points), ("target", target_points)):
         if len(points) > MOST_OF_AN_OBJECT:
             raise InputError(
                 f"{name}: {len(points)} points look like a scan, not an object; name the sensor with preset= "
-                f"({', '.join(PRESETS)}), or downsample an object to at most {MOST_OF_AN_OBJECT} points"
+                f"({', '.join(presets.PRESETS)}), or downsample an object to at most {MOST_OF_AN_OBJECT} points"
             )
     normals = []
     for name, points, field in (("source", source_points, source_field), ("target", target_points, target_field)):
@@ -71,9 +71,7 @@ def register(
         if len(field) != len(points):
             raise InputError(f"{name}: {len(points)} points but {len(field)} ellipsoids; expected one per point")
         normals.append(field.oriented_normals(points.mean(axis=0), away=True))
-    return register_by_normals(
-        source_points, normals[0], target_points, normals[1], search=DEFAULT_SEARCH if search is None else search, **lengths
-    )
+    return register_by_normals(source_points, normals[0], target_points, normals[1], search=search, **lengths)
 
 
 def _register_scans(
@@ -94,12 +92,12 @@ def _register_scans(
         P.points, P.normals, Q.points, Q.normals,
         feature_radius=chosen.feature_radius if feature_radius is None else feature_radius,
         noise_bound=noise,
-        search=chosen.search if search is None else search,
+        search=search or chosen.search,
         deciding=P.standing if upright else None,
-        max_tilt=MAX_TILT if upright else None,
+        max_tilt=presets.MAX_TILT if upright else None,
     )  # fmt: skip
     evidence = evidence_of(P, Q, found.T_target_source, 2.0 * noise, found.margin, upright)
-    probability = probability_of(evidence, COEFFICIENTS[upright])
+    probability = probability_of(evidence, presets.COEFFICIENTS[upright])
     if probability < 0.5:
         warnings.warn(
             f"probably wrong: the pose is right with a probability of {probability:.0%}. {evidence.agreement:.0%} of the "

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from poli.certify import Certificate, CertifiedPose
+from poli.certify import CertifiedPose
 from poli.errors import DegenerateError, InputError
 from poli.kdtree.tree import KDTree
 from poli.options import real_array, real_number, whole_number
 from poli.registration.consistency import cliques_through, consistency_graph, maximum_clique
 from poli.registration.fpfh import fpfh_of_scales, unit_normals
 from poli.registration.gnc import gnc
-from poli.registration.tuned import ACROSS, FEATURE_RADIUS, NOISE_BOUND, SCALES
-from poli.registration.verify import CloudPair, closeness, distinct, fit, refine
+from poli.registration.presets import ACROSS, FEATURE_RADIUS, NOISE_BOUND, SCALES, SearchConfig
+from poli.registration.verdict import CloudPair, closeness, distinct, fit, refine
 from poli.scan import ScanLike, points_of
 
 _BLOCK = 1 << 22  # distances held at a time: 32 MB
@@ -57,28 +57,6 @@ def _nearest(a: np.ndarray, b: np.ndarray, k: int) -> np.ndarray:  # (N, D), (M,
     return found
 
 
-@dataclass(frozen=True)
-class SearchConfig:
-    """Effort of the pose search. Larger numbers are more reliable and slower."""
-
-    neighbors: int = 200  # maximum per feature
-    candidates: int = 3  # two points match if each is among this many most similar points of the other
-    matches: int = 1000  # maximum; the most similar are used
-    clique_nodes: int = 1000  # branches in the search for the maximum clique; proving it the largest may need more
-    hypotheses: int = 512  # maximum number of poses scored, from the largest cliques
-    scoring_points: int = 100  # source points used to score a hypothesis
-    refined: int = 15  # number of hypotheses refined
-    refining_points: int = 300
-
-    def __post_init__(self) -> None:
-        least = {"neighbors": 2, "matches": 3, "clique_nodes": 0, "refining_points": 3}
-        for f in fields(self):
-            object.__setattr__(self, f.name, whole_number(getattr(self, f.name), f.name, least.get(f.name, 1)))
-
-
-DEFAULT_SEARCH = SearchConfig()
-
-
 @dataclass(frozen=True, eq=False)
 class Registration:
     """Result of `register`. `certified` covers the last step: no pose fits the inliers better. `overlap` and `agreement` are
@@ -104,11 +82,6 @@ class Registration:
         """Whether no pose fits the inliers better."""
         return self.pose.certified
 
-    @property
-    def certificate(self) -> Certificate:
-        """The proof of it."""
-        return self.pose.certificate
-
 
 def register_by_normals(
     source_points: ScanLike,  # (N, 3)
@@ -118,7 +91,7 @@ def register_by_normals(
     *,
     feature_radius: float | None = None,
     noise_bound: float | None = None,
-    search: SearchConfig = DEFAULT_SEARCH,
+    search: SearchConfig | None = None,
     deciding: np.ndarray | None = None,  # (N,) bool: source points that distinguish places; all if not given
     max_tilt: float | None = None,  # degrees: poses that tip the z axis by more are not considered. None: any rotation
 ) -> Registration:
@@ -132,6 +105,7 @@ def register_by_normals(
 
     Raises `DegenerateError` if too few matches agree.
     """
+    search = search or SearchConfig()
     P, Q = points_of(source_points, "source_points", least=3), points_of(target_points, "target_points", least=3)
     n_P = unit_normals(source_normals, len(P), "source_normals")
     n_Q = unit_normals(target_normals, len(Q), "target_normals")
