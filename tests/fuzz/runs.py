@@ -86,6 +86,6 @@ def _renamed(tree: Tree, rng: Rng, others: list[Tree]) -> Tree:
 TARGETS = (
     Target("odometry run", _odometry, _read_odometry, partial(_damage_json, "config.json"), share=4),
     Target("densified", _densified, _read_densified, partial(_damage_json, "densify.json"), share=2),
-    *(_shown(name) for name in ("field .npz", "field .ply", "splat .ply", "points .csv", "points .pcd")),
+    *(_shown(name) for name in ("field .npz", "field .ply", "points .csv", "points .pcd")),
     Target("view names", POINT_FILES[2].seeds, _view, _renamed),
 )

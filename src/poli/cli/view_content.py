@@ -192,28 +192,24 @@ def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:
 
 def _file(path: Path, how: Estimates) -> Subject:
     from poli.ellipsoids import Ellipsoids
-    from poli.ellipsoids.files import is_splat, splat_of_records
     from poli.io.limits import read_npz_arrays
     from poli.io.ply import read_ply_element
     from poli.viewer.panel import Panel
 
-    field, colors = None, None
-    if path.suffix.lower() == ".npz" and {"means", "covariances"} <= set(read_npz_arrays(path)):
-        field = Ellipsoids.load(path)
+    names: set[str] = set()
+    if path.suffix.lower() == ".npz":
+        names = set(read_npz_arrays(path))
     elif path.suffix.lower() == ".ply" and path.stat().st_size:
-        records = read_ply_element(path)
-        if is_splat(records):
-            field, colors = splat_of_records(records, path)
-        elif "cov_xx" in (records.dtype.names or ()):
-            field = Ellipsoids.load(path)
-    if field is None:
+        names = set(read_ply_element(path).dtype.names or ())
+    if not ({"means", "covariances"} <= names or "cov_xx" in names):
         return _scan_file(path, how)
     if how.compare:
         raise InputError(f"--compare: {path} holds ellipsoids, not a scan; give the scan instead")
+    field = Ellipsoids.load(path)
     if not len(field):
         raise FormatError(f"{path}: no ellipsoids in this file")
     viewpoint = field.viewpoint if field.viewpoint.ndim == 1 else None
-    return Subject(path.name, "", (Panel("Ellipsoids", field=field, colors=colors, viewpoint=viewpoint),))
+    return Subject(path.name, "", (Panel("Ellipsoids", field=field, viewpoint=viewpoint),))
 
 
 def _scan_file(path: Path, how: Estimates) -> Subject:
@@ -244,7 +240,9 @@ def overlay_subject(source: Path, target: Path, pose: Path | None, how: Estimate
     if is_pipe(source) and is_pipe(target):
         raise InputError("-: standard input holds one cloud; give the other as a file")
     T = np.eye(4) if pose is None else _read_pose(pose)
-    names = _names(source, target)
+    names = ["standard input" if is_pipe(path) else path.name for path in (source, target)]
+    if names[0] == names[1]:
+        names = [f"{path} ({number})" for number, path in enumerate((source, target), 1)]
     clouds, thin, fields = [], [], []
     with busy(f"ellipsoids of {source} and {target}"):
         for path, move in ((source, T), (target, np.eye(4))):
@@ -284,11 +282,3 @@ def _read_pose(path: Path) -> np.ndarray:  # (4, 4)
     T = np.eye(4)
     T.reshape(-1)[: len(numbers)] = numbers
     return check_pose(T, f"--pose {path}")
-
-
-def _names(source: Path, target: Path) -> tuple[str, str]:
-    """Short names of two files that differ: with their folders if the files have the same name."""
-    one, other = ("standard input" if is_pipe(path) else path.name for path in (source, target))
-    if one == other:
-        one, other = (f"{path.resolve().parent.name}/{path.name}" for path in (source, target))
-    return (one, other) if one != other else (f"{one} (1)", f"{other} (2)")
