@@ -22,7 +22,6 @@ from poli.cli.register import register
 from poli.cli.simulate import simulate
 from poli.cli.train import adapt, calibrate, train
 from poli.cli.view import view
-from poli.errors import printable
 
 _EPILOG = "`poli COMMAND --help` shows examples. Use - as a scan file for standard input or output."
 
@@ -72,22 +71,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(words: list[str], debug: bool) -> int:
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _whole if debug else _one_line
+            if not debug:
+                warnings.showwarning = _one_line
             return app(args=words, prog_name="poli", standalone_mode=False) or 0
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             import traceback
 
-            sys.stderr.write(printable("".join(traceback.format_exception(error)), lines=True))
-        line, code = explain(error)
-        if line:
-            say(f"poli: {line}", error=True)
+            traceback.print_exception(error)
+        text, code = explain(error)
+        if text:
+            say(f"poli: {' '.join(text.split())}", error=True)
         return code
 
 
 def _one_line(message: Warning | str, *_: object, **__: object) -> None:
     say(f"poli: warning: {' '.join(str(message).split())}", warning=True, to_stderr=True)
-
-
-def _whole(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object) -> None:
-    sys.stderr.write(printable(warnings.formatwarning(message, category, filename, lineno), lines=True))

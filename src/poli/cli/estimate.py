@@ -76,7 +76,7 @@ def estimate(
         with busy(f"ellipsoids of {len(points)} points"), files.naming(scan):
             field = _field(points, replace(config, merged=config.merged or offset is not None), files.above(offset), device)
             field = field.as_planes() if regularize == "plane" else field
-            field = field if kind == "splat" else files.with_offset(field, offset)
+            field = field if kind == "splat" or offset is None else field.transform(files.shift(offset))
             {"npz": field.save, "ply": field.write_ply, "splat": field.write_splat}[kind](path)
     say(f"{out}: {files.counted(len(field), 'ellipsoid')}")
     return {

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from poli.cli.commands import STAND_INS
 from poli.cli.output import data_stream, say
-from poli.errors import FormatError, InputError
+from poli.errors import FormatError, InputError, PoliError
 
 if TYPE_CHECKING:
-    from poli.ellipsoids import Ellipsoids
     from poli.scan import Scan
 
 SCAN_FILES = "A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file; -: standard input."
@@ -100,34 +98,41 @@ def naming(path: Path) -> Iterator[None]:
 def _read_stdin(format: str | None) -> Scan:
     import shutil
 
-    from poli.io.atomic import temporary_folder
     from poli.io.formats import read, sniff
 
     if sys.stdin.isatty():
         raise InputError("-: standard input is a terminal; pipe a scan into it: `cat scan.pcd | poli ...`")
-    with temporary_folder() as folder:
-        path = folder / _STDIN
+    with _stand_in(_STDIN) as path:
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        STAND_INS[str(path)] = _STDIN
         return read(path, format or sniff(path))
 
 
 @contextmanager
 def output_file(out: Path, ending: str) -> Iterator[Path]:
     """Yield the path to write to. For `-`, a temporary file with that ending, copied to standard output when complete."""
-    from poli.io.atomic import temporary_folder
-
     if not is_pipe(out):
         yield out
         return
     stream = data_stream()
-    with temporary_folder() as folder:
-        path = folder / f"{_STDOUT}{ending}"
-        STAND_INS[str(path)] = _STDOUT
+    with _stand_in(_STDOUT, ending) as path:
         yield path
         stream.write(path.read_bytes())
         stream.flush()
+
+
+@contextmanager
+def _stand_in(name: str, ending: str = "") -> Iterator[Path]:
+    """A temporary file behind a standard stream; errors have the name of the stream."""
+    from poli.io.atomic import temporary_folder
+
+    with temporary_folder() as folder:
+        path = folder / f"{name}{ending}"
+        try:
+            yield path
+        except PoliError as error:
+            error.args = (str(error).replace(str(path), name), *error.args[1:])
+            raise
 
 
 # --- Clouds in map coordinates (UTM and the like), hundreds of kilometers from the origin: center them for computing and drawing.
@@ -158,11 +163,6 @@ def map_offset(scan: Scan) -> np.ndarray | None:  # (3,)
 def without_offset(scan: Scan, offset: np.ndarray | None) -> Scan:
     """The same cloud relative to the offset, as 8-byte floats."""
     return scan if offset is None else replace(scan, points=scan.points.astype(np.float64) - offset)
-
-
-def with_offset(field: Ellipsoids, offset: np.ndarray | None) -> Ellipsoids:
-    """The same ellipsoids in map coordinates."""
-    return field if offset is None else field.transform(shift(offset))
 
 
 def shift(offset: np.ndarray) -> np.ndarray:  # (3,) -> (4, 4)
