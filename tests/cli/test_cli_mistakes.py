@@ -105,12 +105,9 @@ def mistake(house, monkeypatch, capsys):
 MISTAKES = [
     # the command line itself
     ("estimate good.pcd out.npz --voxle 1", r"no such option: --voxle.*--voxel"),
-    ("estimate good.pcd out.npz --voxel", r"'--voxel' requires an argument.*`poli .*--help`"),
     ("estimate good.pcd out.npz --voxel -1", r"invalid value for '--voxel': "),
     ("estimate good.pcd out.npz --regularize ball", r"invalid value for '--regularize': 'ball'.*'plane'"),
     ("estimate", r"missing argument 'SCAN'.*`poli estimate --help`"),
-    ("estimate good.pcd", r"OUT is missing; .* - for standard output"),
-    ("estimate good.pcd a.npz -o b.npz", r"OUT is given twice, as a\.npz and as --out b\.npz"),
     ("estimate good.pcd out.npz and more", r"unexpected extra argument.*and more"),
     # scan files
     ("estimate no.pcd out.npz", r"no\.pcd: no such file"),
@@ -134,14 +131,12 @@ MISTAKES = [
     ("estimate good.pcd out.npz --k 10", r"--k is 10; it is not for model 'lidar'"),
     ("estimate good.pcd out.npz --model pca --device cuda", r"--device cuda: PCA runs on the CPU"),
     ("estimate good.pcd out.npz --model pca --motion 1.5", r"--motion is 1\.5; it is not for model 'pca'"),
-    ("estimate good.pcd out.npz --motion -1", r"'--motion': Input should be greater than or equal to 0"),
     ("models teapot", r"no shipped model 'teapot'; .*lidar"),
     # outputs
     ("estimate good.pcd out.pcd", r"out\.pcd: write fields as \.npz"),
     ("estimate good.pcd nowhere/out.npz", r"folder nowhere does not exist; create it first"),
     ("estimate good.pcd nothing.npz", r"nothing\.npz: this is a folder; give the name of a file"),
     ("densify good.pcd good.pcd", r"good\.pcd: input and output are the same"),
-    ("densify good.pcd out.teapot", r"out\.teapot: .*\.laz; rename it"),
     ("densify good.npz out.bin", r"intensity only.*\.pcd or \.npz"),
     ("densify kitti full", r"full: .*exists.* give another name"),
     ("densify kitti kitti/dense", r"dense: input and output are inside each other"),

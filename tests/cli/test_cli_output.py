@@ -133,7 +133,7 @@ def test_a_scan_from_a_pipe_is_the_scan_of_the_file(call, ending):
     scan = Scan(room().points, {"intensity": room().fields["intensity"]})
     poli.write(scan.keep() if ending == ".npy" else scan, f"scan{ending}")
     call("estimate", f"scan{ending}", "file.npz")
-    call("estimate", "-", "-o", "pipe.npz", stdin=Path(f"scan{ending}").read_bytes())
+    call("estimate", "-", "pipe.npz", stdin=Path(f"scan{ending}").read_bytes())
     file, pipe = (poli.Ellipsoids.load(name) for name in ("file.npz", "pipe.npz"))
     np.testing.assert_array_equal(file.covariances, pipe.covariances)
 
@@ -152,7 +152,7 @@ def test_a_scan_is_converted_and_converted_back(call, ending):
     poli.write(room(), "scan.npz")
     told = json.loads(call("convert", "scan.npz", f"other{ending}", "--json")[0])
     assert (told["points"], told["fields"], told["left_out"]) == (300, list(room().fields), [])
-    call("convert", "-", "-o", "again.npz", stdin=Path(f"other{ending}").read_bytes())
+    call("convert", "-", "again.npz", stdin=Path(f"other{ending}").read_bytes())
     again = poli.read("again.npz")
     np.testing.assert_array_equal(again.points.astype(np.float32), room().points)  # text widens types
     for name in ("intensity", "ring", "time"):  # the columns of a vector are read back one by one

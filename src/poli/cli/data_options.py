@@ -12,16 +12,14 @@ import typer
 
 from poli.beams.corrections import BeamCalibration
 from poli.cli.commands import Only
-from poli.configs import network_option
+from poli.configs import calibration_option, network_option
 from poli.errors import InputError
 from poli.options import check, option
 
 if TYPE_CHECKING:
     from poli.io.datasets import Dataset
 
-LogPath = Annotated[
-    Path, typer.Argument(metavar="DATA", help="A dataset, a folder of scan files, or a ROS bag. Poses are not needed.")
-]
+LogPath = Annotated[Path, typer.Argument(metavar="DATA", help="A dataset, a folder of scan files, or a ROS bag.")]
 
 
 def dataset_kinds() -> list[str]:
@@ -39,9 +37,7 @@ class DatasetOptions:
     sequence: str | None = option(None, "Sequence, for datasets with several.")
     topic: str | None = option(None, "Bags: point cloud topic, if there are several.")
     sensor: str | None = option(None, "HeLiPR: sensor (velodyne, ouster, aeva or avia).")
-    calibration: BeamCalibration | None = option(
-        None, "Correct the beams, with the result of `poli calibrate`.", read=BeamCalibration.load
-    )
+    calibration: BeamCalibration | None = calibration_option()
     option: tuple[str, ...] = option((), "Any other dataset option as KEY=VALUE, such as poses=false; repeatable.")
 
     @property

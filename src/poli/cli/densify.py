@@ -1,7 +1,7 @@
 """`poli densify`: add points to scans, for systems that do not use ellipsoids."""
 
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -16,12 +16,8 @@ from poli.configs import DensifyConfig
 from poli.errors import FormatError, InputError, PoliError, did_you_mean
 
 if TYPE_CHECKING:
-    from poli.densification.engines import Engine
     from poli.densification.resume import Tally
     from poli.scan import Scan
-
-    # The number of scans, the function that processes them, and one that reads the first.
-    _Job = tuple[int, Callable[[Engine], Generator[Tally, None, None]], Callable[[], Scan]]
 
 _A_WORKER = 8  # scans per worker that justify starting one
 
@@ -34,18 +30,13 @@ def _kinds() -> list[str]:
 
 def densify(
     data: Annotated[Path, typer.Argument(metavar="IN", help="A scan file, folder of scans, dataset or bag; -: standard input.")],
-    out: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="Output, of the same kind as IN; -: standard output, as PCD.")
-    ] = None,
-    out_option: files.OutOption = None,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output, of the same kind as IN; -: standard output, as PCD.")],
     dataset: Annotated[
-        str, typer.Option(help="Kind of IN: kitti, helipr, mulran, poli, folder or bag; auto: detect.", autocompletion=_kinds)
+        str, typer.Option(help="kitti, helipr, mulran, poli, folder or bag; auto: detect.", autocompletion=_kinds)
     ] = "auto",
     topic: Annotated[str | None, typer.Option(help="Bags: point cloud topic, if there are several.")] = None,
     sensor: Annotated[str | None, typer.Option(help="HeLiPR: densify only this sensor; copy the others unchanged.")] = None,
-    sequence: Annotated[
-        list[str] | None, typer.Option(help="KITTI, HeLiPR, MulRan: process only this sequence; repeatable.")
-    ] = None,
+    sequence: Annotated[list[str] | None, typer.Option(help="Datasets: only this sequence; repeatable.")] = None,
     *,
     config: DensifyConfig,
     workers: Annotated[
@@ -81,9 +72,9 @@ def densify(
     from poli.densification.engines import engine
     from poli.densification.resume import Tally, check_apart, remove_finished
     from poli.densification.trees import SEVERAL
+    from poli.io.datasets import dataset as open_dataset
     from poli.threads import thread_count
 
-    out = files.one_output(out, out_option)
     sequences = tuple(sequence or ())
     kind = _kind(data, dataset, sequences)
     _check_owner("topic", topic, kind, ("bag",))
@@ -100,10 +91,19 @@ def densify(
         say(f"{out}: already exists and was left unchanged; use --overwrite to recompute it", warning=True)
         return {"out": out, "scans": 0}
     # Look at the input before starting workers, to fail early.
+    first: Callable[[], Scan]
     if kind == "bag":
-        total, run, first = _bag(data, out, topic, config, overwrite, resume)
+        from poli.densification.bags import densify_bag, look_into_bag
+
+        bag = look_into_bag(data, out, topic)
+        run = partial(densify_bag, bag, out, config, resumable=resume, overwrite=overwrite)
+        total, first = bag.clouds, lambda: open_dataset("bag", data, topic=bag.topic)[0]
     else:
-        total, run, first = _tree(data, out, kind, sensor, sequences, config, overwrite)
+        from poli.densification.trees import densify_tree, plan_tree, read_input
+
+        tree = plan_tree(data, out, kind, sensor, sequences)
+        run = partial(densify_tree, tree, data, out, config, overwrite=overwrite)
+        total, first = len(tree.scans), lambda: read_input(tree.scans[0])
     tally, begin = Tally(), perf_counter()
     with (
         stop_requests() as stop,
@@ -164,25 +164,6 @@ def _densify_scan(data: Path, out: Path, config: DensifyConfig, format: str | No
     return {"out": out, "points_in": len(scan), "points_out": len(dense), "dropped": scan.dropped, "hint": hint}
 
 
-def _bag(data: Path, out: Path, topic: str | None, config: DensifyConfig, overwrite: bool, resume: bool) -> "_Job":
-    from poli.densification.bags import densify_bag, look_into_bag
-    from poli.io.datasets import dataset
-
-    bag = look_into_bag(data, out, topic)
-    run = partial(densify_bag, bag, out, config, resumable=resume, overwrite=overwrite)
-    return bag.clouds, run, lambda: dataset("bag", data, topic=bag.topic)[0]
-
-
-def _tree(
-    data: Path, out: Path, kind: str, sensor: str | None, sequences: tuple[str, ...], config: DensifyConfig, overwrite: bool
-) -> "_Job":
-    from poli.densification.trees import densify_tree, plan_tree, read_input
-
-    tree = plan_tree(data, out, kind, sensor, sequences)
-    run = partial(densify_tree, tree, data, out, config, overwrite=overwrite)
-    return len(tree.scans), run, lambda: read_input(tree.scans[0])
-
-
 # --- Terminal output.
 
 
@@ -198,11 +179,9 @@ def _say_worth(read: "Callable[[], Scan]") -> str:
 
 
 def _print_summary(out: Path, tally: "Tally", total: int, seconds: float) -> None:
-    before = f", {tally.kept} already done" if tally.kept else ""
-    say(f"{out}: {tally.scans} of {total} scans{before}")
+    say(f"{out}: {tally.scans} of {total} scans{f', {tally.kept} already done' if tally.kept else ''}")
     if tally.points_in:
-        grown = tally.points_out / tally.points_in
-        say(f"points: {tally.points_in} in, {tally.points_out} out, {grown:.2f} times the points")
+        say(f"points: {tally.points_in} in, {tally.points_out} out, {tally.points_out / tally.points_in:.2f} times the points")
     if tally.unchanged:
         warnings.warn(f"{tally.unchanged} of {total} scans are unchanged. The first: {tally.why}", stacklevel=2)
     if tally.scans > tally.kept:

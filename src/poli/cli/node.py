@@ -105,7 +105,7 @@ def odometry(
     config: Annotated[OdometryConfig, Only(on_loss="restart")],
     frames: Frames,
     time_unit: Annotated[
-        Literal["s", "ms", "us", "ns"] | None, typer.Option(help="Unit of the points' times; default: guessed, if that is safe.")
+        Literal["s", "ms", "us", "ns"] | None, typer.Option(help="Of the points' times; default: guessed.")
     ] = None,
     calibration: Annotated[Path | None, typer.Option(help="Correct the beams, with the result of `poli calibrate`.")] = None,
 ) -> None:

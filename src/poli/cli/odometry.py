@@ -20,26 +20,19 @@ if TYPE_CHECKING:
     from poli.lidar_odometry import MapFile
 
 _LISTED = 5  # scans listed on the terminal; the files list all
-_ROW = "{:<29} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}"
 
 
 def odometry(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A dataset, a folder of scan files, or a ROS bag.")],
     source: DatasetOptions,
     config: OdometryConfig,
-    out: Annotated[
-        Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME, linked as `latest`.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="New output folder; default: results/odometry/NAME/DATE_TIME.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in the folder given by --out.")] = False,
     first: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0,
     scans: Annotated[int | None, typer.Option(min=1, help="Maximum number of scans.")] = None,
     map_file: Annotated[Path | None, typer.Option("--map", help="Write a map of the whole drive to this .ply file.")] = None,
-    map_kind: Annotated[
-        Literal["points", "ellipsoids"], typer.Option(help="Content of the map: points or ellipsoids, one per voxel.")
-    ] = "points",
-    map_voxel: Annotated[
-        float, typer.Option(min=0.0, help="Voxel size of the map in meters; 0: a quarter of --voxel; ellipsoids: odometry's cells.")
-    ] = 0.0,
+    map_kind: Annotated[Literal["points", "ellipsoids"], typer.Option(help="Content of the map, one per voxel.")] = "points",
+    map_voxel: Annotated[float, typer.Option(min=0.0, help="Meters; 0: a quarter of --voxel; ellipsoids: odometry's cells.")] = 0.0,
 ) -> dict[str, Any]:
     """Estimate the pose of each scan of a recording.
 
@@ -150,8 +143,6 @@ def _print_summary(summary: dict[str, Any], opened: "Dataset") -> None:
     for odd in summary["not_tracked"][:_LISTED]:
         say(f"warning: scan {odd['scan']} {odd['status']}: {odd['note']}", warning=True)
     _more(len(summary["not_tracked"]), "summary.json")
-    if not summary["scans_done"]:
-        return
     rate = f"{summary['scans_per_second']:.1f}" if summary["scans_per_second"] else "-"
     stages = ", ".join(f"{name} {1e3 * t['median']:.0f}" for name, t in summary["seconds"].items())
     counts = ", ".join(f"{count} {status}" for status, count in summary["statuses"].items())
@@ -161,22 +152,17 @@ def _print_summary(summary: dict[str, Any], opened: "Dataset") -> None:
     say(summary["deskewing"])
     if summary["without_stamp"]:
         say(f"{summary['without_stamp']} scans have no stamp; assumed {summary['period']:g} s between scans (--period)")
-    if summary["evaluation"] is None:
-        return
-    say(f"{'translation':>53}{'rotation':>27}")  # above the columns of `_ROW`
-    say(_ROW.format("against ground truth", "count", "RMSE", "mean", "max", "RMSE", "mean"))
-    for name, measure in summary["evaluation"].items():
+    if summary["evaluation"] is not None:
+        say("RMSE against ground truth, translation and rotation:")
+    for name, measure in (summary["evaluation"] or {}).items():
         if not measure["count"]:
+            say(f"  {measure['title']}: none, {measure['none_because']}")
             continue
-        title = f"{measure['title']} ({', '.join(measure['units'])})"
-        moves = [f"{s['translation']:.4f}" for s in (measure["rmse"], measure["mean"], measure["max"])]
-        turns = [f"{s['rotation']:.4f}" for s in (measure["rmse"], measure["mean"])]
-        if name == "ape_umeyama":  # fits only positions: the rotation is undefined on a straight path
-            turns = ["-", "-"]
-        say(_ROW.format(title, measure["count"], *moves, *turns))
-    for measure in summary["evaluation"].values():
-        if measure["none_because"]:
-            say(f"{measure['title']}: none, {measure['none_because']}")
+        shown = [
+            f"{measure['rmse'][part]:.4f} {unit}" for part, unit in zip(("translation", "rotation"), measure["units"], strict=True)
+        ]
+        # Umeyama's alignment fits only positions: the rotation is undefined on a straight path.
+        say(f"  {measure['title']}: {', '.join(shown[:1] if name == 'ape_umeyama' else shown)} ({measure['count']})")
 
 
 def _more(count: int, file: str) -> None:

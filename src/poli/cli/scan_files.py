@@ -29,30 +29,13 @@ def format_names() -> list[str]:
     return [known.name for known in FORMATS]
 
 
-ScanFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="Input format if the file name is ambiguous: pcd, ply, kitti, nuscenes, text, npy, npz or las.",
-        autocompletion=format_names,
-    ),
-]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Same as OUT.")]
+_FORMAT = "Input format if the file name is ambiguous: pcd, ply, kitti, nuscenes, text, npy, npz or las."
+ScanFormat = Annotated[str | None, typer.Option("--format", help=_FORMAT, autocompletion=format_names)]
 
 
 def is_pipe(path: Path) -> bool:
     """Whether a path stands for standard input or output."""
     return str(path) == "-"
-
-
-def one_output(argument: Path | None, option: Path | None) -> Path:
-    """Return OUT, given either as an argument or by --out."""
-    if argument is not None and option is not None:
-        raise InputError(f"OUT is given twice, as {argument} and as --out {option}; remove one of the two")
-    out = argument if option is None else option
-    if out is None:
-        raise InputError("OUT is missing; give the file to write, or - for standard output")
-    return out
 
 
 def read_scan(path: Path, format: str | None = None) -> Scan:
@@ -135,11 +118,10 @@ def _stand_in(name: str, ending: str = "") -> Iterator[Path]:
             raise
 
 
-# --- Clouds in map coordinates (UTM and the like), hundreds of kilometers from the origin: center them for computing and drawing.
+# --- Clouds in map coordinates (UTM and the like): center them for computing and drawing.
 #
-# Voxels are numbered from the origin, the network assumes the sensor there, and 4-byte floats round such coordinates to centimeters
-# or worse. So commands subtract an offset of whole hundreds of meters and say it. Outputs that can hold 8-byte floats get the
-# original coordinates back; the others are written relative to the offset.
+# The network assumes the sensor at the origin, and 4-byte floats round such coordinates to centimeters or worse. So commands
+# subtract an offset of whole hundreds of meters. Outputs that can hold 8-byte floats get the original coordinates back.
 
 _FAR = 8192.0  # meters: beyond it, 4-byte floats are coarser than a millimeter, and no LiDAR sees this far
 _NEAR = 1000.0  # meters: axes whose coordinates are smaller are left alone, such as heights
@@ -160,11 +142,6 @@ def map_offset(scan: Scan) -> np.ndarray | None:  # (3,)
     return np.where(np.abs(middle) < _NEAR, 0.0, np.rint(middle / _ROUND) * _ROUND)
 
 
-def without_offset(scan: Scan, offset: np.ndarray | None) -> Scan:
-    """The same cloud relative to the offset, as 8-byte floats."""
-    return scan if offset is None else replace(scan, points=scan.points.astype(np.float64) - offset)
-
-
 def shift(offset: np.ndarray) -> np.ndarray:  # (3,) -> (4, 4)
     """The pose that adds an offset."""
     T = np.eye(4)
@@ -182,11 +159,17 @@ def offset_text(offset: np.ndarray) -> str:
     return f"({', '.join(f'{value:.0f}' for value in offset)})"
 
 
-def say_offset(path: Path | str, scan: Scan, offset: np.ndarray | None, then: str) -> None:
-    """Say that a cloud is in map coordinates, what follows, and whether its file had rounded them already."""
+def centered(path: Path, scan: Scan, then: str, center: bool = True) -> tuple[Scan, np.ndarray | None]:
+    """Return a cloud in map coordinates as 8-byte floats relative to its offset, and that offset, (3,); other clouds unchanged.
+
+    Says what follows from it, and whether the file had rounded the coordinates already. Without `center`, nothing is moved.
+    """
+    offset = map_offset(scan)
     if offset is None:
-        return
+        return scan, None
     say(f"{path}: map coordinates; {then.format(offset=offset_text(offset))}")
     if scan.points.dtype == np.float32:
         step = float(np.spacing(np.float32(np.abs(offset).max())))
         say(f"{path}: stores 4-byte floats, which round these coordinates to {step:.2g} m", to_stderr=True)
+    points = scan.points.astype(np.float64)
+    return (replace(scan, points=points - offset), offset) if center else (replace(scan, points=points), None)

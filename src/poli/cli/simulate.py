@@ -1,7 +1,7 @@
 """`poli simulate`: simulate a drive and write it as a dataset."""
 
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +10,7 @@ import typer
 from poli.cli.output import say, track
 from poli.cli.scan_files import counted
 from poli.errors import FormatError
+from poli.options import option
 
 
 def place_names() -> list[str]:
@@ -26,37 +27,28 @@ def sensor_names() -> list[str]:
     return list(SENSORS)
 
 
+@dataclass(frozen=True)
+class SimulateOptions:
+    """The world, the sensor and its ride."""
+
+    place: str = option("town", "Kind of place: town, campus, bridge, ...; an unknown name lists all.", names=place_names)
+    seed: int = option(0, "Seed of the world; from 2,000,000 on: reserved for evaluation, never trained on.", least=0)
+    sensor: str = option(
+        "vlp16", "Sensor: vlp16, mid360, ..., or a text file of beam elevations; an unknown name lists all.", names=sensor_names
+    )
+    scans: int = option(50, "Number of scans (revolutions of the sensor).", least=1)
+    speed: float | None = option(None, "Speed in meters per second; default: 8, in rooms 1.")
+    height: float | None = option(None, "Height of the sensor above the ground, in meters; default: 1.8, in rooms 1.3.")
+    layout: Literal["poli", "kitti"] = option("poli", "Format: poli (with true normals and labels) or kitti (as KITTI odometry).")
+    skewed: bool = option(False, "Keep the motion within each scan in its points.")
+    movers: bool = option(True, "Add moving cars.")
+    rotation_noise: float = option(0.1, "Noise of the measured poses, in degrees per axis.")
+    translation_noise: float = option(0.02, "Noise of the measured poses, in meters per axis.")
+
+
 def simulate(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Output folder; must not exist yet.")],
-    place: Annotated[
-        str,
-        typer.Option(
-            help="Kind of place: town, campus, apartments, bridge, ...; an unknown name lists all.", autocompletion=place_names
-        ),
-    ] = "town",
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the world; from 2,000,000 on: reserved for evaluation, never trained on.")
-    ] = 0,
-    sensor: Annotated[
-        str,
-        typer.Option(
-            help="Sensor: vlp16, hdl64e, mid360, e1r, ..., or a text file of beam elevations; an unknown name lists all.",
-            autocompletion=sensor_names,
-        ),
-    ] = "vlp16",
-    scans: Annotated[int, typer.Option(min=1, help="Number of scans (revolutions of the sensor).")] = 50,
-    speed: Annotated[float | None, typer.Option(help="Speed in meters per second; default: 8, in rooms 1.")] = None,
-    height: Annotated[
-        float | None, typer.Option(help="Height of the sensor above the ground, in meters; default: 1.8, in rooms 1.3.")
-    ] = None,
-    layout: Annotated[
-        Literal["poli", "kitti"],
-        typer.Option(help="Format: poli (with true normals and labels) or kitti (as KITTI odometry)."),
-    ] = "poli",
-    skewed: Annotated[bool, typer.Option("--skewed", help="Keep the motion within each scan in its points.")] = False,
-    movers: Annotated[bool, typer.Option(help="Add moving cars.")] = True,
-    rotation_noise: Annotated[float, typer.Option(help="Noise of the measured poses, in degrees per axis.")] = 0.1,
-    translation_noise: Annotated[float, typer.Option(help="Noise of the measured poses, in meters per axis.")] = 0.02,
+    options: SimulateOptions,
 ) -> dict[str, Any]:
     """Simulate a drive and write its scans, true poses, and measured poses.
 
@@ -71,23 +63,24 @@ def simulate(
     from poli.worlds.drive import Drive
     from poli.worlds.places import make_place
 
-    if layout == "poli":
+    place, seed, sensor, scans, noise = options.place, options.seed, options.sensor, options.scans, options.rotation_noise
+    if options.layout == "poli":
         check_new_folder(out)
     elif (out / "sequences").is_dir():  # KITTI layout, may hold other sequences
         check_new_folder(out / "sequences" / "00")
     if (out / "poses" / "00.txt").exists():
         raise FormatError(f"{out / 'poses' / '00.txt'}: already exists; remove it first, or give another name")
-    usual = usual_ride(place)
-    ride = replace(usual, speed=usual.speed if speed is None else speed, height=usual.height if height is None else height)
-    table = find_sensor(sensor)
-    world = World(make_place(place, seed))
-    drive = Drive(world, table, ride, scans, seed, not skewed, movers, rotation_noise, translation_noise)
+    ride = replace(
+        usual_ride(place), **{name: value for name in ("speed", "height") if (value := getattr(options, name)) is not None}
+    )
+    world, table = World(make_place(place, seed)), find_sensor(sensor)
+    drive = Drive(world, table, ride, scans, seed, not options.skewed, options.movers, noise, options.translation_noise)
     sweeps = track(drive, "scanning", scans)
-    if layout == "kitti":
+    if options.layout == "kitti":
         write_kitti(out, "00", sweeps, drive.poses)
     else:
         about = {"place": place, "seed": seed, "sensor": Path(sensor).name, "speed": ride.speed, "height": ride.height}
-        about |= {"deskewed": not skewed, "rotation_noise_deg": rotation_noise, "translation_noise_m": translation_noise}
+        about |= {"deskewed": not options.skewed, "rotation_noise_deg": noise, "translation_noise_m": options.translation_noise}
         write_folder(out, f"{place} {seed}", sweeps, drive.poses, drive.measured, about)
     say(f"{out}: {counted(scans, 'scan')}; next: poli odometry {shlex.quote(str(out))}")
-    return {"out": out, "scans": scans, "layout": layout, "place": place, "seed": seed, "sensor": sensor}
+    return {"out": out, "scans": scans, "layout": options.layout, "place": place, "seed": seed, "sensor": sensor}

@@ -12,7 +12,7 @@ import numpy as np
 
 from poli.cli.data_options import open_data
 from poli.cli.output import busy, say, track
-from poli.cli.scan_files import above, is_pipe, map_offset, naming, offset_text, read_scan, say_offset, shift, without_offset
+from poli.cli.scan_files import above, centered, is_pipe, map_offset, naming, offset_text, read_scan, shift
 from poli.errors import FormatError, InputError, PoliError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _SIDE_BY_SIDE = 4  # scans without known poses
 _TOGETHER = 50  # scans fused into a world
 _TIMELINE = 200  # scans of a timeline
+_CENTERED = "centered at {offset}; the page shows the original coordinates"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +57,11 @@ class Subject:
         if self.series.poses is None:
             return [timeline]
         still = self.stills[0]
-        if not timeline.frames:
-            return [still]
-        return [replace(still, frames=timeline.frames, caption=f"{still.caption}. {timeline.caption.capitalize()}")]
+        return [
+            still
+            if not timeline.frames
+            else replace(still, frames=timeline.frames, caption=f"{still.caption}. {timeline.caption.capitalize()}")
+        ]
 
     @cached_property
     def stills(self) -> list[Panel]:
@@ -177,14 +180,13 @@ def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:
     from poli.viewer.content import thin_field, thin_points
     from poli.viewer.panel import Panel
 
+    points, field = None, None
     if isinstance(shown, Scan):
         points, voxel = thin_points(shown, page.MOST_POINTS)
-        panel, kind = Panel("Map", points, tracks=tracks), "points"
     else:
         field, voxel = thin_field(shown, page.MOST_ELLIPSOIDS)
-        panel, kind = Panel("Map", field=field, tracks=tracks), "ellipsoids"
-    thinned = "" if voxel is None else f", {len(shown):,} {kind}; drawn: one per voxel of {voxel:.2g} m"
-    return replace(panel, caption=f"map of the drive{thinned}")
+    thinned = "" if voxel is None else f", thinned from {len(shown):,} to one per voxel of {voxel:.2g} m"
+    return Panel("Map", points, field=field, tracks=tracks, caption=f"map of the drive{thinned}")
 
 
 # --- One file, or two clouds: a registered pair, or a densified scan with its original.
@@ -216,21 +218,13 @@ def _scan_file(path: Path, how: Estimates) -> Subject:
     from poli.viewer.content import scan_panels
 
     with busy(f"ellipsoids of {path}"), naming(path):
-        scan, offset = _read_centered(path)
+        scan, offset = centered(path, read_scan(path), _CENTERED)
         place = None if offset is None else shift(offset)
         panels = scan_panels(scan, how, str(path), above(offset), place)
     note = f"{len(scan):,} returns"
     if offset is not None:
         note += f"; map coordinates, centered at {offset_text(offset)} m for computing and drawing"
     return Subject("scan" if is_pipe(path) else path.name, note, tuple(panels))
-
-
-def _read_centered(path: Path) -> tuple[Scan, np.ndarray | None]:
-    """Read a scan. One in map coordinates is returned relative to its offset, (3,)."""
-    scan = read_scan(path)
-    offset = map_offset(scan)
-    say_offset(path, scan, offset, "centered at {offset}; the page shows the original coordinates")
-    return without_offset(scan, offset), offset
 
 
 def overlay_subject(source: Path, target: Path, pose: Path | None, how: Estimates) -> Subject:
@@ -247,7 +241,7 @@ def overlay_subject(source: Path, target: Path, pose: Path | None, how: Estimate
     with busy(f"ellipsoids of {source} and {target}"):
         for path, move in ((source, T), (target, np.eye(4))):
             with naming(path):
-                scan, offset = _read_centered(path)
+                scan, offset = centered(path, read_scan(path), _CENTERED)
                 place = move if offset is None else move @ shift(offset)
                 clouds.append(scan.transform(place))
                 thin.append(how.cloud(scan, str(path)))
@@ -271,14 +265,10 @@ def _read_pose(path: Path) -> np.ndarray:  # (4, 4)
     """Read a 4x4 matrix as `poli register` writes it, or the 12 numbers of a KITTI pose."""
     from poli.se3 import check_pose
 
-    if not path.is_file():
-        raise FormatError(f"--pose {path}: no such file")
+    T = np.eye(4)
     try:
         numbers = np.array(path.read_text(encoding="utf-8").replace(",", " ").split(), dtype=np.float64)
+        T[: 3 if len(numbers) == 12 else 4] = numbers.reshape(-1, 4)
     except ValueError:  # also if it is not UTF-8
-        raise FormatError(f"--pose {path}: not a table of numbers; expected the 4x4 matrix of `poli register --out`") from None
-    if len(numbers) not in (12, 16):
-        raise FormatError(f"--pose {path}: {len(numbers)} numbers; expected a 4x4 or 3x4 matrix")
-    T = np.eye(4)
-    T.reshape(-1)[: len(numbers)] = numbers
+        raise FormatError(f"--pose {path}: not a 4x4 or 3x4 matrix; expected a file of `poli register --out`") from None
     return check_pose(T, f"--pose {path}")
