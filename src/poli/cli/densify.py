@@ -63,8 +63,6 @@ def densify(
     Examples:
     poli densify scan.pcd dense.pcd --max-error 0.05
     poli densify drive.bag dense.bag --rings 64 --order time --auto
-    poli densify drive.bag dense.bag --topic /points
-    poli densify scans dense --purpose features
     poli densify Roundabout01 Roundabout01_dense --sensor velodyne
     poli densify kitti kitti_dense --sequence 05 --sequence 07 --workers 8
     cat scan.bin | poli densify - - > dense.pcd

@@ -42,11 +42,9 @@ def odometry(
     A run that fails before its first pose leaves no files.
 
     Examples:
-    poli odometry kitti --sequence 07
     poli odometry drive.bag --topic /ouster/points
     poli odometry raw_scans --deskew azimuth --counterclockwise
     poli odometry Roundabout01 --sensor ouster --voxel 0.5
-    poli odometry scans --model pca --against scan --scans 50
     poli odometry kitti --sequence 07 --map map.ply --map-voxel 0.1
     """
     from poli.lidar_odometry import DriveMap, Odometer, TrackingLost
@@ -88,10 +86,9 @@ def odometry(
             try:  # before the summary, which describes the map
                 if drive_map is not None:
                     drive_map.close()
-            except KeyboardInterrupt:
-                interrupted = True
-            except PoliError as error:
-                trouble = trouble or error
+            except (KeyboardInterrupt, PoliError) as error:
+                interrupted = interrupted or isinstance(error, KeyboardInterrupt)
+                trouble = trouble or (error if isinstance(error, PoliError) else None)
         summary = summarize(recording.steps, asked, first, odometer, truth, time.perf_counter() - begin, interrupted, reason)
         recording.finish(summary, truth, drive_map.written if drive_map else None)
     if summary["scans_done"]:
@@ -137,12 +134,12 @@ def _about(config: OdometryConfig, opened: "Dataset", data: dict[str, Any]) -> d
 
 
 def _print_summary(summary: dict[str, Any], opened: "Dataset") -> None:
-    for skip in opened.skipped[:_LISTED]:
-        say(f"warning: skipped in the data: {skip.what}: {skip.why}", warning=True)
-    _more(len(opened.skipped), "config.json")
-    for odd in summary["not_tracked"][:_LISTED]:
-        say(f"warning: scan {odd['scan']} {odd['status']}: {odd['note']}", warning=True)
-    _more(len(summary["not_tracked"]), "summary.json")
+    skipped = [f"skipped in the data: {skip.what}: {skip.why}" for skip in opened.skipped]
+    odd = [f"scan {one['scan']} {one['status']}: {one['note']}" for one in summary["not_tracked"]]
+    for lines, file in ((skipped, "config.json"), (odd, "summary.json")):
+        more = [f"and {len(lines) - _LISTED} more ({len(lines)} in total; see {file})"] if len(lines) > _LISTED else []
+        for line in lines[:_LISTED] + more:
+            say(f"warning: {line}", warning=True)
     rate = f"{summary['scans_per_second']:.1f}" if summary["scans_per_second"] else "-"
     stages = ", ".join(f"{name} {1e3 * t['median']:.0f}" for name, t in summary["seconds"].items())
     counts = ", ".join(f"{count} {status}" for status, count in summary["statuses"].items())
@@ -163,11 +160,6 @@ def _print_summary(summary: dict[str, Any], opened: "Dataset") -> None:
         ]
         # Umeyama's alignment fits only positions: the rotation is undefined on a straight path.
         say(f"  {measure['title']}: {', '.join(shown[:1] if name == 'ape_umeyama' else shown)} ({measure['count']})")
-
-
-def _more(count: int, file: str) -> None:
-    if count > _LISTED:
-        say(f"warning: and {count - _LISTED} more ({count} in total; see {file})", warning=True)
 
 
 def _draw(folder: Path, written: "MapFile | None") -> None:

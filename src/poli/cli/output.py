@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import timedelta
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, BinaryIO, TextIO, TypeVar
 
 import rich
@@ -134,26 +135,21 @@ def let_go() -> None:
     failed: OSError | None = None
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
+            if not stream.closed:
+                stream.flush()
         except OSError as error:
             failed = failed or error
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        except ValueError:  # closed
-            pass
     if failed is not None:
         raise failed
 
 
-class Stop:
-    """The signal that asked to stop, if any."""
-
-    signal: int | None = None
-
-
 @contextmanager
-def stop_requests() -> Iterator[Stop]:
-    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once."""
-    stop = Stop()
+def stop_requests() -> Iterator[SimpleNamespace]:
+    """Handle SIGINT and SIGTERM between scans, so that no scan is half written; a second signal stops at once.
+
+    Yields an object whose `signal` is the one that was received, or None."""
+    stop = SimpleNamespace(signal=None)
 
     def request(number: int, _: object) -> None:
         if stop.signal:
@@ -185,13 +181,8 @@ class Bars(Progress):
     """
 
     def __init__(self, title: str) -> None:
-        columns = (
-            TextColumn("{task.completed}/{task.total}"),
-            BarColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.description}", markup=False),
-        )
+        count, name = TextColumn("{task.completed}/{task.total}"), TextColumn("{task.description}", markup=False)
+        columns = (count, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn(), name)
         # Messages appear above the bars only if both are on a terminal: rich would also redirect those to a file.
         super().__init__(*columns, console=rich.get_console(), redirect_stdout=sys.stdout.isatty())
         mode = _mode.get(None)

@@ -95,12 +95,10 @@ def adapt(
     say(f"held out, NLL: {before.nll:.3f} before, {after.nll:.3f} after")
     say(f"held out, mean of d'(2C)^-1 d: {before.nees:.2f} before, {after.nees:.2f} after (3 when calibrated)")
     if not result.kept:
-        remedy = "a longer log may help" if result.model is None else "written anyway (--force)"
+        remedy = "written anyway (--force)" if result.model else "no model was written; use a longer log, or --force --fresh"
         say(f"not better than {model} on the held-out scans: {remedy}", warning=True)
     if result.model is not None:
         say(f"{result.model}: use it with poli.estimate(points, model={str(result.model)!r})")
-    elif not result.kept:
-        say(f"no model was written; keep using --model {model}, or write it anyway with --force --fresh")
     return {"name": log.name, "scans": len(log.scans), "meters": log.meters, **vars(result)}
 
 
@@ -181,10 +179,7 @@ def training_progress(folder: Path) -> "Iterator[Listener]":
                 show("steps", report.step, total, text)
 
             def validated(self, step: int, result: Validation) -> None:
-                # Recorded scans have no true normals.
-                known = result.normal_rmse == result.normal_rmse
-                normals = f"normals {result.normal_rmse:.1f} / {result.normal_median:.1f} deg (RMSE / median), " if known else ""
-                say(f"{folder.name} step {step}: held out {normals}NEES {result.nees:.2f}")
+                say(f"{folder.name} step {step}: held out NEES {result.nees:.2f}, normals {result.normal_rmse:.1f} deg (RMSE)")
 
             def warning(self, text: str) -> None:
                 say(f"warning: {text}", warning=True)

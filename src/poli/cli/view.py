@@ -107,13 +107,10 @@ def view(
     as UTM, are centered, and the offset is printed.
 
     Examples:
-    poli view scan.pcd --open
-    poli view scan.bin --compare --voxel 0.5 --out town.html
+    poli view scan.pcd --compare --open
     poli view field.npz --color uncertainty --theme light
-    poli view scan.pcd --color intensity
     poli view source.pcd target.pcd --pose pose.txt
     poli view dense.pcd --original raw.pcd
-    poli view kitti --sequence 07 --scans 100
     poli view results/odometry/kitti_07/latest --out drive.rrd
     poli view part.ply --model objects --png part.png
     cat scan.pcd | poli view - --out scan.html
