@@ -77,16 +77,9 @@ def test_json_and_quiet_of_a_pose(call):
 
 
 def test_any_value_that_a_command_returns_becomes_json():
-    results = {
-        "a": Dropped(1, 2),
-        "b": np.eye(2),
-        "c": [np.float32("nan"), -np.inf],
-        "d": Path("e"),
-        "f": (np.int64(3), True, None),
-    }
-    assert json.loads(as_json(results)) == {
-        "a": {"nonfinite": 1, "zero": 2}, "b": [[1.0, 0.0], [0.0, 1.0]], "c": [None, None], "d": "e", "f": [3, True, None],
-    }  # fmt: skip
+    results = {"a": Dropped(1, 2), "b": np.eye(2), "c": [np.float32("nan"), -np.inf], "d": (Path("e"), np.int64(3), True, None)}
+    expected = {"a": {"nonfinite": 1, "zero": 2}, "b": [[1.0, 0.0], [0.0, 1.0]], "c": [None, None], "d": ["e", 3, True, None]}
+    assert json.loads(as_json(results)) == expected
 
 
 def test_quiet_prints_nothing(call):

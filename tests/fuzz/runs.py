@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from poli.cli.scan_files import naming
+from poli.cli.inputs import naming
 from poli.cli.view_content import subject_of
 from poli.configs import DensifyConfig
 from poli.densification.resume import describe_run, other_settings, read_part, read_run, write_part

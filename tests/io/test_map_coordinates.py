@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 import poli
 from page_files import data_of, places
 from poli.cli import app
-from poli.cli.scan_files import map_offset
+from poli.cli.inputs import map_offset
 from poli.scan import Scan
 
 FAR = np.array([691_234.0, 5_334_567.0, 512.0])  # UTM

@@ -11,7 +11,7 @@ import pytest
 import poli
 from page_files import data_of
 from pictures import drawn_share, read_picture
-from poli.cli.demo import next_commands
+from poli.cli.simulate import next_commands
 
 
 def run(*arguments: str, **options) -> subprocess.CompletedProcess:

@@ -1,4 +1,4 @@
-"""The command line: one file per command. Heavy modules are imported inside the commands to keep `poli --help` fast."""
+"""The command line. Heavy modules are imported inside the commands to keep `poli --help` fast."""
 
 import io
 import sys
@@ -11,7 +11,6 @@ import typer
 
 from poli.cli.commands import EXIT_CODES, Commands, explain
 from poli.cli.convert import convert
-from poli.cli.demo import demo
 from poli.cli.densify import densify
 from poli.cli.estimate import estimate
 from poli.cli.installed import export, models, print_version, warmup
@@ -19,7 +18,7 @@ from poli.cli.node import node_app
 from poli.cli.odometry import odometry
 from poli.cli.output import let_go, say
 from poli.cli.register import register
-from poli.cli.simulate import simulate
+from poli.cli.simulate import demo, simulate
 from poli.cli.train import adapt, calibrate, train
 from poli.cli.view import view
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli import scan_files as files
+from poli.cli import inputs as files
 from poli.cli.output import busy, say
 from poli.errors import FormatError, WriteError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli import scan_files as files
+from poli.cli import inputs as files
 from poli.cli.output import Bars, busy, say, stop_requests
 from poli.configs import DensifyConfig
 from poli.errors import FormatError, InputError, PoliError, did_you_mean

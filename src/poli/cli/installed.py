@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli.data_options import NetworkOption
+from poli.cli.inputs import NetworkOption, check_place
 from poli.cli.output import answer, busy, say
-from poli.cli.scan_files import check_place
 from poli.configs import network_names
 from poli.errors import FormatError, MissingExtra, PoliError
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from poli.cli.data_options import DatasetOptions, file_name
+from poli.cli.inputs import DatasetOptions, check_place, file_name
 from poli.cli.output import Bars, say, stop_requests
-from poli.cli.scan_files import check_place
 from poli.configs import OdometryConfig
 from poli.errors import FormatError, InputError, PoliError
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from poli.cli import scan_files as files
+from poli.cli import inputs as files
 from poli.cli.commands import Only
 from poli.cli.output import answer, busy, say
 from poli.configs import RegisterConfig

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from poli.cli.commands import Only
-from poli.cli.data_options import AsRecorded, DatasetOptions, LogPath, NetworkOption, file_name
+from poli.cli.inputs import AsRecorded, DatasetOptions, LogPath, NetworkOption, file_name
 from poli.cli.output import Bars, say, track
 from poli.configs import AdaptConfig, CalibrateConfig, OdometryConfig
 

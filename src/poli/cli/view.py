@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from poli.cli.commands import Only
-from poli.cli.data_options import AsRecorded, file_name
+from poli.cli.inputs import AsRecorded, check_place, file_name, is_pipe, naming
 from poli.cli.output import say
-from poli.cli.scan_files import check_place, is_pipe, naming
 from poli.configs import EstimateConfig
 from poli.errors import FormatError, InputError
 from poli.options import option

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poli.cli.data_options import open_data
+from poli.cli.inputs import above, centered, is_pipe, map_offset, naming, offset_text, open_data, read_scan, shift
 from poli.cli.output import busy, say, track
-from poli.cli.scan_files import above, centered, is_pipe, map_offset, naming, offset_text, read_scan, shift
 from poli.errors import FormatError, InputError, PoliError
 
 if TYPE_CHECKING:

@@ -1,21 +1,29 @@
-"""Read and write the scan files named on the command line; `-` is standard input or output."""
+"""Inputs and outputs named on the command line: scan files, where `-` is standard input or output, datasets and models."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
+from poli.beams.corrections import BeamCalibration
+from poli.cli.commands import Only
 from poli.cli.output import data_stream, say
+from poli.configs import calibration_option, network_option
 from poli.errors import FormatError, InputError, PoliError
+from poli.options import check, option
 
 if TYPE_CHECKING:
+    from poli.io.datasets import Dataset
     from poli.scan import Scan
 
 SCAN_FILES = "A .bin, .pcd, .ply, .xyz, .csv, .npy, .npz, .las or .laz file; -: standard input."
@@ -173,3 +181,90 @@ def centered(path: Path, scan: Scan, then: str, center: bool = True) -> tuple[Sc
         say(f"{path}: stores 4-byte floats, which round these coordinates to {step:.2g} m", to_stderr=True)
     points = scan.points.astype(np.float64)
     return (replace(scan, points=points - offset), offset) if center else (replace(scan, points=points), None)
+
+
+# --- Datasets and models.
+
+
+LogPath = Annotated[Path, typer.Argument(metavar="DATA", help="A dataset, a folder of scan files, or a ROS bag.")]
+
+
+def dataset_kinds() -> list[str]:
+    """The known kinds of datasets."""
+    from poli.io.datasets import dataset_names
+
+    return ["auto", *dataset_names()]
+
+
+@dataclass(frozen=True)
+class DatasetOptions:
+    """Which dataset a path holds, and which part of it."""
+
+    dataset: str = option("auto", "Kind of data: kitti, helipr, mulran, poli, bag, folder, ...; auto: detect.", names=dataset_kinds)
+    sequence: str | None = option(None, "Sequence, for datasets with several.")
+    topic: str | None = option(None, "Bags: point cloud topic, if there are several.")
+    sensor: str | None = option(None, "HeLiPR: sensor (velodyne, ouster, aeva or avia).")
+    calibration: BeamCalibration | None = calibration_option()
+    option: tuple[str, ...] = option((), "Any other dataset option as KEY=VALUE, such as poses=false; repeatable.")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The named options and those of the form KEY=VALUE."""
+        named = {"sequence": self.sequence, "topic": self.topic, "sensor": self.sensor}
+        texts = {name: value for name, value in named.items() if value is not None}
+        values: dict[str, Any] = {}
+        for text in self.option:
+            key, equals, value = text.partition("=")
+            if not equals or not key:
+                raise InputError(f"--option {text}: expected KEY=VALUE, such as poses=false")
+            if key in texts or key in values:
+                raise InputError(f"--option {text}: {key} is given twice; remove one")
+            values[key] = value if key in named else _value(value)
+        return {**texts, **values}
+
+    def open(self, data: Path) -> Dataset:
+        """Open the dataset, with corrected beams if a calibration is given."""
+        from poli.io.datasets.registry import CalibratedDataset
+
+        opened = open_data(data, self.dataset, self.given)
+        return opened if self.calibration is None else CalibratedDataset(opened, self.calibration)
+
+
+AsRecorded = Annotated[DatasetOptions, Only("dataset", "sequence", "topic", "sensor", "option")]  # without --calibration
+
+
+def open_data(data: Path, name: str, options: dict[str, Any]) -> Dataset:
+    """Open a dataset, and name its options if they are of the wrong type."""
+    from poli.io.datasets import SkippedWarning, dataset
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SkippedWarning)  # reported at the end
+            return dataset(name, data, **options)
+    except (TypeError, AttributeError) as error:
+        if not options:
+            raise
+        given = ", ".join(f"{key}={value!r}" for key, value in options.items())
+        raise InputError(f"{data}: cannot be opened with the options {given} ({error}); change or remove one of them") from None
+
+
+def _value(text: str) -> Any:
+    """A number, true or false, or the text itself."""
+    with suppress(ValueError):
+        return json.loads(text.lower())
+    return text
+
+
+@dataclass(frozen=True)
+class NetworkOption:
+    """A network, for commands that take no other option of a model."""
+
+    model: str = network_option()
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def file_name(name: str) -> str:
+    """A name as part of the name of a file."""
+    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "data"
