@@ -248,10 +248,6 @@ def test_without_ros_the_error_names_the_remedy(monkeypatch):
     monkeypatch.delenv("ROS_VERSION", raising=False)
     told = ((["densify"], "setup.bash"), (["odometry", "--ros", "2"], "rclpy"), (["estimate", "--ros", "1"], "python3-rospy"))
     for words, module in told:
-        (["densify"], "setup.bash"),
-        (["odometry", "--ros", "2"], "rclpy"),
-        (["estimate", "--ros", "1"], "python3-rospy"),
-    ):
         for name in ("rclpy", "rospy"):
             monkeypatch.setitem(sys.modules, name, None)
         result = CliRunner().invoke(app, ["node", *words])
