@@ -30,9 +30,3 @@ def test_simulate_writes_a_dataset_that_reads_back(tmp_path, layout):
     step = np.linalg.norm(drive.poses[1, :3, 3] - drive.poses[0, :3, 3])
     assert step == pytest.approx(0.8, abs=0.1)
     assert "exists" in run("simulate", str(out), *options, fails=True)
-
-
-def test_simulate_lists_the_known_names(tmp_path):
-    assert "town" in run("simulate", str(tmp_path / "x"), "--place", "moon", fails=True)
-    assert "vlp16" in run("simulate", str(tmp_path / "x"), "--sensor", "eye", fails=True)
-    assert not (tmp_path / "x").exists()

@@ -148,13 +148,11 @@ _DATASET_ARGUMENTS = ("ending", "min_range", "poses", "sensor", "sequence", "sta
 
 def _flags(parameters: list[inspect.Parameter]) -> dict[str, str]:
     """The options of a command by the names of their arguments."""
-    names = [parameter.name for parameter in parameters]
-    flags = {name: f"--option {name}=" for name in _DATASET_ARGUMENTS} if "option" in names else {}
-    for parameter in parameters:
-        for info in getattr(parameter.annotation, "__metadata__", ()):
-            if isinstance(info, OptionInfo):
-                long = [word for word in info.param_decls or () if word.startswith("--")]
-                flags[parameter.name] = long[0] if long else f"--{_dashed(parameter.name)}"
+    infos = {one.name: get_args(one.annotation)[1] for one in parameters if get_origin(one.annotation) is Annotated}
+    flags = {name: f"--option {name}=" for name in _DATASET_ARGUMENTS if "option" in infos}
+    for name, info in infos.items():
+        if isinstance(info, OptionInfo):
+            flags[name] = next((word for word in info.param_decls or () if word.startswith("--")), f"--{_dashed(name)}")
     return flags
 
 

@@ -1,7 +1,7 @@
 """`poli densify`: add points to scans, for systems that do not use ellipsoids."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -75,10 +75,16 @@ def densify(
 
     sequences = tuple(sequence or ())
     kind = _kind(data, dataset, sequences)
-    _check_owner("topic", topic, kind, ("bag",))
-    _check_owner("sensor", sensor, kind, ("helipr",))
-    _check_owner("format", format, kind, ("scan",))
-    _check_owner("sequence", sequences[0] if sequences else None, kind, SEVERAL)
+    one = sequences[0] if sequences else None
+    owners = {
+        "topic": (topic, ("bag",)),
+        "sensor": (sensor, ("helipr",)),
+        "format": (format, ("scan",)),
+        "sequence": (one, SEVERAL),
+    }
+    for name, (value, kinds) in owners.items():
+        if value is not None and kind not in kinds:
+            raise InputError(f"--{name} {value}: the input is of kind {kind!r}, and this is only for {', '.join(kinds)}; remove it")
     if kind == "scan":
         return _densify_scan(data, out, config, format)
     if files.is_pipe(out):
@@ -137,12 +143,6 @@ def _kind(data: Path, dataset: str, sequences: tuple[str, ...]) -> str:
     if data.is_file():
         return "bag" if data.suffix in ENDINGS else "scan"
     return guess(data, sequences[0] if sequences else None) if dataset == "auto" else dataset
-
-
-def _check_owner(name: str, value: str | None, kind: str, owners: Sequence[str]) -> None:
-    """Reject an option that does not apply to this kind of input."""
-    if value is not None and kind not in owners:
-        raise InputError(f"--{name} {value}: the input is of kind {kind!r}, and this is only for {', '.join(owners)}; remove it")
 
 
 def _densify_scan(data: Path, out: Path, config: DensifyConfig, format: str | None) -> dict[str, Any]:

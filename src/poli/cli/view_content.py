@@ -184,7 +184,9 @@ def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:
         points, voxel = thin_points(shown, page.MOST_POINTS)
     else:
         field, voxel = thin_field(shown, page.MOST_ELLIPSOIDS)
-    thinned = "" if voxel is None else f", thinned from {len(shown):,} to one per voxel of {voxel:.2g} m"
+    thinned = (
+        "" if voxel is None else f", {len(shown):,} {'points' if points else 'ellipsoids'}; drawn: one per voxel of {voxel:.2g} m"
+    )
     return Panel("Map", points, field=field, tracks=tracks, caption=f"map of the drive{thinned}")
 
 
@@ -264,6 +266,8 @@ def _read_pose(path: Path) -> np.ndarray:  # (4, 4)
     """Read a 4x4 matrix as `poli register` writes it, or the 12 numbers of a KITTI pose."""
     from poli.se3 import check_pose
 
+    if not path.is_file():
+        raise FormatError(f"--pose {path}: no such file")
     T = np.eye(4)
     try:
         numbers = np.array(path.read_text(encoding="utf-8").replace(",", " ").split(), dtype=np.float64)
