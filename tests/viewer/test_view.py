@@ -318,7 +318,7 @@ def test_bad_inputs_are_named(tmp_path, monkeypatch, folder, field):
         ([folder / "run", "--compare"], "only one scan can be compared"),
         ([scan, other, "--compare"], "only one scan can be compared"),
         ([scan, other, "--pose", "gone.txt"], "gone.txt: no such file"),
-        ([scan, other, "--pose", "bad.txt"], "3 numbers; expected a 4x4 or 3x4 matrix"),
+        ([scan, other, "--pose", "bad.txt"], "not a 4x4 or 3x4 matrix"),
         ([scan, "--pose", "bad.txt"], "give the second one"),
         ([scan, other, "--original", scan], "--original .*: cannot be combined"),
         (["small.pcd"], r"small.pcd: \d+ points are left of 200 at voxels of 0.5 m; choose smaller"),

@@ -184,9 +184,8 @@ def _map_panel(shown: Ellipsoids | Scan, tracks: tuple[Track, ...]) -> Panel:
         points, voxel = thin_points(shown, page.MOST_POINTS)
     else:
         field, voxel = thin_field(shown, page.MOST_ELLIPSOIDS)
-    thinned = (
-        "" if voxel is None else f", {len(shown):,} {'points' if points else 'ellipsoids'}; drawn: one per voxel of {voxel:.2g} m"
-    )
+    kind = "ellipsoids" if points is None else "points"
+    thinned = "" if voxel is None else f", {len(shown):,} {kind}; drawn: one per voxel of {voxel:.2g} m"
     return Panel("Map", points, field=field, tracks=tracks, caption=f"map of the drive{thinned}")
 
 
